@@ -1,0 +1,131 @@
+package message
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/mail"
+	"strings"
+	"time"
+)
+
+// maxHeader is how many octets of a message are looked at as its header. What lies beyond is forwarded all the same.
+const maxHeader = 1 << 20
+
+// field is one header field as it stands in the message, folding and line ends included. Junk between fields has no name.
+type field struct {
+	name string // lower case
+	raw  []byte
+}
+
+// readHeader reads up to and including the empty line. A line that is no field (a mbox "From " line, a missing colon) is
+// kept as junk; the fields behind it are still found.
+func readHeader(r *bufio.Reader) ([]field, error) {
+	var fields []field
+	for size := 0; size < maxHeader; {
+		line, err := r.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+		size += len(line)
+		last := len(fields) - 1
+		switch {
+		case len(line) > 0 && last >= 0 && (line[0] == ' ' || line[0] == '\t' || !endsLine(fields[last].raw)):
+			fields[last].raw = append(fields[last].raw, line...)
+		case len(line) == 0 || bytes.Equal(line, crlf):
+			return append(fields, field{raw: bytes.Clone(line)}), nil
+		default:
+			fields = append(fields, field{name: fieldName(line), raw: bytes.Clone(line)})
+		}
+	}
+	return fields, nil
+}
+
+func endsLine(raw []byte) bool { return bytes.HasSuffix(raw, crlf) }
+
+// fieldName is the lower-case name of the field that starts with line, or empty when it is none (RFC 5322 2.2). White
+// space before the colon is obsolete syntax and allowed (4.5).
+func fieldName(line []byte) string {
+	name, _, ok := bytes.Cut(line, []byte(":"))
+	name = bytes.TrimRight(name, " \t")
+	if !ok || len(name) == 0 {
+		return ""
+	}
+	for _, c := range name {
+		if c <= ' ' || c >= 0x7f {
+			return ""
+		}
+	}
+	return strings.ToLower(string(name))
+}
+
+// Header is the parsed header: every field in order, values unfolded.
+type Header struct{ fields []headerField }
+
+type headerField struct{ name, value string }
+
+func newHeader(fields []field) Header {
+	var h Header
+	for _, f := range fields {
+		if f.name == "" {
+			continue
+		}
+		_, v, _ := bytes.Cut(f.raw, []byte(":"))
+		v = bytes.ReplaceAll(v, crlf, nil)
+		h.fields = append(h.fields, headerField{f.name, strings.TrimSpace(string(v))})
+	}
+	return h
+}
+
+// Values are the raw values of all fields of that name, unfolded, in order; names match without regard to case.
+func (h Header) Values(name string) []string {
+	var out []string
+	for _, f := range h.fields {
+		if strings.EqualFold(f.name, name) {
+			out = append(out, f.value)
+		}
+	}
+	return out
+}
+
+// Get is the raw value of the first field of that name; empty when there is none.
+func (h Header) Get(name string) string {
+	for _, f := range h.fields {
+		if strings.EqualFold(f.name, name) {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// Text is the first field of that name as UTF-8, encoded words decoded (RFC 2047).
+func (h Header) Text(name string) string { return h.decode(h.Get(name)) }
+
+// Texts is Text for all fields of that name.
+func (h Header) Texts(name string) []string {
+	out := h.Values(name)
+	for i, v := range out {
+		out[i] = h.decode(v)
+	}
+	return out
+}
+
+// Date is the Date field in UTC, zero when it cannot be read.
+func (h Header) Date() time.Time {
+	t, err := mail.ParseDate(h.Get("Date"))
+	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// Has8bit reports whether any field has an octet above 127: it is then either UTF-8 (RFC 6532) or against the rules.
+func (h Header) Has8bit() bool {
+	for _, f := range h.fields {
+		if has8bit([]byte(f.value)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,250 @@
+package message
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+func parse(t *testing.T, raw string) *Message {
+	t.Helper()
+	b := (&Spooler{Limit: 1 << 20, Budget: 16 << 20}).New()
+	if _, err := io.Copy(b, strings.NewReader(raw)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func read(t *testing.T, b *Spool) string {
+	t.Helper()
+	out, err := io.ReadAll(b.Reader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestSpoolMakesLineEndsCanonical(t *testing.T) {
+	tests := []struct {
+		name, in, want string
+		changed        bool
+	}{
+		{"canonical", "a\r\nb\r\n", "a\r\nb\r\n", false},
+		{"bare LF", "a\nb\n\nc", "a\r\nb\r\n\r\nc", true},
+		{"bare CR", "a\rb", "a\r\nb", true},
+		{"CR at the end", "a\r", "a\r\n", true},
+		{"CR CR LF", "a\r\r\nb", "a\r\n\r\nb", true},
+		{"LF CR", "a\n\rb", "a\r\n\r\nb", true},
+		{"NUL is kept", "a\x00b\r\n", "a\x00b\r\n", false},
+		{"empty", "", "", false},
+	}
+	for _, tt := range tests {
+		for where, limit := range map[string]int64{"memory": 1 << 20, "file": 0} {
+			t.Run(tt.name+" in "+where, func(t *testing.T) {
+				for chunk, r := range map[string]io.Reader{
+					"whole": strings.NewReader(tt.in), "octet by octet": iotest.OneByteReader(strings.NewReader(tt.in)),
+				} {
+					b := (&Spooler{Limit: limit, Budget: 1 << 20, Dir: t.TempDir()}).New()
+					if _, err := io.Copy(b, r); err != nil {
+						t.Fatal(err)
+					}
+					if err := b.Flush(); err != nil {
+						t.Fatal(err)
+					}
+					if got := read(t, b); got != tt.want || b.Size() != int64(len(tt.want)) || b.Changed() != tt.changed {
+						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)", chunk, got, b.Size(), b.Changed(), tt.want, tt.changed)
+					}
+					_ = b.Close()
+				}
+			})
+		}
+	}
+}
+
+func TestSpoolLeavesNoFileAndGivesBudgetBack(t *testing.T) {
+	dir := t.TempDir()
+	s := &Spooler{Limit: 1000, Budget: 10_000, Dir: dir}
+	var open []*Spool
+	for range 20 {
+		b := s.New()
+		if _, err := b.Write(bytes.Repeat([]byte("x"), 900)); err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, b)
+	}
+	if got := s.used.Load(); got > s.Budget {
+		t.Errorf("%d octets held in memory, budget is %d", got, s.Budget)
+	}
+	if open[19].file == nil {
+		t.Error("the last spool is in memory although the budget was used up")
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) > 0 && os.PathSeparator == '/' {
+		t.Errorf("temporary files have names: %v", names)
+	}
+	for _, b := range open {
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.used.Load(); got != 0 {
+		t.Errorf("%d octets still taken from the budget after all were closed, want 0", got)
+	}
+}
+
+func TestHeaderText(t *testing.T) {
+	tests := []struct{ name, header, want string }{
+		{"plain", "Subject: Hello there", "Hello there"},
+		{"folded", "Subject: Hello\r\n there", "Hello there"},
+		{"utf-8 word", "Subject: =?UTF-8?B?5L2g5aW9?=", "你好"},
+		{"two words join", "Subject: =?utf-8?Q?caf=C3=A9?=\r\n =?utf-8?Q?_au_lait?=", "café au lait"},
+		{"character cut between words", "Subject: =?UTF-8?B?5L0=?= =?UTF-8?B?oOWlvQ==?=", "你好"},
+		{"gb2312", "Subject: =?GB2312?B?xOO6ww==?=", "你好"},
+		{"iso-2022-jp", "Subject: =?ISO-2022-JP?B?GyRCRnxLXDhsGyhC?=", "日本語"},
+		{"iso-8859-2", "Subject: =?iso-8859-2?Q?Za=BF=F3=B3=E6_g=EA=B6l=B1?=", "Zażółć gęślą"},
+		{"raw utf-8", "Subject: Zażółć", "Zażółć"},
+		{"raw latin-2 with the body's charset", "Content-Type: text/plain; charset=iso-8859-2\r\nSubject: Za\xbf\xf3\xb3\xe6", "Zażółć"},
+		{"raw latin-1 without any", "Subject: caf\xe9", "café"},
+		{"unknown charset", "Subject: =?x-unknown?Q?abc?=", "abc"},
+		{"broken base64", "Subject: =?utf-8?B?!!!?= x", "x"},
+		{"text between words stays", "Subject: =?utf-8?Q?a?= and =?utf-8?Q?b?=", "a and b"},
+		{"equals sign at the end", "Subject: =?utf-8?Q?a=?=", "a="},
+		{"language tag", "Subject: =?us-ascii*en?Q?hi?=", "hi"},
+		{"control characters go", "Subject: a\x1b[31mb\x00c", "a[31mbc"},
+		{"after a line that is no field", "From someone\r\nSubject: x", "x"},
+		{"space before the colon", "Subject : x", "x"},
+		{"missing", "X: y", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := parse(t, tt.header+"\r\n\r\nbody").Subject(); got != tt.want {
+				t.Errorf("Subject() = %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	tests := []struct {
+		name, from string
+		want       []Address
+	}{
+		{"plain", "a@x.example", []Address{{"", "a@x.example"}}},
+		{"named", `"Doe, Jane" <j@x.example>, b@y.example`, []Address{{"Doe, Jane", "j@x.example"}, {"", "b@y.example"}}},
+		{"encoded name", "=?GB2312?B?xOO6ww==?= <a@x.example>", []Address{{"你好", "a@x.example"}}},
+		{"unknown charset in the name", "=?x-nope?Q?hi?= <a@x.example>", []Address{{"hi", "a@x.example"}}},
+		{"group", "team: a@x.example, b@x.example;", []Address{{"", "a@x.example"}, {"", "b@x.example"}}},
+		{"broken", "John Doe a@x.example, <b@y.example", []Address{{"", "a@x.example"}, {"", "b@y.example"}}},
+		{"none", "nobody", nil},
+		{"raw latin-1 name", "Andr\xe9 <a@x.example>", []Address{{"André", "a@x.example"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := parse(t, "From: "+tt.from+"\r\n\r\n").Header.Addresses("From")
+			if len(got) != len(tt.want) {
+				t.Fatalf("Addresses = %v, want %v", got, tt.want)
+			}
+			for i := range got {
+				if got[i] != tt.want[i] {
+					t.Errorf("address %d = %v, want %v", i, got[i], tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	const base = "From: a@x.example\r\nDate: Fri, 20 Nov 2026 10:00:00 +0000\r\nSubject: alert\r\n\r\ndisk full\r\n"
+	same := map[string]string{
+		"line ends":        strings.ReplaceAll(base, "\r\n", "\n"),
+		"field of a store": "X-UID: 7\r\n" + strings.Replace(base, "Subject:", "Status: RO\r\nSubject:", 1),
+	}
+	other := map[string]string{
+		"body":                                   strings.Replace(base, "full", "fine", 1),
+		"subject":                                strings.Replace(base, "alert", "Alert", 1),
+		"received":                               "Received: from x\r\n" + base,
+		"moved boundary between header and body": strings.Replace(base, "Subject: alert\r\n\r\n", "\r\nSubject: alert\r\n", 1),
+	}
+	want := parse(t, base).Fingerprint
+	for name, raw := range same {
+		if parse(t, raw).Fingerprint != want {
+			t.Errorf("%s: another fingerprint, want the same", name)
+		}
+	}
+	for name, raw := range other {
+		if parse(t, raw).Fingerprint == want {
+			t.Errorf("%s: the same fingerprint, want another", name)
+		}
+	}
+	if a, b := Outline(time.Unix(1, 0), 5), Outline(time.Unix(1, 0), 6); a == b || a != Outline(time.Unix(1, 999), 5) {
+		t.Error("Outline must differ by size and not by fractions of a second")
+	}
+}
+
+func TestParseNeverFails(t *testing.T) {
+	for name, raw := range map[string]string{
+		"empty": "", "no header": "hello", "starts with an empty line": "\r\nhello", "only a header": "A: b",
+		"continuation first": " x\r\nSubject: y\r\n\r\n", "colon only": ":\r\n\r\n", "binary": "\x00\xff\xfe\r\n\r\n\x00",
+		"long line":                            "Subject: " + strings.Repeat("x", 200_000) + "\r\n\r\n",
+		"line as long as the buffer, then end": "A: " + strings.Repeat("x", 32<<10-3) + "\r\nSubject: y\r\n\r\n",
+		"huge header":                          strings.Repeat("A: "+strings.Repeat("x", 990)+"\r\n", 3000) + "\r\nbody",
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := parse(t, raw)
+			m.HasAttachment()
+			if strings.HasPrefix(name, "line as long") && m.Subject() != "y" {
+				t.Errorf("Subject() = %q, want y", m.Subject())
+			}
+		})
+	}
+}
+
+func TestHasAttachment(t *testing.T) {
+	const multi = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhi\r\n--b\r\n%s\r\n\r\nx\r\n--b--\r\n"
+	tests := []struct {
+		name, part string
+		want       bool
+	}{
+		{"disposition", "Content-Disposition: attachment", true},
+		{"named pdf", "Content-Type: application/pdf; name=a.pdf", true},
+		{"inline text", "Content-Type: text/plain; name=a.txt\r\nContent-Disposition: inline", false},
+		{"second body", "Content-Type: text/html", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := parse(t, strings.Replace(multi, "%s", tt.part, 1)).HasAttachment(); got != tt.want {
+				t.Errorf("HasAttachment() = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestCorpus runs every message of the shared corpus through the parser, when the corpus is there.
+func TestCorpus(t *testing.T) {
+	files, _ := filepath.Glob("../../../shared/corpus/*/*/*.eml")
+	if len(files) == 0 {
+		t.Skip("no corpus beside the repository")
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := parse(t, string(raw))
+		m.HasAttachment()
+		for _, v := range []string{m.Subject(), m.From(), m.MessageID()} {
+			if strings.ContainsAny(v, "\r\n") {
+				t.Errorf("%s: a line end in %q", f, v)
+			}
+		}
+	}
+}

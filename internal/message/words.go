@@ -1,0 +1,122 @@
+package message
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"mime"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/emersion/go-message/charset"
+)
+
+// encodedWord is RFC 2047 2, read generously: spaces inside, and a language (RFC 2231 5), are seen in the wild.
+var encodedWord = regexp.MustCompile(`=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=`)
+
+// decode turns a raw value into UTF-8. Octets of neighbouring words of one charset are joined before they are decoded:
+// many mailers cut a word in the middle of a character.
+func (h Header) decode(v string) string {
+	var out strings.Builder
+	var octets []byte
+	var cs string
+	flush := func() {
+		out.WriteString(toUTF8(octets, cs))
+		octets, cs = nil, ""
+	}
+	last := 0
+	for _, m := range encodedWord.FindAllStringSubmatchIndex(v, -1) {
+		between, label := v[last:m[0]], strings.ToLower(v[m[2]:m[3]])
+		if cs == "" || cs != label || strings.TrimSpace(between) != "" {
+			joined := cs != "" && strings.TrimSpace(between) == ""
+			flush()
+			if !joined {
+				out.WriteString(h.plain(between))
+			}
+		}
+		cs = label
+		octets = append(octets, wordOctets(v[m[4]], v[m[6]:m[7]])...)
+		last = m[1]
+	}
+	flush()
+	out.WriteString(h.plain(v[last:]))
+	return oneLine(out.String())
+}
+
+func wordOctets(encoding byte, text string) []byte {
+	if encoding == 'b' || encoding == 'B' {
+		text = strings.TrimRight(strings.Join(strings.Fields(text), ""), "=")
+		b, _ := base64.RawStdEncoding.DecodeString(text)
+		return b
+	}
+	var b []byte
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '_':
+			b = append(b, ' ')
+		case c == '=' && i+2 < len(text):
+			v, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+			if err != nil {
+				b = append(b, c)
+				continue
+			}
+			b = append(b, byte(v))
+			i += 2
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// plain is text outside encoded words: ASCII, UTF-8 (RFC 6532), or, against the rules, the charset of the body.
+func (h Header) plain(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	_, params, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return toUTF8([]byte(s), params["charset"])
+}
+
+// toUTF8 decodes b. An unknown or wrong charset is taken for UTF-8, and failing that for Windows-1252, so that something
+// readable comes out and nothing fails.
+func toUTF8(b []byte, label string) string {
+	if len(b) == 0 {
+		return ""
+	}
+	for _, l := range []string{label, "utf-8", "windows-1252"} {
+		if strings.EqualFold(l, "utf-8") || strings.EqualFold(l, "utf8") {
+			if utf8.Valid(b) {
+				return string(b)
+			}
+			continue
+		}
+		if l == "" {
+			continue
+		}
+		r, err := charset.Reader(l, bytes.NewReader(b))
+		if err != nil {
+			continue
+		}
+		if out, err := io.ReadAll(r); err == nil && utf8.Valid(out) {
+			return string(out)
+		}
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// oneLine keeps control characters out of tables, logs and the database.
+func oneLine(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.IsControl(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD")))
+}
