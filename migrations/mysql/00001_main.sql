@@ -2,8 +2,10 @@
 
 -- Times a person reads are DATETIME(6) in UTC. Times that SQL compares (visible_at, scan_until) are microseconds since
 -- 1970 by the database's clock. Identities are binary: a default collation would merge <AbC@x> and <abc@x>.
+--
+-- DDL commits statement by statement here: IF NOT EXISTS, so that a migration killed half way can be run again.
 
-CREATE TABLE monitored_emails (
+CREATE TABLE IF NOT EXISTS monitored_emails (
     id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     email_address   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     email_password  TEXT         NOT NULL, -- sealed, or env:NAME, or file:PATH; never plain text
@@ -26,7 +28,7 @@ CREATE TABLE monitored_emails (
     UNIQUE KEY monitored_emails_address (email_address)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE monitored_folders (
+CREATE TABLE IF NOT EXISTS monitored_folders (
     id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     inbox_id        BIGINT       NOT NULL,
     name            VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
@@ -41,7 +43,7 @@ CREATE TABLE monitored_folders (
     CONSTRAINT monitored_folders_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE monitored_emails_tasks (
+CREATE TABLE IF NOT EXISTS monitored_emails_tasks (
     id            BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     inbox_id      BIGINT       NOT NULL,
     folder_id     BIGINT       NOT NULL,
@@ -72,7 +74,7 @@ CREATE TABLE monitored_emails_tasks (
     CONSTRAINT monitored_emails_tasks_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE monitored_emails_deliveries (
+CREATE TABLE IF NOT EXISTS monitored_emails_deliveries (
     task_id      BIGINT       NOT NULL,
     recipient    VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     status       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- pending, sending, delivered, failed
@@ -84,7 +86,7 @@ CREATE TABLE monitored_emails_deliveries (
     CONSTRAINT monitored_emails_deliveries_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
-CREATE TABLE monitored_emails_events (
+CREATE TABLE IF NOT EXISTS monitored_emails_events (
     id      BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     task_id BIGINT       NOT NULL, -- no foreign key: the trail outlives the task
     at      DATETIME(6)  NOT NULL,
@@ -96,7 +98,7 @@ CREATE TABLE monitored_emails_events (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The ledger: one row for every message ever accounted for, registered or there before the start. It outlives purged tasks.
-CREATE TABLE monitored_emails_seen (
+CREATE TABLE IF NOT EXISTS monitored_emails_seen (
     folder_id    BIGINT     NOT NULL,
     uid_validity BIGINT     NOT NULL,
     uid          BIGINT     NOT NULL,

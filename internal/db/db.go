@@ -1,0 +1,143 @@
+// Package db opens postrider's database, keeps its schema current and runs transactions that survive trouble.
+//
+// One code path serves SQLite, MySQL and MariaDB. What would make them behave differently (time zone, isolation,
+// strictness, packet size, timeouts) is set here, whatever the user's DSN says.
+//
+// Open refuses a schema that this binary does not know (*SchemaError) and a database that does not answer
+// (*UnreachableError); both errors name the mend and never a password. SQLite migrates itself in Open, MySQL is
+// migrated by Migrate alone, because other hosts may still run an older binary.
+//
+// Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or a lost
+// connection. A connection lost in COMMIT is ambiguous and is retried too, so a function given to Tx looks up the
+// keys it writes and has no effect outside the transaction but assigning its results anew.
+//
+// On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows). SQLite has one
+// connection per process: inside Tx or View use the handle given, never DB again, which would wait for itself.
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+)
+
+// The dialects, as Dialect reports them and Config.Driver names them.
+const (
+	SQLite = "sqlite"
+	MySQL  = "mysql" // MariaDB too
+)
+
+// Config says which database to open.
+type Config struct {
+	Driver string // SQLite or MySQL
+	Path   string // SQLite: the file
+	DSN    string // MySQL: user:password@tcp(host:3306)/database
+}
+
+// DB is an open database. It is safe for concurrent use.
+type DB struct {
+	gorm     *gorm.DB
+	pool     *sql.DB
+	dialect  string
+	where    string // for messages: the file, or host:port/database
+	migrator migrator
+	now      func() time.Time
+	retryFor time.Duration
+}
+
+// Option changes how a database is opened.
+type Option func(*DB)
+
+// WithNow replaces the host's clock, which is the database's clock on SQLite.
+func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now } }
+
+// WithRetryFor sets for how long Tx and View try again; 60 s unless set.
+func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
+
+// Open connects and makes sure that the schema is the one this binary knows: SQLite is created and migrated where
+// needed, any other difference is a *SchemaError. A database that does not answer is an *UnreachableError.
+func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	db, err := OpenAnySchema(ctx, cfg, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.checkSchema(ctx); err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and Version.
+func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	db := &DB{now: time.Now, retryFor: time.Minute}
+	for _, opt := range opts {
+		opt(db)
+	}
+	var dialector gorm.Dialector
+	var err error
+	switch cfg.Driver {
+	case SQLite:
+		dialector, err = db.openSQLite(ctx, cfg.Path)
+	case MySQL:
+		dialector, err = db.openMySQL(ctx, cfg.DSN)
+	default:
+		err = fmt.Errorf("database.driver is %q; use %s or %s", cfg.Driver, SQLite, MySQL)
+	}
+	if err != nil {
+		return nil, err
+	}
+	db.gorm, err = gorm.Open(dialector, &gorm.Config{
+		SkipDefaultTransaction: true,
+		TranslateError:         true,
+		DisableAutomaticPing:   true,
+		Logger:                 logger.Discard,
+		NowFunc:                func() time.Time { return db.now().UTC() },
+	})
+	if err != nil {
+		_ = db.pool.Close()
+		return nil, db.unreachable(err)
+	}
+	return db, nil
+}
+
+// checkSchema is what Open promises of the schema.
+func (db *DB) checkSchema(ctx context.Context) error {
+	current, latest, err := db.Version(ctx)
+	if err != nil {
+		return err
+	}
+	if db.dialect == SQLite && current < latest {
+		_, err = db.Migrate(ctx)
+		return err
+	}
+	if current != latest {
+		return &SchemaError{Where: db.where, Current: current, Latest: latest}
+	}
+	return nil
+}
+
+// Close closes all connections.
+func (db *DB) Close() error { return db.pool.Close() }
+
+// Dialect is SQLite or MySQL; MariaDB is MySQL.
+func (db *DB) Dialect() string { return db.dialect }
+
+// Now is the database's clock in microseconds since 1970: the server's, so that leases set by several hosts
+// compare, and on SQLite the host's. tx is the handle that Tx or View gave.
+func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {
+	if db.dialect == SQLite {
+		return db.now().UnixMicro(), nil
+	}
+	if err := tx.Raw(sqlServerNow).Scan(&micros).Error; err != nil {
+		return 0, fmt.Errorf("ask the database for its time: %w", err)
+	}
+	return micros, nil
+}
+
+// sqlServerNow does not depend on time zones: both functions go through the session's, which is UTC.
+const sqlServerNow = `SELECT CAST(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) * 1000000 AS SIGNED)`

@@ -1,0 +1,97 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	modernc "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// UnreachableError is a database that could not be opened.
+type UnreachableError struct {
+	Driver string // SQLite or MySQL
+	Where  string // the file, or host:port/database
+	Mend   string // what to do about it
+	Err    error
+}
+
+// Error names the database, the reason and the mend.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("cannot open the %s database %s: %v; %s", e.Driver, e.Where, e.Err, e.Mend)
+}
+
+// Unwrap returns the reason.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// SchemaError is a schema that is not the one this binary knows.
+type SchemaError struct {
+	Where           string
+	Current, Latest int64 // the database's version, and the binary's
+}
+
+// Error says which side is behind, and what to do.
+func (e *SchemaError) Error() string {
+	switch {
+	case e.Current > e.Latest:
+		return fmt.Sprintf("the schema of database %s has version %d, newer than the %d that this postrider knows; install the newer postrider",
+			e.Where, e.Current, e.Latest)
+	case e.Current == 0:
+		return fmt.Sprintf("the database %s has no schema yet; run `postrider migrate`", e.Where)
+	}
+	return fmt.Sprintf("the schema of database %s has version %d and this postrider needs %d; run `postrider migrate`",
+		e.Where, e.Current, e.Latest)
+}
+
+// unreachable wraps an error of opening with the mend.
+func (db *DB) unreachable(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("open the %s database %s: %w", db.dialect, db.where, err)
+	}
+	mend := mendMySQL(err)
+	if db.dialect == SQLite {
+		mend = mendSQLite(db.where, err)
+	}
+	return &UnreachableError{Driver: db.dialect, Where: db.where, Mend: mend, Err: err}
+}
+
+func mendSQLite(path string, err error) string {
+	var e *modernc.Error
+	if errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_NOTADB:
+			return "the file is something else: set database.path to another file"
+		case sqlite3.SQLITE_BUSY:
+			return "another program holds it: end that program, or try again"
+		}
+	}
+	dir := filepath.Dir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("create the directory %s, or change database.path", dir)
+	}
+	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
+}
+
+func mendMySQL(err error) string {
+	var e *mysqldriver.MySQLError
+	if errors.As(err, &e) {
+		switch e.Number {
+		case 1045, 1698: // access denied
+			return "check the user and the password in database.dsn"
+		case 1044: // access denied to the database
+			return "grant the user of database.dsn all rights on that database"
+		case 1049: // unknown database
+			return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
+		case 1130: // host not allowed
+			return "allow this host's address for the user of database.dsn on the server"
+		case 1040, 1203:
+			return "raise the server's max_connections, or try again later"
+		}
+		return "see the server's message"
+	}
+	return "check that the server is up and that host and port in database.dsn are right"
+}

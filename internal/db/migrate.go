@@ -1,0 +1,173 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	"github.com/pressly/goose/v3/lock"
+)
+
+// migrator is what differs between the dialects in a migration.
+type migrator struct {
+	dialect goose.Dialect
+	files   embed.FS
+	dir     string                                                        // of the dialect, in files
+	exists  string                                                        // the query that tells whether the version table exists
+	pool    func() (*sql.DB, error)                                       // the connections to migrate through
+	lock    func(ctx context.Context, pool *sql.DB) (func() error, error) // keeps other hosts and processes out
+}
+
+const (
+	versionTable          = goose.DefaultTablename
+	sqlVersionTableSQLite = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + versionTable + `')`
+	sqlVersionTableMySQL  = `SELECT EXISTS (SELECT 1 FROM information_schema.tables
+		WHERE table_schema = DATABASE() AND table_name = '` + versionTable + `')`
+)
+
+// Applied is one migration that Migrate ran.
+type Applied struct {
+	Version  int64
+	Name     string
+	Duration time.Duration
+}
+
+// Migrate brings the schema up to date and reports what it ran: nothing when it was. It may run on several hosts at
+// once, and again after it was killed: MySQL commits each DDL statement on its own, so every migration can be
+// repeated. A schema newer than the binary is a *SchemaError.
+func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err)
+		}
+	}()
+	pool, err := db.migrator.pool()
+	if err != nil {
+		return nil, err
+	}
+	if pool != db.pool {
+		defer func() { _ = pool.Close() }()
+	}
+	unlock, err := db.migrator.lock(ctx, pool)
+	if err != nil {
+		return nil, fmt.Errorf("wait for another migration to end: %w", err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	return db.migrateLocked(ctx, pool)
+}
+
+// migrateLocked runs under the lock.
+func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error) {
+	current, latest, err := db.Version(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if current > latest {
+		return nil, &SchemaError{Where: db.where, Current: current, Latest: latest}
+	}
+	if err := db.migrator.prepare(ctx, pool); err != nil {
+		return nil, err
+	}
+	provider, err := db.migrator.provider(pool)
+	if err != nil {
+		return nil, err
+	}
+	results, err := provider.Up(ctx)
+	var applied []Applied
+	for _, r := range results {
+		applied = append(applied, Applied{Version: r.Source.Version, Name: path.Base(r.Source.Path), Duration: r.Duration})
+	}
+	return applied, err
+}
+
+// Version reports the schema's version, 0 when there is none, and the latest that this binary knows.
+func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
+	provider, err := db.migrator.provider(db.pool)
+	if err != nil {
+		return 0, 0, err
+	}
+	sources := provider.ListSources()
+	err = db.retry(ctx, func() error {
+		current, err = db.migrator.current(ctx, db.pool)
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the schema version of the %s database %s: %w", db.dialect, db.where, err)
+	}
+	return current, sources[len(sources)-1].Version, nil
+}
+
+// provider is goose over the dialect's files.
+func (m migrator) provider(pool *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(m.files, m.dir)
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(m.dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+}
+
+// current reads the version without creating anything.
+func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
+	var exists bool
+	if err := pool.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil || !exists {
+		return 0, err
+	}
+	store, err := database.NewStore(m.dialect, versionTable)
+	if err != nil {
+		return 0, err
+	}
+	version, err := store.GetLatestVersion(ctx, pool)
+	if errors.Is(err, database.ErrVersionNotFound) { // killed between creating the table and its first row
+		return 0, nil
+	}
+	return version, err
+}
+
+// prepare makes the version table whole. goose creates it before its lock is taken, and does not mend one that
+// lacks its first row, which is what a kill between two statements leaves on MySQL.
+func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
+	store, err := database.NewStore(m.dialect, versionTable)
+	if err != nil {
+		return err
+	}
+	var exists bool
+	if err := pool.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		if err := store.CreateVersionTable(ctx, pool); err != nil {
+			return err
+		}
+	}
+	_, err = store.GetMigration(ctx, pool, 0)
+	if errors.Is(err, database.ErrVersionNotFound) {
+		err = store.Insert(ctx, pool, database.InsertRequest{Version: 0})
+	}
+	return err
+}
+
+// lockTable holds goose's lock row. A migration that was killed holds up the next one for the rest of its lease.
+func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
+	locker, err := lock.NewMySQLTableLocker(
+		lock.WithTableLeaseDuration(15*time.Second),
+		lock.WithTableHeartbeatInterval(3*time.Second),
+		lock.WithTableLockTimeout(500*time.Millisecond, 1200), // ten minutes: the other one may change a large table
+		lock.WithTableUnlockTimeout(500*time.Millisecond, 20),
+		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := locker.Lock(ctx, pool); err != nil {
+		return nil, err
+	}
+	return func() error { return locker.Unlock(ctx, pool) }, nil
+}

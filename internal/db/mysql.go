@@ -1,0 +1,143 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	gormmysql "gorm.io/driver/mysql"
+	"gorm.io/gorm"
+
+	"postrider/migrations"
+)
+
+// openMySQL connects to MySQL or MariaDB.
+func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error) {
+	db.dialect = MySQL
+	cfg, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.where = serverName(cfg)
+	pool, err := mysqlPool(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := pool.PingContext(ctx); err != nil {
+		_ = pool.Close()
+		return nil, db.unreachable(err)
+	}
+	db.pool = pool
+	db.migrator = migrator{dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
+		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable}
+	// MariaDB's RETURNING makes a duplicate under DoNothing look like an inserted row.
+	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
+}
+
+// parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. Its errors
+// quote no part of the DSN, because a mistake in it may turn the password into any other part.
+func parseDSN(dsn string) (cfg *mysqldriver.Config, err error) {
+	const want = "write it as user:password@tcp(host:3306)/database"
+	defer func() {
+		if recover() != nil { // the driver panics on the parameter "strict"
+			cfg, err = nil, errors.New("database.dsn has a parameter that the driver refuses; "+want)
+		}
+	}()
+	if strings.TrimSpace(dsn) == "" {
+		return nil, errors.New("database.dsn is empty; " + want)
+	}
+	cfg, err = mysqldriver.ParseDSN(dsn)
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), "invalid DSN: "): // fixed texts of the driver
+		return nil, fmt.Errorf("database.dsn: %w; %s", err, want)
+	case err != nil:
+		return nil, errors.New("database.dsn has a part that cannot be read (the network, the database or a parameter); " + want)
+	case cfg.DBName == "":
+		return nil, errors.New("database.dsn names no database; " + want)
+	}
+	return cfg, secureConfig(cfg)
+}
+
+// secureConfig sets the DSN's dangerous parts.
+func secureConfig(cfg *mysqldriver.Config) error {
+	cfg.ParseTime, cfg.Loc = true, time.UTC
+	cfg.MaxAllowedPacket = 0 // the server's
+	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = 10*time.Second, 30*time.Second, 30*time.Second
+	cfg.ClientFoundRows = true   // an UPDATE to the same value is still "the row was there"
+	cfg.InterpolateParams = true // one round trip a statement instead of two; safe with utf8mb4
+	cfg.RejectReadOnly = true    // after a failover, look for the new primary instead of failing
+	cfg.CheckConnLiveness = true
+	cfg.MultiStatements, cfg.AllowAllFiles, cfg.ColumnsWithAlias = false, false, false
+	cfg.Logger = &mysqldriver.NopLogger{} // errors are returned, nothing is printed beside them
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	for _, name := range []string{"tx_isolation", "transaction_isolation", "tx_read_only", "transaction_read_only"} {
+		delete(cfg.Params, name) // set by connector
+	}
+	for name, value := range map[string]string{
+		"time_zone":                "'+00:00'",
+		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"autocommit":               "1",
+		"foreign_key_checks":       "1",
+		"unique_checks":            "1",
+		"innodb_lock_wait_timeout": "10",  // below ReadTimeout: the server's answer comes first
+		"wait_timeout":             "120", // a host that died in a transaction lets go of its locks
+	} {
+		cfg.Params[name] = value
+	}
+	// A binary collation compares literals as they are; columns keep their own.
+	return cfg.Apply(mysqldriver.Charset("utf8mb4", "utf8mb4_bin"), mysqldriver.TimeTruncate(time.Microsecond))
+}
+
+// serverName is the server without user and password, for messages.
+func serverName(cfg *mysqldriver.Config) string {
+	if cfg.Net == "tcp" {
+		return cfg.Addr + "/" + cfg.DBName
+	}
+	return fmt.Sprintf("%s(%s)/%s", cfg.Net, cfg.Addr, cfg.DBName)
+}
+
+// mysqlPool opens no connection yet.
+func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
+	inner, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		return nil, errors.New("database.dsn cannot be used: its tls or serverPubKey parameter names nothing known")
+	}
+	pool := sql.OpenDB(connector{inner})
+	pool.SetMaxOpenConns(16)
+	pool.SetMaxIdleConns(16)
+	pool.SetConnMaxIdleTime(time.Minute) // below wait_timeout
+	pool.SetConnMaxLifetime(5 * time.Minute)
+	return pool, nil
+}
+
+// migrationPool has no read timeout: changing a large table takes as long as it takes.
+func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {
+	slow := cfg.Clone()
+	slow.ReadTimeout = 0
+	return mysqlPool(slow)
+}
+
+// connector sets the isolation of every new connection, once instead of in every transaction. The variable's name
+// differs between MySQL and MariaDB, the statement does not.
+type connector struct{ driver.Connector }
+
+// Connect opens one connection.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
+	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, readCommitted, nil); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("set the isolation level: %w", err)
+	}
+	return conn, nil
+}
