@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package testserver
+
+import "syscall"
+
+// dieWithParent cannot be had here: a killed test process leaves its servers running.
+func dieWithParent(*syscall.SysProcAttr) {}

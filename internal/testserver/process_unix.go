@@ -1,0 +1,26 @@
+//go:build unix
+
+package testserver
+
+import "syscall"
+
+// childAttr puts the child at the head of a process group of its own, for kill, and has it run as the account if one is given.
+func childAttr(as *account) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if as != nil {
+		attr.Credential = &syscall.Credential{Uid: as.uid, Gid: as.gid}
+	}
+	dieWithParent(attr)
+	return attr
+}
+
+// kill ends the child and its own children at once, and returns when it is gone.
+func (p *process) kill() {
+	select {
+	case <-p.ended: // its id may be somebody else's by now
+		return
+	default:
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.ended
+}

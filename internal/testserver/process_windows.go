@@ -1,0 +1,13 @@
+package testserver
+
+import "syscall"
+
+// childAttr asks for nothing: none of the servers runs on Windows.
+func childAttr(*account) *syscall.SysProcAttr {
+	return nil
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}

@@ -1,0 +1,59 @@
+// Package testserver starts the servers that tests need, on loopback: a real Dovecot, MariaDB and MySQL as children of
+// the test process, and a proxy that cuts connections. Its subpackages are servers inside the process.
+//
+// Everything lives in temporary folders and on free ports, and is gone when the tests are over, also when they are
+// killed (on Linux by the kernel, see dieWithParent). Dovecot is one server per call. A database server is slower to
+// start, so it is shared by all tests of a process and every test makes databases of its own in it; a package that
+// uses one calls Main from its TestMain.
+//
+// A server that is not installed skips the test and says how to get it. With POSTRIDER_REQUIRE_SERVERS set, as in CI, it fails
+// instead, except for MySQL, which not every machine can have.
+package testserver
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+)
+
+const loopback = "127.0.0.1"
+
+// missing ends a test whose server is not there.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if required := os.Getenv("POSTRIDER_REQUIRE_SERVERS"); required != "" && required != "0" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// freePort finds a port that a server can be told to listen on. It stays below the range that the system gives to outgoing
+// connections (32768 and up on Linux), so that none of those takes it meanwhile or while a server restarts.
+func freePort() (int, error) {
+	const first, last, tries = 20000, 31999, 200
+	for range tries {
+		port := first + rand.IntN(last-first+1)
+		if ln, err := net.Listen("tcp", address(port)); err == nil {
+			return port, ln.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port on %s: none in %d tries", loopback, tries)
+}
+
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for len(ports) < n {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func address(port int) string {
+	return fmt.Sprintf("%s:%d", loopback, port)
+}
