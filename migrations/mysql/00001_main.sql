@@ -65,6 +65,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails_tasks (
     worker        VARCHAR(255) NOT NULL, -- who made the last claim
     error_message TEXT         NOT NULL,
     created_at    DATETIME(6)  NOT NULL,
+    queued_at     DATETIME(6)  NOT NULL, -- registered, or put back by a person: attempts may go on from here for retry.give_up_after
     updated_at    DATETIME(6)  NOT NULL,
     finished_at   DATETIME(6)  NULL,
     UNIQUE KEY monitored_emails_tasks_message (folder_id, uid_validity, uid),

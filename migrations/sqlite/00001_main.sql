@@ -63,6 +63,7 @@ CREATE TABLE monitored_emails_tasks (
     worker        TEXT NOT NULL, -- who made the last claim
     error_message TEXT NOT NULL,
     created_at    DATETIME NOT NULL,
+    queued_at     DATETIME NOT NULL, -- registered, or put back by a person: attempts may go on from here for retry.give_up_after
     updated_at    DATETIME NOT NULL,
     finished_at   DATETIME NULL,
     UNIQUE (folder_id, uid_validity, uid),

@@ -1,0 +1,131 @@
+package tasks
+
+import (
+	"context"
+	"time"
+
+	"postrider/internal/message"
+)
+
+// Queue is the registry and the queue. It is safe for concurrent use by any number of processes.
+type Queue interface {
+	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
+	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
+	// Register gives every message of the page its disposition and moves the folder's cursor, in one transaction. Doing it
+	// twice changes nothing. ErrEpochChanged when the folder has moved on.
+	Register(ctx context.Context, page Page) ([]Registration, error)
+	// Baseline notes messages that were there before the start, and that everything up to page.Cursor has been noted.
+	Baseline(ctx context.Context, page Page) error
+	// Unreconciled reports whether live tasks of an older epoch still wait to be found again in the folder.
+	Unreconciled(ctx context.Context, folderID, epoch int64) (bool, error)
+
+	// Receive claims tasks that are due, highest priority first and oldest first within it.
+	Receive(ctx context.Context, want Want) ([]Claim, error)
+	// Extend makes the receipts good for another lease. Those that are lost are returned.
+	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
+	// Sending commits, before the final dot, to whom it is about to go.
+	Sending(ctx context.Context, r Receipt, route string, deliveries []Delivery) error
+	// Finish ends the claim with what came of it.
+	Finish(ctx context.Context, r Receipt, res Result) error
+	// Release puts the task back untouched: the attempt is not counted.
+	Release(ctx context.Context, c Claim, reason string, deliveries []Delivery) error
+
+	// Requeue lets tasks begin anew; recipients that were delivered stay delivered. It reports how many tasks changed.
+	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
+	// Skip ends tasks by a person's word.
+	Skip(ctx context.Context, who string, ids ...int64) (int, error)
+	// Resolve ends uncertain tasks as forwarded by a person's word.
+	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
+	// Purge deletes forwarded and skipped tasks that ended before then, at most limit of them. What was seen stays known.
+	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+
+	List(ctx context.Context, f Filter, each func(Task) error) error
+	Get(ctx context.Context, id int64) (Task, error)
+	Events(ctx context.Context, taskID int64) ([]Event, error)
+	Stats(ctx context.Context, inboxID int64) (Stats, error)
+}
+
+// Dedupe says where an equal message counts as the same one.
+type Dedupe string
+
+// The scopes of deduplication.
+const (
+	DedupeInbox Dedupe = "inbox"
+	DedupeAll   Dedupe = "all"
+	DedupeOff   Dedupe = "off"
+)
+
+// Page is a range of UIDs of one folder, read under one epoch.
+type Page struct {
+	InboxID, FolderID int64
+	Epoch             int64
+	Cursor            uint32 // everything at or below it has a disposition with this page; the cursor never moves back
+	Entries           []Entry
+	Dedupe            Dedupe
+}
+
+// Entry is one message of a page.
+type Entry struct {
+	UID         uint32
+	Fingerprint message.Fingerprint
+	Outline     message.Fingerprint // by which a message that was there before the start is known again
+	MessageID   string
+	Subject     string
+	Sender      string
+	Date        time.Time // zero when unknown
+	Size        int64
+	Route       string // the route it would take now; empty when it would not be forwarded
+	Priority    Priority
+	Skip        string // not empty: registered as skipped, for this reason
+}
+
+// Fate is what registering did with a message.
+type Fate int
+
+// The fates of an entry.
+const (
+	New       Fate = iota // registered, waiting to be claimed
+	SkippedAt             // registered as skipped, as the entry asked
+	Duplicate             // registered as skipped: an equal message is or was being forwarded
+	Known                 // registered or noted before, nothing was done
+	Moved                 // the task of an older epoch found its message again
+)
+
+// Registration tells what became of one entry.
+type Registration struct {
+	UID    uint32
+	TaskID int64 // 0 when there is none
+	Fate   Fate
+}
+
+// Want says what Receive may claim.
+type Want struct {
+	InboxID       int64
+	Max           int
+	Lease         time.Duration
+	Worker        string
+	MaxLostLeases int // a task whose lease is lost that often is dead: it kills its workers
+}
+
+// Result is what came of a claim.
+type Result struct {
+	Status     Status
+	Reason     string
+	Route      string
+	Delay      time.Duration // for Error: not before that has passed
+	Deliveries []Delivery
+}
+
+// Filter selects tasks. Empty fields select all.
+type Filter struct {
+	Statuses []Status
+	InboxID  int64
+	Limit    int // newest first when set, oldest first otherwise
+}
+
+// Stats counts the tasks of an inbox.
+type Stats struct {
+	ByStatus map[Status]int
+	Due      int        // could be claimed now
+	Oldest   *time.Time // when the longest waiting live task was registered
+}
