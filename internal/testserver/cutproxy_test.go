@@ -1,0 +1,129 @@
+package testserver
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// speaker is a backend that says what it is given, and then reads until its client ends.
+func speaker(t *testing.T, text string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.WriteString(conn, text)
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func dialProxy(t *testing.T, p *CutProxy) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func TestCutAfter(t *testing.T) {
+	text := strings.Repeat("0123456789", 1000)
+	for _, tt := range []struct {
+		name string
+		n    int64
+		end  End
+	}{
+		{"at once", 0, FIN},
+		{"in order", 4321, FIN},
+		{"by reset", 4321, RST},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewCutProxy(t, speaker(t, text))
+			p.CutAfter(tt.n, tt.end)
+			conn := dialProxy(t, p)
+			_, _ = io.WriteString(conn, "something the proxy may never read") // fails when the reset was quicker
+			got, err := io.ReadAll(conn)
+			if tt.end == FIN && (err != nil || string(got) != text[:tt.n]) {
+				t.Errorf("read %d octets, %v; want the first %d and the end", len(got), err, tt.n)
+			}
+			if tt.end == RST && !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("read = %v; want a connection reset", err)
+			}
+			if whole, err := io.ReadAll(io.LimitReader(dialProxy(t, p), int64(len(text)))); err != nil || string(whole) != text {
+				t.Errorf("the connection after it read %d octets, %v; want all %d", len(whole), err, len(text))
+			}
+			if p.Connections() != 2 {
+				t.Errorf("Connections() = %d; want 2", p.Connections())
+			}
+		})
+	}
+}
+
+func TestCut(t *testing.T) {
+	for name, end := range map[string]End{"in order": FIN, "by reset": RST} {
+		t.Run(name, func(t *testing.T) {
+			p := NewCutProxy(t, speaker(t, "hello"))
+			conns := []net.Conn{dialProxy(t, p), dialProxy(t, p)}
+			for _, conn := range conns {
+				if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.Cut(end)
+			for _, conn := range conns {
+				_, err := conn.Read(make([]byte, 1))
+				if end == FIN && err != io.EOF || end == RST && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("after the cut a read returns %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	p := NewCutProxy(t, speaker(t, "hello"))
+	p.Refuse(t, true)
+	if conn, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dial = %v, %v; want connection refused", conn, err)
+	}
+	p.Refuse(t, false)
+	if _, err := io.ReadFull(dialProxy(t, p), make([]byte, 5)); err != nil {
+		t.Errorf("after it is let in again: %v", err)
+	}
+}
+
+func TestProxyToNowhere(t *testing.T) {
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewCutProxy(t, address(port))
+	conn, err := net.Dial("tcp", p.Addr())
+	if err == nil { // the reset may come that early
+		_, err = conn.Read(make([]byte, 1))
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("dial and read = %v; want a connection reset: the backend does not listen", err)
+	}
+}

@@ -1,0 +1,177 @@
+package testserver
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql" // the driver of NewDatabase
+)
+
+// SQL is a running MariaDB or MySQL, shared by the tests of this process. A test that stops or restarts it must not run
+// beside others that use it.
+type SQL struct {
+	Port int
+
+	argv      []string
+	logFile   string
+	proc      *process
+	databases atomic.Int64
+}
+
+// NewDatabase makes an empty database and returns its DSN, `root@tcp(127.0.0.1:port)/name`. It goes when the server goes.
+func (s *SQL) NewDatabase(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", s.databases.Add(1))
+	dsn := fmt.Sprintf("root@tcp(%s)/", address(s.Port))
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatalf("create a database: %v", err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("create a database: %v", err)
+	}
+	return dsn + name
+}
+
+// Start starts the server again, on the same port and data, and returns when it takes connections.
+func (s *SQL) Start(t testing.TB) {
+	t.Helper()
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Stop shuts the server down in good order; it cuts all connections. The end of the test starts it again for the next one.
+func (s *SQL) Stop(t testing.TB) {
+	s.proc.stop()
+	t.Cleanup(func() {
+		select {
+		case <-s.proc.ended:
+			s.Start(t)
+		default:
+		}
+	})
+}
+
+// Restart is Stop and Start.
+func (s *SQL) Restart(t testing.TB) {
+	t.Helper()
+	s.Stop(t)
+	s.Start(t)
+}
+
+func (s *SQL) start() error {
+	proc, err := startProcess(s.logFile, nil, s.argv...)
+	if err != nil {
+		return err
+	}
+	if err := proc.waitListening(s.Port); err != nil {
+		proc.kill()
+		return err
+	}
+	s.proc = proc
+	return nil
+}
+
+// newSQL makes a data directory in dir with the command install and starts a server on it with the command serve; both get the
+// data directory and options that all of them share appended.
+func newSQL(dir string, install, serve []string) (*SQL, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	data, logFile := filepath.Join(dir, "data"), filepath.Join(dir, "log")
+	common := []string{"--datadir=" + data}
+	if os.Getuid() == 0 {
+		common = append(common, "--user=root") // refused otherwise
+	}
+	installer, err := startProcess(logFile, nil, append(install, common...)...)
+	if err != nil {
+		return nil, err
+	}
+	<-installer.ended
+	if installer.err != nil {
+		return nil, fmt.Errorf("make a data directory with %s: %w; its last words:\n%s", install[0], installer.err, installer.lastWords())
+	}
+	serve = append(serve, common...)
+	serve = append(serve,
+		fmt.Sprintf("--port=%d", port), "--bind-address="+loopback, "--socket="+filepath.Join(dir, "socket"),
+		"--pid-file="+filepath.Join(dir, "pid"), "--secure-file-priv=", "--max-connections=500")
+	s := &SQL{Port: port, argv: serve, logFile: logFile}
+	return s, s.start()
+}
+
+// sharedServers are the database servers of this test process. They outlive the single test, so something that does too
+// has to hold them: this is the one variable of its kind here.
+var sharedServers struct {
+	sync.Mutex
+	underMain bool
+	servers   map[string]*SQL // by name
+	dirs      []string
+}
+
+// TestingM is *testing.M, or what wraps it.
+type TestingM interface{ Run() int }
+
+// Main runs the tests of a package, stops the servers that they shared, and exits. It is the whole of a TestMain.
+func Main(m TestingM) {
+	os.Exit(M{m}.Run())
+}
+
+// M is Main for a package whose TestMain is taken: testscript.Main(testserver.M{m}, ...).
+type M struct{ TestingM }
+
+// Run runs the tests and stops the servers that they shared.
+func (m M) Run() int {
+	sharedServers.Lock()
+	sharedServers.underMain = true
+	sharedServers.Unlock()
+	defer stopShared()
+	return m.TestingM.Run()
+}
+
+func stopShared() {
+	sharedServers.Lock()
+	defer sharedServers.Unlock()
+	for _, s := range sharedServers.servers {
+		s.proc.kill()
+	}
+	for _, dir := range sharedServers.dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "remove the folder of a database server:", err)
+		}
+	}
+}
+
+// shared returns the server of that name, which the first caller makes in a folder of its own.
+func shared(t testing.TB, name string, start func(dir string) (*SQL, error)) *SQL {
+	t.Helper()
+	sharedServers.Lock()
+	defer sharedServers.Unlock()
+	if !sharedServers.underMain {
+		t.Fatalf("start %s: the package needs `func TestMain(m *testing.M) { testserver.Main(m) }`, or nothing would stop it", name)
+	}
+	if s := sharedServers.servers[name]; s != nil {
+		return s
+	}
+	dir, err := os.MkdirTemp("", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sharedServers.dirs = append(sharedServers.dirs, dir)
+	s, err := start(dir)
+	if err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	if sharedServers.servers == nil {
+		sharedServers.servers = map[string]*SQL{}
+	}
+	sharedServers.servers[name] = s
+	return s
+}
