@@ -14,7 +14,7 @@ type End int
 // The two ends that a TCP connection can come to.
 const (
 	FIN End = iota // in good order: the client reads the end of the data
-	RST            // reset: the client reads an error
+	RST            // reset: the client reads an error, and may not get to see what came before it
 )
 
 // CutProxy forwards connections to a backend until it is told to cut them.
