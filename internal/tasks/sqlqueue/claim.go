@@ -1,0 +1,135 @@
+package sqlqueue
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// Receive implements tasks.Queue. A task that lost its lease before comes alone, so that a message which kills its workers
+// takes no other down with it.
+func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
+	var claims []tasks.Claim
+	err := q.db.Tx(ctx, func(tx *gorm.DB) (err error) {
+		claims, err = q.receive(tx, want)
+		return err
+	})
+	return claims, wrap(err, "claim tasks")
+}
+
+func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
+	micros, now, err := q.now(tx)
+	if err != nil {
+		return nil, err
+	}
+	var taken []taskRow
+	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
+		var due []taskRow
+		if len(taken) == want.Max || (len(taken) > 0 && taken[0].LostLeases > 0) {
+			break
+		}
+		err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, want.Max-len(taken)).Scan(&due).Error
+		if err != nil {
+			return nil, err
+		}
+		if taken, err = q.take(tx, want, now, taken, due); err != nil {
+			return nil, err
+		}
+	}
+	if len(taken) == 0 {
+		return nil, nil
+	}
+	return q.claim(tx, want, micros, now, taken)
+}
+
+// take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
+func (q *Queue) take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]taskRow, error) {
+	for _, r := range due {
+		if r.Status == tasks.InProgress {
+			r.LostLeases++
+			if r.LostLeases >= want.MaxLostLeases {
+				if err := bury(tx, r, now); err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		if r.LostLeases > 0 && len(taken) > 0 {
+			break
+		}
+		taken = append(taken, r)
+		if r.LostLeases > 0 {
+			break
+		}
+	}
+	return taken, nil
+}
+
+func bury(tx *gorm.DB, r taskRow, now time.Time) error {
+	why := fmt.Sprintf("its worker died or hung %d times (last: %s): it seems to kill its workers; try again with `postrider task retry %d`",
+		r.LostLeases, r.Worker, r.ID)
+	if err := tx.Exec(sqlPoisoned, clean(why, maxText), now, now, r.ID).Error; err != nil {
+		return err
+	}
+	return event(tx, now, r.ID, r.Worker, "dead", why)
+}
+
+func (q *Queue) claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow) ([]tasks.Claim, error) {
+	token := rand.Text()
+	until := micros + want.Lease.Microseconds()
+	ids := make([]int64, len(taken))
+	claims := make([]tasks.Claim, len(taken))
+	for i, r := range taken {
+		ids[i] = r.ID
+		if r.Status == tasks.InProgress {
+			if err := event(tx, now, r.ID, want.Worker, "lease_lost", "taken over from "+r.Worker); err != nil {
+				return nil, err
+			}
+		}
+		claims[i] = tasks.Claim{
+			Task:    r.task(),
+			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10)},
+			Alone:   r.LostLeases > 0,
+			Due:     time.UnixMicro(*r.VisibleAt),
+		}
+		claims[i].Status, claims[i].Worker = tasks.InProgress, want.Worker
+		claims[i].Attempts++
+	}
+	if err := tx.Exec(sqlClaim, until, token, clean(want.Worker, 255), now, ids).Error; err != nil {
+		return nil, err
+	}
+	ds, err := deliveries(tx, ids)
+	for i := range claims {
+		claims[i].Deliveries = ds[claims[i].ID]
+	}
+	return claims, err
+}
+
+// Extend implements tasks.Queue.
+func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
+	var lost []tasks.Receipt
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		lost = nil
+		micros, _, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		for _, r := range receipts {
+			res := tx.Exec(sqlExtend, micros+lease.Microseconds(), r.TaskID, r.Token)
+			if res.Error != nil {
+				return res.Error
+			}
+			if res.RowsAffected == 0 {
+				lost = append(lost, r)
+			}
+		}
+		return nil
+	})
+	return lost, wrap(err, "renew leases")
+}

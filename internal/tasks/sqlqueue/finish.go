@@ -1,0 +1,125 @@
+package sqlqueue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"postrider/internal/tasks"
+)
+
+// Sending implements tasks.Queue.
+func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route string, ds []tasks.Delivery) error {
+	return q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
+		res := tx.Exec(sqlSending, clean(route, 255), r.TaskID, r.Token)
+		if res.Error != nil || res.RowsAffected == 0 {
+			return 0, res.Error
+		}
+		return 1, upsert(tx, deliveryRows(r.TaskID, ds, now))
+	})
+}
+
+// Finish implements tasks.Queue.
+func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) error {
+	if !tasks.Allowed(tasks.InProgress, res.Status) {
+		return fmt.Errorf("task %d: there is no way from in_progress to %q", r.TaskID, res.Status)
+	}
+	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (int64, error) {
+		var visible *int64
+		finished := &now
+		if !res.Status.Ended() {
+			v := now.Add(res.Delay).UnixMicro()
+			visible, finished = &v, nil
+		}
+		done := tx.Exec(sqlFinish, res.Status, visible, clean(res.Route, 255), clean(res.Reason, maxText), now, finished, r.TaskID, r.Token)
+		if done.Error != nil || done.RowsAffected == 0 {
+			return 0, done.Error
+		}
+		if err := upsert(tx, deliveryRows(r.TaskID, res.Deliveries, now)); err != nil {
+			return 0, err
+		}
+		if res.Status == tasks.Forwarded {
+			return 1, nil // the deliveries tell it
+		}
+		return 1, eventByHolder(tx, now, r.TaskID, string(res.Status), res.Reason)
+	})
+}
+
+// Release implements tasks.Queue.
+func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, ds []tasks.Delivery) error {
+	r := c.Receipt
+	return q.withReceipt(ctx, r, tasks.Received, func(tx *gorm.DB, now time.Time) (int64, error) {
+		done := tx.Exec(sqlRelease, c.Due.UnixMicro(), clean(reason, maxText), now, r.TaskID, r.Token)
+		if done.Error != nil || done.RowsAffected == 0 {
+			return 0, done.Error
+		}
+		return 1, upsert(tx, deliveryRows(r.TaskID, ds, now))
+	})
+}
+
+// withReceipt runs change, which reports how many rows the receipt opened. None means that the lease was lost, unless the task
+// stands in target by this very receipt: then an earlier try was committed without our hearing of it.
+func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status, change func(*gorm.DB, time.Time) (int64, error)) error {
+	lost := false
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		lost = false
+		_, now, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := change(tx, now)
+		if err != nil || rows > 0 {
+			return err
+		}
+		var holder taskRow
+		if err := tx.Raw(sqlHolder, r.TaskID).Scan(&holder).Error; err != nil {
+			return err
+		}
+		if holder.Receipt == r.Token && holder.Status == target && target != tasks.InProgress {
+			return nil
+		}
+		lost = true
+		return event(tx, now, r.TaskID, "", "conflict", fmt.Sprintf(
+			"a worker whose lease was lost wanted %s; the task is %s, last claimed by %s", target, holder.Status, holder.Worker))
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)
+	case lost:
+		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrLeaseLost)
+	}
+	return nil
+}
+
+func eventByHolder(tx *gorm.DB, now time.Time, taskID int64, name, detail string) error {
+	var holder taskRow
+	if err := tx.Raw(sqlHolder, taskID).Scan(&holder).Error; err != nil {
+		return err
+	}
+	return event(tx, now, taskID, holder.Worker, name, detail)
+}
+
+func upsert(tx *gorm.DB, rows []deliveryRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.Table(tableDeliveries).Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "task_id"}, {Name: "recipient"}},
+		DoUpdates: clause.AssignmentColumns([]string{"status", "code", "reply", "attempts", "delivered_at"}),
+	}).CreateInBatches(&rows, 200).Error
+}
+
+func deliveries(tx *gorm.DB, ids []int64) (map[int64][]tasks.Delivery, error) {
+	var rows []deliveryRow
+	if err := tx.Raw(sqlDeliveries, ids).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	out := map[int64][]tasks.Delivery{}
+	for _, r := range rows {
+		out[r.TaskID] = append(out[r.TaskID], r.delivery())
+	}
+	return out, nil
+}

@@ -1,0 +1,87 @@
+package sqlqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// Requeue implements tasks.Queue.
+func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, error) {
+	return q.byPerson(ctx, who, "requeued", ids, func(tx *gorm.DB, id, micros int64, now time.Time) (int64, error) {
+		res := tx.Exec(sqlRequeue, micros, now, now, id, personally(tasks.Received))
+		if res.Error != nil || res.RowsAffected == 0 {
+			return 0, res.Error
+		}
+		return 1, tx.Exec(sqlRequeueDeliveries, id).Error
+	})
+}
+
+// Skip implements tasks.Queue.
+func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
+	return q.byPerson(ctx, who, "skipped", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
+		res := tx.Exec(sqlEnd, tasks.Skipped, "by_person: "+who, now, now, id, personally(tasks.Skipped))
+		return res.RowsAffected, res.Error
+	})
+}
+
+// Resolve implements tasks.Queue.
+func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, error) {
+	return q.byPerson(ctx, who, "resolved", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
+		res := tx.Exec(sqlEnd, tasks.Forwarded, "", now, now, id, personally(tasks.Forwarded))
+		if res.Error != nil || res.RowsAffected == 0 {
+			return 0, res.Error
+		}
+		return 1, tx.Exec(sqlResolveDeliveries, now, id).Error
+	})
+}
+
+// personally are the states that a person may take a task out of; one in progress belongs to its worker.
+func personally(to tasks.Status) []tasks.Status {
+	return slices.DeleteFunc(tasks.From(to), func(s tasks.Status) bool { return s == tasks.InProgress })
+}
+
+func (q *Queue) byPerson(ctx context.Context, who, what string, ids []int64,
+	change func(tx *gorm.DB, id, micros int64, now time.Time) (int64, error),
+) (int, error) {
+	changed := 0
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		changed = 0
+		micros, now, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			rows, err := change(tx, id, micros, now)
+			if err != nil {
+				return err
+			}
+			if rows == 0 {
+				continue
+			}
+			changed++
+			if err := event(tx, now, id, who, what, "by a person"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return changed, wrap(err, "change tasks")
+}
+
+// Purge implements tasks.Queue. The ledger and the audit trail keep what they know of the tasks deleted.
+func (q *Queue) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
+	var ids []int64
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		ids = nil
+		if err := tx.Raw(sqlPurgeable, before.UTC(), limit).Scan(&ids).Error; err != nil || len(ids) == 0 {
+			return err
+		}
+		return tx.Exec(sqlPurge, ids).Error
+	})
+	return len(ids), wrap(err, "purge tasks")
+}

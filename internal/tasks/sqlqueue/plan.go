@@ -1,0 +1,105 @@
+package sqlqueue
+
+import (
+	"fmt"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// plan decides the fate of each entry of a page from what the ledger knows. It touches nothing.
+type plan struct {
+	page    tasks.Page
+	seen    map[uint32]int64 // uid -> task, under the page's epoch
+	matches map[message.Fingerprint][]match
+	here    map[int64]bool                 // tasks that have their message in the page's epoch already
+	inPage  map[message.Fingerprint]uint32 // new messages of this page that will be forwarded
+}
+
+// fate is what is to be done with one entry.
+type fate struct {
+	tasks.Registration
+	entry tasks.Entry
+	why   string // for skipped
+	note  bool   // the ledger has no row for it yet
+}
+
+func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
+	p := &plan{
+		page: page, seen: seen, matches: map[message.Fingerprint][]match{},
+		here: map[int64]bool{}, inPage: map[message.Fingerprint]uint32{},
+	}
+	for _, m := range found {
+		p.matches[m.key()] = append(p.matches[m.key()], m)
+		if m.FolderID == page.FolderID && m.UIDValidity == page.Epoch {
+			p.here[m.TaskID] = true
+		}
+	}
+	return p
+}
+
+func (p *plan) decide(e tasks.Entry) fate {
+	f := fate{entry: e, note: true}
+	f.UID = e.UID
+	if id, ok := p.seen[e.UID]; ok {
+		f.Fate, f.TaskID, f.note = tasks.Known, id, false
+		return f
+	}
+	if m, ok := p.earlier(e); ok {
+		f.Fate, f.TaskID = tasks.Known, m.TaskID
+		if m.Status != "" {
+			f.Fate = tasks.Moved
+		}
+		return f
+	}
+	if e.Skip != "" {
+		f.Fate, f.why = tasks.SkippedAt, e.Skip
+		return f
+	}
+	if why := p.duplicate(e); why != "" {
+		f.Fate, f.why = tasks.Duplicate, why
+		return f
+	}
+	f.Fate = tasks.New
+	if e.Route != "" {
+		p.inPage[e.Fingerprint] = e.UID
+	}
+	return f
+}
+
+// earlier finds the message in an older epoch of the same folder. Two equal messages find two tasks, one each.
+func (p *plan) earlier(e tasks.Entry) (match, bool) {
+	for _, m := range p.matches[e.Fingerprint] {
+		if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] {
+			p.here[m.TaskID] = true
+			return m, true
+		}
+	}
+	for _, m := range p.matches[e.Outline] {
+		if p.older(m) && m.TaskID == 0 {
+			return match{}, true
+		}
+	}
+	return match{}, false
+}
+
+func (p *plan) older(m match) bool {
+	return m.FolderID == p.page.FolderID && m.UIDValidity != p.page.Epoch
+}
+
+// duplicate says which equal message makes this one a duplicate, empty when none does. One that was not forwarded, or is
+// not going to be, makes none: dropping is worse than repeating.
+func (p *plan) duplicate(e tasks.Entry) string {
+	if p.page.Dedupe == tasks.DedupeOff {
+		return ""
+	}
+	if uid, ok := p.inPage[e.Fingerprint]; ok {
+		return fmt.Sprintf("duplicate: the same message is UID %d of this folder", uid)
+	}
+	for _, m := range p.matches[e.Fingerprint] {
+		if m.forwards() && (p.page.Dedupe == tasks.DedupeAll || m.InboxID == p.page.InboxID) {
+			return fmt.Sprintf("duplicate: the same message is task %d", m.TaskID)
+		}
+	}
+	return ""
+}

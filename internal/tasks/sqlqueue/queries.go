@@ -1,0 +1,106 @@
+package sqlqueue
+
+// Scanning. The ledger's primary key is (folder_id, uid_validity, uid); monitored_emails_seen_fingerprint serves the look-up
+// by content.
+const (
+	sqlFolder = `SELECT uid_validity FROM monitored_folders WHERE id = ?`
+
+	sqlSeenByUID = `SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
+
+	sqlSeenByFingerprint = `
+SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route
+FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE s.fingerprint IN ?
+ORDER BY s.task_id, s.uid_validity, s.uid`
+
+	sqlTaskIDs = `SELECT id AS task_id, uid FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
+
+	sqlMoveTask = `UPDATE monitored_emails_tasks SET uid_validity = ?, uid = ?, updated_at = ? WHERE id = ?`
+
+	sqlAdvance = `
+UPDATE monitored_folders SET last_seen_uid = CASE WHEN last_seen_uid < ? THEN ? ELSE last_seen_uid END WHERE id = ?`
+
+	sqlBaselined = `
+UPDATE monitored_folders SET baseline_uid = CASE WHEN baseline_uid < ? THEN ? ELSE baseline_uid END WHERE id = ? AND uid_validity = ?`
+
+	sqlUnreconciled = `
+SELECT COUNT(*) FROM (SELECT 1 FROM monitored_emails_tasks
+WHERE folder_id = ? AND uid_validity <> ? AND visible_at IS NOT NULL LIMIT 1) live`
+)
+
+// Working off. monitored_emails_tasks_claim (inbox_id, priority, visible_at, id) gives the claim its order, so that it locks no
+// more rows than it takes; ended tasks have no visible_at and are not in its range. The order of the assignments in
+// sqlClaim matters: MySQL sees the columns to the left already changed.
+const (
+	sqlDue = `
+SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?`
+
+	sqlClaim = `
+UPDATE monitored_emails_tasks SET
+  lost_leases = lost_leases + CASE WHEN status = 'in_progress' THEN 1 ELSE 0 END,
+  status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?, receipt = CONCAT(?, '-', id), worker = ?, updated_at = ?
+WHERE id IN ?`
+
+	sqlPoisoned = `
+UPDATE monitored_emails_tasks SET status = 'dead', lost_leases = lost_leases + 1, visible_at = NULL,
+  error_message = ?, finished_at = ?, updated_at = ?
+WHERE id = ?`
+
+	sqlExtend = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+
+	sqlSending = `UPDATE monitored_emails_tasks SET route = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+
+	sqlFinish = `
+UPDATE monitored_emails_tasks SET status = ?, visible_at = ?, route = ?, error_message = ?, updated_at = ?, finished_at = ?
+WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+
+	sqlRelease = `
+UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, attempt_count = attempt_count - 1, error_message = ?, updated_at = ?
+WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+
+	sqlHolder = `SELECT status, receipt, worker FROM monitored_emails_tasks WHERE id = ?`
+
+	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
+)
+
+// What people do, by primary key.
+const (
+	sqlRequeue = `
+UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, attempt_count = 0, lost_leases = 0, error_message = '',
+  queued_at = ?, updated_at = ?, finished_at = NULL
+WHERE id = ? AND status IN ?`
+
+	sqlRequeueDeliveries = `
+UPDATE monitored_emails_deliveries SET status = 'pending' WHERE task_id = ? AND status IN ('failed', 'sending')`
+
+	sqlEnd = `
+UPDATE monitored_emails_tasks SET status = ?, visible_at = NULL, error_message = ?, updated_at = ?, finished_at = ?
+WHERE id = ? AND status IN ?`
+
+	sqlResolveDeliveries = `
+UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`
+
+	sqlPurgeable = `SELECT id FROM monitored_emails_tasks WHERE status = 'forwarded' AND finished_at < ? ORDER BY id LIMIT ?`
+
+	sqlPurge = `DELETE FROM monitored_emails_tasks WHERE id IN ?`
+)
+
+// Reading.
+const (
+	sqlTasks = `
+SELECT t.*, e.email_address AS inbox, f.name AS folder
+FROM monitored_emails_tasks t
+JOIN monitored_emails e ON e.id = t.inbox_id
+JOIN monitored_folders f ON f.id = t.folder_id`
+
+	sqlDeliveries = `SELECT * FROM monitored_emails_deliveries WHERE task_id IN ? ORDER BY task_id, recipient`
+
+	sqlEvents = `SELECT * FROM monitored_emails_events WHERE task_id = ? ORDER BY id`
+
+	sqlCounts = `SELECT status, COUNT(*) AS n FROM monitored_emails_tasks WHERE inbox_id = ? GROUP BY status`
+
+	sqlDueCount = `SELECT COUNT(*) FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at <= ?`
+
+	sqlOldest = `
+SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error') ORDER BY id LIMIT 1`
+)

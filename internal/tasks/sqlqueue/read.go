@@ -1,0 +1,143 @@
+package sqlqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// List implements tasks.Queue. It reads in portions, so that any number of tasks costs little memory.
+func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) error) error {
+	const portion = 500
+	last, left := int64(0), f.Limit
+	for {
+		limit := portion
+		if f.Limit > 0 {
+			limit = min(left, portion)
+		}
+		batch, err := q.list(ctx, f, last, limit)
+		if err != nil {
+			return wrap(err, "list tasks")
+		}
+		for _, t := range batch {
+			if err := each(t); err != nil {
+				return err
+			}
+		}
+		left -= len(batch)
+		if len(batch) < limit || (f.Limit > 0 && left == 0) {
+			return nil
+		}
+		last = batch[len(batch)-1].ID
+	}
+}
+
+// list reads one portion behind the task last: upwards, or downwards for a filter with a limit.
+func (q *Queue) list(ctx context.Context, f tasks.Filter, last int64, limit int) ([]tasks.Task, error) {
+	var where []string
+	var args []any
+	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
+	if len(f.Statuses) > 0 {
+		add("t.status IN ?", f.Statuses)
+	}
+	if f.InboxID != 0 {
+		add("t.inbox_id = ?", f.InboxID)
+	}
+	order := "t.id"
+	switch {
+	case f.Limit == 0:
+		add("t.id > ?", last)
+	case last != 0:
+		add("t.id < ?", last)
+	}
+	if f.Limit > 0 {
+		order = "t.id DESC"
+	}
+	sql := sqlTasks
+	if len(where) > 0 {
+		sql += "\nWHERE " + strings.Join(where, " AND ")
+	}
+	return q.read(ctx, fmt.Sprintf("%s\nORDER BY %s LIMIT %d", sql, order, limit), args...)
+}
+
+// Get implements tasks.Queue.
+func (q *Queue) Get(ctx context.Context, id int64) (tasks.Task, error) {
+	found, err := q.read(ctx, sqlTasks+"\nWHERE t.id = ?", id)
+	if err == nil && len(found) == 0 {
+		err = tasks.ErrNotFound
+	}
+	if err != nil {
+		return tasks.Task{}, wrap(err, "task %d", id)
+	}
+	return found[0], nil
+}
+
+func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task, error) {
+	var out []tasks.Task
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		var rows []readRow
+		out = nil
+		if err := tx.Raw(sql, args...).Scan(&rows).Error; err != nil || len(rows) == 0 {
+			return err
+		}
+		ids := make([]int64, len(rows))
+		for i, r := range rows {
+			ids[i] = r.ID
+		}
+		ds, err := deliveries(tx, ids)
+		for _, r := range rows {
+			t := r.task()
+			t.Inbox, t.Folder, t.Deliveries = r.Inbox, r.Folder, ds[r.ID]
+			out = append(out, t)
+		}
+		return err
+	})
+	return out, err
+}
+
+// Events implements tasks.Queue.
+func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error) {
+	var out []tasks.Event
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		out = nil
+		return tx.Raw(sqlEvents, taskID).Scan(&out).Error
+	})
+	return out, wrap(err, "read the audit trail")
+}
+
+// Stats implements tasks.Queue.
+func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
+	var s tasks.Stats
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		s = tasks.Stats{ByStatus: map[tasks.Status]int{}}
+		micros, _, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		var counts []struct {
+			Status tasks.Status
+			N      int
+		}
+		if err := tx.Raw(sqlCounts, inboxID).Scan(&counts).Error; err != nil {
+			return err
+		}
+		for _, c := range counts {
+			s.ByStatus[c.Status] = c.N
+		}
+		if err := tx.Raw(sqlDueCount, inboxID, micros).Scan(&s.Due).Error; err != nil {
+			return err
+		}
+		var oldest []time.Time
+		if err := tx.Raw(sqlOldest, inboxID).Scan(&oldest).Error; err != nil || len(oldest) == 0 {
+			return err
+		}
+		s.Oldest = &oldest[0]
+		return nil
+	})
+	return s, wrap(err, "count tasks")
+}

@@ -1,0 +1,238 @@
+package sqlqueue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// Unseen implements tasks.Queue.
+func (q *Queue) Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error) {
+	var unseen []uint32
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		seen, err := seenByUID(tx, folderID, epoch, uids)
+		unseen = nil
+		for _, uid := range uids {
+			if _, ok := seen[uid]; !ok {
+				unseen = append(unseen, uid)
+			}
+		}
+		return err
+	})
+	return unseen, wrap(err, "look up which messages are registered")
+}
+
+// Register implements tasks.Queue.
+func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registration, error) {
+	var out []tasks.Registration
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		out = nil
+		if err := q.lockFolder(tx, page); err != nil {
+			return err
+		}
+		p, err := q.newPlan(tx, page)
+		if err != nil {
+			return err
+		}
+		fates := make([]fate, len(page.Entries))
+		for i, e := range page.Entries {
+			fates[i] = p.decide(e)
+		}
+		if err := q.carryOut(tx, page, fates); err != nil {
+			return err
+		}
+		for _, f := range fates {
+			out = append(out, f.Registration)
+		}
+		return tx.Exec(sqlAdvance, page.Cursor, page.Cursor, page.FolderID).Error
+	})
+	return out, wrap(err, "register a page of folder %d", page.FolderID)
+}
+
+// Baseline implements tasks.Queue.
+func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		if err := q.lockFolder(tx, page); err != nil {
+			return err
+		}
+		seen, err := seenByUID(tx, page.FolderID, page.Epoch, uidsOf(page.Entries))
+		if err != nil {
+			return err
+		}
+		var rows []seenRow
+		for _, e := range page.Entries {
+			if _, ok := seen[e.UID]; !ok {
+				rows = append(rows, ledger(page, e.UID, 0, e.Outline[:]))
+			}
+		}
+		if err := insert(tx, tableSeen, rows); err != nil {
+			return err
+		}
+		return tx.Exec(sqlBaselined, page.Cursor, page.Cursor, page.FolderID, page.Epoch).Error
+	})
+	return wrap(err, "note what was in folder %d before the start", page.FolderID)
+}
+
+// Unreconciled implements tasks.Queue.
+func (q *Queue) Unreconciled(ctx context.Context, folderID, epoch int64) (bool, error) {
+	var n int
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		return tx.Raw(sqlUnreconciled, folderID, epoch).Scan(&n).Error
+	})
+	return n > 0, wrap(err, "look for tasks of an older UIDVALIDITY")
+}
+
+// lockFolder makes two processes that scan one folder register one after the other.
+func (q *Queue) lockFolder(tx *gorm.DB, page tasks.Page) error {
+	var epoch int64
+	res := tx.Raw(q.lock(sqlFolder), page.FolderID).Scan(&epoch)
+	if res.Error == nil && (res.RowsAffected == 0 || epoch != page.Epoch) {
+		return tasks.ErrEpochChanged
+	}
+	return res.Error
+}
+
+func (q *Queue) newPlan(tx *gorm.DB, page tasks.Page) (*plan, error) {
+	if len(page.Entries) == 0 {
+		return newPlan(page, nil, nil), nil
+	}
+	seen, err := seenByUID(tx, page.FolderID, page.Epoch, uidsOf(page.Entries))
+	if err != nil {
+		return nil, err
+	}
+	keys := make([][]byte, 0, 2*len(page.Entries))
+	for _, e := range page.Entries {
+		keys = append(keys, e.Fingerprint[:], e.Outline[:])
+	}
+	var found []match
+	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&found).Error; err != nil {
+		return nil, err
+	}
+	return newPlan(page, seen, found), nil
+}
+
+// carryOut writes tasks and ledger. It fills in the ids of new tasks.
+func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
+	micros, now, err := q.now(tx)
+	if err != nil {
+		return err
+	}
+	var rows []taskRow
+	for _, f := range fates {
+		switch f.Fate {
+		case tasks.New, tasks.SkippedAt, tasks.Duplicate:
+			rows = append(rows, newTask(page, f, micros, now))
+		case tasks.Moved:
+			if err := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID).Error; err != nil {
+				return err
+			}
+		}
+	}
+	if err := insert(tx, tableTasks, rows); err != nil {
+		return err
+	}
+	ids, err := taskIDs(tx, page, rows)
+	if err != nil {
+		return err
+	}
+	var notes []seenRow
+	for i := range fates {
+		f := &fates[i]
+		if id, ok := ids[f.UID]; ok {
+			f.TaskID = id
+		}
+		if f.note {
+			notes = append(notes, ledger(page, f.UID, f.TaskID, noted(*f)))
+		}
+	}
+	return insert(tx, tableSeen, notes)
+}
+
+// noted is what a message is known by later: its content, or its outline when it was there before the start.
+func noted(f fate) []byte {
+	if f.TaskID == 0 {
+		return f.entry.Outline[:]
+	}
+	return f.entry.Fingerprint[:]
+}
+
+func newTask(page tasks.Page, f fate, micros int64, now time.Time) taskRow {
+	e := f.entry
+	r := taskRow{
+		InboxID: page.InboxID, FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID,
+		MessageID: clean(e.MessageID, maxText), Fingerprint: e.Fingerprint[:], Subject: clean(e.Subject, maxText),
+		Sender: clean(e.Sender, maxText), Size: e.Size, Route: clean(e.Route, 255), Priority: e.Priority,
+		Status: tasks.Received, VisibleAt: &micros, CreatedAt: now, QueuedAt: now, UpdatedAt: now,
+	}
+	if !e.Date.IsZero() {
+		date := e.Date.UTC()
+		r.EmailDate = &date
+	}
+	if f.Fate != tasks.New {
+		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.why, maxText), nil, &now
+	}
+	return r
+}
+
+func ledger(page tasks.Page, uid uint32, taskID int64, key []byte) seenRow {
+	return seenRow{
+		FolderID: page.FolderID, UIDValidity: page.Epoch, UID: uid, InboxID: page.InboxID, TaskID: taskID, Fingerprint: key,
+	}
+}
+
+// taskIDs looks the ids of inserted rows up: neither dialect promises that those of one INSERT follow one another.
+func taskIDs(tx *gorm.DB, page tasks.Page, rows []taskRow) (map[uint32]int64, error) {
+	uids := make([]uint32, len(rows))
+	for i, r := range rows {
+		uids[i] = r.UID
+	}
+	return byUID(tx, sqlTaskIDs, page.FolderID, page.Epoch, uids)
+}
+
+func seenByUID(tx *gorm.DB, folderID, epoch int64, uids []uint32) (map[uint32]int64, error) {
+	return byUID(tx, sqlSeenByUID, folderID, epoch, uids)
+}
+
+func byUID(tx *gorm.DB, sql string, folderID, epoch int64, uids []uint32) (map[uint32]int64, error) {
+	out := make(map[uint32]int64, len(uids))
+	if len(uids) == 0 {
+		return out, nil
+	}
+	var rows []struct {
+		TaskID int64
+		UID    uint32 `gorm:"column:uid"`
+	}
+	if err := tx.Raw(sql, folderID, epoch, uids).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		out[r.UID] = r.TaskID
+	}
+	return out, nil
+}
+
+func insert[R any](tx *gorm.DB, table string, rows []R) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.Table(table).CreateInBatches(&rows, 200).Error
+}
+
+func uidsOf(entries []tasks.Entry) []uint32 {
+	out := make([]uint32, len(entries))
+	for i, e := range entries {
+		out[i] = e.UID
+	}
+	return out
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

@@ -1,0 +1,69 @@
+// Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
+//
+// All its SQL stands in queries.go, with the index that serves it. Every change is one transaction; visibility and leases
+// go by the database's clock. A transaction whose commit went through unnoticed is run again by package db, so each of
+// them recognises its own work: registering by UID, finishing by the receipt, which stays with an ended task.
+package sqlqueue
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/tasks"
+)
+
+// Queue implements tasks.Queue.
+type Queue struct {
+	db *db.DB
+}
+
+var _ tasks.Queue = (*Queue)(nil)
+
+// New returns the queue in an open database.
+func New(d *db.DB) *Queue { return &Queue{db: d} }
+
+// lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another.
+func (q *Queue) lock(sql string) string {
+	if q.db.Dialect() == db.SQLite {
+		return sql
+	}
+	return sql + " FOR UPDATE"
+}
+
+// lockFree is lock that passes over rows that somebody else has locked.
+func (q *Queue) lockFree(sql string) string {
+	if q.db.Dialect() == db.SQLite {
+		return sql
+	}
+	return sql + " FOR UPDATE SKIP LOCKED"
+}
+
+// now is the database's clock, as a number for SQL to compare and as a time for people to read.
+func (q *Queue) now(tx *gorm.DB) (int64, time.Time, error) {
+	micros, err := q.db.Now(tx)
+	return micros, time.UnixMicro(micros).UTC(), err
+}
+
+func event(tx *gorm.DB, at time.Time, taskID int64, worker, name, detail string) error {
+	return tx.Exec(sqlEvent, taskID, at, clean(worker, 255), name, clean(detail, maxText)).Error
+}
+
+// maxText keeps what a TEXT column holds (65,535 octets) well out of reach.
+const maxText = 4000
+
+// clean cuts s to at most limit octets of valid UTF-8.
+func clean(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	s = s[:limit]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
