@@ -157,8 +157,8 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 // lockTable holds goose's lock row. A migration that was killed holds up the next one for the rest of its lease.
 func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	locker, err := lock.NewMySQLTableLocker(
-		lock.WithTableLeaseDuration(15*time.Second),
-		lock.WithTableHeartbeatInterval(3*time.Second),
+		lock.WithTableLeaseDuration(10*time.Second),
+		lock.WithTableHeartbeatInterval(2*time.Second),
 		lock.WithTableLockTimeout(500*time.Millisecond, 1200), // ten minutes: the other one may change a large table
 		lock.WithTableUnlockTimeout(500*time.Millisecond, 20),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),

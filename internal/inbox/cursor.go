@@ -1,0 +1,124 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// cursor is a folder's row as far as a change depends on it.
+type cursor struct {
+	UIDValidity   int64  `gorm:"column:uid_validity"`
+	LastSeenUID   uint32 `gorm:"column:last_seen_uid"`
+	StartUID      uint32 `gorm:"column:start_uid"`
+	InitializedAt *time.Time
+}
+
+// Initialize begins the registry of a folder that was never scanned: messages up to startUID were there before and are
+// not forwarded, the cursor stands there. ErrCursorMoved: another process initialised it to something else.
+func (s *Store) Initialize(ctx context.Context, folderID, uidValidity int64, startUID uint32) error {
+	return s.moveCursor(ctx, "initialize", folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
+		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, now, folderID)
+	}, func(c cursor) bool {
+		return c.UIDValidity == uidValidity && c.LastSeenUID == startUID && c.StartUID == startUID
+	})
+}
+
+// ResetEpoch begins anew under another UIDVALIDITY: the cursor goes to 0, and what was registered is told by
+// fingerprint. ErrCursorMoved: the folder is no longer in oldEpoch.
+func (s *Store) ResetEpoch(ctx context.Context, folderID, oldEpoch, newEpoch int64) error {
+	return s.moveCursor(ctx, "reset", folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
+		return tx.Exec(sqlResetEpoch, newEpoch, folderID, oldEpoch)
+	}, func(c cursor) bool {
+		return c.InitializedAt != nil && c.UIDValidity == newEpoch && c.LastSeenUID == 0 && c.StartUID == 0
+	})
+}
+
+// Rewind moves the cursor back to uid: what lies above it and was never registered will be, as if it were new. What
+// was registered stays in the ledger and is not registered again. A cursor at or below uid stays. The caller
+// holds the scan lease. ErrCursorMoved: the folder was never scanned or is no longer in that epoch.
+func (s *Store) Rewind(ctx context.Context, folderID, epoch int64, uid uint32) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		update := tx.Exec(sqlRewindFolder, uid, uid, uid, uid, uid, uid, folderID, epoch)
+		if update.Error != nil {
+			return update.Error
+		}
+		if update.RowsAffected == 0 {
+			return ErrCursorMoved
+		}
+		return tx.Exec(sqlForgetUnregistered, folderID, epoch, uid).Error
+	})
+	if err != nil {
+		return fmt.Errorf("rewind folder %d to UID %d: %w", folderID, uid, err)
+	}
+	return nil
+}
+
+// CountRewind tells what Rewind to uid would concern: messages above it that were registered, and will not be again,
+// and those noted as there before the start, which will be. Messages never noted are not counted.
+func (s *Store) CountRewind(ctx context.Context, folderID, epoch int64, uid uint32) (registered, unregistered int64, err error) {
+	var row struct{ Registered, Unregistered int64 }
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		return tx.Raw(sqlCountAbove, folderID, epoch, uid).Scan(&row).Error
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("count the messages of folder %d above UID %d: %w", folderID, uid, err)
+	}
+	return row.Registered, row.Unregistered, nil
+}
+
+// SetBaseline notes that the messages up to uid that were there before the start are in the ledger. It never goes
+// back, and does nothing in another epoch.
+func (s *Store) SetBaseline(ctx context.Context, folderID, epoch int64, uid uint32) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlSetBaseline, uid, folderID, epoch, uid).Error })
+	if err != nil {
+		return fmt.Errorf("note the baseline of folder %d: %w", folderID, err)
+	}
+	return nil
+}
+
+// FolderScanned stamps last_scanned_at.
+func (s *Store) FolderScanned(ctx context.Context, folderID int64) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		return tx.Exec(sqlFolderScanned, time.UnixMicro(now).UTC(), folderID).Error
+	})
+	if err != nil {
+		return fmt.Errorf("note the scan of folder %d: %w", folderID, err)
+	}
+	return nil
+}
+
+// moveCursor runs an update that matches one row, or finds that it is done already: by us, in a transaction whose
+// commit went unnoticed.
+func (s *Store) moveCursor(ctx context.Context, doing string, folderID int64,
+	update func(tx *gorm.DB, now time.Time) *gorm.DB, done func(cursor) bool,
+) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		result := update(tx, time.UnixMicro(now).UTC())
+		if result.Error != nil || result.RowsAffected == 1 {
+			return result.Error
+		}
+		var c cursor
+		if err := tx.Raw(sqlGetCursor, folderID).Scan(&c).Error; err != nil {
+			return err
+		}
+		if !done(c) {
+			return ErrCursorMoved
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s the cursor of folder %d: %w", doing, folderID, err)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package inbox
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"postrider/internal/secret"
+)
+
+// sealedPrefix marks a sealed password; the number is the format's.
+const sealedPrefix = "v1:"
+
+const keyFileComment = "# The key that postrider seals the passwords of inboxes with. Back it up, apart from the database.\n"
+
+// ErrNoKey is a key file that is not there.
+var ErrNoKey = errors.New("the key file is missing")
+
+// Sealer encrypts passwords with the key in a file, XChaCha20-Poly1305 with the inbox's address as associated data, so
+// that a sealed password copied to another inbox does not open. The file is made by the first Seal.
+type Sealer struct {
+	path string
+	mu   sync.Mutex
+	key  []byte // once read
+}
+
+// OpenSealer returns the sealer for a key file, which is not touched yet.
+func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
+
+// Seal encrypts a password. It makes the key file, mode 0600, when there is none.
+func (s *Sealer) Seal(address, password string) (string, error) {
+	key, err := s.readKey()
+	if errors.Is(err, ErrNoKey) {
+		if err = s.createKey(); err == nil {
+			key, err = s.readKey()
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(password)+aead.Overhead())
+	if _, err := rand.Read(nonce); err != nil {
+		return "", err
+	}
+	box := aead.Seal(nonce, nonce, []byte(password), []byte(address))
+	return sealedPrefix + base64.StdEncoding.EncodeToString(box), nil
+}
+
+// Unseal decrypts what Seal made for the same address.
+func (s *Sealer) Unseal(address, sealed string) (string, error) {
+	key, err := s.readKey()
+	if errors.Is(err, ErrNoKey) {
+		return "", s.lostKey()
+	}
+	if err != nil {
+		return "", err
+	}
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return "", err
+	}
+	box, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, sealedPrefix))
+	if err != nil || len(box) < aead.NonceSize() {
+		return "", fmt.Errorf("the stored password of inbox %s is damaged; set it again with `postrider inbox set %s --password-stdin`", address, address)
+	}
+	password, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], []byte(address))
+	if err != nil {
+		return "", fmt.Errorf("the password of inbox %s was sealed with another key than the one in %s; restore that key file, or set the password again with `postrider inbox set %s --password-stdin`",
+			address, s.path, address)
+	}
+	return string(password), nil
+}
+
+// requireKey fails when there is no key file: passwords that were sealed with it exist, so none may be made anew.
+func (s *Sealer) requireKey() error {
+	_, err := s.readKey()
+	if errors.Is(err, ErrNoKey) {
+		return s.lostKey()
+	}
+	return err
+}
+
+func (s *Sealer) lostKey() error {
+	return fmt.Errorf("%w: passwords of inboxes are sealed with the key that was in %s; restore it from a backup or correct secrets.key_file; if it is lost for good, make a new one with `(umask 077; head -c 32 /dev/urandom | base64 > %s)` and give each inbox its password again with `postrider inbox set ADDR --password-stdin`",
+		ErrNoKey, s.path, s.path)
+}
+
+// readKey reads the key file: base64 of 32 octets, lines beginning with # left out.
+func (s *Sealer) readKey() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.key != nil {
+		return s.key, nil
+	}
+	text, err := secret.ReadPrivateFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoKey
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the key file: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(key) != chacha20poly1305.KeySize {
+			break
+		}
+		s.key = key
+		return key, nil
+	}
+	return nil, fmt.Errorf("key file %s does not hold a key (base64 of %d octets); restore it from a backup, or correct secrets.key_file",
+		s.path, chacha20poly1305.KeySize)
+}
+
+// createKey makes the key file unless it is there. The content is complete before the file has its name, and a link,
+// unlike a rename, never replaces: of several processes at once one wins, and all read its key.
+func (s *Sealer) createKey() error {
+	key := make([]byte, chacha20poly1305.KeySize)
+	if _, err := rand.Read(key); err != nil {
+		return err
+	}
+	dir := filepath.Dir(s.path)
+	f, err := os.CreateTemp(dir, ".postrider-key-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("make the key file %s: %w; make sure that this user can write the directory, or change secrets.key_file", s.path, err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.WriteString(keyFileComment + base64.StdEncoding.EncodeToString(key) + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Link(f.Name(), s.path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make the key file %s: %w", s.path, err)
+	}
+	syncDir(dir)
+	return nil
+}
+
+// syncDir makes a new name durable: a password in the database must not outlive the key it is sealed with. Where a
+// directory cannot be synced (Windows) there is nothing to do.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync()
+		_ = d.Close()
+	}
+}

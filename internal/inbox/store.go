@@ -1,0 +1,284 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// Store is the inboxes in the database. It is safe for concurrent use.
+type Store struct {
+	db     *db.DB
+	sealer *Sealer
+}
+
+// New returns the store over a database and the sealer of its passwords.
+func New(db *db.DB, sealer *Sealer) *Store { return &Store{db: db, sealer: sealer} }
+
+// Changes are the settings of an inbox that Set replaces; nil leaves one as it is.
+type Changes struct {
+	Description    *string
+	Host           *string
+	Port           *int
+	Security       *Security // moves the port from the old default to the new one
+	AllowPlaintext *bool
+	Username       *string
+	Auth           *string
+	Start          *Start // for folders that were never scanned
+	Active         *bool
+	Password       *string  // the password itself, or env:NAME, or file:PATH
+	Folders        []string // all folders to watch; others are watched no longer and keep their cursor
+}
+
+// Add begins to monitor an inbox, active, with the folders named in in.Folders or INBOX. The password is stored
+// sealed, or as it is when it says env:NAME or file:PATH. An address that is monitored already is an *ExistsError.
+func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
+	var names []string
+	for _, f := range in.Folders {
+		names = append(names, f.Name)
+	}
+	names, err := folderNames(names)
+	if err = errors.Join(in.normalize(), err); err != nil {
+		return Inbox{}, err
+	}
+	in.Active = true
+	if in.Password, err = s.storable(ctx, in.Address, password); err != nil {
+		return Inbox{}, err
+	}
+	if in.CreatedAt, err = s.clock(ctx); err != nil {
+		return Inbox{}, err
+	}
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return insertInbox(tx, in, names) })
+	if err != nil {
+		return Inbox{}, fmt.Errorf("add an inbox: %w", err)
+	}
+	return s.Get(ctx, in.Address)
+}
+
+// insertInbox recognises by its password and time a row that it wrote itself, when its own commit went unnoticed.
+func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
+	found, err := find(tx, in.Address)
+	if err != nil {
+		return err
+	}
+	if found != nil {
+		if found.Password == in.Password && found.CreatedAt.Equal(in.CreatedAt) {
+			return nil
+		}
+		return &ExistsError{Address: in.Address}
+	}
+	err = tx.Exec(sqlInsertInbox, in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port,
+		in.Security, in.AllowPlaintext, in.Username, in.Auth, in.Start, in.CreatedAt, in.CreatedAt).Error
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return &ExistsError{Address: in.Address}
+	}
+	if err != nil {
+		return err
+	}
+	if found, err = find(tx, in.Address); err != nil {
+		return err
+	}
+	return watch(tx, found.ID, nil, folders)
+}
+
+// Set changes an inbox and returns it as it is now.
+func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
+	in, err := s.Get(ctx, address)
+	if err != nil {
+		return Inbox{}, err
+	}
+	in.apply(c)
+	names := c.Folders
+	if names != nil {
+		names, err = folderNames(names)
+	}
+	if err = errors.Join(in.normalize(), err); err != nil {
+		return Inbox{}, err
+	}
+	if c.Password != nil {
+		if in.Password, err = s.storable(ctx, in.Address, *c.Password); err != nil {
+			return Inbox{}, err
+		}
+	}
+	now, err := s.clock(ctx)
+	if err != nil {
+		return Inbox{}, err
+	}
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+		if err := tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Active, in.Host, in.Port, in.Security,
+			in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error; err != nil || names == nil {
+			return err
+		}
+		have, err := listFolders(tx, in.ID)
+		if err != nil {
+			return err
+		}
+		return watch(tx, in.ID, have, names)
+	})
+	if err != nil {
+		return Inbox{}, fmt.Errorf("change inbox %s: %w", in.Address, err)
+	}
+	return s.Get(ctx, in.Address)
+}
+
+// Enable makes passes work on an inbox again.
+func (s *Store) Enable(ctx context.Context, address string) error {
+	_, err := s.Set(ctx, address, Changes{Active: ptr(true)})
+	return err
+}
+
+// Disable makes passes leave an inbox alone. Its registry and cursors stay.
+func (s *Store) Disable(ctx context.Context, address string) error {
+	_, err := s.Set(ctx, address, Changes{Active: ptr(false)})
+	return err
+}
+
+// Remove forgets an inbox with its folders, its tasks and what it has forwarded: added again, it starts over.
+func (s *Store) Remove(ctx context.Context, address string) error {
+	in, err := s.Get(ctx, address)
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDeleteInbox, in.Address).Error })
+	if err != nil {
+		return fmt.Errorf("remove inbox %s: %w", in.Address, err)
+	}
+	return nil
+}
+
+// List returns all inboxes by address; with activeOnly neither disabled inboxes nor folders no longer watched.
+func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
+	query := sqlListInboxes
+	if activeOnly {
+		query = sqlListActiveInboxes
+	}
+	var inboxes []Inbox
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		inboxes = nil
+		if err := tx.Raw(query).Scan(&inboxes).Error; err != nil {
+			return err
+		}
+		return attachFolders(tx, inboxes, activeOnly)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list inboxes: %w", err)
+	}
+	return inboxes, nil
+}
+
+// Get returns one inbox with all its folders; an address that is not monitored is a *NotFoundError.
+func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
+	address, err := ParseAddress(address)
+	if err != nil {
+		return Inbox{}, err
+	}
+	var found *Inbox
+	var known []string
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		var err error
+		if found, err = find(tx, address); err != nil {
+			return err
+		}
+		if found == nil {
+			return tx.Raw(sqlAddresses).Scan(&known).Error
+		}
+		found.Folders, err = listFolders(tx, found.ID)
+		return err
+	})
+	if err != nil {
+		return Inbox{}, fmt.Errorf("look up inbox %s: %w", address, err)
+	}
+	if found == nil {
+		return Inbox{}, &NotFoundError{Address: address, Nearest: nearest(address, known)}
+	}
+	return *found, nil
+}
+
+// find returns nil when there is no such inbox; folders are left out.
+func find(tx *gorm.DB, address string) (*Inbox, error) {
+	var rows []Inbox
+	if err := tx.Raw(sqlGetInbox, address).Scan(&rows).Error; err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+func listFolders(tx *gorm.DB, inboxIDs ...int64) (folders []Folder, err error) {
+	err = tx.Raw(sqlListFolders, inboxIDs).Scan(&folders).Error
+	return folders, err
+}
+
+func attachFolders(tx *gorm.DB, inboxes []Inbox, activeOnly bool) error {
+	byID := map[int64]*Inbox{}
+	var ids []int64
+	for i := range inboxes {
+		byID[inboxes[i].ID] = &inboxes[i]
+		ids = append(ids, inboxes[i].ID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	folders, err := listFolders(tx, ids...)
+	for _, f := range folders {
+		if f.Active || !activeOnly {
+			byID[f.InboxID].Folders = append(byID[f.InboxID].Folders, f)
+		}
+	}
+	return err
+}
+
+// watch makes names the folders that are watched: those there are keep their cursor.
+func watch(tx *gorm.DB, inboxID int64, have []Folder, names []string) error {
+	if err := tx.Exec(sqlWatchFolders, names, inboxID).Error; err != nil {
+		return err
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(have, func(f Folder) bool { return f.Name == name }) {
+			continue
+		}
+		if err := tx.Exec(sqlInsertFolder, inboxID, name).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply sets the fields that have a change.
+func (in *Inbox) apply(c Changes) {
+	if c.Security != nil && in.Port == in.Security.DefaultPort() {
+		in.Port = 0 // normalize fills in the new default
+	}
+	set(&in.Description, c.Description)
+	set(&in.Host, c.Host)
+	set(&in.Port, c.Port)
+	set(&in.Security, c.Security)
+	set(&in.AllowPlaintext, c.AllowPlaintext)
+	set(&in.Username, c.Username)
+	set(&in.Auth, c.Auth)
+	set(&in.Start, c.Start)
+	set(&in.Active, c.Active)
+}
+
+func set[T any](field *T, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// clock is the database's time, as a time.
+func (s *Store) clock(ctx context.Context) (now time.Time, err error) {
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		micros, err := s.db.Now(tx)
+		now = time.UnixMicro(micros).UTC()
+		return err
+	})
+	return now, err
+}

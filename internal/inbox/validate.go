@@ -1,0 +1,121 @@
+package inbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxText is the width of the columns for address and username: the longest address (RFC 5321 4.5.3.1).
+const maxText = 320
+
+// normalize fills in what was left open and reports everything that is wrong with an inbox, its folders apart.
+func (in *Inbox) normalize() error {
+	var errs []error
+	addr, err := ParseAddress(in.Address)
+	errs = append(errs, err)
+	in.Username = cmp.Or(in.Username, strings.TrimSpace(in.Address))
+	in.Address = addr
+	in.Host = strings.TrimSuffix(strings.TrimPrefix(in.Host, "["), "]")
+	in.Security = cmp.Or(in.Security, TLS)
+	in.Port = cmp.Or(in.Port, in.Security.DefaultPort())
+	in.Auth = cmp.Or(in.Auth, "auto")
+	in.Start = cmp.Or(in.Start, StartLatest)
+	errs = append(errs, in.checkServer(), in.Start.check())
+	if !slices.Contains([]string{"auto", "plain", "login"}, in.Auth) {
+		errs = append(errs, fmt.Errorf("auth is %q; use auto, plain or login", in.Auth))
+	}
+	if len(in.Username) > maxText || strings.ContainsAny(in.Username, "\r\n\x00") {
+		errs = append(errs, fmt.Errorf("the username is longer than %d octets or contains a line break", maxText))
+	}
+	return errors.Join(errs...)
+}
+
+// ParseAddress checks an address (RFC 5322 3.4.1) and returns it in the lower case that inboxes go by. An account
+// that was added twice, in two spellings, would forward everything twice.
+func ParseAddress(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	a, err := mail.ParseAddress(s)
+	if err != nil || a.Address != s || len(s) > maxText {
+		return "", fmt.Errorf("%q is not a mail address; write it as name@example.com", s)
+	}
+	return strings.ToLower(s), nil
+}
+
+// DefaultPort is the port IANA assigned: 993 for IMAP over TLS (RFC 8314), else 143.
+func (s Security) DefaultPort() int {
+	if s == TLS {
+		return 993
+	}
+	return 143
+}
+
+// checkServer checks what is needed to connect.
+func (in *Inbox) checkServer() error {
+	var errs []error
+	if in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") ||
+		strings.Contains(in.Host, ":") && net.ParseIP(in.Host) == nil {
+		errs = append(errs, fmt.Errorf("host is %q; give the IMAP server's name or IP address, without a port", in.Host))
+	}
+	if in.Port < 1 || in.Port > 65535 {
+		errs = append(errs, fmt.Errorf("port is %d; use 1 to 65535", in.Port))
+	}
+	switch in.Security {
+	case TLS, STARTTLS:
+	case None:
+		if !in.AllowPlaintext && !isLoopback(in.Host) {
+			errs = append(errs, fmt.Errorf("security none would send the password to %s in the clear; use tls or starttls, or allow plaintext explicitly", in.Host))
+		}
+	default:
+		errs = append(errs, fmt.Errorf("security is %q; use tls, starttls or none", in.Security))
+	}
+	return errors.Join(errs...)
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// Since is the date of since:YYYY-MM-DD, and false for any other start.
+func (s Start) Since() (time.Time, bool) {
+	day, ok := strings.CutPrefix(string(s), "since:")
+	if !ok {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.DateOnly, day)
+	return t, err == nil
+}
+
+func (s Start) check() error {
+	if _, ok := s.Since(); ok || s == StartLatest || s == StartNow || s == StartAll {
+		return nil
+	}
+	return fmt.Errorf("start is %q; use latest, now, all or since:YYYY-MM-DD", string(s))
+}
+
+// folderNames checks names, drops repetitions and puts INBOX where none is given. INBOX is the one name that has no
+// case (RFC 9051 5.1).
+func folderNames(names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		if strings.EqualFold(name, "INBOX") {
+			name = "INBOX"
+		}
+		if name == "" || len(name) > 512 || strings.ContainsAny(name, "\r\n\x00") {
+			return nil, fmt.Errorf("folder name %q is empty, longer than 512 octets or contains a line break", name)
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		out = []string{"INBOX"}
+	}
+	return out, nil
+}

@@ -1,0 +1,95 @@
+// Package secret resolves secrets that stand somewhere else than in the configuration, and keeps those it is given
+// out of sight.
+//
+// A secret is written as env:NAME (an environment variable), file:PATH (a file that its owner alone can read), or as
+// itself. No error of this package contains a secret.
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// maxSize is far above any password or token, and far below what /dev/zero has to give.
+const maxSize = 64 << 10
+
+// String is a secret that prints, logs and marshals as [redacted]. string(s) is the secret itself.
+type String string
+
+const redacted = "[redacted]"
+
+// String hides the secret.
+func (String) String() string { return redacted }
+
+// Format hides the secret from every verb of package fmt, %#v and %x among them.
+func (String) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// LogValue hides the secret from log/slog.
+func (String) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the secret from JSON and YAML.
+func (String) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// IsRef tells whether s says where a secret stands, instead of being one.
+func IsRef(s string) bool {
+	return strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
+}
+
+// Resolve returns the secret that ref stands for: the value of env:NAME, the content of file:PATH without the newline
+// at its end, or ref itself. A secret that is absent or empty is an error.
+func Resolve(ref string) (string, error) {
+	if name, ok := strings.CutPrefix(ref, "env:"); ok {
+		value := os.Getenv(name)
+		if value == "" {
+			return "", fmt.Errorf("environment variable %s is not set or empty; set it for the user that runs postrider", name)
+		}
+		return value, nil
+	}
+	path, ok := strings.CutPrefix(ref, "file:")
+	if !ok {
+		return ref, nil
+	}
+	content, err := ReadPrivateFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read a secret: %w", err)
+	}
+	value := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	if value == "" {
+		return "", fmt.Errorf("secret file %s is empty; write the secret to it", path)
+	}
+	return value, nil
+}
+
+// ReadPrivateFile reads a file that its owner alone may read and write; any other is refused with the command that
+// mends it. Windows has no such mode, and there nothing is refused.
+func ReadPrivateFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no file %s; create it, or correct the path: %w", path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+		return nil, fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, path)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(content) > maxSize {
+		return nil, fmt.Errorf("%s is larger than %d KiB, which no secret is; correct the path", path, maxSize>>10)
+	}
+	return content, nil
+}
