@@ -1,0 +1,104 @@
+// Package config turns the configuration file and the environment into typed, validated settings.
+//
+// Load tells of every fault at once, each with its line, the full name of its key and the mend; it changes nothing on disk. What it
+// returns is complete: defaults are filled in, relative paths stand for places beside the file (a cron job's working
+// directory is its user's home), secrets are resolved, and routes compile.
+//
+// Every key outside routes and their lists can be overridden by an environment variable named after it: smtp.host by
+// POSTRIDER_SMTP_HOST. An empty variable counts as none; other variables of that prefix are left alone.
+//
+// No error shows the value of a secret. A secret that stands in the file as plain text is accepted only when nobody else
+// can read the file.
+package config
+
+import (
+	"time"
+
+	"postrider/internal/route"
+	"postrider/internal/secret"
+)
+
+// Config is everything that can be set. The tags name the keys of the file.
+type Config struct {
+	Database    Database     `yaml:"database"`
+	SMTP        SMTP         `yaml:"smtp"`
+	IMAP        IMAP         `yaml:"imap"`
+	Forward     Forward      `yaml:"forward"`
+	Retry       Retry        `yaml:"retry"`
+	Dedupe      string       `yaml:"dedupe"` // inbox, all, off
+	Concurrency Concurrency  `yaml:"concurrency"`
+	Secrets     Secrets      `yaml:"secrets"`
+	Routes      []route.Rule `yaml:"routes"`
+}
+
+// Database is where the registry is kept.
+type Database struct {
+	Driver string        `yaml:"driver"` // sqlite, mysql
+	Path   string        `yaml:"path"`   // sqlite
+	DSN    secret.String `yaml:"dsn"`    // mysql
+}
+
+// SMTP is the relay.
+type SMTP struct {
+	Host           string        `yaml:"host"`
+	Port           int           `yaml:"port"`     // never 0 after Load
+	Security       string        `yaml:"security"` // tls, starttls, none
+	Username       string        `yaml:"username"`
+	Password       secret.String `yaml:"password"`
+	AllowPlaintext bool          `yaml:"allow_plaintext"`
+	Connections    int           `yaml:"connections"`
+	LocalName      string        `yaml:"local_name"` // empty: the host's name
+	CAFile         string        `yaml:"ca_file"`    // empty: the system's
+}
+
+// IMAP is what all inboxes have in common.
+type IMAP struct {
+	Proxy       secret.String `yaml:"proxy"`   // empty: the environment's; direct; or a URL
+	CAFile      string        `yaml:"ca_file"` // empty: the system's
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	DialTimeout time.Duration `yaml:"dial_timeout"`
+}
+
+// Forward is what goes out.
+type Forward struct {
+	Mode         string     `yaml:"mode"` // redirect
+	From         string     `yaml:"from"`
+	EnvelopeFrom string     `yaml:"envelope_from"` // an address, or keep; never empty after Load
+	Uncertain    string     `yaml:"uncertain"`     // retry, hold
+	MaxSize      route.Size `yaml:"max_size"`
+}
+
+// Retry is how long and how often a message is tried.
+type Retry struct {
+	MaxAttempts   int           `yaml:"max_attempts"`
+	GiveUpAfter   time.Duration `yaml:"give_up_after"`
+	Base          time.Duration `yaml:"base"`
+	Max           time.Duration `yaml:"max"`
+	MaxLostLeases int           `yaml:"max_lost_leases"`
+}
+
+// Concurrency is how much is done at once.
+type Concurrency struct {
+	Inboxes int           `yaml:"inboxes"`
+	Page    int           `yaml:"page"` // messages fetched at once
+	Lease   time.Duration `yaml:"lease"`
+}
+
+// Secrets is how the passwords of inboxes are kept.
+type Secrets struct {
+	KeyFile string `yaml:"key_file"`
+}
+
+// Default is the configuration of an empty file. It lacks what has no default: the relay, a sender, and routes.
+func Default() *Config {
+	return &Config{
+		Database:    Database{Driver: "sqlite", Path: "postrider.db"},
+		SMTP:        SMTP{Security: "starttls", Connections: 4},
+		IMAP:        IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
+		Forward:     Forward{Mode: "redirect", Uncertain: "retry", MaxSize: 50 << 20},
+		Retry:       Retry{MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3},
+		Dedupe:      "inbox",
+		Concurrency: Concurrency{Inboxes: 8, Page: 100, Lease: 5 * time.Minute},
+		Secrets:     Secrets{KeyFile: "postrider.key"},
+	}
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+)
+
+// keys are the names of a struct's fields in the file, in order.
+func keys(t reflect.Type) []string {
+	out := make([]string, t.NumField())
+	for i := range out {
+		out[i] = t.Field(i).Tag.Get("yaml")
+	}
+	return out
+}
+
+// leaf is one key with a single value.
+type leaf struct {
+	name  string
+	value reflect.Value
+}
+
+// leaves are all single values of c outside lists.
+func leaves(c *Config) []leaf { return leavesOf("", reflect.ValueOf(c).Elem()) }
+
+func leavesOf(parent string, v reflect.Value) []leaf {
+	var out []leaf
+	for i, key := range keys(v.Type()) {
+		name, f := join(parent, key), v.Field(i)
+		switch f.Kind() {
+		case reflect.Struct:
+			out = append(out, leavesOf(name, f)...)
+		case reflect.Slice:
+		default:
+			out = append(out, leaf{name, f})
+		}
+	}
+	return out
+}
+
+// notYet are keys that are described but not built.
+var notYet = map[string]bool{"to_contacts": true}
+
+// suggest is the mend for an unknown key: one that is spelled nearly so, or the same one in another section.
+func suggest(full, key string, known []string) string {
+	if notYet[key] {
+		return ": it is not available in this version"
+	}
+	best, distance := "", 1+max(1, len(key)/3)
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(key), k); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best != "" {
+		return "; did you mean " + join(parent(full), best) + "?"
+	}
+	var elsewhere []string
+	for _, l := range leaves(Default()) {
+		if strings.HasSuffix(l.name, "."+key) {
+			elsewhere = append(elsewhere, l.name)
+		}
+	}
+	if len(elsewhere) > 0 {
+		return "; did you mean " + strings.Join(elsewhere, " or ") + "? (mind the indentation)"
+	}
+	return "; known here are " + strings.Join(known, ", ")
+}
+
+// editDistance is how many letters have to be inserted, removed, replaced or swapped with their neighbour (optimal string
+// alignment).
+func editDistance(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	var before []int
+	last := make([]int, len(t)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range s {
+		row := make([]int, len(t)+1)
+		row[0] = i + 1
+		for j := range t {
+			cost := 1
+			if s[i] == t[j] {
+				cost = 0
+			}
+			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(t)]
+}

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Lookup is os.LookupEnv, or a stand-in for it.
+type Lookup func(name string) (string, bool)
+
+// maxFile is far above any configuration somebody wrote.
+const maxFile = 1 << 20
+
+// Find is the configuration file to use: flag, else $POSTRIDER_CONFIG, else ./postrider.yaml, else
+// /etc/postrider/postrider.yaml. The first two are taken as they are, whether there is such a file or not. The error is
+// of type *Errors.
+func Find(flag string, env Lookup) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	if p, _ := env("POSTRIDER_CONFIG"); p != "" {
+		return p, nil
+	}
+	places := []string{"postrider.yaml", "/etc/postrider/postrider.yaml"}
+	for _, p := range places {
+		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
+			return p, nil
+		}
+	}
+	return "", fault("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `cp config.example.yaml postrider.yaml`",
+		places[0], places[1])
+}
+
+// Load reads the file and the environment. Its error is of type *Errors.
+func Load(path string, env Lookup) (*Config, error) {
+	src, private, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := parse(path, src)
+	if err != nil {
+		return nil, err
+	}
+	c := Default()
+	r := newReader(path, env, private)
+	r.file(root, c)
+	r.finish(c)
+	if len(r.errs.All) > 0 {
+		return nil, r.errs.sorted()
+	}
+	return c, nil
+}
+
+// read returns the file, and whether its owner alone can read it.
+func read(path string) (src []byte, private bool, _ error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false, openFault(path, err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		return nil, false, fault(path, "is a directory; name the file in it")
+	}
+	if err == nil {
+		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
+	}
+	switch {
+	case err != nil:
+		return nil, false, fault(path, "cannot be read: %v", err)
+	case len(src) > maxFile:
+		return nil, false, fault(path, "is larger than 1 MiB, which no configuration is; correct the path")
+	}
+	return src, runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0, nil
+}
+
+func openFault(path string, err error) *Errors {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault(path, "there is no such file; correct the path, or make it with `cp config.example.yaml %s`", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fault(path, "may not be read by this user; run postrider as the file's owner")
+	}
+	return fault(path, "cannot be opened: %v", err)
+}
+
+// parse reads the one YAML document there has to be.
+func parse(path string, src []byte) (*yaml.Node, error) {
+	if i := invalidUTF8(src); i >= 0 {
+		return nil, &Errors{[]Error{{Source: path, Line: 1 + bytes.Count(src[:i], []byte("\n")), Problem: "is not UTF-8 text; save the file as UTF-8"}}}
+	}
+	d := yaml.NewDecoder(bytes.NewReader(src))
+	var root, more yaml.Node
+	err := d.Decode(&root)
+	if errors.Is(err, io.EOF) || (err == nil && isNull(root.Content[0])) {
+		return nil, fault(path, "is empty; start from config.example.yaml")
+	}
+	if err == nil {
+		if err = d.Decode(&more); errors.Is(err, io.EOF) {
+			return root.Content[0], nil
+		}
+	}
+	if err == nil {
+		return nil, &Errors{[]Error{{Source: path, Line: more.Line, Problem: "a second document starts here; a configuration is one: remove the line ---"}}}
+	}
+	return nil, syntaxFault(path, src, err)
+}
+
+func invalidUTF8(src []byte) int {
+	for i := 0; i < len(src); {
+		r, n := utf8.DecodeRune(src[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+var (
+	yamlLine   = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+	yamlAnchor = regexp.MustCompile(`^unknown anchor`)
+)
+
+// syntaxFault words an error of the YAML parser. The name of an unknown anchor is not repeated: it may be a password that
+// starts with a star.
+func syntaxFault(path string, src []byte, err error) *Errors {
+	m := yamlLine.FindStringSubmatch(err.Error())
+	line, _ := strconv.Atoi(m[1])
+	problem := strings.TrimPrefix(err.Error(), m[0])
+	switch {
+	case yamlAnchor.MatchString(problem):
+		problem = "an alias (*name) has no anchor (&name) before it; put text that starts with a star in quotes"
+	case bytes.Contains(src, []byte("\t")) && strings.Contains(problem, "cannot start any token"):
+		problem += "; YAML is indented with spaces, not with tabs"
+	}
+	return &Errors{[]Error{{Source: path, Line: line, Problem: "is not valid YAML: " + problem}}}
+}
+
+// beside makes a path of the configuration relative to the file's directory.
+func beside(file, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(file), path)
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"postrider/internal/secret"
+)
+
+// scalar puts text into v. A fault never repeats the value of a secret.
+func (r *reader) scalar(key, text string, v reflect.Value) {
+	var err error
+	if s, ok := v.Addr().Interface().(*secret.String); ok {
+		*s, err = r.secret(key, text)
+	} else {
+		err = set(v, text)
+	}
+	if err != nil {
+		r.fail(key, "%s", err)
+	}
+}
+
+func set(v reflect.Value, text string) error {
+	switch p := v.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		return p.UnmarshalText([]byte(text))
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
+		}
+		*p = d
+	case *bool:
+		b, ok := map[string]bool{"true": true, "yes": true, "on": true, "false": false, "no": false, "off": false}[strings.ToLower(text)]
+		if !ok {
+			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
+		}
+		*p = b
+	case *int:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
+		}
+		*p = n
+	default: // a string of some type: the walker meets no other
+		v.SetString(text)
+	}
+	return nil
+}
+
+// kindOf says what a value has to be like.
+func kindOf(v reflect.Value) string {
+	switch v.Addr().Interface().(type) {
+	case encoding.TextUnmarshaler:
+		return "a size such as 50MiB"
+	case *time.Duration:
+		return "a duration such as 90s, 15m or 96h"
+	case *bool:
+		return "true or false"
+	case *int:
+		return "a whole number"
+	}
+	return "text"
+}
+
+// secret resolves a reference, or takes the text itself where nobody else can read it.
+func (r *reader) secret(key, text string) (secret.String, error) {
+	inFile := r.places[key].line > 0
+	if inFile && !r.private && !secret.IsRef(text) && holdsPassword(key, text) {
+		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; run: chmod 600 %s (or write env:NAME or file:PATH instead)", r.path)
+	}
+	if name, ok := strings.CutPrefix(text, "file:"); ok {
+		text = "file:" + beside(r.path, name)
+	}
+	value, err := secret.Resolve(text)
+	if err == nil && value == "" {
+		err = errors.New("is empty; give a value, or remove the line")
+	}
+	return secret.String(value), err
+}
+
+// holdsPassword tells whether a secret as plain text really is one: a proxy's URL and a data source name need not have a password.
+func holdsPassword(key, text string) bool {
+	if key == "smtp.password" {
+		return true
+	}
+	if _, rest, ok := strings.Cut(text, "://"); ok {
+		text = rest
+	}
+	return strings.Contains(text[:max(strings.LastIndexByte(text, '@'), 0)], ":")
+}

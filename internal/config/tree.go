@@ -1,0 +1,219 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxNodes bounds the work that aliases can ask for: a few lines of them can stand for any number of values.
+const maxNodes = 100_000
+
+// place is where a value was given.
+type place struct {
+	source       string
+	line, column int
+}
+
+// reader fills a Config from a tree of YAML nodes and the environment, and remembers where each key was given.
+type reader struct {
+	path    string
+	env     Lookup
+	private bool
+	places  map[string]place // by full name, such as routes[0].match.subject[1]
+	errs    *Errors
+	nodes   int
+}
+
+func newReader(path string, env Lookup, private bool) *reader {
+	return &reader{path: path, env: env, private: private, places: map[string]place{}, errs: &Errors{}}
+}
+
+// fail adds a fault of a key; a key that was not given is placed where its section is.
+func (r *reader) fail(key, format string, args ...any) {
+	at := place{source: r.path}
+	for k := key; k != ""; k = parent(k) {
+		if p, ok := r.places[k]; ok {
+			at = p
+			break
+		}
+	}
+	r.errs.All = append(r.errs.All, Error{at.source, at.line, at.column, key, fmt.Sprintf(format, args...)})
+}
+
+// parent is the name of the section or list that a key is in.
+func parent(key string) string { return key[:max(strings.LastIndexAny(key, ".["), 0)] }
+
+func join(parent, key string) string {
+	if parent == "" {
+		return key
+	}
+	return parent + "." + key
+}
+
+// value reads one node into v.
+func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
+	if r.nodes++; r.nodes > maxNodes {
+		if r.nodes == maxNodes+1 {
+			r.fail(key, "there are more than %d values; aliases have multiplied", maxNodes)
+		}
+		return
+	}
+	n = resolve(n)
+	kind := v.Kind()
+	switch {
+	case kind == reflect.Struct && isNull(n):
+		delete(r.places, key) // a section whose keys are all commented out
+	case isNull(n):
+		r.fail(key, "has no value; give one, or remove the line")
+	case kind == reflect.Struct:
+		r.section(n, key, v)
+	case kind == reflect.Slice:
+		r.list(n, key, v)
+	case kind == reflect.Map:
+		r.table(n, key, v)
+	case kind == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		r.value(n, key, v.Elem())
+	case n.Kind != yaml.ScalarNode:
+		r.fail(key, "has to be %s, not %s", kindOf(v), describe(n))
+	case !r.overridden(key):
+		r.scalar(key, n.Value, v)
+	}
+}
+
+func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
+	known := keys(v.Type())
+	if n.Kind != yaml.MappingNode {
+		what := "has to be a section with the keys " + strings.Join(known, ", ")
+		r.fail(key, "%s, not %s", what, describe(n))
+		return
+	}
+	for _, e := range r.entries(n, key) {
+		name := join(key, e.name)
+		if i := slices.Index(known, e.name); i >= 0 {
+			r.value(e.value, name, v.Field(i))
+			continue
+		}
+		r.fail(name, "unknown key%s", suggest(name, e.name, known))
+	}
+}
+
+// list reads a sequence; a single value stands for a list of one.
+func (r *reader) list(n *yaml.Node, key string, v reflect.Value) {
+	items := n.Content
+	if n.Kind != yaml.SequenceNode {
+		if n.Kind != yaml.ScalarNode || v.Type().Elem().Kind() != reflect.String {
+			r.fail(key, "has to be a list (its lines start with -), not %s", describe(n))
+			return
+		}
+		items = []*yaml.Node{n}
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
+	for i, item := range items {
+		name := fmt.Sprintf("%s[%d]", key, i)
+		r.places[name] = r.placeOf(item)
+		r.value(item, name, v.Index(i))
+	}
+}
+
+// table reads a mapping whose keys are free.
+func (r *reader) table(n *yaml.Node, key string, v reflect.Value) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(key, "has to be a section of names and their values, not %s", describe(n))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for _, e := range r.entries(n, key) {
+		item := reflect.New(v.Type().Elem()).Elem()
+		r.value(e.value, join(key, e.name), item)
+		v.SetMapIndex(reflect.ValueOf(e.name), item)
+	}
+}
+
+// entry is one key of a mapping.
+type entry struct {
+	name  string
+	value *yaml.Node
+}
+
+// entries are the keys of a mapping with those merged in (<<), which its own ones override.
+func (r *reader) entries(n *yaml.Node, key string) []entry {
+	var own, merged []entry
+	at := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, value := resolve(n.Content[i]), n.Content[i+1]
+		where := r.placeOf(n.Content[i])
+		if k.ShortTag() == "!!merge" {
+			merged = append(merged, r.merge(value, key, where)...)
+			continue
+		}
+		name := join(key, k.Value)
+		if k.Kind != yaml.ScalarNode {
+			r.failAt(where, key, "a key has to be plain text, not %s", describe(k))
+			continue
+		}
+		if line, twice := at[k.Value]; twice {
+			r.failAt(where, name, "appears twice, first in line %d; remove one of them", line)
+			continue
+		}
+		at[k.Value] = where.line
+		r.places[name] = where
+		own = append(own, entry{k.Value, value})
+	}
+	for _, e := range merged {
+		if _, mine := at[e.name]; !mine {
+			at[e.name] = 0
+			own = append(own, e)
+		}
+	}
+	return own
+}
+
+// merge is what << brings in: a mapping, or a list of them of which earlier ones win (https://yaml.org/type/merge.html).
+func (r *reader) merge(n *yaml.Node, key string, where place) []entry {
+	if r.nodes++; r.nodes > maxNodes {
+		return nil
+	}
+	switch n = resolve(n); n.Kind {
+	case yaml.MappingNode:
+		return r.entries(n, key)
+	case yaml.SequenceNode:
+		var out []entry
+		for _, item := range n.Content {
+			out = append(out, r.merge(item, key, where)...)
+		}
+		return out
+	}
+	r.failAt(where, key, "<< takes a section, or a list of sections, not %s", describe(n))
+	return nil
+}
+
+func (r *reader) failAt(at place, key, format string, args ...any) {
+	r.errs.All = append(r.errs.All, Error{at.source, at.line, at.column, key, fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) placeOf(n *yaml.Node) place { return place{r.path, n.Line, n.Column} }
+
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// describe names the shape of a node without its content.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a section"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	return "a single value"
+}

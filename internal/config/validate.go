@@ -1,0 +1,180 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/mail"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"postrider/internal/route"
+)
+
+// finish fills in what depends on other keys, and checks what a single value cannot tell.
+func (r *reader) finish(c *Config) {
+	for _, p := range []*string{&c.Database.Path, &c.Secrets.KeyFile, &c.SMTP.CAFile, &c.IMAP.CAFile} {
+		*p = beside(r.path, *p)
+	}
+	r.database(&c.Database)
+	r.smtp(&c.SMTP)
+	r.proxy(string(c.IMAP.Proxy))
+	r.readable("imap.ca_file", c.IMAP.CAFile)
+	r.forward(&c.Forward)
+	r.numbers(c)
+	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
+	r.routes(c.Routes)
+}
+
+func (r *reader) database(d *Database) {
+	if d.Driver == "mariadb" {
+		d.Driver = "mysql"
+	}
+	r.oneOf("database.driver", d.Driver, "sqlite", "mysql")
+	if d.Driver == "mysql" && d.DSN == "" && !r.failed("database.dsn") {
+		r.fail("database.dsn", "is missing, and the driver mysql needs it; write for example env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
+	}
+	if d.Driver == "sqlite" && d.Path == "" {
+		r.fail("database.path", "is empty; name the file for the database")
+	}
+}
+
+func (r *reader) smtp(s *SMTP) {
+	ports := map[string]int{"tls": 465, "starttls": 587, "none": 25}
+	r.oneOf("smtp.security", s.Security, "tls", "starttls", "none")
+	if _, given := r.places["smtp.port"]; !given {
+		s.Port = ports[s.Security]
+	}
+	if s.Host == "" {
+		r.fail("smtp.host", "is missing; name the relay that forwarded mail is handed to")
+	}
+	r.hostName("smtp.host", s.Host)
+	r.hostName("smtp.local_name", s.LocalName)
+	if (s.Username == "") != (s.Password == "") && !r.failed("smtp.password") {
+		r.fail("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
+	}
+	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !loopback(s.Host) {
+		r.fail("smtp.security", "none would send the password in the clear; use tls or starttls, or accept it with smtp.allow_plaintext: true")
+	}
+	r.readable("smtp.ca_file", s.CAFile)
+}
+
+func loopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// proxy checks the form alone. The value may carry a password, and is not repeated.
+func (r *reader) proxy(value string) {
+	if value == "" || value == "direct" {
+		return
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
+		r.fail("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128")
+	}
+}
+
+func (r *reader) hostName(key, host string) {
+	if strings.ContainsAny(host, "/@ \t\r\n") {
+		r.fail(key, "%q is no host; give its name or address alone, and the port as a key of its own", host)
+	}
+}
+
+func (r *reader) readable(key, path string) {
+	if path == "" {
+		return
+	}
+	if _, err := os.ReadFile(path); err != nil {
+		r.fail(key, "cannot be read: %v", err)
+	}
+}
+
+func (r *reader) forward(f *Forward) {
+	switch f.Mode {
+	case "rewrite", "attach":
+		r.fail("forward.mode", "%s is not available in this version; use redirect", f.Mode)
+	default:
+		r.oneOf("forward.mode", f.Mode, "redirect")
+	}
+	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
+	if f.From == "" && f.EnvelopeFrom == "" {
+		r.fail("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
+	}
+	if f.From != "" {
+		from, err := mail.ParseAddress(f.From)
+		if err != nil || route.CheckAddress(from.Address) != nil {
+			r.fail("forward.from", `%q is no address; write it like "Forwarder <forwarder@example.com>"`, f.From)
+			return
+		}
+		f.EnvelopeFrom = cmp.Or(f.EnvelopeFrom, from.Address)
+	}
+	r.envelopeFrom(f.EnvelopeFrom)
+}
+
+func (r *reader) envelopeFrom(s string) {
+	switch s {
+	case "", "keep":
+	case "srs":
+		r.fail("forward.envelope_from", "srs is not available in this version; use an address or keep")
+	default:
+		if err := route.CheckAddress(s); err != nil {
+			r.fail("forward.envelope_from", "%s; or use keep", err)
+		}
+	}
+}
+
+func (r *reader) numbers(c *Config) {
+	const day = 24 * time.Hour
+	between(r, "smtp.port", c.SMTP.Port, 1, 65535)
+	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
+	between(r, "imap.idle_timeout", c.IMAP.IdleTimeout, time.Second, time.Hour)
+	between(r, "imap.dial_timeout", c.IMAP.DialTimeout, time.Second, time.Hour)
+	between(r, "retry.max_attempts", c.Retry.MaxAttempts, 1, 1_000_000)
+	between(r, "retry.give_up_after", c.Retry.GiveUpAfter, time.Minute, 365*day)
+	between(r, "retry.base", c.Retry.Base, time.Second, day)
+	between(r, "retry.max", c.Retry.Max, c.Retry.Base, 7*day)
+	between(r, "retry.max_lost_leases", c.Retry.MaxLostLeases, 1, 1000)
+	between(r, "concurrency.inboxes", c.Concurrency.Inboxes, 1, 1000)
+	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
+	between(r, "concurrency.lease", c.Concurrency.Lease, 30*time.Second, day)
+}
+
+// between checks a number. A value that could not be read has its fault already, and v is the default.
+func between[T cmp.Ordered](r *reader, key string, v, low, high T) {
+	if (v < low || v > high) && !r.failed(key) {
+		r.fail(key, "%v is out of range; it goes from %v to %v", v, low, high)
+	}
+}
+
+func (r *reader) oneOf(key, v string, allowed ...string) {
+	if !slices.Contains(allowed, v) && !r.failed(key) {
+		r.fail(key, "%q is not one of %s", v, strings.Join(allowed, ", "))
+	}
+}
+
+func (r *reader) failed(key string) bool {
+	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
+}
+
+func (r *reader) routes(rules []route.Rule) {
+	if len(rules) == 0 && !r.failed("routes") {
+		r.fail("routes", "is missing; without a route nothing is ever forwarded")
+	}
+	for i := range rules {
+		if _, ok := r.places[fmt.Sprintf("routes[%d].match", i)]; !ok {
+			r.fail(fmt.Sprintf("routes[%d].match", i), "is missing; for a route that takes every message write match: {}")
+		}
+	}
+	var faults route.Errors
+	_, err := route.Compile(rules)
+	errors.As(err, &faults)
+	for _, f := range faults {
+		if key := fmt.Sprintf("routes[%d].%s", f.Index, f.Key); !r.failed(key) {
+			r.fail(key, "%s", f.Problem)
+		}
+	}
+}

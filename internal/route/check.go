@@ -1,0 +1,67 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName leaves room for several names in the column that holds a task's route.
+const maxName = 64
+
+func (c *compiler) checkName(first map[string]int) {
+	switch earlier, taken := first[c.Name]; {
+	case c.Name == "":
+		c.fail("name", "is missing; tasks and reports name the route that decided")
+	case utf8.RuneCountInString(c.Name) > maxName:
+		c.fail("name", "is longer than %d characters", maxName)
+	case strings.ContainsFunc(c.Name, unicode.IsControl) || strings.Contains(c.Name, "+"):
+		c.fail("name", "must not contain + or control characters: + joins the names when several routes match")
+	case taken:
+		c.fail("name", "is the name of route number %d too; names have to differ", earlier+1)
+	default:
+		first[c.Name] = c.index
+	}
+}
+
+// checkFate looks at what happens to a message that matches.
+func (c *compiler) checkFate() {
+	switch c.Priority {
+	case "", Normal, High:
+	default:
+		c.fail("priority", "%q is not one of high, normal", c.Priority)
+	}
+	switch {
+	case c.Skip && len(c.To) > 0:
+		c.fail("skip", "contradicts to: a route either skips or has recipients")
+	case c.Skip && c.Continue:
+		c.fail("skip", "contradicts continue: a route that skips is the last one")
+	case !c.Skip && len(c.To) == 0:
+		c.fail("to", "is missing; name at least one recipient, or write skip: true to forward to nobody on purpose")
+	}
+	for i, to := range c.To {
+		if err := CheckAddress(to); err != nil {
+			c.fail(fmt.Sprintf("to[%d]", i), "%s", err)
+		}
+	}
+}
+
+// CheckAddress reports what keeps s from being a mailbox that mail can be sent to: local@domain, without a name (RFC 5321 4.1.2),
+// within the lengths of 4.5.3.1.
+func CheckAddress(s string) error {
+	a, err := mail.ParseAddress(s)
+	switch {
+	case s == "":
+		return errors.New("an address is missing")
+	case err != nil:
+		return fmt.Errorf("%q is no address; write it like name@domain.example", s)
+	case a.Address != s:
+		return fmt.Errorf("%q is more than an address; write only %s", s, a.Address)
+	case len(s) > 254 || strings.LastIndexByte(s, '@') > 64:
+		return fmt.Errorf("%q is longer than mail allows (64 octets before the @, 254 in all)", s)
+	}
+	return nil
+}

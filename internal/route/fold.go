@@ -1,0 +1,60 @@
+package route
+
+import (
+	"strings"
+
+	"golang.org/x/net/idna"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// turkish makes one letter of i, dotted İ and dotless ı: without knowing the language nobody can tell which I is meant.
+var turkish = strings.NewReplacer("i\u0307", "i", "ı", "i")
+
+// fold makes text comparable: compatible forms of a character (full and half width, ligatures) are one, and so are
+// upper and lower case, with the full mapping (ß is ss).
+func fold(s string) string {
+	s = cases.Fold().String(norm.NFKC.String(s))
+	return turkish.Replace(norm.NFKC.String(s))
+}
+
+// squeeze makes one space of each run of white space: where a long field was folded is no matter (RFC 5322 2.2.3).
+func squeeze(s string) string {
+	var b strings.Builder
+	space := false
+	for _, r := range s {
+		if isSpace(r) {
+			if !space {
+				b.WriteByte(' ')
+			}
+			space = true
+			continue
+		}
+		space = false
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func isSpace(r rune) bool { return strings.ContainsRune(" \t\r\n\u00a0\u3000", r) }
+
+// foldAddress is fold for an address or a glob over one: an xn-- label of the domain (RFC 5890) becomes what it stands for.
+func foldAddress(s string) string {
+	s = fold(strings.TrimSpace(s))
+	at := strings.LastIndexByte(s, '@')
+	return s[:at+1] + foldDomain(s[at+1:])
+}
+
+func foldDomain(domain string) string {
+	domain = strings.TrimSuffix(strings.ReplaceAll(fold(domain), "。", "."), ".")
+	if u, err := idna.Punycode.ToUnicode(domain); err == nil {
+		return fold(u)
+	}
+	return domain
+}
+
+// mailbox is an address as an identity: only the domain is without case (RFC 5321 2.4).
+func mailbox(addr string) string {
+	at := strings.LastIndexByte(addr, '@')
+	return addr[:at+1] + foldDomain(addr[at+1:])
+}
