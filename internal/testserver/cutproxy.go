@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,6 +28,7 @@ type CutProxy struct {
 	conns    map[*proxied]struct{}
 	count    int
 	budget   *budget // what the next connection gets
+	over     bool    // the test is
 	running  sync.WaitGroup
 }
 
@@ -52,6 +54,9 @@ func NewCutProxy(t testing.TB, backend string) *CutProxy {
 	p.Refuse(t, false)
 	t.Cleanup(func() {
 		p.Refuse(t, true)
+		p.mu.Lock()
+		p.over = true
+		p.mu.Unlock()
 		p.Cut(RST)
 		p.running.Wait()
 	})
@@ -145,6 +150,9 @@ func (p *CutProxy) serve(client *net.TCPConn) {
 func (p *CutProxy) open(c *proxied) (*budget, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.over {
+		return nil, errors.New("the test is over")
+	}
 	p.count++
 	conn, err := net.Dial("tcp", p.backend)
 	if err != nil {

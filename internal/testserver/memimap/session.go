@@ -1,0 +1,83 @@
+package memimap
+
+import (
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapserver"
+	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
+)
+
+// session is one connection. It is the library's but for UIDVALIDITY.
+type session struct {
+	*imapmemserver.UserSession // nil before the login
+
+	s *Server
+	u *account
+}
+
+func (s *Server) newSession(*imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connections++
+	return &session{s: s}, nil, nil
+}
+
+// Login implements imapserver.Session.
+func (c *session) Login(user, password string) error {
+	u, err := c.s.user(user)
+	if err != nil {
+		return imapserver.ErrAuthFailed
+	}
+	if err := u.Login(user, password); err != nil {
+		return err
+	}
+	c.u, c.UserSession = u, imapmemserver.NewUserSession(u.User)
+	return nil
+}
+
+// Select implements imapserver.Session.
+func (c *session) Select(name string, options *imap.SelectOptions) (*imap.SelectData, error) {
+	data, err := c.UserSession.Select(name, options)
+	if err == nil {
+		c.u.override(name, &data.UIDValidity)
+	}
+	return data, err
+}
+
+// Status implements imapserver.Session.
+func (c *session) Status(name string, options *imap.StatusOptions) (*imap.StatusData, error) {
+	data, err := c.UserSession.Status(name, options)
+	if err == nil && options.UIDValidity {
+		c.u.override(name, &data.UIDValidity)
+	}
+	return data, err
+}
+
+// Append implements imapserver.Session.
+func (c *session) Append(name string, r imap.LiteralReader, options *imap.AppendOptions) (*imap.AppendData, error) {
+	data, err := c.UserSession.Append(name, r, options)
+	if err == nil {
+		c.u.override(name, &data.UIDValidity)
+	}
+	return data, err
+}
+
+// Delete implements imapserver.Session.
+func (c *session) Delete(name string) error {
+	return c.u.Delete(name)
+}
+
+// Delete forgets the UIDVALIDITY that was set, too.
+func (u *account) Delete(name string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.validity, name)
+	return u.User.Delete(name)
+}
+
+func (u *account) override(folder string, validity *uint32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if set, ok := u.validity[folder]; ok {
+		*validity = set
+	}
+}
