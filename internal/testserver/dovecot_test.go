@@ -3,6 +3,7 @@ package testserver
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -52,7 +53,8 @@ func TestDovecotLogin(t *testing.T) {
 	for _, user := range []string{"ann@example.com", "stranger@example.com"} {
 		t.Run("wrong password of "+user, func(t *testing.T) {
 			_, err := dialDovecot(t, s, "none", user, "wrong")
-			if no, ok := err.(*imap.Error); !ok || no.Code != imap.ResponseCodeAuthenticationFailed {
+			var no *imap.Error
+			if !errors.As(err, &no) || no.Code != imap.ResponseCodeAuthenticationFailed {
 				t.Errorf("login = %v; want AUTHENTICATIONFAILED", err)
 			}
 		})

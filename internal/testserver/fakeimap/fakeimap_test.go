@@ -1,8 +1,10 @@
 package fakeimap
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +59,7 @@ func TestScriptFallsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = conn.Read(make([]byte, 1))
-	if ne, ok := err.(net.Error); !ok || !ne.Timeout() {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("read after the last step = %v; want the server to stay connected and silent", err)
 	}
 }

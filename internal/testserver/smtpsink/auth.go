@@ -2,9 +2,9 @@ package smtpsink
 
 import (
 	"crypto/hmac"
-	"crypto/md5" //nolint:gosec // CRAM-MD5 is made of it
+	"crypto/md5"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // SCRAM-SHA-1 is made of it
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"

@@ -1,0 +1,119 @@
+package internal_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// rule says which packages one may not import, be it through others. A package stands for those below it, too.
+type rule struct {
+	pkg    string
+	except string // below pkg, but free of the rule
+	never  []string
+}
+
+// rules are the import rules of the design: cmd -> pass -> {imapsrc, route, forward, inbox, tasks} -> message.
+var rules = []rule{
+	{pkg: "internal", except: "internal/config", never: []string{"cmd", "internal/config"}},
+	{pkg: "internal/pass", never: []string{"internal/testserver"}},
+	{pkg: "internal/imapsrc", never: []string{"internal/pass", "internal/route", "internal/forward", "internal/db", "internal/testserver"}},
+	{pkg: "internal/route", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/db", "internal/testserver"}},
+	{pkg: "internal/forward", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/db", "internal/testserver"}},
+	{pkg: "internal/inbox", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
+	{pkg: "internal/tasks", except: "internal/tasks/sqlqueue", never: []string{"internal/imapsrc", "internal/forward", "internal/db"}},
+	{pkg: "internal/tasks", never: []string{"internal/pass", "internal/imapsrc", "internal/forward"}},
+	{pkg: "internal/db", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
+	{pkg: "internal/message", never: []string{"internal"}},
+}
+
+func TestImports(t *testing.T) {
+	imports := importsOf(t, "..")
+	for _, r := range rules {
+		found := false
+		for pkg := range imports {
+			if !within(pkg, r.pkg) || r.except != "" && within(pkg, r.except) {
+				continue
+			}
+			found = true
+			for _, chain := range chains(imports, pkg) {
+				for _, never := range r.never {
+					if last := chain[len(chain)-1]; within(last, never) && !within(last, r.pkg) {
+						t.Errorf("%s imports %s (%s); the design forbids it", pkg, last, strings.Join(chain, " -> "))
+					}
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no package %s: if it was renamed, so should its import rule be", r.pkg)
+		}
+	}
+}
+
+func within(pkg, parent string) bool {
+	return pkg == parent || strings.HasPrefix(pkg, parent+"/")
+}
+
+// chains gives, for each package that pkg imports, one way there.
+func chains(imports map[string][]string, pkg string) [][]string {
+	var all [][]string
+	seen := map[string]bool{pkg: true}
+	for queue := [][]string{{pkg}}; len(queue) > 0; queue = queue[1:] {
+		chain := queue[0]
+		for _, next := range imports[chain[len(chain)-1]] {
+			if !seen[next] {
+				seen[next] = true
+				longer := append(append([]string(nil), chain...), next)
+				all, queue = append(all, longer), append(queue, longer)
+			}
+		}
+	}
+	return all
+}
+
+// importsOf reads which packages of this module each of them imports. Tests are free to import what they need.
+func importsOf(t *testing.T, root string) map[string][]string {
+	t.Helper()
+	imports := map[string][]string{}
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && file != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		pkg := path.Dir(filepath.ToSlash(rel))
+		imports[pkg] = append(imports[pkg], ours(parsed.Imports)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return imports
+}
+
+func ours(specs []*ast.ImportSpec) []string {
+	var pkgs []string
+	for _, spec := range specs {
+		if pkg, ok := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "postrider/"); ok {
+			pkgs = append(pkgs, pkg)
+		}
+	}
+	return pkgs
+}
