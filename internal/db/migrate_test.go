@@ -1,0 +1,215 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3/lock"
+)
+
+// migrateChildEnv holds the Config that this test binary, run as a process of its own, migrates.
+const migrateChildEnv = "POSTRIDER_TEST_MIGRATE"
+
+// migrateChild migrates and prints how many migrations it ran.
+func migrateChild(config string) int {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var cfg Config
+	err := json.Unmarshal([]byte(config), &cfg)
+	var applied []Applied
+	if err == nil {
+		var db *DB
+		if db, err = OpenAnySchema(ctx, cfg); err == nil {
+			applied, err = db.Migrate(ctx)
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Printf("applied %d\n", len(applied))
+	return 0
+}
+
+func TestMigrateFromSeveralProcesses(t *testing.T) {
+	const processes = 8
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		config, err := json.Marshal(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outputs := make([]bytes.Buffer, processes)
+		var wg sync.WaitGroup
+		for i := range outputs {
+			cmd := exec.CommandContext(testContext(t), os.Args[0])
+			cmd.Env = append(os.Environ(), migrateChildEnv+"="+string(config))
+			cmd.Stdout, cmd.Stderr = &outputs[i], &outputs[i]
+			wg.Go(func() {
+				if err := cmd.Run(); err != nil {
+					t.Errorf("process %d: %v: %s", i, err, outputs[i].String())
+				}
+			})
+		}
+		wg.Wait()
+		var ran int
+		for i := range outputs {
+			ran += strings.Count(outputs[i].String(), "applied 1\n")
+		}
+		if ran != 1 {
+			t.Errorf("%d of %d processes ran the migration, want 1", ran, processes)
+		}
+		checkMigrated(t, cfg)
+	})
+}
+
+// SQLite migrates in Open, which has to be safe for many as well.
+func TestOpenNewSQLiteFromManyGoroutines(t *testing.T) {
+	cfg := freshSQLite(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			db, err := Open(testContext(t), cfg)
+			if err != nil {
+				t.Errorf("open: %v", err)
+				return
+			}
+			_ = db.Close()
+		})
+	}
+	wg.Wait()
+	checkMigrated(t, cfg)
+}
+
+func checkMigrated(t *testing.T, cfg Config) {
+	t.Helper()
+	db, err := Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatalf("open after the migration: %v", err)
+	}
+	defer func() { _ = db.Close() }()
+	for _, table := range []string{"monitored_emails", "monitored_emails_seen"} {
+		if _, err := db.pool.ExecContext(t.Context(), "DELETE FROM "+table); err != nil {
+			t.Errorf("table %s is not there: %v", table, err)
+		}
+	}
+}
+
+func TestMigrateReports(t *testing.T) {
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := openAny(t, cfg)
+		if current, latest, err := db.Version(testContext(t)); current != 0 || latest < 1 || err != nil {
+			t.Errorf("before: version %d of %d (%v), want 0 of at least 1", current, latest, err)
+		}
+		applied, err := db.Migrate(testContext(t))
+		if err != nil || len(applied) == 0 || applied[0].Version != 1 || applied[0].Name != "00001_main.sql" {
+			t.Errorf("applied %v (%v), want 00001_main.sql first", applied, err)
+		}
+		if applied, err = db.Migrate(testContext(t)); err != nil || len(applied) != 0 {
+			t.Errorf("the second time applied %v (%v), want nothing", applied, err)
+		}
+		if current, latest, err := db.Version(testContext(t)); current != latest || err != nil {
+			t.Errorf("after: version %d of %d (%v), want the latest", current, latest, err)
+		}
+	})
+}
+
+func TestOpenRefusesASchemaThatIsBehind(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		_, err := Open(testContext(t), cfg)
+		var schema *SchemaError
+		if !errors.As(err, &schema) {
+			t.Fatalf("got %v, want a *SchemaError", err)
+		}
+		wantText(t, err, "postrider migrate", schema.Where)
+	})
+}
+
+func TestSchemaNewerThanTheBinary(t *testing.T) {
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := openMigrated(t, cfg)
+		if _, err := db.pool.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)"); err != nil {
+			t.Fatal(err)
+		}
+		_, openErr := Open(testContext(t), cfg)
+		_, migrateErr := db.Migrate(testContext(t))
+		for doing, err := range map[string]error{"open": openErr, "migrate": migrateErr} {
+			var schema *SchemaError
+			if !errors.As(err, &schema) {
+				t.Errorf("%s: got %v, want a *SchemaError", doing, err)
+				continue
+			}
+			wantText(t, err, "4711", "install the newer postrider")
+		}
+	})
+}
+
+// MySQL commits DDL statement by statement, so a kill leaves any prefix of them.
+func TestMigrateAgainAfterAKill(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		for name, left := range map[string]string{
+			"version table without a row": "DELETE FROM goose_db_version",
+			"some tables":                 "DELETE FROM goose_db_version WHERE version_id = 1",
+			"no version table":            "DROP TABLE goose_db_version",
+		} {
+			db := openMigrated(t, cfg)
+			for _, statement := range []string{left, "DROP TABLE monitored_emails_seen"} {
+				if _, err := db.pool.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if applied, err := db.Migrate(testContext(t)); err != nil || len(applied) != 1 {
+				t.Errorf("%s: applied %v (%v), want the migration again", name, applied, err)
+			}
+			checkMigrated(t, cfg)
+		}
+	})
+}
+
+func TestMigrateAfterALockWasLeftBehind(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := openMigrated(t, cfg)
+		// The holder is gone; its lease is about to run out.
+		_, err := db.pool.ExecContext(t.Context(), `UPDATE goose_lock SET locked = true, locked_at = now(6), locked_by = 'gone',
+			lease_expires_at = now(6) + INTERVAL 1 SECOND WHERE lock_id = ?`, lock.DefaultLockID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := db.Migrate(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took < 500*time.Millisecond || took > 20*time.Second {
+			t.Errorf("took %s, want until shortly after the lease ran out", took)
+		}
+	})
+}
+
+func TestMigrateWaitsNoLongerThanItsContext(t *testing.T) {
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := openAny(t, cfg)
+		unlock, err := db.migrator.lock(testContext(t), db.pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := db.Migrate(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want the context's end", err)
+		}
+		if err := unlock(); err != nil {
+			t.Errorf("unlock: %v", err)
+		}
+		if _, err := db.Migrate(testContext(t)); err != nil {
+			t.Errorf("after the lock was given back: %v", err)
+		}
+	})
+}

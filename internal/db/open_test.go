@@ -1,0 +1,295 @@
+package db
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+)
+
+func TestOpenSQLitePaths(t *testing.T) {
+	names := []string{"plain.db", "a space.db", "per%41cent.db", "hash#.db", "ü.db", "a&b=c;d.db"}
+	if runtime.GOOS != "windows" {
+		names = append(names, "question?mark.db", `back\slash.db`)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), name)
+			db, err := Open(testContext(t), Config{Driver: SQLite, Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatalf("the file has another name than it was given: %v", err)
+			}
+			if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode != 0o600 {
+				t.Errorf("the file has mode %04o, want 0600", mode)
+			}
+			if info.Size() == 0 {
+				t.Error("the file is empty: the database went elsewhere")
+			}
+		})
+	}
+}
+
+func TestOpenSQLiteRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	db, err := Open(testContext(t), Config{Driver: SQLite, Path: "rel:ative.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := os.Stat("rel:ative.db"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSQLiteURIOfWindowsDrive(t *testing.T) {
+	if got := sqliteURI("C:/Program Files/p.db"); !strings.HasPrefix(got, "file:///C:/Program%20Files/p.db?") {
+		t.Errorf("got %s, want file:///C:/Program%%20Files/p.db?...", got)
+	}
+}
+
+func TestSQLitePragmas(t *testing.T) {
+	db := openMigrated(t, freshSQLite(t))
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		var got string
+		if err := db.pool.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("PRAGMA %s is %q (%v), want %q", pragma, got, err, want)
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(dir, "letter.txt")
+	if err := os.WriteFile(other, []byte(strings.Repeat("Dear Sir or Madam, ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	_ = l.Close()
+	tests := []struct {
+		name string
+		cfg  Config
+		want []string
+	}{
+		{"unknown driver", Config{Driver: "postgres"}, []string{`"postgres"`, "sqlite", "mysql"}},
+		{"no path", Config{Driver: SQLite}, []string{"database.path is empty"}},
+		{"no directory", Config{Driver: SQLite, Path: filepath.Join(dir, "no", "p.db")}, []string{"create the directory " + filepath.Join(dir, "no")}},
+		{"not a database", Config{Driver: SQLite, Path: other}, []string{other, "not a database", "another file"}},
+		{"a directory", Config{Driver: SQLite, Path: dir}, []string{dir, "database.path"}},
+		{"server down", Config{Driver: MySQL, DSN: "u:s3cret@tcp(" + closed + ")/mail"}, []string{"mysql", closed + "/mail", "refused", "server is up"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Open(testContext(t), tt.cfg)
+			wantText(t, err, tt.want...)
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error tells the password: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenServerErrors(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		for name, tt := range map[string]struct{ old, new, want string }{
+			"wrong login":      {"root@", "nobody:s3cret@", "check the user and the password"},
+			"unknown database": {"/test", "/missing", "CREATE DATABASE"},
+		} {
+			_, err := Open(testContext(t), Config{Driver: MySQL, DSN: strings.Replace(cfg.DSN, tt.old, tt.new, 1)})
+			var unreachable *UnreachableError
+			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Mend, tt.want) {
+				t.Errorf("%s: got %v, want an UnreachableError that says %q", name, err, tt.want)
+			} else if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: the error tells the password: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestDSNErrorsHideThePassword(t *testing.T) {
+	for name, dsn := range map[string]string{
+		"empty":                     "",
+		"no slash":                  "user:s3cret@tcp(db:3306)",
+		"no database":               "user:s3cret@tcp(db:3306)/",
+		"strict makes it panic":     "user:s3cret@tcp(db:3306)/mail?strict=true",
+		"slash only in password":    "user:s3/cret?loc=s3cret@tcp(db:3306)",
+		"percent after the slash":   "user:s3/%s3cret@tcp(db:3306)",
+		"bad bool":                  "user:x@tcp(db:3306)/mail?parseTime=s3cret",
+		"bad duration":              "user:x@tcp(db:3306)/mail?timeout=s3cret",
+		"unknown tls configuration": "user:x@tcp(db:3306)/mail?tls=s3cret",
+		"password as the network":   "user@s3cret/mail",
+		"parenthesis not closed":    "user:s3cret@tcp(db:3306/mail",
+		"a URL":                     "mysql://user:s3cret@db:3306/mail",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseDSN(dsn)
+			if name == "a URL" && err == nil {
+				t.Skip("taken for a user named mysql")
+			}
+			wantText(t, err, "database.dsn", "user:password@tcp(host:3306)/database")
+			if strings.Contains(err.Error(), "s3") {
+				t.Errorf("the error tells a part of the password: %v", err)
+			}
+		})
+	}
+}
+
+func TestDSNIsMadeSafe(t *testing.T) {
+	cfg, err := parseDSN("u:p@tcp(db:3306)/mail?parseTime=false&loc=Local&clientFoundRows=false&interpolateParams=false" +
+		"&multiStatements=true&allowAllFiles=true&maxAllowedPacket=1024&timeout=1h&readTimeout=0s&charset=latin1" +
+		"&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&autocommit=0&tx_isolation=%27SERIALIZABLE%27")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Loc != time.UTC || !cfg.ParseTime || !cfg.ClientFoundRows || !cfg.InterpolateParams || !cfg.RejectReadOnly {
+		t.Errorf("time or rows are left as the user wrote them: %s", cfg.FormatDSN())
+	}
+	if cfg.MultiStatements || cfg.AllowAllFiles || cfg.MaxAllowedPacket != 0 || cfg.Timeout != 10*time.Second || cfg.ReadTimeout != 30*time.Second {
+		t.Errorf("limits are left as the user wrote them: %s", cfg.FormatDSN())
+	}
+	if p := cfg.Params; p["time_zone"] != "'+00:00'" || p["autocommit"] != "1" || p["tx_isolation"] != "" {
+		t.Errorf("session variables are left as the user wrote them: %v", p)
+	}
+	if !strings.Contains(cfg.FormatDSN(), "charset=utf8mb4") {
+		t.Errorf("the charset is not utf8mb4: %s", cfg.FormatDSN())
+	}
+}
+
+func TestSessionOfAServer(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		cfg.DSN += "?time_zone=%27%2B05%3A00%27&sql_mode=%27%27&charset=latin1"
+		db := openMigrated(t, cfg)
+		var version string
+		row := db.pool.QueryRowContext(t.Context(), "SELECT VERSION()")
+		if err := row.Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		isolation := "@@session.transaction_isolation"
+		if strings.Contains(version, "MariaDB") {
+			isolation = "@@session.tx_isolation"
+		}
+		for variable, want := range map[string]string{
+			isolation: "READ-COMMITTED", "@@session.time_zone": "+00:00", "@@session.wait_timeout": "120",
+			"@@session.character_set_client": "utf8mb4", "@@session.collation_connection": "utf8mb4_bin",
+		} {
+			var got string
+			if err := db.pool.QueryRowContext(t.Context(), "SELECT "+variable).Scan(&got); err != nil || got != want {
+				t.Errorf("%s is %q (%v), want %q", variable, got, err, want)
+			}
+		}
+	})
+}
+
+func TestNow(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := openMigrated(t, cfg)
+		for _, zone := range []string{"+00:00", "+05:30", "-11:00"} {
+			err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+				if err := tx.Exec("SET time_zone = ?", zone).Error; err != nil {
+					return err
+				}
+				before := time.Now()
+				micros, err := db.Now(tx)
+				if off := time.UnixMicro(micros).Sub(before).Abs(); err == nil && off > time.Minute {
+					t.Errorf("time zone %s: the clock is %s off", zone, off)
+				}
+				return errors.Join(err, tx.Exec("SET time_zone = '+00:00'").Error)
+			})
+			if err != nil {
+				t.Errorf("time zone %s: %v", zone, err)
+			}
+		}
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		fixed := time.Date(2026, 2, 3, 4, 5, 6, 7000, time.UTC)
+		db := openMigrated(t, freshSQLite(t), WithNow(func() time.Time { return fixed }))
+		if got, err := db.Now(nil); err != nil || got != fixed.UnixMicro() {
+			t.Errorf("got %d (%v), want the injected clock's %d", got, err, fixed.UnixMicro())
+		}
+	})
+}
+
+func TestSameAnswersOnEveryEngine(t *testing.T) {
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := openMigrated(t, cfg)
+		at := time.Date(2026, 7, 1, 23, 59, 59, 123456000, time.FixedZone("", 7200))
+		insert := func(address string, seen any) error {
+			return db.Tx(testContext(t), func(tx *gorm.DB) error {
+				return tx.Exec(`INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
+					security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
+					VALUES (?, '', '', true, '', 0, '', false, '', '', '', '', '', 0, 0, ?, ?, ?)`, address, at, at, seen).Error
+			})
+		}
+		if err := insert("a@x", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := insert("a@x", nil); !errors.Is(err, gorm.ErrDuplicatedKey) {
+			t.Errorf("a duplicate is %v, want gorm.ErrDuplicatedKey", err)
+		}
+		if err := insert("A@x", nil); err != nil {
+			t.Errorf("identities are not compared as octets: %v", err)
+		}
+		err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+			return tx.Exec(`INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid)
+				VALUES (4711, 'INBOX', 1, 0, 0, 0, 0)`).Error
+		})
+		if !errors.Is(err, gorm.ErrForeignKeyViolated) {
+			t.Errorf("a missing parent is %v, want gorm.ErrForeignKeyViolated", err)
+		}
+		var created time.Time
+		err = db.View(testContext(t), func(tx *gorm.DB) error {
+			return tx.Raw(`SELECT created_at FROM monitored_emails WHERE email_address = 'a@x'`).Scan(&created).Error
+		})
+		if err != nil || !created.Equal(at) || created.Location() != time.UTC {
+			t.Errorf("a time comes back as %v (%v), want %v in UTC", created, err, at.UTC())
+		}
+		err = db.Tx(testContext(t), func(tx *gorm.DB) error {
+			same := tx.Exec(`UPDATE monitored_emails SET port = 0 WHERE email_address = 'a@x'`)
+			if same.RowsAffected != 1 {
+				t.Errorf("an update to the same value affects %d rows, want the 1 that matched", same.RowsAffected)
+			}
+			return same.Error
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestTransient(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"deadlock", &mysqldriver.MySQLError{Number: 1213}, true},
+		{"lock wait timeout", &mysqldriver.MySQLError{Number: 1205}, true},
+		{"server shutdown", &mysqldriver.MySQLError{Number: 1053}, true},
+		{"syntax error", &mysqldriver.MySQLError{Number: 1064}, false},
+		{"data too long", &mysqldriver.MySQLError{Number: 1406}, false},
+		{"lost connection", mysqldriver.ErrInvalidConn, true},
+		{"connection refused", &net.OpError{Op: "dial", Err: errors.New("refused")}, true},
+		{"packet too large", mysqldriver.ErrPktTooLarge, false},
+		{"duplicate", gorm.ErrDuplicatedKey, false},
+		{"the caller's own", errors.New("no such task"), false},
+	} {
+		if got := transient(tt.err); got != tt.want {
+			t.Errorf("%s: transient is %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

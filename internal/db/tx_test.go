@@ -1,0 +1,286 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/testserver"
+)
+
+// withRows gives the database two rows to fight over.
+func withRows(t *testing.T, cfg Config, opts ...Option) *DB {
+	t.Helper()
+	db := openMigrated(t, cfg, opts...)
+	if _, err := db.pool.ExecContext(t.Context(), `CREATE TABLE rows_of_test (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.pool.ExecContext(t.Context(), `INSERT INTO rows_of_test VALUES (1, 0), (2, 0)`); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func bump(tx *gorm.DB, id int) error {
+	return tx.Exec(`UPDATE rows_of_test SET n = n + 1 WHERE id = ?`, id).Error
+}
+
+func wantRow(t *testing.T, db *DB, id, want int) {
+	t.Helper()
+	var n int
+	err := db.View(testContext(t), func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT n FROM rows_of_test WHERE id = ?`, id).Scan(&n).Error
+	})
+	if err != nil || n != want {
+		t.Errorf("row %d was changed %d times (%v), want %d", id, n, err, want)
+	}
+}
+
+func TestTxEnds(t *testing.T) {
+	mine := errors.New("the caller's own")
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		runs := 0
+		err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+			runs++
+			return errors.Join(bump(tx, 1), mine)
+		})
+		if !errors.Is(err, mine) || runs != 1 {
+			t.Errorf("got %v after %d runs, want the caller's own error after 1", err, runs)
+		}
+		wantRow(t, db, 1, 0)
+		func() {
+			defer func() { _ = recover() }()
+			_ = db.Tx(testContext(t), func(tx *gorm.DB) error {
+				_ = bump(tx, 1)
+				panic("in the middle")
+			})
+		}()
+		wantRow(t, db, 1, 0)
+		if err := db.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) }); err != nil {
+			t.Error(err)
+		}
+		wantRow(t, db, 1, 1)
+	})
+}
+
+// Two transactions that take the same rows in opposite order both end well, each having counted once.
+func TestTxSurvivesADeadlock(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		var firstRun, bothHoldOne sync.WaitGroup
+		bothHoldOne.Add(2)
+		var runs [2]int
+		for i := range runs {
+			firstRun.Go(func() {
+				err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+					runs[i]++
+					if err := bump(tx, 1+i); err != nil {
+						return err
+					}
+					if runs[i] == 1 {
+						bothHoldOne.Done()
+						bothHoldOne.Wait()
+					}
+					return bump(tx, 2-i)
+				})
+				if err != nil {
+					t.Errorf("transaction %d: %v", i, err)
+				}
+			})
+		}
+		firstRun.Wait()
+		if runs[0]+runs[1] < 3 {
+			t.Errorf("the transactions ran %v times: there was no deadlock to survive", runs)
+		}
+		wantRow(t, db, 1, 2)
+		wantRow(t, db, 2, 2)
+	})
+}
+
+// A lock that is held too long makes the statement fail alone (1205); all that came before it has to run again, once.
+func TestTxSurvivesALockTimeout(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		held, release := holdRow(t, db)
+		<-held
+		runs := 0
+		err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+			if runs++; runs == 2 {
+				release()
+			}
+			if err := tx.Exec("SET innodb_lock_wait_timeout = 1").Error; err != nil {
+				return err
+			}
+			return errors.Join(bump(tx, 2), bump(tx, 1))
+		})
+		if err != nil || runs < 2 {
+			t.Errorf("%v after %d runs, want success after more than one", err, runs)
+		}
+		wantRow(t, db, 2, 1)
+	})
+}
+
+// holdRow keeps row 1 locked until release is called.
+func holdRow(t *testing.T, db *DB) (held chan struct{}, release func()) {
+	held, done, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+			if err := bump(tx, 1); err != nil {
+				return err
+			}
+			close(held)
+			<-done
+			return nil
+		})
+		if err != nil {
+			t.Errorf("the holder of the row: %v", err)
+		}
+	}()
+	release = sync.OnceFunc(func() { close(done); <-ended })
+	t.Cleanup(release)
+	return held, release
+}
+
+// Another process holds the SQLite file for longer than SQLite itself waits.
+func TestTxSurvivesABusyFile(t *testing.T) {
+	cfg := freshSQLite(t)
+	db := withRows(t, cfg)
+	other, err := Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	held, release := holdRow(t, other)
+	<-held
+	go time.AfterFunc(time.Second, release)
+	if err := db.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) }); err != nil {
+		t.Fatal(err)
+	}
+	wantRow(t, db, 1, 2)
+}
+
+func TestTxGivesUp(t *testing.T) {
+	cfg := freshSQLite(t)
+	db := withRows(t, cfg, WithRetryFor(100*time.Millisecond))
+	other, err := Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	held, release := holdRow(t, other)
+	<-held
+	err = db.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) })
+	wantText(t, err, "tried for 100ms", "locked", cfg.Path)
+	release()
+	wantRow(t, db, 1, 1)
+}
+
+func TestTxEndsWithItsContext(t *testing.T) {
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		other, err := Open(testContext(t), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = other.Close() }()
+		held, release := holdRow(t, other)
+		<-held
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err = db.Tx(ctx, func(tx *gorm.DB) error { return bump(tx, 1) })
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 3*time.Second {
+			t.Errorf("got %v after %s, want the context's end at once", err, took)
+		}
+		release()
+		wantRow(t, db, 1, 1)
+	})
+}
+
+func TestTxSurvivesAKilledConnection(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		runs := 0
+		err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+			if err := bump(tx, 1); err != nil {
+				return err
+			}
+			if runs++; runs == 1 {
+				var id int64
+				if err := tx.Raw("SELECT CONNECTION_ID()").Scan(&id).Error; err != nil {
+					return err
+				}
+				if _, err := db.pool.ExecContext(t.Context(), "KILL ?", id); err != nil {
+					t.Errorf("kill the connection: %v", err)
+				}
+			}
+			return bump(tx, 2)
+		})
+		if err != nil || runs != 2 {
+			t.Errorf("%v after %d runs, want success after 2", err, runs)
+		}
+		wantRow(t, db, 1, 1)
+		wantRow(t, db, 2, 1)
+	})
+}
+
+func TestTxSurvivesARestart(t *testing.T) {
+	for name, server := range map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL} {
+		t.Run(name, func(t *testing.T) {
+			s := server(t)
+			db := withRows(t, Config{Driver: MySQL, DSN: s.NewDatabase(t)})
+			runs := 0
+			var restarted sync.WaitGroup
+			err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+				if err := bump(tx, 1); err != nil {
+					return err
+				}
+				if runs++; runs == 1 {
+					s.Stop(t)
+					restarted.Go(func() { s.Start(t) }) // Tx finds nobody listening meanwhile
+				}
+				return bump(tx, 2)
+			})
+			restarted.Wait()
+			if err != nil || runs != 2 {
+				t.Errorf("%v after %d runs, want success after 2", err, runs)
+			}
+			wantRow(t, db, 1, 1)
+			wantRow(t, db, 2, 1)
+		})
+	}
+}
+
+// The transactions of one process wait for each other in order, and those of two processes take turns.
+func TestManyWriters(t *testing.T) {
+	const perHandle, each = 4, 25
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		other, err := Open(testContext(t), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = other.Close() }()
+		var wg sync.WaitGroup
+		for _, handle := range []*DB{db, other} {
+			for range perHandle {
+				wg.Go(func() {
+					for range each {
+						if err := handle.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) }); err != nil {
+							t.Errorf("a writer: %v", err)
+							return
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+		wantRow(t, db, 1, 2*perHandle*each)
+	})
+}
