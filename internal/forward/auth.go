@@ -1,0 +1,79 @@
+package forward
+
+import (
+	"crypto/tls"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/wneessen/go-mail/smtp"
+)
+
+var errNotOffered = errors.New("the relay does not offer it")
+
+// mechanism is one way to log in. Credentials in plain text are only ever sent where Config.validate allows them.
+type mechanism struct {
+	name string
+	auth func(*Config, *tls.ConnectionState) smtp.Auth
+}
+
+// mechanisms, strongest first. Those with channel binding (-PLUS) need TLS.
+var mechanisms = []mechanism{
+	{"SCRAM-SHA-256-PLUS", func(c *Config, s *tls.ConnectionState) smtp.Auth {
+		return smtp.ScramSHA256PlusAuth(c.Username, c.Password, s)
+	}},
+	{"SCRAM-SHA-256", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
+		return smtp.ScramSHA256Auth(c.Username, c.Password)
+	}},
+	{"SCRAM-SHA-1-PLUS", func(c *Config, s *tls.ConnectionState) smtp.Auth {
+		return smtp.ScramSHA1PlusAuth(c.Username, c.Password, s)
+	}},
+	{"SCRAM-SHA-1", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
+		return smtp.ScramSHA1Auth(c.Username, c.Password)
+	}},
+	{"CRAM-MD5", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
+		return smtp.CRAMMD5Auth(c.Username, c.Password)
+	}},
+	{"PLAIN", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
+		return smtp.PlainAuth("", c.Username, c.Password, c.Host, true)
+	}},
+	{"LOGIN", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
+		return smtp.LoginAuth(c.Username, c.Password, c.Host, true)
+	}},
+}
+
+// auth logs in with the strongest mechanism that the relay offers (RFC 4954).
+func (c *conn) auth() *Error {
+	if c.cfg.Username == "" {
+		return nil
+	}
+	_, list := c.smtp.Extension("AUTH")
+	offered := strings.Fields(strings.ToUpper(list))
+	state, encrypted := c.smtp.TLSConnectionState()
+	i := slices.IndexFunc(mechanisms, func(m mechanism) bool {
+		return slices.Contains(offered, m.name) && (encrypted || !strings.HasSuffix(m.name, "-PLUS"))
+	})
+	if i < 0 {
+		return noMechanism(list, encrypted)
+	}
+	c.deadline(c.cfg.Timeouts.Command)
+	if err := c.smtp.Auth(mechanisms[i].auth(c.cfg, &state)); err != nil {
+		return openError(StageAUTH, err)
+	}
+	c.login = mechanisms[i].name
+	return nil
+}
+
+func noMechanism(offered string, encrypted bool) *Error {
+	e := &Error{Stage: StageAUTH, Permanent: true, Err: errNotOffered}
+	switch {
+	case offered != "":
+		e.Err = errors.New("the relay offers only " + oneLine(offered))
+		e.Mend = "allow a login with a password there"
+	case !encrypted:
+		e.Mend = "many relays offer it on an encrypted connection only: set smtp.security to starttls or tls; or remove smtp.username"
+	default:
+		e.Mend = "is this its port for submission (465 or 587)? Else remove smtp.username"
+	}
+	return e
+}

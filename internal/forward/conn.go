@@ -1,0 +1,150 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/wneessen/go-mail/smtp"
+)
+
+// conn is one connection to the relay, ready for a transaction.
+type conn struct {
+	cfg   *Config
+	raw   net.Conn // below TLS: closing it ends everything at once, without a word on the wire
+	smtp  *smtp.Client
+	login string      // the mechanism used; empty without a login
+	dead  bool        // it was lost, or the relay closes it: not to be used again
+	idle  *time.Timer // while it is in the pool
+	block []byte      // what is read of the content at once
+}
+
+// dial connects, encrypts and logs in. Its error is an *Error, or the context's.
+func (r *Relay) dial(ctx context.Context) (*conn, error) {
+	dialer := net.Dialer{Timeout: r.cfg.Timeouts.Dial}
+	raw, err := dialer.DialContext(ctx, "tcp", r.addr)
+	if err != nil {
+		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err})
+	}
+	c := &conn{cfg: &r.cfg, raw: raw}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	e := c.open()
+	if !stop() || e != nil {
+		_ = raw.Close() // the library leaks it when EHLO, TLS or AUTH fails
+		return nil, r.openFailed(ctx, e)
+	}
+	r.log.Debug("connected to the relay", "relay", r.addr, "login", c.login)
+	return c, nil
+}
+
+func (r *Relay) openFailed(ctx context.Context, e *Error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("connect to the relay %s: %w", r.addr, err)
+	}
+	e.Relay = r.addr
+	return e
+}
+
+func (c *conn) open() *Error {
+	outer := c.raw
+	if c.cfg.Security == "tls" {
+		c.deadline(c.cfg.Timeouts.Command)
+		secure := tls.Client(c.raw, c.cfg.tls())
+		if err := secure.Handshake(); err != nil {
+			return openError(StageTLS, err)
+		}
+		outer = secure
+	}
+	c.deadline(c.cfg.Timeouts.Command)
+	var err error
+	if c.smtp, err = smtp.NewClient(outer, c.cfg.Host); err != nil {
+		return openError(StageGreeting, err)
+	}
+	c.deadline(c.cfg.Timeouts.Command)
+	if err := c.smtp.Hello(c.localName()); err != nil {
+		return openError(StageEHLO, err)
+	}
+	if c.cfg.Security == "starttls" {
+		if e := c.startTLS(); e != nil {
+			return e
+		}
+	}
+	return c.auth()
+}
+
+// startTLS never goes on without TLS (RFC 3207 4.1).
+func (c *conn) startTLS() *Error {
+	if !c.offers("STARTTLS") {
+		return &Error{
+			Stage: StageSTARTTLS, Permanent: true, Err: errNotOffered,
+			Mend: "set smtp.security to tls, if its port speaks TLS from the start (465), or ask who runs it",
+		}
+	}
+	c.deadline(c.cfg.Timeouts.Command)
+	err := c.smtp.StartTLS(c.cfg.tls())
+	if _, replied := replyIn(err); replied {
+		return openError(StageSTARTTLS, err)
+	}
+	if err != nil {
+		return openError(StageTLS, err)
+	}
+	return nil
+}
+
+// localName is what EHLO says: a domain, or else an address literal (RFC 5321 4.1.4).
+func (c *conn) localName() string {
+	if c.cfg.LocalName != "" {
+		return c.cfg.LocalName
+	}
+	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && validDomain(name) {
+		return name
+	}
+	ip := net.IPv4(127, 0, 0, 1)
+	if local, ok := c.raw.LocalAddr().(*net.TCPAddr); ok {
+		ip = local.IP
+	}
+	if ip.To4() != nil {
+		return "[" + ip.String() + "]"
+	}
+	return "[IPv6:" + ip.String() + "]"
+}
+
+func (c *conn) offers(extension string) bool {
+	ok, _ := c.smtp.Extension(extension)
+	return ok
+}
+
+// deadline is how long whatever comes next may take. A failure to set it shows in what comes next.
+func (c *conn) deadline(d time.Duration) { _ = c.raw.SetDeadline(time.Now().Add(d)) }
+
+// command sends one command and reads its reply. An error means that the connection is lost.
+func (c *conn) command(format string, args ...any) (reply, error) {
+	c.deadline(c.cfg.Timeouts.Command)
+	if err := c.smtp.Text.PrintfLine(format, args...); err != nil {
+		return reply{}, err
+	}
+	return readReply(c.smtp.Text.R)
+}
+
+// reset ends a transaction that did not get as far as its final dot (RFC 5321 4.1.1.5).
+func (c *conn) reset() {
+	if c.dead {
+		return
+	}
+	rep, err := c.command("RSET")
+	c.dead = err != nil || !rep.ok()
+}
+
+// quit says goodbye (RFC 5321 4.1.1.10) and closes, but does not wait long for an answer.
+func (c *conn) quit() error {
+	const patience = 2 * time.Second
+	c.deadline(patience)
+	if err := c.smtp.Text.PrintfLine("QUIT"); err == nil {
+		_, _ = readReply(c.smtp.Text.R)
+	}
+	return c.smtp.Text.Close()
+}

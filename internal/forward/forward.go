@@ -1,0 +1,132 @@
+// Package forward is what goes out: the message as it is sent on (mode redirect), and the SMTP side that hands it to the relay.
+//
+// Send reports an Outcome for each recipient, and blames whoever is to blame (the table is in classify.go):
+//   - a recipient: refused or deferred alone; the others go on
+//   - the message: the same for all its recipients; the relay and other messages go on
+//   - the relay, an *Error: nothing can be sent until it is up again or a person changes the configuration
+//
+// What is not classified is temporary. Nothing is Accepted without the relay's 2yz to the final dot, and nothing is
+// Refused without a reason that will stay. A recipient is Unknown only when the final dot went out and no reply came (RFC 1047).
+//
+// A message must not stop all others for ever. So from its first RCPT on, what ends the connection is put down to the message,
+// too: its recipients are Deferred. A 421, or a loss before the content, is reported as the relay's fault besides.
+//
+// A connection that turns out dead when it is used again is replaced once, without a word. The package never answers
+// an unencrypted connection with credentials, unless told so or on loopback, and knows neither IMAP, routes nor the database.
+package forward
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/mail"
+	"strconv"
+	"time"
+)
+
+// Config is how to reach the relay, and as whom.
+type Config struct {
+	Host               string
+	Port               int
+	Security           string // tls | starttls | none
+	Username, Password string // no login without a username
+	AllowPlaintext     bool   // log in without TLS on hosts other than loopback, too
+	Connections        int    // at most, and at least one
+	LocalName          string // for EHLO, a domain or an address literal; by default this host's
+	EnvelopeFrom       string // an address; "keep" for the original's Return-Path; empty for the address of From
+	From               string // "Name <address>"
+	RootCAs            *x509.CertPool
+	Timeouts           Timeouts
+	Logger             *slog.Logger
+}
+
+// Timeouts are what each step may take. Zero means the default.
+type Timeouts struct {
+	Dial    time.Duration // 30 s
+	Command time.Duration // 5 min: the greeting and each command (RFC 5321 4.5.3.2.1-4)
+	Block   time.Duration // 3 min: each block of content (4.5.3.2.5)
+	Dot     time.Duration // 10 min: the reply to the final dot (4.5.3.2.6)
+	Idle    time.Duration // 30 s: how long an unused connection is kept
+}
+
+// NewRelay validates the configuration. It does not connect.
+func NewRelay(cfg Config) (*Relay, error) {
+	cfg = cfg.withDefaults()
+	sender, err := cfg.sender()
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Relay{
+		cfg: cfg, sender: sender, log: cfg.Logger,
+		addr:  net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)),
+		slots: make(chan struct{}, cfg.Connections),
+	}, nil
+}
+
+func (c Config) withDefaults() Config {
+	t := &c.Timeouts
+	t.Dial = cmp.Or(t.Dial, 30*time.Second)
+	t.Command = cmp.Or(t.Command, 5*time.Minute)
+	t.Block = cmp.Or(t.Block, 3*time.Minute)
+	t.Dot = cmp.Or(t.Dot, 10*time.Minute)
+	t.Idle = cmp.Or(t.Idle, 30*time.Second)
+	c.Connections = max(c.Connections, 1)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Host == "":
+		return errors.New("the relay has no host: set smtp.host")
+	case c.Port < 1 || c.Port > 65535:
+		return fmt.Errorf("the relay's port %d is not between 1 and 65535: set smtp.port", c.Port)
+	case c.Security != "tls" && c.Security != "starttls" && c.Security != "none":
+		return fmt.Errorf("the relay's security %q is unknown: set smtp.security to tls, starttls or none", c.Security)
+	case c.Username != "" && c.Security == "none" && !c.AllowPlaintext && !loopback(c.Host):
+		return fmt.Errorf("the password for the relay %s would go over the network in plain text: set smtp.security to tls or starttls", c.Host)
+	case c.LocalName != "" && !validDomain(c.LocalName):
+		return fmt.Errorf("the name for EHLO %q is neither a domain nor an address literal", c.LocalName)
+	}
+	return nil
+}
+
+const keep = "keep"
+
+// sender is the configured envelope sender, in mode keep the one for messages whose Return-Path cannot be used.
+func (c Config) sender() (path, error) {
+	key, text := "forward.envelope_from", c.EnvelopeFrom
+	if text == "" || text == keep {
+		key, text = "forward.from", c.From
+	}
+	if text == "" {
+		return path{}, errors.New("there is no sender for forwarded mail: set forward.from")
+	}
+	a, err := mail.ParseAddress(text)
+	if err != nil {
+		return path{}, fmt.Errorf("%s %q is not an address: %w", key, text, err)
+	}
+	sender, err := parsePath(a.Address)
+	if err != nil {
+		return path{}, fmt.Errorf("%s %q cannot be used as a sender: %w", key, text, err)
+	}
+	return sender, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c Config) tls() *tls.Config {
+	return &tls.Config{ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12}
+}

@@ -1,0 +1,115 @@
+package forward
+
+import (
+	"fmt"
+	"slices"
+)
+
+// fits checks what the relay offers against what the message needs, and returns the parameters of MAIL. When they do not fit, all is decided.
+func (t *transaction) fits() (params string, ok bool, err error) {
+	size, limit := t.content.Size(), t.c.maxSize()
+	utf8 := t.c.offers("SMTPUTF8")
+	switch {
+	case limit > 0 && size > limit: // RFC 1870 6.1
+		t.misfit(fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit))
+		return "", false, nil
+	case t.content.Needs8bit() && !t.c.offers("8BITMIME"): // RFC 6152
+		t.misfit("the relay does not take 8-bit messages: it does not offer 8BITMIME")
+		return "", false, nil
+	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
+		return "", false, &Error{Relay: t.relay.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Mend: "set forward.envelope_from to an ASCII address"}
+	case t.from.utf8 && !utf8:
+		t.misfit(fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8))
+		return "", false, nil
+	}
+	if t.c.offers("SIZE") {
+		params += fmt.Sprintf(" SIZE=%d", size)
+	}
+	if t.content.Needs8bit() {
+		params += " BODY=8BITMIME"
+	}
+	if utf8 && t.wantsUTF8() {
+		params += " SMTPUTF8"
+	}
+	return params, true, nil
+}
+
+func (t *transaction) misfit(reason string) {
+	for _, rcpt := range t.to {
+		t.decide(rcpt, Refused, reply{text: reason}, "")
+	}
+}
+
+// wantsUTF8 is true of a message that is internationalized in its header, its sender or a recipient (RFC 6531 3.4).
+func (t *transaction) wantsUTF8() bool {
+	return t.content.WantsUTF8() || t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
+}
+
+func (t *transaction) decide(rcpt path, s Status, rep reply, mend string) {
+	t.done = append(t.done, Outcome{
+		Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: oneLine(rep.text), Mend: mend,
+	})
+}
+
+// answered applies a reply to all recipients that it is about.
+func (t *transaction) answered(at Stage, rep reply, rcpts []path) error {
+	if rep.ok() && at == StageDot {
+		for _, rcpt := range rcpts {
+			t.decide(rcpt, Accepted, rep, "")
+		}
+		return nil
+	}
+	v, mend := classify(at, rep, t.own)
+	return t.decideAll(rcpts, at, v, rep, mend)
+}
+
+// decideAll applies a verdict. Its error is an *Error, when the relay is to blame.
+func (t *transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, mend string) error {
+	if v == relayDown || v == relayRefuses {
+		t.c.dead = true
+		t.stale = v == relayDown && slices.Contains(beforeData, at)
+		return &Error{Relay: t.relay.addr, Stage: at, Permanent: v == relayRefuses, Code: rep.code, Reply: rep.text, Mend: mend}
+	}
+	if rep.code < 400 {
+		t.c.dead = true // against the rules: who knows what it waits for
+	}
+	status := Deferred
+	if v == refused {
+		status = Refused
+	}
+	for _, rcpt := range rcpts {
+		t.decide(rcpt, status, rep, mend)
+	}
+	return nil
+}
+
+// lost is the end of the connection before any content went out.
+func (t *transaction) lost(at Stage, err error) error {
+	t.c.dead, t.stale = true, true
+	return &Error{Relay: t.relay.addr, Stage: at, Err: err}
+}
+
+// deferRest defers whoever is not decided about yet.
+func (t *transaction) deferRest(e *Error) {
+	rep := newReply(e.Code, e.Reply)
+	if e.Err != nil {
+		rep.text = e.Err.Error()
+	}
+	decided := map[string]bool{}
+	for _, o := range t.done {
+		decided[o.Recipient] = true
+	}
+	for _, rcpt := range t.to[:len(t.to)-len(t.again)] {
+		if !decided[rcpt.name] {
+			t.decide(rcpt, Deferred, rep, "")
+		}
+	}
+}
+
+func names(rcpts []path) []string {
+	out := make([]string, len(rcpts))
+	for i, r := range rcpts {
+		out[i] = r.name
+	}
+	return out
+}

@@ -1,0 +1,116 @@
+package forward
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"postrider/internal/message"
+)
+
+// Trace says which inbox a message came through, and as which task.
+type Trace struct {
+	Inbox  string // its address
+	TaskID int64
+}
+
+const traceField = "X-Postrider-Trace"
+
+// maxReceived is how many hops a message may have made: more is a loop (RFC 5321 6.3).
+const maxReceived = 100
+
+// token is the same for every message and every retry of an inbox, and does not reveal its address.
+func token(inbox string) string {
+	sum := sha256.Sum256([]byte("postrider trace 1\n" + strings.ToLower(inbox)))
+	return hex.EncodeToString(sum[:])[:20]
+}
+
+// Looped reports whether a message has been forwarded from this inbox before, or has made too many hops, and says which.
+func Looped(h message.Header, inbox string) (reason string, looped bool) {
+	own := token(inbox)
+	for _, v := range h.Values(traceField) {
+		if t, _, _ := strings.Cut(v, ";"); strings.TrimSpace(t) == own {
+			return "loop: it was forwarded from this inbox before (" + traceField + ")", true
+		}
+	}
+	if n := len(h.Values("Received")); n > maxReceived {
+		return fmt.Sprintf("loop: it has %d Received fields, more than %d", n, maxReceived), true
+	}
+	return "", false
+}
+
+// Content is what will be sent: a trace field, and below it the original, octet for octet.
+type Content struct {
+	head string
+	body *message.Spool
+	utf8 bool
+}
+
+// Redirect puts the trace field on top of m, which must stay open while the content is in use. The field is left off where it would
+// do harm: a signature covers its name, so that adding it would break the signature, or the message does not start with a
+// header field, so that putting one on top would change how what follows is understood. Received fields still end a loop.
+func Redirect(m *message.Message, trace Trace) *Content {
+	c := &Content{body: m.Body, utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
+	if !signed(m.Header, traceField) && startsWithField(m.Body.Reader()) {
+		c.head = fmt.Sprintf("%s: %s; task=%d\r\n", traceField, token(trace.Inbox), trace.TaskID)
+	}
+	return c
+}
+
+// signed reports whether a signature lists the field in its h= tag (RFC 6376 3.5, RFC 8617 4.1.2).
+func signed(h message.Header, name string) bool {
+	for _, v := range slices.Concat(h.Values("DKIM-Signature"), h.Values("ARC-Message-Signature")) {
+		for tag := range strings.SplitSeq(v, ";") {
+			key, list, _ := strings.Cut(tag, "=")
+			if strings.TrimSpace(key) != "h" {
+				continue
+			}
+			for f := range strings.SplitSeq(list, ":") {
+				if strings.EqualFold(strings.TrimSpace(f), name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// startsWithField reports whether the first line is a header field (RFC 5322 2.2), or the empty line that ends a header. It is
+// neither when it is a continuation line, a mbox "From " line or text without any header.
+func startsWithField(r io.Reader) bool {
+	line, err := bufio.NewReader(r).ReadSlice('\n')
+	if len(line) == 0 || bytes.Equal(line, []byte("\r\n")) {
+		return err == nil
+	}
+	name, _, found := bytes.Cut(line, []byte(":"))
+	name = bytes.TrimRight(name, " \t") // obsolete, but a field (RFC 5322 4.5)
+	return found && len(name) > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
+
+// headerIsUTF8 reports whether the header is an internationalized one (RFC 6532). Only a header with 8-bit octets is worth asking.
+func headerIsUTF8(r io.Reader) bool {
+	const enough = 1 << 20
+	header, err := io.ReadAll(io.LimitReader(r, enough))
+	header, _, _ = bytes.Cut(header, []byte("\r\n\r\n"))
+	return err == nil && utf8.Valid(header)
+}
+
+// Size is the number of octets, as RFC 1870 counts them.
+func (c *Content) Size() int64 { return int64(len(c.head)) + c.body.Size() }
+
+// Reader reads from the start.
+func (c *Content) Reader() io.Reader {
+	return io.MultiReader(strings.NewReader(c.head), c.body.Reader())
+}
+
+// Needs8bit reports whether the relay must offer 8BITMIME (RFC 6152).
+func (c *Content) Needs8bit() bool { return c.body.Has8bit() }
+
+// WantsUTF8 reports whether the header has valid UTF-8 in it, which SMTPUTF8 is for (RFC 6531).
+func (c *Content) WantsUTF8() bool { return c.utf8 }

@@ -1,0 +1,185 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"postrider/internal/message"
+)
+
+// Relay hands mail to one SMTP server, over at most Config.Connections connections. They are opened on demand, used for one message after the
+// other, and closed after a fault or when nothing needed them for a while. It may be used from several goroutines at once.
+type Relay struct {
+	cfg    Config
+	addr   string // host:port
+	sender path
+	log    *slog.Logger
+	slots  chan struct{} // one taken for each connection in use
+
+	mu     sync.Mutex
+	idle   []*conn // the one used last is at the end
+	closed bool
+}
+
+var errClosed = errors.New("the relay is closed")
+
+// Envelope is who a message is sent on for. A null reverse-path stays null, so that no bounce makes a bounce (RFC 5321 4.5.5). In mode keep, any
+// other Return-Path is kept as well, if it is an address. Else it is the configured sender.
+func (r *Relay) Envelope(h message.Header, to []string) Envelope {
+	path, given := returnPath(h)
+	if given && path == "" || r.cfg.EnvelopeFrom == keep && given {
+		return Envelope{From: path, To: to}
+	}
+	return Envelope{From: r.sender.name, To: to}
+}
+
+// returnPath is the path in the topmost Return-Path, empty for the null one. given is false when there is none that can be used.
+func returnPath(h message.Header) (path string, given bool) {
+	v, found := strings.CutPrefix(h.Get("Return-Path"), "<")
+	v, closed := strings.CutSuffix(strings.TrimSpace(v), ">")
+	if v == "" {
+		return "", found && closed
+	}
+	_, err := parsePath(v)
+	return v, err == nil
+}
+
+// Check connects, logs in and leaves again.
+func (r *Relay) Check(ctx context.Context) error {
+	_, err := r.Info(ctx)
+	return err
+}
+
+// Info is what a relay offers.
+type Info struct {
+	Relay    string // host:port
+	TLS      string // the version; empty without TLS
+	Login    string // the mechanism used; empty without a login
+	MaxSize  int64  // of a message, in octets; 0 when there is no limit, or none is said
+	EightBit bool   // 8BITMIME
+	UTF8     bool   // SMTPUTF8
+}
+
+// Info is Check, and says what the relay offers.
+func (r *Relay) Info(ctx context.Context) (Info, error) {
+	if err := r.acquire(ctx); err != nil {
+		return Info{}, err
+	}
+	defer r.release()
+	c, err := r.take()
+	if err != nil {
+		return Info{}, err
+	}
+	if c != nil {
+		_ = c.quit()
+	}
+	if c, err = r.dial(ctx); err != nil {
+		return Info{}, err
+	}
+	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), EightBit: c.offers("8BITMIME"), UTF8: c.offers("SMTPUTF8")}
+	if state, ok := c.smtp.TLSConnectionState(); ok {
+		info.TLS = tls.VersionName(state.Version)
+	}
+	_ = c.quit()
+	return info, nil
+}
+
+// maxSize is the limit of the SIZE extension (RFC 1870 4); 0 is none.
+func (c *conn) maxSize() int64 {
+	_, param := c.smtp.Extension("SIZE")
+	n, err := strconv.ParseInt(param, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Close says goodbye on all connections that are not in use; those in use are closed when their message is done.
+func (r *Relay) Close() error {
+	r.mu.Lock()
+	conns := r.idle
+	r.idle, r.closed = nil, true
+	r.mu.Unlock()
+	errs := make([]error, len(conns))
+	var wg sync.WaitGroup
+	for i, c := range conns {
+		c.idle.Stop()
+		wg.Go(func() { errs[i] = c.quit() })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("close the connections to the relay %s: %w", r.addr, err)
+	}
+	return nil
+}
+
+// acquire waits until one more connection may be used.
+func (r *Relay) acquire(ctx context.Context) error {
+	if ctx.Err() == nil {
+		select {
+		case r.slots <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	return fmt.Errorf("wait for a connection to the relay %s: %w", r.addr, ctx.Err())
+}
+
+func (r *Relay) release() { <-r.slots }
+
+// take is the connection used last, or nil. Whoever takes, dials or gives back has acquired a slot: so there are never more connections than slots.
+func (r *Relay) take() (*conn, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errClosed
+	}
+	last := len(r.idle) - 1
+	if last < 0 {
+		return nil, nil
+	}
+	c := r.idle[last]
+	r.idle = r.idle[:last]
+	c.idle.Stop()
+	return c, nil
+}
+
+func (r *Relay) giveBack(c *conn) {
+	if c.dead {
+		_ = c.raw.Close()
+		return
+	}
+	r.mu.Lock()
+	if !r.closed {
+		r.idle = append(r.idle, c)
+		c.idle = time.AfterFunc(r.cfg.Timeouts.Idle, func() { r.expire(c) })
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	_ = c.quit()
+}
+
+// expire closes a connection that nobody needed. It holds a slot meanwhile, since until the relay has seen the end of it, it counts there.
+func (r *Relay) expire(c *conn) {
+	r.slots <- struct{}{}
+	defer r.release()
+	r.mu.Lock()
+	i := slices.Index(r.idle, c)
+	if i >= 0 {
+		r.idle = slices.Delete(r.idle, i, i+1)
+		c.idle.Stop()
+	}
+	r.mu.Unlock()
+	if i >= 0 {
+		_ = c.quit()
+	}
+}

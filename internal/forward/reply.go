@@ -1,0 +1,97 @@
+package forward
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// reply is one SMTP reply (RFC 5321 4.2).
+type reply struct {
+	code     int
+	enhanced string // RFC 3463; empty when there is none
+	text     string // one printable line
+}
+
+func (r reply) ok() bool { return r.code/100 == 2 }
+
+var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
+
+func newReply(code int, text string) reply {
+	text = oneLine(text)
+	return reply{code: code, enhanced: enhancedCode.FindString(text), text: text}
+}
+
+// replyIn is the reply that err is about, when there is one: textproto makes an error of what the caller did not expect.
+func replyIn(err error) (reply, bool) {
+	e, ok := errors.AsType[*textproto.Error](err)
+	if !ok {
+		return reply{}, false
+	}
+	return newReply(e.Code, e.Msg), true
+}
+
+var errHungUp = errors.New("the relay closed the connection")
+
+// readReply reads one reply of any number of lines. Unlike textproto it takes a line without text: the grammar of RFC 5321 4.2
+// allows "250" alone, and after the final dot a reply that is not understood costs a second copy.
+func readReply(r *bufio.Reader) (reply, error) {
+	const maxText = 4 << 10
+	var text strings.Builder
+	for {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return reply{}, errHungUp
+		}
+		if err != nil {
+			return reply{}, fmt.Errorf("read a reply: %w", err)
+		}
+		s := strings.TrimRight(string(line), "\r\n ")
+		code, err := strconv.Atoi(s[:min(3, len(s))])
+		if err != nil || code < 200 || code > 599 || len(s) > 3 && s[3] != ' ' && s[3] != '-' {
+			return reply{}, fmt.Errorf("read a reply: %q is none", oneLine(s))
+		}
+		if len(s) > 3 && text.Len() < maxText {
+			text.WriteString(s[4:] + "\n")
+		}
+		if len(s) == 3 || s[3] == ' ' {
+			return newReply(code, text.String()), nil
+		}
+	}
+}
+
+// oneLine makes what a relay said fit for a log, a table and a database: printable, on one line, at most 500 octets.
+func oneLine(s string) string {
+	const longest = 500
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == utf8.RuneError:
+			return '?'
+		case unicode.IsGraphic(r) && !unicode.IsSpace(r):
+			return r
+		default:
+			return ' '
+		}
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= longest {
+		return s
+	}
+	cut := longest
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}
+
+// hasCode takes a whole code or its first digits.
+func (r reply) hasCode(prefix string) bool { return strings.HasPrefix(strconv.Itoa(r.code), prefix) }
+
+func (r reply) says(words string) bool { return strings.Contains(strings.ToLower(r.text), words) }

@@ -1,0 +1,82 @@
+package forward
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Envelope is who a message is sent for and to. An empty From is the null reverse-path.
+type Envelope struct {
+	From string
+	To   []string
+}
+
+// Status is what became of one recipient.
+type Status string
+
+// Deferred is to be tried again, Refused is not. Unknown: the final dot went out, and no reply came back.
+const (
+	Accepted Status = "accepted"
+	Refused  Status = "refused"
+	Deferred Status = "deferred"
+	Unknown  Status = "unknown"
+)
+
+// Outcome is what the relay said about one recipient.
+type Outcome struct {
+	Recipient string // as in the envelope
+	Status    Status
+	Code      int    // of the reply; 0 when there was none
+	Enhanced  string // RFC 3463, such as 5.1.1; empty when there was none
+	Reply     string // one printable line of at most 500 octets: the reply's text, or the reason when there was none
+	Mend      string // what a person can do about it; empty when it is not a matter of configuration
+}
+
+// Result has one outcome for each recipient that was decided about. Nothing went out to a recipient that is not in it.
+type Result struct{ Outcomes []Outcome }
+
+// Stage is where in a session something went wrong.
+type Stage string
+
+// The stages, in their order.
+const (
+	StageConnect  Stage = "connect"
+	StageGreeting Stage = "greeting"
+	StageEHLO     Stage = "EHLO"
+	StageSTARTTLS Stage = "STARTTLS"
+	StageTLS      Stage = "TLS"
+	StageAUTH     Stage = "AUTH"
+	StageMAIL     Stage = "MAIL"
+	StageRCPT     Stage = "RCPT"
+	StageDATA     Stage = "DATA"
+	StageContent  Stage = "content"
+	StageDot      Stage = "final dot"
+)
+
+// Error says that the relay is at fault, or how it is configured here: not this message, and not a recipient.
+type Error struct {
+	Relay     string // host:port
+	Stage     Stage
+	Permanent bool   // it will stay so until a person does something
+	Code      int    // of the reply; 0 when there was none
+	Reply     string // one printable line; empty when there was none
+	Mend      string // what a person can do about it
+	Err       error  // when there was no reply
+}
+
+// Error is one line: the relay, the reason and the mend.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "relay %s: %s: ", e.Relay, e.Stage)
+	if e.Err != nil {
+		b.WriteString(oneLine(e.Err.Error()))
+	} else {
+		fmt.Fprintf(&b, "%d %s", e.Code, e.Reply)
+	}
+	if e.Mend != "" {
+		b.WriteString(": " + e.Mend)
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,69 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+)
+
+// maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
+const maxRecipients = 100
+
+// Send hands content to the relay, for all recipients of the envelope. That is one transaction for each hundred of them, or fewer if the relay
+// takes no more at once.
+//
+// In each, when all content is written and only the final dot is left, beforeDot is called with the recipients that the relay has accepted, as they are in
+// the envelope. When it fails, the connection is closed without the dot: nothing is delivered to them, and Send returns that error.
+//
+// The result is to be used even with an error: it has the recipients that were decided about. Nothing went out to the others. The error is an *Error when the
+// relay is at fault, or what ended it: the context, beforeDot, or the spool. A context that ends before MAIL or in the content ends it there; after
+// the final dot it leaves the accepted recipients Unknown.
+func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, beforeDot func(ctx context.Context, accepted []string) error) (Result, error) {
+	var res Result
+	var todo []path
+	from, fromErr := parseReversePath(env.From)
+	for _, to := range env.To {
+		rcpt, err := parsePath(to)
+		if err = cmp.Or(fromErr, err); err != nil {
+			res.Outcomes = append(res.Outcomes, Outcome{Recipient: to, Status: Refused, Reply: oneLine(err.Error())})
+			continue
+		}
+		todo = append(todo, rcpt)
+	}
+	for len(todo) > 0 {
+		n := min(len(todo), maxRecipients)
+		t := transaction{relay: r, from: from, to: todo[:n], content: content, beforeDot: beforeDot}
+		err := r.transact(ctx, &t)
+		res.Outcomes = append(res.Outcomes, t.done...)
+		if err != nil {
+			return res, err
+		}
+		todo = append(t.again, todo[n:]...)
+	}
+	return res, nil
+}
+
+// transact runs t on a connection from the pool, or a new one. When the one from the pool is dead or at its end before any content went out, nothing
+// has happened yet, and t is run again on a new one.
+func (r *Relay) transact(ctx context.Context, t *transaction) error {
+	if err := r.acquire(ctx); err != nil {
+		return err
+	}
+	defer r.release()
+	c, err := r.take()
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		again := *t
+		err := t.runOn(ctx, c)
+		if !t.stale {
+			return err
+		}
+		r.log.Debug("the relay had closed a connection; opening another", "relay", r.addr, "reason", err)
+		*t = again
+	}
+	if c, err = r.dial(ctx); err != nil {
+		return err
+	}
+	return t.runOn(ctx, c)
+}
