@@ -27,8 +27,8 @@ type Queue interface {
 	Sending(ctx context.Context, r Receipt, route string, deliveries []Delivery) error
 	// Finish ends the claim with what came of it.
 	Finish(ctx context.Context, r Receipt, res Result) error
-	// Release puts the task back untouched: the attempt is not counted.
-	Release(ctx context.Context, c Claim, reason string, deliveries []Delivery) error
+	// Release puts the task back and does not count the attempt. With no delay it comes back in its old place.
+	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 
 	// Requeue lets tasks begin anew; recipients that were delivered stay delivered. It reports how many tasks changed.
 	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
@@ -62,6 +62,7 @@ type Page struct {
 	Cursor            uint32 // everything at or below it has a disposition with this page; the cursor never moves back
 	Entries           []Entry
 	Dedupe            Dedupe
+	DryRun            bool // tell the fates and change nothing
 }
 
 // Entry is one message of a page.
@@ -74,7 +75,8 @@ type Entry struct {
 	Sender      string
 	Date        time.Time // zero when unknown
 	Size        int64
-	Route       string // the route it would take now; empty when it would not be forwarded
+	Route       string   // the route it would take now; empty when it would not be forwarded
+	To          []string // whom it would go to now; not stored
 	Priority    Priority
 	Skip        string // not empty: registered as skipped, for this reason
 }

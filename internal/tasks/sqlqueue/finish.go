@@ -49,10 +49,14 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 }
 
 // Release implements tasks.Queue.
-func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, ds []tasks.Delivery) error {
+func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
 	r := c.Receipt
 	return q.withReceipt(ctx, r, tasks.Received, func(tx *gorm.DB, now time.Time) (int64, error) {
-		done := tx.Exec(sqlRelease, c.Due.UnixMicro(), clean(reason, maxText), now, r.TaskID, r.Token)
+		due := c.Due
+		if delay > 0 {
+			due = now.Add(delay)
+		}
+		done := tx.Exec(sqlRelease, due.UnixMicro(), clean(reason, maxText), now, r.TaskID, r.Token)
 		if done.Error != nil || done.RowsAffected == 0 {
 			return 0, done.Error
 		}

@@ -31,7 +31,7 @@ func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
 	}
 	for _, m := range found {
 		p.matches[m.key()] = append(p.matches[m.key()], m)
-		if m.FolderID == page.FolderID && m.UIDValidity == page.Epoch {
+		if m.FolderID == page.FolderID && m.UIDValidity == page.Epoch && m.TaskID != 0 {
 			p.here[m.TaskID] = true
 		}
 	}
@@ -67,17 +67,18 @@ func (p *plan) decide(e tasks.Entry) fate {
 	return f
 }
 
-// earlier finds the message in an older epoch of the same folder. Two equal messages find two tasks, one each.
+// earlier finds the message in an older epoch of the same folder: by its content, or by its outline when its content was never
+// read. Two equal messages find two tasks, one each.
 func (p *plan) earlier(e tasks.Entry) (match, bool) {
-	for _, m := range p.matches[e.Fingerprint] {
-		if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] {
-			p.here[m.TaskID] = true
+	for _, key := range []message.Fingerprint{e.Fingerprint, e.Outline} {
+		for _, m := range p.matches[key] {
+			if !p.older(m) || p.here[m.TaskID] {
+				continue
+			}
+			if m.TaskID != 0 {
+				p.here[m.TaskID] = true
+			}
 			return m, true
-		}
-	}
-	for _, m := range p.matches[e.Outline] {
-		if p.older(m) && m.TaskID == 0 {
-			return match{}, true
 		}
 	}
 	return match{}, false

@@ -29,18 +29,17 @@ func (q *Queue) Unseen(ctx context.Context, folderID, epoch int64, uids []uint32
 // Register implements tasks.Queue.
 func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registration, error) {
 	var out []tasks.Registration
+	if page.DryRun {
+		return q.preview(ctx, page)
+	}
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
 		out = nil
 		if err := q.lockFolder(tx, page); err != nil {
 			return err
 		}
-		p, err := q.newPlan(tx, page)
+		fates, err := fatesOf(tx, page)
 		if err != nil {
 			return err
-		}
-		fates := make([]fate, len(page.Entries))
-		for i, e := range page.Entries {
-			fates[i] = p.decide(e)
 		}
 		if err := q.carryOut(tx, page, fates); err != nil {
 			return err
@@ -51,6 +50,20 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 		return tx.Exec(sqlAdvance, page.Cursor, page.Cursor, page.FolderID).Error
 	})
 	return out, wrap(err, "register a page of folder %d", page.FolderID)
+}
+
+// preview tells what Register would do.
+func (q *Queue) preview(ctx context.Context, page tasks.Page) ([]tasks.Registration, error) {
+	var out []tasks.Registration
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		fates, err := fatesOf(tx, page)
+		out = nil
+		for _, f := range fates {
+			out = append(out, f.Registration)
+		}
+		return err
+	})
+	return out, wrap(err, "look up a page of folder %d", page.FolderID)
 }
 
 // Baseline implements tasks.Queue.
@@ -96,9 +109,10 @@ func (q *Queue) lockFolder(tx *gorm.DB, page tasks.Page) error {
 	return res.Error
 }
 
-func (q *Queue) newPlan(tx *gorm.DB, page tasks.Page) (*plan, error) {
+// fatesOf reads what the ledger knows of the page's messages and decides on each.
+func fatesOf(tx *gorm.DB, page tasks.Page) ([]fate, error) {
 	if len(page.Entries) == 0 {
-		return newPlan(page, nil, nil), nil
+		return nil, nil
 	}
 	seen, err := seenByUID(tx, page.FolderID, page.Epoch, uidsOf(page.Entries))
 	if err != nil {
@@ -112,7 +126,12 @@ func (q *Queue) newPlan(tx *gorm.DB, page tasks.Page) (*plan, error) {
 	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&found).Error; err != nil {
 		return nil, err
 	}
-	return newPlan(page, seen, found), nil
+	p := newPlan(page, seen, found)
+	fates := make([]fate, len(page.Entries))
+	for i, e := range page.Entries {
+		fates[i] = p.decide(e)
+	}
+	return fates, nil
 }
 
 // carryOut writes tasks and ledger. It fills in the ids of new tasks.

@@ -1,0 +1,143 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// box is one inbox while a pass works on it.
+type box struct {
+	*Pass
+	inbox inbox.Inbox
+	log   *slog.Logger
+	mail  *mailbox
+	shelf *shelf
+
+	mu     sync.Mutex
+	report InboxReport
+}
+
+// inbox works on one inbox and reports on it.
+func (p *Pass) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
+	b := &box{
+		Pass: p, inbox: in, log: p.Log.With("inbox", in.Address), shelf: newShelf(),
+		report: InboxReport{Email: in.Address},
+	}
+	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return p.Dial(ctx, in) }, b.log)
+	defer b.mail.close()
+	defer b.shelf.clear()
+	var err error
+	if p.Config.DryRun {
+		err = b.preview(ctx)
+	} else {
+		err = b.underLease(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.report.Error = err.Error()
+		b.log.Error("the inbox could not be worked through", "error", err)
+	}
+	return b.report
+}
+
+// underLease holds the inbox's scan lease while it works. A lease that is lost ends the work: somebody else is at it.
+func (b *box) underLease(ctx context.Context) error {
+	ttl := min(b.Config.Lease, time.Minute)
+	token, busy, err := b.Inboxes.AcquireScan(ctx, b.inbox.ID, b.Config.Worker, ttl)
+	if err != nil {
+		return err
+	}
+	if busy != nil {
+		b.report.Busy = fmt.Sprintf("%s is working on it (until %s unless renewed)", busy.Holder, busy.Until.Format(time.RFC3339))
+		b.log.Info("stepped aside: another run is working on this inbox", "holder", busy.Holder, "until", busy.Until)
+		return nil
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := every(context.WithoutCancel(ctx), ttl/3, func(ctx context.Context) {
+		switch err := b.Inboxes.RenewScan(ctx, b.inbox.ID, token, ttl); {
+		case errors.Is(err, inbox.ErrScanLost):
+			cancel(err)
+		case err != nil:
+			b.log.Warn("the scan lease could not be renewed", "error", err)
+		}
+	})
+	err = b.work(work)
+	if cause := context.Cause(work); err != nil && errors.Is(cause, inbox.ErrScanLost) {
+		err = cause
+	}
+	stop()
+	after := context.WithoutCancel(ctx)
+	if ctx.Err() == nil {
+		err = errors.Join(err, b.Inboxes.FinishScan(after, b.inbox.ID, token, errText(err)))
+	}
+	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.inbox.ID, token))
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// work reads and works off at once. A folder that cannot be read does not keep the others from being worked off.
+func (b *box) work(ctx context.Context) error {
+	folders, openErr := b.open(ctx)
+	if len(folders) == 0 {
+		return openErr
+	}
+	b.expectDue(ctx)
+	pages := make(chan struct{})
+	scanCtx, stopScan := context.WithCancel(ctx)
+	defer stopScan()
+	var scanErr, feedErr error
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer close(pages)
+		scanErr = b.scan(scanCtx, folders, func() error {
+			select {
+			case pages <- struct{}{}:
+				return nil
+			case <-scanCtx.Done():
+				return scanCtx.Err()
+			}
+		})
+	})
+	both.Go(func() {
+		if feedErr = b.feed(ctx, folders, pages); feedErr != nil {
+			stopScan()
+		}
+	})
+	both.Wait()
+	if feedErr != nil { // it is why the scan was stopped
+		scanErr = nil
+	}
+	return errors.Join(openErr, feedErr, scanErr)
+}
+
+// preview is a dry run: it reads, and tells what it finds.
+func (b *box) preview(ctx context.Context) error {
+	folders, err := b.open(ctx)
+	return errors.Join(err, b.scan(ctx, folders, nil))
+}
+
+func (b *box) expectDue(ctx context.Context) {
+	if s, err := b.Queue.Stats(ctx, b.inbox.ID); err == nil {
+		b.Observer.Expect(s.Due)
+	}
+}
+
+// count adds tasks that ended their claim to the report.
+func (b *box) count(s tasks.Status) {
+	b.mu.Lock()
+	b.report.count(s)
+	b.mu.Unlock()
+	b.Observer.Done(1)
+}

@@ -1,0 +1,201 @@
+package pass
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// feeder is the working side of one inbox: it claims, finds the bodies and hands both to the senders.
+type feeder struct {
+	*box
+	folders map[int64]*folder
+	flying  sync.WaitGroup // claims in work
+
+	mu  sync.Mutex
+	bad error // the first error of the database
+}
+
+// job is one claim on its way to a sender.
+type job struct {
+	*feeder
+	claim tasks.Claim
+	msg   *message.Message
+}
+
+// feed works off what is due, and again whenever a page has been registered, until pages is closed.
+func (b *box) feed(ctx context.Context, folders map[int64]*folder, pages <-chan struct{}) error {
+	f := &feeder{box: b, folders: folders}
+	defer f.flying.Wait()
+	for more := true; more; {
+		if err := f.drain(ctx); err != nil {
+			return err
+		}
+		select {
+		case _, more = <-pages:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return f.drain(ctx)
+}
+
+// drain claims until nothing is due. When the relay is at fault nothing is claimed any more; what was registered waits.
+func (f *feeder) drain(ctx context.Context) error {
+	for {
+		if f.down.err() != nil {
+			f.shelf.clear()
+			return nil
+		}
+		claims, err := f.Queue.Receive(ctx, tasks.Want{
+			InboxID: f.inbox.ID, Max: max(2*f.Config.Senders, 4), Lease: f.Config.Lease, Worker: f.Config.Worker,
+			MaxLostLeases: f.Config.Policy.MaxLostLeases,
+		})
+		if err != nil || len(claims) == 0 {
+			return err
+		}
+		for _, c := range claims {
+			f.leases.hold(c.Receipt)
+		}
+		alone := claims[0].Alone
+		if alone {
+			f.flying.Wait()
+		}
+		f.flying.Add(len(claims))
+		if err := f.deliver(ctx, claims); err != nil {
+			return err
+		}
+		if alone {
+			f.flying.Wait()
+		}
+		if err := f.failed(); err != nil {
+			return err
+		}
+	}
+}
+
+// deliver finds the bodies of claims and hands them to the senders.
+func (f *feeder) deliver(ctx context.Context, claims []tasks.Claim) error {
+	jobs, err := f.withBodies(ctx, claims)
+	for _, j := range jobs {
+		select {
+		case f.jobs <- j:
+		case <-ctx.Done():
+			j.done(j.release(ctx, "stopped"))
+		}
+	}
+	return err
+}
+
+// withBodies takes the bodies from the shelf, or fetches them by UID. Claims without one are dealt with here.
+func (f *feeder) withBodies(ctx context.Context, claims []tasks.Claim) ([]job, error) {
+	var jobs []job
+	missing := map[int64][]job{} // by folder
+	for _, c := range claims {
+		j := job{feeder: f, claim: c, msg: f.shelf.take(c.ID)}
+		if j.msg != nil {
+			jobs = append(jobs, j)
+			continue
+		}
+		missing[c.FolderID] = append(missing[c.FolderID], j)
+	}
+	var failed error
+	for id, list := range missing {
+		found, err := f.fetchAgain(ctx, f.folders[id], list)
+		jobs = append(jobs, found...)
+		if err != nil {
+			failed = err
+		}
+	}
+	return jobs, failed
+}
+
+// fetchAgain fetches the bodies of tasks of one folder by UID. What does not come ends here: the message has vanished, cannot be
+// fetched, or its folder or the connection is the trouble, and then its attempt does not count.
+func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job, error) {
+	batch := make([]fetched, 0, len(list))
+	byUID := map[uint32]job{}
+	for _, j := range list {
+		switch {
+		case fo == nil:
+			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
+		case j.claim.Epoch != fo.UIDValidity:
+			j.done(j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "vanished: it was not found again after UIDVALIDITY changed"}))
+		default:
+			byUID[j.claim.UID] = j
+			batch = append(batch, fetched{})
+			batch[len(batch)-1].UID = j.claim.UID
+		}
+	}
+	if len(batch) == 0 {
+		return nil, nil
+	}
+	err := f.fetchOneByOne(ctx, fo, batch)
+	var found []job
+	for _, it := range batch {
+		j := byUID[it.UID]
+		switch {
+		case it.msg != nil:
+			j.msg = it.msg
+			found = append(found, j)
+		case it.gone:
+			j.done(j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "vanished: it was expunged before it could be read"}))
+		case it.err != nil:
+			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, f.Now(), fmt.Errorf("fetch: %w", it.err))))
+		default:
+			j.done(j.release(ctx, "its inbox could not be read"))
+		}
+	}
+	return found, err
+}
+
+// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a message which breaks it
+// is found, and is the only one to be blamed.
+func (f *feeder) fetchOneByOne(ctx context.Context, fo *folder, batch []fetched) error {
+	err := f.fetch(ctx, fo, batch)
+	if err == nil || !f.mail.again(ctx, err) {
+		return err
+	}
+	for i := range batch {
+		if complete(batch[i:i+1]) == 1 {
+			continue
+		}
+		err := f.fetch(ctx, fo, batch[i:i+1])
+		if err == nil {
+			continue
+		}
+		if !f.mail.again(ctx, err) {
+			return err
+		}
+		batch[i].err = err
+	}
+	return nil
+}
+
+func (f *feeder) failed() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bad
+}
+
+// done ends a claim that was dealt with: status is where the task stands now, empty when it is somebody else's.
+func (j job) done(status tasks.Status, err error) {
+	if j.msg != nil {
+		_ = j.msg.Close()
+	}
+	j.leases.drop(j.claim.Receipt)
+	if status != "" {
+		j.box.count(status)
+	}
+	if err != nil {
+		j.feeder.mu.Lock()
+		if j.bad == nil {
+			j.bad = err
+		}
+		j.feeder.mu.Unlock()
+	}
+	j.flying.Done()
+}

@@ -1,0 +1,146 @@
+// Package pass is one run over all active inboxes: register what is new, and work off what is due, both at once.
+//
+// For each inbox, under its scan lease (an overlapping run steps aside), one side reads: it pages through the UIDs past each
+// folder's cursor and registers a page and moves the cursor in one transaction. The other side works: it claims what is
+// due, new or left over from earlier passes, takes the body from the page just read or fetches it by UID, and hands it to
+// as many senders as there are connections to the relay. A page is read while the last one is being sent.
+//
+// Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go on. When the
+// relay is at fault, forwarding stops for this pass and what is claimed is released uncounted; registering goes on.
+// When ctx ends, what is on the wire is finished, the rest is released.
+package pass
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"postrider/internal/forward"
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// Source is the IMAP side of one inbox, *imapsrc.Conn.
+type Source interface {
+	Select(ctx context.Context, name string) (imapsrc.Folder, error)
+	UIDs(ctx context.Context, from, to uint32) ([]uint32, error)
+	HighestUID(ctx context.Context) (uint32, error)
+	Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error)
+	Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
+	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+	Close() error
+}
+
+// Relay is the SMTP side, *forward.Relay.
+type Relay interface {
+	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot func(ctx context.Context, accepted []string) error) (forward.Result, error)
+	Envelope(h message.Header, to []string) forward.Envelope
+}
+
+// Inboxes is what a pass needs of *inbox.Store.
+type Inboxes interface {
+	AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *inbox.Busy, err error)
+	RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error
+	ReleaseScan(ctx context.Context, inboxID, token int64) error
+	FinishScan(ctx context.Context, inboxID, token int64, errText string) error
+	Initialize(ctx context.Context, folderID, epoch int64, startUID uint32) error
+	ResetEpoch(ctx context.Context, folderID, oldEpoch, newEpoch int64) error
+	FolderScanned(ctx context.Context, folderID int64) error
+}
+
+// Config is how a pass behaves.
+type Config struct {
+	Worker  string        // who claims: unique to this run
+	Lease   time.Duration // of claims and scans, renewed while they last
+	Page    int           // messages registered in one transaction
+	Inboxes int           // worked on at once
+	Senders int           // connections to the relay
+	MaxSize int64         // octets; a larger message is skipped without being downloaded
+	Dedupe  tasks.Dedupe
+	Policy  tasks.Policy
+	DryRun  bool // register nothing, send nothing, tell Observer.Preview what would happen
+}
+
+// Observer is told how a pass comes along. Its methods may be called from several goroutines at once.
+type Observer interface {
+	Expect(n int)      // n more messages are to be worked off
+	Done(n int)        // n messages have been worked off
+	Preview(p Preview) // a dry run found a message that is not registered
+}
+
+// Pass is one run. All fields must be set.
+type Pass struct {
+	Config   Config
+	Inboxes  Inboxes
+	Queue    tasks.Queue
+	Routes   *route.Table
+	Relay    Relay
+	Dial     func(ctx context.Context, box inbox.Inbox) (Source, error)
+	Now      func() time.Time
+	Log      *slog.Logger
+	Observer Observer
+
+	down   fault
+	leases *leases
+	jobs   chan job
+}
+
+// Run works on the boxes and reports on each, in the order given. It fails in no other way.
+func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
+	start := p.Now()
+	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
+	p.leases = newLeases(p.Queue, p.Config.Lease, p.Log)
+	p.jobs = make(chan job)
+	stopLeases := p.leases.keep(context.WithoutCancel(ctx))
+	var senders sync.WaitGroup
+	for range p.Config.Senders {
+		senders.Go(func() {
+			for j := range p.jobs {
+				j.done(p.process(ctx, j))
+			}
+		})
+	}
+	var group errgroup.Group
+	group.SetLimit(p.Config.Inboxes)
+	for i, box := range boxes {
+		group.Go(func() error {
+			report.Inboxes[i] = p.inbox(ctx, box)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	close(p.jobs)
+	senders.Wait()
+	stopLeases()
+	report.finish(p.Now().Sub(start), p.down.err(), ctx.Err())
+	return report
+}
+
+// fault remembers that the relay is to blame, and for what.
+type fault struct {
+	mu    sync.Mutex
+	first error
+}
+
+// set reports whether err is the first.
+func (f *fault) set(err error) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.first != nil {
+		return false
+	}
+	f.first = err
+	return true
+}
+
+func (f *fault) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.first
+}

@@ -1,0 +1,189 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"postrider/internal/forward"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// process works one claim off and returns where its task stands then, empty when it is somebody else's. An error is the
+// database's.
+func (p *Pass) process(ctx context.Context, j job) (tasks.Status, error) {
+	switch {
+	case ctx.Err() != nil:
+		return j.release(ctx, "stopped")
+	case p.down.err() != nil:
+		return j.release(ctx, "the relay is at fault")
+	}
+	if why, looped := forward.Looped(j.msg.Header, j.inbox.Address); looped {
+		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route})
+	}
+	if len(j.claim.Deliveries) > 0 {
+		return j.send(ctx, j.claim.Route, j.claim.Deliveries)
+	}
+	d := p.Routes.Decide(route.Mail{
+		Inbox: j.inbox.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(),
+	})
+	switch {
+	case d.Skip:
+		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "by_route: " + d.Reason, Route: d.Route})
+	case len(d.To) == 0:
+		return j.finish(ctx, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason})
+	}
+	ds := make([]tasks.Delivery, len(d.To))
+	for i, to := range d.To {
+		ds[i] = tasks.Delivery{Recipient: to, Status: tasks.Pending}
+	}
+	return j.send(ctx, d.Route, ds)
+}
+
+// send makes one attempt for all recipients that do not have the message yet. Once it talks to the relay it is not interrupted: what
+// is on the wire finishes.
+func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.Status, error) {
+	a := newAttempt(ds)
+	if j.Config.Policy.Hold && a.unknown() {
+		return j.finish(ctx, j.settle(via, ds))
+	}
+	wire := context.WithoutCancel(ctx)
+	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.inbox.Address, TaskID: j.claim.ID})
+	env := j.Relay.Envelope(j.msg.Header, a.to)
+	res, err := j.Relay.Send(wire, env, content, func(ctx context.Context, accepted []string) error {
+		a.sending(accepted)
+		return j.Queue.Sending(ctx, j.claim.Receipt, via, ds)
+	})
+	a.apply(res)
+	var relay *forward.Error
+	switch {
+	case errors.As(err, &relay):
+		if j.down.set(relay) {
+			j.Log.Error("forwarding stops for this pass, the relay is at fault; what is not forwarded waits for the next", "error", relay)
+		}
+	case errors.Is(err, tasks.ErrLeaseLost):
+		j.log.Warn("the task was taken over by another worker, it is left to that one", "task", j.claim.ID)
+		return "", nil
+	case err != nil:
+		a.unsent()
+		return j.hand(ctx, err, ds)
+	}
+	if relay != nil && !a.touched {
+		return j.releaseWith(ctx, 0, relay.Error(), ds)
+	}
+	return j.finish(ctx, j.settle(via, ds))
+}
+
+// hand gives a task back after an error of the database or of the spool, before anything went out.
+func (j job) hand(ctx context.Context, err error, ds []tasks.Delivery) (tasks.Status, error) {
+	status, released := j.releaseWith(ctx, j.Config.Policy.Base, err.Error(), ds)
+	return status, errors.Join(err, released)
+}
+
+func (j job) settle(via string, ds []tasks.Delivery) tasks.Result {
+	res := j.Config.Policy.Settle(j.claim.Task, j.Now(), ds)
+	res.Route = via
+	return res
+}
+
+// finish, release: the claim ends. A lease that was lost is no error: whoever has the task now goes on with it.
+
+func (j job) finish(ctx context.Context, res tasks.Result) (tasks.Status, error) {
+	if res.Route == "" {
+		res.Route = j.claim.Route
+	}
+	if res.Status == tasks.SkippedNoMatch {
+		res.Route = ""
+	}
+	return j.ended(res.Status, j.Queue.Finish(context.WithoutCancel(ctx), j.claim.Receipt, res))
+}
+
+func (j job) release(ctx context.Context, why string) (tasks.Status, error) {
+	return j.releaseWith(ctx, 0, why, nil)
+}
+
+func (j job) releaseWith(ctx context.Context, delay time.Duration, why string, ds []tasks.Delivery) (tasks.Status, error) {
+	return j.ended(tasks.Received, j.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds))
+}
+
+func (j job) ended(s tasks.Status, err error) (tasks.Status, error) {
+	switch {
+	case errors.Is(err, tasks.ErrLeaseLost):
+		j.log.Warn("the task was taken over by another worker before its end could be recorded", "task", j.claim.ID, "as", s)
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return s, nil
+}
+
+// attempt is one try to send to the recipients that do not have the message yet. It writes into the deliveries it was made from.
+type attempt struct {
+	ds      []tasks.Delivery
+	at      map[string]int
+	to      []string
+	before  []tasks.DeliveryStatus
+	touched bool // the relay said something about this message
+}
+
+func newAttempt(ds []tasks.Delivery) *attempt {
+	a := &attempt{ds: ds, at: map[string]int{}, before: make([]tasks.DeliveryStatus, len(ds))}
+	for i, d := range ds {
+		a.at[d.Recipient] = i
+		a.before[i] = d.Status
+		if d.Status == tasks.Pending || d.Status == tasks.Sending {
+			a.to = append(a.to, d.Recipient)
+		}
+	}
+	return a
+}
+
+// unknown reports whether an earlier attempt left an outcome unknown.
+func (a *attempt) unknown() bool {
+	for _, d := range a.ds {
+		if d.Status == tasks.Sending {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *attempt) sending(accepted []string) {
+	for _, r := range accepted {
+		a.ds[a.at[r]].Status = tasks.Sending
+	}
+}
+
+// unsent undoes sending when the dot did not go out.
+func (a *attempt) unsent() {
+	for i := range a.ds {
+		if a.ds[i].Status == tasks.Sending {
+			a.ds[i].Status = a.before[i]
+		}
+	}
+}
+
+// apply writes down what the relay said.
+func (a *attempt) apply(res forward.Result) {
+	for _, o := range res.Outcomes {
+		a.touched = true
+		d := &a.ds[a.at[o.Recipient]]
+		d.Attempts++
+		d.Code, d.Reply = o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply)
+		if o.Mend != "" {
+			d.Reply += " (" + o.Mend + ")"
+		}
+		switch o.Status {
+		case forward.Accepted:
+			d.Status = tasks.Delivered
+		case forward.Refused:
+			d.Status = tasks.Failed
+		case forward.Deferred:
+			d.Status = tasks.Pending
+		case forward.Unknown:
+			d.Status = tasks.Sending
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package pass
+
+import (
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+// Counters count messages.
+type Counters struct {
+	Registered     int `json:"registered"`
+	Forwarded      int `json:"forwarded"`
+	SkippedNoMatch int `json:"skipped_no_match"`
+	Skipped        int `json:"skipped"`
+	Retry          int `json:"retry"` // failed for now, or released
+	Dead           int `json:"dead"`
+	Uncertain      int `json:"uncertain"`
+	Backlog        int `json:"backlog"` // UIDs above the cursor that this pass did not get to
+}
+
+// InboxReport is what became of one inbox.
+type InboxReport struct {
+	Email string `json:"email"`
+	Error string `json:"error"`          // empty when the inbox was worked through
+	Busy  string `json:"busy,omitempty"` // another run is at it, so this one stepped aside: who and until when
+	Counters
+}
+
+// Report is what became of a pass. It is what `run --json` prints.
+type Report struct {
+	StartedAt   time.Time     `json:"started_at"`
+	DurationMS  int64         `json:"duration_ms"`
+	RelayError  string        `json:"relay_error,omitempty"` // why forwarding stopped
+	Interrupted bool          `json:"interrupted,omitempty"` // a signal or --timeout ended the pass early
+	Totals      Counters      `json:"totals"`
+	Inboxes     []InboxReport `json:"inboxes"`
+}
+
+func (c *Counters) add(o Counters) {
+	c.Registered += o.Registered
+	c.Forwarded += o.Forwarded
+	c.SkippedNoMatch += o.SkippedNoMatch
+	c.Skipped += o.Skipped
+	c.Retry += o.Retry
+	c.Dead += o.Dead
+	c.Uncertain += o.Uncertain
+	c.Backlog += o.Backlog
+}
+
+// count adds one task that ended its claim in s.
+func (c *Counters) count(s tasks.Status) {
+	switch s {
+	case tasks.Forwarded:
+		c.Forwarded++
+	case tasks.SkippedNoMatch:
+		c.SkippedNoMatch++
+	case tasks.Skipped:
+		c.Skipped++
+	case tasks.Dead:
+		c.Dead++
+	case tasks.Uncertain:
+		c.Uncertain++
+	case tasks.Error, tasks.Received:
+		c.Retry++
+	}
+}
+
+func (r *Report) finish(took time.Duration, relay, stopped error) {
+	r.DurationMS = took.Milliseconds()
+	r.Interrupted = stopped != nil
+	if relay != nil {
+		r.RelayError = relay.Error()
+	}
+	for _, in := range r.Inboxes {
+		r.Totals.add(in.Counters)
+	}
+}
+
+// Clean reports whether nothing is left to be retried or to be looked at by a person.
+func (r *Report) Clean() bool {
+	if r.RelayError != "" || r.Interrupted {
+		return false
+	}
+	for _, in := range r.Inboxes {
+		if in.Error != "" {
+			return false
+		}
+	}
+	return r.Totals.Retry == 0 && r.Totals.Dead == 0 && r.Totals.Uncertain == 0 && r.Totals.Backlog == 0
+}
+
+// Preview is a message that a dry run found, and what a pass would do with it.
+type Preview struct {
+	Inbox, Folder string
+	Fate          tasks.Fate
+	tasks.Entry
+}

@@ -1,0 +1,35 @@
+package pass
+
+// window walks through a range of UIDs in bounded steps. Steps that find nothing double, so that a UIDNEXT far above the
+// highest UID costs a few searches, and none ever asks for more than it can answer.
+type window struct {
+	from, to uint32 // the step, both ends included
+	next     uint32 // the end of the range, not included
+	width    uint32
+}
+
+const (
+	firstWidth = 10_000
+	maxWidth   = 1 << 28
+)
+
+func newWindow(from, next uint32) *window {
+	w := &window{from: from, next: next, width: firstWidth}
+	w.to = w.end()
+	return w
+}
+
+func (w *window) more() bool { return w.from < w.next }
+
+func (w *window) end() uint32 {
+	return uint32(min(uint64(w.from)+uint64(w.width), uint64(w.next)) - 1) //nolint:gosec // not above next
+}
+
+// advance goes to the next step, found being how many UIDs the last one held.
+func (w *window) advance(found int) {
+	if found == 0 && w.width < maxWidth {
+		w.width *= 2
+	}
+	w.from = w.to + 1
+	w.to = w.end()
+}
