@@ -2,7 +2,9 @@ package forward
 
 import (
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
+	"net/textproto"
 	"slices"
 	"strings"
 
@@ -58,7 +60,7 @@ func (c *conn) auth() *Error {
 	}
 	c.deadline(c.cfg.Timeouts.Command)
 	if err := c.smtp.Auth(mechanisms[i].auth(c.cfg, &state)); err != nil {
-		return openError(StageAUTH, err)
+		return openError(StageAUTH, c.cfg.redact(err))
 	}
 	c.login = mechanisms[i].name
 	return nil
@@ -76,4 +78,21 @@ func noMechanism(offered string, encrypted bool) *Error {
 		e.Mend = "is this its port for submission (465 or 587)? Else remove smtp.username"
 	}
 	return e
+}
+
+// redact takes the password out of what a relay says: some repeat a command that they refuse.
+func (c *Config) redact(err error) error {
+	if c.Password == "" {
+		return err
+	}
+	base64 := base64.StdEncoding.EncodeToString
+	hide := strings.NewReplacer(
+		base64([]byte("\x00"+c.Username+"\x00"+c.Password)), "***", base64([]byte(c.Password)), "***", c.Password, "***")
+	if e, ok := errors.AsType[*textproto.Error](err); ok {
+		return &textproto.Error{Code: e.Code, Msg: hide.Replace(e.Msg)}
+	}
+	if text := hide.Replace(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
 }

@@ -79,7 +79,7 @@ var rules = []rule{
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, mend: mendSender},
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender, then: deferred, mend: mendSender},
 	{at: []Stage{StageRCPT}, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: []string{"sender address rejected"}, own: true, then: deferred, mend: mendSender},
-	{at: []Stage{StageRCPT}, codes: []string{"5"}, says: []string{"relay access denied", "relaying denied", "not permitted to relay"}, then: deferred, mend: mendLogin},
+	{at: []Stage{StageRCPT}, codes: []string{"5"}, says: []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay"}, then: deferred, mend: mendLogin},
 
 	// RFC 5321 4.5.3.1.10: too many recipients, once some were taken; 552 is what old servers say for it.
 	{at: []Stage{StageRCPT}, codes: []string{"452", "552"}, enhanced: []string{"", "5.3"}, then: tooMany},
@@ -122,7 +122,7 @@ func openError(at Stage, err error) *Error {
 	e := &Error{Stage: at, Err: err}
 	if rep, ok := replyIn(err); ok {
 		v, mend := classify(at, rep, false)
-		e.Code, e.Reply, e.Err, e.Mend, e.Permanent = rep.code, rep.text, nil, mend, v == relayRefuses
+		e.Code, e.Reply, e.Err, e.Mend, e.Permanent = rep.code, rep.line(), nil, mend, v == relayRefuses
 		return e
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {

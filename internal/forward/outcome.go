@@ -68,7 +68,7 @@ func (t *transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, me
 	if v == relayDown || v == relayRefuses {
 		t.c.dead = true
 		t.stale = v == relayDown && slices.Contains(beforeData, at)
-		return &Error{Relay: t.relay.addr, Stage: at, Permanent: v == relayRefuses, Code: rep.code, Reply: rep.text, Mend: mend}
+		return &Error{Relay: t.relay.addr, Stage: at, Permanent: v == relayRefuses, Code: rep.code, Reply: rep.line(), Mend: mend}
 	}
 	if rep.code < 400 {
 		t.c.dead = true // against the rules: who knows what it waits for

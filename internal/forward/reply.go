@@ -17,16 +17,24 @@ import (
 type reply struct {
 	code     int
 	enhanced string // RFC 3463; empty when there is none
-	text     string // one printable line
+	text     string // one printable line, without the codes
 }
 
 func (r reply) ok() bool { return r.code/100 == 2 }
 
-var enhancedCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}\b`)
+// line is the text with the enhanced code before it.
+func (r reply) line() string { return strings.TrimSpace(r.enhanced + " " + r.text) }
 
+var enhancedCode = regexp.MustCompile(`(?m)^([245]\.\d{1,3}\.\d{1,3})(?:\s+|$)`)
+
+// newReply takes the text of all lines. Each may start with the enhanced code (RFC 2034 4).
 func newReply(code int, text string) reply {
-	text = oneLine(text)
-	return reply{code: code, enhanced: enhancedCode.FindString(text), text: text}
+	r := reply{code: code}
+	if m := enhancedCode.FindStringSubmatch(text); m != nil {
+		r.enhanced = m[1]
+	}
+	r.text = oneLine(enhancedCode.ReplaceAllString(text, ""))
+	return r
 }
 
 // replyIn is the reply that err is about, when there is one: textproto makes an error of what the caller did not expect.

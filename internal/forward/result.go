@@ -28,7 +28,7 @@ type Outcome struct {
 	Status    Status
 	Code      int    // of the reply; 0 when there was none
 	Enhanced  string // RFC 3463, such as 5.1.1; empty when there was none
-	Reply     string // one printable line of at most 500 octets: the reply's text, or the reason when there was none
+	Reply     string // one printable line of at most 500 octets, without the codes: the reply's text, or the reason when there was none
 	Mend      string // what a person can do about it; empty when it is not a matter of configuration
 }
 
