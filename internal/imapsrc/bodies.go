@@ -1,0 +1,206 @@
+package imapsrc
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"postrider/internal/message"
+)
+
+// Result says what became of the messages that Bodies did not hand over.
+type Result struct {
+	Vanished []uint32         // not there any more
+	Failed   map[uint32]error // there, but the server does not hand it over: refused (KindMessage), or without a body
+}
+
+// Bodies fetches whole messages. Each is called, never twice at a time, with every message as soon as it is spooled and
+// parsed, in the order they come; it owns the message then. The server waits meanwhile, so each should hand the message on
+// and return. An error of each ends the call, with that error, and the connection.
+//
+// With an error, what was handed over and what Result names is settled, and nothing is known about the rest.
+func (c *Conn) Bodies(ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error) (Result, error) {
+	uids = sortedUnique(uids)
+	b := &bodies{
+		c: c, ctx: ctx, each: each, buf: make([]byte, 32<<10),
+		state: make(map[uint32]state, len(uids)), failed: map[uint32]error{},
+	}
+	for _, uid := range uids {
+		b.state[uid] = asked
+	}
+	whole := &imap.FetchItemBodySection{Peek: true}
+	f := &fetcher{c: c, op: "fetch from folder", take: b.take, got: b.got, options: &imap.FetchOptions{
+		UID: true, RFC822Size: true, BodySection: []*imap.FetchItemBodySection{whole},
+	}}
+	refused, missing, err := f.run(ctx, uids)
+	result := Result{Failed: b.failed}
+	for uid, err := range refused {
+		b.failed[uid] = err
+	}
+	for _, uid := range missing {
+		if b.state[uid] == asked {
+			result.Vanished = append(result.Vanished, uid)
+		} else {
+			b.failed[uid] = errNoBody
+		}
+	}
+	if b.err != nil {
+		return result, b.err
+	}
+	if err != nil && err.UID == 0 {
+		err.UID = b.cut
+	}
+	return result, asError(err)
+}
+
+var (
+	errNoBody = errors.New("the server sent the message without its body")
+	errEmpty  = errors.New("the server sent an empty message")
+)
+
+type state int
+
+const (
+	asked state = iota
+	seen        // exists: there was a response without the body
+	settled
+)
+
+type bodies struct {
+	c      *Conn
+	ctx    context.Context // of the one call this lives for
+	each   func(uid uint32, m *message.Message) error
+	state  map[uint32]state
+	failed map[uint32]error
+	buf    []byte
+	cut    uint32 // the message in which the connection broke
+	err    error  // ends the call, and is not the server's
+}
+
+func (b *bodies) got(uid uint32) bool { return b.state[uid] == settled }
+
+// take spools the body whether it is wanted or not: the UID may come behind it.
+func (b *bodies) take(msg *imapclient.FetchMessageData) {
+	var in incoming
+	for item := msg.Next(); item != nil; item = msg.Next() {
+		switch item := item.(type) {
+		case imapclient.FetchItemDataUID:
+			in.uid = uint32(item.UID)
+		case imapclient.FetchItemDataRFC822Size:
+			in.size = item.Size
+		case imapclient.FetchItemDataBodySection:
+			if isWhole(item.Section) && !in.came {
+				in.came = true
+				in.body, in.cut = b.spool(item.Literal)
+			}
+		}
+	}
+	b.settle(&in)
+}
+
+// incoming is one response.
+type incoming struct {
+	uid  uint32
+	size int64
+	came bool           // there was a body, be it NIL
+	body *message.Spool // nil when it was NIL, or cut
+	cut  bool           // it did not come to its end
+}
+
+func isWhole(s *imap.FetchItemBodySection) bool {
+	return s.Specifier == imap.PartSpecifierNone && len(s.Part) == 0 && s.Partial == nil
+}
+
+// spool copies a literal. When that fails the connection is of no use any more, and is closed; the command fails with it.
+func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) {
+	if lit == nil {
+		return nil, false
+	}
+	spool = b.c.cfg.Spooler.New()
+	complete, err := b.copy(spool, lit)
+	if complete && err == nil {
+		return spool, false
+	}
+	_ = spool.Close()
+	b.c.wire.kill()
+	if err != nil {
+		b.fail(b.c.localFailure(err))
+		_, _ = io.Copy(io.Discard, lit) // the library waits until the literal is read, or reading it fails
+	}
+	// And nobody may touch the literal again before the library has finished.
+	<-b.c.client.Closed()
+	return nil, true
+}
+
+// copy returns this machine's errors only.
+func (b *bodies) copy(spool *message.Spool, lit imap.LiteralReader) (complete bool, err error) {
+	var size int64
+	for {
+		n, readErr := lit.Read(b.buf)
+		size += int64(n)
+		if _, err := spool.Write(b.buf[:n]); err != nil {
+			return false, err
+		}
+		b.c.wire.allow(smallAnswer)
+		if readErr != nil {
+			return errors.Is(readErr, io.EOF) && size == lit.Size(), nil
+		}
+	}
+}
+
+func (b *bodies) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func (c *Conn) localFailure(err error) error {
+	return &Error{Kind: KindLocal, Op: "fetch from folder", Host: c.host, Folder: c.folder, Err: err}
+}
+
+// settle decides what a response means for the message.
+func (b *bodies) settle(in *incoming) {
+	switch state, wanted := b.state[in.uid]; {
+	case in.cut:
+		b.cut = in.uid
+	case !wanted, state == settled, b.err != nil:
+		in.drop()
+	case !in.came:
+		b.state[in.uid] = seen
+	case in.body == nil || in.body.Size() == 0:
+		in.drop()
+		b.state[in.uid] = settled
+		b.failed[in.uid] = errEmpty
+	default:
+		b.state[in.uid] = settled
+		b.deliver(in)
+	}
+}
+
+func (in *incoming) drop() {
+	if in.body != nil {
+		_ = in.body.Close()
+	}
+}
+
+func (b *bodies) deliver(in *incoming) {
+	if got := in.body.Size(); got != in.size {
+		b.c.cfg.Logger.DebugContext(b.ctx, "size differs from RFC822.SIZE", "imap", b.c.host, "folder", b.c.folder, "uid", in.uid,
+			"announced", in.size, "came", got)
+	}
+	m, err := message.Parse(in.body)
+	if err != nil {
+		in.drop()
+		b.fail(b.c.localFailure(err))
+		b.c.wire.kill()
+		return
+	}
+	b.c.wire.pause() // the server may well be silent while each works
+	defer b.c.wire.resume(smallAnswer)
+	if b.err = b.each(in.uid, m); b.err != nil {
+		b.c.wire.kill()
+	}
+}

@@ -1,0 +1,96 @@
+package imapsrc
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"postrider/internal/message"
+)
+
+// Security is how the connection is protected.
+type Security string
+
+// TLS from the first octet (RFC 8314), after STARTTLS (RFC 3501 6.2.1), or not at all.
+const (
+	SecurityTLS      Security = "tls"
+	SecurityStartTLS Security = "starttls"
+	SecurityNone     Security = "none"
+)
+
+// Config says which account to connect to, and how.
+type Config struct {
+	Host     string
+	Port     int
+	Security Security
+	// AllowPlaintext lets SecurityNone send the password to a host other than loopback.
+	AllowPlaintext bool
+
+	Username string
+	Password string
+	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
+	Auth string
+
+	// Proxy is a URL (socks5, socks5h, http or https, with user:password), "direct", or empty for what ALL_PROXY,
+	// HTTPS_PROXY and NO_PROXY say, in upper or lower case.
+	Proxy string
+
+	RootCAs *x509.CertPool // nil for the system's
+
+	DialTimeout time.Duration // up to the greeting; 30 s when zero
+	IdleTimeout time.Duration // the longest silence while an answer is awaited, and for one write; 2 min when zero
+
+	ClientName, ClientVersion string // for ID; no ID is sent without a name
+
+	Spooler *message.Spooler // nil spools everything to temporary files
+	Logger  *slog.Logger     // debug only, never credentials or message data; nil for none
+}
+
+func (cfg Config) withDefaults() Config {
+	if cfg.DialTimeout <= 0 {
+		cfg.DialTimeout = 30 * time.Second
+	}
+	if cfg.IdleTimeout <= 0 {
+		cfg.IdleTimeout = 2 * time.Minute
+	}
+	if cfg.Spooler == nil {
+		cfg.Spooler = new(message.Spooler)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// refusal is why this configuration must not be dialled at all; nil when it may.
+func (cfg Config) refusal() error {
+	switch cfg.Security {
+	case SecurityTLS, SecurityStartTLS:
+	case SecurityNone:
+		if !cfg.AllowPlaintext && !isLoopback(cfg.Host) {
+			return &Error{Kind: KindPlaintext, Err: errors.New("will not send a password in the clear; use security tls or starttls, " +
+				"or allow plain text explicitly")}
+		}
+	default:
+		return &Error{Kind: KindLocal, Err: fmt.Errorf("unknown security %q; use tls, starttls or none", cfg.Security)}
+	}
+	switch cfg.Auth {
+	case "", "auto", "plain", "login":
+		return nil
+	}
+	return &Error{Kind: KindLocal, Err: fmt.Errorf("unknown auth %q; use auto, plain or login", cfg.Auth)}
+}
+
+func (cfg Config) tls() *tls.Config {
+	return &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12}
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}

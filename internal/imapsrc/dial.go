@@ -1,0 +1,125 @@
+package imapsrc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+)
+
+// open connects and waits for the greeting.
+func (c *Conn) open(ctx context.Context) error {
+	if err := c.cfg.refusal(); err != nil {
+		return c.failure(ctx, opConnect, err)
+	}
+	late := fmt.Errorf("nothing came for %v: %w", c.cfg.DialTimeout, os.ErrDeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.DialTimeout, late)
+	defer cancel()
+	conn, err := c.tunnel(ctx)
+	if err != nil {
+		return c.failure(ctx, opConnect, err)
+	}
+	if conn, err = c.secure(ctx, conn); err != nil {
+		return c.failure(ctx, opConnect, err)
+	}
+	c.wire = &wire{Conn: conn, idle: c.cfg.IdleTimeout}
+	if c.cfg.Security == SecurityStartTLS {
+		// There is one greeting, and it came before TLS. What it said must not be believed any more (RFC 3501 6.2.1).
+		c.wire.first = "* OK\r\n"
+	}
+	c.wire.begin(smallAnswer)
+	c.client = imapclient.New(c.wire, &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.stray}})
+	if err := c.do(ctx, opGreeting, smallAnswer, c.client.WaitGreeting); err != nil {
+		c.wire.kill()
+		<-c.client.Closed()
+		return err
+	}
+	return nil
+}
+
+// secure makes the connection what Config.Security asks for, or closes it.
+func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	if c.cfg.Security == SecurityNone {
+		return conn, nil
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if c.cfg.Security == SecurityStartTLS {
+		if err := startTLS(conn); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	secured := tls.Client(conn, c.cfg.tls())
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, tlsFailure(err, c.cfg.Host)
+	}
+	return secured, nil
+}
+
+// startTLS goes exactly as far as the server's OK (RFC 3501 6.2.1). The octets are read one by one: what someone put behind
+// the OK in the clear ends up in the TLS handshake, which fails, and not among the answers.
+func startTLS(conn net.Conn) error {
+	line, err := readLine(conn)
+	if err != nil {
+		return err
+	}
+	greeting := parseStatus(line)
+	switch {
+	case greeting == nil:
+		return fmt.Errorf("read the greeting: this is no IMAP server: %q", clean(line))
+	case greeting.Type == imap.StatusResponseTypePreAuth:
+		return &Error{Kind: KindPlaintext, Err: errors.New("the server logs in by itself, before TLS; use security tls")}
+	case greeting.Type != imap.StatusResponseTypeOK:
+		return greeting
+	}
+	if _, err := io.WriteString(conn, "S1 STARTTLS\r\n"); err != nil {
+		return err
+	}
+	for range 100 {
+		if line, err = readLine(conn); err != nil {
+			return err
+		}
+		rest, ok := strings.CutPrefix(line, "S1 ")
+		if !ok {
+			continue
+		}
+		answer := parseAnswer(rest)
+		if answer == nil || answer.Type != imap.StatusResponseTypeOK {
+			return &Error{Kind: KindPlaintext, Err: fmt.Errorf("the server does not offer STARTTLS (%s); use security tls, mostly on port 993",
+				clean(rest))}
+		}
+		return nil
+	}
+	return errTooMuch
+}
+
+// readLine reads up to a line end and not an octet more.
+func readLine(r io.Reader) (string, error) {
+	var line []byte
+	var octet [1]byte
+	for len(line) < 8<<10 {
+		if _, err := io.ReadFull(r, octet[:]); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = fmt.Errorf("the connection was closed: %w", io.ErrUnexpectedEOF)
+			}
+			return "", err
+		}
+		if octet[0] == '\n' {
+			return strings.TrimSuffix(string(line), "\r"), nil
+		}
+		line = append(line, octet[0])
+	}
+	return "", errTooMuch
+}

@@ -1,0 +1,101 @@
+package imapsrc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-sasl"
+)
+
+// login logs in once, with one mechanism: a second try with the same password could lock the account.
+func (c *Conn) login(ctx context.Context) error {
+	op := "log in as " + c.cfg.Username
+	return c.do(ctx, op, smallAnswer, func() error {
+		if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
+			return nil
+		}
+		caps := c.client.Caps()
+		if caps == nil {
+			return errors.New("the server does not say what it can do")
+		}
+		err := c.authenticate(caps)
+		var no *imap.Error
+		if !errors.As(err, &no) {
+			return err
+		}
+		return c.loginFailure(no)
+	})
+}
+
+// authenticate prefers AUTHENTICATE PLAIN, which takes any octets in a password, to LOGIN (RFC 3501 6.2.3).
+func (c *Conn) authenticate(caps imap.CapSet) error {
+	plain := caps.Has(imap.AuthCap(sasl.Plain))
+	switch {
+	case c.cfg.Auth == "plain" || plain && c.cfg.Auth != "login":
+		return c.client.Authenticate(sasl.NewPlainClient("", c.cfg.Username, c.cfg.Password))
+	case !caps.Has(imap.CapLoginDisabled):
+		return c.client.Login(c.cfg.Username, c.cfg.Password).Wait()
+	case c.cfg.Security == SecurityNone:
+		return &Error{Kind: KindPlaintext, Err: errors.New("the server takes no password on a plain connection; use security tls or starttls")}
+	}
+	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no password (it offers %s); this account cannot be used with one",
+		clean(strings.Join(offered(caps), " ")))}
+}
+
+// offered are the mechanisms of a server.
+func offered(caps imap.CapSet) []string {
+	var list []string
+	for _, name := range caps.AuthMechanisms() {
+		list = append(list, "AUTH="+name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// loginFailure tells apart why a login was refused (RFC 5530).
+func (c *Conn) loginFailure(no *imap.Error) error {
+	mend := "set it with `postrider inbox set " + c.cfg.Username + " --password-stdin`"
+	otherwise := KindAuth
+	if no.Code == imap.ResponseCodeServerBug {
+		otherwise = KindUnavailable
+	}
+	kind := kindOf(no, otherwise)
+	text := c.answer(no)
+	e := &Error{Kind: kind, BackOff: backOff(no.Text)}
+	switch kind {
+	case KindAuth:
+		e.Err = fmt.Errorf("the server refused the password (%w); %s", text, mend)
+	case KindExpired:
+		e.Err = fmt.Errorf("the password has expired (%w); change it at the provider, then %s", text, mend)
+	case KindPlaintext:
+		e.Err = fmt.Errorf("the server takes no password on a plain connection (%w); use security tls or starttls", text)
+	default:
+		e.Err = text
+	}
+	return e
+}
+
+// identify sends ID, which some servers want before the first SELECT. What becomes of it is of no importance.
+func (c *Conn) identify(ctx context.Context) error {
+	return c.do(ctx, "ask for the capabilities", smallAnswer, func() error {
+		caps := c.client.Caps()
+		for name := range caps {
+			c.caps = append(c.caps, string(name))
+		}
+		slices.Sort(c.caps)
+		if !caps.Has(imap.CapID) || c.cfg.ClientName == "" {
+			return nil
+		}
+		id, err := c.client.ID(&imap.IDData{Name: c.cfg.ClientName, Version: c.cfg.ClientVersion}).Wait()
+		var no *imap.Error
+		if err != nil && !errors.As(err, &no) {
+			return err
+		}
+		c.server = clean(c.hide(id.Name + " " + id.Version))
+		return nil
+	})
+}

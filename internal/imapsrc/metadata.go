@@ -1,0 +1,60 @@
+package imapsrc
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+)
+
+// Meta is what the server knows about a message without opening it.
+type Meta struct {
+	UID      uint32
+	Size     int64     // RFC822.SIZE in octets, which may differ from what comes; 0 when unknown
+	Received time.Time // INTERNALDATE; zero when unknown
+}
+
+// Metadata is in the order of UIDs. A message that is not in it has vanished. One that the server refuses to describe is
+// in it with nothing but its UID.
+func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
+	uids = sortedUnique(uids)
+	found := make(map[uint32]Meta, len(uids))
+	f := &fetcher{c: c, op: "describe messages of folder", options: &imap.FetchOptions{UID: true, RFC822Size: true, InternalDate: true}}
+	f.take = func(msg *imapclient.FetchMessageData) {
+		m := readMeta(msg)
+		if _, wanted := slices.BinarySearch(uids, m.UID); wanted && found[m.UID].Size == 0 {
+			found[m.UID] = m
+		}
+	}
+	f.got = func(uid uint32) bool { return found[uid].Size != 0 }
+	refused, _, err := f.run(ctx, uids)
+	if err != nil {
+		return nil, err
+	}
+	var out []Meta
+	for _, uid := range uids {
+		m, ok := found[uid]
+		if _, no := refused[uid]; ok || no {
+			m.UID = uid
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+func readMeta(msg *imapclient.FetchMessageData) Meta {
+	var m Meta
+	for item := msg.Next(); item != nil; item = msg.Next() {
+		switch item := item.(type) {
+		case imapclient.FetchItemDataUID:
+			m.UID = uint32(item.UID)
+		case imapclient.FetchItemDataRFC822Size:
+			m.Size = item.Size
+		case imapclient.FetchItemDataInternalDate:
+			m.Received = item.Time
+		}
+	}
+	return m
+}
