@@ -33,8 +33,10 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 		return nil, db.unreachable(err)
 	}
 	db.pool = pool
-	db.migrator = migrator{dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
-		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable}
+	db.migrator = migrator{
+		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
+		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable,
+	}
 	// MariaDB's RETURNING makes a duplicate under DoNothing look like an inserted row.
 	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
 }

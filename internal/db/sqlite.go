@@ -44,9 +44,11 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		return nil, db.unreachable(err)
 	}
 	db.pool = pool
-	db.migrator = migrator{dialect: "sqlite3", files: migrations.SQLite, dir: "sqlite", exists: sqlVersionTableSQLite,
+	db.migrator = migrator{
+		dialect: "sqlite3", files: migrations.SQLite, dir: "sqlite", exists: sqlVersionTableSQLite,
 		pool: func() (*sql.DB, error) { return pool, nil },
-		lock: func(ctx context.Context, _ *sql.DB) (func() error, error) { return lockFile(ctx, abs+".migrate-lock") }}
+		lock: func(ctx context.Context, _ *sql.DB) (func() error, error) { return lockFile(ctx, abs+".migrate-lock") },
+	}
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
 

@@ -1,0 +1,133 @@
+package inbox
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// expire lets the lease run out by the database's clock.
+func (b bench) expire(inboxID int64) {
+	b.t.Helper()
+	b.exec(`UPDATE monitored_emails SET scan_until = 1 WHERE id = ?`, inboxID)
+}
+
+func (b bench) acquire(inboxID int64, holder string) int64 {
+	b.t.Helper()
+	token, busy, err := b.AcquireScan(b.ctx, inboxID, holder, time.Minute)
+	if err != nil || busy != nil {
+		b.t.Fatalf("acquire for %s: busy %v, %v; want the lease", holder, busy, err)
+	}
+	return token
+}
+
+func TestScanLease(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").ID
+		first := b.acquire(id, "run-1")
+		if again := b.acquire(id, "run-1"); again != first {
+			t.Errorf("the same holder asked again and got token %d, want its %d", again, first)
+		}
+		_, busy, err := b.AcquireScan(b.ctx, id, "run-2", time.Minute)
+		if err != nil || busy == nil || busy.Holder != "run-1" || time.Until(busy.Until) < 30*time.Second || time.Until(busy.Until) > 2*time.Minute {
+			t.Fatalf("busy is %+v (%v), want run-1 for about a minute", busy, err)
+		}
+		if err := b.RenewScan(b.ctx, id, first, time.Minute); err != nil {
+			t.Errorf("renew while held: %v", err)
+		}
+
+		b.expire(id)
+		if err := b.RenewScan(b.ctx, id, first, time.Minute); err != nil {
+			t.Errorf("renew after it ran out, with nobody else there: %v", err)
+		}
+		b.expire(id)
+		second := b.acquire(id, "run-2")
+		if second != first+1 {
+			t.Errorf("the token is %d after the lease changed hands, want %d", second, first+1)
+		}
+		for doing, err := range map[string]error{
+			"renew":  b.RenewScan(b.ctx, id, first, time.Minute),
+			"finish": b.FinishScan(b.ctx, id, first, ""),
+		} {
+			if !errors.Is(err, ErrScanLost) {
+				t.Errorf("%s by the one who lost the lease: %v, want ErrScanLost", doing, err)
+			}
+		}
+		if err := b.ReleaseScan(b.ctx, id, first); err != nil {
+			t.Errorf("release by the one who lost the lease: %v", err)
+		}
+		if _, busy, err := b.AcquireScan(b.ctx, id, "run-3", time.Minute); err != nil || busy == nil {
+			t.Errorf("a release with an old token freed the new holder's lease (%v)", err)
+		}
+
+		for range 2 { // the answer to the first may be lost
+			if err := b.ReleaseScan(b.ctx, id, second); err != nil {
+				t.Errorf("release: %v", err)
+			}
+		}
+		if err := b.RenewScan(b.ctx, id, second, time.Minute); !errors.Is(err, ErrScanLost) {
+			t.Errorf("renew after release: %v, want ErrScanLost", err)
+		}
+		if third := b.acquire(id, "run-3"); third != second+1 {
+			t.Errorf("the token is %d after a release, want %d", third, second+1)
+		}
+	})
+}
+
+func TestScanLeaseGoesToOne(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").ID
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var won []int64
+		for _, holder := range strings.Fields("a b c d e f g h") {
+			wg.Go(func() {
+				token, busy, err := b.AcquireScan(b.ctx, id, holder, time.Minute)
+				if err != nil {
+					t.Errorf("holder %s: %v", holder, err)
+				}
+				if err == nil && busy == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					won = append(won, token)
+				}
+			})
+		}
+		wg.Wait()
+		if len(won) != 1 || won[0] != 1 {
+			t.Errorf("leases went out with tokens %v, want one lease with token 1", won)
+		}
+	})
+}
+
+func TestScanLeaseOfARemovedInbox(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		_, _, err := b.AcquireScan(b.ctx, 4711, "run-1", time.Minute)
+		wantError(t, err, "4711", "removed")
+		if _, _, err = b.AcquireScan(b.ctx, b.add("a@x.org").ID, "", time.Minute); err == nil {
+			t.Error("a lease without a holder was given")
+		}
+	})
+}
+
+func TestFinishScan(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").ID
+		token := b.acquire(id, "run-1")
+		if err := b.FinishScan(b.ctx, id, token, strings.Repeat("ö", 3000)); err != nil {
+			t.Fatal(err)
+		}
+		if in := b.get("desk@firm.example"); in.LastScannedAt != nil || in.LastError != strings.Repeat("ö", 2000) {
+			t.Errorf("after a failure: last scan %v, error of %d octets; want no scan, 2,000 characters", in.LastScannedAt, len(in.LastError))
+		}
+		if err := b.FinishScan(b.ctx, id, token, ""); err != nil {
+			t.Fatal(err)
+		}
+		in := b.get("desk@firm.example")
+		if in.LastScannedAt == nil || time.Since(*in.LastScannedAt).Abs() > time.Minute || in.LastError != "" {
+			t.Errorf("after a success: last scan %v, error %q; want now, none", in.LastScannedAt, in.LastError)
+		}
+	})
+}

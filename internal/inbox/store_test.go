@@ -1,0 +1,331 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/testserver"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+// A bench is a store on a fresh database, and what a test does to it behind its back.
+type bench struct {
+	*Store
+	t   *testing.T
+	ctx context.Context
+}
+
+// onEach runs a test on every engine.
+func onEach(t *testing.T, test func(t *testing.T, b bench)) {
+	t.Helper()
+	for _, e := range []struct {
+		name string
+		cfg  func(t *testing.T) db.Config
+	}{
+		{"sqlite", func(t *testing.T) db.Config {
+			return db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
+		}},
+		{"mariadb", func(t *testing.T) db.Config {
+			return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)}
+		}},
+		{"mysql", func(t *testing.T) db.Config {
+			return db.Config{Driver: db.MySQL, DSN: testserver.MySQL(t).NewDatabase(t)}
+		}},
+	} {
+		t.Run(e.name, func(t *testing.T) { test(t, newBench(t, e.cfg(t))) })
+	}
+}
+
+func newBench(t *testing.T, cfg db.Config) bench {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	t.Cleanup(cancel)
+	database, err := db.OpenAnySchema(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Close() })
+	if _, err := database.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return bench{New(database, OpenSealer(filepath.Join(t.TempDir(), "postrider.key"))), t, ctx}
+}
+
+// exec changes the database directly.
+func (b bench) exec(query string, args ...any) {
+	b.t.Helper()
+	if err := b.db.Tx(b.ctx, func(tx *gorm.DB) error { return tx.Exec(query, args...).Error }); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// add makes an inbox that the test does not care about further.
+func (b bench) add(address string, folders ...string) Inbox {
+	b.t.Helper()
+	in := Inbox{Address: address, Host: "imap.example.com"}
+	for _, name := range folders {
+		in.Folders = append(in.Folders, Folder{Name: name})
+	}
+	in, err := b.Add(b.ctx, in, "hunter2")
+	if err != nil {
+		b.t.Fatalf("add %s: %v", address, err)
+	}
+	return in
+}
+
+func (b bench) get(address string) Inbox {
+	b.t.Helper()
+	in, err := b.Get(b.ctx, address)
+	if err != nil {
+		b.t.Fatalf("get %s: %v", address, err)
+	}
+	return in
+}
+
+func folderState(in Inbox) (state []string) {
+	for _, f := range in.Folders {
+		state = append(state, fmt.Sprintf("%s %v", f.Name, f.Active))
+	}
+	return state
+}
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one that says %q", parts)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
+		}
+	}
+}
+
+func TestAddFillsInDefaults(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		in := b.add("Desk@Firm.Example")
+		if in.Address != "desk@firm.example" || in.Username != "Desk@Firm.Example" {
+			t.Errorf("address %q, username %q; want the address in lower case and the username as it was typed", in.Address, in.Username)
+		}
+		if in.Port != 993 || in.Security != TLS || in.Auth != "auto" || in.Start != StartLatest || !in.Active {
+			t.Errorf("defaults are %+v; want port 993, tls, auto, latest, active", in)
+		}
+		if got := folderState(in); !slices.Equal(got, []string{"INBOX true"}) {
+			t.Errorf("folders are %q, want INBOX alone", got)
+		}
+		if in.LastScannedAt != nil || in.Folders[0].InitializedAt != nil || time.Since(in.CreatedAt).Abs() > time.Minute {
+			t.Errorf("times are wrong: %+v", in)
+		}
+	})
+}
+
+func TestAddRefuses(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	tests := []struct {
+		name     string
+		in       Inbox
+		password string
+		want     []string
+	}{
+		{"no address", Inbox{Host: "h"}, "x", []string{"not a mail address"}},
+		{"address with a name", Inbox{Address: "Me <me@x.org>", Host: "h"}, "x", []string{"not a mail address"}},
+		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"not a mail address"}},
+		{"address that fits no column", Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"}, "x", []string{"not a mail address"}},
+		{"no host", Inbox{Address: "a@x.org"}, "x", []string{"host"}},
+		{"host with a port", Inbox{Address: "a@x.org", Host: "h:993"}, "x", []string{"without a port"}},
+		{"host as a URL", Inbox{Address: "a@x.org", Host: "imaps://h"}, "x", []string{"host"}},
+		{"port too high", Inbox{Address: "a@x.org", Host: "h", Port: 65536}, "x", []string{"65536"}},
+		{"port below 1", Inbox{Address: "a@x.org", Host: "h", Port: -1}, "x", []string{"-1"}},
+		{"security unknown", Inbox{Address: "a@x.org", Host: "h", Security: "ssl"}, "x", []string{`"ssl"`, "tls, starttls or none"}},
+		{"in the clear", Inbox{Address: "a@x.org", Host: "mail.x.org", Security: None}, "x", []string{"mail.x.org", "clear"}},
+		{"auth unknown", Inbox{Address: "a@x.org", Host: "h", Auth: "ntlm"}, "x", []string{"ntlm"}},
+		{"start unknown", Inbox{Address: "a@x.org", Host: "h", Start: "yesterday"}, "x", []string{"yesterday", "since:YYYY-MM-DD"}},
+		{"start on no day", Inbox{Address: "a@x.org", Host: "h", Start: "since:2026-02-30"}, "x", []string{"since:2026-02-30"}},
+		{"folder without a name", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: ""}}}, "x", []string{"folder name"}},
+		{"folder with a line break", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: "a\r\nb"}}}, "x", []string{"line break"}},
+		{"username with a line break", Inbox{Address: "a@x.org", Host: "h", Username: "a\nb"}, "x", []string{"username"}},
+		{"no password", Inbox{Address: "a@x.org", Host: "h"}, "", []string{"password is empty"}},
+		{"everything at once", Inbox{Address: "a", Host: "", Port: 70000, Start: "x"}, "x", []string{"mail address", "host", "70000", "start"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := b.Add(b.ctx, tt.in, tt.password)
+			wantError(t, err, tt.want...)
+		})
+	}
+	if all, err := b.List(b.ctx, false); err != nil || len(all) != 0 {
+		t.Errorf("a refused inbox was stored: %v (%v)", all, err)
+	}
+}
+
+func TestAddAccepts(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		for i, in := range []Inbox{
+			{Host: "127.0.0.1", Security: None},
+			{Host: "localhost", Security: None},
+			{Host: "[::1]", Security: None},
+			{Host: "imap.example.com", Security: None, AllowPlaintext: true},
+			{Host: "2001:db8::1", Security: STARTTLS},
+			{Host: "h", Start: "since:2026-02-28", Description: "Büro 東京", Username: `DOM\user`, Auth: "login", Port: 1},
+		} {
+			in.Address = fmt.Sprintf("a%d@x.org", i)
+			got, err := b.Add(b.ctx, in, "hunter2")
+			if err != nil {
+				t.Errorf("host %s: %v", in.Host, err)
+				continue
+			}
+			if want := cmp.Or(in.Port, got.Security.DefaultPort()); got.Port != want {
+				t.Errorf("%s: port is %d, want %d", in.Security, got.Port, want)
+			}
+			if got.Description != in.Description || got.AllowPlaintext != in.AllowPlaintext || got.Host != strings.Trim(in.Host, "[]") {
+				t.Errorf("stored %+v, want %+v", got, in)
+			}
+		}
+	})
+}
+
+func TestAddTwice(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.add("desk@firm.example")
+		_, err := b.Add(b.ctx, Inbox{Address: "DESK@firm.example", Host: "h"}, "other")
+		var exists *ExistsError
+		if !errors.As(err, &exists) {
+			t.Fatalf("got %v, want an *ExistsError", err)
+		}
+		wantError(t, err, "desk@firm.example exists already", "inbox set")
+		if in := b.get("desk@firm.example"); in.Host != "imap.example.com" {
+			t.Error("the second add changed the inbox")
+		}
+	})
+}
+
+// A commit whose answer was lost is run again: the row is there, and it is ours.
+func TestAddAgainAfterALostAnswer(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		in := b.add("desk@firm.example")
+		err := b.db.Tx(b.ctx, func(tx *gorm.DB) error { return insertInbox(tx, in, []string{"INBOX"}) })
+		if err != nil {
+			t.Errorf("our own row is taken for another's: %v", err)
+		}
+	})
+}
+
+func TestGetNamesTheNearest(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.add("intake@firm.example")
+		b.add("desk@firm.example")
+		_, err := b.Get(b.ctx, "dekk@firm.example")
+		var missing *NotFoundError
+		if !errors.As(err, &missing) || missing.Nearest != "desk@firm.example" {
+			t.Errorf("got %v, want a *NotFoundError that names desk@firm.example", err)
+		}
+		_, err = b.Get(b.ctx, "someone@elsewhere.test")
+		if !errors.As(err, &missing) || missing.Nearest != "" {
+			t.Errorf("got %v, want a *NotFoundError that names none", err)
+		}
+	})
+}
+
+func TestSet(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		before := b.add("desk@firm.example", "INBOX", "Junk")
+		b.exec(`UPDATE monitored_folders SET last_seen_uid = 7 WHERE name = 'Junk'`)
+		in, err := b.Set(b.ctx, "Desk@firm.example", Changes{
+			Host: ptr("mail.firm.example"), Security: ptr(STARTTLS), Description: ptr("front desk"),
+			Start: ptr(StartAll), Folders: []string{"inbox", "Archive", "Archive"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in.Host != "mail.firm.example" || in.Description != "front desk" || in.Start != StartAll {
+			t.Errorf("the changes are not stored: %+v", in)
+		}
+		if in.Port != 143 {
+			t.Errorf("port is %d; want 143, the default of the new security", in.Port)
+		}
+		if in.Username != before.Username || in.Password != before.Password || !in.Active {
+			t.Errorf("what was not to change did: %+v", in)
+		}
+		if got, want := folderState(in), []string{"Archive true", "INBOX true", "Junk false"}; !slices.Equal(got, want) {
+			t.Errorf("folders are %q, want %q", got, want)
+		}
+		in, err = b.Set(b.ctx, in.Address, Changes{Folders: []string{"Junk"}, Port: ptr(1143)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := folderState(in), []string{"Archive false", "INBOX false", "Junk true"}; !slices.Equal(got, want) {
+			t.Errorf("folders are %q, want %q", got, want)
+		}
+		if in.Port != 1143 || in.Folders[2].LastSeenUID != 7 {
+			t.Errorf("port %d and Junk's cursor %d; want 1143, and 7 as it was", in.Port, in.Folders[2].LastSeenUID)
+		}
+		if _, err = b.Set(b.ctx, in.Address, Changes{Security: ptr(None)}); err == nil {
+			t.Error("a change to plaintext was not refused")
+		}
+		if _, err = b.Set(b.ctx, "no@one.test", Changes{}); !errors.As(err, new(*NotFoundError)) {
+			t.Errorf("got %v, want a *NotFoundError", err)
+		}
+	})
+}
+
+func TestListEnableDisableRemove(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.add("b@x.org", "INBOX", "Junk")
+		a := b.add("a@x.org")
+		b.add("c@x.org")
+		if err := b.Disable(b.ctx, "c@x.org"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Set(b.ctx, "b@x.org", Changes{Folders: []string{"INBOX"}}); err != nil {
+			t.Fatal(err)
+		}
+		wantList(t, b, true, "a@x.org[INBOX true] b@x.org[INBOX true]")
+		wantList(t, b, false, "a@x.org[INBOX true] b@x.org[INBOX true Junk false] c@x.org[INBOX true]")
+		if err := b.Enable(b.ctx, "c@x.org"); err != nil {
+			t.Fatal(err)
+		}
+		b.exec(`INSERT INTO monitored_emails_seen VALUES (?, 1, 1, ?, 0, ?)`, a.Folders[0].ID, a.ID, make([]byte, 32))
+		for _, address := range []string{"A@x.org", "b@x.org"} {
+			if err := b.Remove(b.ctx, address); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantList(t, b, true, "c@x.org[INBOX true]")
+		if err := b.Remove(b.ctx, "a@x.org"); !errors.As(err, new(*NotFoundError)) {
+			t.Errorf("got %v, want a *NotFoundError", err)
+		}
+		var left int64
+		err := b.db.View(b.ctx, func(tx *gorm.DB) error {
+			return tx.Raw(`SELECT (SELECT COUNT(*) FROM monitored_folders WHERE inbox_id = ?) + (SELECT COUNT(*) FROM monitored_emails_seen)`, a.ID).Scan(&left).Error
+		})
+		if err != nil || left != 0 {
+			t.Errorf("%d rows of a removed inbox are left (%v)", left, err)
+		}
+	})
+}
+
+func wantList(t *testing.T, b bench, activeOnly bool, want string) {
+	t.Helper()
+	all, err := b.List(b.ctx, activeOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, in := range all {
+		got = append(got, fmt.Sprint(in.Address, folderState(in)))
+	}
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("list (active only: %v) is %s, want %s", activeOnly, s, want)
+	}
+}
