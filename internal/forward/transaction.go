@@ -144,10 +144,14 @@ func (t *transaction) data(ctx context.Context) error {
 		t.c.dead = true
 		return t.cutOff(ctx, &lostError{err}) // an unfinished write: the dot did not go out
 	}
-	if rep, err = readReply(t.c.smtp.Text.R); err != nil {
+	rep, err = readReply(t.c.smtp.Text.R)
+	if err == nil && rep.code < 400 && !rep.ok() {
+		err = fmt.Errorf("the relay answered %d %s", rep.code, rep.text) // against the rules: neither taken nor refused
+	}
+	if err != nil {
 		t.c.dead = true
 		for _, rcpt := range t.accepted {
-			t.decide(rcpt, Unknown, reply{text: "no reply to the final dot: " + err.Error()}, "")
+			t.decide(rcpt, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
 		}
 		return nil
 	}

@@ -1,0 +1,85 @@
+package forward
+
+import "testing"
+
+func TestClassify(t *testing.T) {
+	const own, theirs = true, false
+	tests := []struct {
+		name string
+		at   Stage
+		code int
+		text string
+		own  bool
+		want verdict
+	}{
+		{"greeting 554", StageGreeting, 554, "no service", own, relayRefuses},
+		{"greeting 421", StageGreeting, 421, "busy", own, relayDown},
+		{"greeting 450", StageGreeting, 450, "later", own, relayDown},
+		{"EHLO 550", StageEHLO, 550, "5.7.1 who are you", own, relayRefuses},
+		{"STARTTLS 454", StageSTARTTLS, 454, "TLS not available", own, relayDown},
+		{"AUTH 535", StageAUTH, 535, "5.7.8 bad", own, relayRefuses},
+		{"AUTH 534", StageAUTH, 534, "5.7.9 too weak", own, relayRefuses},
+		{"AUTH 538", StageAUTH, 538, "5.7.11 encrypt", own, relayRefuses},
+		{"AUTH 530", StageAUTH, 530, "5.7.0", own, relayRefuses},
+		{"AUTH 432", StageAUTH, 432, "4.7.12 a password transition is needed", own, relayRefuses},
+		{"AUTH 454", StageAUTH, 454, "4.7.0 temporary", own, relayDown},
+		{"AUTH 504", StageAUTH, 504, "5.5.4", own, relayRefuses},
+
+		{"MAIL 421", StageMAIL, 421, "4.3.2 shutting down", own, relayDown},
+		{"MAIL 530", StageMAIL, 530, "5.7.0 log in", own, relayRefuses},
+		{"MAIL 530, their sender", StageMAIL, 530, "5.7.0 Must issue a STARTTLS command first", theirs, relayRefuses},
+		{"MAIL 503", StageMAIL, 503, "5.5.1 nested MAIL", own, relayDown},
+		{"MAIL 552 without more", StageMAIL, 552, "too big", own, refused},
+		{"MAIL 552 5.3.4", StageMAIL, 552, "5.3.4 too big", own, refused},
+		{"MAIL 523 5.3.4", StageMAIL, 523, "5.3.4 too big", own, refused},
+		{"MAIL 451", StageMAIL, 451, "4.3.0 later", own, deferred},
+		{"MAIL 452", StageMAIL, 452, "4.3.1 disk", own, deferred},
+		{"MAIL 555", StageMAIL, 555, "5.5.4 parameter", own, deferred},
+		{"MAIL 501 5.5.4", StageMAIL, 501, "5.5.4 parameter", own, deferred},
+		{"MAIL 504", StageMAIL, 504, "parameter", own, deferred},
+		{"MAIL 501 of the sender", StageMAIL, 501, "5.1.7 bad sender", own, relayRefuses},
+		{"MAIL 550 of the configured sender", StageMAIL, 550, "5.7.1 no", own, relayRefuses},
+		{"MAIL 550 of their sender", StageMAIL, 550, "5.1.8 no such domain", theirs, refused},
+		{"MAIL 553 of their sender, not owned", StageMAIL, 553, "5.7.1 <x>: Sender address rejected: not owned by user y", theirs, deferred},
+		{"MAIL 550 5.4.5, a quota", StageMAIL, 550, "5.4.5 Daily user sending limit exceeded", own, deferred},
+		{"MAIL 250 is no refusal", StageMAIL, 354, "what?", own, deferred},
+
+		{"RCPT 450", StageRCPT, 450, "4.2.1 busy", own, deferred},
+		{"RCPT 550", StageRCPT, 550, "5.1.1 unknown", own, refused},
+		{"RCPT 551", StageRCPT, 551, "try elsewhere", own, refused},
+		{"RCPT 552, full", StageRCPT, 552, "5.2.2 full", own, refused},
+		{"RCPT 552, too many", StageRCPT, 552, "too many recipients", own, tooMany},
+		{"RCPT 452, too many", StageRCPT, 452, "4.5.3 too many recipients", own, tooMany},
+		{"RCPT 452, without more", StageRCPT, 452, "too many", own, tooMany},
+		{"RCPT 452, full", StageRCPT, 452, "4.2.2 full", own, deferred},
+		{"RCPT 421", StageRCPT, 421, "bye", own, relayDown},
+		{"RCPT 530", StageRCPT, 530, "5.7.0 log in", own, relayRefuses},
+		{"RCPT 550 5.7.60", StageRCPT, 550, "5.7.60 no permission to send as this sender", own, deferred},
+		{"RCPT 553, not owned", StageRCPT, 553, "5.7.1 <x>: Sender address rejected: not owned by user y", own, deferred},
+		{"RCPT 550 5.1.8, configured sender", StageRCPT, 550, "5.1.8 <x>: Sender address rejected: Domain not found", own, deferred},
+		{"RCPT 550 5.1.8, their sender", StageRCPT, 550, "5.1.8 <x>: Sender address rejected: Domain not found", theirs, refused},
+		{"RCPT 554, relay access", StageRCPT, 554, "5.7.1 <x>: Relay access denied", own, deferred},
+		{"RCPT 550 5.7.1 of the recipient", StageRCPT, 550, "5.7.1 takes no mail from outside", own, refused},
+
+		{"DATA 451", StageDATA, 451, "", own, deferred},
+		{"DATA 554", StageDATA, 554, "5.5.1 no", own, refused},
+		{"dot 451", StageDot, 451, "", own, deferred},
+		{"dot 554", StageDot, 554, "5.7.1 spam", own, refused},
+		{"dot 550 5.7.60", StageDot, 550, "5.7.60 SendAsDenied", own, deferred},
+		{"dot 421", StageDot, 421, "", own, relayDown},
+		{"dot 354", StageDot, 354, "what?", own, deferred},
+		{"content 552", StageContent, 552, "5.3.4 too big", own, refused},
+		{"a permanent code about the relay's state", StageDot, 554, "5.3.2 not taking mail", own, deferred},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, _ := classify(tt.at, newReply(tt.code, tt.text), tt.own); got != tt.want {
+				t.Errorf("classify(%s, %d %s, own sender %v) = %v, want %v", tt.at, tt.code, tt.text, tt.own, got, tt.want)
+			}
+		})
+	}
+}
+
+func (v verdict) String() string {
+	return [...]string{"deferred", "refused", "too many", "relay down", "relay refuses"}[v]
+}

@@ -1,0 +1,112 @@
+package forward
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestRedirect(t *testing.T) {
+	const trace = "X-Postrider-Trace: "
+	sig := func(h string) string { return "DKIM-Signature: v=1; a=rsa-sha256;\r\n\th=" + h + ";\r\n b=xyz\r\nFrom: a@x.example\r\n\r\nx" }
+	tests := []struct {
+		name, raw string
+		traced    bool
+	}{
+		{"usual", plain, true},
+		{"empty", "", false},
+		{"only a header", "A: b", true},
+		{"no header, an empty line first", "\r\nhello", true},
+		{"no header at all", "hello\r\nworld\r\n", false},
+		{"text with a colon", "hello there: world", false},
+		{"continuation line first", " folded\r\nA: b\r\n\r\n", false},
+		{"tab first", "\tfolded\r\nA: b\r\n\r\n", false},
+		{"mbox line first", "From a@x.example Fri Nov 20 10:00:00 2026\r\nA: b\r\n\r\n", false},
+		{"space before the colon", "A : b\r\n\r\n", true},
+		{"long first field", "A: " + strings.Repeat("x", 100_000) + "\r\n\r\n", true},
+		{"long first line that is no field", strings.Repeat("x", 100_000) + "\r\n\r\n", false},
+		{"binary", "\x00\xff\xfe\r\n\r\n\x00", false},
+		{"signed", sig("from:to:subject"), true},
+		{"our field is signed", sig("from : X-Postrider-Trace\r\n\t:to"), false},
+		{"our field is signed, other case", sig("from:x-postrider-trace"), false},
+		{"our field is signed by ARC", strings.Replace(sig("from:x-postrider-trace"), "DKIM-S", "ARC-Message-S", 1), false},
+		{"a longer name is signed", sig("from:x-postrider-trace-2"), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := content(t, tt.raw)
+			b, err := io.ReadAll(c.Reader())
+			if err != nil || int64(len(b)) != c.Size() {
+				t.Fatalf("%d octets, error %v, want Size() = %d", len(b), err, c.Size())
+			}
+			head, found := strings.CutSuffix(string(b), tt.raw)
+			if !found {
+				t.Fatalf("the original is not at the end of %q, want it octet for octet", b)
+			}
+			if traced := head != ""; traced != tt.traced {
+				t.Errorf("on top is %q, want a trace field: %v", head, tt.traced)
+			}
+			if head != "" && !(strings.HasPrefix(head, trace) && strings.HasSuffix(head, "; task=7\r\n") && strings.Count(head, "\r\n") == 1) {
+				t.Errorf("on top is %q, want one trace field", head)
+			}
+		})
+	}
+}
+
+func TestLooped(t *testing.T) {
+	c := content(t, plain)
+	b, _ := io.ReadAll(c.Reader())
+	once := string(b)
+	tests := []struct {
+		name, raw, inbox string
+		want             bool
+	}{
+		{"fresh", plain, "in@x.example", false},
+		{"ours", once, "in@x.example", true},
+		{"ours, case of the address", once, "IN@X.example", true},
+		{"another inbox", once, "other@x.example", false},
+		{"ours below others", "X-Postrider-Trace: 0123; task=1\r\nReceived: x\r\n" + once, "in@x.example", true},
+		{"100 hops", strings.Repeat("Received: from x\r\n", 100) + plain, "in@x.example", false},
+		{"101 hops", strings.Repeat("Received: from x\r\n", 101) + plain, "in@x.example", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if reason, got := Looped(parse(t, tt.raw).Header, tt.inbox); got != tt.want || got != strings.HasPrefix(reason, "loop") {
+				t.Errorf("Looped = %q, %v, want %v", reason, got, tt.want)
+			}
+		})
+	}
+	if strings.Contains(once[:strings.Index(once, "\n")], "in@") || token("in@x.example") != "4396ad0f49db8a2a096d" {
+		t.Errorf("trace field %q, want no address in it and a token that never changes", once[:strings.Index(once, "\n")])
+	}
+}
+
+func TestEnvelope(t *testing.T) {
+	configured := relayOn(t, 25)
+	kept := relayOn(t, 25, func(c *Config) { c.EnvelopeFrom = "keep" })
+	tests := []struct {
+		name, header       string
+		configured, inKeep string
+	}{
+		{"none", "", me, me},
+		{"an address", "Return-Path: <b@y.example>", me, "b@y.example"},
+		{"without brackets", "Return-Path: b@y.example", me, "b@y.example"},
+		{"null", "Return-Path: <>", "", ""},
+		{"null with a space", "Return-Path: < >", "", ""},
+		{"empty field", "Return-Path:", me, me},
+		{"no address", "Return-Path: <MAILER-DAEMON>", me, me},
+		{"hostile", "Return-Path: <a@x.example> SIZE=1", me, me},
+		{"the topmost counts", "Return-Path: <b@y.example>\r\nReturn-Path: <>", me, "b@y.example"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := parse(t, tt.header+"\r\nSubject: x\r\n\r\n").Header
+			if got := configured.Envelope(h, nil).From; got != tt.configured {
+				t.Errorf("with a configured sender: From = %q, want %q", got, tt.configured)
+			}
+			if got := kept.Envelope(h, nil).From; got != tt.inKeep {
+				t.Errorf("in mode keep: From = %q, want %q", got, tt.inKeep)
+			}
+		})
+	}
+}

@@ -1,0 +1,248 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"postrider/internal/testserver/smtpsink"
+)
+
+// script answers by "stage" or "stage argument", the latter first.
+func script(answers map[string]smtpsink.Action) func(smtpsink.Event) smtpsink.Action {
+	return func(e smtpsink.Event) smtpsink.Action {
+		if a, ok := answers[e.Stage+" "+e.Arg]; ok {
+			return a
+		}
+		return answers[e.Stage]
+	}
+}
+
+func say(code int, text string) smtpsink.Action { return smtpsink.Action{Code: code, Text: text} }
+
+// brief is "a accepted 250, b refused 550 5.1.1", sorted, without the domains.
+func brief(res Result) string {
+	out := make([]string, len(res.Outcomes))
+	for i, o := range res.Outcomes {
+		name, _, _ := strings.Cut(o.Recipient, "@")
+		out[i] = strings.TrimSpace(fmt.Sprintf("%s %s %d %s", name, o.Status, o.Code, o.Enhanced))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// briefError is "MAIL 421 temporary"; empty without an error.
+func briefError(err error) string {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case err == nil:
+		return ""
+	case !ok:
+		return "not an *Error: " + err.Error()
+	case e.Permanent:
+		return fmt.Sprintf("%s %d permanent", e.Stage, e.Code)
+	default:
+		return fmt.Sprintf("%s %d temporary", e.Stage, e.Code)
+	}
+}
+
+type scenario struct {
+	name    string
+	answers map[string]smtpsink.Action
+	want    string // brief, of a, b and c
+	fault   string // briefError
+	got     int    // messages that the relay has
+}
+
+var drop = smtpsink.Action{Drop: true}
+
+var scenarios = []scenario{
+	{"all taken", nil, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0", "", 1},
+	{"251 and 252 are taken, too", map[string]smtpsink.Action{"rcpt a@x.example": say(251, "will forward")}, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0", "", 1},
+	{"each its own fate", map[string]smtpsink.Action{"rcpt b@x.example": say(550, "5.1.1 no"), "rcpt c@x.example": say(450, "4.2.1 busy")}, "a accepted 250 2.0.0, b refused 550 5.1.1, c deferred 450 4.2.1", "", 1},
+	{"nobody taken", map[string]smtpsink.Action{"rcpt": say(550, "5.1.1 no")}, "a refused 550 5.1.1, b refused 550 5.1.1, c refused 550 5.1.1", "", 0},
+	{"not even the first: too many", map[string]smtpsink.Action{"rcpt": say(452, "4.5.3 too many")}, "a deferred 452 4.5.3, b deferred 452 4.5.3, c deferred 452 4.5.3", "", 0},
+
+	{"greeting 421", map[string]smtpsink.Action{"connect": say(421, "busy")}, "", "greeting 421 temporary", 0},
+	{"greeting 554", map[string]smtpsink.Action{"connect": say(554, "no service")}, "", "greeting 554 permanent", 0},
+	{"greeting dropped", map[string]smtpsink.Action{"connect": drop}, "", "greeting 0 temporary", 0},
+	{"EHLO 550", map[string]smtpsink.Action{"ehlo": say(550, "who are you")}, "", "EHLO 550 permanent", 0},
+	{"EHLO dropped", map[string]smtpsink.Action{"ehlo": drop}, "", "EHLO 0 temporary", 0},
+
+	{"MAIL 451", map[string]smtpsink.Action{"mail": say(451, "4.3.0 later")}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0", "", 0},
+	{"MAIL 552", map[string]smtpsink.Action{"mail": say(552, "5.3.4 large")}, "a refused 552 5.3.4, b refused 552 5.3.4, c refused 552 5.3.4", "", 0},
+	{"MAIL 550", map[string]smtpsink.Action{"mail": say(550, "5.7.1 not you")}, "", "MAIL 550 permanent", 0},
+	{"MAIL 421", map[string]smtpsink.Action{"mail": say(421, "4.3.2 bye")}, "", "MAIL 421 temporary", 0},
+	{"MAIL dropped", map[string]smtpsink.Action{"mail": drop}, "", "MAIL 0 temporary", 0},
+
+	{"RCPT 421", map[string]smtpsink.Action{"rcpt b@x.example": say(421, "4.3.2 bye")}, "a deferred 421 4.3.2, b deferred 421 4.3.2, c deferred 421 4.3.2", "RCPT 421 temporary", 0},
+	{"RCPT 421 after a refusal", map[string]smtpsink.Action{"rcpt a@x.example": say(550, "5.1.1 no"), "rcpt b@x.example": say(421, "bye")}, "a refused 550 5.1.1, b deferred 421, c deferred 421", "RCPT 421 temporary", 0},
+	{"RCPT dropped", map[string]smtpsink.Action{"rcpt c@x.example": drop}, "a deferred 0, b deferred 0, c deferred 0", "RCPT 0 temporary", 0},
+	{"RCPT 530", map[string]smtpsink.Action{"rcpt b@x.example": say(530, "5.7.0 log in")}, "", "RCPT 530 permanent", 0},
+
+	{"DATA 451", map[string]smtpsink.Action{"data": say(451, "4.3.0 later")}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0", "", 0},
+	{"DATA 554", map[string]smtpsink.Action{"data": say(554, "no")}, "a refused 554, b refused 554, c refused 554", "", 0},
+	{"DATA 421", map[string]smtpsink.Action{"data": say(421, "bye")}, "a deferred 421, b deferred 421, c deferred 421", "DATA 421 temporary", 0},
+	{"DATA dropped", map[string]smtpsink.Action{"data": drop}, "a deferred 0, b deferred 0, c deferred 0", "DATA 0 temporary", 0},
+	{"DATA 250", map[string]smtpsink.Action{"data": say(250, "thanks?")}, "a deferred 250, b deferred 250, c deferred 250", "", 0},
+
+	{"dot 451", map[string]smtpsink.Action{"dot": say(451, "4.3.0 later"), "rcpt b@x.example": say(550, "no")}, "a deferred 451 4.3.0, b refused 550, c deferred 451 4.3.0", "", 0},
+	{"dot 554", map[string]smtpsink.Action{"dot": say(554, "5.7.1 spam")}, "a refused 554 5.7.1, b refused 554 5.7.1, c refused 554 5.7.1", "", 0},
+	{"dot 421", map[string]smtpsink.Action{"dot": say(421, "bye")}, "a deferred 421, b deferred 421, c deferred 421", "final dot 421 temporary", 0},
+	{"dot dropped", map[string]smtpsink.Action{"dot": drop, "rcpt c@x.example": say(550, "no")}, "a unknown 0, b unknown 0, c refused 550", "", 0},
+	{"dot taken, then dropped", map[string]smtpsink.Action{"dot": {AcceptAndDrop: true}}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
+	{"dot answered against the rules", map[string]smtpsink.Action{"dot": say(354, "more?")}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
+}
+
+// TestReplies plays each scenario on a new connection, and then, on the same relay, sends a message that must go well.
+func TestReplies(t *testing.T) {
+	for _, sc := range scenarios {
+		t.Run(sc.name, func(t *testing.T) { playScenario(t, sc, false) })
+		t.Run(sc.name+", on a connection used before", func(t *testing.T) { playScenario(t, sc, true) })
+	}
+}
+
+func playScenario(t *testing.T, sc scenario, reused bool) {
+	var playing atomic.Bool
+	answer := script(sc.answers)
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		if !playing.Load() {
+			return smtpsink.Action{}
+		}
+		return answer(e)
+	}})
+	r := relayOn(t, s.Port())
+	before := 0
+	if reused {
+		mustSend(t, r)
+		before = 1
+		if _, ok := sc.answers["connect"]; ok {
+			t.Skip("there is no greeting on a connection used before")
+		}
+	}
+	playing.Store(true)
+	res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example", "c@x.example")
+	playing.Store(false)
+	if _, ehlo := sc.answers["ehlo"]; ehlo && reused {
+		return // a connection used before has said EHLO
+	}
+	if got := brief(res); got != sc.want {
+		t.Errorf("outcomes:\n%s\nwant\n%s", got, sc.want)
+	}
+	if got := briefError(err); got != sc.fault {
+		t.Errorf("error %q (%v), want %q", got, err, sc.fault)
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("relay 127.0.0.1:%d: ", s.Port())) {
+		t.Errorf("error %q, want it to name the relay", err)
+	}
+	if got := len(s.Messages()) - before; got != sc.got {
+		t.Errorf("the relay has %d messages, want %d", got, sc.got)
+	}
+	mustSend(t, r)
+}
+
+func mustSend(t *testing.T, r *Relay) {
+	t.Helper()
+	res, err := send(t, r, content(t, plain), "z@x.example")
+	if got := brief(res); got != "z accepted 250 2.0.0" || err != nil {
+		t.Fatalf("a plain message: %q, %v, want it accepted", got, err)
+	}
+}
+
+func TestBeforeDotFails(t *testing.T) {
+	s := sink(t, smtpsink.Options{})
+	r := relayOn(t, s.Port())
+	own := errors.New("no commit")
+	res, err := r.Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error { return own })
+	if !errors.Is(err, own) || len(res.Outcomes) != 0 {
+		t.Errorf("Send = %v, %v, want no outcome and beforeDot's own error", res, err)
+	}
+	mustSend(t, r)
+	if n, c := len(s.Messages()), s.Connections(); n != 1 || c != 2 {
+		t.Errorf("%d messages over %d connections, want only the second message, over a second connection", n, c)
+	}
+}
+
+func TestBeforeDotIsNotCalledInVain(t *testing.T) {
+	for _, stage := range []string{"mail", "rcpt", "data"} {
+		s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{stage: say(451, "later")})})
+		r := relayOn(t, s.Port())
+		_, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error {
+			t.Errorf("beforeDot is called though %s was refused", stage)
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%s answered 451: %v, want no error", stage, err)
+		}
+	}
+}
+
+func TestManyRecipients(t *testing.T) {
+	var to []string
+	for i := range 150 {
+		to = append(to, fmt.Sprintf("r%d@x.example", i))
+	}
+	tests := []struct {
+		name    string
+		limit   int // of recipients in a transaction
+		code    int
+		batches []int
+	}{
+		{"no limit but RFC 5321's", 1000, 0, []int{100, 50}},
+		{"452 after 40", 40, 452, []int{40, 40, 40, 30}},
+		{"552 after 60", 60, 552, []int{60, 60, 30}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage == "rcpt" && len(e.Message.To) >= tt.limit {
+					return say(tt.code, "too many recipients")
+				}
+				return smtpsink.Action{}
+			}})
+			var batches []int
+			var told []string
+			res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{From: me, To: to}, content(t, plain), func(_ context.Context, accepted []string) error {
+				batches = append(batches, len(accepted))
+				told = append(told, accepted...)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(batches)
+			slices.Sort(tt.batches)
+			if !slices.Equal(batches, tt.batches) || !slices.Equal(told, to) {
+				t.Errorf("transactions of %v, want %v, and each recipient once", batches, tt.batches)
+			}
+			if got := strings.Count(brief(res), "accepted"); got != 150 || len(s.Messages()) != len(tt.batches) || s.Connections() != 1 {
+				t.Errorf("%d accepted in %d messages over %d connections, want 150 in %d over 1", got, len(s.Messages()), s.Connections(), len(tt.batches))
+			}
+		})
+	}
+}
+
+// TestManyRecipientsThenLost: what was decided stays decided, what was not tried is not mentioned.
+func TestManyRecipientsThenLost(t *testing.T) {
+	var to []string
+	for i := range 250 {
+		to = append(to, fmt.Sprintf("r%d@x.example", i))
+	}
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "mail" && e.N > 1 {
+			return drop
+		}
+		return smtpsink.Action{}
+	}})
+	res, err := send(t, relayOn(t, s.Port()), content(t, plain), to...)
+	if got := briefError(err); got != "MAIL 0 temporary" {
+		t.Errorf("error %q, want the relay's, at the second MAIL", got)
+	}
+	if len(res.Outcomes) != 100 || strings.Count(brief(res), "accepted") != 100 {
+		t.Errorf("%d outcomes: %s, want the first hundred accepted and no word of the others", len(res.Outcomes), brief(res))
+	}
+}
