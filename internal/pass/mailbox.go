@@ -20,6 +20,7 @@ type mailbox struct {
 	mu         sync.Mutex
 	src        Source
 	folder     imapsrc.Folder // the one selected
+	broke      bool           // the last error was that of a connection which had worked before
 	reconnects int
 }
 
@@ -32,6 +33,7 @@ func newMailbox(dial func(ctx context.Context) (Source, error), log *slog.Logger
 func (m *mailbox) in(ctx context.Context, folder string, fresh bool, f func(Source, imapsrc.Folder) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.broke = false
 	if m.src == nil {
 		src, err := m.dial(ctx)
 		if err != nil {
@@ -55,16 +57,17 @@ func (m *mailbox) in(ctx context.Context, folder string, fresh bool, f func(Sour
 func (m *mailbox) broken(err error) error {
 	if lost(err) {
 		_ = m.src.Close()
-		m.src = nil
+		m.src, m.broke = nil, true
 	}
 	return err
 }
 
-// again reports whether a call that failed with err is worth repeating on a new connection.
+// again reports whether a call that failed with err is worth repeating on a new connection: the old one worked and then broke. A
+// server that cannot be reached at all is left to the next pass.
 func (m *mailbox) again(ctx context.Context, err error) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !lost(err) || ctx.Err() != nil || m.reconnects >= maxReconnects {
+	if !lost(err) || !m.broke || ctx.Err() != nil || m.reconnects >= maxReconnects {
 		return false
 	}
 	m.reconnects++

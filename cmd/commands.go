@@ -1,0 +1,11 @@
+package cmd
+
+import "github.com/spf13/cobra"
+
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.runCommand(),
+		a.migrateCommand(),
+		a.versionCommand(),
+	}
+}

@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/db"
+)
+
+func (a *app) migrateCommand() *cobra.Command {
+	var status bool
+	c := &cobra.Command{
+		Use:   "migrate [--status]",
+		Short: "Create or upgrade the database schema",
+		Long: `migrate creates the schema, or brings an older one to the version that this binary needs. It is safe to run from several
+hosts at once, and does nothing when there is nothing to do. An SQLite file migrates itself; MySQL and MariaDB need this
+command once after each upgrade.
+` + exitHelp,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },
+	}
+	c.Flags().BoolVar(&status, "status", false, "only tell the version there is and the one needed; exit 1 when they differ")
+	return c
+}
+
+func (a *app) migrate(ctx context.Context, statusOnly bool) error {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return err
+	}
+	d, err := db.OpenAnySchema(ctx, dbConfig(cfg))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if !statusOnly {
+		applied, err := d.Migrate(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range applied {
+			if _, err := fmt.Fprintln(a.out, "applied", m); err != nil {
+				return err
+			}
+		}
+	}
+	current, latest, err := d.Version(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case current > latest:
+		return fmt.Errorf("the schema is at version %d, newer than this binary, which knows version %d: upgrade postrider", current, latest)
+	case current < latest:
+		return fmt.Errorf("the schema is at version %d, this binary needs version %d: run `postrider migrate`", current, latest)
+	case statusOnly || isTerminal(a.out):
+		_, err = fmt.Fprintf(a.out, "the schema is at version %d, which is the one needed\n", current)
+	}
+	return err
+}

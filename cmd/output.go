@@ -1,0 +1,153 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/mattn/go-isatty"
+	"github.com/schollz/progressbar/v3"
+
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
+)
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// newTable is a table in the one style that all commands use.
+func newTable(w io.Writer, header ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	t.SetStyle(table.StyleLight)
+	t.Style().Options.SeparateRows = false
+	t.AppendHeader(header)
+	return t
+}
+
+func (a *app) reportTable(r pass.Report) error {
+	t := newTable(a.out, "inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "backlog", "")
+	row := func(name string, c pass.Counters, note string) {
+		t.AppendRow(table.Row{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Backlog, note})
+	}
+	for _, in := range r.Inboxes {
+		note := in.Error
+		if in.Busy != "" {
+			note = "stepped aside: " + in.Busy
+		}
+		row(in.Email, in.Counters, shorten(note, 80))
+	}
+	t.AppendSeparator()
+	row("total", r.Totals, "")
+	t.Render()
+	if r.RelayError != "" {
+		_, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError)
+		return err
+	}
+	return nil
+}
+
+// reportTrouble prints a line for each inbox with something that a person should know. Errors of inboxes and of the relay have been
+// logged when they happened.
+func (a *app) reportTrouble(r pass.Report) error {
+	for _, in := range r.Inboxes {
+		var parts []string
+		add := func(n int, what string) {
+			if n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, what))
+			}
+		}
+		add(in.Retry, "to be retried")
+		add(in.Dead, "dead (see `postrider task list --status dead`)")
+		add(in.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
+		add(in.Backlog, "not registered yet")
+		if len(parts) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.err, "%s: %s\n", in.Email, strings.Join(parts, ", ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shorten cuts s to at most n characters.
+func shorten(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// observer shows how a pass comes along: a progress bar on a terminal, the findings of a dry run anywhere.
+type observer struct {
+	out io.Writer
+	mu  sync.Mutex
+	bar *progressbar.ProgressBar
+	err error
+}
+
+func (a *app) observer(opts runOptions) *observer {
+	o := &observer{out: a.out}
+	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun {
+		o.bar = progressbar.NewOptions(0, progressbar.OptionSetWriter(a.err), progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetDescription("forwarding"))
+	}
+	if opts.json {
+		o.out = io.Discard
+	}
+	return o
+}
+
+// Expect implements pass.Observer.
+func (o *observer) Expect(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bar != nil && n > 0 {
+		o.bar.ChangeMax(o.bar.GetMax() + n)
+	}
+}
+
+// Done implements pass.Observer.
+func (o *observer) Done(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bar != nil && o.bar.GetMax() > 0 {
+		o.err = o.bar.Add(n)
+	}
+}
+
+// Preview implements pass.Observer.
+func (o *observer) Preview(p pass.Preview) {
+	what := "would be registered and skipped: " + p.Skip
+	switch {
+	case p.Fate == tasks.Known || p.Fate == tasks.Moved:
+		return
+	case p.Fate == tasks.Duplicate:
+		what = "would be registered and skipped: duplicate"
+	case p.Skip != "":
+	case p.Route == "":
+		what = "would not be forwarded: no route with a recipient matches"
+	default:
+		what = fmt.Sprintf("would be forwarded to %s by route %s", strings.Join(p.To, ", "), p.Route)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, o.err = fmt.Fprintf(o.out, "%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, p.Sender, shorten(p.Subject, 60), what)
+}
+
+// close takes the progress bar away.
+func (o *observer) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.bar != nil {
+		return o.bar.Finish()
+	}
+	return o.err
+}

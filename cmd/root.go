@@ -1,0 +1,161 @@
+// Package cmd is postrider's command line: flags, wiring and output, one file per command. It decides nothing that the
+// packages below it could decide.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/config"
+	"postrider/internal/inbox"
+)
+
+// The exit codes, also in the help and the README.
+const (
+	exitOK     = 0
+	exitFailed = 1  // nothing could be done
+	exitUsage  = 2  // bad usage or configuration, nothing was touched
+	exitRetry  = 75 // done, but something will be retried or needs a person (EX_TEMPFAIL)
+)
+
+const exitHelp = `
+Exit codes:
+  0   all handled
+  1   failed
+  2   bad usage or configuration, nothing touched
+  75  done, but something will be retried or needs a person`
+
+// app is what all commands share: the world outside, and the flags that every command has.
+type app struct {
+	in        io.Reader
+	out, err  io.Writer
+	env       config.Lookup
+	config    string
+	logFormat string
+	verbose   int
+}
+
+// Main runs the command line of this process and returns its exit code.
+func Main() int {
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv}
+	return a.run(context.Background(), os.Args[1:])
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if text := errorText(err); text != "" {
+		_, _ = fmt.Fprintln(a.err, text)
+	}
+	return exitCode(err)
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "postrider",
+		Short: "Forwards what arrives in IMAP inboxes: none missed, none twice, every message accounted for",
+		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, from cron or a systemd timer.
+None missed, none twice, and every message can be accounted for.
+
+Try it:           postrider demo
+Set it up:        postrider inbox add desk@firm.example --host imap.firm.example
+Put into cron:    postrider run
+` + exitHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
+	flags.StringVar(&a.logFormat, "log-format", "text", "log to standard error as `text` or json")
+	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done, twice for more")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
+	})
+	root.AddCommand(a.commands()...)
+	return root
+}
+
+// logger writes to standard error, and nothing below a warning unless asked: cron mails what is printed.
+func (a *app) logger() (*slog.Logger, error) {
+	level := map[int]slog.Level{0: slog.LevelWarn, 1: slog.LevelInfo}[min(a.verbose, 2)]
+	if a.verbose > 1 {
+		level = slog.LevelDebug
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.err, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.err, opts)), nil
+	}
+	return nil, usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
+}
+
+// exitError is an error with an exit code of its own. Without an inner error there is nothing left to print.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{exitUsage, err} }
+
+// errRetry says that something will be retried or needs a person. It has been reported already.
+var errRetry = &exitError{code: exitRetry}
+
+func exitCode(err error) int {
+	var e *exitError
+	var faults *config.Errors
+	var unknown *inbox.NotFoundError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &e):
+		return e.code
+	case errors.As(err, &faults), errors.As(err, &unknown), isCobraUsage(err):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// isCobraUsage recognises the usage errors that cobra makes itself and gives no type.
+func isCobraUsage(err error) bool {
+	for _, start := range []string{"unknown command", "accepts ", "requires ", "required flag", "invalid argument", "if any flags in the group"} {
+		if strings.HasPrefix(err.Error(), start) {
+			return true
+		}
+	}
+	return false
+}
+
+func errorText(err error) string {
+	if err == nil || err.Error() == "" {
+		return ""
+	}
+	var faults *config.Errors
+	if errors.As(err, &faults) {
+		return err.Error()
+	}
+	return "postrider: " + err.Error()
+}

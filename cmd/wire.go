@@ -1,0 +1,193 @@
+package cmd
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"os"
+	"time"
+
+	"postrider/internal/config"
+	"postrider/internal/db"
+	"postrider/internal/forward"
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/pass"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/tasks/sqlqueue"
+)
+
+// services is what the configuration leads to.
+type services struct {
+	cfg     *config.Config
+	log     *slog.Logger
+	db      *db.DB
+	inboxes *inbox.Store
+	queue   *sqlqueue.Queue
+}
+
+func (a *app) loadConfig() (*config.Config, error) {
+	path, err := config.Find(a.config, a.env)
+	if err != nil {
+		return nil, usage(err)
+	}
+	cfg, err := config.Load(path, a.env)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return cfg, nil
+}
+
+// open reads the configuration and opens the database. Close it.
+func (a *app) open(ctx context.Context) (*services, error) {
+	log, err := a.logger()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	d, err := db.Open(ctx, dbConfig(cfg))
+	if err != nil {
+		return nil, err
+	}
+	return &services{
+		cfg: cfg, log: log, db: d,
+		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile)),
+		queue:   sqlqueue.New(d),
+	}, nil
+}
+
+func (s *services) close() { _ = s.db.Close() }
+
+func dbConfig(cfg *config.Config) db.Config {
+	return db.Config{Driver: cfg.Database.Driver, Path: cfg.Database.Path, DSN: string(cfg.Database.DSN)}
+}
+
+// dialer logs in to inboxes.
+type dialer struct {
+	cfg     *config.Config
+	inboxes *inbox.Store
+	roots   *x509.CertPool
+	spooler *message.Spooler
+	log     *slog.Logger
+}
+
+// Memory that spooled messages may take: each, and all together.
+const (
+	spoolLimit  = 1 << 20
+	spoolBudget = 16 << 20
+)
+
+func (s *services) dialer() (*dialer, error) {
+	roots, err := certPool(s.cfg.IMAP.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	return &dialer{
+		cfg: s.cfg, inboxes: s.inboxes, roots: roots, log: s.log,
+		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
+	}, nil
+}
+
+func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
+	password, err := d.inboxes.Password(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return imapsrc.Dial(ctx, imapsrc.Config{
+		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
+		Username: in.Username, Password: password, Auth: in.Auth,
+		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots,
+		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
+		ClientName: "postrider", ClientVersion: version(),
+		Spooler: d.spooler, Logger: d.log,
+	})
+}
+
+func (s *services) relay() (*forward.Relay, error) {
+	c := s.cfg
+	roots, err := certPool(c.SMTP.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	relay, err := forward.NewRelay(forward.Config{
+		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
+		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
+		Connections: c.SMTP.Connections, LocalName: c.SMTP.LocalName,
+		EnvelopeFrom: c.Forward.EnvelopeFrom, From: c.Forward.From, RootCAs: roots, Logger: s.log,
+	})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return relay, nil
+}
+
+// pass wires one run. The relay is the caller's to close.
+func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun bool) (*pass.Pass, error) {
+	d, err := s.dialer()
+	if err != nil {
+		return nil, err
+	}
+	table, err := route.Compile(s.cfg.Routes)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return &pass.Pass{
+		Config: pass.Config{
+			Worker: worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
+			Inboxes: s.cfg.Concurrency.Inboxes, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
+			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
+		},
+		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Relay: relay,
+		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
+			conn, err := d.dial(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			return conn, nil
+		},
+		Now: time.Now, Log: s.log, Observer: observer,
+	}, nil
+}
+
+func policy(cfg *config.Config) tasks.Policy {
+	return tasks.Policy{
+		MaxAttempts: cfg.Retry.MaxAttempts, GiveUpAfter: cfg.Retry.GiveUpAfter, Base: cfg.Retry.Base, Max: cfg.Retry.Max,
+		MaxLostLeases: cfg.Retry.MaxLostLeases, Hold: cfg.Forward.Uncertain == "hold", Jitter: mathrand.Float64,
+	}
+}
+
+// worker names this run to the other hosts and runs: no two have the same.
+func worker() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), rand.Text()[:8])
+}
+
+// certPool is the system's certificates and those of the file; nil, the system's alone, without one.
+func certPool(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usage(fmt.Errorf("read ca_file: %w", err))
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usage(fmt.Errorf("ca_file %s holds no PEM certificate", file))
+	}
+	return pool, nil
+}

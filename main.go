@@ -1,0 +1,10 @@
+// Command postrider watches IMAP inboxes and forwards what arrives, from cron or a systemd timer.
+package main
+
+import (
+	"os"
+
+	"postrider/cmd"
+)
+
+func main() { os.Exit(cmd.Main()) }
