@@ -129,23 +129,36 @@ func invalidUTF8(src []byte) int {
 }
 
 var (
-	yamlLine   = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
-	yamlAnchor = regexp.MustCompile(`^unknown anchor`)
+	yamlError  = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)`)
+	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// syntaxFault words an error of the YAML parser. The name of an unknown anchor is not repeated: it may be a password that
-// starts with a star.
+// hints are mends for what the YAML parser says when people make the usual mistakes.
+var hints = []struct{ says, hint string }{
+	{"cannot start any token", "; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes"},
+	{"alphabetic or numeric character", `; put text that starts with * or & in quotes, as in "*@court.example"`},
+	{"did not find expected", "; mind the indentation, and close what was opened"},
+	{"mapping values are not allowed", "; mind the indentation, and put text with a colon in quotes"},
+}
+
+// syntaxFault words an error of the YAML parser, whose lines are not always exact. The name of an unknown anchor is not
+// repeated: it may be a password that starts with a star.
 func syntaxFault(path string, src []byte, err error) *Errors {
-	m := yamlLine.FindStringSubmatch(err.Error())
+	m := yamlError.FindStringSubmatch(err.Error())
 	line, _ := strconv.Atoi(m[1])
-	problem := strings.TrimPrefix(err.Error(), m[0])
-	switch {
-	case yamlAnchor.MatchString(problem):
-		problem = "an alias (*name) has no anchor (&name) before it; put text that starts with a star in quotes"
-	case bytes.Contains(src, []byte("\t")) && strings.Contains(problem, "cannot start any token"):
-		problem += "; YAML is indented with spaces, not with tabs"
+	problem := "is not valid YAML here or nearby: " + m[2]
+	if name := yamlAnchor.FindStringSubmatch(m[2]); name != nil {
+		before, _, _ := bytes.Cut(src, []byte("*"+name[1]))
+		line = 1 + bytes.Count(before, []byte("\n"))
+		problem = "an alias (*name) has no anchor (&name) before it; put text that starts with * in quotes"
 	}
-	return &Errors{[]Error{{Source: path, Line: line, Problem: "is not valid YAML: " + problem}}}
+	for _, h := range hints {
+		if strings.Contains(m[2], h.says) {
+			problem += h.hint
+			break
+		}
+	}
+	return &Errors{[]Error{{Source: path, Line: line, Problem: problem}}}
 }
 
 // beside makes a path of the configuration relative to the file's directory.

@@ -56,10 +56,7 @@ func join(parent, key string) string {
 
 // value reads one node into v.
 func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
-	if r.nodes++; r.nodes > maxNodes {
-		if r.nodes == maxNodes+1 {
-			r.fail(key, "there are more than %d values; aliases have multiplied", maxNodes)
-		}
+	if r.exhausted(key) {
 		return
 	}
 	n = resolve(n)
@@ -83,6 +80,14 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	case !r.overridden(key):
 		r.scalar(key, n.Value, v)
 	}
+}
+
+// exhausted reports whether maxNodes is reached, and adds the fault once.
+func (r *reader) exhausted(key string) bool {
+	if r.nodes++; r.nodes == maxNodes+1 {
+		r.fail(key, "there are more than %d values; an alias contains itself, or aliases of aliases multiply", maxNodes)
+	}
+	return r.nodes > maxNodes
 }
 
 func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
@@ -175,7 +180,7 @@ func (r *reader) entries(n *yaml.Node, key string) []entry {
 
 // merge is what << brings in: a mapping, or a list of them of which earlier ones win (https://yaml.org/type/merge.html).
 func (r *reader) merge(n *yaml.Node, key string, where place) []entry {
-	if r.nodes++; r.nodes > maxNodes {
+	if r.exhausted(key) {
 		return nil
 	}
 	switch n = resolve(n); n.Kind {

@@ -35,11 +35,11 @@ func (r *reader) database(d *Database) {
 		d.Driver = "mysql"
 	}
 	r.oneOf("database.driver", d.Driver, "sqlite", "mysql")
-	if d.Driver == "mysql" && d.DSN == "" && !r.failed("database.dsn") {
-		r.fail("database.dsn", "is missing, and the driver mysql needs it; write for example env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
+	if d.Driver == "mysql" && d.DSN == "" {
+		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
 	}
 	if d.Driver == "sqlite" && d.Path == "" {
-		r.fail("database.path", "is empty; name the file for the database")
+		r.refuse("database.path", "is empty; name the file for the database")
 	}
 }
 
@@ -50,15 +50,15 @@ func (r *reader) smtp(s *SMTP) {
 		s.Port = ports[s.Security]
 	}
 	if s.Host == "" {
-		r.fail("smtp.host", "is missing; name the relay that forwarded mail is handed to")
+		r.refuse("smtp.host", "is missing; name the relay that forwarded mail is handed to")
 	}
 	r.hostName("smtp.host", s.Host)
 	r.hostName("smtp.local_name", s.LocalName)
-	if (s.Username == "") != (s.Password == "") && !r.failed("smtp.password") {
-		r.fail("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
+	if (s.Username == "") != (s.Password == "") {
+		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !loopback(s.Host) {
-		r.fail("smtp.security", "none would send the password in the clear; use tls or starttls, or accept it with smtp.allow_plaintext: true")
+		r.refuse("smtp.security", "none would send the password in the clear; use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
 	r.readable("smtp.ca_file", s.CAFile)
 }
@@ -74,13 +74,13 @@ func (r *reader) proxy(value string) {
 	}
 	u, err := url.Parse(value)
 	if err != nil || u.Host == "" || !slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
-		r.fail("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128")
+		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128")
 	}
 }
 
 func (r *reader) hostName(key, host string) {
 	if strings.ContainsAny(host, "/@ \t\r\n") {
-		r.fail(key, "%q is no host; give its name or address alone, and the port as a key of its own", host)
+		r.refuse(key, "%q is no host; give its name or address alone, and the port as a key of its own", host)
 	}
 }
 
@@ -89,27 +89,27 @@ func (r *reader) readable(key, path string) {
 		return
 	}
 	if _, err := os.ReadFile(path); err != nil {
-		r.fail(key, "cannot be read: %v", err)
+		r.refuse(key, "cannot be read: %v", err)
 	}
 }
 
 func (r *reader) forward(f *Forward) {
 	switch f.Mode {
 	case "rewrite", "attach":
-		r.fail("forward.mode", "%s is not available in this version; use redirect", f.Mode)
+		r.refuse("forward.mode", "%s is not available in this version; use redirect", f.Mode)
 	default:
 		r.oneOf("forward.mode", f.Mode, "redirect")
 	}
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
 	if f.From == "" && f.EnvelopeFrom == "" {
-		r.fail("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
+		r.refuse("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
 	}
-	if f.From != "" {
-		from, err := mail.ParseAddress(f.From)
-		if err != nil || route.CheckAddress(from.Address) != nil {
-			r.fail("forward.from", `%q is no address; write it like "Forwarder <forwarder@example.com>"`, f.From)
-			return
-		}
+	from, err := mail.ParseAddress(f.From)
+	switch {
+	case f.From == "":
+	case err != nil || route.CheckAddress(from.Address) != nil:
+		r.refuse("forward.from", `%q is no address; write it like "Forwarder <forwarder@example.com>"`, f.From)
+	default:
 		f.EnvelopeFrom = cmp.Or(f.EnvelopeFrom, from.Address)
 	}
 	r.envelopeFrom(f.EnvelopeFrom)
@@ -119,10 +119,10 @@ func (r *reader) envelopeFrom(s string) {
 	switch s {
 	case "", "keep":
 	case "srs":
-		r.fail("forward.envelope_from", "srs is not available in this version; use an address or keep")
+		r.refuse("forward.envelope_from", "srs is not available in this version; use an address or keep")
 	default:
 		if err := route.CheckAddress(s); err != nil {
-			r.fail("forward.envelope_from", "%s; or use keep", err)
+			r.refuse("forward.envelope_from", "%s; or use keep", err)
 		}
 	}
 }
@@ -136,45 +136,65 @@ func (r *reader) numbers(c *Config) {
 	between(r, "retry.max_attempts", c.Retry.MaxAttempts, 1, 1_000_000)
 	between(r, "retry.give_up_after", c.Retry.GiveUpAfter, time.Minute, 365*day)
 	between(r, "retry.base", c.Retry.Base, time.Second, day)
-	between(r, "retry.max", c.Retry.Max, c.Retry.Base, 7*day)
+	between(r, "retry.max", c.Retry.Max, time.Second, 7*day)
 	between(r, "retry.max_lost_leases", c.Retry.MaxLostLeases, 1, 1000)
 	between(r, "concurrency.inboxes", c.Concurrency.Inboxes, 1, 1000)
 	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
 	between(r, "concurrency.lease", c.Concurrency.Lease, 30*time.Second, day)
+	if c.Retry.Max < c.Retry.Base {
+		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
+	}
 }
 
-// between checks a number. A value that could not be read has its fault already, and v is the default.
 func between[T cmp.Ordered](r *reader, key string, v, low, high T) {
-	if (v < low || v > high) && !r.failed(key) {
-		r.fail(key, "%v is out of range; it goes from %v to %v", v, low, high)
+	if v < low || v > high {
+		r.refuse(key, "%s is out of range; it goes from %s to %s", number(v), number(low), number(high))
 	}
+}
+
+// number is a number as one would write it in the file.
+func number(v any) string {
+	s := fmt.Sprint(v)
+	if _, ok := v.(time.Duration); ok {
+		s = strings.Replace(strings.Replace(s, "m0s", "m", 1), "h0m", "h", 1)
+	}
+	return s
 }
 
 func (r *reader) oneOf(key, v string, allowed ...string) {
-	if !slices.Contains(allowed, v) && !r.failed(key) {
-		r.fail(key, "%q is not one of %s", v, strings.Join(allowed, ", "))
+	if !slices.Contains(allowed, v) {
+		r.refuse(key, "%q is not one of %s", v, strings.Join(allowed, ", "))
 	}
 }
 
-func (r *reader) failed(key string) bool {
-	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
+// refuse adds a fault of a key, unless the key or what it stands in could not even be read: its value is a default then.
+func (r *reader) refuse(key, format string, args ...any) {
+	spoiled := func(k string) bool {
+		return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == k })
+	}
+	for k := key; k != ""; k = parent(k) {
+		if spoiled(k) {
+			return
+		}
+	}
+	if !spoiled("") {
+		r.fail(key, format, args...)
+	}
 }
 
 func (r *reader) routes(rules []route.Rule) {
-	if len(rules) == 0 && !r.failed("routes") {
-		r.fail("routes", "is missing; without a route nothing is ever forwarded")
+	if len(rules) == 0 {
+		r.refuse("routes", "is missing; without a route nothing is ever forwarded")
 	}
 	for i := range rules {
 		if _, ok := r.places[fmt.Sprintf("routes[%d].match", i)]; !ok {
-			r.fail(fmt.Sprintf("routes[%d].match", i), "is missing; for a route that takes every message write match: {}")
+			r.refuse(fmt.Sprintf("routes[%d].match", i), "is missing; for a route that takes every message write match: {}")
 		}
 	}
 	var faults route.Errors
 	_, err := route.Compile(rules)
 	errors.As(err, &faults)
 	for _, f := range faults {
-		if key := fmt.Sprintf("routes[%d].%s", f.Index, f.Key); !r.failed(key) {
-			r.fail(key, "%s", f.Problem)
-		}
+		r.refuse(fmt.Sprintf("routes[%d].%s", f.Index, f.Key), "%s", f.Problem)
 	}
 }

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEnvironmentOverrides(t *testing.T) {
+	text := strings.Replace(minimal, "host: smtp.example.com", "host: 1.2.3.4, port: wrong, password: env:H5_NOT_SET", 1)
+	c := load(t, text,
+		"POSTRIDER_SMTP_HOST", "relay.example.com", "POSTRIDER_SMTP_PORT", "2525", "POSTRIDER_SMTP_USERNAME", "u",
+		"POSTRIDER_SMTP_PASSWORD", "hunter2", "POSTRIDER_DEDUPE", "all", "POSTRIDER_RETRY_GIVE_UP_AFTER", "1h",
+		"POSTRIDER_FORWARD_MAX_SIZE", "1KiB", "POSTRIDER_SMTP_ALLOW_PLAINTEXT", "true", "POSTRIDER_RETRY_BASE", "", "POSTRIDER_CONFIG", "x")
+	got := []any{
+		c.SMTP.Host, c.SMTP.Port, c.SMTP.Username, string(c.SMTP.Password), c.Dedupe, c.Retry.GiveUpAfter.String(),
+		int(c.Forward.MaxSize), c.SMTP.AllowPlaintext, c.Retry.Base.String(),
+	}
+	want := []any{"relay.example.com", 2525, "u", "hunter2", "all", "1h0m0s", 1024, true, "1m0s"}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("setting %d is %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestEnvironmentFaults(t *testing.T) {
+	got := faults(t, write(t, minimal), variables(
+		"POSTRIDER_SMTP_PORT", "x", "POSTRIDER_DEDUPE", "none", "POSTRIDER_SMTP_CONNECTIONS", "0", "POSTRIDER_SMTP_PASSWORD", "env:H5_NOT_SET"))
+	const want = `POSTRIDER_SMTP_PORT: smtp.port: has to be a whole number, not "x"
+POSTRIDER_SMTP_PASSWORD: smtp.password: environment variable H5_NOT_SET is not set or empty; set it for the user that runs postrider
+POSTRIDER_SMTP_CONNECTIONS: smtp.connections: 0 is out of range; it goes from 1 to 100
+POSTRIDER_DEDUPE: dedupe: "none" is not one of inbox, all, off`
+	if got != want {
+		t.Errorf("faults are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestEveryScalarHasAVariable sets each key by its variable to what no key accepts, or to text.
+func TestEveryScalarHasAVariable(t *testing.T) {
+	path := write(t, minimal)
+	for _, l := range leaves(Default()) {
+		used := false
+		_, _ = Load(path, func(name string) (string, bool) {
+			used = used || name == variable(l.name)
+			return "", false
+		})
+		if !used {
+			t.Errorf("%s is never asked for, want it to override %s", variable(l.name), l.name)
+		}
+	}
+}
