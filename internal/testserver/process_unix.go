@@ -2,12 +2,15 @@
 
 package testserver
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // childAttr puts the child at the head of a process group of its own, for kill, and has it run as the account if one is given.
 func childAttr(as *account) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	if as != nil {
+	if as != nil && os.Getuid() == 0 { // otherwise it is who we are
 		attr.Credential = &syscall.Credential{Uid: as.uid, Gid: as.gid}
 	}
 	dieWithParent(attr)

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,8 +28,7 @@ type SQL struct {
 func (s *SQL) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.databases.Add(1))
-	dsn := fmt.Sprintf("root@tcp(%s)/", address(s.Port))
-	db, err := sql.Open("mysql", dsn)
+	db, err := sql.Open("mysql", s.dsn())
 	if err != nil {
 		t.Fatalf("create a database: %v", err)
 	}
@@ -36,7 +36,7 @@ func (s *SQL) NewDatabase(t testing.TB) string {
 	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
 		t.Fatalf("create a database: %v", err)
 	}
-	return dsn + name
+	return s.dsn() + name
 }
 
 // Start starts the server again, on the same port and data, and returns when it takes connections.
@@ -71,12 +71,29 @@ func (s *SQL) start() error {
 	if err != nil {
 		return err
 	}
-	if err := proc.waitListening(s.Port); err != nil {
+	// Listening is not enough: MariaDB loses a SIGTERM that comes before it takes connections.
+	if err := errors.Join(proc.waitListening(s.Port), s.ping()); err != nil {
 		proc.kill()
 		return err
 	}
 	s.proc = proc
 	return nil
+}
+
+func (s *SQL) ping() error {
+	db, err := sql.Open("mysql", s.dsn())
+	if err != nil {
+		return fmt.Errorf("connect to a database server: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := db.Ping(); err != nil {
+		return fmt.Errorf("connect to a database server: %w", err)
+	}
+	return nil
+}
+
+func (s *SQL) dsn() string {
+	return fmt.Sprintf("root@tcp(%s)/", address(s.Port))
 }
 
 // newSQL makes a data directory in dir with the command install and starts a server on it with the command serve; both get the
