@@ -1,0 +1,278 @@
+package forward
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+const (
+	user     = "for,ward=er"
+	password = "pa ss§wörd"
+)
+
+func login(c *Config) { c.Username, c.Password = user, password }
+
+func security(s string, pool *x509.CertPool) func(*Config) {
+	return func(c *Config) { c.Security, c.RootCAs = s, pool }
+}
+
+func serverTLS(t *testing.T) (*tls.Config, *x509.CertPool) {
+	t.Helper()
+	cert, pool, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}}, pool
+}
+
+func TestLogin(t *testing.T) {
+	conf, pool := serverTLS(t)
+	tests := []struct {
+		name, security string
+		offered        []string
+		want           string
+	}{
+		{"PLAIN", "none", []string{"PLAIN"}, "PLAIN"},
+		{"LOGIN", "none", []string{"LOGIN"}, "LOGIN"},
+		{"CRAM-MD5", "none", []string{"CRAM-MD5"}, "CRAM-MD5"},
+		{"SCRAM-SHA-1", "none", []string{"SCRAM-SHA-1"}, "SCRAM-SHA-1"},
+		{"SCRAM-SHA-256", "none", []string{"SCRAM-SHA-256"}, "SCRAM-SHA-256"},
+		{"the strongest", "none", []string{"LOGIN", "PLAIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256"}, "SCRAM-SHA-256"},
+		{"without TLS no channel binding", "none", []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS", "LOGIN"}, "LOGIN"},
+		{"unknown ones are passed over", "none", []string{"XOAUTH2", "GSSAPI", "PLAIN"}, "PLAIN"},
+		{"STARTTLS", "starttls", []string{"PLAIN", "LOGIN"}, "PLAIN"},
+		{"TLS", "tls", []string{"SCRAM-SHA-256", "PLAIN"}, "SCRAM-SHA-256"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			opts := smtpsink.Options{Auth: tt.offered, Users: map[string]string{user: password}}
+			if tt.security != "none" {
+				opts.TLS, opts.ImplicitTLS = conf, tt.security == "tls"
+			}
+			s := sink(t, opts)
+			r := relayOn(t, s.Port(), login, security(tt.security, pool))
+			info, err := r.Info(t.Context())
+			if err != nil || info.Login != tt.want || (info.TLS == "TLS 1.3") != (tt.security != "none") {
+				t.Errorf("Info = %+v, %v, want a login with %s", info, err, tt.want)
+			}
+			mustSend(t, r)
+			if m := s.Messages()[0]; m.User != user || m.TLS != (tt.security != "none") {
+				t.Errorf("the message came from %q, TLS %v, want %q and TLS unless security is none", m.User, m.TLS, user)
+			}
+		})
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	conf, pool := serverTLS(t)
+	users := map[string]string{user: "another"}
+	auth := func(mechanisms ...string) smtpsink.Options {
+		return smtpsink.Options{Auth: mechanisms, Users: users}
+	}
+	overTLS := smtpsink.Options{TLS: conf, ImplicitTLS: true}
+	echo := auth("PLAIN")
+	echo.Reply = script(map[string]smtpsink.Action{"auth": say(501, "5.5.2 syntax: AUTH PLAIN AGZvcix3YXJkPWVyAHBhIHNzwqd3w7ZyZA== "+password)})
+	tests := []struct {
+		name   string
+		opts   smtpsink.Options
+		change []func(*Config)
+		fault  string
+		says   string
+	}{
+		{"wrong password", auth("PLAIN"), []func(*Config){login}, "AUTH 535 permanent", "check smtp.username and smtp.password"},
+		{"wrong password, SCRAM", auth("SCRAM-SHA-256"), []func(*Config){login}, "AUTH 535 permanent", "smtp.password"},
+		{"wrong password, CRAM-MD5", auth("CRAM-MD5"), []func(*Config){login}, "AUTH 535 permanent", "smtp.password"},
+		{"wrong password, LOGIN", auth("LOGIN"), []func(*Config){login}, "AUTH 535 permanent", "smtp.password"},
+		{"the relay repeats the password", echo, []func(*Config){login}, "AUTH 501 permanent", "AUTH PLAIN ***"},
+		{"no login offered", smtpsink.Options{}, []func(*Config){login}, "AUTH 0 permanent", "smtp.security"},
+		{"no login offered, TLS", overTLS, []func(*Config){login, security("tls", pool)}, "AUTH 0 permanent", "submission"},
+		{"no way to log in", auth("GSSAPI"), []func(*Config){login}, "AUTH 0 permanent", "GSSAPI"},
+		{"no STARTTLS", smtpsink.Options{}, []func(*Config){security("starttls", pool)}, "STARTTLS 0 permanent", "smtp.security to tls"},
+		{"STARTTLS refused", smtpsink.Options{TLS: conf, Reply: script(map[string]smtpsink.Action{"starttls": say(454, "4.7.0 not now")})}, []func(*Config){security("starttls", pool)}, "STARTTLS 454 temporary", "not now"},
+		{"certificate, TLS", overTLS, []func(*Config){security("tls", nil)}, "TLS 0 permanent", "authority"},
+		{"certificate, STARTTLS", smtpsink.Options{TLS: conf}, []func(*Config){security("starttls", nil)}, "TLS 0 permanent", "authority"},
+		{"another name in the certificate", overTLS, []func(*Config){security("tls", pool), func(c *Config) { c.Host = "127.0.0.2" }}, "TLS 0 permanent", "smtp.host"},
+		{"no TLS at that port", smtpsink.Options{}, []func(*Config){security("tls", pool)}, "TLS 0 permanent", "starttls"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sink(t, tt.opts)
+			r := relayOn(t, s.Port(), tt.change...)
+			if r.cfg.Host == "127.0.0.2" {
+				r.addr = s.Addr() // not every system answers there; what counts is the name that TLS expects
+			}
+			res, err := send(t, r, content(t, plain), "a@x.example")
+			if briefError(err) != tt.fault || len(res.Outcomes) > 0 {
+				t.Fatalf("Send = %q, %v, want no outcome and %q", brief(res), err, tt.fault)
+			}
+			for _, want := range []string{fmt.Sprintf("relay 127.0.0.1:%d: ", s.Port()), tt.says} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q, want %q in it", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error %q, want one line without the password", err)
+			}
+			if err := r.Check(t.Context()); briefError(err) != tt.fault {
+				t.Errorf("Check = %v, want %q", err, tt.fault)
+			}
+		})
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	_, err = send(t, relayOn(t, port), content(t, plain), "a@x.example")
+	if got := briefError(err); got != "connect 0 temporary" {
+		t.Errorf("error %q (%v), want the relay's", got, err)
+	}
+	if _, ok := errors.AsType[*net.OpError](err); !ok {
+		t.Errorf("error %v, want the system's error in it", err)
+	}
+}
+
+func TestNewRelay(t *testing.T) {
+	good := Config{Host: "smtp.example.com", Port: 587, Security: "starttls", Username: "u", Password: "p", From: "F <f@example.com>"}
+	if _, err := NewRelay(good); err != nil {
+		t.Fatalf("a good configuration: %v", err)
+	}
+	tests := []struct {
+		name   string
+		change func(*Config)
+		says   string // empty: it is fine
+	}{
+		{"no host", func(c *Config) { c.Host = "" }, "smtp.host"},
+		{"no port", func(c *Config) { c.Port = 0 }, "smtp.port"},
+		{"unknown security", func(c *Config) { c.Security = "ssl" }, "smtp.security"},
+		{"plain text over the network", func(c *Config) { c.Security = "none" }, "plain text"},
+		{"plain text, as told", func(c *Config) { c.Security, c.AllowPlaintext = "none", true }, ""},
+		{"plain text on loopback", func(c *Config) { c.Security, c.Host = "none", "localhost" }, ""},
+		{"plain text on loopback, IPv6", func(c *Config) { c.Security, c.Host = "none", "::1" }, ""},
+		{"plain text without a login", func(c *Config) { c.Security, c.Username = "none", "" }, ""},
+		{"no sender", func(c *Config) { c.From = "" }, "forward.from"},
+		{"no sender in keep", func(c *Config) { c.From, c.EnvelopeFrom = "", "keep" }, "forward.from"},
+		{"only an envelope sender", func(c *Config) { c.From, c.EnvelopeFrom = "", "f@example.com" }, ""},
+		{"srs", func(c *Config) { c.EnvelopeFrom = "srs" }, "forward.envelope_from"},
+		{"bad sender", func(c *Config) { c.From = "F <f@exa mple.com>" }, "forward.from"},
+		{"bad name", func(c *Config) { c.LocalName = "a b" }, "EHLO"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := good
+			tt.change(&cfg)
+			_, err := NewRelay(cfg)
+			if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("NewRelay = %v, want an error with %q", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestExtensions(t *testing.T) {
+	const (
+		utf8Header  = "Subject: Zażółć\r\n\r\nx\r\n"
+		latinHeader = "Subject: caf\xe9\r\n\r\nx\r\n"
+		eightBody   = "Subject: x\r\n\r\nZażółć\r\n"
+	)
+	tests := []struct {
+		name       string
+		extensions []string
+		from, raw  string
+		want       string // brief
+		params     string
+		fault      string
+	}{
+		{"none", nil, me, plain, "a accepted 250 2.0.0", "", ""},
+		{"SIZE without a limit", []string{"SIZE"}, me, plain, "a accepted 250 2.0.0", "SIZE=107", ""},
+		{"SIZE 0 is no limit", []string{"SIZE 0"}, me, plain, "a accepted 250 2.0.0", "SIZE=107", ""},
+		{"just fits", []string{"SIZE 107"}, me, plain, "a accepted 250 2.0.0", "SIZE=107", ""},
+		{"too large", []string{"SIZE 106"}, me, plain, "a refused 0, jörg refused 0", "", ""},
+		{"8 bits", []string{"8BITMIME"}, me, eightBody, "a accepted 250 2.0.0", "BODY=8BITMIME", ""},
+		{"8 bits, not offered", nil, me, eightBody, "a refused 0, jörg refused 0", "", ""},
+		{"not needed", []string{"8BITMIME"}, me, plain, "a accepted 250 2.0.0", "", ""},
+		{"UTF-8 header", []string{"8BITMIME", "SMTPUTF8"}, me, utf8Header, "a accepted 250 2.0.0, jörg accepted 250 2.0.0", "BODY=8BITMIME SMTPUTF8", ""},
+		{"UTF-8 header, not offered", []string{"8BITMIME"}, me, utf8Header, "a accepted 250 2.0.0", "BODY=8BITMIME", ""},
+		{"UTF-8 recipient", []string{"SMTPUTF8"}, me, plain, "a accepted 250 2.0.0, jörg accepted 250 2.0.0", "SMTPUTF8", ""},
+		{"UTF-8 sender in keep, not offered", nil, "ö@y.example", plain, "a refused 0, jörg refused 0", "", ""},
+		{"their sender", nil, "o@bücher.example", plain, "a accepted 250 2.0.0", "", ""},
+		{"no sender", nil, "", plain, "a accepted 250 2.0.0", "", ""},
+		{"a sender that is none", nil, "o", plain, "a refused 0, jörg refused 0", "", ""},
+		{"header neither ASCII nor UTF-8", []string{"8BITMIME", "SMTPUTF8"}, me, latinHeader, "a accepted 250 2.0.0", "BODY=8BITMIME", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sink(t, smtpsink.Options{Extensions: tt.extensions})
+			to := []string{"a@x.example", "jörg@x.example"}
+			want := tt.want
+			switch {
+			case strings.HasPrefix(tt.name, "header neither"):
+				to = to[:1] // with jörg it would need SMTPUTF8 anyhow
+			case strings.HasPrefix(tt.want, "a accepted") && !strings.Contains(tt.want, "jörg"):
+				want += ", jörg refused 0"
+			}
+			res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{From: tt.from, To: to}, content(t, tt.raw), proceed)
+			if got := brief(res); got != want || briefError(err) != tt.fault {
+				t.Errorf("Send = %q, %v, want %q", got, err, want)
+			}
+			params := ""
+			for _, m := range s.Messages() {
+				params = strings.Join(m.Params, " ")
+			}
+			if params != tt.params {
+				t.Errorf("MAIL had %q, want %q", params, tt.params)
+			}
+			for _, o := range res.Outcomes {
+				if o.Status == Refused && o.Reply == "" {
+					t.Errorf("%+v: no reason given", o)
+				}
+			}
+		})
+	}
+}
+
+func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
+	s := sink(t, smtpsink.Options{})
+	r := relayOn(t, s.Port(), func(c *Config) { c.From = "jörg@x.example" })
+	_, err := r.Send(t.Context(), Envelope{From: "jörg@x.example", To: []string{"a@x.example"}}, content(t, plain), proceed)
+	if got := briefError(err); got != "MAIL 0 permanent" {
+		t.Errorf("error %q (%v), want the configuration to be at fault", got, err)
+	}
+}
+
+// TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null reverse-path.
+func TestNullSenderRefused(t *testing.T) {
+	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
+	res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), proceed)
+	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
+		t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
+	}
+}
+
+func TestBadRecipientsTouchNobodyElse(t *testing.T) {
+	s := sink(t, smtpsink.Options{})
+	res, err := send(t, relayOn(t, s.Port()), content(t, plain), "b@x.example>\r\nRCPT TO:<evil@x.example", "a@x.example", "c")
+	if err != nil || len(res.Outcomes) != 3 {
+		t.Fatalf("Send = %q, %v, want three outcomes", brief(res), err)
+	}
+	if got := s.Messages()[0].To; len(got) != 1 || got[0] != "a@x.example" {
+		t.Errorf("the relay was given %q, want a@x.example alone", got)
+	}
+	for _, o := range res.Outcomes {
+		if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is not an address")) {
+			t.Errorf("outcome %+v, want only a@x.example accepted, the others refused with the reason", o)
+		}
+	}
+}
