@@ -14,8 +14,8 @@ import (
 
 // box is one inbox while a pass works on it.
 type box struct {
-	*Pass
-	inbox inbox.Inbox
+	*running
+	in    inbox.Inbox
 	log   *slog.Logger
 	mail  *mailbox
 	shelf *shelf
@@ -25,16 +25,16 @@ type box struct {
 }
 
 // inbox works on one inbox and reports on it.
-func (p *Pass) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
+func (r *running) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 	b := &box{
-		Pass: p, inbox: in, log: p.Log.With("inbox", in.Address), shelf: newShelf(),
+		running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf(),
 		report: InboxReport{Email: in.Address},
 	}
-	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return p.Dial(ctx, in) }, b.log)
+	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, in) }, b.log)
 	defer b.mail.close()
 	defer b.shelf.clear()
 	var err error
-	if p.Config.DryRun {
+	if r.Config.DryRun {
 		err = b.preview(ctx)
 	} else {
 		err = b.underLease(ctx)
@@ -49,7 +49,7 @@ func (p *Pass) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 // underLease holds the inbox's scan lease while it works. A lease that is lost ends the work: somebody else is at it.
 func (b *box) underLease(ctx context.Context) error {
 	ttl := min(b.Config.Lease, time.Minute)
-	token, busy, err := b.Inboxes.AcquireScan(ctx, b.inbox.ID, b.Config.Worker, ttl)
+	token, busy, err := b.Inboxes.AcquireScan(ctx, b.in.ID, b.Config.Worker, ttl)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (b *box) underLease(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := every(context.WithoutCancel(ctx), ttl/3, func(ctx context.Context) {
-		switch err := b.Inboxes.RenewScan(ctx, b.inbox.ID, token, ttl); {
+		switch err := b.Inboxes.RenewScan(ctx, b.in.ID, token, ttl); {
 		case errors.Is(err, inbox.ErrScanLost):
 			cancel(err)
 		case err != nil:
@@ -75,9 +75,9 @@ func (b *box) underLease(ctx context.Context) error {
 	stop()
 	after := context.WithoutCancel(ctx)
 	if ctx.Err() == nil {
-		err = errors.Join(err, b.Inboxes.FinishScan(after, b.inbox.ID, token, errText(err)))
+		err = errors.Join(err, b.Inboxes.FinishScan(after, b.in.ID, token, errText(err)))
 	}
-	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.inbox.ID, token))
+	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.in.ID, token))
 }
 
 func errText(err error) string {
@@ -129,7 +129,7 @@ func (b *box) preview(ctx context.Context) error {
 }
 
 func (b *box) expectDue(ctx context.Context) {
-	if s, err := b.Queue.Stats(ctx, b.inbox.ID); err == nil {
+	if s, err := b.Queue.Stats(ctx, b.in.ID); err == nil {
 		b.Observer.Expect(s.Due)
 	}
 }

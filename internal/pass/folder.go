@@ -26,7 +26,7 @@ var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pas
 func (b *box) open(ctx context.Context) (map[int64]*folder, error) {
 	folders := map[int64]*folder{}
 	var errs []error
-	for _, row := range b.inbox.Folders {
+	for _, row := range b.in.Folders {
 		if !row.Active {
 			continue
 		}
@@ -93,7 +93,7 @@ func (b *box) initialize(ctx context.Context, src Source, info imapsrc.Folder, f
 
 // startUID is the UID at and below which messages were there before, by the inbox's start.
 func (b *box) startUID(ctx context.Context, src Source, info imapsrc.Folder, next uint32) (uint32, error) {
-	switch day, since := b.inbox.Start.Since(); {
+	switch day, since := b.in.Start.Since(); {
 	case since:
 		for w := newWindow(1, next); w.more(); w.advance(0) {
 			uids, err := src.Since(ctx, w.from, w.to, day)
@@ -101,9 +101,9 @@ func (b *box) startUID(ctx context.Context, src Source, info imapsrc.Folder, nex
 				return first(uids) - 1, err
 			}
 		}
-	case b.inbox.Start == inbox.StartAll:
+	case b.in.Start == inbox.StartAll:
 		return 0, nil
-	case b.inbox.Start == inbox.StartLatest && info.Messages > 0:
+	case b.in.Start == inbox.StartLatest && info.Messages > 0:
 		highest, err := src.HighestUID(ctx)
 		return max(highest, 1) - 1, err
 	}

@@ -191,13 +191,13 @@ func (b *box) registered(e tasks.Entry, r tasks.Registration, f *folder) {
 		b.Observer.Done(1)
 	}
 	if b.Config.DryRun {
-		b.Observer.Preview(Preview{Inbox: b.inbox.Address, Folder: f.Name, Fate: r.Fate, Entry: e})
+		b.Observer.Preview(Preview{Inbox: b.in.Address, Folder: f.Name, Fate: r.Fate, Entry: e})
 	}
 }
 
 func (b *box) newPage(f *folder, cursor uint32) tasks.Page {
 	return tasks.Page{
-		InboxID: b.inbox.ID, FolderID: f.ID, Epoch: f.UIDValidity, Cursor: cursor,
+		InboxID: b.in.ID, FolderID: f.ID, Epoch: f.UIDValidity, Cursor: cursor,
 		Dedupe: b.Config.Dedupe, DryRun: b.Config.DryRun,
 	}
 }
@@ -215,7 +215,7 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 		e.Fingerprint, e.Size = it.msg.Fingerprint, it.msg.Body.Size()
 		e.MessageID, e.Subject, e.Sender, e.Date = it.msg.MessageID(), it.msg.Subject(), it.msg.From(), it.msg.Date()
 	}
-	d := b.Routes.Decide(route.Mail{Inbox: b.inbox.Address, Folder: f.Name, Message: it.msg, Size: e.Size})
+	d := b.Routes.Decide(route.Mail{Inbox: b.in.Address, Folder: f.Name, Message: it.msg, Size: e.Size})
 	if len(d.To) > 0 {
 		e.Route, e.To = d.Route, d.To
 	}

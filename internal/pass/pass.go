@@ -74,7 +74,7 @@ type Observer interface {
 	Preview(p Preview) // a dry run found a message that is not registered
 }
 
-// Pass is one run. All fields must be set.
+// Pass is how a pass is done, and with what. All fields must be set.
 type Pass struct {
 	Config   Config
 	Inboxes  Inboxes
@@ -85,8 +85,12 @@ type Pass struct {
 	Now      func() time.Time
 	Log      *slog.Logger
 	Observer Observer
+}
 
-	down   fault
+// running is a pass at work.
+type running struct {
+	*Pass
+	down   fault // the relay's
 	leases *leases
 	jobs   chan job
 }
@@ -95,30 +99,29 @@ type Pass struct {
 func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
-	p.leases = newLeases(p.Queue, p.Config.Lease, p.Log)
-	p.jobs = make(chan job)
-	stopLeases := p.leases.keep(context.WithoutCancel(ctx))
+	r := &running{Pass: p, leases: newLeases(p.Queue, p.Config.Lease, p.Log), jobs: make(chan job)}
+	stopLeases := r.leases.keep(context.WithoutCancel(ctx))
 	var senders sync.WaitGroup
 	for range p.Config.Senders {
 		senders.Go(func() {
-			for j := range p.jobs {
-				j.done(p.process(ctx, j))
+			for j := range r.jobs {
+				j.done(r.process(ctx, j))
 			}
 		})
 	}
 	var group errgroup.Group
 	group.SetLimit(p.Config.Inboxes)
-	for i, box := range boxes {
+	for i, in := range boxes {
 		group.Go(func() error {
-			report.Inboxes[i] = p.inbox(ctx, box)
+			report.Inboxes[i] = r.inbox(ctx, in)
 			return nil
 		})
 	}
 	_ = group.Wait()
-	close(p.jobs)
+	close(r.jobs)
 	senders.Wait()
 	stopLeases()
-	report.finish(p.Now().Sub(start), p.down.err(), ctx.Err())
+	report.finish(p.Now().Sub(start), r.down.err(), ctx.Err())
 	return report
 }
 

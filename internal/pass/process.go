@@ -13,21 +13,21 @@ import (
 
 // process works one claim off and returns where its task stands then, empty when it is somebody else's. An error is the
 // database's.
-func (p *Pass) process(ctx context.Context, j job) (tasks.Status, error) {
+func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	switch {
 	case ctx.Err() != nil:
 		return j.release(ctx, "stopped")
-	case p.down.err() != nil:
+	case r.down.err() != nil:
 		return j.release(ctx, "the relay is at fault")
 	}
-	if why, looped := forward.Looped(j.msg.Header, j.inbox.Address); looped {
+	if why, looped := forward.Looped(j.msg.Header, j.in.Address); looped {
 		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route})
 	}
 	if len(j.claim.Deliveries) > 0 {
 		return j.send(ctx, j.claim.Route, j.claim.Deliveries)
 	}
-	d := p.Routes.Decide(route.Mail{
-		Inbox: j.inbox.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(),
+	d := r.Routes.Decide(route.Mail{
+		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(),
 	})
 	switch {
 	case d.Skip:
@@ -50,7 +50,7 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 		return j.finish(ctx, j.settle(via, ds))
 	}
 	wire := context.WithoutCancel(ctx)
-	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.inbox.Address, TaskID: j.claim.ID})
+	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID})
 	env := j.Relay.Envelope(j.msg.Header, a.to)
 	res, err := j.Relay.Send(wire, env, content, func(ctx context.Context, accepted []string) error {
 		a.sending(accepted)

@@ -17,7 +17,7 @@ const maxPageOctets = 64 << 20
 // scan registers what is new in the open folders. registered is called after each page with something to be claimed in it.
 func (b *box) scan(ctx context.Context, folders map[int64]*folder, registered func() error) error {
 	var errs []error
-	for _, row := range b.inbox.Folders {
+	for _, row := range b.in.Folders {
 		f := folders[row.ID]
 		if f == nil {
 			continue

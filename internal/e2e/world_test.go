@@ -1,0 +1,305 @@
+// Package e2e proves the main job through the built binary, on real servers.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/mail"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// binary is postrider, built once for all tests of the package.
+var binary string
+
+func TestMain(m *testing.M) { testserver.Main(program{m}) }
+
+// program builds the binary before the tests and removes it after them.
+type program struct{ *testing.M }
+
+func (p program) Run() int {
+	dir, err := os.MkdirTemp("", "postrider-e2e-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "postrider")
+	build := exec.Command("go", "build", "-o", binary, "postrider")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build postrider: %v\n%s", err, out)
+		return 1
+	}
+	return p.M.Run()
+}
+
+// databases are the kinds that a test runs on; each yields the database section of a configuration.
+var databases = map[string]func(t *testing.T, dir string) string{
+	"sqlite": func(_ *testing.T, dir string) string {
+		return "driver: sqlite, path: " + filepath.Join(dir, "postrider.db")
+	},
+	"mariadb": func(t *testing.T, _ string) string {
+		return "driver: mysql, dsn: \"" + testserver.MariaDB(t).NewDatabase(t) + "\""
+	},
+	"mysql": func(t *testing.T, _ string) string {
+		return "driver: mysql, dsn: \"" + testserver.MySQL(t).NewDatabase(t) + "\""
+	},
+}
+
+// onEach runs a test on every kind of database.
+func onEach(t *testing.T, kinds []string, test func(t *testing.T, w *world)) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { test(t, newWorld(t, kind)) })
+	}
+}
+
+var all = []string{"sqlite", "mariadb", "mysql"}
+
+// world is one installation of postrider with the servers around it.
+type world struct {
+	t        *testing.T
+	dir      string
+	imap     *testserver.IMAP
+	sink     *smtpsink.Server
+	database string // the section of the configuration
+	imapPort int    // where inboxes connect: Dovecot, or a proxy in front of it
+	smtpPort int
+	extra    string // more configuration
+	routes   string
+}
+
+const password = "correct horse"
+
+func newWorld(t *testing.T, kind string) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), imap: testserver.Dovecot(t), routes: "  - {name: all, match: {}, to: [desk@firm.example]}\n"}
+	w.database = databases[kind](t, w.dir)
+	w.imapPort = w.imap.Port
+	w.startSink(nil)
+	w.configure()
+	w.must(0, "migrate")
+	return w
+}
+
+// startSink starts a relay that answers as reply says, and makes it the one in the configuration.
+func (w *world) startSink(reply func(smtpsink.Event) smtpsink.Action) {
+	w.t.Helper()
+	sink, err := smtpsink.Start(smtpsink.Options{
+		Extensions: []string{"8BITMIME", "SMTPUTF8", "PIPELINING", "SIZE 104857600"}, KeepData: true, Reply: reply,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(sink.Close)
+	w.sink, w.smtpPort = sink, sink.Port()
+}
+
+// configure writes the configuration file.
+func (w *world) configure() {
+	w.t.Helper()
+	text := fmt.Sprintf(`database: {%s}
+smtp: {host: 127.0.0.1, port: %d, security: none}
+forward: {from: forwarder@firm.example}
+secrets: {key_file: postrider.key}
+%s
+routes:
+%s`, w.database, w.smtpPort, w.extra, w.routes)
+	if err := os.WriteFile(w.path("postrider.yaml"), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+// addInbox makes an account on the server and an inbox for it.
+func (w *world) addInbox(address string, flags ...string) {
+	w.t.Helper()
+	w.imap.AddUser(w.t, address, password)
+	args := append([]string{
+		"inbox", "add", address, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--password-stdin",
+	}, flags...)
+	res := w.start(strings.NewReader(password+"\n"), args...).wait()
+	if res.code != 0 {
+		w.t.Fatalf("postrider %s: exit %d\n%s%s", strings.Join(args, " "), res.code, res.stdout, res.stderr)
+	}
+}
+
+// result is what came of one run of the program.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// process is the program while it runs.
+type process struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+func (w *world) start(stdin *strings.Reader, args ...string) *process {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	w.t.Cleanup(cancel)
+	p := &process{t: w.t, cmd: exec.CommandContext(ctx, binary, append([]string{"-c", w.path("postrider.yaml")}, args...)...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.Dir = w.dir
+	if stdin != nil {
+		p.cmd.Stdin = stdin
+	}
+	if err := p.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+func (p *process) wait() result {
+	p.t.Helper()
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return result{p.cmd.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
+}
+
+// must runs the program and expects an exit code.
+func (w *world) must(code int, args ...string) result {
+	w.t.Helper()
+	res := w.start(nil, args...).wait()
+	if res.code != code {
+		w.t.Fatalf("postrider %s: exit %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), res.code, code, res.stdout, res.stderr)
+	}
+	if strings.Contains(res.stdout+res.stderr, password) {
+		w.t.Errorf("postrider %s printed the password", strings.Join(args, " "))
+	}
+	return res
+}
+
+// report is what `run --json` prints, as scripts outside read it.
+type report struct {
+	StartedAt  time.Time `json:"started_at"`
+	DurationMS int64     `json:"duration_ms"`
+	RelayError string    `json:"relay_error"`
+	Totals     counters  `json:"totals"`
+	Inboxes    []struct {
+		Email string `json:"email"`
+		Error string `json:"error"`
+		counters
+	} `json:"inboxes"`
+}
+
+type counters struct {
+	Registered     int `json:"registered"`
+	Forwarded      int `json:"forwarded"`
+	SkippedNoMatch int `json:"skipped_no_match"`
+	Skipped        int `json:"skipped"`
+	Retry          int `json:"retry"`
+	Dead           int `json:"dead"`
+	Uncertain      int `json:"uncertain"`
+	Backlog        int `json:"backlog"`
+}
+
+// pass is `run --json` with an expected exit code.
+func (w *world) pass(code int, args ...string) (report, result) {
+	w.t.Helper()
+	res := w.must(code, append([]string{"run", "--json"}, args...)...)
+	var r report
+	if err := json.Unmarshal([]byte(res.stdout), &r); err != nil {
+		w.t.Fatalf("run --json printed %q: %v", res.stdout, err)
+	}
+	return r, res
+}
+
+// task is a line of `task list --json`.
+type task struct {
+	ID         int64  `json:"id"`
+	Inbox      string `json:"inbox"`
+	Folder     string `json:"folder"`
+	UID        uint32 `json:"uid"`
+	MessageID  string `json:"message_id"`
+	Subject    string `json:"subject"`
+	Status     string `json:"status"`
+	Attempts   int    `json:"attempt_count"`
+	Route      string `json:"route"`
+	Reason     string `json:"error_message"`
+	Deliveries []struct {
+		Recipient string `json:"recipient"`
+		Status    string `json:"status"`
+		Code      int    `json:"code"`
+		Reply     string `json:"reply"`
+	} `json:"deliveries"`
+}
+
+func (w *world) tasks(args ...string) []task {
+	w.t.Helper()
+	var out []task
+	for line := range strings.Lines(w.must(0, append([]string{"task", "list", "--json"}, args...)...).stdout) {
+		var one task
+		if err := json.Unmarshal([]byte(line), &one); err != nil {
+			w.t.Fatalf("task list --json printed %q: %v", line, err)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// mails makes n messages.
+func mails(n int, subject string) [][]byte {
+	out := make([][]byte, n)
+	for i := range out {
+		out[i] = testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprintf("%s %d", subject, i), strings.Repeat("The quick brown fox.\n", 20))
+	}
+	return out
+}
+
+func idOf(t *testing.T, raw []byte) string {
+	t.Helper()
+	m, err := mail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Header.Get("Message-ID")
+}
+
+// arrived counts what the relay got, by Message-ID.
+func (w *world) arrived() map[string]int {
+	w.t.Helper()
+	out := map[string]int{}
+	for _, m := range w.sink.Messages() {
+		out[idOf(w.t, m.Header)]++
+	}
+	return out
+}
+
+// wantOnce checks that each of these messages, and nothing else, arrived exactly once.
+func (w *world) wantOnce(groups ...[][]byte) {
+	w.t.Helper()
+	got := w.arrived()
+	lost, twice, total := 0, 0, 0
+	for _, group := range groups {
+		for _, raw := range group {
+			total++
+			switch n := got[idOf(w.t, raw)]; {
+			case n == 0:
+				lost++
+			case n > 1:
+				twice++
+			}
+			delete(got, idOf(w.t, raw))
+		}
+	}
+	if lost+twice+len(got) > 0 {
+		w.t.Fatalf("of %d messages %d were lost and %d arrived more than once; %d others arrived", total, lost, twice, len(got))
+	}
+}
