@@ -122,39 +122,42 @@ func (t *transaction) data(ctx context.Context) error {
 		defer t.c.reset()
 		return t.answered(StageDATA, rep, t.accepted)
 	}
-	// From here on the text connection must not be used for anything but the content: it would end it with a dot by itself.
+	// From here on the text connection must not be used for anything but the content: it would end it with a dot by itself. So the connection
+	// is dead until the dot was answered.
+	t.c.dead = true
 	dot := t.c.smtp.Text.DotWriter()
 	if err := t.write(dot); err != nil {
-		t.c.dead = true
 		if lost, ok := errors.AsType[*lostError](err); ok {
 			return t.cutOff(ctx, lost)
 		}
 		return err
 	}
 	if err := t.beforeDot(ctx, names(t.accepted)); err != nil {
-		t.c.dead = true
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		t.c.dead = true
 		return err
 	}
 	t.c.deadline(t.relay.cfg.Timeouts.Dot)
 	if err := dot.Close(); err != nil {
-		t.c.dead = true
 		return t.cutOff(ctx, &lostError{err}) // an unfinished write: the dot did not go out
 	}
-	rep, err = readReply(t.c.smtp.Text.R)
+	return t.afterDot()
+}
+
+// afterDot reads the reply that decides. Without one nobody knows whether the message was taken (RFC 1047).
+func (t *transaction) afterDot() error {
+	rep, err := readReply(t.c.smtp.Text.R)
 	if err == nil && rep.code < 400 && !rep.ok() {
 		err = fmt.Errorf("the relay answered %d %s", rep.code, rep.text) // against the rules: neither taken nor refused
 	}
 	if err != nil {
-		t.c.dead = true
 		for _, rcpt := range t.accepted {
 			t.decide(rcpt, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
 		}
 		return nil
 	}
+	t.c.dead = false
 	return t.answered(StageDot, rep, t.accepted)
 }
 

@@ -1,0 +1,256 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver/smtpsink"
+)
+
+// eventually waits for a condition that nothing signals.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited 10 seconds for: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Relay) idleConns() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.idle)
+}
+
+// TestPoolLimit: many senders, and never more than three connections; all three are used at once, and kept.
+func TestPoolLimit(t *testing.T) {
+	var atDot atomic.Int32
+	full := make(chan struct{})
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage != "dot" {
+			return smtpsink.Action{}
+		}
+		if atDot.Add(1) == 3 {
+			close(full)
+		}
+		return smtpsink.Action{Block: full}
+	}})
+	r := relayOn(t, s.Port(), func(c *Config) { c.Connections = 3 })
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || res.Outcomes[0].Status != Accepted {
+				t.Errorf("Send = %v, %v, want accepted", res, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n, at, c := len(s.Messages()), s.MaxConcurrent(), s.Connections(); n != 50 || at != 3 || c != 3 {
+		t.Errorf("%d messages over %d connections, %d at a time, want 50, 3 and 3", n, c, at)
+	}
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	quit := make(chan struct{}, 1)
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "quit" {
+			quit <- struct{}{}
+		}
+		return smtpsink.Action{}
+	}})
+	r := relayOn(t, s.Port(), func(c *Config) { c.Timeouts.Idle = time.Millisecond })
+	mustSend(t, r)
+	<-quit
+	eventually(t, "no idle connection", func() bool { return r.idleConns() == 0 && len(r.slots) == 0 })
+	mustSend(t, r)
+	if got := s.Connections(); got != 2 {
+		t.Errorf("%d connections, want a second one", got)
+	}
+}
+
+func TestCloseSaysGoodbye(t *testing.T) {
+	var mu sync.Mutex
+	var stages []string
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		stages = append(stages, e.Stage)
+		return smtpsink.Action{}
+	}})
+	r := relayOn(t, s.Port())
+	mustSend(t, r)
+	mustSend(t, r)
+	if err := r.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	want := []string{"connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit"}
+	if mu.Lock(); !slices.Equal(stages, want) {
+		t.Errorf("the relay saw %v, want %v", stages, want)
+	}
+	mu.Unlock()
+	if _, err := send(t, r, content(t, plain), "a@x.example"); !errors.Is(err, errClosed) {
+		t.Errorf("Send after Close = %v, want %v", err, errClosed)
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+}
+
+// TestResetAfterAnUnfinishedTransaction: the relay is strict about a MAIL in a transaction.
+func TestResetAfterAnUnfinishedTransaction(t *testing.T) {
+	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"rcpt a@x.example": say(550, "no")})})
+	r := relayOn(t, s.Port())
+	if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || res.Outcomes[0].Status != Refused {
+		t.Fatalf("Send = %v, %v, want refused", res, err)
+	}
+	mustSend(t, r)
+	if got := s.Connections(); got != 1 {
+		t.Errorf("%d connections, want one, used for both messages", got)
+	}
+}
+
+// TestDeadConnectionsAreReplaced: all connections of the pool are dead, and no message is the worse for it.
+func TestDeadConnectionsAreReplaced(t *testing.T) {
+	for name, end := range map[string]smtpsink.Action{"dropped": drop, "421": say(421, "idle for too long")} {
+		t.Run(name, func(t *testing.T) {
+			var old atomic.Int32
+			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage == "mail" && e.Conn <= int(old.Load()) {
+					return end
+				}
+				return smtpsink.Action{}
+			}})
+			r := relayOn(t, s.Port())
+			mustSend(t, r)
+			old.Store(1)
+			var told int
+			res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error {
+				told++
+				return nil
+			})
+			if err != nil || brief(res) != "a accepted 250 2.0.0" || told != 1 || s.Connections() != 2 {
+				t.Errorf("Send = %q, %v, beforeDot called %d times, %d connections, want it accepted once on the second", brief(res), err, told, s.Connections())
+			}
+		})
+	}
+}
+
+// TestCheckStaysWithinTheLimit: a check on a relay whose only connection is idle closes that one first.
+func TestCheckStaysWithinTheLimit(t *testing.T) {
+	s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000", "8BITMIME", "SMTPUTF8"}})
+	r := relayOn(t, s.Port())
+	mustSend(t, r)
+	info, err := r.Info(t.Context())
+	want := Info{Relay: s.Addr(), MaxSize: 1000000, EightBit: true, UTF8: true}
+	if err != nil || info != want {
+		t.Errorf("Info = %+v, %v, want %+v", info, err, want)
+	}
+	if got := s.MaxConcurrent(); got != 1 {
+		t.Errorf("%d connections at a time, want one", got)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	tests := []struct {
+		stage   string // where the relay hangs when the context ends
+		want    string
+		gotErr  bool
+		message int
+	}{
+		{"connect", "", true, 0},
+		{"ehlo", "", true, 0},
+		{"mail", "", true, 0},
+		{"rcpt", "", true, 0},
+		{"data", "", true, 0},
+		{"dot", "a unknown 0", false, 0},
+	}
+	for _, tt := range tests {
+		t.Run("while the relay thinks about "+tt.stage, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			hang := make(chan struct{})
+			var once sync.Once
+			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+				var action smtpsink.Action
+				if e.Stage == tt.stage {
+					once.Do(func() {
+						cancel()
+						action = smtpsink.Action{Block: hang, Drop: true}
+					})
+				}
+				return action
+			}})
+			r := relayOn(t, s.Port())
+			res, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed)
+			close(hang)
+			if got := brief(res); got != tt.want || errors.Is(err, context.Canceled) != tt.gotErr || !tt.gotErr && err != nil {
+				t.Errorf("Send = %q, %v, want %q, and the context's error: %v", got, err, tt.want, tt.gotErr)
+			}
+			if n := len(s.Messages()); n != tt.message {
+				t.Errorf("%d messages delivered, want %d", n, tt.message)
+			}
+			mustSend(t, r)
+		})
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	s := sink(t, smtpsink.Options{})
+	r := relayOn(t, s.Port())
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Run("while beforeDot works", func(t *testing.T) {
+		res, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error {
+			cancel()
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
+			t.Errorf("Send = %q, %v, %d delivered, want the context's error and nothing delivered", brief(res), err, len(s.Messages()))
+		}
+	})
+	t.Run("before", func(t *testing.T) {
+		n := s.Connections()
+		if _, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed); !errors.Is(err, context.Canceled) || s.Connections() != n {
+			t.Errorf("Send = %v, %d more connections, want the context's error and none", err, s.Connections()-n)
+		}
+		if err := r.Check(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Check = %v, want the context's error", err)
+		}
+	})
+}
+
+func TestTimeouts(t *testing.T) {
+	const short = 50 * time.Millisecond
+	tests := []struct{ stage, want, fault string }{
+		{"connect", "", "greeting 0 temporary"},
+		{"mail", "", "MAIL 0 temporary"},
+		{"dot", "a unknown 0", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.stage, func(t *testing.T) {
+			hang := make(chan struct{})
+			defer close(hang)
+			s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{tt.stage: {Block: hang}})})
+			r := relayOn(t, s.Port(), func(c *Config) {
+				if tt.stage == "dot" {
+					c.Timeouts.Dot = short
+				} else {
+					c.Timeouts.Command = short
+				}
+			})
+			res, err := send(t, r, content(t, plain), "a@x.example")
+			if got := brief(res); got != tt.want || briefError(err) != tt.fault {
+				t.Errorf("Send = %q, %v, want %q and %q", got, err, tt.want, tt.fault)
+			}
+		})
+	}
+}
