@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -35,7 +36,19 @@ POSTRIDER_DEDUPE: dedupe: "none" is not one of inbox, all, off`
 	}
 }
 
-// TestEveryScalarHasAVariable sets each key by its variable to what no key accepts, or to text.
+// TestSecretInTheEnvironment is plain text beside a file that everybody may read.
+func TestSecretInTheEnvironment(t *testing.T) {
+	path := write(t, minimal)
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(path, variables("POSTRIDER_SMTP_USERNAME", "u", "POSTRIDER_SMTP_PASSWORD", "hunter2"))
+	if err != nil || c.SMTP.Password != "hunter2" {
+		t.Errorf("Load = %v, want the password of the variable to be taken", err)
+	}
+}
+
+// TestEveryScalarHasAVariable asks which variables are looked at.
 func TestEveryScalarHasAVariable(t *testing.T) {
 	path := write(t, minimal)
 	for _, l := range leaves(Default()) {

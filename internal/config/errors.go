@@ -49,11 +49,10 @@ func fault(source, format string, args ...any) *Errors {
 	return &Errors{[]Error{{Source: source, Problem: fmt.Sprintf(format, args...)}}}
 }
 
-// sorted puts faults in the order of the file, each once; those without a line come last.
+// sorted puts faults in the order of the file; those without a line come last.
 func (e *Errors) sorted() *Errors {
 	slices.SortStableFunc(e.All, func(a, b Error) int {
 		return cmp.Or(cmp.Compare(uint(a.Line-1), uint(b.Line-1)), cmp.Compare(a.Column, b.Column))
 	})
-	e.All = slices.Compact(e.All)
 	return e
 }

@@ -126,6 +126,7 @@ func TestValues(t *testing.T) {
 		{"a section of comments", "imap:\n  # proxy: direct", func(c *Config) any { return c.IMAP.IdleTimeout }, 2 * time.Minute},
 		{"absolute path", "secrets: {key_file: " + abs("key") + "}", func(c *Config) any { return c.Secrets.KeyFile }, abs("key")},
 		{"login in the clear to this host", "smtp: {host: 127.0.0.1, security: none, username: u, password: p}", func(c *Config) any { return c.SMTP.Username }, "u"},
+		{"login in the clear, accepted", "smtp: {host: h, security: none, username: u, password: p, allow_plaintext: true}", func(c *Config) any { return c.SMTP.Username }, "u"},
 		{"proxy without a password", "imap: {proxy: \"socks5://127.0.0.1:1080\"}", func(c *Config) any { return string(c.IMAP.Proxy) }, "socks5://127.0.0.1:1080"},
 		{"byte order mark", "\ufeffdedupe: all", func(c *Config) any { return c.Dedupe }, "all"},
 		{"document marks", "---\ndedupe: all", func(c *Config) any { return c.Dedupe }, "all"},

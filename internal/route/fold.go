@@ -1,6 +1,7 @@
 package route
 
 import (
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -18,25 +19,10 @@ func fold(s string) string {
 	return turkish.Replace(norm.NFKC.String(s))
 }
 
-// squeeze makes one space of each run of white space: where a long field was folded is no matter (RFC 5322 2.2.3).
-func squeeze(s string) string {
-	var b strings.Builder
-	space := false
-	for _, r := range s {
-		if isSpace(r) {
-			if !space {
-				b.WriteByte(' ')
-			}
-			space = true
-			continue
-		}
-		space = false
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+var whiteSpace = regexp.MustCompile(`[ \t\r\n]+`)
 
-func isSpace(r rune) bool { return strings.ContainsRune(" \t\r\n\u00a0\u3000", r) }
+// squeeze makes one space of each run of white space: where a long field was folded is no matter (RFC 5322 2.2.3).
+func squeeze(s string) string { return whiteSpace.ReplaceAllString(s, " ") }
 
 // foldAddress is fold for an address or a glob over one: an xn-- label of the domain (RFC 5890) becomes what it stands for.
 func foldAddress(s string) string {

@@ -14,12 +14,11 @@ import (
 type text struct {
 	shown  string // as a person reads it
 	folded string // for globs and substrings
-	wide   string // shown with compatible forms made one, for regular expressions
+	wide   string // compatible forms made one, for regular expressions, which see shown too
 }
 
 func newText(s string) text {
-	s = squeeze(norm.NFC.String(s))
-	return text{shown: s, folded: squeeze(fold(s)), wide: squeeze(norm.NFKC.String(s))}
+	return text{shown: norm.NFC.String(s), folded: squeeze(fold(s)), wide: squeeze(norm.NFKC.String(s))}
 }
 
 func newAddress(s string) text {

@@ -136,6 +136,7 @@ func TestMatch(t *testing.T) {
 		{"subject, raw gb18030", Match{Subject: []string{"你好"}}, "Content-Type: text/plain; charset=gb18030\nSubject: \xc4\xe3\xba\xc3", true},
 		{"regexp ignores case", Match{Subject: []string{"/^urgent/"}}, "Subject: URGENT x", true},
 		{"regexp minds case when told", Match{Subject: []string{"/(?-i)^urgent/"}}, "Subject: URGENT x", false},
+		{"regexp, folded", Match{Subject: []string{"/court hearing/"}}, "Subject: court\n   hearing", true},
 		{"regexp, alternatives", Match{Subject: []string{"/^a|^b/"}}, "Subject: Bcd", true},
 		{"regexp, full width", Match{Subject: []string{`/^no\. \d+/`}}, "Subject: Ｎｏ．　１２", true},
 		{"regexp, full width on both sides", Match{Subject: []string{"/Ｎｏ/"}}, "Subject: Ｎｏ", true},
