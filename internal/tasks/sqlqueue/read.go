@@ -87,12 +87,12 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 		}
 		ids := make([]int64, len(rows))
 		for i, r := range rows {
-			ids[i] = r.ID
+			ids[i] = r.Task.ID
 		}
 		ds, err := deliveries(tx, ids)
 		for _, r := range rows {
-			t := r.task()
-			t.Inbox, t.Folder, t.Deliveries = r.Inbox, r.Folder, ds[r.ID]
+			t := r.Task.task()
+			t.Inbox, t.Folder, t.Deliveries = r.Inbox, r.Folder, ds[r.Task.ID]
 			out = append(out, t)
 		}
 		return err

@@ -43,9 +43,9 @@ type taskRow struct {
 
 // readRow is a row of sqlTasks.
 type readRow struct {
-	taskRow `gorm:"embedded"`
-	Inbox   string
-	Folder  string
+	Task   taskRow `gorm:"embedded"`
+	Inbox  string
+	Folder string
 }
 
 func (r taskRow) task() tasks.Task {
