@@ -1,0 +1,410 @@
+package pass
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver/smtpsink"
+)
+
+func (r *rig) tasks() []tasks.Task {
+	r.t.Helper()
+	var out []tasks.Task
+	check(r.t, r.queue.List(r.t.Context(), tasks.Filter{}, func(t tasks.Task) error {
+		out = append(out, t)
+		return nil
+	}))
+	return out
+}
+
+// wantTask checks the one task there is.
+func (r *rig) wantTask(status tasks.Status, reason string) tasks.Task {
+	r.t.Helper()
+	all := r.tasks()
+	if len(all) != 1 || all[0].Status != status || !strings.Contains(all[0].Reason, reason) {
+		r.t.Fatalf("tasks are %+v, want one that is %s with a reason that has %q in it", all, status, reason)
+	}
+	return all[0]
+}
+
+// on answers at one stage with one action, as long as it is told to.
+func on(stage string, times int, action smtpsink.Action) func(smtpsink.Event) smtpsink.Action {
+	var n atomic.Int64
+	return func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == stage && int(n.Add(1)) <= times {
+			return action
+		}
+		return smtpsink.Action{}
+	}
+}
+
+func TestTemporaryRefusalIsRetriedWhenVisible(t *testing.T) {
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451, Text: "4.7.1 greylisted"}))
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	if got := r.wantTask(tasks.Error, "451"); got.Attempts != 1 || !got.VisibleAt.Equal(r.clock.Now().Add(time.Minute)) {
+		t.Errorf("attempts %d, visible at %v; want 1, and a minute from %v", got.Attempts, got.VisibleAt, r.clock.Now())
+	}
+	r.want(r.run(), Counters{}) // not due yet
+	r.clock.advance(time.Minute)
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.wantArrived(msgs)
+}
+
+func TestRefusedForGoodIsDeadAndOthersGoOn(t *testing.T) {
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" && strings.HasPrefix(e.Arg, "gone@") {
+			return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
+		}
+		return smtpsink.Action{}
+	}, route.Rule{Name: "two", To: []string{"gone@firm.example", "here@firm.example"}})
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Dead: 1})
+	got := r.wantTask(tasks.Dead, "gone@firm.example: 550 5.1.1 no such user")
+	if got.Deliveries[0].Status != tasks.Failed || got.Deliveries[1].Status != tasks.Delivered {
+		t.Errorf("deliveries are %+v, want gone@ failed and here@ delivered", got.Deliveries)
+	}
+	r.wantArrived(msgs)
+}
+
+func TestAttemptsEnd(t *testing.T) {
+	r := newRig(t, on("rcpt", 100, smtpsink.Action{Code: 450, Text: "later"}))
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(1)...)
+	for range 4 {
+		if rep := r.run(); rep.Retry != 1 {
+			t.Fatalf("the pass reports %+v, want one to be retried", rep)
+		}
+		r.clock.advance(2 * time.Hour)
+	}
+	r.want(r.run(), Counters{Dead: 1})
+	r.wantTask(tasks.Dead, "given up after 5 attempts")
+}
+
+// TestRelayAtFault checks that nothing is counted against a message, that the rest of the backlog is registered, and that it is said once.
+func TestRelayAtFault(t *testing.T) {
+	tests := []struct {
+		name, stage, want string
+		action            smtpsink.Action
+	}{
+		{"greeting", "connect", "554", smtpsink.Action{Code: 554, Text: "go away"}},
+		{"sender refused", "mail", "envelope_from", smtpsink.Action{Code: 553, Text: "5.7.1 sender not owned"}},
+		{"shutting down", "mail", "421", smtpsink.Action{Code: 421, Text: "4.3.2 closing"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			down := atomic.Bool{}
+			down.Store(true)
+			r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage == tt.stage && down.Load() {
+					return tt.action
+				}
+				return smtpsink.Action{}
+			})
+			r.add(inbox.StartAll)
+			msgs := mails(20)
+			r.put("INBOX", msgs...)
+			rep := r.runCtx(t.Context())
+			if !strings.Contains(rep.RelayError, tt.want) || rep.Totals.Registered != 20 || rep.Totals.Forwarded != 0 || rep.Clean() {
+				t.Errorf("the pass reports %+v, want 20 registered, none forwarded and a relay error with %q", rep, tt.want)
+			}
+			if n := strings.Count(r.log.String(), "forwarding stops"); n != 1 {
+				t.Errorf("the fault was logged %d times, want once\n%s", n, r.log.String())
+			}
+			for _, task := range r.tasks() {
+				if task.Status != tasks.Received || task.Attempts != 0 {
+					t.Errorf("task %d is %s with %d attempts, want received with none", task.ID, task.Status, task.Attempts)
+				}
+			}
+			down.Store(false)
+			r.want(r.run(), Counters{Forwarded: 20})
+			r.wantArrived(msgs)
+		})
+	}
+}
+
+// TestUnknownOutcome loses the connection after the relay took the message.
+func TestUnknownOutcome(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		r := newRig(t, on("dot", 1, smtpsink.Action{AcceptAndDrop: true}))
+		r.Config.Policy.Hold = hold
+		r.add(inbox.StartAll)
+		msgs := mails(1)
+		r.put("INBOX", msgs...)
+		if hold {
+			r.want(r.run(), Counters{Registered: 1, Uncertain: 1})
+			r.clock.advance(time.Hour)
+			r.want(r.run(), Counters{})
+			r.wantTask(tasks.Uncertain, "not known")
+			r.wantArrived(msgs)
+			continue
+		}
+		r.want(r.run(), Counters{Registered: 1, Retry: 1})
+		if got := r.wantTask(tasks.Error, ""); got.Deliveries[0].Status != tasks.Sending {
+			t.Errorf("the delivery is %s, want sending: it may have arrived", got.Deliveries[0].Status)
+		}
+		r.clock.advance(time.Hour)
+		r.want(r.run(), Counters{Forwarded: 1})
+		if n := len(r.sink.Messages()); n != 2 {
+			t.Errorf("%d copies arrived, want 2: this is the one window in which a repeat is the policy", n)
+		}
+	}
+}
+
+// TestKilledWhileSending claims and marks as a process would that dies before the relay answers.
+func TestKilledWhileSending(t *testing.T) {
+	for _, hold := range []bool{false, true} {
+		r := newRig(t, on("connect", 1, smtpsink.Action{Code: 554}))
+		r.Config.Policy.Hold = hold
+		r.add(inbox.StartAll)
+		msgs := mails(1)
+		r.put("INBOX", msgs...)
+		r.run() // registers; the relay is at fault
+		in, err := r.store.Get(t.Context(), address)
+		check(t, err)
+		claims, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
+		check(t, err)
+		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, "all", []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
+		r.want(r.run(), Counters{}) // its lease holds
+		r.clock.advance(2 * time.Minute)
+		if hold {
+			r.want(r.run(), Counters{Uncertain: 1})
+			r.wantArrived()
+			continue
+		}
+		r.want(r.run(), Counters{Forwarded: 1})
+		r.wantArrived(msgs)
+	}
+}
+
+func TestUIDValidityChanges(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	old := mails(10)
+	r.put("INBOX", old...)
+	r.want(r.run(), Counters{Registered: 10, Forwarded: 10})
+	for i := range 3 { // also back to a value that was there before
+		check(t, r.imap.SetUIDValidity(address, "INBOX", uint32(777+i%2)))
+		r.want(r.run(), Counters{})
+		fresh := mails(1)
+		r.put("INBOX", fresh...)
+		old = append(old, fresh...)
+		r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+		r.wantArrived(old)
+	}
+}
+
+func TestBaselineStaysWhenUIDValidityChanges(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	old := mails(10)
+	r.put("INBOX", old...)
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	r.want(r.run(), Counters{})
+	r.wantArrived(old[9:])
+}
+
+func TestEmptyFolderMissesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	r.want(r.run(), Counters{})
+	msgs := mails(3)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
+	r.wantArrived(msgs)
+}
+
+func TestTooLargeIsNotDownloaded(t *testing.T) {
+	r := newRig(t, nil)
+	r.Config.MaxSize = 1000
+	r.add(inbox.StartAll)
+	small := mails(1)
+	r.put("INBOX", []byte("Subject: big\r\n\r\n"+strings.Repeat("x", 2000)+"\r\n"), small[0])
+	r.want(r.run(), Counters{Registered: 2, Forwarded: 1, Skipped: 1})
+	r.wantArrived(small)
+	if got := r.tasks()[0]; got.Status != tasks.Skipped || !strings.HasPrefix(got.Reason, "too_large") || got.Subject != "" {
+		t.Errorf("the large message is %s (%s) with subject %q, want skipped as too_large and never read", got.Status, got.Reason, got.Subject)
+	}
+}
+
+func TestRoutesDecide(t *testing.T) {
+	r := newRig(t, nil,
+		route.Rule{Name: "drop", Match: route.Match{Subject: []string{"message 0"}}, Skip: true},
+		route.Rule{Name: "one", Match: route.Match{Subject: []string{"message 1"}}, To: []string{"a@firm.example"}},
+	)
+	r.add(inbox.StartAll)
+	msgs := mails(3)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 3, Forwarded: 1, Skipped: 1, SkippedNoMatch: 1})
+	r.wantArrived(msgs[1:2])
+}
+
+func TestLoopIsSkipped(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	r.put("INBOX", r.sink.Messages()[0].Data) // it comes back
+	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
+	r.wantArrived(msgs)
+}
+
+func TestDuplicateByContent(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll, "INBOX", "Labels")
+	check(t, r.imap.CreateFolder(address, "Labels"))
+	msgs := mails(2)
+	r.put("INBOX", msgs...)
+	r.put("Labels", msgs...)
+	r.want(r.run(), Counters{Registered: 4, Forwarded: 2, Skipped: 2})
+	r.wantArrived(msgs)
+}
+
+// TestStopReleases ends the context while the relay holds one message back: that one finishes, the rest is released.
+func TestStopReleases(t *testing.T) {
+	hold := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var once atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "dot" && once.CompareAndSwap(false, true) {
+			cancel()
+			time.AfterFunc(50*time.Millisecond, func() { close(hold) })
+			return smtpsink.Action{Block: hold}
+		}
+		return smtpsink.Action{}
+	})
+	r.Config.Senders = 1
+	r.add(inbox.StartAll)
+	msgs := mails(12)
+	r.put("INBOX", msgs...)
+	rep := r.runCtx(ctx)
+	if rep.Totals.Forwarded != 1 || !rep.Interrupted || rep.Clean() {
+		t.Errorf("the pass reports %+v, want the one on the wire forwarded, and interrupted", rep)
+	}
+	for _, task := range r.tasks() {
+		if task.Status != tasks.Forwarded && (task.Status != tasks.Received || task.Attempts != 0) {
+			t.Errorf("task %d is %s with %d attempts, want forwarded, or received without attempts", task.ID, task.Status, task.Attempts)
+		}
+	}
+	if rep := r.run(); rep.Error != "" || rep.Backlog != 0 {
+		t.Errorf("the next pass reports %+v", rep)
+	}
+	r.wantArrived(msgs)
+}
+
+func TestOverlappingRunStepsAside(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	_, _, err = r.store.AcquireScan(t.Context(), in.ID, "other", time.Minute)
+	check(t, err)
+	if rep := r.run(); rep.Busy == "" || rep.Error != "" || rep.Registered != 0 {
+		t.Errorf("the pass reports %+v, want busy and nothing done", rep)
+	}
+	r.clock.advance(2 * time.Minute) // the other one died
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	r.wantArrived(msgs)
+}
+
+// tamper wraps the connection to a server that misbehaves.
+type tamper struct {
+	Source
+	bodies func(Source, context.Context, []uint32, func(uint32, *message.Message) error) (imapsrc.Result, error)
+}
+
+func (s tamper) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	return s.bodies(s.Source, ctx, uids, each)
+}
+
+// TestMessageThatBreaksTheConnection is isolated, and those before and behind it go on.
+func TestMessageThatBreaksTheConnection(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(9)
+	poison := r.put("INBOX", msgs...)[5]
+	dial := r.Dial
+	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
+		src, err := dial(ctx, in)
+		return tamper{src, func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+			for i, uid := range uids {
+				if uid == poison {
+					if res, err := src.Bodies(ctx, uids[:i], each); err != nil {
+						return res, err
+					}
+					return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "fetch", Err: context.DeadlineExceeded}
+				}
+			}
+			return src.Bodies(ctx, uids, each)
+		}}, err
+	}
+	r.want(r.run(), Counters{Registered: 9, Forwarded: 8, Retry: 1})
+	r.wantArrived(msgs[:5], msgs[6:])
+	r.Dial = dial
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.wantArrived(msgs)
+}
+
+// TestLateUID shows a UID below the cursor after the cursor has passed it.
+func TestLateUID(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(3)
+	hidden := r.put("INBOX", msgs...)[1]
+	dial := r.Dial
+	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
+		src, err := dial(ctx, in)
+		return hiding{src, hidden}, err
+	}
+	r.want(r.run(), Counters{Registered: 2, Forwarded: 2})
+	r.Dial = dial
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	r.wantArrived(msgs)
+}
+
+// hiding is a server that does not show one UID yet.
+type hiding struct {
+	Source
+	uid uint32
+}
+
+func (s hiding) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
+	uids, err := s.Source.UIDs(ctx, from, to)
+	var out []uint32
+	for _, uid := range uids {
+		if uid != s.uid {
+			out = append(out, uid)
+		}
+	}
+	return out, err
+}
+
+func TestRewindForwardsNothingTwice(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	msgs := mails(5)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
+	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
+	r.wantArrived(msgs)
+}
