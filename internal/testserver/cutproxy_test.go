@@ -87,6 +87,12 @@ func talk(addr string) ([]byte, error) {
 	defer func() { _ = conn.Close() }()
 	_, writeErr := io.WriteString(conn, "something that the proxy may never read")
 	got, readErr := io.ReadAll(conn)
+	if readErr != nil || writeErr != nil {
+		return got, errors.Join(writeErr, readErr)
+	}
+	// after an end in order one may go on talking, and still reads the end
+	_, writeErr = conn.Write(make([]byte, 4<<20))
+	_, readErr = io.Copy(io.Discard, conn)
 	return got, errors.Join(writeErr, readErr)
 }
 

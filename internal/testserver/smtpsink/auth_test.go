@@ -1,6 +1,7 @@
 package smtpsink
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"strings"
@@ -156,6 +157,14 @@ func TestTLS(t *testing.T) {
 		if err := send(c, "<a@x.example>", "<b@x.example>"); err != nil || !s.Messages()[0].TLS {
 			t.Errorf("send = %v; want a message that says TLS", err)
 		}
+	})
+	t.Run("STARTTLS forgets what was said before", func(t *testing.T) {
+		raw := dial(t, start(t, Options{TLS: server}))
+		raw.talk(hello...)
+		raw.talk([2]string{"STARTTLS", "220"})
+		conn := tls.Client(raw.conn, trusting)
+		secure := &client{t: t, conn: conn, r: bufio.NewReader(conn)}
+		secure.talk([2]string{"MAIL FROM:<a@x>", "503"}, [2]string{"STARTTLS", "502"}, [2]string{"EHLO t", "250"}, [2]string{"MAIL FROM:<a@x>", "250"})
 	})
 	t.Run("implicit", func(t *testing.T) {
 		s := start(t, Options{TLS: server, ImplicitTLS: true})

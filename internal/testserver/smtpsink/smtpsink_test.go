@@ -115,8 +115,9 @@ func TestConversation(t *testing.T) {
 }
 
 func TestMessageIsKeptExactly(t *testing.T) {
-	sent := "Subject: x\r\n\r\n..two dots\r\n..\r\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\nend\r\n"
-	want := "Subject: x\r\n\r\n.two dots\r\n.\r\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\nend\r\n"
+	brim := strings.Repeat("x", 64<<10-1) + "\r\n" // its CR is the last octet that fits into the buffer
+	sent := "Subject: x\r\n\r\n..two dots\r\n..\r\n.\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + "..end\r\n"
+	want := "Subject: x\r\n\r\n.two dots\r\n.\r\n\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + ".end\r\n"
 	for _, keep := range []bool{true, false} {
 		t.Run(fmt.Sprintf("KeepData=%v", keep), func(t *testing.T) {
 			s := start(t, Options{KeepData: keep, Extensions: []string{"8BITMIME"}})
