@@ -6,6 +6,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.runCommand(),
 		a.migrateCommand(),
+		a.demoCommand(),
 		a.versionCommand(),
 	}
 }

@@ -1,0 +1,108 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+
+	"postrider/internal/demo"
+)
+
+func (a *app) demoCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show what postrider does, on servers of its own; needs no configuration",
+		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the process, on loopback, and runs real passes on a
+temporary SQLite file: one that is killed half-way, one that takes over from it, one that sends what the relay deferred, and
+one more that has nothing left to do. It shows what arrived where, and leaves nothing behind.
+
+Exit codes:
+  0   every message is accounted for, as promised
+  1   not so, or the demo could not be played`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context()) },
+	}
+	c.AddCommand(&cobra.Command{
+		Use:    demoPassName,
+		Short:  "One pass of the demo, which starts it and may kill it",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(c *cobra.Command, _ []string) error { return a.demoPass(c.Context()) },
+	})
+	return c
+}
+
+const demoPassName = "pass"
+
+func (a *app) demo(ctx context.Context) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, which the demo runs as a process of its own: %w", err)
+	}
+	var printed error
+	out, err := demo.Run(ctx, demo.Options{
+		Pass: func(ctx context.Context, config string) *exec.Cmd {
+			return exec.CommandContext(ctx, self, "-c", config, "demo", demoPassName)
+		},
+		Say: func(line string) {
+			_, err := fmt.Fprintln(a.out, line)
+			printed = errors.Join(printed, err)
+		},
+	})
+	if err = errors.Join(err, printed); err != nil {
+		return err
+	}
+	return a.demoOutcome(out)
+}
+
+func (a *app) demoOutcome(out demo.Outcome) error {
+	t := newTable(a.out, "message", "from", "route", "state", "attempts", "recipient", "the relay's reply", "copies")
+	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, WidthMax: 22, WidthMaxEnforcer: text.WrapSoft}, {Number: 7, WidthMax: 20, WidthMaxEnforcer: text.WrapSoft}})
+	for _, r := range out.Rows {
+		t.AppendRow(table.Row{r.Message, r.From, r.Route, r.Status, r.Attempts, r.Recipient, r.Reply, r.Copies})
+	}
+	t.Render()
+	if _, err := fmt.Fprintln(a.out, out.Verdict); err != nil {
+		return err
+	}
+	if len(out.Faults) > 0 {
+		return errors.New("not as promised:\n  " + strings.Join(out.Faults, "\n  "))
+	}
+	return nil
+}
+
+// demoPass is run, as a process of the demo: with leases so short that nobody would set them, and always with JSON.
+func (a *app) demoPass(ctx context.Context) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.cfg.Concurrency.Lease = demo.Lease
+	boxes, err := s.inboxes.List(ctx, true)
+	if err != nil {
+		return err
+	}
+	relay, err := s.relay()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = relay.Close() }()
+	p, err := s.pass(relay, a.observer(runOptions{json: true}), false)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(a.out).Encode(p.Run(ctx, boxes))
+}
