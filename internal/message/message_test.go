@@ -114,6 +114,7 @@ func TestHeaderText(t *testing.T) {
 		{"raw utf-8", "Subject: Zażółć", "Zażółć"},
 		{"raw latin-2 with the body's charset", "Content-Type: text/plain; charset=iso-8859-2\r\nSubject: Za\xbf\xf3\xb3\xe6", "Zażółć"},
 		{"raw latin-1 without any", "Subject: caf\xe9", "café"},
+		{"raw iso-2022-jp", "Subject: \x1b$BF|K\\8l\x1b(B ok", "日本語 ok"},
 		{"unknown charset", "Subject: =?x-unknown?Q?abc?=", "abc"},
 		{"broken base64", "Subject: =?utf-8?B?!!!?= x", "x"},
 		{"text between words stays", "Subject: =?utf-8?Q?a?= and =?utf-8?Q?b?=", "a and b"},

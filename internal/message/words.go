@@ -72,8 +72,12 @@ func wordOctets(encoding byte, text string) []byte {
 	return b
 }
 
-// plain is text outside encoded words: ASCII, UTF-8 (RFC 6532), or, against the rules, the charset of the body.
+// plain is text outside encoded words: ASCII, UTF-8 (RFC 6532), or, against the rules, ISO-2022-JP, which its escape
+// sequences give away (RFC 1468), or the charset of the body.
 func (h Header) plain(s string) string {
+	if strings.Contains(s, "\x1b$") {
+		return toUTF8([]byte(s), "iso-2022-jp")
+	}
 	if utf8.ValidString(s) {
 		return s
 	}
