@@ -1,0 +1,319 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	_ "modernc.org/sqlite" // for the claim's benchmark
+
+	"postrider/internal/testserver"
+)
+
+// TestBench measures the numbers of the README against a peer in the same run. scripts/bench runs it; it fails when one does not
+// hold, and is no part of the tests, since a busy machine says nothing about speed.
+func TestBench(t *testing.T) {
+	if os.Getenv("POSTRIDER_BENCH") == "" {
+		t.Skip("run scripts/bench")
+	}
+	b := &bench{T: t, table: table.NewWriter(), messages: 2000}
+	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_BENCH_MESSAGES")); err == nil {
+		b.messages = n
+	}
+	b.table.AppendHeader(table.Row{"case", "result", "bound", ""})
+	b.quiet()
+	b.throughput()
+	b.memory()
+	b.claims()
+	b.table.SetStyle(table.StyleLight)
+	fmt.Println(b.table.Render())
+}
+
+type bench struct {
+	*testing.T
+	table    table.Writer
+	messages int
+}
+
+// row adds a line to the table, and fails the run when the bound does not hold.
+func (b *bench) row(name, result, bound string, holds bool) {
+	verdict := "ok"
+	if !holds {
+		verdict = "FAILED"
+		b.Errorf("%s: %s, want %s", name, result, bound)
+	}
+	b.table.AppendRow(table.Row{name, result, bound, verdict})
+}
+
+// finished is a program that has been run: for how long, and its peak resident memory.
+type finished struct {
+	took time.Duration
+	peak int64 // octets
+	out  string
+}
+
+// timed runs a program and watches its memory. The peak is read from the process itself: what the kernel reports of a child
+// that has ended includes the memory of the process it was forked from.
+func (b *bench) timed(cmd *exec.Cmd) finished {
+	b.Helper()
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	f := finished{}
+	done := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for tick := time.NewTicker(5 * time.Millisecond); ; {
+			if p := peakOf(cmd.Process.Pid); p > f.peak {
+				f.peak = p
+			}
+			select {
+			case <-done:
+				tick.Stop()
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	err := cmd.Wait()
+	f.took = time.Since(start)
+	close(done)
+	<-watched
+	if f.out = out.String(); err != nil {
+		b.Fatalf("%s: %v\n%s", cmd, err, f.out)
+	}
+	return f
+}
+
+// peakOf reads VmHWM; 0 where there is no /proc.
+func peakOf(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	n, _ := strconv.ParseInt(kib, 10, 64)
+	return n << 10
+}
+
+func (b *bench) pass(w *world) finished {
+	return b.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "run"))
+}
+
+// smtpSink starts Postfix's test relay, the same for postrider and its peer.
+func (b *bench) smtpSink() int {
+	b.Helper()
+	path, err := exec.LookPath("smtp-sink")
+	if err != nil {
+		if path = "/usr/sbin/smtp-sink"; !exists(path) {
+			b.Skip("smtp-sink is not installed: apt-get install postfix")
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	_ = ln.Close()
+	cmd := exec.Command(path, fmt.Sprintf("127.0.0.1:%d", port), "200")
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for {
+		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = conn.Close()
+			return port
+		}
+	}
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+func filled(b *bench, kind string, n, octets int) *world {
+	w := newWorld(b.T, kind)
+	w.addInbox("desk@firm.example", "--start", "all")
+	body := strings.Repeat("The quick brown fox jumps over the lazy dog, and on it goes with it.\n", octets/69)
+	msgs := make([][]byte, 0, 100)
+	for i := range n {
+		msgs = append(msgs, testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("message ", i), body))
+		if len(msgs)*octets > 64<<20 || i == n-1 {
+			w.imap.Append(b.T, "desk@firm.example", "INBOX", msgs...)
+			msgs = msgs[:0]
+		}
+	}
+	return w
+}
+
+// throughput compares with fetchmail: Dovecot to smtp-sink, messages of 4 KiB.
+func (b *bench) throughput() {
+	port := b.smtpSink()
+	peer := filled(b, "sqlite", b.messages, 4<<10)
+	theirs := b.fetchmail(peer, port)
+	rate := func(f finished) float64 { return float64(b.messages) / f.took.Seconds() }
+	b.table.AppendRow(table.Row{"fetchmail, messages of 4 KiB", fmt.Sprintf("%.0f/s, peak %d MiB", rate(theirs), theirs.peak>>20), "", "peer"})
+	for _, c := range []struct {
+		kind  string
+		bound float64
+	}{{"sqlite", 30}, {"mariadb", 20}, {"mysql", 20}} {
+		b.Run(c.kind, func(t *testing.T) {
+			one := *b
+			one.T = t
+			w := filled(&one, c.kind, b.messages, 4<<10)
+			w.smtpPort = port
+			w.configure()
+			ours := one.pass(w)
+			ratio := rate(ours) / rate(theirs)
+			one.row("postrider on "+c.kind+", the same", fmt.Sprintf("%.0f/s = %.1f x fetchmail, peak %d MiB", rate(ours), ratio, ours.peak>>20),
+				fmt.Sprintf(">= %.0f x", c.bound), ratio >= c.bound)
+		})
+	}
+}
+
+func (b *bench) fetchmail(w *world, smtpPort int) finished {
+	b.Helper()
+	path, err := exec.LookPath("fetchmail")
+	if err != nil {
+		b.Skip("fetchmail is not installed: apt-get install fetchmail")
+	}
+	rc := w.path("fetchmailrc")
+	text := fmt.Sprintf(`poll 127.0.0.1 protocol IMAP port %d auth password timeout 60
+user "desk@firm.example" password "%s" is "desk@firm.example" here sslproto "" fetchall keep smtphost "127.0.0.1/%d"
+`, w.imap.Port, password, smtpPort)
+	if err := os.WriteFile(rc, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(path, "-f", rc, "--nodetach", "--nosyslog", "--silent", "--pidfile", w.path("fetchmail.pid"))
+	cmd.Env = append(os.Environ(), "HOME="+w.dir, "FETCHMAILHOME="+w.dir)
+	return b.timed(cmd)
+}
+
+// memory forwards large messages, and many small ones.
+func (b *bench) memory() {
+	port := b.smtpSink()
+	peak := func(n, octets int) int64 {
+		w := filled(b, "sqlite", n, octets)
+		w.smtpPort = port
+		w.configure()
+		return b.pass(w).peak
+	}
+	large := peak(50, 25<<20)
+	b.row("peak memory, 50 messages of 25 MiB", fmt.Sprintf("%d MiB", large>>20), "<= 64 MiB", large <= 64<<20 && large > 0)
+	few, many := peak(b.messages/10, 4<<10), peak(b.messages*2, 4<<10)
+	b.row(fmt.Sprintf("peak memory, %d and %d messages", b.messages/10, b.messages*2), fmt.Sprintf("%d and %d MiB", few>>20, many>>20),
+		"flat (within 16 MiB)", many-few < 16<<20)
+}
+
+// quiet compares a pass with nothing new over a small and a large mailbox, seen from the wire.
+func (b *bench) quiet() {
+	measure := func(n int) (int64, int64) {
+		w := filled(b, "sqlite", n, 200)
+		wire := countWire(b.T, w.imap.Port)
+		w.must(0, "inbox", "set", "desk@firm.example", "--port", strconv.Itoa(wire.port))
+		w.pass(0)
+		wire.conns.Store(0)
+		wire.octets.Store(0)
+		w.pass(0)
+		return wire.conns.Load(), wire.octets.Load()
+	}
+	_, small := measure(300)
+	conns, large := measure(b.messages * 5)
+	b.row(fmt.Sprintf("a quiet pass over 300 and %d messages", b.messages*5),
+		fmt.Sprintf("%d connection, %d and %d octets from the server", conns, small, large), "one, and no more octets", conns == 1 && large < small+500)
+}
+
+// wire is a proxy that counts what it carries.
+type wire struct {
+	port          int
+	conns, octets atomic.Int64
+}
+
+func countWire(t *testing.T, backend int) *wire {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	w := &wire{port: ln.Addr().(*net.TCPAddr).Port}
+	go func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			w.conns.Add(1)
+			server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go func() { _, _ = io.Copy(client, io.TeeReader(server, w)); _ = client.Close() }()
+		}
+	}()
+	return w
+}
+
+// Write counts.
+func (w *wire) Write(p []byte) (int, error) {
+	w.octets.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// claims times passes that claim one task each, without and with a million finished tasks beside it.
+func (b *bench) claims() {
+	for _, kind := range []string{"sqlite", "mariadb"} {
+		b.Run(kind, func(t *testing.T) {
+			one := *b
+			one.T = t
+			w := filled(&one, kind, 200, 200)
+			before := one.pass(w).took
+			one.bury(w, kind, 1_000_000)
+			w.imap.Append(t, "desk@firm.example", "INBOX", mails(200, "more")...)
+			after := one.pass(w).took
+			one.row("200 messages, without and with a million finished tasks, "+kind, fmt.Sprintf("%.2f s and %.2f s", before.Seconds(), after.Seconds()),
+				"<= 2 x", after <= 2*before+200*time.Millisecond)
+		})
+	}
+}
+
+// bury copies a finished task until there are n of them.
+func (b *bench) bury(w *world, kind string, n int) {
+	b.Helper()
+	driver, dsn := "sqlite", filepath.Join(w.dir, "postrider.db")
+	if kind != "sqlite" {
+		driver, dsn = "mysql", strings.Trim(strings.TrimSpace(strings.SplitAfter(w.database, "dsn:")[1]), `"`)
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	const columns = `inbox_id, folder_id, uid_validity, message_id, fingerprint, subject, sender, email_date, size, route, priority,
+		status, attempt_count, lost_leases, visible_at, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at`
+	for have := 200; have < n; have *= 2 {
+		_, err := db.ExecContext(context.Background(), `INSERT INTO monitored_emails_tasks (uid, `+columns+`)
+			SELECT uid + (SELECT MAX(uid) FROM monitored_emails_tasks) + 1000000, `+columns+` FROM monitored_emails_tasks`)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
