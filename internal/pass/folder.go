@@ -56,9 +56,9 @@ func (b *box) openFolder(ctx context.Context, f *folder) error {
 		switch {
 		case f.InitializedAt == nil:
 			return b.initialize(ctx, src, info, f)
-		case uint32(f.UIDValidity) != info.UIDValidity: //nolint:gosec // the low 32 bits are the server's
+		case uint32(f.UIDValidity) != info.UIDValidity:
 			b.log.Warn("UIDVALIDITY has changed: all messages are compared with what is registered", "folder", f.Name,
-				"was", uint32(f.UIDValidity), "is", info.UIDValidity) //nolint:gosec // as above
+				"was", uint32(f.UIDValidity), "is", info.UIDValidity)
 			return b.newEpoch(ctx, info, f)
 		case info.UIDNext != 0 && info.UIDNext <= f.LastSeenUID:
 			b.log.Warn("UIDNEXT went backwards: all messages are compared with what is registered", "folder", f.Name,
@@ -143,7 +143,7 @@ func (b *box) reconcile(ctx context.Context, f *folder) error {
 // within runs fn with the folder selected, under the epoch that the pass knows.
 func (b *box) within(ctx context.Context, f *folder, fn func(Source) error) error {
 	return b.mail.in(ctx, f.Name, false, func(src Source, info imapsrc.Folder) error {
-		if info.UIDValidity != uint32(f.UIDValidity) { //nolint:gosec // the low 32 bits are the server's
+		if info.UIDValidity != uint32(f.UIDValidity) {
 			return fmt.Errorf("%s: %w", f, errEpoch)
 		}
 		return fn(src)

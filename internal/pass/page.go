@@ -77,7 +77,7 @@ func (b *box) batch(rest []imapsrc.Meta, alone bool) []fetched {
 		it := fetched{Meta: m}
 		if m.Size > b.Config.MaxSize {
 			it.skip = fmt.Sprintf("too_large: %s, forward.max_size is %s",
-				humanize.IBytes(uint64(m.Size)), humanize.IBytes(uint64(b.Config.MaxSize))) //nolint:gosec // sizes are not negative
+				humanize.IBytes(uint64(m.Size)), humanize.IBytes(uint64(b.Config.MaxSize)))
 		} else {
 			octets += m.Size
 		}

@@ -22,7 +22,7 @@ func newWindow(from, next uint32) *window {
 func (w *window) more() bool { return w.from < w.next }
 
 func (w *window) end() uint32 {
-	return uint32(min(uint64(w.from)+uint64(w.width), uint64(w.next)) - 1) //nolint:gosec // not above next
+	return uint32(min(uint64(w.from)+uint64(w.width), uint64(w.next)) - 1)
 }
 
 // advance goes to the next step, found being how many UIDs the last one held.

@@ -73,7 +73,7 @@ type Task struct {
 }
 
 // UIDValidity is the server's value, as 32 bits.
-func (t Task) UIDValidity() uint32 { return uint32(t.Epoch) } //nolint:gosec // the low 32 bits are meant
+func (t Task) UIDValidity() uint32 { return uint32(t.Epoch) }
 
 // DeliveryStatus is how far one recipient of a task got.
 type DeliveryStatus string
