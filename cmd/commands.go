@@ -6,6 +6,10 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.runCommand(),
 		a.migrateCommand(),
+		a.inboxCommand(),
+		a.taskCommand(),
+		a.statusCommand(),
+		a.checkCommand(),
 		a.demoCommand(),
 		a.versionCommand(),
 	}

@@ -1,0 +1,154 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"postrider/internal/config"
+	"postrider/internal/inbox"
+)
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration, the database, each inbox's login and the relay",
+		Long: `check tries all that a run depends on and prints one line each, with the mend where something fails. It forwards nothing. The exit
+code is 75 when something fails, and 1 when everything does.
+` + exitHelp,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
+	}
+}
+
+// finding is one line of the check.
+type finding struct {
+	what string // "inbox desk@firm.example"
+	text string // what was found
+	err  error
+}
+
+func (a *app) check(ctx context.Context) error {
+	path, err := config.Find(a.config, a.env)
+	if err != nil {
+		return usage(err)
+	}
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return err
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	if err := a.report(finding{what: "configuration", text: path}); err != nil {
+		return err
+	}
+	found, err := a.checkStored(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log})
+	if err != nil {
+		return err
+	}
+	if err := a.report(relay); err != nil {
+		return err
+	}
+	failed := 0
+	for _, f := range append(found, relay) {
+		if f.err != nil {
+			failed++
+		}
+	}
+	return outcome(failed, len(found)+1)
+}
+
+func (a *app) report(f finding) error {
+	state, text := "ok", f.text
+	if f.err != nil {
+		state, text = "FAILED", oneLine(f.err)
+	}
+	_, err := fmt.Fprintf(a.out, "%-6s  %s: %s\n", state, f.what, printable(text))
+	return err
+}
+
+// checkStored checks the database and the inboxes in it.
+func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, error) {
+	where := cfg.Database.Driver
+	if cfg.Database.Path != "" && where == "sqlite" {
+		where += " " + cfg.Database.Path
+	}
+	db := finding{what: "database", text: where}
+	var boxes []inbox.Inbox
+	s, err := a.open(ctx)
+	if err == nil {
+		defer s.close()
+		boxes, err = s.inboxes.List(ctx, true)
+	}
+	db.err = err
+	if err := a.report(db); err != nil || db.err != nil {
+		return []finding{db}, err
+	}
+	if len(boxes) == 0 {
+		none := finding{what: "inboxes", text: "none is active; add one with `postrider inbox add ADDR --host HOST`"}
+		return []finding{db}, a.report(none)
+	}
+	found, err := s.checkInboxes(ctx, boxes)
+	for _, f := range found {
+		if err == nil {
+			err = a.report(f)
+		}
+	}
+	return append(found, db), err
+}
+
+// checkInboxes logs in to several at once, as a run does.
+func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]finding, error) {
+	d, err := s.dialer()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]finding, len(boxes))
+	var group errgroup.Group
+	group.SetLimit(s.cfg.Concurrency.Inboxes)
+	for i, in := range boxes {
+		group.Go(func() error {
+			f := finding{what: "inbox " + in.Address, text: "logged in to " + server(in)}
+			conn, err := d.dial(ctx, in)
+			if f.err = err; err == nil {
+				_ = conn.Close()
+			}
+			found[i] = f
+			return nil
+		})
+	}
+	return found, group.Wait()
+}
+
+func checkRelay(ctx context.Context, s *services) (finding, error) {
+	f := finding{what: "relay"}
+	relay, err := s.relay()
+	if err != nil {
+		return f, err
+	}
+	defer func() { _ = relay.Close() }()
+	info, err := relay.Info(ctx)
+	if err != nil {
+		f.err = err
+		return f, nil
+	}
+	f.text = info.Relay
+	if info.TLS != "" {
+		f.text += ", " + info.TLS
+	}
+	if info.Login != "" {
+		f.text += ", logged in with " + info.Login
+	}
+	if info.MaxSize > 0 {
+		f.text += fmt.Sprintf(", takes messages up to %d octets", info.MaxSize)
+	}
+	return f, nil
+}

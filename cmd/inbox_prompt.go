@@ -1,0 +1,122 @@
+package cmd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"postrider/internal/secret"
+)
+
+// passwordFlags say where the password of an inbox comes from. None takes the password itself: other users see the
+// arguments of a command.
+type passwordFlags struct {
+	stdin bool
+	file  string
+	from  string
+}
+
+const passwordWays = "--password-stdin, --password-file FILE, or --password-from env:NAME or file:PATH"
+
+func (f *passwordFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
+	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
+	flags.StringVar(&f.from, "password-from", "", "store where the password stands, and read it at every login: `env:NAME` or file:PATH")
+}
+
+// get is the password to store, or where it stands; empty without any of the flags.
+func (f *passwordFlags) get(a *app, address string) (string, error) {
+	var password string
+	var err error
+	switch {
+	case f.stdin && f.file != "" || f.stdin && f.from != "" || f.file != "" && f.from != "":
+		return "", usage(errors.New("the password can come from one place only; use one of " + passwordWays))
+	case f.from != "":
+		return reference(f.from)
+	case f.file != "":
+		if password, err = secret.Resolve("file:" + f.file); err != nil {
+			return "", usage(fmt.Errorf("--password-file: %w", err))
+		}
+	case f.stdin:
+		password, err = a.readPassword(address)
+	default:
+		return "", nil
+	}
+	if err == nil && password == "" {
+		err = usage(errors.New("the password is empty; nothing was changed"))
+	}
+	if err == nil && secret.IsRef(password) {
+		err = usage(errors.New("the password begins with env: or file:, which says where a password stands; use --password-from for that"))
+	}
+	return password, err
+}
+
+// reference checks what --password-from says. What it says may be the password itself, so no error shows it.
+func reference(from string) (string, error) {
+	if path, ok := strings.CutPrefix(from, "file:"); ok && path != "" {
+		abs, err := filepath.Abs(path) // cron runs in another directory
+		return "file:" + abs, err
+	}
+	if name, ok := strings.CutPrefix(from, "env:"); ok && name != "" {
+		return from, nil
+	}
+	return "", usage(errors.New("--password-from takes env:NAME or file:PATH; a password itself goes through --password-stdin"))
+}
+
+// terminal is standard input when that is a terminal, else nil.
+func (a *app) terminal() *os.File {
+	if f, ok := a.in.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+		return f
+	}
+	return nil
+}
+
+// readPassword reads all of standard input but for the line end, or asks on a terminal.
+func (a *app) readPassword(address string) (string, error) {
+	if tty := a.terminal(); tty != nil {
+		_, _ = fmt.Fprintf(a.err, "Password of %s: ", address)
+		line, err := term.ReadPassword(int(tty.Fd()))
+		_, _ = fmt.Fprintln(a.err)
+		if err != nil {
+			return "", fmt.Errorf("read the password from the terminal: %w", err)
+		}
+		return string(line), nil
+	}
+	const limit = 64 << 10 // far above any password
+	all, err := io.ReadAll(io.LimitReader(a.in, limit+1))
+	if err != nil {
+		return "", fmt.Errorf("read the password from standard input: %w", err)
+	}
+	if len(all) > limit {
+		return "", usage(fmt.Errorf("standard input is longer than %d KiB, which no password is", limit>>10))
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(all), "\n"), "\r"), nil
+}
+
+// confirm asks on a terminal; elsewhere nobody can answer and only --yes will do.
+func (a *app) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	if a.terminal() == nil {
+		return usage(fmt.Errorf("%s Nobody can answer that here: say --yes", question))
+	}
+	_, _ = fmt.Fprint(a.err, question+" [y/N] ")
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("not confirmed; nothing was changed")
+}

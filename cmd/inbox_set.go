@@ -1,0 +1,138 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+func (a *app) inboxSetCommand() *cobra.Command {
+	var f inboxFlags
+	c := &cobra.Command{
+		Use:   "set ADDR [--host HOST] [--folder NAME]...",
+		Short: "Change the settings of an inbox",
+		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole list: other folders are no longer watched, but
+keep their registry and their cursor. --start is for folders that were never scanned.
+` + exitHelp,
+		Args:              takes(1, 1, "the ADDR of one inbox"),
+		ValidArgsFunction: a.addresses,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !anyGiven(c) {
+				return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", args[0]))
+			}
+			return a.inboxSet(c.Context(), args[0], f.changes(c), &f.password)
+		},
+	}
+	f.register(c)
+	return c
+}
+
+func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Changes, password *passwordFlags) error {
+	return a.with(ctx, func(s *services) error {
+		in, err := s.inbox(ctx, address)
+		if err != nil {
+			return err
+		}
+		p, err := password.get(a, in.Address)
+		if err != nil {
+			return err
+		}
+		if p != "" {
+			changes.Password = &p
+		}
+		if _, err := s.inboxes.Set(ctx, in.Address, changes); err != nil {
+			return faulty(err)
+		}
+		return a.tell("Changed %s. See whether it works: postrider inbox check %s\n", in.Address, in.Address)
+	})
+}
+
+func (a *app) inboxEnableCommand() *cobra.Command {
+	return a.switchCommand("enable", "Work on inboxes again", "Enabled", (*inbox.Store).Enable)
+}
+
+func (a *app) inboxDisableCommand() *cobra.Command {
+	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", (*inbox.Store).Disable)
+}
+
+func (a *app) switchCommand(name, short, done string, f func(*inbox.Store, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " ADDR...",
+		Short:             short,
+		Args:              takes(1, 0, "the ADDR of an inbox, or several"),
+		ValidArgsFunction: a.addresses,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), func(s *services) error {
+				boxes, err := s.all(c.Context(), args)
+				if err != nil {
+					return err
+				}
+				for _, in := range boxes {
+					if err := f(s.inboxes, c.Context(), in.Address); err != nil {
+						return err
+					}
+					if err := a.tell("%s %s.\n", done, in.Address); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) inboxRemoveCommand() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "remove ADDR [--yes]",
+		Short: "Forget an inbox with its tasks and all that is known of its messages",
+		Long: `remove forgets an inbox, its folders, its tasks and what it has forwarded: added again, it starts over. To pause it use
+` + "`postrider inbox disable ADDR`" + `.
+` + exitHelp,
+		Args:              takes(1, 1, "the ADDR of one inbox"),
+		ValidArgsFunction: a.addresses,
+		RunE:              func(c *cobra.Command, args []string) error { return a.inboxRemove(c.Context(), args[0], yes) },
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
+	return a.with(ctx, func(s *services) error {
+		in, err := s.inbox(ctx, address)
+		if err != nil {
+			return err
+		}
+		stats, err := s.queue.Stats(ctx, in.ID)
+		if err != nil {
+			return err
+		}
+		all, unfinished := count(stats, func(tasks.Status) bool { return true }), count(stats, live)
+		question := fmt.Sprintf("Remove inbox %s with its %d tasks, %d of them unfinished?", in.Address, all, unfinished)
+		if err := a.confirm(yes, question); err != nil {
+			return err
+		}
+		if err := s.inboxes.Remove(ctx, in.Address); err != nil {
+			return err
+		}
+		return a.tell("Removed %s with its %d tasks, %d of them unfinished.\n", in.Address, all, unfinished)
+	})
+}
+
+// live are the states of a task that is not finished, nor waits for a person.
+func live(s tasks.Status) bool { return !s.Ended() }
+
+// count adds up the tasks in the states that are wanted.
+func count(stats tasks.Stats, wanted func(tasks.Status) bool) int {
+	sum := 0
+	for status, n := range stats.ByStatus {
+		if wanted(status) {
+			sum += n
+		}
+	}
+	return sum
+}

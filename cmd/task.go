@@ -1,0 +1,186 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"postrider/internal/tasks"
+)
+
+func (a *app) taskCommand() *cobra.Command {
+	return group("task", "Look at the registry of messages, and at those that need a person",
+		a.taskListCommand(), a.taskShowCommand(), a.taskRetryCommand(), a.taskSkipCommand(),
+		a.taskResolveCommand(), a.taskPurgeCommand())
+}
+
+// tableLimit is how many tasks a table shows unless told otherwise; it is held in memory.
+const tableLimit = 100
+
+type taskListOptions struct {
+	statuses []string
+	inbox    string
+	limit    int
+	json     bool
+}
+
+func (a *app) taskListCommand() *cobra.Command {
+	var opts taskListOptions
+	c := &cobra.Command{
+		Use:   "list [--status S]... [--inbox ADDR] [--limit N] [--json]",
+		Short: "List the registered messages and where they stand",
+		Long: `list shows registered messages. A table shows the newest ` + strconv.Itoa(tableLimit) + ` unless --limit says otherwise, and says when there are more;
+--json prints all, oldest first, one object a line, or with --limit the newest.
+
+States: ` + strings.Join(statusNames(), ", ") + `
+` + exitHelp,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.taskList(c.Context(), opts) },
+	}
+	c.Flags().StringArrayVar(&opts.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")
+	c.Flags().StringVar(&opts.inbox, "inbox", "", "only tasks of the inbox `ADDR`")
+	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`")
+	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
+	complete(c, "status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "inbox", a.addresses)
+	return c
+}
+
+// complete sets the completion of a flag. It fails only for a flag that does not exist.
+func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	_ = c.RegisterFlagCompletionFunc(flag, f)
+}
+
+func statusNames() []string {
+	var names []string
+	for _, s := range tasks.Statuses {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
+	if opts.limit < 0 {
+		return usage(errors.New("--limit is negative"))
+	}
+	statuses, err := parseStatuses(opts.statuses)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, func(s *services) error {
+		filter := tasks.Filter{Statuses: statuses, Limit: opts.limit}
+		if opts.inbox != "" {
+			in, err := s.inbox(ctx, opts.inbox)
+			if err != nil {
+				return err
+			}
+			filter.InboxID = in.ID
+		}
+		if opts.json {
+			return a.taskLines(ctx, s.queue, filter)
+		}
+		return a.taskTable(ctx, s.queue, filter)
+	})
+}
+
+// parseStatuses names the nearest state when there is no such one.
+func parseStatuses(names []string) ([]tasks.Status, error) {
+	var out []tasks.Status
+	for _, name := range names {
+		if !slices.Contains(tasks.Statuses, tasks.Status(name)) {
+			mend := ""
+			if near := nearStatuses(name); len(near) > 0 {
+				mend = "did you mean " + strings.Join(near, " or ") + "? "
+			}
+			return nil, usage(fmt.Errorf("there is no state %q; %sThe states are %s", name, mend, strings.Join(statusNames(), ", ")))
+		}
+		out = append(out, tasks.Status(name))
+	}
+	return out, nil
+}
+
+// nearStatuses has cobra, which does it for commands, find what was meant.
+func nearStatuses(name string) []string {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, s := range statusNames() {
+		names.AddCommand(&cobra.Command{Use: s, Run: func(*cobra.Command, []string) {}})
+	}
+	return names.SuggestionsFor(name)
+}
+
+func (a *app) taskLines(ctx context.Context, queue tasks.Queue, filter tasks.Filter) error {
+	out := bufio.NewWriter(a.out)
+	lines := &app{out: out}
+	err := queue.List(ctx, filter, func(t tasks.Task) error { return lines.printJSON(viewTask(t)) })
+	return errors.Join(err, out.Flush())
+}
+
+func (a *app) taskTable(ctx context.Context, queue tasks.Queue, filter tasks.Filter) error {
+	limit := filter.Limit
+	if limit == 0 {
+		limit = tableLimit
+		filter.Limit = limit + 1
+	}
+	t := newTable(a.out, "id", "inbox", "folder", "uid", "status", "attempts", "subject", "route", "")
+	more := false
+	err := queue.List(ctx, filter, func(task tasks.Task) error {
+		if more = t.Length() == limit; more {
+			return nil
+		}
+		t.AppendRow(table.Row{
+			task.ID, task.Inbox, printable(task.Folder), task.UID, task.Status, task.Attempts,
+			shorten(printable(task.Subject), 40), task.Route, shorten(printable(task.Reason), 60),
+		})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.Render()
+	if more {
+		_, err = fmt.Fprintf(a.out, "These are the newest %d; --limit N shows more, --json all.\n", limit)
+	}
+	return err
+}
+
+// taskView is a task as JSON, as other programs rely on it.
+type taskView struct {
+	ID           int64          `json:"id"`
+	Inbox        string         `json:"inbox"`
+	Folder       string         `json:"folder"`
+	UIDValidity  uint32         `json:"uid_validity"`
+	UID          uint32         `json:"uid"`
+	MessageID    string         `json:"message_id"`
+	Subject      string         `json:"subject"`
+	Status       tasks.Status   `json:"status"`
+	AttemptCount int            `json:"attempt_count"`
+	Route        string         `json:"route"`
+	ErrorMessage string         `json:"error_message"`
+	Deliveries   []deliveryView `json:"deliveries"`
+}
+
+type deliveryView struct {
+	Recipient string               `json:"recipient"`
+	Status    tasks.DeliveryStatus `json:"status"`
+	Code      int                  `json:"code"`
+	Reply     string               `json:"reply"`
+}
+
+func viewTask(t tasks.Task) taskView {
+	v := taskView{
+		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: t.MessageID,
+		Subject: t.Subject, Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
+		Deliveries: []deliveryView{},
+	}
+	for _, d := range t.Deliveries {
+		v.Deliveries = append(v.Deliveries, deliveryView{d.Recipient, d.Status, d.Code, d.Reply})
+	}
+	return v
+}
