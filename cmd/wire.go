@@ -142,7 +142,7 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 	return &pass.Pass{
 		Config: pass.Config{
 			Worker: worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
-			Inboxes: s.cfg.Concurrency.Inboxes, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
+			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
 			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
 		},
 		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Relay: relay,

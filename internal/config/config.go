@@ -80,7 +80,8 @@ type Retry struct {
 // Concurrency is how much is done at once.
 type Concurrency struct {
 	Inboxes int           `yaml:"inboxes"`
-	Page    int           `yaml:"page"` // messages fetched at once
+	PerHost int           `yaml:"per_host"` // inboxes of one IMAP server
+	Page    int           `yaml:"page"`     // messages fetched at once
 	Lease   time.Duration `yaml:"lease"`
 }
 
@@ -98,7 +99,7 @@ func Default() *Config {
 		Forward:     Forward{Mode: "redirect", Uncertain: "retry", MaxSize: 50 << 20},
 		Retry:       Retry{MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3},
 		Dedupe:      "inbox",
-		Concurrency: Concurrency{Inboxes: 8, Page: 100, Lease: 5 * time.Minute},
+		Concurrency: Concurrency{Inboxes: 8, PerHost: 8, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 	}
 }

@@ -139,8 +139,9 @@ func (r *reader) numbers(c *Config) {
 	between(r, "retry.max", c.Retry.Max, time.Second, 7*day)
 	between(r, "retry.max_lost_leases", c.Retry.MaxLostLeases, 1, 1000)
 	between(r, "concurrency.inboxes", c.Concurrency.Inboxes, 1, 1000)
+	between(r, "concurrency.per_host", c.Concurrency.PerHost, 1, 1000)
 	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
-	between(r, "concurrency.lease", c.Concurrency.Lease, 30*time.Second, day)
+	between(r, "concurrency.lease", c.Concurrency.Lease, time.Second, day)
 	if c.Retry.Max < c.Retry.Base {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
 	}

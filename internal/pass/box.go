@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
@@ -33,7 +34,11 @@ func (r *running) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, in) }, b.log)
 	defer b.mail.close()
 	defer b.shelf.clear()
-	var err error
+	leave, err := r.hosts.enter(ctx, in.Host)
+	if err != nil {
+		return b.report // stopped while it waited
+	}
+	defer leave()
 	if r.Config.DryRun {
 		err = b.preview(ctx)
 	} else {
@@ -77,7 +82,20 @@ func (b *box) underLease(ctx context.Context) error {
 	if ctx.Err() == nil {
 		err = errors.Join(err, b.Inboxes.FinishScan(after, b.in.ID, token, errText(err)))
 	}
+	if pause := backOff(err); pause > 0 {
+		b.log.Warn("the server wants to be left alone; passes step aside until then", "for", pause)
+		return errors.Join(err, b.Inboxes.RenewScan(after, b.in.ID, token, pause))
+	}
 	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.in.ID, token))
+}
+
+// backOff is for how long the server asked to be left alone, an hour at most.
+func backOff(err error) time.Duration {
+	var e *imapsrc.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return min(e.BackOff, time.Hour)
 }
 
 func errText(err error) string {

@@ -408,3 +408,41 @@ func TestRewindForwardsNothingTwice(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
 	r.wantArrived(msgs)
 }
+
+// TestFolderNoLongerWatched leaves nothing behind: what was registered is still forwarded, what is new is not.
+func TestFolderNoLongerWatched(t *testing.T) {
+	r := newRig(t, on("connect", 1, smtpsink.Action{Code: 554}))
+	r.add(inbox.StartAll, "INBOX", "Cases")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	msgs := mails(2)
+	r.put("Cases", msgs...)
+	r.run() // registers; the relay is at fault
+	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+	check(t, err)
+	r.put("Cases", mails(1)...)
+	r.want(r.run(), Counters{Forwarded: 2})
+	r.want(r.run(), Counters{})
+	r.wantArrived(msgs)
+}
+
+// TestServerWantsToBeLeftAlone keeps passes away for as long as the server asked.
+func TestServerWantsToBeLeftAlone(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	dial := r.Dial
+	dials := 0
+	r.Dial = func(context.Context, inbox.Inbox) (Source, error) {
+		dials++
+		return nil, &imapsrc.Error{Kind: imapsrc.KindLimit, Op: "log in", Err: context.DeadlineExceeded, BackOff: 10 * time.Minute}
+	}
+	if rep := r.run(); rep.Error == "" {
+		t.Error("the pass reports no error")
+	}
+	r.clock.advance(9 * time.Minute)
+	if rep := r.run(); rep.Busy == "" || dials != 1 {
+		t.Errorf("the pass connected %d times and reports %+v, want one time and stepped aside", dials, rep)
+	}
+	r.clock.advance(2 * time.Minute)
+	r.Dial = dial
+	r.want(r.run(), Counters{})
+}

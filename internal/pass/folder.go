@@ -27,10 +27,11 @@ func (b *box) open(ctx context.Context) (map[int64]*folder, error) {
 	folders := map[int64]*folder{}
 	var errs []error
 	for _, row := range b.in.Folders {
-		if !row.Active {
+		f := &folder{Folder: row}
+		if wanted, err := b.wanted(ctx, f); err != nil || !wanted {
+			errs = append(errs, err)
 			continue
 		}
-		f := &folder{Folder: row}
 		err := b.retry(ctx, func() error { return b.openFolder(ctx, f) })
 		if err == nil {
 			err = b.reconcile(ctx, f)
@@ -47,6 +48,17 @@ func (b *box) open(ctx context.Context) (map[int64]*folder, error) {
 	return folders, errors.Join(errs...)
 }
 
+// wanted reports whether a folder has to be opened: one that is no longer watched only for the tasks it left behind.
+func (b *box) wanted(ctx context.Context, f *folder) (bool, error) {
+	if f.Active {
+		return true, nil
+	}
+	return b.Queue.Unreconciled(ctx, f.ID, noEpoch)
+}
+
+// noEpoch is no folder's.
+const noEpoch = -1
+
 func (b *box) openFolder(ctx context.Context, f *folder) error {
 	return b.mail.in(ctx, f.Name, true, func(src Source, info imapsrc.Folder) error {
 		var err error
@@ -54,6 +66,8 @@ func (b *box) openFolder(ctx context.Context, f *folder) error {
 			return err
 		}
 		switch {
+		case !f.Active:
+			return nil
 		case f.InitializedAt == nil:
 			return b.initialize(ctx, src, info, f)
 		case uint32(f.UIDValidity) != info.UIDValidity:

@@ -60,6 +60,7 @@ type Config struct {
 	Lease   time.Duration // of claims and scans, renewed while they last
 	Page    int           // messages registered in one transaction
 	Inboxes int           // worked on at once
+	PerHost int           // worked on at once at one IMAP server
 	Senders int           // connections to the relay
 	MaxSize int64         // octets; a larger message is skipped without being downloaded
 	Dedupe  tasks.Dedupe
@@ -91,6 +92,7 @@ type Pass struct {
 type running struct {
 	*Pass
 	down   fault // the relay's
+	hosts  *hosts
 	leases *leases
 	jobs   chan job
 }
@@ -99,7 +101,10 @@ type running struct {
 func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
-	r := &running{Pass: p, leases: newLeases(p.Queue, p.Config.Lease, p.Log), jobs: make(chan job)}
+	r := &running{
+		Pass: p, leases: newLeases(p.Queue, p.Config.Lease, p.Log), jobs: make(chan job),
+		hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}},
+	}
 	stopLeases := r.leases.keep(context.WithoutCancel(ctx))
 	var senders sync.WaitGroup
 	for range p.Config.Senders {

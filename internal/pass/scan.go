@@ -19,7 +19,7 @@ func (b *box) scan(ctx context.Context, folders map[int64]*folder, registered fu
 	var errs []error
 	for _, row := range b.in.Folders {
 		f := folders[row.ID]
-		if f == nil {
+		if f == nil || !f.Active {
 			continue
 		}
 		err := b.scanFolder(ctx, f, registered)
