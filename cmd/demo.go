@@ -45,7 +45,8 @@ Exit codes:
 const demoPassName = "pass"
 
 func (a *app) demo(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	// SIGHUP and SIGPIPE, too: a terminal that is closed and `| head` must not leave files behind.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	self, err := os.Executable()
 	if err != nil {

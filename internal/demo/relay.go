@@ -21,11 +21,14 @@ type relay struct {
 
 func startRelay() (*relay, error) {
 	r := &relay{held: make(chan struct{}), killed: make(chan struct{})}
-	var err error
-	r.Server, err = smtpsink.Start(smtpsink.Options{
+	sink, err := smtpsink.Start(smtpsink.Options{
 		Extensions: []string{"SIZE 10485760", "8BITMIME", "ENHANCEDSTATUSCODES"}, KeepData: true, Reply: r.reply,
 	})
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	r.Server = sink
+	return r, nil
 }
 
 // letGo tells the relay that nobody waits for its answer any more. It does not take the message on.

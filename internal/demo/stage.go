@@ -91,14 +91,16 @@ func (s *stage) close() error {
 	if s.imap != nil {
 		s.imap.Close()
 	}
-	if s.relay != nil && s.relay.Server != nil {
+	if s.relay != nil {
 		s.relay.Close()
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
 	}
 	if s.dir != "" {
-		errs = append(errs, os.RemoveAll(s.dir))
+		if err := os.RemoveAll(s.dir); err != nil {
+			errs = append(errs, fmt.Errorf("remove the demo's files: %w; delete %s", err, s.dir))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,107 @@
+package demo
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// build makes the program whose passes the demo runs.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "postrider")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	cmd := exec.Command("go", "build", "-o", binary, "postrider")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build postrider: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// play runs a demo and checks that nothing is left of it: no file, no process, no goroutine and so no listener.
+func play(ctx context.Context, t *testing.T, binary, command string, say func(string)) (Outcome, error) {
+	t.Helper()
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("TMP", tmp)
+	t.Setenv("POSTRIDER_DATABASE_DRIVER", "mysql") // what a user may have set
+	before := goleak.IgnoreCurrent()
+	var passes []*exec.Cmd
+	out, err := Run(ctx, Options{
+		Pass: func(ctx context.Context, config string) *exec.Cmd {
+			passes = append(passes, exec.CommandContext(ctx, binary, "-c", config, "demo", command))
+			return passes[len(passes)-1]
+		},
+		Say: say,
+	})
+	goleak.VerifyNone(t, before)
+	for i, p := range passes {
+		if p.Process != nil && p.ProcessState == nil {
+			t.Errorf("pass %d may be running still", i+1)
+		}
+	}
+	left, readErr := os.ReadDir(tmp)
+	if readErr != nil || len(left) > 0 {
+		t.Errorf("left in the temporary directory: %v (%v); want nothing", left, readErr)
+	}
+	return out, err
+}
+
+func TestRun(t *testing.T) {
+	binary := build(t)
+	t.Run("to the end", func(t *testing.T) { toTheEnd(t, binary) })
+	for _, after := range []string{"On 127.0.0.1", "Pass 1", "Pass 2"} {
+		t.Run("interrupted after "+after, func(t *testing.T) { interrupted(t, binary, after) })
+	}
+	t.Run("a pass fails", func(t *testing.T) {
+		_, err := play(t.Context(), t, binary, "nonsense", func(string) {})
+		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), `unknown command "nonsense"`) {
+			t.Errorf("error %v; want one with the pass's exit status and its last words", err)
+		}
+	})
+}
+
+func toTheEnd(t *testing.T, binary string) {
+	var lines []string
+	out, err := play(t.Context(), t, binary, "pass", func(line string) { lines = append(lines, line) })
+	said := strings.Join(lines, "\n")
+	if err != nil || len(out.Faults) > 0 {
+		t.Fatalf("error %v, faults %q; want none; it said:\n%s", err, out.Faults, said)
+	}
+	if want := "It leaves 2 forwarded, 2 in progress (1 marked as being sent) and 3 waiting."; !strings.Contains(said, want) {
+		t.Errorf("it said:\n%s\nwant a line with: %s", said, want)
+	}
+	attempts := map[string]int{}
+	for _, r := range out.Rows {
+		attempts[r.Message] = r.Attempts
+	}
+	if got := attempts[scan().subject]; got != 2 {
+		t.Errorf("the message that was on the wire at the kill took %d attempts; want 2", got)
+	}
+	if got := attempts[ticket().subject]; got < 3 {
+		t.Errorf("the message that was claimed at the kill and deferred later took %d attempts; want 3 or more", got)
+	}
+}
+
+// interrupted ends the demo's context at a step. That has to be its error, and not what it led to.
+func interrupted(t *testing.T, binary, after string) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := play(ctx, t, binary, "pass", func(line string) {
+		if strings.HasPrefix(line, after) {
+			cancel()
+		}
+	})
+	if err == nil || err.Error() != context.Canceled.Error() {
+		t.Errorf("error %v; want %v alone", err, context.Canceled)
+	}
+}
