@@ -77,6 +77,9 @@ func mendSQLite(path string, err error) string {
 }
 
 func mendMySQL(err error) string {
+	if errors.As(err, new(*tooOldError)) {
+		return "upgrade it to MySQL 8.0 or MariaDB 10.6"
+	}
 	var e *mysqldriver.MySQLError
 	if errors.As(err, &e) {
 		switch e.Number {

@@ -11,6 +11,7 @@ import (
 	"path"
 	"time"
 
+	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
@@ -161,6 +162,10 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 		lock.WithTableHeartbeatInterval(2*time.Second),
 		lock.WithTableLockTimeout(500*time.Millisecond, 1200), // ten minutes: the other one may change a large table
 		lock.WithTableUnlockTimeout(500*time.Millisecond, 20),
+		lock.WithTableRetryPolicy(func(err error) bool { // the locker has no error value for "held by another"
+			var refused *mysqldriver.MySQLError
+			return !errors.As(err, &refused) || transient(err)
+		}),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)
 	if err != nil {

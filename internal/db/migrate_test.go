@@ -213,3 +213,22 @@ func TestMigrateWaitsNoLongerThanItsContext(t *testing.T) {
 		}
 	})
 }
+
+// A user without the rights is told so at once instead of waiting for the lock.
+func TestMigrateWithoutRights(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := openMigrated(t, cfg)
+		name := cfg.DSN[strings.LastIndex(cfg.DSN, "/")+1:]
+		user := "reader_of_" + name
+		for _, statement := range []string{
+			"CREATE USER " + user + "@'%' IDENTIFIED BY 'x'", "GRANT SELECT ON " + name + ".* TO " + user + "@'%'",
+		} {
+			if _, err := db.pool.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg.DSN = strings.Replace(cfg.DSN, "root@", user+":x@", 1)
+		_, err := openAny(t, cfg).Migrate(testContext(t))
+		wantText(t, err, "denied", "migrate the mysql database")
+	})
+}

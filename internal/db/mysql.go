@@ -32,6 +32,10 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
+	if err := checkServer(ctx, pool); err != nil {
+		_ = pool.Close()
+		return nil, db.unreachable(err)
+	}
 	db.pool = pool
 	db.migrator = migrator{
 		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
@@ -143,3 +147,35 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	return conn, nil
 }
+
+// checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB before 10.6.
+func checkServer(ctx context.Context, pool *sql.DB) error {
+	var version string
+	if err := pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return err
+	}
+	if !supported(version) {
+		return &tooOldError{version}
+	}
+	return nil
+}
+
+// supported reads versions like 9.7.4-2, 10.11.19-MariaDB-0+deb12u1 and 5.5.5-10.4.34-MariaDB. One that it cannot read
+// is given a chance.
+func supported(version string) bool {
+	major, minor := 8, 0
+	if strings.Contains(version, "MariaDB") {
+		version = strings.TrimPrefix(version, "5.5.5-") // put there for clients that know MySQL alone
+		major, minor = 10, 6
+	}
+	var have, haveMinor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &have, &haveMinor); n < 2 {
+		return true
+	}
+	return have > major || have == major && haveMinor >= minor
+}
+
+// tooOldError is a server that this version of postrider cannot work with.
+type tooOldError struct{ version string }
+
+func (e *tooOldError) Error() string { return "the server is version " + e.version }

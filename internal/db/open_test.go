@@ -293,3 +293,15 @@ func TestTransient(t *testing.T) {
 		}
 	}
 }
+
+func TestSupportedServers(t *testing.T) {
+	for version, want := range map[string]bool{
+		"9.7.4-2": true, "8.0.36": true, "8.4.3-log": true, "5.7.44": false, "5.6.51-log": false,
+		"10.11.19-MariaDB-0+deb12u1": true, "10.6.0-MariaDB": true, "10.5.29-MariaDB-0+deb11u1": false,
+		"5.5.5-10.4.34-MariaDB": false, "5.5.5-11.4.2-MariaDB": true, "something else": true,
+	} {
+		if got := supported(version); got != want {
+			t.Errorf("%s: supported is %v, want %v", version, got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"postrider/internal/testserver"
@@ -168,17 +169,32 @@ func TestTxSurvivesABusyFile(t *testing.T) {
 func TestTxGivesUp(t *testing.T) {
 	cfg := freshSQLite(t)
 	db := withRows(t, cfg, WithRetryFor(100*time.Millisecond))
-	other, err := Open(testContext(t), cfg)
-	if err != nil {
-		t.Fatal(err)
+	runs := 0
+	err := db.Tx(testContext(t), func(tx *gorm.DB) error {
+		runs++
+		return errors.Join(bump(tx, 1), mysqldriver.ErrInvalidConn)
+	})
+	wantText(t, err, "tried for 100ms", "invalid connection", cfg.Path)
+	if runs < 2 || runs > 20 {
+		t.Errorf("ran %d times within 100 ms of backoff from 10 ms, want a handful", runs)
 	}
-	defer func() { _ = other.Close() }()
-	held, release := holdRow(t, other)
-	<-held
-	err = db.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) })
-	wantText(t, err, "tried for 100ms", "locked", cfg.Path)
-	release()
-	wantRow(t, db, 1, 1)
+	wantRow(t, db, 1, 0)
+}
+
+func TestTxTellsThatItsContextEnded(t *testing.T) {
+	mine := errors.New("the caller's own")
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := withRows(t, cfg)
+		ctx, cancel := context.WithCancel(testContext(t))
+		err := db.Tx(ctx, func(tx *gorm.DB) error {
+			cancel()
+			return mine
+		})
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, mine) {
+			t.Errorf("got %v, want both the context's end and the caller's own", err)
+		}
+		wantRow(t, db, 1, 0)
+	})
 }
 
 func TestTxEndsWithItsContext(t *testing.T) {

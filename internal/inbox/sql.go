@@ -16,7 +16,11 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, 0, ?, ?)`
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, is_active = ?, host = ?, port = ?,
 		security = ?, allow_plaintext = ?, username = ?, auth = ?, start = ?, updated_at = ? WHERE id = ?`
-	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE email_address = ?` // the rest goes by foreign key
+
+	// The foreign keys would do all three, but MySQL 9 takes minutes over a large registry when it cascades from the top.
+	sqlDeleteSeen  = `DELETE FROM monitored_emails_seen WHERE folder_id = ?`  // PRIMARY KEY (folder_id, ...)
+	sqlDeleteTasks = `DELETE FROM monitored_emails_tasks WHERE folder_id = ?` // UNIQUE (folder_id, ...); deliveries go by foreign key
+	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?`              // folders go by foreign key
 
 	// A few hundred inboxes at most: no index needed.
 	sqlCountSealedElsewhere = `SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?`

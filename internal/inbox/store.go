@@ -145,7 +145,16 @@ func (s *Store) Remove(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDeleteInbox, in.Address).Error })
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+		for _, f := range in.Folders {
+			for _, query := range []string{sqlDeleteSeen, sqlDeleteTasks} {
+				if err := tx.Exec(query, f.ID).Error; err != nil {
+					return err
+				}
+			}
+		}
+		return tx.Exec(sqlDeleteInbox, in.ID).Error
+	})
 	if err != nil {
 		return fmt.Errorf("remove inbox %s: %w", in.Address, err)
 	}
