@@ -92,7 +92,7 @@ func (b *bodies) take(msg *imapclient.FetchMessageData) {
 		case imapclient.FetchItemDataRFC822Size:
 			in.size = item.Size
 		case imapclient.FetchItemDataBodySection:
-			if isWhole(item.Section) && !in.came {
+			if isWhole(item.Section) && !in.came && b.err == nil {
 				in.came = true
 				in.body, in.cut = b.spool(item.Literal)
 			}
@@ -120,33 +120,37 @@ func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) 
 		return nil, false
 	}
 	spool = b.c.cfg.Spooler.New()
-	complete, err := b.copy(spool, lit)
-	if complete && err == nil {
+	lost, local := b.copy(spool, lit)
+	if lost == nil && local == nil {
 		return spool, false
 	}
 	_ = spool.Close()
 	b.c.wire.kill()
-	if err != nil {
-		b.fail(b.c.localFailure(err))
-		_, _ = io.Copy(io.Discard, lit) // the library waits until the literal is read, or reading it fails
+	if local != nil {
+		b.fail(b.c.localFailure(local))
+		_, lost = io.Copy(io.Discard, lit) // the library waits until the literal is read, or reading it fails
 	}
-	// And nobody may touch the literal again before the library has finished.
-	<-b.c.client.Closed()
+	if lost != nil {
+		<-b.c.client.Closed() // from now on, reading the rest would race with the library
+	}
 	return nil, true
 }
 
-// copy returns this machine's errors only.
-func (b *bodies) copy(spool *message.Spool, lit imap.LiteralReader) (complete bool, err error) {
+// copy tells a lost connection from a failure of this machine.
+func (b *bodies) copy(spool *message.Spool, lit imap.LiteralReader) (lost, local error) {
 	var size int64
 	for {
-		n, readErr := lit.Read(b.buf)
+		n, err := lit.Read(b.buf)
 		size += int64(n)
 		if _, err := spool.Write(b.buf[:n]); err != nil {
-			return false, err
+			return nil, err
 		}
 		b.c.wire.allow(smallAnswer)
-		if readErr != nil {
-			return errors.Is(readErr, io.EOF) && size == lit.Size(), nil
+		switch {
+		case errors.Is(err, io.EOF) && size == lit.Size():
+			return nil, nil
+		case err != nil:
+			return err, nil
 		}
 	}
 }

@@ -112,7 +112,7 @@ func readLine(r io.Reader) (string, error) {
 	for len(line) < 8<<10 {
 		if _, err := io.ReadFull(r, octet[:]); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = fmt.Errorf("the connection was closed: %w", io.ErrUnexpectedEOF)
+				err = fmt.Errorf("the other side closed the connection: %w", io.ErrUnexpectedEOF)
 			}
 			return "", err
 		}

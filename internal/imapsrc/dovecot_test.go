@@ -11,18 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
 	"postrider/internal/testserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // dovecotConfig logs into a new account on a real server.
 func dovecotConfig(t *testing.T) (*testserver.IMAP, imapsrc.Config) {
 	t.Helper()
+	noLeaks(t)
 	s := testserver.Dovecot(t)
 	s.AddUser(t, "ann", "pass word")
 	pem, err := os.ReadFile(s.CAFile)
@@ -188,7 +185,6 @@ func TestDovecotBigBodyStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := int64(len(big))
-	big = nil
 	peak := watchHeap(t)
 	var sizes []int64
 	_, err := c.Bodies(t.Context(), []uint32{1, 2}, func(_ uint32, m *message.Message) error {

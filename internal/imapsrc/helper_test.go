@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"postrider/internal/imapsrc"
+	"postrider/internal/message"
+	"postrider/internal/testserver/fakeimap"
 )
 
 // wantError checks the kind, and that the text is one line which holds all parts.
-func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) *imapsrc.Error {
+func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) {
 	t.Helper()
 	var e *imapsrc.Error
 	if !errors.As(err, &e) {
@@ -30,7 +35,55 @@ func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) *ima
 			t.Errorf("error = %q; want it to say %q", text, part)
 		}
 	}
-	return e
+}
+
+// The beginning of most scripts: a server without extensions, and INBOX of UIDVALIDITY 7.
+var (
+	greeting = fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1] hello\r\n"}
+	loggedIn = fakeimap.Step{Expect: `LOGIN "ann" "sesame"`, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}
+	offers   = fakeimap.Step{Expect: "CAPABILITY$", Reply: "* CAPABILITY IMAP4rev1\r\n{tag} OK done\r\n"}
+	examined = fakeimap.Step{
+		Expect: "EXAMINE INBOX$",
+		Reply:  "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK [READ-ONLY] done\r\n",
+	}
+	logout = fakeimap.Step{Expect: "LOGOUT", Reply: "* BYE\r\n{tag} OK bye\r\n"}
+)
+
+// fake is the account of a server that says these steps.
+func fake(t *testing.T, steps ...fakeimap.Step) imapsrc.Config {
+	t.Helper()
+	return fakeConfig(t, fakeimap.Script(steps...))
+}
+
+func fakeConfig(t *testing.T, handler func(*fakeimap.Conn)) imapsrc.Config {
+	t.Helper()
+	noLeaks(t)
+	s := fakeimap.Start(t, handler)
+	return imapsrc.Config{
+		Host: "127.0.0.1", Port: s.Port(), Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame", Proxy: "direct",
+		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
+	}
+}
+
+// open is a connection with INBOX open, on a server that goes on with these steps.
+func open(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
+	t.Helper()
+	c := dial(t, fake(t, slices.Concat([]fakeimap.Step{greeting, loggedIn, offers, examined}, steps, []fakeimap.Step{logout})...))
+	selectInbox(t, c)
+	return c
+}
+
+func selectInbox(t *testing.T, c *imapsrc.Conn) {
+	t.Helper()
+	if _, err := c.Select(t.Context(), "INBOX"); err != nil {
+		t.Fatalf("Select(INBOX): %v", err)
+	}
+}
+
+// noLeaks checks when everything else is cleaned up that no goroutine is left.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { goleak.VerifyNone(t) })
 }
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }

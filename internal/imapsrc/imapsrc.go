@@ -62,7 +62,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 
 // Close logs out and closes the connection. It takes three seconds at most, whatever the server does.
 func (c *Conn) Close() error {
-	timer := time.AfterFunc(logoutTimeout, c.wire.kill)
+	timer := time.AfterFunc(min(logoutTimeout, c.cfg.IdleTimeout), c.wire.kill)
 	defer timer.Stop()
 	select {
 	case <-c.client.Closed():

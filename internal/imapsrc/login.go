@@ -82,7 +82,11 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 // identify sends ID, which some servers want before the first SELECT. What becomes of it is of no importance.
 func (c *Conn) identify(ctx context.Context) error {
 	return c.do(ctx, "ask for the capabilities", smallAnswer, func() error {
-		caps := c.client.Caps()
+		// They change with the login, and for a moment the library still knows the old ones.
+		caps, err := c.client.Capability().Wait()
+		if err != nil {
+			return err
+		}
 		for name := range caps {
 			c.caps = append(c.caps, string(name))
 		}

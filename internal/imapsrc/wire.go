@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -144,7 +143,7 @@ func (w *wire) why() (*imap.Error, error) {
 }
 
 // kill closes the connection at once. Whoever reads or writes gets an error.
-func (w *wire) kill() { _ = w.Conn.Close() }
+func (w *wire) kill() { _ = w.Close() }
 
 // The library's own deadlines would cut off a slow literal and never end a silent wait.
 
@@ -172,32 +171,6 @@ func (w *wire) hear(p []byte) {
 		}
 		w.line = w.line[:0]
 	}
-}
-
-// parseStatus reads an untagged status response, "* BYE [CODE] text" (RFC 3501 7.1); nil when it is none.
-func parseStatus(line string) *imap.Error {
-	rest, ok := strings.CutPrefix(line, "* ")
-	if !ok {
-		return nil
-	}
-	return parseAnswer(rest)
-}
-
-// parseAnswer reads a status response without its tag.
-func parseAnswer(line string) *imap.Error {
-	word, text, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
-	status := &imap.Error{Type: imap.StatusResponseType(strings.ToUpper(word)), Text: text}
-	switch status.Type {
-	case imap.StatusResponseTypeOK, imap.StatusResponseTypeNo, imap.StatusResponseTypeBad, imap.StatusResponseTypeBye,
-		imap.StatusResponseTypePreAuth:
-	default:
-		return nil
-	}
-	if code, rest, ok := strings.Cut(strings.TrimPrefix(text, "["), "]"); ok && strings.HasPrefix(text, "[") {
-		code, _, _ = strings.Cut(code, " ")
-		status.Code, status.Text = imap.ResponseCode(strings.ToUpper(code)), strings.TrimSpace(rest)
-	}
-	return status
 }
 
 func (w *wire) uidsStick() bool {

@@ -1,0 +1,238 @@
+package imapsrc_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/fakeimap"
+)
+
+func TestLoginRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reply string
+		kind  imapsrc.Kind
+		says  string
+	}{
+		"no code":            {"{tag} NO login failed", imapsrc.KindAuth, "the server refused the password (NO login failed); set it with `postrider inbox set ann --password-stdin`"},
+		"failed":             {"{tag} NO [AUTHENTICATIONFAILED] bad", imapsrc.KindAuth, "(NO [AUTHENTICATIONFAILED] bad)"},
+		"expired":            {"{tag} NO [EXPIRED] old", imapsrc.KindExpired, "the password has expired"},
+		"unavailable":        {"{tag} NO [UNAVAILABLE] later", imapsrc.KindUnavailable, "later"},
+		"server bug":         {"{tag} NO [SERVERBUG] oops", imapsrc.KindUnavailable, "oops"},
+		"limit":              {"{tag} NO [LIMIT] enough", imapsrc.KindLimit, "enough"},
+		"limit in words":     {"{tag} NO [ALERT] Too many simultaneous connections. (Failure)", imapsrc.KindLimit, "simultaneous"},
+		"in use":             {"{tag} NO [INUSE] locked", imapsrc.KindInUse, "locked"},
+		"privacy":            {"{tag} NO [PRIVACYREQUIRED] use TLS", imapsrc.KindPlaintext, "use security tls or starttls"},
+		"bad":                {"{tag} BAD what", imapsrc.KindProtocol, "BAD what"},
+		"goodbye":            {"* BYE [LIMIT] enough of you", imapsrc.KindLimit, "the server ended the connection (BYE [LIMIT] enough of you)"},
+		"hangs up":           {"", imapsrc.KindNetwork, "the server closed the connection"},
+		"echoes":             {"{tag} NO ann with sesame?", imapsrc.KindAuth, "(NO ann with ***?)"},
+		"control characters": {"{tag} NO \x1b[31mred\x00\tand \xff", imapsrc.KindAuth, "(NO [31mred and ?)"},
+		"long":               {"{tag} NO " + strings.Repeat("x", 500), imapsrc.KindAuth, strings.Repeat("x", 196) + "…)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := fakeimap.Step{Expect: "LOGIN", Reply: tc.reply + "\r\n", Close: strings.HasPrefix(tc.reply, "*") || tc.reply == ""}
+			if tc.reply == "" {
+				step.Reply = ""
+			}
+			_, err := imapsrc.Dial(t.Context(), fake(t, greeting, step, logout))
+			wantError(t, err, tc.kind, ": log in as ann: ", tc.says)
+			if strings.Contains(err.Error(), "sesame") {
+				t.Errorf("error = %q; want it without the password", err)
+			}
+		})
+	}
+}
+
+func TestLoginBackOff(t *testing.T) {
+	_, err := imapsrc.Dial(t.Context(), fake(t, greeting,
+		fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO Request is throttled. Suggested Backoff Time: 299961 milliseconds\r\n"}, logout))
+	wantError(t, err, imapsrc.KindLimit, "throttled")
+	var e *imapsrc.Error
+	if errors.As(err, &e); e.BackOff != 299961*time.Millisecond {
+		t.Errorf("BackOff = %v; want 299.961 s", e.BackOff)
+	}
+}
+
+func TestLoginMechanisms(t *testing.T) {
+	plain := "AHVzZXIAcA==" // NUL user NUL p
+	for name, tc := range map[string]struct {
+		caps, auth, expect string
+	}{
+		"plain is preferred":      {"AUTH=PLAIN SASL-IR", "auto", "AUTHENTICATE PLAIN " + plain + "$"},
+		"login when asked for":    {"AUTH=PLAIN SASL-IR", "login", `LOGIN "user" "p"$`},
+		"login when nothing else": {"AUTH=XOAUTH2", "", `LOGIN "user" "p"$`},
+		"plain when asked for":    {"LOGINDISABLED SASL-IR", "plain", "AUTHENTICATE PLAIN " + plain + "$"},
+		"plain though no LOGIN":   {"AUTH=PLAIN LOGINDISABLED SASL-IR", "auto", "AUTHENTICATE PLAIN " + plain + "$"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := fake(t, fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 " + tc.caps + "] hi\r\n"},
+				fakeimap.Step{Expect: tc.expect, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}, offers, logout)
+			cfg.Username, cfg.Password, cfg.Auth = "user", "p", tc.auth
+			dial(t, cfg)
+		})
+	}
+}
+
+func TestLoginWithoutSASLIR(t *testing.T) {
+	dial(t, fake(t, fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 AUTH=PLAIN] hi\r\n"},
+		fakeimap.Step{Expect: "AUTHENTICATE PLAIN$", Reply: "+ \r\n"},
+		fakeimap.Step{Expect: "AGFubgBzZXNhbWU=", Reply: "T1 OK [CAPABILITY IMAP4rev1] in\r\n"}, offers, logout))
+}
+
+func TestLoginNotPossible(t *testing.T) {
+	cfg := fake(t, fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2] hi\r\n"}, logout)
+	_, err := imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindPlaintext, "takes no password on a plain connection")
+}
+
+func TestLoginNotPossibleOverTLS(t *testing.T) {
+	cert, pool, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+		overTLS(cert, c.Conn, "* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2] hi\r\n", logout.Reply)
+	})
+	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool
+	_, err = imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindAuth, "takes no password (it offers AUTH=XOAUTH2)")
+}
+
+func TestPreAuth(t *testing.T) {
+	c := dial(t, fake(t, fakeimap.Step{Reply: "* PREAUTH [CAPABILITY IMAP4rev1] hi ann\r\n"}, offers, examined, logout))
+	selectInbox(t, c)
+}
+
+func TestIDComesBeforeSelect(t *testing.T) {
+	replies := map[string]string{
+		"LOGIN":      "", // and says nothing about capabilities, which differ now
+		"CAPABILITY": "* CAPABILITY IMAP4rev1 ID\r\n",
+		"ID":         "* ID (\"name\" \"Cour\x07ier\" \"version\" \"4\")\r\n",
+		"EXAMINE":    "* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n",
+	}
+	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+		c.Send(greeting.Reply)
+		identified := false
+		for line, ok := c.ReadLine(); ok; line, ok = c.ReadLine() {
+			command := strings.Fields(line)[1]
+			identified = identified || strings.HasSuffix(line, `ID ("name" "postrider" "version" "1.2")`)
+			if command == "EXAMINE" && !identified {
+				c.T.Error("EXAMINE comes before ID")
+			}
+			c.Send(replies[command] + tagOK)
+		}
+	})
+	cfg.ClientName, cfg.ClientVersion = "postrider", "1.2"
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	if c.ServerName() != "Cour ier 4" {
+		t.Errorf("ServerName() = %q; want the name and version, printable", c.ServerName())
+	}
+}
+
+func TestIDRefusedDoesNotMatter(t *testing.T) {
+	cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"},
+		fakeimap.Step{Expect: "CAPABILITY", Reply: "* CAPABILITY IMAP4rev1 ID\r\n{tag} OK\r\n"},
+		fakeimap.Step{Expect: "ID", Reply: "{tag} BAD no\r\n"}, examined, logout)
+	cfg.ClientName = "postrider"
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	if c.ServerName() != "" {
+		t.Errorf("ServerName() = %q; want none", c.ServerName())
+	}
+}
+
+func TestPlaintextIsRefusedBeforeDialling(t *testing.T) {
+	_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.invalid", Port: 143, Security: imapsrc.SecurityNone, Password: "sesame"})
+	wantError(t, err, imapsrc.KindPlaintext, "imap mail.example.invalid:143: connect: will not send a password in the clear", "allow plain text")
+}
+
+func TestGreeting(t *testing.T) {
+	for name, tc := range map[string]struct {
+		step fakeimap.Step
+		kind imapsrc.Kind
+		says string
+	}{
+		"goodbye":  {fakeimap.Step{Reply: "* BYE Too many connections\r\n", Close: true}, imapsrc.KindLimit, "Too many connections"},
+		"down":     {fakeimap.Step{Reply: "* BYE [UNAVAILABLE] down\r\n", Close: true}, imapsrc.KindUnavailable, "down"},
+		"hangs up": {fakeimap.Step{Close: true}, imapsrc.KindNetwork, "closed the connection"},
+		"silent":   {fakeimap.Step{}, imapsrc.KindNetwork, "nothing came for 50ms"},
+		"SMTP":     {fakeimap.Step{Reply: "220 mail ESMTP\r\n", Close: true}, imapsrc.KindNetwork, "closed"},
+	} {
+		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS} {
+			t.Run(name+"/"+string(security), func(t *testing.T) {
+				cfg := fake(t, tc.step)
+				cfg.Security = security
+				if name == "silent" {
+					cfg.DialTimeout = 50 * time.Millisecond
+				}
+				_, err := imapsrc.Dial(t.Context(), cfg)
+				if name == "SMTP" {
+					if err == nil {
+						t.Error("Dial succeeds on an SMTP server")
+					}
+					return
+				}
+				wantError(t, err, tc.kind, tc.says)
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Error("the error is context.DeadlineExceeded; want that for the caller's deadline only")
+				}
+			})
+		}
+	}
+}
+
+func TestDialEndsWithTheContext(t *testing.T) {
+	for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityTLS, imapsrc.SecurityStartTLS} {
+		t.Run(string(security), func(t *testing.T) {
+			accepted := make(chan struct{})
+			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+				close(accepted)
+				c.ReadLine()
+				c.ReadLine()
+			})
+			cfg.Security = security
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-accepted
+				cancel()
+			}()
+			_, err := imapsrc.Dial(ctx, cfg)
+			if !isCanceled(err) {
+				t.Errorf("Dial = %v; want context.Canceled", err)
+			}
+			wantError(t, err, imapsrc.KindNetwork)
+		})
+	}
+}
+
+func TestNoSuchHostAndNothingListening(t *testing.T) {
+	cfg := fake(t)
+	cfg.Host, cfg.Security = "no-such-host.invalid", imapsrc.SecurityTLS
+	_, err := imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindNetwork, "no-such-host.invalid", "check")
+	cfg.Host, cfg.Port = "127.0.0.1", 1
+	_, err = imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindNetwork, "refused", "check host, port, firewall and proxy")
+}
+
+func TestNothingSecretIsLogged(t *testing.T) {
+	var log strings.Builder
+	cfg := fake(t, greeting, loggedIn, offers, examined,
+		fakeimap.Step{Expect: "FETCH", Reply: "* 1 FETCH (UID 1 RFC822.SIZE 3 BODY[] {17}\r\nSubject: x\r\n\r\ny\r\n)\r\n{tag} OK\r\n"}, logout)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	if _, _, err := collect(t, c, []uint32{1}); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); !strings.Contains(text, "announced=3 came=17") || strings.Contains(text, "sesame") || strings.Contains(text, "Subject") {
+		t.Errorf("log = %s; want the size that differs, no password, no message", text)
+	}
+}
