@@ -135,7 +135,7 @@ func (s *stage) deferred(ctx context.Context) error {
 	report, err := s.pass(ctx)
 	if err == nil {
 		s.say("Pass 3, after the backoff, sends what was deferred (451): %s.", sum(report.Totals))
-		s.expect(report.Clean(), "pass 3 left something to be done: %s", sum(report.Totals))
+		s.expect(report.Totals == pass.Counters{Forwarded: 1}, "pass 3 was to forward 1 message and leave nothing to be done: %s", sum(report.Totals))
 	}
 	return err
 }

@@ -40,25 +40,39 @@ func TestJudge(t *testing.T) {
 		fault   string // a part of the only one, or of the first; empty for none
 	}{
 		{"as promised", func(*facts) {}, good, ""},
-		{"a message arrived twice", func(f *facts) { f.accepted = append(f.accepted, f.accepted[0]) },
-			"7 messages: 4 forwarded once each, 1 without a route, 1 refused; 0 lost, 1 twice", `"Ladung: Termin zur mündlichen Verhandlung" came twice`},
+		{
+			"a message arrived twice", func(f *facts) { f.accepted = append(f.accepted, f.accepted[0]) },
+			"7 messages: 4 forwarded once each, 1 without a route, 1 refused; 0 lost, 1 twice", `"Ladung: Termin zur mündlichen Verhandlung" came twice`,
+		},
 		{"one of two recipients got it twice", func(f *facts) {
 			again := f.accepted[1]
 			again.To = again.To[:1]
 			f.accepted = append(f.accepted, again)
 		}, "7 messages: 4 forwarded once each, 1 without a route, 1 refused; 0 lost, 1 twice", "came twice"},
-		{"one of two recipients did not get it", func(f *facts) { f.accepted[1].To = f.accepted[1].To[:1] },
-			"7 messages: 4 forwarded once each, 1 without a route, 1 refused; 1 lost, 0 twice", "is lost"},
-		{"the registry says forwarded, the relay knows nothing", func(f *facts) { f.accepted = f.accepted[1:] },
-			"7 messages: 4 forwarded once each, 1 without a route, 1 refused; 1 lost, 0 twice", "is lost"},
-		{"a message was never registered", func(f *facts) { f.registry = slices.Delete(f.registry, 4, 5) },
-			"7 messages: 5 forwarded once each, 0 without a route, 1 refused; 1 lost, 0 twice", `"20% off all office chairs" is lost`},
-		{"a message was registered twice", func(f *facts) { f.registry = append(f.registry, f.registry[4]) },
-			"7 messages: 5 forwarded once each, 0 without a route, 1 refused; 0 lost, 1 twice", "came twice"},
-		{"a task is not at its end", func(f *facts) { f.registry[5].Status = tasks.Error },
-			"7 messages: 5 forwarded once each, 1 without a route, 0 refused; 1 lost, 0 twice", "was to be dead"},
-		{"a task has another end", func(f *facts) { f.registry[4].Status = tasks.Dead },
-			"7 messages: 5 forwarded once each, 0 without a route, 2 refused; 0 lost, 0 twice", "was to be skipped_no_match"},
+		{
+			"one of two recipients did not get it", func(f *facts) { f.accepted[1].To = f.accepted[1].To[:1] },
+			"7 messages: 4 forwarded once each, 1 without a route, 1 refused; 1 lost, 0 twice", "is lost",
+		},
+		{
+			"the registry says forwarded, the relay knows nothing", func(f *facts) { f.accepted = f.accepted[1:] },
+			"7 messages: 4 forwarded once each, 1 without a route, 1 refused; 1 lost, 0 twice", "is lost",
+		},
+		{
+			"a message was never registered", func(f *facts) { f.registry = slices.Delete(f.registry, 4, 5) },
+			"7 messages: 5 forwarded once each, 0 without a route, 1 refused; 1 lost, 0 twice", `"20% off all office chairs" is lost`,
+		},
+		{
+			"a message was registered twice", func(f *facts) { f.registry = append(f.registry, f.registry[4]) },
+			"7 messages: 5 forwarded once each, 0 without a route, 1 refused; 0 lost, 1 twice", "came twice",
+		},
+		{
+			"a task is not at its end", func(f *facts) { f.registry[5].Status = tasks.Error },
+			"7 messages: 5 forwarded once each, 1 without a route, 0 refused; 1 lost, 0 twice", "was to be dead",
+		},
+		{
+			"a task has another end", func(f *facts) { f.registry[4].Status = tasks.Dead },
+			"7 messages: 5 forwarded once each, 0 without a route, 2 refused; 0 lost, 0 twice", "was to be skipped_no_match",
+		},
 		{"a subject was not understood", func(f *facts) { f.registry[1].Subject = "=?GB18030?B?" }, good, `the registry has "=?GB18030?B?"`},
 		{"a message arrived changed", func(f *facts) { f.accepted[0].Data = append(f.accepted[0].Data, '\n') }, good, "arrived changed"},
 		{"a message went to a stranger", func(f *facts) { f.accepted[0].To = append(f.accepted[0].To, "x@kt.example") }, good, "who was not to get it"},
@@ -90,8 +104,10 @@ func TestRows(t *testing.T) {
 	if len(rows) != 8 {
 		t.Fatalf("%d rows; want 8, one for each message and one more for the second recipient of the contract", len(rows))
 	}
-	second := Row{Message: "采购合同修订稿，请审阅", From: "chen@haiyuan.example", Status: tasks.Forwarded, Attempts: 1,
-		Recipient: "tanaka@kt.example", Reply: "250 2.0.0 accepted", Copies: 1}
+	second := Row{
+		Message: "采购合同修订稿，请审阅", From: "chen@haiyuan.example", Status: tasks.Forwarded, Attempts: 1,
+		Recipient: "tanaka@kt.example", Reply: "250 2.0.0 accepted", Copies: 1,
+	}
 	if rows[2] != second {
 		t.Errorf("row 3: %+v\nwant:  %+v", rows[2], second)
 	}
