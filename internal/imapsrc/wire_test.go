@@ -1,0 +1,264 @@
+package imapsrc_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/message"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/fakeimap"
+)
+
+const shortIdle = 60 * time.Millisecond
+
+// impatient is open with a short IdleTimeout.
+func impatient(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
+	t.Helper()
+	cfg := fake(t, append([]fakeimap.Step{greeting, loggedIn, offers, examined}, steps...)...)
+	cfg.IdleTimeout = shortIdle
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	return c
+}
+
+func TestSilenceEndsTheConnection(t *testing.T) {
+	for name, reply := range map[string]string{
+		"at once":          "",
+		"in a line":        "* 2 FET",
+		"in a literal":     "* 2 FETCH (UID 2 BODY[] {100}\r\nSubj",
+		"before tagged OK": fetched(2, 2, body("b")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := impatient(t, fakeimap.Step{Expect: "FETCH", Reply: reply})
+			_, result, err := collect(t, c, []uint32{2})
+			wantError(t, err, imapsrc.KindNetwork, "the server was silent for 60ms")
+			if len(result.Vanished)+len(result.Failed) != 0 {
+				t.Errorf("Bodies = %+v; want nothing settled", result)
+			}
+		})
+	}
+}
+
+func TestSilentLogin(t *testing.T) {
+	cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN"})
+	cfg.IdleTimeout = shortIdle
+	_, err := imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindNetwork, "log in as ann: the server was silent for 60ms")
+}
+
+func TestCloseDoesNotHang(t *testing.T) {
+	c := impatient(t) // the server never answers LOGOUT
+	start := time.Now()
+	if err := c.Close(); err != nil || time.Since(start) > 2*time.Second {
+		t.Errorf("Close = %v after %v; want nil, after IdleTimeout", err, time.Since(start))
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("second Close = %v; want nil", err)
+	}
+	_, err := c.UIDs(t.Context(), 1, 2)
+	wantError(t, err, imapsrc.KindNetwork, "search folder")
+}
+
+// The clock runs only while an answer is awaited: neither between two calls nor while each works.
+func TestPatienceWithOurselves(t *testing.T) {
+	c := impatient(t,
+		fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
+		fakeimap.Step{Expect: "SEARCH", Reply: "* SEARCH 1\r\n{tag} OK\r\n"}, logout)
+	longer := func() { <-time.After(3 * shortIdle) }
+	longer()
+	_, err := c.Bodies(t.Context(), []uint32{1, 2}, func(_ uint32, m *message.Message) error {
+		longer()
+		return m.Close()
+	})
+	if err != nil {
+		t.Fatalf("Bodies = %v; want each to take as long as it likes", err)
+	}
+	longer()
+	if _, err := c.UIDs(t.Context(), 1, 2); err != nil {
+		t.Errorf("UIDs = %v; want the connection to survive a pause", err)
+	}
+}
+
+func TestSlowServerIsNotSilent(t *testing.T) {
+	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+		c.Send(greeting.Reply)
+		for _, step := range []fakeimap.Step{loggedIn, offers, examined} {
+			c.ReadLine()
+			c.Send(step.Reply)
+		}
+		c.ReadLine()
+		for i := range 10 { // takes five times the IdleTimeout in all
+			c.Send([]string{"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r", "\n)\r\n{tag} OK\r\n"}[i])
+			<-time.After(shortIdle / 2)
+		}
+		c.ReadLine()
+	})
+	cfg.IdleTimeout = shortIdle
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	if got, _, err := collect(t, c, []uint32{1}); err != nil || len(got) != 1 {
+		t.Errorf("Bodies = %v, %v; want the message, however slowly it comes", got, err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reply string
+		call  func(ctx context.Context, c *imapsrc.Conn) error
+	}{
+		"a search":  {"* SEARCH 1 ", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.UIDs(ctx, 1, 2); return err }},
+		"a literal": {"* 1 FETCH (UID 1 BODY[] {100}\r\nSubj", bodiesOf1},
+		"a stray":   {"* 1 FETCH (BODY[] {100}\r\nSubj", bodiesOf1},
+		"metadata":  {"* 1 FETCH (UID 1 ", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Metadata(ctx, []uint32{1}); return err }},
+		"a list":    {"* LIST ", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Folders(ctx); return err }},
+		"a select":  {"* 1 EXISTS", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Select(ctx, "x"); return err }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			replied := make(chan struct{})
+			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+				c.Send(greeting.Reply)
+				for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, tc.reply} {
+					c.ReadLine()
+					c.Send(reply)
+				}
+				close(replied)
+				c.ReadLine()
+			})
+			c := dial(t, cfg)
+			selectInbox(t, c)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-replied
+				cancel()
+			}()
+			err := tc.call(ctx, c)
+			wantError(t, err, imapsrc.KindNetwork, "context canceled")
+			if !isCanceled(err) {
+				t.Errorf("error = %v; want context.Canceled in it", err)
+			}
+			if err := tc.call(t.Context(), c); err == nil || isCanceled(err) {
+				t.Errorf("a call after that = %v; want the connection to be gone", err)
+			}
+		})
+	}
+}
+
+func bodiesOf1(ctx context.Context, c *imapsrc.Conn) error {
+	_, err := c.Bodies(ctx, []uint32{1}, func(uint32, *message.Message) error { return nil })
+	return err
+}
+
+func TestDeadlineOfTheCaller(t *testing.T) {
+	c := open(t, fakeimap.Step{Expect: "SEARCH"})
+	ctx, cancel := context.WithTimeout(t.Context(), shortIdle)
+	defer cancel()
+	_, err := c.UIDs(ctx, 1, 2)
+	wantError(t, err, imapsrc.KindNetwork, context.DeadlineExceeded.Error())
+}
+
+// A hostile server may send as much as it likes; it is not kept in memory.
+func TestMemoryIsBounded(t *testing.T) {
+	flood := strings.Repeat("a", 64<<10)
+	search := func(c *imapsrc.Conn) error { _, err := c.UIDs(t.Context(), 1, 2); return err }
+	list := func(c *imapsrc.Conn) error { _, err := c.Folders(t.Context()); return err }
+	fetch := func(c *imapsrc.Conn) error { return bodiesOf1(t.Context(), c) }
+	for name, tc := range map[string]struct {
+		start string
+		call  func(c *imapsrc.Conn) error
+		limit uint64
+	}{
+		"a line without end":           {"* OK ", fetch, 16 << 20},
+		"a quoted string":              {`* 1 FETCH (UID 1 BODY[] "`, fetch, 16 << 20},
+		"a literal where none belongs": {"* LIST () \"/\" {1000000000000}\r\n", list, 128 << 20},
+		"a status in a search":         {"* OK ", search, 128 << 20},
+		"flags":                        {"* 1 FETCH (UID 1 FLAGS (", fetch, 16 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+				c.Send(greeting.Reply)
+				for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, tc.start} {
+					c.ReadLine()
+					c.Send(reply)
+				}
+				for _, err := io.WriteString(c, flood); err == nil; _, err = io.WriteString(c, flood) {
+					continue
+				}
+			})
+			c := dial(t, cfg)
+			selectInbox(t, c)
+			grown := watchHeap(t)
+			err := tc.call(c)
+			wantError(t, err, imapsrc.KindProtocol, "the server sends without end")
+			if n := grown(); n > tc.limit {
+				t.Errorf("the heap grew by %d octets; want less than %d", n, tc.limit)
+			}
+		})
+	}
+}
+
+func TestLiteralLargerThanAnnounced(t *testing.T) {
+	const size = 30 << 20
+	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+		c.Send(greeting.Reply)
+		for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, fmt.Sprintf("* 1 FETCH (UID 1 RFC822.SIZE 10 BODY[] {%d}\r\n", size)} {
+			c.ReadLine()
+			c.Send(reply)
+		}
+		line := strings.Repeat("a", 1022) + "\r\n"
+		for range size / len(line) {
+			c.Send(line)
+		}
+		c.Send(")\r\n" + tagOK)
+		c.ReadLine()
+	})
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	grown := watchHeap(t)
+	var got int64
+	_, err := c.Bodies(t.Context(), []uint32{1}, func(_ uint32, m *message.Message) error {
+		got = m.Body.Size()
+		return m.Close()
+	})
+	if err != nil || got != size {
+		t.Errorf("Bodies = %d octets, %v; want all %d", got, err, size)
+	}
+	if n := grown(); n > 8<<20 {
+		t.Errorf("the heap grew by %d octets; want less than 8 MiB", n)
+	}
+}
+
+func TestDovecotIsCutInALiteral(t *testing.T) {
+	for name, end := range map[string]testserver.End{"FIN": testserver.FIN, "RST": testserver.RST} {
+		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS, imapsrc.SecurityTLS} {
+			t.Run(name+"/"+string(security), func(t *testing.T) {
+				s, cfg := dovecotConfig(t)
+				s.Append(t, "ann", "INBOX", mail(1), append(mail(2), strings.Repeat("x\r\n", 1<<20)...), mail(3))
+				port := s.Port
+				if security == imapsrc.SecurityTLS {
+					port = s.TLSPort
+				}
+				p := testserver.NewCutProxy(t, net.JoinHostPort(s.Host, fmt.Sprint(port)))
+				cfg.Security, cfg.Port = security, p.Port
+				p.CutAfter(1<<20, end)
+				c := dial(t, cfg)
+				selectInbox(t, c)
+				got, result, err := collect(t, c, []uint32{1, 2, 3})
+				wantError(t, err, imapsrc.KindNetwork)
+				if len(got) != 1 || len(result.Vanished)+len(result.Failed) != 0 {
+					t.Errorf("Bodies = %v, %+v; want the first message and nothing else settled", got, result)
+				}
+				whole := dial(t, cfg)
+				selectInbox(t, whole)
+				if got, _, err := collect(t, whole, []uint32{1, 2, 3}); err != nil || len(got) != 3 {
+					t.Errorf("Bodies on a new connection = %v, %v; want all three", got, err)
+				}
+			})
+		}
+	}
+}
