@@ -34,9 +34,10 @@ type Queue interface {
 	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
 	// Skip ends tasks by a person's word.
 	Skip(ctx context.Context, who string, ids ...int64) (int, error)
-	// Resolve ends uncertain tasks as forwarded by a person's word.
+	// Resolve settles unknown outcomes by a person's word: who was being sent to has it. The task ends as forwarded, or goes on
+	// for recipients that are still pending.
 	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
-	// Purge deletes forwarded and skipped tasks that ended before then, at most limit of them. What was seen stays known.
+	// Purge deletes forwarded tasks that ended before then, at most limit of them. What was seen stays known.
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
 
 	List(ctx context.Context, f Filter, each func(Task) error) error

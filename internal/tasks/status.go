@@ -43,7 +43,7 @@ var transitions = map[Status][]Status{
 	Forwarded:      {},
 }
 
-// Registrable are the states in which a task may begin.
+// registrable are the states in which a task may begin.
 var registrable = []Status{Received, Skipped}
 
 // Allowed reports whether a task may go from one state to another. An empty from stands for its registration.

@@ -16,11 +16,27 @@ import (
 // takes no other down with it.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
-	err := q.db.Tx(ctx, func(tx *gorm.DB) (err error) {
-		claims, err = q.receive(tx, want)
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		done, err := committed(tx, claims)
+		if err == nil && !done {
+			claims, err = q.receive(tx, want)
+		}
 		return err
 	})
-	return claims, wrap(err, "claim tasks")
+	if err != nil {
+		return nil, wrap(err, "claim tasks")
+	}
+	return claims, nil
+}
+
+// committed reports whether the claims of an earlier try stand: its commit went through without our hearing of it.
+func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
+	if len(claims) == 0 {
+		return false, nil
+	}
+	var holder taskRow
+	err := tx.Raw(sqlHolder, claims[0].ID).Scan(&holder).Error
+	return holder.Receipt == claims[0].Receipt.Token, err
 }
 
 func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
@@ -28,43 +44,46 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	var taken []taskRow
+	var taken []readRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-		var due []taskRow
-		if len(taken) == want.Max || (len(taken) > 0 && taken[0].LostLeases > 0) {
-			break
-		}
-		err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, want.Max-len(taken)).Scan(&due).Error
-		if err != nil {
-			return nil, err
-		}
-		if taken, err = q.take(tx, want, now, taken, due); err != nil {
-			return nil, err
+		for len(taken) == 0 || (len(taken) < want.Max && taken[0].Task.LostLeases == 0) {
+			var due []readRow
+			err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, want.Max-len(taken)).Scan(&due).Error
+			if err != nil {
+				return nil, err
+			}
+			if taken, err = take(tx, want, now, taken, due); err != nil {
+				return nil, err
+			}
+			if len(due) == 0 || len(taken) > 0 {
+				break
+			} // else all of it was buried: look behind it
 		}
 	}
 	if len(taken) == 0 {
 		return nil, nil
 	}
-	return q.claim(tx, want, micros, now, taken)
+	return claim(tx, want, micros, now, taken)
 }
 
 // take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
-func (q *Queue) take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]taskRow, error) {
+func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []readRow) ([]readRow, error) {
 	for _, r := range due {
-		if r.Status == tasks.InProgress {
-			r.LostLeases++
-			if r.LostLeases >= want.MaxLostLeases {
-				if err := bury(tx, r, now); err != nil {
+		if r.Task.Status == tasks.InProgress {
+			r.Task.LostLeases++
+			if r.Task.LostLeases >= want.MaxLostLeases {
+				if err := bury(tx, r.Task, now); err != nil {
 					return nil, err
 				}
 				continue
 			}
 		}
-		if r.LostLeases > 0 && len(taken) > 0 {
+		lost := r.Task.LostLeases > 0
+		if lost && len(taken) > 0 {
 			break
 		}
 		taken = append(taken, r)
-		if r.LostLeases > 0 {
+		if lost {
 			break
 		}
 	}
@@ -80,12 +99,13 @@ func bury(tx *gorm.DB, r taskRow, now time.Time) error {
 	return event(tx, now, r.ID, r.Worker, "dead", why)
 }
 
-func (q *Queue) claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow) ([]tasks.Claim, error) {
+func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []readRow) ([]tasks.Claim, error) {
 	token := rand.Text()
 	until := micros + want.Lease.Microseconds()
 	ids := make([]int64, len(taken))
 	claims := make([]tasks.Claim, len(taken))
-	for i, r := range taken {
+	for i, row := range taken {
+		r := row.Task
 		ids[i] = r.ID
 		if r.Status == tasks.InProgress {
 			if err := event(tx, now, r.ID, want.Worker, "lease_lost", "taken over from "+r.Worker); err != nil {
@@ -93,7 +113,7 @@ func (q *Queue) claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time,
 			}
 		}
 		claims[i] = tasks.Claim{
-			Task:    r.task(),
+			Task:    row.task(),
 			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10)},
 			Alone:   r.LostLeases > 0,
 			Due:     time.UnixMicro(*r.VisibleAt),

@@ -24,8 +24,8 @@ func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route string, ds [
 
 // Finish implements tasks.Queue.
 func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) error {
-	if !tasks.Allowed(tasks.InProgress, res.Status) {
-		return fmt.Errorf("task %d: there is no way from in_progress to %q", r.TaskID, res.Status)
+	if !tasks.Allowed(tasks.InProgress, res.Status) || res.Status == tasks.InProgress || res.Status == tasks.Received {
+		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
 	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (int64, error) {
 		var visible *int64
@@ -44,7 +44,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 		if res.Status == tasks.Forwarded {
 			return 1, nil // the deliveries tell it
 		}
-		return 1, eventByHolder(tx, now, r.TaskID, string(res.Status), res.Reason)
+		return 1, tx.Exec(sqlHolderEvent, now, res.Status, clean(res.Reason, maxText), r.TaskID).Error
 	})
 }
 
@@ -96,14 +96,6 @@ func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.S
 		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrLeaseLost)
 	}
 	return nil
-}
-
-func eventByHolder(tx *gorm.DB, now time.Time, taskID int64, name, detail string) error {
-	var holder taskRow
-	if err := tx.Raw(sqlHolder, taskID).Scan(&holder).Error; err != nil {
-		return err
-	}
-	return event(tx, now, taskID, holder.Worker, name, detail)
 }
 
 func upsert(tx *gorm.DB, rows []deliveryRow) error {

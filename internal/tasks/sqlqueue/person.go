@@ -24,15 +24,23 @@ func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, err
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "skipped", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
-		res := tx.Exec(sqlEnd, tasks.Skipped, "by_person: "+who, now, now, id, personally(tasks.Skipped))
+		res := tx.Exec(sqlEnd, tasks.Skipped, clean("by_person: "+who, maxText), now, now, id, personally(tasks.Skipped))
 		return res.RowsAffected, res.Error
 	})
 }
 
 // Resolve implements tasks.Queue.
 func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, error) {
-	return q.byPerson(ctx, who, "resolved", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
-		res := tx.Exec(sqlEnd, tasks.Forwarded, "", now, now, id, personally(tasks.Forwarded))
+	return q.byPerson(ctx, who, "resolved", ids, func(tx *gorm.DB, id, micros int64, now time.Time) (int64, error) {
+		var pending int
+		if err := tx.Raw(sqlPending, id).Scan(&pending).Error; err != nil {
+			return 0, err
+		}
+		end, args := sqlEnd, []any{tasks.Forwarded, "", now, now}
+		if pending > 0 { // they do not have it yet: it goes on for them
+			end, args = sqlRequeue, []any{micros, now, now}
+		}
+		res := tx.Exec(end, append(args, id, personally(tasks.Forwarded))...)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}

@@ -89,9 +89,9 @@ func (p *plan) older(m match) bool {
 }
 
 // duplicate says which equal message makes this one a duplicate, empty when none does. One that was not forwarded, or is
-// not going to be, makes none: dropping is worse than repeating.
+// not going to be, makes none, and one whose content is not known is none: dropping is worse than repeating.
 func (p *plan) duplicate(e tasks.Entry) string {
-	if p.page.Dedupe == tasks.DedupeOff {
+	if p.page.Dedupe == tasks.DedupeOff || e.Fingerprint == e.Outline {
 		return ""
 	}
 	if uid, ok := p.inPage[e.Fingerprint]; ok {

@@ -5,6 +5,9 @@ package sqlqueue
 const (
 	sqlFolder = `SELECT uid_validity FROM monitored_folders WHERE id = ?`
 
+	sqlScopeInbox = `SELECT id FROM monitored_emails WHERE id = ?`
+	sqlScopeAll   = `SELECT id FROM monitored_emails WHERE id > ? ORDER BY id LIMIT 1`
+
 	sqlSeenByUID = `SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
 	sqlSeenByFingerprint = `
@@ -32,8 +35,11 @@ WHERE folder_id = ? AND uid_validity <> ? AND visible_at IS NOT NULL LIMIT 1) li
 // more rows than it takes; ended tasks have no visible_at and are not in its range. The order of the assignments in
 // sqlClaim matters: MySQL sees the columns to the left already changed.
 const (
+	// The names come from subqueries, not from a join: FOR UPDATE would lock the rows of joined tables, too.
 	sqlDue = `
-SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?`
+SELECT t.*, (SELECT e.email_address FROM monitored_emails e WHERE e.id = t.inbox_id) AS inbox,
+  (SELECT f.name FROM monitored_folders f WHERE f.id = t.folder_id) AS folder
+FROM monitored_emails_tasks t WHERE t.inbox_id = ? AND t.priority = ? AND t.visible_at <= ? ORDER BY t.visible_at, t.id LIMIT ?`
 
 	sqlClaim = `
 UPDATE monitored_emails_tasks SET
@@ -61,6 +67,10 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	sqlHolder = `SELECT status, receipt, worker FROM monitored_emails_tasks WHERE id = ?`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
+
+	sqlHolderEvent = `
+INSERT INTO monitored_emails_events (task_id, at, worker, event, detail)
+SELECT id, ?, worker, ?, ? FROM monitored_emails_tasks WHERE id = ?`
 )
 
 // What people do, by primary key.
@@ -76,6 +86,8 @@ UPDATE monitored_emails_deliveries SET status = 'pending' WHERE task_id = ? AND 
 	sqlEnd = `
 UPDATE monitored_emails_tasks SET status = ?, visible_at = NULL, error_message = ?, updated_at = ?, finished_at = ?
 WHERE id = ? AND status IN ?`
+
+	sqlPending = `SELECT COUNT(*) FROM monitored_emails_deliveries WHERE task_id = ? AND status = 'pending'`
 
 	sqlResolveDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`
@@ -102,5 +114,5 @@ JOIN monitored_folders f ON f.id = t.folder_id`
 	sqlDueCount = `SELECT COUNT(*) FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at <= ?`
 
 	sqlOldest = `
-SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error') ORDER BY id LIMIT 1`
+SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error') ORDER BY queued_at LIMIT 1`
 )

@@ -34,6 +34,9 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 	}
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
 		out = nil
+		if err := q.lockScope(tx, page); err != nil {
+			return err
+		}
 		if err := q.lockFolder(tx, page); err != nil {
 			return err
 		}
@@ -97,6 +100,19 @@ func (q *Queue) Unreconciled(ctx context.Context, folderID, epoch int64) (bool, 
 		return tx.Raw(sqlUnreconciled, folderID, epoch).Scan(&n).Error
 	})
 	return n > 0, wrap(err, "look for tasks of an older UIDVALIDITY")
+}
+
+// lockScope makes processes register one after the other where what one registers makes a duplicate of what the other does:
+// they lock one row, that of the inbox or that of the first of all inboxes.
+func (q *Queue) lockScope(tx *gorm.DB, page tasks.Page) error {
+	var id int64
+	switch page.Dedupe {
+	case tasks.DedupeInbox:
+		return tx.Raw(q.lock(sqlScopeInbox), page.InboxID).Scan(&id).Error
+	case tasks.DedupeAll:
+		return tx.Raw(q.lock(sqlScopeAll), 0).Scan(&id).Error
+	}
+	return nil
 }
 
 // lockFolder makes two processes that scan one folder register one after the other.
@@ -187,8 +203,7 @@ func newTask(page tasks.Page, f fate, micros int64, now time.Time) taskRow {
 		Sender: clean(e.Sender, maxText), Size: e.Size, Route: clean(e.Route, 255), Priority: e.Priority,
 		Status: tasks.Received, VisibleAt: &micros, CreatedAt: now, QueuedAt: now, UpdatedAt: now,
 	}
-	if !e.Date.IsZero() {
-		date := e.Date.UTC()
+	if date := e.Date.UTC(); date.Year() >= 1000 && date.Year() <= 9999 { // what the databases can hold
 		r.EmailDate = &date
 	}
 	if f.Fate != tasks.New {

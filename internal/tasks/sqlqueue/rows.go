@@ -41,7 +41,7 @@ type taskRow struct {
 	FinishedAt   *time.Time
 }
 
-// readRow is a row of sqlTasks.
+// readRow is a row of sqlTasks or sqlDue.
 type readRow struct {
 	Task   taskRow `gorm:"embedded"`
 	Inbox  string
@@ -61,6 +61,12 @@ func (r taskRow) task() tasks.Task {
 		v := time.UnixMicro(*r.VisibleAt).UTC()
 		t.VisibleAt = &v
 	}
+	return t
+}
+
+func (r readRow) task() tasks.Task {
+	t := r.Task.task()
+	t.Inbox, t.Folder = r.Inbox, r.Folder
 	return t
 }
 
@@ -121,7 +127,13 @@ func (m match) forwards() bool {
 	if m.TaskID == 0 {
 		return false
 	}
-	return m.Status == "" || (m.Route != "" && m.Status != tasks.Skipped && m.Status != tasks.SkippedNoMatch)
+	switch m.Status {
+	case "":
+		return true
+	case tasks.Skipped, tasks.SkippedNoMatch, tasks.Dead:
+		return false
+	}
+	return m.Route != ""
 }
 
 func (m match) key() message.Fingerprint { return message.Fingerprint(m.Fingerprint) }

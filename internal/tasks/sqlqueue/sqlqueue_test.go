@@ -1,0 +1,158 @@
+package sqlqueue
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/tasks/taskstest"
+	"postrider/internal/testserver"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+func TestQueue(t *testing.T) {
+	onEach(t, func(t *testing.T, r registry) { taskstest.Run(t, r.fixture(t)) })
+}
+
+// registry is a fresh and migrated database.
+type registry struct {
+	*db.DB
+	cfg db.Config
+}
+
+// config gives a database of that kind to a test. There are sqlite, mariadb and mysql.
+func config(t testing.TB, kind string) db.Config {
+	switch kind {
+	case "mariadb":
+		return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)}
+	case "mysql":
+		return db.Config{Driver: db.MySQL, DSN: testserver.MySQL(t).NewDatabase(t)}
+	}
+	return db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "postrider.db")}
+}
+
+func onEach(t *testing.T, test func(t *testing.T, r registry)) {
+	t.Run("sqlite", func(t *testing.T) { test(t, newRegistry(t, "sqlite")) })
+	onServers(t, test)
+}
+
+func onServers(t *testing.T, test func(t *testing.T, r registry)) {
+	for _, kind := range []string{"mariadb", "mysql"} {
+		t.Run(kind, func(t *testing.T) { test(t, newRegistry(t, kind)) })
+	}
+}
+
+func newRegistry(t testing.TB, kind string) registry {
+	t.Helper()
+	cfg := config(t, kind)
+	d, err := db.OpenAnySchema(t.Context(), cfg)
+	if err == nil {
+		_, err = d.Migrate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return registry{d, cfg}
+}
+
+// again opens the database once more, as another process would.
+func (r registry) again(t testing.TB) *db.DB {
+	t.Helper()
+	d, err := db.Open(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func (r registry) fixture(t *testing.T) taskstest.Fixture {
+	return taskstest.Fixture{
+		Queue: New(r.DB), Other: New(r.again(t)),
+		Inbox: func(t *testing.T, address string) int64 { return r.inbox(t, address) },
+		Folder: func(t *testing.T, inboxID int64, name string, epoch int64) int64 {
+			return r.folder(t, inboxID, name, epoch)
+		},
+		SetEpoch: func(t *testing.T, folderID, epoch int64) {
+			r.exec(t, `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0 WHERE id = ?`, epoch, folderID)
+		},
+		Cursor: func(t *testing.T, folderID int64) (uint32, uint32) {
+			var row struct{ LastSeen, Baseline uint32 }
+			r.query(t, &row, `SELECT last_seen_uid AS last_seen, baseline_uid AS baseline FROM monitored_folders WHERE id = ?`, folderID)
+			return row.LastSeen, row.Baseline
+		},
+		Age: func(t *testing.T, d time.Duration) { r.age(t, d) },
+	}
+}
+
+const (
+	testInbox = `
+INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth,
+  start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
+VALUES (?, '', '', 1, 'imap.example.com', 993, 'tls', 0, '', 'auto', 'all', '', '', 0, 0, ?, ?)`
+
+	testFolder = `
+INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, initialized_at)
+VALUES (?, ?, 1, ?, 0, 0, 0, ?)`
+)
+
+func (r registry) inbox(t testing.TB, address string) (id int64) {
+	t.Helper()
+	now := time.Now().UTC()
+	r.exec(t, testInbox, address, now, now)
+	r.query(t, &id, `SELECT id FROM monitored_emails WHERE email_address = ?`, address)
+	return id
+}
+
+func (r registry) folder(t testing.TB, inboxID int64, name string, epoch int64) (id int64) {
+	t.Helper()
+	r.exec(t, testFolder, inboxID, name, epoch, time.Now().UTC())
+	r.query(t, &id, `SELECT id FROM monitored_folders WHERE inbox_id = ? AND name = ?`, inboxID, name)
+	return id
+}
+
+// age shifts what SQL compares or a person reads of live tasks into the past.
+func (r registry) age(t testing.TB, d time.Duration) {
+	t.Helper()
+	var rows []struct {
+		ID       int64
+		QueuedAt time.Time
+	}
+	r.exec(t, `UPDATE monitored_emails_tasks SET visible_at = visible_at - ?`, d.Microseconds())
+	r.query(t, &rows, `SELECT id, queued_at FROM monitored_emails_tasks WHERE status <> 'forwarded'`)
+	r.tx(t, func(tx *gorm.DB) error {
+		for _, row := range rows {
+			if err := tx.Exec(`UPDATE monitored_emails_tasks SET queued_at = ? WHERE id = ?`, row.QueuedAt.Add(-d).UTC(), row.ID).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (r registry) exec(t testing.TB, sql string, args ...any) {
+	t.Helper()
+	r.tx(t, func(tx *gorm.DB) error { return tx.Exec(sql, args...).Error })
+}
+
+func (r registry) query(t testing.TB, dest any, sql string, args ...any) {
+	t.Helper()
+	if err := r.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw(sql, args...).Scan(dest).Error }); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+func (r registry) tx(t testing.TB, f func(tx *gorm.DB) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.Tx(ctx, f); err != nil {
+		t.Fatal(err)
+	}
+}

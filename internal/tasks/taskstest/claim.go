@@ -1,0 +1,224 @@
+package taskstest
+
+import (
+	"reflect"
+	"strings"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+var claimTests = map[string]func(*suite){
+	"claim/order":           testOrder,
+	"claim/visible":         testVisible,
+	"claim/what it says":    testClaimFields,
+	"claim/other inbox":     testOtherInbox,
+	"claim/lease runs out":  testLeaseExpires,
+	"claim/alone":           testAlone,
+	"claim/poison":          testPoison,
+	"claim/behind poison":   testBehindPoison,
+	"claim/extend":          testExtend,
+	"claim/release":         testReleaseOrder,
+	"claim/release delayed": testReleaseDelayed,
+	"claim/error delayed":   testErrorDelayed,
+}
+
+func testOrder(s *suite) {
+	p := s.place()
+	high := func(uid uint32, content string) tasks.Entry {
+		e := s.msg(uid, content)
+		e.Priority = tasks.High
+		return e
+	}
+	p.register(s.msg(1, "a"), high(2, "b"), s.msg(3, "c"))
+	s.Age(s.t, time.Second)
+	p.register(high(4, "d"), s.msg(5, "e"), s.msg(6, "f"))
+	p.claimed(1, 2)
+	p.claimed(3, 4, 1, 3)
+	p.claimed(10, 5, 6)
+	p.claimed(10)
+}
+
+// testVisible: nothing before its time, nothing twice.
+func testVisible(s *suite) {
+	p := s.place()
+	c := p.claim()
+	p.claimed(10)
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Delay: time.Minute}))
+	p.claimed(10)
+	s.Age(s.t, 50*time.Second)
+	p.claimed(10)
+	s.Age(s.t, 11*time.Second)
+	if c := p.claimed(10, 1)[0]; c.Attempts != 2 || c.Alone || c.LostLeases != 0 {
+		s.t.Errorf("attempts %d, alone %t, lost leases %d; want 2, false, 0", c.Attempts, c.Alone, c.LostLeases)
+	}
+}
+
+// testClaimFields: a claim is the task as it stands, with the names and deliveries that working it off takes.
+func testClaimFields(s *suite) {
+	p := s.place()
+	c := p.claim()
+	ds := []tasks.Delivery{
+		{Recipient: "Bob@example.com", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 Ok", Attempts: 1},
+		{Recipient: "bob@example.com", Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1},
+	}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: "court", Reason: "451 later", Deliveries: ds}))
+	c = p.claimed(1, 1)[0]
+	if c.Status != tasks.InProgress || c.Worker != "worker" || c.Route != "court" || c.Receipt.TaskID != c.ID || c.Receipt.Token == "" || c.Due.IsZero() {
+		s.t.Errorf("claim %+v; want it in progress, by the worker, by its route, with a receipt and when it was due", c)
+	}
+	got := s.stands(c.ID, tasks.InProgress)
+	if !got.VisibleAt.After(c.Due.Add(lease - time.Minute)) {
+		s.t.Errorf("visible at %v, due at %v; want a lease of %v", got.VisibleAt, c.Due, lease)
+	}
+	want := c.Task
+	want.VisibleAt, want.UpdatedAt = got.VisibleAt, got.UpdatedAt
+	if !reflect.DeepEqual(got, want) {
+		s.t.Errorf("the claim says\n%+v, the registry\n%+v", want, got)
+	}
+	if len(c.Deliveries) != 2 || c.Deliveries[0].Status != tasks.Delivered || c.Deliveries[0].DeliveredAt == nil || c.Deliveries[1].Code != 451 {
+		s.t.Errorf("deliveries %+v, want both as they stand, apart by case", c.Deliveries)
+	}
+}
+
+func testOtherInbox(s *suite) {
+	p, other := s.place(), s.place()
+	p.register(s.msg(1, "a"))
+	other.claimed(10)
+	p.claimed(10, 1)
+}
+
+// testLeaseExpires: whoever claims next takes the task over, alone, and the trail says from whom.
+func testLeaseExpires(s *suite) {
+	p := s.place()
+	first := p.claim()
+	s.Age(s.t, lease-time.Minute)
+	p.claimed(10)
+	s.Age(s.t, time.Minute+time.Second)
+	c := p.claimed(10, 1)[0]
+	if c.LostLeases != 1 || c.Attempts != 2 || !c.Alone || c.Receipt == first.Receipt {
+		s.t.Errorf("lost leases %d, attempts %d, alone %t, receipts %v and %v; want 1, 2, true and a fresh one",
+			c.LostLeases, c.Attempts, c.Alone, first.Receipt, c.Receipt)
+	}
+	if got := s.get(c.ID); got.LostLeases != 1 || got.Attempts != 2 {
+		s.t.Errorf("registered: lost leases %d, attempts %d; want 1, 2", got.LostLeases, got.Attempts)
+	}
+	s.has(c.ID, "lease_lost")
+}
+
+// testAlone: a task that lost its lease comes alone, also when it was released or put off since, and whatever its priority.
+func testAlone(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "a"))
+	p.claimed(1, 1)
+	s.Age(s.t, lease+time.Second)
+	p.register(s.msg(2, "b"), s.msg(3, "c"))
+	c := p.claimed(10, 1)[0]
+	s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, nil))
+	if c := p.claimed(10, 1)[0]; !c.Alone {
+		s.t.Error("released and claimed again, it is not alone")
+	}
+	others := p.claimed(10, 2, 3)
+	if others[0].Alone {
+		s.t.Error("a task that never lost its lease is alone")
+	}
+	urgent := s.msg(4, "d")
+	urgent.Priority = tasks.High
+	s.Age(s.t, lease+time.Second)
+	p.register(urgent)
+	p.claimed(10, 4) // the three others lost theirs, each has to come alone
+	p.claimed(10, 1)
+}
+
+func testPoison(s *suite) {
+	p := s.place()
+	c := p.claim()
+	for range 2 {
+		s.Age(s.t, lease+time.Second)
+		c = p.claimed(10, 1)[0]
+	}
+	s.Age(s.t, lease+time.Second)
+	p.claimed(10)
+	got := s.stands(c.ID, tasks.Dead)
+	if got.LostLeases != 3 || !strings.Contains(got.Reason, "3 times") || !strings.Contains(got.Reason, "task retry") {
+		s.t.Errorf("lost leases %d, reason %q; want 3, how often, and what to do", got.LostLeases, got.Reason)
+	}
+	s.has(c.ID, "lease_lost", "lease_lost", "dead")
+	n, err := s.Queue.Requeue(s.ctx, "ann", c.ID)
+	if n != 1 || err != nil {
+		s.t.Fatalf("requeue: %d, %v", n, err)
+	}
+	if c := p.claimed(10, 1)[0]; c.LostLeases != 0 || c.Attempts != 1 || c.Alone {
+		s.t.Errorf("lost leases %d, attempts %d, alone %t; want it to begin anew", c.LostLeases, c.Attempts, c.Alone)
+	}
+}
+
+// testBehindPoison: a Receive that buries tasks does not come back empty while others are due.
+func testBehindPoison(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
+	p.claimed(3, 1, 2, 3)
+	s.Age(s.t, lease+time.Second)
+	p.register(s.msg(4, "d"))
+	want := p.want(2)
+	want.MaxLostLeases = 1
+	claims, err := s.Queue.Receive(s.ctx, want)
+	s.must("receive", err)
+	if len(claims) != 1 || claims[0].UID != 4 {
+		s.t.Errorf("claimed %d tasks; want the one behind those that are dead now", len(claims))
+	}
+}
+
+func testExtend(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
+	claims := p.claimed(3, 1, 2, 3)
+	s.Age(s.t, lease+time.Second) // ran out, but nobody else has them
+	s.must("finish", s.Queue.Finish(s.ctx, claims[2].Receipt, tasks.Result{Status: tasks.Forwarded}))
+	stale := tasks.Receipt{TaskID: claims[1].ID, Token: "stale"}
+	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{claims[0].Receipt, stale, claims[2].Receipt})
+	s.must("extend", err)
+	if len(lost) != 2 || lost[0] != stale || lost[1] != claims[2].Receipt {
+		s.t.Errorf("lost %v, want the stale receipt and the one of the finished task", lost)
+	}
+	if c := p.claimed(10, 2)[0]; c.LostLeases != 1 {
+		s.t.Errorf("lost leases %d, want 1", c.LostLeases)
+	}
+	s.Age(s.t, lease-time.Minute)
+	p.claimed(10)
+}
+
+// testReleaseOrder: released tasks come back in their old place, their attempt is not counted.
+func testReleaseOrder(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
+	claims := p.claimed(2, 1, 2)
+	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Pending, Code: 421, Reply: "closing", Attempts: 1}}
+	s.must("release", s.Queue.Release(s.ctx, claims[1], "stopped", 0, nil))
+	s.must("release", s.Queue.Release(s.ctx, claims[0], "the relay is down", 0, ds))
+	got := s.stands(claims[0].ID, tasks.Received)
+	if got.Attempts != 0 || got.Reason != "the relay is down" || len(got.Deliveries) != 1 || got.Deliveries[0].Code != 421 {
+		s.t.Errorf("attempts %d, reason %q, deliveries %v; want 0, the reason, what was given", got.Attempts, got.Reason, got.Deliveries)
+	}
+	if again := p.claimed(10, 1, 2, 3); again[0].Attempts != 1 {
+		s.t.Errorf("attempts %d, want 1", again[0].Attempts)
+	}
+}
+
+func testReleaseDelayed(s *suite) {
+	p := s.place()
+	c := p.claim()
+	s.must("release", s.Queue.Release(s.ctx, c, "later", time.Minute, nil))
+	p.claimed(10)
+	s.Age(s.t, time.Minute+time.Second)
+	p.claimed(10, 1)
+}
+
+func testErrorDelayed(s *suite) {
+	p := s.place()
+	c := p.finished(tasks.Result{Status: tasks.Error, Reason: "451", Delay: time.Hour, Route: "desk"})
+	got := s.stands(c.ID, tasks.Error)
+	if d := time.Until(*got.VisibleAt); d < 59*time.Minute || d > 61*time.Minute || got.Reason != "451" {
+		s.t.Errorf("due in %v, reason %q; want an hour, and 451", d, got.Reason)
+	}
+}

@@ -1,0 +1,177 @@
+package taskstest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+var raceTests = map[string]func(*suite){
+	"race/claims":     testRaceClaims,
+	"race/take over":  testRaceTakeOver,
+	"race/register":   testRaceRegister,
+	"race/dedupe all": testRaceDedupeAll,
+	"race/dedupe":     testRaceDedupeInbox,
+}
+
+// together runs f on several goroutines at once, half of them as another process.
+func (s *suite) together(n int, f func(i int, q tasks.Queue)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(i, []tasks.Queue{s.Queue, s.Other}[i%2])
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// testRaceClaims: many workers work off one inbox; no task goes to two, none is left.
+func testRaceClaims(s *suite) {
+	const messages = 200
+	p := s.place()
+	p.fill(messages)
+	var mu sync.Mutex
+	got := map[int64]int{}
+	s.together(8, func(i int, q tasks.Queue) {
+		for {
+			want := p.want(3)
+			want.Worker = fmt.Sprint("worker", i)
+			claims, err := q.Receive(s.ctx, want)
+			if err != nil || len(claims) == 0 {
+				if err != nil {
+					s.t.Errorf("receive: %v", err)
+				}
+				return
+			}
+			mu.Lock()
+			for _, c := range claims {
+				got[c.ID]++
+			}
+			mu.Unlock()
+			for _, c := range claims {
+				ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Delivered}}
+				err := errors.Join(q.Sending(s.ctx, c.Receipt, "desk", ds),
+					q.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
+				if err != nil {
+					s.t.Errorf("finish: %v", err)
+				}
+			}
+		}
+	})
+	for id, n := range got {
+		if n != 1 {
+			s.t.Errorf("task %d was claimed %d times", id, n)
+		}
+	}
+	stats, err := s.Queue.Stats(s.ctx, p.inbox)
+	if err != nil || stats.ByStatus[tasks.Forwarded] != messages {
+		s.t.Errorf("%v, %v; want %d forwarded", stats.ByStatus, err, messages)
+	}
+}
+
+// testRaceTakeOver: the old holder finishes while others take over. Exactly one side has the task in the end.
+func testRaceTakeOver(s *suite) {
+	for range 10 {
+		p := s.place()
+		c := p.claim()
+		s.Age(s.t, lease+time.Second)
+		var finished error
+		var taken []tasks.Claim
+		var mu sync.Mutex
+		s.together(4, func(i int, q tasks.Queue) {
+			if i == 0 {
+				finished = q.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"})
+				return
+			}
+			claims, err := q.Receive(s.ctx, p.want(1))
+			if err != nil {
+				s.t.Errorf("receive: %v", err)
+			}
+			mu.Lock()
+			taken = append(taken, claims...)
+			mu.Unlock()
+		})
+		switch {
+		case finished == nil && len(taken) == 0:
+			s.stands(c.ID, tasks.Forwarded)
+		case errors.Is(finished, tasks.ErrLeaseLost) && len(taken) == 1:
+			s.stands(c.ID, tasks.InProgress)
+		default:
+			s.t.Fatalf("finish by the old holder: %v, and %d took over; want one or the other", finished, len(taken))
+		}
+	}
+}
+
+// testRaceRegister: two processes register one page.
+func testRaceRegister(s *suite) {
+	p := s.place()
+	var mu sync.Mutex
+	fresh, known := 0, 0
+	s.together(6, func(_ int, q tasks.Queue) {
+		regs, err := q.Register(s.ctx, p.page(s.msg(1, "a"), s.msg(2, "b")))
+		if err != nil {
+			s.t.Errorf("register: %v", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, r := range regs {
+			switch r.Fate {
+			case tasks.New:
+				fresh++
+			case tasks.Known:
+				known++
+			}
+		}
+	})
+	if fresh != 2 || known != 10 {
+		s.t.Errorf("%d new, %d known; want 2 and 10", fresh, known)
+	}
+	p.claimed(10, 1, 2)
+}
+
+// testRaceDedupeAll: one message arrives in several inboxes at once.
+func testRaceDedupeAll(s *suite) {
+	for round := range 5 {
+		var places []place
+		for range 6 {
+			places = append(places, s.place().under(tasks.DedupeAll))
+		}
+		s.oneIsNew(places, fmt.Sprint("round", round))
+	}
+}
+
+// testRaceDedupeInbox: one message arrives in several folders of an inbox at once.
+func testRaceDedupeInbox(s *suite) {
+	for round := range 5 {
+		p := s.place()
+		places := []place{p, p.beside("a"), p.beside("b"), p.beside("c")}
+		s.oneIsNew(places, fmt.Sprint("round", round))
+	}
+}
+
+func (s *suite) oneIsNew(places []place, content string) {
+	s.t.Helper()
+	var mu sync.Mutex
+	fresh := 0
+	s.together(len(places), func(i int, q tasks.Queue) {
+		regs, err := q.Register(s.ctx, places[i].page(s.msg(1, content)))
+		if err != nil {
+			s.t.Errorf("register: %v", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if regs[0].Fate == tasks.New {
+			fresh++
+		}
+	})
+	if fresh != 1 {
+		s.t.Errorf("%d of %d equal messages registered at once are new, want 1", fresh, len(places))
+	}
+}
