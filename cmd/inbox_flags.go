@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"postrider/internal/inbox"
 )
@@ -32,7 +31,7 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.description, "description", "", "a note for people")
 	flags.StringArrayVar(&f.folders, "folder", nil, "watch this folder, may be repeated (default INBOX)")
 	flags.StringVar((*string)(&f.start), "start", "", "where the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
-	f.password.register(flags)
+	f.password.register(c)
 }
 
 // inbox is the inbox that add makes; what is left out gets its default there.
@@ -68,11 +67,4 @@ func given[T any](c *cobra.Command, flag string, value *T) *T {
 		return nil
 	}
 	return value
-}
-
-// anyGiven tells whether a flag of this command was given; those that every command has do not count.
-func anyGiven(c *cobra.Command) bool {
-	found := false
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { found = found || f.Changed })
-	return found
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/mattn/go-isatty"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"postrider/internal/secret"
@@ -26,7 +26,8 @@ type passwordFlags struct {
 
 const passwordWays = "--password-stdin, --password-file FILE, or --password-from env:NAME or file:PATH"
 
-func (f *passwordFlags) register(flags *pflag.FlagSet) {
+func (f *passwordFlags) register(c *cobra.Command) {
+	flags := c.Flags()
 	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
 	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
 	flags.StringVar(&f.from, "password-from", "", "store where the password stands, and read it at every login: `env:NAME` or file:PATH")

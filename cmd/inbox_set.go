@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +22,6 @@ keep their registry and their cursor. --start is for folders that were never sca
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !anyGiven(c) {
-				return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", args[0]))
-			}
 			return a.inboxSet(c.Context(), args[0], f.changes(c), &f.password)
 		},
 	}
@@ -43,6 +41,9 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		}
 		if p != "" {
 			changes.Password = &p
+		}
+		if reflect.ValueOf(changes).IsZero() {
+			return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", in.Address))
 		}
 		if _, err := s.inboxes.Set(ctx, in.Address, changes); err != nil {
 			return faulty(err)

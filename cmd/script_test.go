@@ -1,0 +1,165 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"postrider/internal/db"
+	"postrider/internal/inbox"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/memimap"
+	"postrider/internal/testserver/smtpsink"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"postrider": func() { os.Exit(Main()) }})
+}
+
+// TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a relay of its own.
+// The account is desk@firm.example with the password "sesame".
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup:               setup,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity,
+		},
+	})
+}
+
+const (
+	deskUser     = "desk@firm.example"
+	deskPassword = "sesame"
+)
+
+// servers are what a script has to itself.
+type servers struct {
+	imap *memimap.Server
+	sink *smtpsink.Server
+}
+
+const scriptConfig = `
+smtp: {host: 127.0.0.1, security: none} # the port comes from the environment
+forward: {from: forwarder@firm.example}
+routes:
+  - name: all
+    match: {}
+    to: [intake@firm.example]
+`
+
+func setup(env *testscript.Env) error {
+	imap, err := memimap.Start(memimap.Options{})
+	if err != nil {
+		return err
+	}
+	env.Defer(imap.Close)
+	sink, err := smtpsink.Start(smtpsink.Options{Reply: refuseNobody})
+	if err != nil {
+		return err
+	}
+	env.Defer(sink.Close)
+	if err := errors.Join(imap.AddUser(deskUser, deskPassword), imap.CreateFolder(deskUser, "Junk")); err != nil {
+		return err
+	}
+	env.Values["servers"] = servers{imap, sink}
+	env.Setenv("IMAP_PORT", strconv.Itoa(imap.Port()))
+	env.Setenv("POSTRIDER_SMTP_PORT", strconv.Itoa(sink.Port()))
+	env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
+	file := filepath.Join(env.WorkDir, "postrider.yaml")
+	if _, err := os.Stat(file); err == nil {
+		return nil // the script has one of its own
+	}
+	return os.WriteFile(file, []byte(scriptConfig), 0o600)
+}
+
+// refuseNobody accepts all mail but that to nobody@firm.example.
+func refuseNobody(e smtpsink.Event) smtpsink.Action {
+	if e.Stage == "rcpt" && e.Arg == "nobody@firm.example" {
+		return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+	}
+	return smtpsink.Action{}
+}
+
+// exits CODE COMMAND ARG...: runs it and wants that exit code.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// mail FOLDER SUBJECT...: a message for each subject.
+func mail(ts *testscript.TestScript, _ bool, args []string) {
+	for _, subject := range args[1:] {
+		msg := testserver.Mail("clerk@court.example", deskUser, subject, "The body.")
+		_, err := ts.Value("servers").(servers).imap.Append(deskUser, args[0], msg)
+		ts.Check(err)
+	}
+}
+
+// uidvalidity FOLDER N: the server changes its mind about a folder.
+func uidValidity(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.ParseUint(args[1], 10, 32)
+	ts.Check(err)
+	ts.Check(ts.Value("servers").(servers).imap.SetUIDValidity(deskUser, args[0], uint32(n)))
+}
+
+// sunk SUBJECT...: exactly these messages have reached the relay since the script began, in any order.
+func sunk(ts *testscript.TestScript, _ bool, args []string) {
+	want := map[string]int{}
+	for _, subject := range args {
+		want[subject]++
+	}
+	for _, m := range ts.Value("servers").(servers).sink.Messages() {
+		_, rest, _ := strings.Cut(string(m.Header), "\r\nSubject: ")
+		subject, _, _ := strings.Cut(rest, "\r\n")
+		want[subject]--
+	}
+	for subject, n := range want {
+		if n != 0 {
+			ts.Fatalf("message %q reached the relay %+d times more than it should", subject, -n)
+		}
+	}
+}
+
+// busy ADDR: somebody works on that inbox.
+func busy(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})
+	ts.Check(err)
+	defer func() { _ = d.Close() }()
+	store := inbox.New(d, inbox.OpenSealer(ts.MkAbs("postrider.key")))
+	in, err := store.Get(ctx, args[0])
+	ts.Check(err)
+	_, _, err = store.AcquireScan(ctx, in.ID, "another run", time.Hour)
+	ts.Check(err)
+}
+
+// mode FILE MODE: the file's permissions.
+func mode(ts *testscript.TestScript, _ bool, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[1] {
+		ts.Fatalf("%s has mode %s, want %s", args[0], got, args[1])
+	}
+}
