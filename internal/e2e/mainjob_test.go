@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -41,7 +40,7 @@ func TestMainJob(t *testing.T) {
 		w.wantOnce(backlog, more)
 
 		w.expungedBeforeForwarding(inboxes[1], backlog, more)
-		w.folderMadeAgain(inboxes[0], backlog, more)
+		w.folderMadeAgain(inboxes[0], backlog)
 	})
 }
 
@@ -71,28 +70,24 @@ func (w *world) expungedBeforeForwarding(address string, before ...[][]byte) {
 			w.t.Errorf("task %d counts %d attempts, want 1: the pass without a relay does not count", one.ID, one.Attempts)
 		}
 	}
-	w.sink.Reset()
 }
 
 // folderMadeAgain deletes a folder and makes it again with the same messages and five new ones.
-func (w *world) folderMadeAgain(address string, groups ...[][]byte) {
+func (w *world) folderMadeAgain(address string, backlog [][]byte) {
 	w.t.Helper()
-	backlog, more := groups[0][:len(groups[0])/9], groups[1][:120]
-	w.imap.DeleteFolder(w.t, address, "Archive") // with nothing to compare
-	w.imap.CreateFolder(w.t, address, "Archive")
+	const folder = "Büro & Co" // the second of the first inbox
+	same := backlog[len(backlog)/9 : len(backlog)*2/9]
 	fresh := mails(5, "fresh")
-	w.imap.DeleteFolder(w.t, address, "Büro & Co")
-	same := groups[0][len(groups[0])/9 : len(groups[0])*2/9]
-	w.imap.Append(w.t, address, "Büro & Co", fresh[:2]...)
-	w.imap.Append(w.t, address, "Büro & Co", same...)
-	w.imap.Append(w.t, address, "Büro & Co", fresh[2:]...)
+	w.imap.DeleteFolder(w.t, address, folder)
+	w.imap.Append(w.t, address, folder, fresh[:2]...)
+	w.imap.Append(w.t, address, folder, same...)
+	w.imap.Append(w.t, address, folder, fresh[2:]...)
+	w.sink.Reset()
 	if r, _ := w.pass(0); r.Totals.Registered != 5 || r.Totals.Forwarded != 5 {
 		w.t.Errorf("after the folder was made again the pass reports %+v, want 5 registered and forwarded", r.Totals)
 	}
-	w.wantOnce(fresh)
 	w.pass(0)
 	w.wantOnce(fresh)
-	_, _ = backlog, more
 }
 
 // TestTasksFindTheirMessagesAgain changes UIDVALIDITY while tasks wait: they are forwarded under their new UIDs.
@@ -116,7 +111,7 @@ func TestTasksFindTheirMessagesAgain(t *testing.T) {
 	})
 }
 
-// TestStart checks where a folder's cursor begins, and that what was there before stays there when UIDVALIDITY changes.
+// TestStart checks where a folder's cursor begins.
 func TestStart(t *testing.T) {
 	for start, want := range map[string]int{"latest": 1, "now": 0, "all": 5, "since:2000-01-01": 5, "since:2999-01-01": 0} {
 		t.Run(start, func(t *testing.T) {
@@ -131,14 +126,6 @@ func TestStart(t *testing.T) {
 			w.imap.Append(t, "desk@firm.example", "Empty", fresh...)
 			w.pass(0)
 			w.wantOnce(old[5-want:], fresh)
-
-			w.imap.DeleteFolder(t, "desk@firm.example", "Cases")
-			w.imap.Append(t, "desk@firm.example", "Cases", append(old, mails(0, "")...)...)
-			r, _ := w.pass(0)
-			if r.Totals.Forwarded > 5-want {
-				t.Errorf("after UIDVALIDITY changed %d were forwarded", r.Totals.Forwarded)
-			}
-			t.Log(fmt.Sprintf("start %s: %d of the messages from before the start came after UIDVALIDITY changed", start, r.Totals.Forwarded))
 		})
 	}
 }
