@@ -13,6 +13,8 @@ import (
 // nil. fn may run several times, even after a commit that went through unnoticed; see the package comment. It
 // must return the errors of its statements: a transaction is never gone on with after one. fn's own errors come back
 // unchanged, and end it at once; so does ctx.
+//
+// On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the server may still be at it.
 func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return db.retry(ctx, func() error {
 		return db.gorm.WithContext(ctx).Transaction(fn)
