@@ -33,6 +33,28 @@ func (r *Relay) idleConns() int {
 	return len(r.idle)
 }
 
+// log is the stages that a relay saw.
+type log struct {
+	mu     sync.Mutex
+	stages []string
+}
+
+func (l *log) add(e smtpsink.Event) smtpsink.Action {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stages = append(l.stages, e.Stage)
+	return smtpsink.Action{}
+}
+
+func (l *log) want(t *testing.T, stages ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Equal(l.stages, stages) {
+		t.Errorf("the relay saw %v, want %v", l.stages, stages)
+	}
+}
+
 // TestPoolLimit: many senders, and never more than three connections; all three are used at once, and kept.
 func TestPoolLimit(t *testing.T) {
 	var atDot atomic.Int32
@@ -80,25 +102,15 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 }
 
 func TestCloseSaysGoodbye(t *testing.T) {
-	var mu sync.Mutex
-	var stages []string
-	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-		mu.Lock()
-		defer mu.Unlock()
-		stages = append(stages, e.Stage)
-		return smtpsink.Action{}
-	}})
+	var stages log
+	s := sink(t, smtpsink.Options{Reply: stages.add})
 	r := relayOn(t, s.Port())
 	mustSend(t, r)
 	mustSend(t, r)
 	if err := r.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	want := []string{"connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit"}
-	if mu.Lock(); !slices.Equal(stages, want) {
-		t.Errorf("the relay saw %v, want %v", stages, want)
-	}
-	mu.Unlock()
+	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit")
 	if _, err := send(t, r, content(t, plain), "a@x.example"); !errors.Is(err, errClosed) {
 		t.Errorf("Send after Close = %v, want %v", err, errClosed)
 	}
@@ -148,7 +160,8 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 
 // TestCheckStaysWithinTheLimit: a check on a relay whose only connection is idle closes that one first.
 func TestCheckStaysWithinTheLimit(t *testing.T) {
-	s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000", "8BITMIME", "SMTPUTF8"}})
+	var stages log
+	s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000", "8BITMIME", "SMTPUTF8"}, Reply: stages.add})
 	r := relayOn(t, s.Port())
 	mustSend(t, r)
 	info, err := r.Info(t.Context())
@@ -156,9 +169,30 @@ func TestCheckStaysWithinTheLimit(t *testing.T) {
 	if err != nil || info != want {
 		t.Errorf("Info = %+v, %v, want %+v", info, err, want)
 	}
-	if got := s.MaxConcurrent(); got != 1 {
-		t.Errorf("%d connections at a time, want one", got)
+	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit", "connect", "ehlo", "quit")
+}
+
+// TestIdleConnectionCountsUntilItIsClosed: while the relay is slow to say goodbye, there is no second connection.
+func TestIdleConnectionCountsUntilItIsClosed(t *testing.T) {
+	quit, hang := make(chan struct{}), make(chan struct{})
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "quit" && e.N == 1 {
+			close(quit)
+			return smtpsink.Action{Block: hang}
+		}
+		return smtpsink.Action{}
+	}})
+	r := relayOn(t, s.Port(), func(c *Config) { c.Timeouts.Idle = time.Millisecond })
+	mustSend(t, r)
+	<-quit
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed)
+	if !errors.Is(err, context.DeadlineExceeded) || s.Connections() != 1 {
+		t.Errorf("Send = %v, %d connections, want it to wait, and one", err, s.Connections())
 	}
+	close(hang)
+	eventually(t, "no idle connection", func() bool { return r.idleConns() == 0 && len(r.slots) == 0 })
 }
 
 func TestCancel(t *testing.T) {

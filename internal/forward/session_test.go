@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
@@ -125,6 +126,19 @@ func TestOpenFails(t *testing.T) {
 				t.Errorf("Check = %v, want %q", err, tt.fault)
 			}
 		})
+	}
+}
+
+// TestFailedOpenClosesTheConnection: the library leaves it open when the session fails after the greeting.
+func TestFailedOpenClosesTheConnection(t *testing.T) {
+	port, done := rude(t, 0, nil)
+	if err := relayOn(t, port, security("starttls", nil)).Check(t.Context()); briefError(err) != "STARTTLS 0 permanent" {
+		t.Errorf("Check = %v, want STARTTLS not offered", err)
+	}
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is still open, want it closed")
 	}
 }
 

@@ -41,7 +41,7 @@ func (t *transaction) runOn(ctx context.Context, c *conn) error {
 		}
 	}
 	if cancelled {
-		c.dead, t.stale = true, false
+		c.dead = true
 	}
 	t.relay.giveBack(c)
 	return err
