@@ -105,7 +105,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, e
 	return append(found, db), err
 }
 
-// checkInboxes logs in to several at once, as a run does.
+// checkInboxes logs in to several at once, but not to more than one server bears.
 func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	}
 	found := make([]finding, len(boxes))
 	var group errgroup.Group
-	group.SetLimit(s.cfg.Concurrency.Inboxes)
+	group.SetLimit(min(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost))
 	for i, in := range boxes {
 		group.Go(func() error {
 			f := finding{what: "inbox " + in.Address, text: "logged in to " + server(in)}

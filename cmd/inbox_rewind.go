@@ -216,7 +216,7 @@ func (s *services) underLease(ctx context.Context, in inbox.Inbox, f func() erro
 		return err
 	}
 	if busy != nil {
-		return &exitError{exitRetry, fmt.Errorf("inbox %s is being worked on by %s (until %s unless renewed); nothing was changed, try again when that run is over",
+		return &exitError{exitRetry, fmt.Errorf("inbox %s is being worked on by %s (until %s unless renewed); nothing was changed, try again after that",
 			in.Address, busy.Holder, busy.Until.Format(time.RFC3339))}
 	}
 	return errors.Join(f(), s.inboxes.ReleaseScan(context.WithoutCancel(ctx), in.ID, token))

@@ -65,7 +65,7 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(imap.Close)
-	sink, err := smtpsink.Start(smtpsink.Options{Reply: refuseNobody})
+	sink, err := smtpsink.Start(smtpsink.Options{Reply: reply})
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,13 @@ func setup(env *testscript.Env) error {
 	return os.WriteFile(file, []byte(scriptConfig), 0o600)
 }
 
-// refuseNobody accepts all mail but that to nobody@firm.example.
-func refuseNobody(e smtpsink.Event) smtpsink.Action {
-	if e.Stage == "rcpt" && e.Arg == "nobody@firm.example" {
+// reply is the relay's: nobody is refused, and with lost the connection breaks after the final dot.
+func reply(e smtpsink.Event) smtpsink.Action {
+	switch {
+	case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
 		return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+	case e.Stage == "dot" && e.Message.To[0] == "lost@firm.example":
+		return smtpsink.Action{AcceptAndDrop: true}
 	}
 	return smtpsink.Action{}
 }
