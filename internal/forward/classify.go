@@ -34,11 +34,14 @@ type rule struct {
 var (
 	opening     = []Stage{StageGreeting, StageEHLO, StageSTARTTLS, StageTLS, StageAUTH}
 	beforeData  = []Stage{StageMAIL, StageRCPT, StageDATA}
+	rcptOnly    = []Stage{StageRCPT}
 	anySender   = []Stage{StageMAIL, StageRCPT, StageDATA, StageDot}
 	notLoggedIn = []string{"530", "534", "535", "538"} // RFC 4954 6
 )
 
 const (
+	mendParameter = "the relay refuses what it offered in EHLO; tell who runs it"
+
 	mendLogin  = "check smtp.username and smtp.password"
 	mendTLS    = "set smtp.security to starttls or tls"
 	mendSender = "set forward.envelope_from and forward.from to an address that this login may send as"
@@ -68,8 +71,8 @@ var rules = []rule{
 	{at: []Stage{StageMAIL}, codes: []string{"552"}, then: refused},
 
 	// A parameter that the relay offered and does not take (RFC 5321 4.1.1.11): neither the sender's fault nor the message's.
-	{at: []Stage{StageMAIL}, codes: []string{"501"}, enhanced: []string{"5.4"}, then: deferred, mend: "the relay refuses what it offered in EHLO; tell who runs it"},
-	{at: []Stage{StageMAIL}, codes: []string{"500", "504", "555"}, then: deferred, mend: "the relay refuses what it offered in EHLO; tell who runs it"},
+	{at: []Stage{StageMAIL}, codes: []string{"501"}, enhanced: []string{"5.4"}, then: deferred, mend: mendParameter},
+	{at: []Stage{StageMAIL}, codes: []string{"500", "504", "555"}, then: deferred, mend: mendParameter},
 
 	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5), as large providers give when a day's quota is used up.
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, then: deferred, mend: mendQuota},
@@ -78,20 +81,24 @@ var rules = []rule{
 	// about what the login may send as, a person can mend it, and no message is given up for it.
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, mend: mendSender},
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender, then: deferred, mend: mendSender},
-	{at: []Stage{StageRCPT}, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: []string{"sender address rejected"}, own: true, then: deferred, mend: mendSender},
-	{at: []Stage{StageRCPT}, codes: []string{"5"}, says: []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay"}, then: deferred, mend: mendLogin},
+	{at: rcptOnly, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: badSender, own: true, then: deferred, mend: mendSender},
+	{at: rcptOnly, codes: []string{"5"}, says: noRelaying, then: deferred, mend: mendLogin},
 
 	// RFC 5321 4.5.3.1.10: too many recipients, once some were taken; 552 is what old servers say for it.
-	{at: []Stage{StageRCPT}, codes: []string{"452", "552"}, enhanced: []string{"", "5.3"}, then: tooMany},
+	{at: rcptOnly, codes: []string{"452", "552"}, enhanced: []string{"", "5.3"}, then: tooMany},
 
 	{at: []Stage{StageMAIL, StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
-// notOurSender are the words of common relays for a sender that the login may not use.
-var notOurSender = []string{
-	"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
-	"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",
-}
+// The words of common relays: for a sender that the login may not use, for a bad sender, and for mail from somebody who is not logged in.
+var (
+	notOurSender = []string{
+		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
+		"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",
+	}
+	badSender  = []string{"sender address rejected"}
+	noRelaying = []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay"}
+)
 
 // classify finds the first rule for a reply that is not positive. own: the sender is the configured one.
 func classify(at Stage, rep reply, own bool) (verdict, string) {

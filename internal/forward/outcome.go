@@ -5,6 +5,8 @@ import (
 	"slices"
 )
 
+const mendASCII = "set forward.envelope_from to an ASCII address"
+
 // fits checks what the relay offers against what the message needs, and returns the parameters of MAIL. When they do not fit, all is decided.
 func (t *transaction) fits() (params string, ok bool, err error) {
 	size, limit := t.content.Size(), t.c.maxSize()
@@ -17,7 +19,7 @@ func (t *transaction) fits() (params string, ok bool, err error) {
 		t.misfit("the relay does not take 8-bit messages: it does not offer 8BITMIME")
 		return "", false, nil
 	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
-		return "", false, &Error{Relay: t.relay.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Mend: "set forward.envelope_from to an ASCII address"}
+		return "", false, &Error{Relay: t.relay.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Mend: mendASCII}
 	case t.from.utf8 && !utf8:
 		t.misfit(fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8))
 		return "", false, nil

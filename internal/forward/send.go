@@ -8,15 +8,16 @@ import (
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
 const maxRecipients = 100
 
-// Send hands content to the relay, for all recipients of the envelope. That is one transaction for each hundred of them, or fewer if the relay
-// takes no more at once.
+// Send hands content to the relay, for all recipients of the envelope. That is one transaction for each hundred of them, or fewer
+// if the relay takes no more at once.
 //
-// In each, when all content is written and only the final dot is left, beforeDot is called with the recipients that the relay has accepted, as they are in
-// the envelope. When it fails, the connection is closed without the dot: nothing is delivered to them, and Send returns that error.
+// In each, when all content is written and only the final dot is left, beforeDot is called with the recipients that the relay has
+// accepted, as they are in the envelope. When it fails, the connection is closed without the dot: nothing is delivered to them, and
+// Send returns that error.
 //
-// The result is to be used even with an error: it has the recipients that were decided about. Nothing went out to the others. The error is an *Error when the
-// relay is at fault, or what ended it: the context, beforeDot, or the spool. A context that ends before MAIL or in the content ends it there; after
-// the final dot it leaves the accepted recipients Unknown.
+// The result is to be used even with an error: it has the recipients that were decided about. Nothing went out to the others. The
+// error is an *Error when the relay is at fault, or what ended it: the context, beforeDot, or the spool. A context that ends before
+// the final dot ends the transaction there; after it, it leaves the accepted recipients Unknown.
 func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, beforeDot func(ctx context.Context, accepted []string) error) (Result, error) {
 	var res Result
 	var todo []path
