@@ -112,7 +112,7 @@ func (c *Conn) failure(ctx context.Context, op string, err error) error {
 	switch {
 	case errors.As(err, &known):
 		*out = *known
-	case ctx.Err() != nil:
+	case ended(ctx, err):
 		out.Err = cause(ctx)
 	case errors.As(err, &no):
 		out.Kind, out.Err, out.BackOff = kindOf(no, KindUnavailable), c.answer(no), backOff(no.Text)
@@ -148,6 +148,16 @@ func (c *Conn) broken(out *Error, err error) {
 	default:
 		out.Kind, out.Err = KindProtocol, answer(clean(c.hide(err.Error())))
 	}
+}
+
+// ended also waits for a context whose deadline was set on the connection, and fired there a moment earlier.
+func ended(ctx context.Context, err error) bool {
+	var timeout net.Error
+	deadline, ok := ctx.Deadline()
+	if ok && errors.As(err, &timeout) && timeout.Timeout() && time.Until(deadline) <= 0 {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // cause is the context's error, or that of the timeout put on it here, which is not the caller's.

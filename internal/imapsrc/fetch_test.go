@@ -70,14 +70,18 @@ func TestBodies(t *testing.T) {
 			failed: map[uint32]string{2: "without its body"},
 		},
 		"NO for one": {
-			steps: []fakeimap.Step{fetch("1:3", fetched(1, 1, body("a"))+"{tag} NO [SERVERBUG] cannot\r\n"),
-				fetch("2", "{tag} NO [SERVERBUG] cannot\r\n"), fetch("3", fetched(3, 3, body("c"))+tagOK)},
+			steps: []fakeimap.Step{
+				fetch("1:3", fetched(1, 1, body("a"))+"{tag} NO [SERVERBUG] cannot\r\n"),
+				fetch("2", "{tag} NO [SERVERBUG] cannot\r\n"), fetch("3", fetched(3, 3, body("c"))+tagOK),
+			},
 			got:    map[uint32]string{1: "a", 3: "c"},
 			failed: map[uint32]string{2: `fetch from folder "INBOX": NO [SERVERBUG] cannot`},
 		},
 		"BAD for one": {
-			steps: []fakeimap.Step{fetch("1:3", "{tag} BAD no\r\n"), fetch("1", fetched(1, 1, body("a"))+tagOK), fetch("2", "{tag} BAD no\r\n"),
-				fetch("3", tagOK)},
+			steps: []fakeimap.Step{
+				fetch("1:3", "{tag} BAD no\r\n"), fetch("1", fetched(1, 1, body("a"))+tagOK), fetch("2", "{tag} BAD no\r\n"),
+				fetch("3", tagOK),
+			},
 			got:      map[uint32]string{1: "a"},
 			vanished: []uint32{3},
 			failed:   map[uint32]string{2: "BAD no"},

@@ -65,7 +65,8 @@ func TestSearch(t *testing.T) {
 	}{
 		"out of order, twice, in two lines": {
 			`UID SEARCH UID 5:9$`, "* SEARCH 7 5 9\r\n* SEARCH 5 6\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 5, 9) }, []uint32{5, 6, 7, 9},
+			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 5, 9) },
+			[]uint32{5, 6, 7, 9},
 		},
 		"a liar": {
 			`UID SEARCH UID 10:20$`, "* SEARCH 0 9 21 4294967295\r\n{tag} OK\r\n",
@@ -77,29 +78,34 @@ func TestSearch(t *testing.T) {
 		},
 		"the end of the numbers": {
 			`UID SEARCH UID 1:4294967295$`, "* SEARCH 4294967295 1\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 0, 1<<32-1) }, []uint32{1, 1<<32 - 1},
+			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 0, 1<<32-1) },
+			[]uint32{1, 1<<32 - 1},
 		},
 		"since a day": {
 			`UID SEARCH UID 1:9 SINCE "1-Feb-2024"$`, "* SEARCH 3 4\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.Since(t.Context(), 1, 9, day) }, []uint32{3, 4},
+			func(c *imapsrc.Conn) ([]uint32, error) { return c.Since(t.Context(), 1, 9, day) },
+			[]uint32{3, 4},
 		},
 		"an extended answer": {
 			`UID SEARCH UID 1:9$`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 1, 9) }, []uint32{2, 3, 4, 8, 9},
+			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 1, 9) },
+			[]uint32{2, 3, 4, 8, 9},
 		},
 		"the highest": {
 			`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n",
 			func(c *imapsrc.Conn) ([]uint32, error) {
 				uid, err := c.HighestUID(t.Context())
 				return []uint32{uid}, err
-			}, []uint32{17},
+			},
+			[]uint32{17},
 		},
 		"the highest of none": {
 			`UID SEARCH UID \*$`, "* SEARCH\r\n{tag} OK\r\n",
 			func(c *imapsrc.Conn) ([]uint32, error) {
 				uid, err := c.HighestUID(t.Context())
 				return []uint32{uid}, err
-			}, []uint32{0},
+			},
+			[]uint32{0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-const shortIdle = 60 * time.Millisecond
+const shortIdle = 200 * time.Millisecond
 
 // impatient is open with a short IdleTimeout.
 func impatient(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
@@ -37,7 +37,7 @@ func TestSilenceEndsTheConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := impatient(t, fakeimap.Step{Expect: "FETCH", Reply: reply})
 			_, result, err := collect(t, c, []uint32{2})
-			wantError(t, err, imapsrc.KindNetwork, "the server was silent for 60ms")
+			wantError(t, err, imapsrc.KindNetwork, "the server was silent for 200ms")
 			if len(result.Vanished)+len(result.Failed) != 0 {
 				t.Errorf("Bodies = %+v; want nothing settled", result)
 			}
@@ -49,7 +49,7 @@ func TestSilentLogin(t *testing.T) {
 	cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN"})
 	cfg.IdleTimeout = shortIdle
 	_, err := imapsrc.Dial(t.Context(), cfg)
-	wantError(t, err, imapsrc.KindNetwork, "log in as ann: the server was silent for 60ms")
+	wantError(t, err, imapsrc.KindNetwork, "log in as ann: the server was silent for 200ms")
 }
 
 func TestCloseDoesNotHang(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPatienceWithOurselves(t *testing.T) {
 	c := impatient(t,
 		fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
 		fakeimap.Step{Expect: "SEARCH", Reply: "* SEARCH 1\r\n{tag} OK\r\n"}, logout)
-	longer := func() { <-time.After(3 * shortIdle) }
+	longer := func() { <-time.After(3 * shortIdle / 2) }
 	longer()
 	_, err := c.Bodies(t.Context(), []uint32{1, 2}, func(_ uint32, m *message.Message) error {
 		longer()
@@ -93,9 +93,9 @@ func TestSlowServerIsNotSilent(t *testing.T) {
 			c.Send(step.Reply)
 		}
 		c.ReadLine()
-		for i := range 10 { // takes five times the IdleTimeout in all
+		for i := range 10 { // takes longer than IdleTimeout in all
 			c.Send([]string{"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r", "\n)\r\n{tag} OK\r\n"}[i])
-			<-time.After(shortIdle / 2)
+			<-time.After(shortIdle / 4)
 		}
 		c.ReadLine()
 	})
@@ -165,7 +165,6 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 // A hostile server may send as much as it likes; it is not kept in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	flood := strings.Repeat("a", 64<<10)
-	search := func(c *imapsrc.Conn) error { _, err := c.UIDs(t.Context(), 1, 2); return err }
 	list := func(c *imapsrc.Conn) error { _, err := c.Folders(t.Context()); return err }
 	fetch := func(c *imapsrc.Conn) error { return bodiesOf1(t.Context(), c) }
 	for name, tc := range map[string]struct {
@@ -176,7 +175,6 @@ func TestMemoryIsBounded(t *testing.T) {
 		"a line without end":           {"* OK ", fetch, 16 << 20},
 		"a quoted string":              {`* 1 FETCH (UID 1 BODY[] "`, fetch, 16 << 20},
 		"a literal where none belongs": {"* LIST () \"/\" {1000000000000}\r\n", list, 128 << 20},
-		"a status in a search":         {"* OK ", search, 128 << 20},
 		"flags":                        {"* 1 FETCH (UID 1 FLAGS (", fetch, 16 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,16 +232,17 @@ func TestLiteralLargerThanAnnounced(t *testing.T) {
 }
 
 func TestDovecotIsCutInALiteral(t *testing.T) {
+	s, cfg := dovecotConfig(t)
+	s.Append(t, "ann", "INBOX", mail(1), append(mail(2), strings.Repeat("x\r\n", 1<<20)...), mail(3))
 	for name, end := range map[string]testserver.End{"FIN": testserver.FIN, "RST": testserver.RST} {
 		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS, imapsrc.SecurityTLS} {
 			t.Run(name+"/"+string(security), func(t *testing.T) {
-				s, cfg := dovecotConfig(t)
-				s.Append(t, "ann", "INBOX", mail(1), append(mail(2), strings.Repeat("x\r\n", 1<<20)...), mail(3))
 				port := s.Port
 				if security == imapsrc.SecurityTLS {
 					port = s.TLSPort
 				}
 				p := testserver.NewCutProxy(t, net.JoinHostPort(s.Host, fmt.Sprint(port)))
+				cfg := cfg
 				cfg.Security, cfg.Port = security, p.Port
 				p.CutAfter(1<<20, end)
 				c := dial(t, cfg)

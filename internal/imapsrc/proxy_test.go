@@ -1,0 +1,317 @@
+package imapsrc_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/fakeimap"
+)
+
+// gateway is a proxy on loopback that forwards everything to one backend, whatever the client asks for.
+type gateway struct {
+	addr string
+
+	mu      sync.Mutex
+	targets []string // what was asked for
+}
+
+func serveGateway(t *testing.T, ln net.Listener, backend string, handshake func(net.Conn) (string, error)) *gateway {
+	t.Helper()
+	g := &gateway{addr: ln.Addr().String()}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { g.serve(conn, backend, handshake) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		running.Wait()
+	})
+	return g
+}
+
+func (g *gateway) serve(conn net.Conn, backend string, handshake func(net.Conn) (string, error)) {
+	defer func() { _ = conn.Close() }()
+	target, err := handshake(conn)
+	g.mu.Lock()
+	g.targets = append(g.targets, target)
+	g.mu.Unlock()
+	if err != nil {
+		return
+	}
+	server, err := net.Dial("tcp", backend)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	var back sync.WaitGroup
+	back.Go(func() {
+		_, _ = io.Copy(conn, server)
+		_ = conn.Close()
+	})
+	_, _ = io.Copy(server, conn)
+	_ = server.Close()
+	back.Wait()
+}
+
+// lastTarget is what the last connection asked for.
+func (g *gateway) lastTarget() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.targets) == 0 {
+		return ""
+	}
+	return g.targets[len(g.targets)-1]
+}
+
+// httpProxy takes CONNECT from user bob with the password p:w.
+func httpProxy(conn net.Conn) (string, error) {
+	r := bufio.NewReader(conn)
+	request, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	target := strings.TrimSuffix(strings.TrimPrefix(request, "CONNECT "), " HTTP/1.1\r\n")
+	allowed := false
+	for line := ""; line != "\r\n"; {
+		if line, err = r.ReadString('\n'); err != nil {
+			return target, err
+		}
+		allowed = allowed || line == "Proxy-Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte("bob:p:w"))+"\r\n"
+	}
+	if !allowed {
+		_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+		return target, io.EOF
+	}
+	_, err = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
+	return target, err
+}
+
+// socksProxy takes CONNECT from user bob with the password p:w (RFC 1928, RFC 1929).
+func socksProxy(conn net.Conn) (string, error) {
+	read := func(n int) []byte {
+		b := make([]byte, n)
+		_, _ = io.ReadFull(conn, b)
+		return b
+	}
+	read(int(read(2)[1]))
+	_, _ = conn.Write([]byte{5, 2})
+	user := string(read(int(read(2)[1])))
+	if password := string(read(int(read(1)[0]))); user != "bob" || password != "p:w" {
+		_, _ = conn.Write([]byte{1, 1})
+		return "", io.EOF
+	}
+	_, _ = conn.Write([]byte{1, 0})
+	host := ""
+	switch read(4)[3] {
+	case 1:
+		host = net.IP(read(4)).String()
+	case 3:
+		host = string(read(int(read(1)[0])))
+	case 4:
+		host = net.IP(read(16)).String()
+	}
+	port := read(2)
+	target := net.JoinHostPort(host, fmt.Sprint(int(port[0])<<8|int(port[1])))
+	if host == "refused.example" {
+		_, _ = conn.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
+		return target, io.EOF
+	}
+	_, err := conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+	return target, err
+}
+
+// startGateway runs one handshake per connection, which returns what the client wants to reach, or an error to hang up.
+func startGateway(t *testing.T, backend string, handshake func(net.Conn) (string, error)) *gateway {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveGateway(t, ln, backend, handshake)
+}
+
+func startSecureGateway(t *testing.T, cert tls.Certificate, backend string) *gateway {
+	t.Helper()
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serveGateway(t, ln, backend, httpProxy)
+}
+
+func TestProxy(t *testing.T) {
+	for _, scheme := range []string{"socks5", "socks5h", "http"} {
+		for _, host := range []string{"mail.example.com", "192.0.2.1", "2001:db8::1"} {
+			t.Run(scheme+"/"+host, func(t *testing.T) {
+				cfg := fake(t, greeting, loggedIn, offers, examined, logout)
+				handshake := socksProxy
+				if scheme == "http" {
+					handshake = httpProxy
+				}
+				g := startGateway(t, net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)), handshake)
+				cfg.Proxy = scheme + "://bob:p%3Aw@" + g.addr
+				cfg.Host, cfg.AllowPlaintext = host, true
+				selectInbox(t, dial(t, cfg))
+				if want := net.JoinHostPort(host, fmt.Sprint(cfg.Port)); g.lastTarget() != want {
+					t.Errorf("the proxy was asked for %q; want %q", g.lastTarget(), want)
+				}
+			})
+		}
+	}
+}
+
+func TestProxyRefuses(t *testing.T) {
+	const nobody = "127.0.0.1:1"
+	for name, tc := range map[string]struct {
+		proxy     string // %s is its address
+		handshake func(net.Conn) (string, error)
+		host      string
+		kind      imapsrc.Kind
+		says      string
+	}{
+		"http password":     {"http://bob:sesame@%s", httpProxy, "mail.example.com", imapsrc.KindNetwork, "refused to connect (HTTP/1.1 407 Proxy Authentication Required)"},
+		"http nonsense":     {"http://bob:sesame@%s", say("* OK IMAP\r\n"), "mail.example.com", imapsrc.KindNetwork, "refused to connect (* OK IMAP)"},
+		"http hangs up":     {"http://bob:sesame@%s", say(""), "mail.example.com", imapsrc.KindNetwork, "closed the connection"},
+		"http without end":  {"http://bob:sesame@%s", say(strings.Repeat("x", 20000)), "mail.example.com", imapsrc.KindProtocol, "sends without end"},
+		"https without TLS": {"https://bob:sesame@%s", say("HTTP/1.1 400 Bad Request\r\n"), "mail.example.com", imapsrc.KindTLS, "no TLS here"},
+		"socks password":    {"socks5://bob:sesame@%s", socksProxy, "mail.example.com", imapsrc.KindNetwork, "authentication failed"},
+		"socks target":      {"socks5://bob:p%%3Aw@%s", socksProxy, "refused.example", imapsrc.KindNetwork, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			g := startGateway(t, nobody, tc.handshake)
+			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
+				Host: tc.host, Port: 993, Security: imapsrc.SecurityTLS, Proxy: fmt.Sprintf(tc.proxy, g.addr),
+			})
+			wantError(t, err, tc.kind, tc.says)
+			for _, secret := range []string{"sesame", "p:w", "p%3Aw", "bob"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("error = %q; want it without the proxy's user and password", err)
+				}
+			}
+		})
+	}
+}
+
+func TestSecureProxy(t *testing.T) {
+	cert, pool, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, offers.Reply, examined.Reply, logout.Reply)
+	})
+	g := startSecureGateway(t, cert, net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)))
+	cfg.Security, cfg.RootCAs, cfg.Proxy = imapsrc.SecurityTLS, pool, "https://bob:p%3Aw@"+g.addr
+	c := dial(t, cfg) // TLS in TLS
+	selectInbox(t, c)
+	_ = c.Close()
+
+	cfg.Proxy = "https://bob:sesame@" + g.addr
+	_, err = imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindNetwork, "407 Proxy Authentication Required")
+	cfg.RootCAs = x509.NewCertPool()
+	_, err = imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindTLS, "does not trust")
+}
+
+// say is a proxy that answers whatever it is asked.
+func say(text string) func(net.Conn) (string, error) {
+	return func(conn net.Conn) (string, error) {
+		_, _ = conn.Read(make([]byte, 4096))
+		_, _ = io.WriteString(conn, text)
+		return "", io.EOF
+	}
+}
+
+func TestSilentProxy(t *testing.T) {
+	for _, scheme := range []string{"socks5", "http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			noLeaks(t)
+			g := startGateway(t, "", func(conn net.Conn) (string, error) {
+				_, _ = io.Copy(io.Discard, conn)
+				return "", io.EOF
+			})
+			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
+				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.addr, DialTimeout: 50 * time.Millisecond,
+			})
+			wantError(t, err, imapsrc.KindNetwork, "nothing came for 50ms")
+		})
+	}
+}
+
+func TestProxyIsNoURL(t *testing.T) {
+	for _, proxy := range []string{"socks4://bob:sesame@127.0.0.1:1", "http://bob:sesame@:80", "http://bob:ses\x00ame@h", "http://bob:sesame@h:port", "://"} {
+		_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: proxy})
+		wantError(t, err, imapsrc.KindLocal, "the proxy setting is not a proxy URL")
+		if strings.Contains(err.Error(), "ses") {
+			t.Errorf("error = %q; want it without the password", err)
+		}
+	}
+}
+
+func TestProxyFromEnvironment(t *testing.T) {
+	unset := []string{"ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
+	for name, tc := range map[string]struct {
+		env     map[string]string // %s is the proxy's address
+		setting string
+		proxied bool
+	}{
+		"all":            {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR"}, "", true},
+		"all, small":     {map[string]string{"all_proxy": "http://bob:p%3Aw@ADDR"}, "", true},
+		"https":          {map[string]string{"HTTPS_PROXY": "bob:p%3Aw@ADDR"}, "", true},
+		"https, small":   {map[string]string{"https_proxy": "http://bob:p%3Aw@ADDR"}, "", true},
+		"not for this":   {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "NO_PROXY": ".invalid"}, "", false},
+		"not for small":  {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "no_proxy": "mail.example.invalid"}, "", false},
+		"not for others": {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "NO_PROXY": "example.com"}, "", true},
+		"direct":         {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR"}, "direct", false},
+		"none":           {nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			g := startGateway(t, "127.0.0.1:1", httpProxy)
+			for _, key := range unset {
+				t.Setenv(key, "")
+			}
+			for key, value := range tc.env {
+				t.Setenv(key, strings.ReplaceAll(value, "ADDR", g.addr))
+			}
+			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS, Proxy: tc.setting})
+			wantError(t, err, imapsrc.KindNetwork) // the name does not exist, and the gateway has nobody behind it
+			if got := g.lastTarget() == "mail.example.invalid:993"; got != tc.proxied {
+				t.Errorf("the proxy was asked: %v; want %v (%v)", got, tc.proxied, err)
+			}
+		})
+	}
+	t.Run("broken", func(t *testing.T) {
+		t.Setenv("ALL_PROXY", "http://bob:sesame@:80")
+		t.Setenv("all_proxy", "")
+		_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS})
+		wantError(t, err, imapsrc.KindLocal, "in the environment is not a proxy URL")
+	})
+}
+
+func TestEnvironmentIsNotForLoopback(t *testing.T) {
+	cfg := fake(t, greeting, loggedIn, offers, logout)
+	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
+	t.Setenv("all_proxy", "")
+	cfg.Proxy = ""
+	dial(t, cfg) // nothing listens on the proxy's port
+}
