@@ -44,10 +44,10 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	var taken []readRow
+	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-		for len(taken) == 0 || (len(taken) < want.Max && taken[0].Task.LostLeases == 0) {
-			var due []readRow
+		for len(taken) == 0 || (len(taken) < want.Max && taken[0].LostLeases == 0) {
+			var due []taskRow
 			err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, want.Max-len(taken)).Scan(&due).Error
 			if err != nil {
 				return nil, err
@@ -67,18 +67,18 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 }
 
 // take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
-func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []readRow) ([]readRow, error) {
+func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]taskRow, error) {
 	for _, r := range due {
-		if r.Task.Status == tasks.InProgress {
-			r.Task.LostLeases++
-			if r.Task.LostLeases >= want.MaxLostLeases {
-				if err := bury(tx, r.Task, now); err != nil {
+		if r.Status == tasks.InProgress {
+			r.LostLeases++
+			if r.LostLeases >= want.MaxLostLeases {
+				if err := bury(tx, r, now); err != nil {
 					return nil, err
 				}
 				continue
 			}
 		}
-		lost := r.Task.LostLeases > 0
+		lost := r.LostLeases > 0
 		if lost && len(taken) > 0 {
 			break
 		}
@@ -99,13 +99,12 @@ func bury(tx *gorm.DB, r taskRow, now time.Time) error {
 	return event(tx, now, r.ID, r.Worker, "dead", why)
 }
 
-func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []readRow) ([]tasks.Claim, error) {
+func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow) ([]tasks.Claim, error) {
 	token := rand.Text()
 	until := micros + want.Lease.Microseconds()
 	ids := make([]int64, len(taken))
 	claims := make([]tasks.Claim, len(taken))
-	for i, row := range taken {
-		r := row.Task
+	for i, r := range taken {
 		ids[i] = r.ID
 		if r.Status == tasks.InProgress {
 			if err := event(tx, now, r.ID, want.Worker, "lease_lost", "taken over from "+r.Worker); err != nil {
@@ -113,7 +112,7 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []re
 			}
 		}
 		claims[i] = tasks.Claim{
-			Task:    row.task(),
+			Task:    r.task(),
 			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10)},
 			Alone:   r.LostLeases > 0,
 			Due:     time.UnixMicro(*r.VisibleAt),
@@ -124,11 +123,32 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []re
 	if err := tx.Exec(sqlClaim, until, token, clean(want.Worker, 255), now, ids).Error; err != nil {
 		return nil, err
 	}
+	return claims, complete(tx, want.InboxID, ids, claims)
+}
+
+// complete adds to claims what stands in other tables.
+func complete(tx *gorm.DB, inboxID int64, ids []int64, claims []tasks.Claim) error {
 	ds, err := deliveries(tx, ids)
-	for i := range claims {
-		claims[i].Deliveries = ds[claims[i].ID]
+	if err != nil {
+		return err
 	}
-	return claims, err
+	var folders []struct {
+		ID          int64
+		Name, Inbox string
+	}
+	if err := tx.Raw(sqlNames, inboxID).Scan(&folders).Error; err != nil {
+		return err
+	}
+	for i := range claims {
+		c := &claims[i]
+		c.Deliveries = ds[c.ID]
+		for _, f := range folders {
+			if f.ID == c.FolderID {
+				c.Inbox, c.Folder = f.Inbox, f.Name
+			}
+		}
+	}
+	return nil
 }
 
 // Extend implements tasks.Queue.

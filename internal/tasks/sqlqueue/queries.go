@@ -5,8 +5,9 @@ package sqlqueue
 const (
 	sqlFolder = `SELECT uid_validity FROM monitored_folders WHERE id = ?`
 
-	sqlScopeInbox = `SELECT id FROM monitored_emails WHERE id = ?`
-	sqlScopeAll   = `SELECT id FROM monitored_emails WHERE id > ? ORDER BY id LIMIT 1`
+	// Not the inbox's row: MariaDB checks the foreign key to it when a claim or a finish changes visible_at.
+	sqlScopeInbox = `SELECT id FROM monitored_folders WHERE inbox_id = ?`
+	sqlScopeAll   = `SELECT id FROM monitored_folders ORDER BY id LIMIT 1`
 
 	sqlSeenByUID = `SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
@@ -26,20 +27,23 @@ UPDATE monitored_folders SET last_seen_uid = CASE WHEN last_seen_uid < ? THEN ? 
 	sqlBaselined = `
 UPDATE monitored_folders SET baseline_uid = CASE WHEN baseline_uid < ? THEN ? ELSE baseline_uid END WHERE id = ? AND uid_validity = ?`
 
+	// By way of the inbox's live tasks (monitored_emails_tasks_claim): ended tasks of older epochs are many.
 	sqlUnreconciled = `
-SELECT COUNT(*) FROM (SELECT 1 FROM monitored_emails_tasks
-WHERE folder_id = ? AND uid_validity <> ? AND visible_at IS NOT NULL LIMIT 1) live`
+SELECT COUNT(*) FROM monitored_folders f
+JOIN monitored_emails_tasks t ON t.inbox_id = f.inbox_id AND t.priority IN (0, 1) AND t.visible_at > 0
+WHERE f.id = ? AND t.folder_id = f.id AND t.uid_validity <> ?`
 )
 
 // Working off. monitored_emails_tasks_claim (inbox_id, priority, visible_at, id) gives the claim its order, so that it locks no
 // more rows than it takes; ended tasks have no visible_at and are not in its range. The order of the assignments in
 // sqlClaim matters: MySQL sees the columns to the left already changed.
 const (
-	// The names come from subqueries, not from a join: FOR UPDATE would lock the rows of joined tables, too.
+	// No join for the names: FOR UPDATE would lock the rows of the folder and the inbox, too.
 	sqlDue = `
-SELECT t.*, (SELECT e.email_address FROM monitored_emails e WHERE e.id = t.inbox_id) AS inbox,
-  (SELECT f.name FROM monitored_folders f WHERE f.id = t.folder_id) AS folder
-FROM monitored_emails_tasks t WHERE t.inbox_id = ? AND t.priority = ? AND t.visible_at <= ? ORDER BY t.visible_at, t.id LIMIT ?`
+SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?`
+
+	sqlNames = `
+SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id WHERE f.inbox_id = ?`
 
 	sqlClaim = `
 UPDATE monitored_emails_tasks SET

@@ -91,8 +91,8 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 		}
 		ds, err := deliveries(tx, ids)
 		for _, r := range rows {
-			t := r.task()
-			t.Deliveries = ds[t.ID]
+			t := r.Task.task()
+			t.Inbox, t.Folder, t.Deliveries = r.Inbox, r.Folder, ds[t.ID]
 			out = append(out, t)
 		}
 		return err

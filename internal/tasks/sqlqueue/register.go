@@ -103,14 +103,14 @@ func (q *Queue) Unreconciled(ctx context.Context, folderID, epoch int64) (bool, 
 }
 
 // lockScope makes processes register one after the other where what one registers makes a duplicate of what the other does:
-// they lock one row, that of the inbox or that of the first of all inboxes.
+// they lock the same rows, all folders of the inbox or the first of all folders.
 func (q *Queue) lockScope(tx *gorm.DB, page tasks.Page) error {
-	var id int64
+	var ids []int64
 	switch page.Dedupe {
 	case tasks.DedupeInbox:
-		return tx.Raw(q.lock(sqlScopeInbox), page.InboxID).Scan(&id).Error
+		return tx.Raw(q.lock(sqlScopeInbox), page.InboxID).Scan(&ids).Error
 	case tasks.DedupeAll:
-		return tx.Raw(q.lock(sqlScopeAll), 0).Scan(&id).Error
+		return tx.Raw(q.lock(sqlScopeAll)).Scan(&ids).Error
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ type taskRow struct {
 	FinishedAt   *time.Time
 }
 
-// readRow is a row of sqlTasks or sqlDue.
+// readRow is a row of sqlTasks.
 type readRow struct {
 	Task   taskRow `gorm:"embedded"`
 	Inbox  string
@@ -61,12 +61,6 @@ func (r taskRow) task() tasks.Task {
 		v := time.UnixMicro(*r.VisibleAt).UTC()
 		t.VisibleAt = &v
 	}
-	return t
-}
-
-func (r readRow) task() tasks.Task {
-	t := r.Task.task()
-	t.Inbox, t.Folder = r.Inbox, r.Folder
 	return t
 }
 
