@@ -1,0 +1,132 @@
+package tasks
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// policy is the default one, without chance: the factor is 1.
+func policy() Policy {
+	return Policy{
+		MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
+		Jitter: func() float64 { return 0.5 },
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		n      int
+		jitter float64
+		want   time.Duration
+	}{
+		{"first", 1, 0.5, time.Minute},
+		{"second", 2, 0.5, 2 * time.Minute},
+		{"sixth", 6, 0.5, 32 * time.Minute},
+		{"at most", 7, 0.5, time.Hour},
+		{"far beyond", 1 << 40, 0.5, time.Hour},
+		{"none yet", 0, 0.5, time.Minute},
+		{"least factor", 1, 0, 42 * time.Second},
+		{"least factor of the most", 9, 0, 42 * time.Minute},
+		{"greatest factor", 9, 1, 78 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := policy()
+			p.Jitter = func() float64 { return c.jitter }
+			if got := p.Backoff(c.n).Round(time.Millisecond); got != c.want {
+				t.Errorf("the pause after attempt %d is %v, want %v", c.n, got, c.want)
+			}
+		})
+	}
+}
+
+func TestSettle(t *testing.T) {
+	got := Delivery{Recipient: "got@x", Status: Delivered, Code: 250}
+	later := Delivery{Recipient: "later@x", Status: Pending, Code: 451, Reply: "4.7.1 greylisted"}
+	refused := Delivery{Recipient: "refused@x", Status: Failed, Code: 550, Reply: "5.1.1 no such user"}
+	unknown := Delivery{Recipient: "unknown@x", Status: Sending, Reply: "the connection broke"}
+	const young, old = time.Hour, 97 * time.Hour
+	for _, c := range []struct {
+		name     string
+		ds       []Delivery
+		hold     bool
+		attempts int
+		age      time.Duration
+		want     Status
+		reason   []string // parts of it, in order
+		delay    time.Duration
+		after    []DeliveryStatus
+	}{
+		{"all accepted", []Delivery{got, got}, false, 1, young, Forwarded, nil, 0, nil},
+		{"accepted late", []Delivery{got}, false, 5, old, Forwarded, nil, 0, nil},
+		{"one put off", []Delivery{got, later}, false, 2, young, Error, []string{"later@x: 451 4.7.1 greylisted"}, 2 * time.Minute, nil},
+		{"put off and refused", []Delivery{refused, later}, false, 1, young, Error, []string{"later@x: 451", "refused@x: 550"}, time.Minute, nil},
+		{"one refused", []Delivery{got, refused}, false, 1, young, Dead, []string{"refused for good: ", "refused@x: 550 5.1.1 no such user"}, 0, nil},
+		{"unknown, send again", []Delivery{got, unknown}, false, 1, young, Error, []string{"unknown@x: the connection broke"}, time.Minute, []DeliveryStatus{Delivered, Sending}},
+		{"unknown, hold", []Delivery{got, unknown}, true, 1, young, Uncertain, []string{"not known", "unknown@x"}, 0, []DeliveryStatus{Delivered, Sending}},
+		{"unknown, hold, beside others", []Delivery{later, refused, unknown}, true, 1, young, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Pending, Failed, Sending}},
+		{"unknown, hold, too old", []Delivery{unknown}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending}},
+		{"too many attempts", []Delivery{got, later}, false, 5, young, Dead, []string{"given up after 5 attempts in 1h0m0s", "later@x: 451"}, 0, []DeliveryStatus{Delivered, Failed}},
+		{"one attempt left", []Delivery{later}, false, 4, young, Error, []string{"later@x"}, 8 * time.Minute, nil},
+		{"too old", []Delivery{later, refused}, false, 1, old, Dead, []string{"given up after 1 attempts in 97h0m0s", "later@x", "refused@x"}, 0, []DeliveryStatus{Failed, Failed}},
+		{"unknown, too old", []Delivery{unknown}, false, 2, old, Dead, []string{"given up", "unknown@x"}, 0, []DeliveryStatus{Sending}},
+		{"not tried yet", []Delivery{{Recipient: "a@x", Status: Pending}}, false, 1, young, Error, []string{"a@x"}, time.Minute, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := policy()
+			p.Hold = c.hold
+			now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			res := p.Settle(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now, append([]Delivery(nil), c.ds...))
+			if res.Status != c.want || res.Delay != c.delay {
+				t.Errorf("settled as %s after %v, want %s after %v", res.Status, res.Delay, c.want, c.delay)
+			}
+			wantReason(t, res.Reason, c.reason)
+			for i, want := range c.after {
+				if res.Deliveries[i].Status != want {
+					t.Errorf("%s is %s afterwards, want %s", res.Deliveries[i].Recipient, res.Deliveries[i].Status, want)
+				}
+			}
+		})
+	}
+}
+
+func wantReason(t *testing.T, got string, parts []string) {
+	t.Helper()
+	if len(parts) == 0 && got != "" {
+		t.Errorf("reason %q, want none", got)
+	}
+	rest := got
+	for _, part := range parts {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			t.Errorf("reason %q, want %q in it, in that order", got, parts)
+		}
+		rest = after
+	}
+}
+
+func TestFail(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name     string
+		attempts int
+		age      time.Duration
+		want     Status
+		delay    time.Duration
+		reason   string
+	}{
+		{"first", 1, time.Hour, Error, time.Minute, "no disk"},
+		{"third", 3, time.Hour, Error, 4 * time.Minute, "no disk"},
+		{"too many attempts", 5, time.Hour, Dead, 0, "given up after 5 attempts in 1h0m0s: no disk"},
+		{"too old", 2, 96 * time.Hour, Dead, 0, "given up after 2 attempts in 96h0m0s: no disk"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age), Route: "desk"}, now, errors.New("no disk"))
+			if res.Status != c.want || res.Delay != c.delay || res.Reason != c.reason || res.Route != "desk" || res.Deliveries != nil {
+				t.Errorf("%+v; want %s after %v, %q, by its route, deliveries untouched", res, c.want, c.delay, c.reason)
+			}
+		})
+	}
+}
