@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { testserver.Main(m) }
 
 func TestQueue(t *testing.T) {
-	onEach(t, func(t *testing.T, r registry) { taskstest.Run(t, r.fixture(t)) })
+	onEach(t, func(t *testing.T, r registry) { taskstest.Run(t, r.fixture) })
 }
 
 // registry is a fresh and migrated database.

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
+	"testing" //nolint:depguard // a suite of tests: no package of the product imports it
 	"time"
 
 	"postrider/internal/message"
@@ -29,9 +29,10 @@ type Fixture struct {
 	Age      func(t *testing.T, d time.Duration) // what is registered is older by d: as if so much time had passed
 }
 
-// Run runs the suite on a fixture of an empty registry.
-func Run(t *testing.T, f Fixture) {
+// Run runs the suite on one fixture, which open gives with an empty registry.
+func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
+	f := open(t)
 	for _, group := range []map[string]func(*suite){
 		transitionTests, registerTests, dedupeTests, epochTests, claimTests, receiptTests, personTests, readTests, raceTests,
 	} {
