@@ -9,6 +9,7 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
 )
 
 // inboxCheck is what a look at the server showed, as JSON.
@@ -139,7 +140,7 @@ func lookInto(ctx context.Context, conn *imapsrc.Conn, f inbox.Folder, start inb
 	fc.Messages, fc.UIDValidity, fc.UIDNext = info.Messages, info.UIDValidity, next
 	switch {
 	case !fc.Scanned:
-		if fc.Cursor, err = startUID(ctx, conn, start, info, next); err != nil {
+		if fc.Cursor, err = pass.StartUID(ctx, conn, start, info, next); err != nil {
 			return fc, err
 		}
 	case serverEpoch(f) != info.UIDValidity:
@@ -152,35 +153,11 @@ func lookInto(ctx context.Context, conn *imapsrc.Conn, f inbox.Folder, start inb
 
 // openFolder opens a folder and tells its UIDNEXT, also where the server does not.
 func openFolder(ctx context.Context, conn *imapsrc.Conn, name string) (info imapsrc.Folder, next uint32, err error) {
-	if info, err = conn.Select(ctx, name); err != nil || info.UIDNext != 0 {
-		return info, info.UIDNext, err
+	if info, err = conn.Select(ctx, name); err != nil {
+		return info, 0, err
 	}
-	highest, err := conn.HighestUID(ctx)
-	return info, highest + 1, err
-}
-
-// startUID is where the next run will put the cursor of a folder that was never scanned.
-func startUID(ctx context.Context, conn *imapsrc.Conn, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
-	switch day, since := start.Since(); {
-	case since:
-		uids, err := conn.Since(ctx, 1, next-1, day)
-		if err != nil || len(uids) > 0 {
-			return firstUID(uids) - 1, err
-		}
-	case start == inbox.StartAll:
-		return 0, nil
-	case start == inbox.StartLatest && info.Messages > 0:
-		highest, err := conn.HighestUID(ctx)
-		return max(highest, 1) - 1, err
-	}
-	return next - 1, nil
-}
-
-func firstUID(uids []uint32) uint32 {
-	if len(uids) == 0 {
-		return 1
-	}
-	return uids[0]
+	next, err = pass.UIDNext(ctx, conn, info)
+	return info, next, err
 }
 
 func (a *app) showCheck(c inboxCheck) error {

@@ -12,6 +12,7 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
 )
 
 type rewindOptions struct {
@@ -161,7 +162,7 @@ func (s *services) planFolder(ctx context.Context, conn *imapsrc.Conn, in inbox.
 			f.Name, in.Address)
 	}
 	if opts.since != "" {
-		if p.to, err = startUID(ctx, conn, inbox.Start("since:"+opts.since), info, next); err != nil {
+		if p.to, err = pass.StartUID(ctx, conn, inbox.Start("since:"+opts.since), info, next); err != nil {
 			return p, err
 		}
 	}

@@ -17,11 +17,20 @@ import (
 
 const patient = "retry: {base: 1s, max: 1s}\nconcurrency: {lease: 1s, page: 20}\n"
 
-// TestKill kills passes at random moments, over and over, until the work is done. A message may arrive twice only if its delivery
+// TestKill kills passes at random moments, over and over, until the work is done. Passes live longer the more were killed, so that it
+// ends on a busy machine, too. A message may arrive twice only if its delivery
 // was marked as being sent when a pass was killed.
 func TestKill(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		w.extra = patient
+		w.startSink(func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage != "dot" {
+				return smtpsink.Action{}
+			}
+			slow := make(chan struct{})
+			time.AfterFunc(10*time.Millisecond, func() { close(slow) })
+			return smtpsink.Action{Block: slow}
+		})
 		w.configure()
 		var backlog [][]byte
 		for _, address := range []string{"desk@firm.example", "court@firm.example"} {
@@ -34,7 +43,7 @@ func TestKill(t *testing.T) {
 		kills := 0
 		for done := false; !done; {
 			p := w.start(nil, "run")
-			timer := time.AfterFunc(time.Duration(30+rand.IntN(400))*time.Millisecond, func() { _ = p.cmd.Process.Kill() })
+			timer := time.AfterFunc(time.Duration(20+rand.IntN(200+20*kills))*time.Millisecond, func() { _ = p.cmd.Process.Kill() })
 			killed := p.wait().code == -1
 			timer.Stop()
 			if killed {

@@ -31,7 +31,7 @@ func (r *running) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 		running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf(),
 		report: InboxReport{Email: in.Address},
 	}
-	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, in) }, b.log)
+	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
 	defer b.mail.close()
 	defer b.shelf.clear()
 	leave, err := r.hosts.enter(ctx, in.Host)
@@ -73,7 +73,10 @@ func (b *box) underLease(ctx context.Context) error {
 			b.log.Warn("the scan lease could not be renewed", "error", err)
 		}
 	})
-	err = b.work(work)
+	err = b.current(work)
+	if err == nil {
+		err = b.work(work)
+	}
 	if cause := context.Cause(work); err != nil && errors.Is(cause, inbox.ErrScanLost) {
 		err = cause
 	}
@@ -87,6 +90,16 @@ func (b *box) underLease(ctx context.Context) error {
 		return errors.Join(err, b.Inboxes.RenewScan(after, b.in.ID, token, pause))
 	}
 	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.in.ID, token))
+}
+
+// current reads the inbox again, now that nobody else moves its cursors: what was read before the lease may be old by now.
+func (b *box) current(ctx context.Context) error {
+	in, err := b.Inboxes.Get(ctx, b.in.Address)
+	if err == nil && !in.Active {
+		in.Folders = nil // disabled meanwhile
+	}
+	b.in = in
+	return err
 }
 
 // backOff is for how long the server asked to be left alone, an hour at most.

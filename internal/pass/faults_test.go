@@ -411,7 +411,13 @@ func TestRewindForwardsNothingTwice(t *testing.T) {
 
 // TestFolderNoLongerWatched leaves nothing behind: what was registered is still forwarded, what is new is not.
 func TestFolderNoLongerWatched(t *testing.T) {
-	r := newRig(t, on("connect", 1, smtpsink.Action{Code: 554}))
+	var up atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "connect" && !up.Load() {
+			return smtpsink.Action{Code: 554}
+		}
+		return smtpsink.Action{}
+	})
 	r.add(inbox.StartAll, "INBOX", "Cases")
 	check(t, r.imap.CreateFolder(address, "Cases"))
 	msgs := mails(2)
@@ -420,6 +426,7 @@ func TestFolderNoLongerWatched(t *testing.T) {
 	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
 	check(t, err)
 	r.put("Cases", mails(1)...)
+	up.Store(true)
 	r.want(r.run(), Counters{Forwarded: 2})
 	r.want(r.run(), Counters{})
 	r.wantArrived(msgs)
@@ -439,10 +446,28 @@ func TestServerWantsToBeLeftAlone(t *testing.T) {
 		t.Error("the pass reports no error")
 	}
 	r.clock.advance(9 * time.Minute)
+	r.Config.Worker = "the next run"
 	if rep := r.run(); rep.Busy == "" || dials != 1 {
 		t.Errorf("the pass connected %d times and reports %+v, want one time and stepped aside", dials, rep)
 	}
 	r.clock.advance(2 * time.Minute)
 	r.Dial = dial
 	r.want(r.run(), Counters{})
+}
+
+// TestRewindJustBeforeThePass is not undone by a pass that had read the cursor before.
+func TestRewindJustBeforeThePass(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartNow)
+	msgs := mails(300)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{})
+	boxes, err := r.store.List(t.Context(), true)
+	check(t, err)
+	f := boxes[0].Folders[0]
+	check(t, r.store.Rewind(t.Context(), f.ID, f.UIDValidity, 0))
+	fresh := mails(1)
+	r.put("INBOX", fresh...)
+	r.want(r.Run(t.Context(), boxes).Inboxes[0], Counters{Registered: 301, Forwarded: 301})
+	r.wantArrived(msgs, fresh)
 }

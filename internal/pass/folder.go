@@ -62,7 +62,7 @@ const noEpoch = -1
 func (b *box) openFolder(ctx context.Context, f *folder) error {
 	return b.mail.in(ctx, f.Name, true, func(src Source, info imapsrc.Folder) error {
 		var err error
-		if f.next, err = uidNext(ctx, src, info); err != nil {
+		if f.next, err = UIDNext(ctx, src, info); err != nil {
 			return err
 		}
 		switch {
@@ -83,8 +83,8 @@ func (b *box) openFolder(ctx context.Context, f *folder) error {
 	})
 }
 
-// uidNext is the server's UIDNEXT; for a server that tells none, the UID behind the newest message.
-func uidNext(ctx context.Context, src Source, info imapsrc.Folder) (uint32, error) {
+// UIDNext is the server's UIDNEXT; for a server that tells none, the UID behind the newest message.
+func UIDNext(ctx context.Context, src Source, info imapsrc.Folder) (uint32, error) {
 	if info.UIDNext != 0 {
 		return info.UIDNext, nil
 	}
@@ -94,7 +94,7 @@ func uidNext(ctx context.Context, src Source, info imapsrc.Folder) (uint32, erro
 
 // initialize gives a folder that was never scanned its cursor.
 func (b *box) initialize(ctx context.Context, src Source, info imapsrc.Folder, f *folder) error {
-	start, err := b.startUID(ctx, src, info, f.next)
+	start, err := StartUID(ctx, src, b.in.Start, info, f.next)
 	if err != nil {
 		return err
 	}
@@ -105,9 +105,10 @@ func (b *box) initialize(ctx context.Context, src Source, info imapsrc.Folder, f
 	return b.Inboxes.Initialize(ctx, f.ID, f.UIDValidity, start)
 }
 
-// startUID is the UID at and below which messages were there before, by the inbox's start.
-func (b *box) startUID(ctx context.Context, src Source, info imapsrc.Folder, next uint32) (uint32, error) {
-	switch day, since := b.in.Start.Since(); {
+// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which messages were there before. The
+// folder is the one selected, next its UIDNEXT.
+func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
+	switch day, since := start.Since(); {
 	case since:
 		for w := newWindow(1, next); w.more(); w.advance(0) {
 			uids, err := src.Since(ctx, w.from, w.to, day)
@@ -115,9 +116,9 @@ func (b *box) startUID(ctx context.Context, src Source, info imapsrc.Folder, nex
 				return first(uids) - 1, err
 			}
 		}
-	case b.in.Start == inbox.StartAll:
+	case start == inbox.StartAll:
 		return 0, nil
-	case b.in.Start == inbox.StartLatest && info.Messages > 0:
+	case start == inbox.StartLatest && info.Messages > 0:
 		highest, err := src.HighestUID(ctx)
 		return max(highest, 1) - 1, err
 	}

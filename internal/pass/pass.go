@@ -45,6 +45,7 @@ type Relay interface {
 
 // Inboxes is what a pass needs of *inbox.Store.
 type Inboxes interface {
+	Get(ctx context.Context, address string) (inbox.Inbox, error)
 	AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *inbox.Busy, err error)
 	RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error
 	ReleaseScan(ctx context.Context, inboxID, token int64) error
