@@ -173,20 +173,14 @@ func (s *services) planFolder(ctx context.Context, conn *imapsrc.Conn, in inbox.
 	return p, s.countRewind(ctx, &p, uids)
 }
 
-// countRewind tells the messages that are registered from the rest. Those up to the folder's start were noted, but not registered, and
-// a rewind forgets the note.
+// countRewind tells the messages that are registered from the rest.
 func (s *services) countRewind(ctx context.Context, p *rewind, uids []uint32) error {
-	below, found := slices.BinarySearch(uids, p.folder.StartUID)
-	if found {
-		below++
-	}
-	p.fresh = below
-	for part := range slices.Chunk(uids[below:], 1000) {
-		unseen, err := s.queue.Unseen(ctx, p.folder.ID, p.folder.UIDValidity, part)
+	for part := range slices.Chunk(uids, 1000) {
+		fresh, err := s.queue.Unregistered(ctx, p.folder.ID, p.folder.UIDValidity, part)
 		if err != nil {
 			return err
 		}
-		p.fresh += len(unseen)
+		p.fresh += len(fresh)
 	}
 	p.registered = len(uids) - p.fresh
 	return nil

@@ -94,6 +94,10 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.mu.Unlock()
 		return n, nil
 	}
+	if w.err != nil { // the library tries once more after a timeout
+		defer w.mu.Unlock()
+		return 0, w.err
+	}
 	w.setBusy(w.busy)
 	w.mu.Unlock()
 

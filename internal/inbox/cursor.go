@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -48,7 +49,7 @@ func (s *Store) Rewind(ctx context.Context, folderID, epoch int64, uid uint32) e
 		if update.RowsAffected == 0 {
 			return ErrCursorMoved
 		}
-		return tx.Exec(sqlForgetUnregistered, folderID, epoch, uid).Error
+		return forget(tx, folderID, epoch, uid)
 	})
 	if err != nil {
 		return fmt.Errorf("rewind folder %d to UID %d: %w", folderID, uid, err)
@@ -56,25 +57,16 @@ func (s *Store) Rewind(ctx context.Context, folderID, epoch int64, uid uint32) e
 	return nil
 }
 
-// CountRewind tells what Rewind to uid would concern: messages above it that were registered, and will not be again,
-// and those noted as there before the start, which will be. Messages never noted are not counted.
-func (s *Store) CountRewind(ctx context.Context, folderID, epoch int64, uid uint32) (registered, unregistered int64, err error) {
-	var row struct{ Registered, Unregistered int64 }
-	err = s.db.View(ctx, func(tx *gorm.DB) error {
-		return tx.Raw(sqlCountAbove, folderID, epoch, uid).Scan(&row).Error
-	})
-	if err != nil {
-		return 0, 0, fmt.Errorf("count the messages of folder %d above UID %d: %w", folderID, uid, err)
+// forget takes the messages above uid that were there before the start out of the ledger, in older epochs as well.
+func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
+	var known [][]byte
+	if err := tx.Raw(sqlUnregistered, folderID, epoch, uid).Scan(&known).Error; err != nil {
+		return err
 	}
-	return row.Registered, row.Unregistered, nil
-}
-
-// SetBaseline notes that the messages up to uid that were there before the start are in the ledger. It never goes
-// back, and does nothing in another epoch.
-func (s *Store) SetBaseline(ctx context.Context, folderID, epoch int64, uid uint32) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlSetBaseline, uid, folderID, epoch, uid).Error })
-	if err != nil {
-		return fmt.Errorf("note the baseline of folder %d: %w", folderID, err)
+	for part := range slices.Chunk(known, 500) {
+		if err := tx.Exec(sqlForgetUnregistered, part, folderID, epoch, uid).Error; err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -53,15 +53,15 @@ const (
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
 	sqlGetCursor     = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
 	sqlFolderScanned = `UPDATE monitored_folders SET last_scanned_at = ? WHERE id = ?`
-	sqlSetBaseline   = `UPDATE monitored_folders SET baseline_uid = ? WHERE id = ? AND uid_validity = ? AND baseline_uid < ?`
 
 	sqlRewindFolder = `UPDATE monitored_folders SET
 		last_seen_uid = CASE WHEN last_seen_uid > ? THEN ? ELSE last_seen_uid END,
 		start_uid     = CASE WHEN start_uid > ? THEN ? ELSE start_uid END,
 		baseline_uid  = CASE WHEN baseline_uid > ? THEN ? ELSE baseline_uid END
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	// PRIMARY KEY (folder_id, uid_validity, uid)
-	sqlForgetUnregistered = `DELETE FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? AND task_id = 0`
-	sqlCountAbove         = `SELECT COUNT(CASE WHEN task_id > 0 THEN 1 END) AS registered, COUNT(CASE WHEN task_id = 0 THEN 1 END) AS unregistered
-		FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ?`
+	// PRIMARY KEY (folder_id, uid_validity, uid) finds what was there before the start, and monitored_emails_seen_fingerprint its rows in
+	// older epochs.
+	sqlUnregistered       = `SELECT DISTINCT fingerprint FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? AND task_id = 0`
+	sqlForgetUnregistered = `DELETE FROM monitored_emails_seen
+		WHERE fingerprint IN ? AND folder_id = ? AND task_id = 0 AND (uid_validity <> ? OR uid > ?)`
 )

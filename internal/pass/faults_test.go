@@ -471,3 +471,19 @@ func TestRewindJustBeforeThePass(t *testing.T) {
 	r.want(r.Run(t.Context(), boxes).Inboxes[0], Counters{Registered: 301, Forwarded: 301})
 	r.wantArrived(msgs, fresh)
 }
+
+// TestRewindAfterUIDValidityChanged brings in what was there before the start, also when it was noted under an older epoch.
+func TestRewindAfterUIDValidityChanged(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	msgs := mails(5)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	r.want(r.run(), Counters{})
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
+	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
+	r.wantArrived(msgs)
+}

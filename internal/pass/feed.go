@@ -51,7 +51,7 @@ func (f *feeder) drain(ctx context.Context) error {
 			return nil
 		}
 		claims, err := f.Queue.Receive(ctx, tasks.Want{
-			InboxID: f.in.ID, Max: max(2*f.Config.Senders, 4), Lease: f.Config.Lease, Worker: f.Config.Worker,
+			InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
 			MaxLostLeases: f.Config.Policy.MaxLostLeases,
 		})
 		if err != nil || len(claims) == 0 {

@@ -11,6 +11,8 @@ import (
 type Queue interface {
 	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
 	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
+	// Unregistered is Unseen that counts only tasks as a disposition, not that a message was noted as there before the start.
+	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Register gives every message of the page its disposition and moves the folder's cursor, in one transaction. Doing it
 	// twice changes nothing. ErrEpochChanged when the folder has moved on.
 	Register(ctx context.Context, page Page) ([]Registration, error)
@@ -107,7 +109,7 @@ type Want struct {
 	Max           int
 	Lease         time.Duration
 	Worker        string
-	MaxLostLeases int // a task whose lease is lost that often is dead: it kills its workers
+	MaxLostLeases int // a task whose lease is lost that often while it is worked on alone is dead: it kills its workers
 }
 
 // Result is what came of a claim.

@@ -71,7 +71,6 @@ CREATE TABLE IF NOT EXISTS monitored_emails_tasks (
     UNIQUE KEY monitored_emails_tasks_message (folder_id, uid_validity, uid),
     KEY monitored_emails_tasks_claim (inbox_id, priority, visible_at, id),
     KEY monitored_emails_tasks_status (inbox_id, status, id),
-    CONSTRAINT monitored_emails_tasks_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE,
     CONSTRAINT monitored_emails_tasks_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 

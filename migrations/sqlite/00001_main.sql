@@ -67,7 +67,6 @@ CREATE TABLE monitored_emails_tasks (
     updated_at    DATETIME NOT NULL,
     finished_at   DATETIME NULL,
     UNIQUE (folder_id, uid_validity, uid),
-    CONSTRAINT monitored_emails_tasks_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE,
     CONSTRAINT monitored_emails_tasks_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 );
 CREATE INDEX monitored_emails_tasks_claim ON monitored_emails_tasks (inbox_id, priority, visible_at, id);

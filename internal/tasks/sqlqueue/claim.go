@@ -12,8 +12,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Receive implements tasks.Queue. A task that lost its lease before comes alone, so that a message which kills its workers
-// takes no other down with it.
+// Receive implements tasks.Queue. The first lease that a task loses proves little: whatever was claimed beside it may have killed
+// their worker. It makes the task a suspect, which comes alone from then on and takes no other down with it; only what it
+// loses alone counts against it.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -71,7 +72,7 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]
 	for _, r := range due {
 		if r.Status == tasks.InProgress {
 			r.LostLeases++
-			if r.LostLeases >= want.MaxLostLeases {
+			if r.LostLeases > want.MaxLostLeases {
 				if err := bury(tx, r, now); err != nil {
 					return nil, err
 				}

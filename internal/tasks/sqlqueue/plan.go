@@ -13,6 +13,7 @@ type plan struct {
 	seen    map[uint32]int64 // uid -> task, under the page's epoch
 	matches map[message.Fingerprint][]match
 	here    map[int64]bool                 // tasks that have their message in the page's epoch already
+	before  map[message.Fingerprint]int    // messages from before the start that have not been found again in this epoch
 	inPage  map[message.Fingerprint]uint32 // new messages of this page that will be forwarded
 }
 
@@ -27,7 +28,7 @@ type fate struct {
 func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
 	p := &plan{
 		page: page, seen: seen, matches: map[message.Fingerprint][]match{},
-		here: map[int64]bool{}, inPage: map[message.Fingerprint]uint32{},
+		here: map[int64]bool{}, before: map[message.Fingerprint]int{}, inPage: map[message.Fingerprint]uint32{},
 	}
 	for _, m := range found {
 		p.matches[m.key()] = append(p.matches[m.key()], m)
@@ -35,6 +36,7 @@ func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
 			p.here[m.TaskID] = true
 		}
 	}
+	p.countBefore(found)
 	return p
 }
 
@@ -68,20 +70,41 @@ func (p *plan) decide(e tasks.Entry) fate {
 }
 
 // earlier finds the message in an older epoch of the same folder: by its content, or by its outline when its content was never
-// read. Two equal messages find two tasks, one each.
+// read. Two equal messages find two tasks, or two that were there before the start, one each.
 func (p *plan) earlier(e tasks.Entry) (match, bool) {
 	for _, key := range []message.Fingerprint{e.Fingerprint, e.Outline} {
 		for _, m := range p.matches[key] {
-			if !p.older(m) || p.here[m.TaskID] {
-				continue
-			}
-			if m.TaskID != 0 {
+			if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] {
 				p.here[m.TaskID] = true
+				return m, true
 			}
-			return m, true
 		}
 	}
-	return match{}, false
+	if p.before[e.Outline] == 0 {
+		return match{}, false
+	}
+	p.before[e.Outline]--
+	return match{}, true
+}
+
+// countBefore is how many messages of an outline were there before the start and have not been found again: those of the epoch
+// that has most of them, without those of this epoch.
+func (p *plan) countBefore(found []match) {
+	type place struct {
+		outline message.Fingerprint
+		epoch   int64
+	}
+	rows := map[place]int{}
+	for _, m := range found {
+		if m.FolderID == p.page.FolderID && m.TaskID == 0 {
+			rows[place{m.key(), m.UIDValidity}]++
+		}
+	}
+	for at, n := range rows {
+		if at.epoch != p.page.Epoch {
+			p.before[at.outline] = max(p.before[at.outline], n-rows[place{at.outline, p.page.Epoch}])
+		}
+	}
 }
 
 func (p *plan) older(m match) bool {

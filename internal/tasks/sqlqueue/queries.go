@@ -11,6 +11,8 @@ const (
 
 	sqlSeenByUID = `SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
+	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
+
 	sqlSeenByFingerprint = `
 SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id

@@ -12,18 +12,28 @@ import (
 
 // Unseen implements tasks.Queue.
 func (q *Queue) Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error) {
-	var unseen []uint32
+	return q.without(ctx, sqlSeenByUID, folderID, epoch, uids)
+}
+
+// Unregistered implements tasks.Queue.
+func (q *Queue) Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error) {
+	return q.without(ctx, sqlRegisteredByUID, folderID, epoch, uids)
+}
+
+// without returns those of uids that the query does not find.
+func (q *Queue) without(ctx context.Context, query string, folderID, epoch int64, uids []uint32) ([]uint32, error) {
+	var left []uint32
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		seen, err := seenByUID(tx, folderID, epoch, uids)
-		unseen = nil
+		found, err := byUID(tx, query, folderID, epoch, uids)
+		left = nil
 		for _, uid := range uids {
-			if _, ok := seen[uid]; !ok {
-				unseen = append(unseen, uid)
+			if _, ok := found[uid]; !ok {
+				left = append(left, uid)
 			}
 		}
 		return err
 	})
-	return unseen, wrap(err, "look up which messages are registered")
+	return left, wrap(err, "look up which messages are registered")
 }
 
 // Register implements tasks.Queue.
