@@ -23,15 +23,17 @@ type transaction struct {
 	accepted []path // at RCPT, and without an outcome yet
 	again    []path // for another transaction
 	done     []Outcome
-	stale    bool // the connection ended before any content went out
+	stale    bool        // the connection ended before any content went out
+	stop     func() bool // keeps the context from ending the connection; false when it has already
+	onWire   bool        // the relay has taken MAIL, and the context does not count any more
 }
 
 // runOn runs t on c, and gives c back.
 func (t *transaction) runOn(ctx context.Context, c *conn) error {
 	t.c = c
-	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
+	t.stop = context.AfterFunc(ctx, func() { _ = c.raw.Close() })
 	err := t.run(ctx)
-	cancelled := !stop()
+	cancelled := !t.onWire && !t.stop()
 	if e, ok := errors.AsType[*Error](err); ok {
 		switch {
 		case cancelled:
@@ -55,6 +57,10 @@ func (t *transaction) run(ctx context.Context) error {
 	if ok, err := t.mail(params); !ok || err != nil {
 		return err
 	}
+	if t.onWire = t.stop(); !t.onWire {
+		return ctx.Err()
+	}
+	ctx = context.WithoutCancel(ctx)
 	if err := t.rcpts(); err != nil {
 		return err
 	}
@@ -128,19 +134,16 @@ func (t *transaction) data(ctx context.Context) error {
 	dot := t.c.smtp.Text.DotWriter()
 	if err := t.write(dot); err != nil {
 		if lost, ok := errors.AsType[*lostError](err); ok {
-			return t.cutOff(ctx, lost)
+			return t.cutOff(lost)
 		}
 		return err
 	}
 	if err := t.beforeDot(ctx, names(t.accepted)); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	t.c.deadline(t.relay.cfg.Timeouts.Dot)
 	if err := dot.Close(); err != nil {
-		return t.cutOff(ctx, &lostError{err}) // an unfinished write: the dot did not go out
+		return t.cutOff(&lostError{err}) // an unfinished write: the dot did not go out
 	}
 	return t.afterDot()
 }
@@ -194,10 +197,7 @@ type lostError struct{ error }
 
 // cutOff is the end of the connection while the content went out, or its dot. Something about this very message may have caused it, so that its
 // recipients are deferred. A relay that has no wish to read on says why and closes: what it said is used.
-func (t *transaction) cutOff(ctx context.Context, lost *lostError) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (t *transaction) cutOff(lost *lostError) error {
 	const patience = time.Second
 	t.c.deadline(patience)
 	if rep, err := readReply(t.c.smtp.Text.R); err == nil && rep.code >= 400 {

@@ -487,3 +487,38 @@ func TestRewindAfterUIDValidityChanged(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
 	r.wantArrived(msgs)
 }
+
+// breaking is a queue whose database fails when a delivery is to be marked.
+type breaking struct {
+	tasks.Queue
+	fail atomic.Bool
+}
+
+func (q *breaking) Sending(ctx context.Context, r tasks.Receipt, route string, ds []tasks.Delivery) error {
+	if q.fail.Load() {
+		return context.DeadlineExceeded
+	}
+	return q.Queue.Sending(ctx, r, route, ds)
+}
+
+// TestNoDotWithoutTheDatabase sends nothing that could not be marked first.
+func TestNoDotWithoutTheDatabase(t *testing.T) {
+	r := newRig(t, nil)
+	q := &breaking{Queue: r.queue}
+	q.fail.Store(true)
+	r.Pass.Queue = q
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	if rep := r.run(); rep.Error == "" || rep.Forwarded != 0 {
+		t.Errorf("the pass reports %+v, want an error and nothing forwarded", rep)
+	}
+	r.wantArrived()
+	if got := r.wantTask(tasks.Received, ""); got.Attempts != 0 {
+		t.Errorf("%d attempts are counted, want none", got.Attempts)
+	}
+	q.fail.Store(false)
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.wantArrived(msgs)
+}

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -29,7 +30,12 @@ type job struct {
 // feed works off what is due, and again whenever a page has been registered, until pages is closed.
 func (b *box) feed(ctx context.Context, folders map[int64]*folder, pages <-chan struct{}) error {
 	f := &feeder{box: b, folders: folders}
-	defer f.flying.Wait()
+	err := f.workOff(ctx, pages)
+	f.flying.Wait()
+	return cmp.Or(err, f.failed())
+}
+
+func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
 	for more := true; more; {
 		if err := f.drain(ctx); err != nil {
 			return err

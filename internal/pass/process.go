@@ -42,17 +42,15 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	return j.send(ctx, d.Route, ds)
 }
 
-// send makes one attempt for all recipients that do not have the message yet. Once it talks to the relay it is not interrupted: what
-// is on the wire finishes.
+// send makes one attempt for all recipients that do not have the message yet. When ctx ends, what is on the wire finishes.
 func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.Status, error) {
 	a := newAttempt(ds)
 	if j.Config.Policy.Hold && a.unknown() {
 		return j.finish(ctx, j.settle(via, ds))
 	}
-	wire := context.WithoutCancel(ctx)
 	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID})
 	env := j.Relay.Envelope(j.msg.Header, a.to)
-	res, err := j.Relay.Send(wire, env, content, func(ctx context.Context, accepted []string) error {
+	res, err := j.Relay.Send(ctx, env, content, func(ctx context.Context, accepted []string) error {
 		a.sending(accepted)
 		return j.Queue.Sending(ctx, j.claim.Receipt, via, ds)
 	})
@@ -66,12 +64,11 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	case errors.Is(err, tasks.ErrLeaseLost):
 		j.log.Warn("the task was taken over by another worker, it is left to that one", "task", j.claim.ID)
 		return "", nil
-	case err != nil:
-		a.unsent()
+	case err != nil && ctx.Err() == nil:
 		return j.hand(ctx, err, ds)
 	}
-	if relay != nil && !a.touched {
-		return j.releaseWith(ctx, 0, relay.Error(), ds)
+	if err != nil && !a.touched {
+		return j.releaseWith(ctx, 0, err.Error(), ds)
 	}
 	return j.finish(ctx, j.settle(via, ds))
 }
@@ -156,17 +153,11 @@ func (a *attempt) sending(accepted []string) {
 	}
 }
 
-// unsent undoes sending when the dot did not go out.
-func (a *attempt) unsent() {
-	for i := range a.ds {
-		if a.ds[i].Status == tasks.Sending {
-			a.ds[i].Status = a.before[i]
-		}
-	}
-}
-
-// apply writes down what the relay said.
+// apply writes down what the relay said. Nothing went out to a recipient that is not in the result.
 func (a *attempt) apply(res forward.Result) {
+	for i := range a.ds {
+		a.ds[i].Status = a.before[i]
+	}
 	for _, o := range res.Outcomes {
 		a.touched = true
 		d := &a.ds[a.at[o.Recipient]]
