@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +18,7 @@ import (
 )
 
 func (a *app) demoCommand() *cobra.Command {
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:   "demo",
 		Short: "Show what postrider does, on servers of its own; needs no configuration",
 		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the process, on loopback, and runs real passes on a
@@ -32,17 +31,7 @@ Exit codes:
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context()) },
 	}
-	c.AddCommand(&cobra.Command{
-		Use:    demoPassName,
-		Short:  "One pass of the demo, which starts it and may kill it",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE:   func(c *cobra.Command, _ []string) error { return a.demoPass(c.Context()) },
-	})
-	return c
 }
-
-const demoPassName = "pass"
 
 func (a *app) demo(ctx context.Context) error {
 	// SIGHUP and SIGPIPE, too: a terminal that is closed and `| head` must not leave files behind.
@@ -55,7 +44,7 @@ func (a *app) demo(ctx context.Context) error {
 	var printed error
 	out, err := demo.Run(ctx, demo.Options{
 		Pass: func(ctx context.Context, config string) *exec.Cmd {
-			return exec.CommandContext(ctx, self, "-c", config, "demo", demoPassName)
+			return exec.CommandContext(ctx, self, "-c", config, "run", "--json")
 		},
 		Say: func(line string) {
 			_, err := fmt.Fprintln(a.out, line)
@@ -82,28 +71,4 @@ func (a *app) demoOutcome(out demo.Outcome) error {
 		return errors.New("not as promised:\n  " + strings.Join(out.Faults, "\n  "))
 	}
 	return nil
-}
-
-// demoPass is run, as a process of the demo: with leases so short that nobody would set them, and always with JSON.
-func (a *app) demoPass(ctx context.Context) error {
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	s.cfg.Concurrency.Lease = demo.Lease
-	boxes, err := s.inboxes.List(ctx, true)
-	if err != nil {
-		return err
-	}
-	relay, err := s.relay()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = relay.Close() }()
-	p, err := s.pass(relay, a.observer(runOptions{json: true}), false)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(a.out).Encode(p.Run(ctx, boxes))
 }

@@ -23,18 +23,12 @@ import (
 	"postrider/internal/tasks"
 )
 
-const (
-	// Lease is what the passes of the demo have to claim with: short, since the replay waits until it has run out, and yet
-	// long enough that no machine is so slow that a living pass loses it.
-	Lease = 3 * time.Second
-
-	longest = time.Minute
-)
+const longest = time.Minute
 
 // Options are what a demo needs of its caller.
 type Options struct {
-	// Pass makes a process, not started, that does one pass with this configuration file and prints its pass.Report as JSON. It
-	// ends with ctx.
+	// Pass makes a process, not started, that does one pass with this configuration file and prints its pass.Report as JSON (`run --json`).
+	// It ends with ctx.
 	Pass func(ctx context.Context, config string) *exec.Cmd
 	// Say is told each step, one line at a time.
 	Say func(line string)

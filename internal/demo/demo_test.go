@@ -28,7 +28,7 @@ func build(t *testing.T) string {
 }
 
 // play runs a demo and checks that nothing is left of it: no file, no process, no goroutine and so no listener.
-func play(ctx context.Context, t *testing.T, binary, command string, say func(string)) (Outcome, error) {
+func play(ctx context.Context, t *testing.T, binary string, args []string, say func(string)) (Outcome, error) {
 	t.Helper()
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -38,7 +38,7 @@ func play(ctx context.Context, t *testing.T, binary, command string, say func(st
 	var passes []*exec.Cmd
 	out, err := Run(ctx, Options{
 		Pass: func(ctx context.Context, config string) *exec.Cmd {
-			passes = append(passes, exec.CommandContext(ctx, binary, "-c", config, "demo", command))
+			passes = append(passes, exec.CommandContext(ctx, binary, append([]string{"-c", config}, args...)...))
 			return passes[len(passes)-1]
 		},
 		Say: say,
@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 		t.Run("interrupted after "+after, func(t *testing.T) { interrupted(t, binary, after) })
 	}
 	t.Run("a pass fails", func(t *testing.T) {
-		_, err := play(t.Context(), t, binary, "nonsense", func(string) {})
+		_, err := play(t.Context(), t, binary, []string{"nonsense"}, func(string) {})
 		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), `unknown command "nonsense"`) {
 			t.Errorf("error %v; want one with the pass's exit status and its last words", err)
 		}
@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 
 func toTheEnd(t *testing.T, binary string) {
 	var lines []string
-	out, err := play(t.Context(), t, binary, "pass", func(line string) { lines = append(lines, line) })
+	out, err := play(t.Context(), t, binary, []string{"run", "--json"}, func(line string) { lines = append(lines, line) })
 	said := strings.Join(lines, "\n")
 	if err != nil || len(out.Faults) > 0 {
 		t.Fatalf("error %v, faults %q; want none; it said:\n%s", err, out.Faults, said)
@@ -96,7 +96,7 @@ func toTheEnd(t *testing.T, binary string) {
 func interrupted(t *testing.T, binary, after string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := play(ctx, t, binary, "pass", func(line string) {
+	_, err := play(ctx, t, binary, []string{"run", "--json"}, func(line string) {
 		if strings.HasPrefix(line, after) {
 			cancel()
 		}

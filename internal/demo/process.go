@@ -12,12 +12,14 @@ import (
 	"postrider/internal/pass"
 )
 
+// somethingLeft is the exit code of a pass that left something to be retried, or to be looked at by a person.
+const somethingLeft = 75
+
 // process is one pass, running.
 type process struct {
 	cmd      *exec.Cmd
 	out, log bytes.Buffer
 	ended    chan struct{} // closed when it is gone
-	err      error         // how it ended; read after ended
 }
 
 func (s *stage) start(ctx context.Context) (*process, error) {
@@ -28,7 +30,7 @@ func (s *stage) start(ctx context.Context) (*process, error) {
 	}
 	go func() {
 		defer close(p.ended)
-		p.err = p.cmd.Wait()
+		_ = p.cmd.Wait() // how it ended is in ProcessState
 	}()
 	return p, nil
 }
@@ -63,7 +65,7 @@ func (s *stage) pass(ctx context.Context) (report pass.Report, err error) {
 		return report, err
 	}
 	<-p.ended
-	if p.err != nil {
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 && code != somethingLeft {
 		return report, p.unexpected()
 	}
 	if err := json.Unmarshal(p.out.Bytes(), &report); err != nil {

@@ -30,12 +30,14 @@ type stage struct {
 }
 
 // configText is the configuration file; the port is the relay's. There is one connection, so that it is known what is on the wire
-// when a pass is killed: one message and no other.
+// when a pass is killed: one message and no other. The lease is short, since the replay waits until it has run out, and yet long enough
+// that no machine is so slow that a living pass loses it.
 const configText = `database: {driver: sqlite, path: postrider.db}
 smtp: {host: 127.0.0.1, port: %d, security: none, connections: 1, local_name: demo.kt.example}
 imap: {proxy: direct}
 forward: {from: "Forwarder <forwarder@kt.example>", uncertain: retry}
 retry: {base: 1s, max: 1s}
+concurrency: {lease: 3s}
 secrets: {key_file: postrider.key}
 routes:
   - {name: court, match: {from: "*@lg.example", subject: LADUNG}, to: [intake@kt.example], priority: high}

@@ -37,5 +37,6 @@ func isAttachment(h gomessage.Header) bool {
 		return true
 	}
 	named := dparams["filename"] != "" || tparams["name"] != ""
-	return named && !(disposition == "inline" && strings.HasPrefix(mediaType, "text/"))
+	inlineText := disposition == "inline" && strings.HasPrefix(mediaType, "text/")
+	return named && !inlineText
 }

@@ -21,7 +21,7 @@ var storeFields = map[string]bool{
 	"status": true, "x-status": true, "x-keywords": true, "x-uid": true, "x-uidl": true,
 	"x-imap": true, "x-imapbase": true, "content-length": true, "lines": true,
 	"x-mozilla-status": true, "x-mozilla-status2": true, "x-mozilla-keys": true,
-	"x-gmail-labels": true, "x-gm-thrid": true,
+	"x-gmail-labels": true,
 }
 
 func fingerprint(fields []field, body io.Reader) (Fingerprint, error) {

@@ -506,7 +506,7 @@ func TestNoDotWithoutTheDatabase(t *testing.T) {
 	r := newRig(t, nil)
 	q := &breaking{Queue: r.queue}
 	q.fail.Store(true)
-	r.Pass.Queue = q
+	r.Queue = q
 	r.add(inbox.StartAll)
 	msgs := mails(1)
 	r.put("INBOX", msgs...)

@@ -194,14 +194,14 @@ func (j job) done(status tasks.Status, err error) {
 	}
 	j.leases.drop(j.claim.Receipt)
 	if status != "" {
-		j.box.count(status)
+		j.count(status)
 	}
 	if err != nil {
-		j.feeder.mu.Lock()
+		j.mu.Lock()
 		if j.bad == nil {
 			j.bad = err
 		}
-		j.feeder.mu.Unlock()
+		j.mu.Unlock()
 	}
 	j.flying.Done()
 }
