@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -66,42 +65,17 @@ func (a *app) with(ctx context.Context, f func(*services) error) error {
 	return f(s)
 }
 
-// inbox looks an inbox up; what is no address, or none that is monitored, is bad usage.
-func (s *services) inbox(ctx context.Context, address string) (inbox.Inbox, error) {
-	if _, err := inbox.ParseAddress(address); err != nil {
-		return inbox.Inbox{}, usage(err)
-	}
-	return s.inboxes.Get(ctx, address)
-}
-
 // all looks several inboxes up before anything is done to the first.
 func (s *services) all(ctx context.Context, addresses []string) ([]inbox.Inbox, error) {
 	var boxes []inbox.Inbox
 	for _, address := range addresses {
-		in, err := s.inbox(ctx, address)
+		in, err := s.inboxes.Get(ctx, address)
 		if err != nil {
 			return nil, err
 		}
 		boxes = append(boxes, in)
 	}
 	return boxes, nil
-}
-
-// faulty makes bad usage of what the store finds wrong with an inbox, which it reports as joined errors.
-func faulty(err error) error {
-	var exists *inbox.ExistsError
-	if errors.As(err, &exists) {
-		return usage(exists)
-	}
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		var lines []string
-		for _, one := range joined.Unwrap() {
-			lines = append(lines, oneLine(one))
-		}
-		return usage(errors.New(strings.Join(lines, "; ")))
-	}
-	return err
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -39,7 +39,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error 
 	}
 	return a.with(ctx, func(s *services) error {
 		var unknown *inbox.NotFoundError
-		switch _, err := s.inbox(ctx, address); {
+		switch _, err := s.inboxes.Get(ctx, address); {
 		case err == nil:
 			return usage(&inbox.ExistsError{Address: address}) // before anybody is asked for a password
 		case !errors.As(err, &unknown):
@@ -51,7 +51,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error 
 		}
 		in, err := s.inboxes.Add(ctx, f.inbox(address), password)
 		if err != nil {
-			return faulty(err)
+			return err
 		}
 		return a.tell("Added %s. See whether it works: postrider inbox check %s\n", in.Address, in.Address)
 	})

@@ -119,7 +119,7 @@ func (a *app) inboxShowCommand() *cobra.Command {
 
 func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error {
 	return a.with(ctx, func(s *services) error {
-		in, err := s.inbox(ctx, address)
+		in, err := s.inboxes.Get(ctx, address)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ type rewind struct {
 
 func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOptions) error {
 	return a.with(ctx, func(s *services) error {
-		in, err := s.inbox(ctx, address)
+		in, err := s.inboxes.Get(ctx, address)
 		if err != nil {
 			return err
 		}

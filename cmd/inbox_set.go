@@ -31,7 +31,7 @@ keep their registry and their cursor. --start is for folders that were never sca
 
 func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Changes, password *passwordFlags) error {
 	return a.with(ctx, func(s *services) error {
-		in, err := s.inbox(ctx, address)
+		in, err := s.inboxes.Get(ctx, address)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 			return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", in.Address))
 		}
 		if _, err := s.inboxes.Set(ctx, in.Address, changes); err != nil {
-			return faulty(err)
+			return err
 		}
 		return a.tell("Changed %s. See whether it works: postrider inbox check %s\n", in.Address, in.Address)
 	})
@@ -104,7 +104,7 @@ func (a *app) inboxRemoveCommand() *cobra.Command {
 
 func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 	return a.with(ctx, func(s *services) error {
-		in, err := s.inbox(ctx, address)
+		in, err := s.inboxes.Get(ctx, address)
 		if err != nil {
 			return err
 		}

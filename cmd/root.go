@@ -127,13 +127,15 @@ var errRetry = &exitError{code: exitRetry}
 func exitCode(err error) int {
 	var e *exitError
 	var faults *config.Errors
+	var invalid *inbox.InvalidError
 	var unknown *inbox.NotFoundError
+	var exists *inbox.ExistsError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &faults), errors.As(err, &unknown), isCobraUsage(err):
+	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), isCobraUsage(err):
 		return exitUsage
 	}
 	return exitFailed

@@ -77,7 +77,7 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 	return a.with(ctx, func(s *services) error {
 		filter := tasks.Filter{Statuses: statuses, Limit: opts.limit}
 		if opts.inbox != "" {
-			in, err := s.inbox(ctx, opts.inbox)
+			in, err := s.inboxes.Get(ctx, opts.inbox)
 			if err != nil {
 				return err
 			}

@@ -5,13 +5,14 @@
 // Store.Password alone, and Inbox prints and logs them as [redacted].
 //
 // Every change is one transaction that may be repeated, so an answer that was lost on its way does no harm. A change
-// that finds another state than its caller saw changes nothing and says so: *NotFoundError, *ExistsError, ErrScanLost,
+// that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError, *ExistsError, ErrScanLost,
 // ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page; here it begins, and goes back.
 package inbox
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"postrider/internal/secret"
@@ -71,6 +72,14 @@ const (
 	StartNow    Start = "now"    // what comes from now on
 	StartAll    Start = "all"    // everything there is
 )
+
+// InvalidError is everything that is wrong with what a person said of an inbox.
+type InvalidError struct{ Err error }
+
+// Error is one line.
+func (e *InvalidError) Error() string { return strings.ReplaceAll(e.Err.Error(), "\n", "; ") }
+
+func (e *InvalidError) Unwrap() error { return e.Err }
 
 // NotFoundError is an address that is not monitored.
 type NotFoundError struct {

@@ -45,7 +45,7 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 	}
 	names, err := folderNames(names)
 	if err = errors.Join(in.normalize(), err); err != nil {
-		return Inbox{}, err
+		return Inbox{}, &InvalidError{err}
 	}
 	in.Active = true
 	if in.Password, err = s.storable(ctx, in.Address, password); err != nil {
@@ -99,7 +99,7 @@ func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, erro
 		names, err = folderNames(names)
 	}
 	if err = errors.Join(in.normalize(), err); err != nil {
-		return Inbox{}, err
+		return Inbox{}, &InvalidError{err}
 	}
 	if c.Password != nil {
 		if in.Password, err = s.storable(ctx, in.Address, *c.Password); err != nil {

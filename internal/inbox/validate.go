@@ -42,7 +42,7 @@ func ParseAddress(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || len(s) > maxText {
-		return "", fmt.Errorf("%q is not a mail address; write it as name@example.com", s)
+		return "", &InvalidError{fmt.Errorf("%q is not a mail address; write it as name@example.com", s)}
 	}
 	return strings.ToLower(s), nil
 }
