@@ -170,7 +170,7 @@ func (b *bodies) settle(in *incoming) {
 	switch state, wanted := b.state[in.uid]; {
 	case in.cut:
 		b.cut = in.uid
-	case !wanted, state == settled, b.err != nil:
+	case !wanted, state == settled:
 		in.drop()
 	case !in.came:
 		b.state[in.uid] = seen

@@ -31,6 +31,7 @@ type Config struct {
 	// AllowPlaintext lets SecurityNone send the password to a host other than loopback.
 	AllowPlaintext bool
 
+	Account  string // what the user calls it, for the mend in an error; the username when empty
 	Username string
 	Password string
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).

@@ -1,6 +1,7 @@
 package imapsrc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func offered(caps imap.CapSet) []string {
 
 // loginFailure tells apart why a login was refused (RFC 5530).
 func (c *Conn) loginFailure(no *imap.Error) error {
-	mend := "set it with `postrider inbox set " + c.cfg.Username + " --password-stdin`"
+	mend := "set it with `postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " --password-stdin`"
 	otherwise := KindAuth
 	if no.Code == imap.ResponseCodeServerBug {
 		otherwise = KindUnavailable

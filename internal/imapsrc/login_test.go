@@ -3,6 +3,7 @@ package imapsrc_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -194,8 +195,7 @@ func TestDialEndsWithTheContext(t *testing.T) {
 			accepted := make(chan struct{})
 			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 				close(accepted)
-				c.ReadLine()
-				c.ReadLine()
+				_, _ = io.Copy(io.Discard, c)
 			})
 			cfg.Security = security
 			ctx, cancel := context.WithCancel(t.Context())

@@ -35,8 +35,8 @@ func mistrust(err error, cert *x509.Certificate, host string) string {
 		return fmt.Sprintf("the certificate is good from %s to %s only; the server needs a new one, or this machine's clock is wrong",
 			cert.NotBefore.Format("2006-01-02"), cert.NotAfter.Format("2006-01-02"))
 	}
-	return fmt.Sprintf("the certificate of %s was issued by %q, which this machine does not trust; add that issuer's certificate to the "+
-		"trusted ones", host, clean(cert.Issuer.String()))
+	return fmt.Sprintf("the certificate of %s was issued by %q, which this machine does not trust; name a file with that issuer's "+
+		"certificate in imap.ca_file", host, clean(cert.Issuer.String()))
 }
 
 func certNames(cert *x509.Certificate) string {

@@ -162,6 +162,16 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	wantError(t, err, imapsrc.KindNetwork, context.DeadlineExceeded.Error())
 }
 
+// What looks like a goodbye in a message is the message's own text, and never printed.
+func TestMessageDataIsNotHeard(t *testing.T) {
+	c := open(t, fakeimap.Step{Expect: "FETCH", Reply: "* 1 FETCH (UID 1 BODY[] {100}\r\nSubject: x\r\n\r\n* BYE sesame\r\n", Close: true})
+	_, _, err := collect(t, c, []uint32{1})
+	wantError(t, err, imapsrc.KindNetwork, "closed the connection")
+	if strings.Contains(err.Error(), "sesame") {
+		t.Errorf("error = %q; want it without what the message says", err)
+	}
+}
+
 // A hostile server may send as much as it likes; it is not kept in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	flood := strings.Repeat("a", 64<<10)

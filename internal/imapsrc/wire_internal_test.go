@@ -1,0 +1,33 @@
+package imapsrc
+
+import (
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// The library reads again after an error; a connection that was too slow once must not come back to life.
+func TestWireFailsForGood(t *testing.T) {
+	near, far := net.Pipe()
+	defer func() { _ = far.Close() }()
+	w := &wire{Conn: near, idle: 10 * time.Millisecond}
+	defer w.kill()
+	w.begin(100)
+	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("Read from a silent server = %v; want os.ErrDeadlineExceeded", err)
+	}
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = far.Write([]byte("x"))
+	}()
+	w.begin(100)
+	if n, err := w.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Read after that = %d, %v; want the same error again", n, err)
+	}
+	w.kill()
+	_ = far.Close()
+	<-written
+}
