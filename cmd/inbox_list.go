@@ -64,7 +64,7 @@ func viewInbox(in inbox.Inbox) inboxView {
 }
 
 // serverEpoch is the UIDVALIDITY that the server had when the folder was last scanned.
-func serverEpoch(f inbox.Folder) uint32 { return uint32(f.UIDValidity) } //nolint:gosec // the low 32 bits are the server's
+func serverEpoch(f inbox.Folder) uint32 { return uint32(f.UIDValidity) }
 
 func (a *app) inboxListCommand() *cobra.Command {
 	var asJSON bool

@@ -175,7 +175,7 @@ func parseAge(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n uint64
 		n, err = strconv.ParseUint(days, 10, 16)
-		d = time.Duration(n) * 24 * time.Hour //nolint:gosec // 16 bits
+		d = time.Duration(n) * 24 * time.Hour
 	}
 	if err != nil || d < 0 {
 		return 0, usage(fmt.Errorf("--older-than is %q; write it like 90d or 36h", s))

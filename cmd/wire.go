@@ -103,7 +103,7 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	}
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
-		Username: in.Username, Password: password, Auth: in.Auth,
+		Account: in.Address, Username: in.Username, Password: password, Auth: in.Auth,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		ClientName: "postrider", ClientVersion: version(),

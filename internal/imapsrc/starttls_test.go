@@ -102,7 +102,6 @@ func TestOldTLSIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		//nolint:gosec // the point of the test
 		_ = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}).Handshake()
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool

@@ -18,7 +18,7 @@ func BenchmarkForward(b *testing.B) {
 			folderID := r.folder(b, inboxID, "INBOX", 1)
 			for from := 0; from < b.N; from += 100 {
 				page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Dedupe: tasks.DedupeInbox}
-				page.Entries = entries(uint32(from+1), min(100, b.N-from)) //nolint:gosec // small
+				page.Entries = entries(uint32(from+1), min(100, b.N-from))
 				if _, err := q.Register(b.Context(), page); err != nil {
 					b.Fatal(err)
 				}

@@ -136,7 +136,7 @@ func newExample(t *testing.T, r registry, lossy *Queue) *example {
 func (e *example) page() tasks.Page {
 	return tasks.Page{
 		InboxID: e.inbox, FolderID: e.folder, Epoch: 1, Cursor: 2, Dedupe: tasks.DedupeInbox,
-		Entries: entries(uint32(1+10*e.inbox), 2), //nolint:gosec // small
+		Entries: entries(uint32(1+10*e.inbox), 2),
 	}
 }
 

@@ -43,7 +43,7 @@ func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int
 func entries(from uint32, n int) []tasks.Entry {
 	out := make([]tasks.Entry, n)
 	for i := range out {
-		uid := from + uint32(i) //nolint:gosec // small
+		uid := from + uint32(i)
 		out[i] = tasks.Entry{UID: uid, Fingerprint: sha256.Sum256(fmt.Append(nil, uid)), Outline: sha256.Sum256(fmt.Append(nil, "o", uid)), Route: "desk"}
 	}
 	return out

@@ -70,7 +70,7 @@ func (p place) fill(n int) {
 	p.t.Helper()
 	var page []tasks.Entry
 	for i := range n {
-		page = append(page, p.msg(uint32(i+1), fmt.Sprint("fill", i))) //nolint:gosec // small
+		page = append(page, p.msg(uint32(i+1), fmt.Sprint("fill", i)))
 	}
 	p.register(page...)
 }

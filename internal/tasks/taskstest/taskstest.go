@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing" //nolint:depguard // a suite of tests: no package of the product imports it
+	"testing"
 	"time"
 
 	"postrider/internal/message"
