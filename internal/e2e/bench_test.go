@@ -131,18 +131,24 @@ func (b *bench) smtpSink() int {
 	}
 	port := ln.Addr().(*net.TCPAddr).Port
 	_ = ln.Close()
-	cmd := exec.Command(path, fmt.Sprintf("127.0.0.1:%d", port), "200")
+	args := []string{fmt.Sprintf("127.0.0.1:%d", port), "200"}
+	if os.Getuid() == 0 {
+		args = append([]string{"-u", "nobody"}, args...) // it refuses to stay root
+	}
+	cmd := exec.Command(path, args...)
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		conn, err := net.Dial("tcp", args[len(args)-2])
 		if err == nil {
 			_ = conn.Close()
 			return port
 		}
 	}
+	b.Fatalf("%s does not listen", cmd)
+	return 0
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }

@@ -160,8 +160,8 @@ func (b *box) preview(ctx context.Context) error {
 }
 
 func (b *box) expectDue(ctx context.Context) {
-	if s, err := b.Queue.Stats(ctx, b.in.ID); err == nil {
-		b.Observer.Expect(s.Due)
+	if due, err := b.Queue.Due(ctx, b.in.ID); err == nil { // it is for the progress bar alone
+		b.Observer.Expect(due)
 	}
 }
 

@@ -162,15 +162,35 @@ func (b *box) noteBaseline(ctx context.Context, f *folder, uids []uint32, upTo u
 	return nil
 }
 
-func (b *box) metadata(ctx context.Context, f *folder, uids []uint32) (metas []imapsrc.Meta, err error) {
+// metadata asks what the messages are like. After a broken connection it asks one by one: a message whose answer breaks it again is
+// given back without anything known of it, so that those beside it go on.
+func (b *box) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
 	if len(uids) == 0 {
 		return nil, nil
 	}
-	err = b.retry(ctx, func() error {
-		return b.within(ctx, f, func(src Source) error {
-			metas, err = src.Metadata(ctx, uids)
-			return err
-		})
+	all, err := b.askMetadata(ctx, f, uids)
+	if err == nil || !b.mail.again(ctx, err) {
+		return all, err
+	}
+	all = nil
+	for _, uid := range uids {
+		one, err := b.askMetadata(ctx, f, []uint32{uid})
+		if err != nil && !b.mail.again(ctx, err) {
+			return nil, err
+		}
+		if err != nil {
+			b.log.Warn("a message breaks the connection when the server describes it", "folder", f.Name, "uid", uid, "error", err)
+			one = []imapsrc.Meta{{UID: uid}}
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+func (b *box) askMetadata(ctx context.Context, f *folder, uids []uint32) (metas []imapsrc.Meta, err error) {
+	err = b.within(ctx, f, func(src Source) error {
+		metas, err = src.Metadata(ctx, uids)
+		return err
 	})
 	return metas, err
 }

@@ -46,6 +46,8 @@ type Queue interface {
 	Get(ctx context.Context, id int64) (Task, error)
 	Events(ctx context.Context, taskID int64) ([]Event, error)
 	Stats(ctx context.Context, inboxID int64) (Stats, error)
+	// Due counts the tasks that could be claimed now, at no cost for those that have ended.
+	Due(ctx context.Context, inboxID int64) (int, error)
 }
 
 // Dedupe says where an equal message counts as the same one.

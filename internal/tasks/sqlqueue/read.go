@@ -141,3 +141,16 @@ func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
 	})
 	return s, wrap(err, "count tasks")
 }
+
+// Due implements tasks.Queue.
+func (q *Queue) Due(ctx context.Context, inboxID int64) (int, error) {
+	var due int
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		micros, _, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		return tx.Raw(sqlDueCount, inboxID, micros).Scan(&due).Error
+	})
+	return due, wrap(err, "count tasks that are due")
+}

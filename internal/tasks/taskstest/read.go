@@ -123,6 +123,9 @@ func testStats(s *suite) {
 	if got, err := s.Queue.Stats(s.ctx, p.inbox); err != nil || got.Due != 3 {
 		s.t.Errorf("due %d, %v; want 3, with the one whose lease ran out", got.Due, err)
 	}
+	if due, err := s.Queue.Due(s.ctx, p.inbox); err != nil || due != 3 {
+		s.t.Errorf("Due says %d, %v; want 3", due, err)
+	}
 }
 
 // testOldest: the longest waiting live task, by when it was queued: one put back by a person waits since then.

@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver/smtpsink"
@@ -189,57 +187,6 @@ func TestKilledWhileSending(t *testing.T) {
 	}
 }
 
-func TestUIDValidityChanges(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	old := mails(10)
-	r.put("INBOX", old...)
-	r.want(r.run(), Counters{Registered: 10, Forwarded: 10})
-	for i := range 3 { // also back to a value that was there before
-		check(t, r.imap.SetUIDValidity(address, "INBOX", uint32(777+i%2)))
-		r.want(r.run(), Counters{})
-		fresh := mails(1)
-		r.put("INBOX", fresh...)
-		old = append(old, fresh...)
-		r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-		r.wantArrived(old)
-	}
-}
-
-func TestBaselineStaysWhenUIDValidityChanges(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	old := mails(10)
-	r.put("INBOX", old...)
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	r.want(r.run(), Counters{})
-	r.wantArrived(old[9:])
-}
-
-func TestEmptyFolderMissesNothing(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	r.want(r.run(), Counters{})
-	msgs := mails(3)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
-	r.wantArrived(msgs)
-}
-
-func TestTooLargeIsNotDownloaded(t *testing.T) {
-	r := newRig(t, nil)
-	r.Config.MaxSize = 1000
-	r.add(inbox.StartAll)
-	small := mails(1)
-	r.put("INBOX", []byte("Subject: big\r\n\r\n"+strings.Repeat("x", 2000)+"\r\n"), small[0])
-	r.want(r.run(), Counters{Registered: 2, Forwarded: 1, Skipped: 1})
-	r.wantArrived(small)
-	if got := r.tasks()[0]; got.Status != tasks.Skipped || !strings.HasPrefix(got.Reason, "too_large") || got.Subject != "" {
-		t.Errorf("the large message is %s (%s) with subject %q, want skipped as too_large and never read", got.Status, got.Reason, got.Subject)
-	}
-}
-
 func TestRoutesDecide(t *testing.T) {
 	r := newRig(t, nil,
 		route.Rule{Name: "drop", Match: route.Match{Subject: []string{"message 0"}}, Skip: true},
@@ -260,17 +207,6 @@ func TestLoopIsSkipped(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.put("INBOX", r.sink.Messages()[0].Data) // it comes back
 	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
-	r.wantArrived(msgs)
-}
-
-func TestDuplicateByContent(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll, "INBOX", "Labels")
-	check(t, r.imap.CreateFolder(address, "Labels"))
-	msgs := mails(2)
-	r.put("INBOX", msgs...)
-	r.put("Labels", msgs...)
-	r.want(r.run(), Counters{Registered: 4, Forwarded: 2, Skipped: 2})
 	r.wantArrived(msgs)
 }
 
@@ -303,188 +239,6 @@ func TestStopReleases(t *testing.T) {
 	if rep := r.run(); rep.Error != "" || rep.Backlog != 0 {
 		t.Errorf("the next pass reports %+v", rep)
 	}
-	r.wantArrived(msgs)
-}
-
-func TestOverlappingRunStepsAside(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	msgs := mails(1)
-	r.put("INBOX", msgs...)
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
-	_, _, err = r.store.AcquireScan(t.Context(), in.ID, "other", time.Minute)
-	check(t, err)
-	if rep := r.run(); rep.Busy == "" || rep.Error != "" || rep.Registered != 0 {
-		t.Errorf("the pass reports %+v, want busy and nothing done", rep)
-	}
-	r.clock.advance(2 * time.Minute) // the other one died
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	r.wantArrived(msgs)
-}
-
-// tamper wraps the connection to a server that misbehaves.
-type tamper struct {
-	Source
-	bodies func(Source, context.Context, []uint32, func(uint32, *message.Message) error) (imapsrc.Result, error)
-}
-
-func (s tamper) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
-	return s.bodies(s.Source, ctx, uids, each)
-}
-
-// TestMessageThatBreaksTheConnection is isolated, and those before and behind it go on.
-func TestMessageThatBreaksTheConnection(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	msgs := mails(9)
-	poison := r.put("INBOX", msgs...)[5]
-	dial := r.Dial
-	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
-		src, err := dial(ctx, in)
-		return tamper{src, func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
-			for i, uid := range uids {
-				if uid == poison {
-					if res, err := src.Bodies(ctx, uids[:i], each); err != nil {
-						return res, err
-					}
-					return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "fetch", Err: context.DeadlineExceeded}
-				}
-			}
-			return src.Bodies(ctx, uids, each)
-		}}, err
-	}
-	r.want(r.run(), Counters{Registered: 9, Forwarded: 8, Retry: 1})
-	r.wantArrived(msgs[:5], msgs[6:])
-	r.Dial = dial
-	r.clock.advance(time.Hour)
-	r.want(r.run(), Counters{Forwarded: 1})
-	r.wantArrived(msgs)
-}
-
-// TestLateUID shows a UID below the cursor after the cursor has passed it.
-func TestLateUID(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	msgs := mails(3)
-	hidden := r.put("INBOX", msgs...)[1]
-	dial := r.Dial
-	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
-		src, err := dial(ctx, in)
-		return hiding{src, hidden}, err
-	}
-	r.want(r.run(), Counters{Registered: 2, Forwarded: 2})
-	r.Dial = dial
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	r.wantArrived(msgs)
-}
-
-// hiding is a server that does not show one UID yet.
-type hiding struct {
-	Source
-	uid uint32
-}
-
-func (s hiding) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
-	uids, err := s.Source.UIDs(ctx, from, to)
-	var out []uint32
-	for _, uid := range uids {
-		if uid != s.uid {
-			out = append(out, uid)
-		}
-	}
-	return out, err
-}
-
-func TestRewindForwardsNothingTwice(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	msgs := mails(5)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
-	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
-	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
-	r.wantArrived(msgs)
-}
-
-// TestFolderNoLongerWatched leaves nothing behind: what was registered is still forwarded, what is new is not.
-func TestFolderNoLongerWatched(t *testing.T) {
-	var up atomic.Bool
-	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage == "connect" && !up.Load() {
-			return smtpsink.Action{Code: 554}
-		}
-		return smtpsink.Action{}
-	})
-	r.add(inbox.StartAll, "INBOX", "Cases")
-	check(t, r.imap.CreateFolder(address, "Cases"))
-	msgs := mails(2)
-	r.put("Cases", msgs...)
-	r.run() // registers; the relay is at fault
-	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
-	check(t, err)
-	r.put("Cases", mails(1)...)
-	up.Store(true)
-	r.want(r.run(), Counters{Forwarded: 2})
-	r.want(r.run(), Counters{})
-	r.wantArrived(msgs)
-}
-
-// TestServerWantsToBeLeftAlone keeps passes away for as long as the server asked.
-func TestServerWantsToBeLeftAlone(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	dial := r.Dial
-	dials := 0
-	r.Dial = func(context.Context, inbox.Inbox) (Source, error) {
-		dials++
-		return nil, &imapsrc.Error{Kind: imapsrc.KindLimit, Op: "log in", Err: context.DeadlineExceeded, BackOff: 10 * time.Minute}
-	}
-	if rep := r.run(); rep.Error == "" {
-		t.Error("the pass reports no error")
-	}
-	r.clock.advance(9 * time.Minute)
-	r.Config.Worker = "the next run"
-	if rep := r.run(); rep.Busy == "" || dials != 1 {
-		t.Errorf("the pass connected %d times and reports %+v, want one time and stepped aside", dials, rep)
-	}
-	r.clock.advance(2 * time.Minute)
-	r.Dial = dial
-	r.want(r.run(), Counters{})
-}
-
-// TestRewindJustBeforeThePass is not undone by a pass that had read the cursor before.
-func TestRewindJustBeforeThePass(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartNow)
-	msgs := mails(300)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{})
-	boxes, err := r.store.List(t.Context(), true)
-	check(t, err)
-	f := boxes[0].Folders[0]
-	check(t, r.store.Rewind(t.Context(), f.ID, f.UIDValidity, 0))
-	fresh := mails(1)
-	r.put("INBOX", fresh...)
-	r.want(r.Run(t.Context(), boxes).Inboxes[0], Counters{Registered: 301, Forwarded: 301})
-	r.wantArrived(msgs, fresh)
-}
-
-// TestRewindAfterUIDValidityChanged brings in what was there before the start, also when it was noted under an older epoch.
-func TestRewindAfterUIDValidityChanged(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	msgs := mails(5)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	r.want(r.run(), Counters{})
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
-	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
-	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
 	r.wantArrived(msgs)
 }
 
