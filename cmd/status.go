@@ -77,23 +77,28 @@ func statusOf(in inbox.Inbox, stats tasks.Stats) inboxStatus {
 }
 
 func (a *app) statusTable(boxes []inboxStatus) {
-	header := []any{"inbox", "active", "backlog", "due"}
-	for _, s := range tasks.Statuses {
-		header = append(header, strings.ReplaceAll(string(s), "_", " "))
-	}
-	t := newTable(a.out, append(header, "oldest waiting", "last scan", "last error")...)
+	t := newTable(a.out, "inbox", "active", "backlog", "due", "messages", "oldest waiting", "last scan", "last error")
 	for _, b := range boxes {
-		row := table.Row{b.Email, yesNo(b.Active), b.Backlog, b.Due}
-		for _, s := range tasks.Statuses {
-			row = append(row, b.Counts[s])
-		}
 		oldest := ""
 		if b.OldestWaitingAt != nil {
 			oldest = a.when(b.OldestWaitingAt)
 		}
-		t.AppendRow(append(row, oldest, a.when(b.LastScannedAt), shorten(printable(b.LastError), 60)))
+		t.AppendRow(table.Row{
+			b.Email, yesNo(b.Active), b.Backlog, b.Due, b.messages(), oldest, a.when(b.LastScannedAt), shorten(printable(b.LastError), 60),
+		})
 	}
 	t.Render()
+}
+
+// messages are the states that there are messages in, and how many.
+func (b inboxStatus) messages() string {
+	var parts []string
+	for _, s := range tasks.Statuses {
+		if n := b.Counts[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(s), "_", " ")))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // when is a time for people: relative and local on a terminal, RFC 3339 in UTC elsewhere.

@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -28,7 +29,7 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	dialer := net.Dialer{Timeout: r.cfg.Timeouts.Dial}
 	raw, err := dialer.DialContext(ctx, "tcp", r.addr)
 	if err != nil {
-		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err})
+		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err, Mend: unreached(err)})
 	}
 	c := &conn{cfg: &r.cfg, raw: raw}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -39,6 +40,13 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	}
 	r.log.Debug("connected to the relay", "relay", r.addr, "login", c.login)
 	return c, nil
+}
+
+func unreached(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return "check smtp.host"
+	}
+	return "see whether the relay is up, and check smtp.host and smtp.port"
 }
 
 func (r *Relay) openFailed(ctx context.Context, e *Error) error {
