@@ -145,6 +145,16 @@ func (r *rig) add(start inbox.Start, folders ...string) {
 	check(r.t, err)
 }
 
+// behind puts something between the pass and the server, until mend is called.
+func (r *rig) behind(wrap func(Source) Source) (mend func()) {
+	dial := r.Dial
+	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
+		src, err := dial(ctx, in)
+		return wrap(src), err
+	}
+	return func() { r.Dial = dial }
+}
+
 // run is one pass.
 func (r *rig) run() InboxReport {
 	r.t.Helper()

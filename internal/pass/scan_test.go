@@ -100,11 +100,7 @@ func TestDescriptionThatBreaksTheConnection(t *testing.T) {
 	r.add(inbox.StartAll)
 	msgs := mails(9)
 	poison := r.put("INBOX", msgs...)[5]
-	dial := r.Dial
-	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
-		src, err := dial(ctx, in)
-		return undescribed{src, poison}, err
-	}
+	r.behind(func(src Source) Source { return undescribed{src, poison} })
 	r.want(r.run(), Counters{Registered: 9, Forwarded: 9})
 	r.wantArrived(msgs)
 }
@@ -122,14 +118,21 @@ func (s undescribed) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Met
 	return s.Source.Metadata(ctx, uids)
 }
 
-// tamper wraps the connection to a server that misbehaves.
-type tamper struct {
+// hangingUp is a server that hangs up instead of sending one message.
+type hangingUp struct {
 	Source
-	bodies func(Source, context.Context, []uint32, func(uint32, *message.Message) error) (imapsrc.Result, error)
+	uid uint32
 }
 
-func (s tamper) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
-	return s.bodies(s.Source, ctx, uids, each)
+func (s hangingUp) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	i := slices.Index(uids, s.uid)
+	if i < 0 {
+		return s.Source.Bodies(ctx, uids, each)
+	}
+	if res, err := s.Source.Bodies(ctx, uids[:i], each); err != nil {
+		return res, err
+	}
+	return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "fetch", Err: context.DeadlineExceeded}
 }
 
 // TestMessageThatBreaksTheConnection is isolated, and those before and behind it go on.
@@ -138,24 +141,10 @@ func TestMessageThatBreaksTheConnection(t *testing.T) {
 	r.add(inbox.StartAll)
 	msgs := mails(9)
 	poison := r.put("INBOX", msgs...)[5]
-	dial := r.Dial
-	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
-		src, err := dial(ctx, in)
-		return tamper{src, func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
-			for i, uid := range uids {
-				if uid == poison {
-					if res, err := src.Bodies(ctx, uids[:i], each); err != nil {
-						return res, err
-					}
-					return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "fetch", Err: context.DeadlineExceeded}
-				}
-			}
-			return src.Bodies(ctx, uids, each)
-		}}, err
-	}
+	mend := r.behind(func(src Source) Source { return hangingUp{src, poison} })
 	r.want(r.run(), Counters{Registered: 9, Forwarded: 8, Retry: 1})
 	r.wantArrived(msgs[:5], msgs[6:])
-	r.Dial = dial
+	mend()
 	r.clock.advance(time.Hour)
 	r.want(r.run(), Counters{Forwarded: 1})
 	r.wantArrived(msgs)
@@ -167,13 +156,9 @@ func TestLateUID(t *testing.T) {
 	r.add(inbox.StartAll)
 	msgs := mails(3)
 	hidden := r.put("INBOX", msgs...)[1]
-	dial := r.Dial
-	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
-		src, err := dial(ctx, in)
-		return hiding{src, hidden}, err
-	}
+	mend := r.behind(func(src Source) Source { return hiding{src, hidden} })
 	r.want(r.run(), Counters{Registered: 2, Forwarded: 2})
-	r.Dial = dial
+	mend()
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.wantArrived(msgs)
 }
