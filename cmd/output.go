@@ -139,7 +139,15 @@ func (o *observer) Preview(p pass.Preview) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, o.err = fmt.Fprintf(o.out, "%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, p.Sender, shorten(p.Subject, 60), what)
+	_, o.err = fmt.Fprintf(o.out, "%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, printable(p.Sender), shorten(printable(p.Subject), 60), what)
+}
+
+// Due implements pass.Observer.
+func (o *observer) Due(t tasks.Task) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, o.err = fmt.Fprintf(o.out, "%s %s UID %d from %s %q: task %d (%s) would be worked off\n",
+		t.Inbox, t.Folder, t.UID, printable(t.Sender), shorten(printable(t.Subject), 60), t.ID, t.Status)
 }
 
 // close takes the progress bar away.

@@ -159,6 +159,16 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("the dry run registered %d messages", n)
 	}
 	w.wantOnce()
+	up := w.smtpPort
+	w.smtpPort = 1
+	w.configure()
+	w.pass(75)
+	res := w.must(0, "run", "--dry-run")
+	if n := strings.Count(res.stdout, "(received) would be worked off"); n != 3 {
+		t.Errorf("the dry run tells of %d tasks, want the 3 that wait:\n%s", n, res.stdout)
+	}
+	w.smtpPort = up
+	w.configure()
 	w.pass(0)
 	w.wantOnce(msgs)
 }

@@ -155,6 +155,16 @@ func (b *box) work(ctx context.Context) error {
 
 // preview is a dry run: it reads, and tells what it finds.
 func (b *box) preview(ctx context.Context) error {
+	filter := tasks.Filter{InboxID: b.in.ID, Statuses: []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}}
+	err := b.Queue.List(ctx, filter, func(t tasks.Task) error {
+		if t.VisibleAt != nil && !t.VisibleAt.After(b.Now()) {
+			b.Observer.Due(t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	folders, err := b.open(ctx)
 	return errors.Join(err, b.scan(ctx, folders, nil))
 }

@@ -80,6 +80,7 @@ type nobody struct{}
 func (nobody) Expect(int)      {}
 func (nobody) Done(int)        {}
 func (nobody) Preview(Preview) {}
+func (nobody) Due(tasks.Task)  {}
 
 func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...route.Rule) *rig {
 	t.Helper()

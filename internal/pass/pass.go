@@ -74,6 +74,7 @@ type Observer interface {
 	Expect(n int)      // n more messages are to be worked off
 	Done(n int)        // n messages have been worked off
 	Preview(p Preview) // a dry run found a message that is not registered
+	Due(t tasks.Task)  // a dry run found a task that a pass would work off
 }
 
 // Pass is how a pass is done, and with what. All fields must be set.

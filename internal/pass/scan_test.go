@@ -32,6 +32,34 @@ func TestUIDValidityChanges(t *testing.T) {
 	}
 }
 
+// TestUIDNextGoesBackwards is handled as a change of UIDVALIDITY, and told.
+func TestUIDNextGoesBackwards(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(5)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 5, Forwarded: 5})
+	mend := r.behind(func(src Source) Source { return forgetful{src} })
+	r.want(r.run(), Counters{})
+	if !strings.Contains(r.log.String(), "UIDNEXT went backwards") {
+		t.Errorf("the log does not tell of it:\n%s", r.log.String())
+	}
+	mend()
+	fresh := mails(1)
+	r.put("INBOX", fresh...)
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	r.wantArrived(msgs, fresh)
+}
+
+// forgetful is a server whose UIDNEXT has gone backwards.
+type forgetful struct{ Source }
+
+func (s forgetful) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
+	info, err := s.Source.Select(ctx, name)
+	info.UIDNext = 3
+	return info, err
+}
+
 func TestBaselineStaysWhenUIDValidityChanges(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartLatest)
