@@ -161,7 +161,7 @@ func TestCutInTheContent(t *testing.T) {
 func TestOnlyTheDotIsLeft(t *testing.T) {
 	c := content(t, "Subject: x\r\n\r\nshort\r\n")
 	port, all := rude(t, c.Size(), func(io.Writer, io.Reader) {})
-	_, _ = relayOn(t, port).Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, []string) error {
+	_, _ = relayOn(t, port).Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error {
 		select {
 		case <-all:
 		case <-time.After(10 * time.Second):
@@ -188,7 +188,7 @@ func TestNoDotNoConnection(t *testing.T) {
 	c := content(t, "Subject: x\r\n\r\nno line starts with a dot\r\n")
 	var after []byte
 	port, done := rude(t, c.Size(), func(_ io.Writer, r io.Reader) { after, _ = io.ReadAll(r) })
-	_, err := relayOn(t, port).Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, []string) error { return errClosed })
+	_, err := relayOn(t, port).Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error { return errClosed })
 	select {
 	case <-done:
 		if len(after) > 0 || !errors.Is(err, errClosed) {
@@ -206,7 +206,7 @@ func TestSpoolFails(t *testing.T) {
 	m := parse(t, plain)
 	c := Redirect(m, Trace{})
 	_ = m.Close()
-	res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, []string) error {
+	res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error {
 		t.Error("beforeDot is called, want it not to be: the message is not complete")
 		return nil
 	})

@@ -147,7 +147,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 			mustSend(t, r)
 			old.Store(1)
 			var told int
-			res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error {
+			res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, Result, []string) error {
 				told++
 				return nil
 			})

@@ -64,7 +64,7 @@ func relayOn(t testing.TB, port int, change ...func(*Config)) *Relay {
 	return r
 }
 
-func proceed(context.Context, []string) error { return nil }
+func proceed(context.Context, Result, []string) error { return nil }
 
 func send(t testing.TB, r *Relay, c *Content, to ...string) (Result, error) {
 	t.Helper()
@@ -76,7 +76,7 @@ func TestSend(t *testing.T) {
 	r := relayOn(t, s.Port())
 	var told []string
 	env := Envelope{From: me, To: []string{"a@x.example", "b@x.example"}}
-	res, err := r.Send(t.Context(), env, content(t, plain), func(_ context.Context, accepted []string) error {
+	res, err := r.Send(t.Context(), env, content(t, plain), func(_ context.Context, _ Result, accepted []string) error {
 		if n := len(s.Messages()); n != 0 {
 			t.Errorf("beforeDot is called with %d messages delivered, want none", n)
 		}

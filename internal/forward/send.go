@@ -3,10 +3,14 @@ package forward
 import (
 	"cmp"
 	"context"
+	"slices"
 )
 
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
 const maxRecipients = 100
+
+// BeforeDot is told what has been decided so far, and which recipients get the message if the final dot goes out now.
+type BeforeDot func(ctx context.Context, sofar Result, accepted []string) error
 
 // Send hands content to the relay, for all recipients of the envelope. That is one transaction for each hundred of them, or fewer
 // if the relay takes no more at once.
@@ -18,7 +22,7 @@ const maxRecipients = 100
 // The result is to be used even with an error: it has the recipients that were decided about. Nothing went out to the others. The
 // error is an *Error when the relay is at fault, or what ended it: the context, beforeDot, or the spool. A context that ends before
 // the final dot ends the transaction there; after it, it leaves the accepted recipients Unknown.
-func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, beforeDot func(ctx context.Context, accepted []string) error) (Result, error) {
+func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, beforeDot BeforeDot) (Result, error) {
 	var res Result
 	var todo []path
 	from, fromErr := parseReversePath(env.From)
@@ -32,7 +36,10 @@ func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, before
 	}
 	for len(todo) > 0 {
 		n := min(len(todo), maxRecipients)
-		t := transaction{relay: r, from: from, to: todo[:n], content: content, beforeDot: beforeDot}
+		t := transaction{relay: r, from: from, to: todo[:n], content: content}
+		t.beforeDot = func(ctx context.Context, accepted []string) error {
+			return beforeDot(ctx, Result{slices.Concat(res.Outcomes, t.done)}, accepted)
+		}
 		err := r.transact(ctx, &t)
 		res.Outcomes = append(res.Outcomes, t.done...)
 		if err != nil {

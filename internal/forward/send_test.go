@@ -157,7 +157,7 @@ func TestBeforeDotFails(t *testing.T) {
 	s := sink(t, smtpsink.Options{})
 	r := relayOn(t, s.Port())
 	own := errors.New("no commit")
-	res, err := r.Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error { return own })
+	res, err := r.Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), func(context.Context, Result, []string) error { return own })
 	if !errors.Is(err, own) || len(res.Outcomes) != 0 {
 		t.Errorf("Send = %v, %v, want no outcome and beforeDot's own error", res, err)
 	}
@@ -171,7 +171,7 @@ func TestBeforeDotIsNotCalledInVain(t *testing.T) {
 	for _, stage := range []string{"mail", "rcpt", "data"} {
 		s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{stage: say(451, "later")})})
 		r := relayOn(t, s.Port())
-		_, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, []string) error {
+		_, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, Result, []string) error {
 			t.Errorf("beforeDot is called though %s was refused", stage)
 			return nil
 		})
@@ -206,7 +206,7 @@ func TestManyRecipients(t *testing.T) {
 			}})
 			var batches []int
 			var told []string
-			res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{From: me, To: to}, content(t, plain), func(_ context.Context, accepted []string) error {
+			res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{From: me, To: to}, content(t, plain), func(_ context.Context, _ Result, accepted []string) error {
 				batches = append(batches, len(accepted))
 				told = append(told, accepted...)
 				return nil

@@ -38,7 +38,7 @@ func (t *transaction) runOn(ctx context.Context, c *conn) error {
 		switch {
 		case cancelled:
 			err = fmt.Errorf("send to the relay %s: %w", t.relay.addr, ctx.Err())
-		case !e.Permanent && e.Stage != StageMAIL:
+		case !e.Permanent && (e.Stage != StageMAIL || !t.own):
 			t.deferRest(e)
 		}
 	}

@@ -56,7 +56,11 @@ func (f *feeder) drain(ctx context.Context) error {
 			f.shelf.clear()
 			return nil
 		}
-		claims, err := f.Queue.Receive(ctx, tasks.Want{
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// Not interrupted: a claim that nobody hears of would wait for its lease to run out.
+		claims, err := f.Queue.Receive(context.WithoutCancel(ctx), tasks.Want{
 			InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
 			MaxLostLeases: f.Config.Policy.MaxLostLeases,
 		})
@@ -129,7 +133,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		case fo == nil:
 			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
 		case j.claim.Epoch != fo.UIDValidity:
-			j.done(j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "vanished: it was not found again after UIDVALIDITY changed"}))
+			j.done(j.finish(ctx, tasks.Vanished(j.claim.Task, "it was not found again after UIDVALIDITY changed")))
 		default:
 			byUID[j.claim.UID] = j
 			batch = append(batch, fetched{})
@@ -148,7 +152,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 			j.msg = it.msg
 			found = append(found, j)
 		case it.gone:
-			j.done(j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "vanished: it was expunged before it could be read"}))
+			j.done(j.finish(ctx, tasks.Vanished(j.claim.Task, "it was expunged before it could be read")))
 		case it.err != nil:
 			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, f.Now(), fmt.Errorf("fetch: %w", it.err))))
 		default:

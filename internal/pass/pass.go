@@ -39,7 +39,7 @@ type Source interface {
 
 // Relay is the SMTP side, *forward.Relay.
 type Relay interface {
-	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot func(ctx context.Context, accepted []string) error) (forward.Result, error)
+	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error)
 	Envelope(h message.Header, to []string) forward.Envelope
 }
 

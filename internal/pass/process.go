@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,13 +46,19 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 // send makes one attempt for all recipients that do not have the message yet. When ctx ends, what is on the wire finishes.
 func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.Status, error) {
 	a := newAttempt(ds)
+	stored := len(j.claim.Deliveries) > 0 // the recipients are in the registry, and the route with them
 	if j.Config.Policy.Hold && a.unknown() {
 		return j.finish(ctx, j.settle(via, ds))
 	}
+	if j.msg.Body.Changed() {
+		j.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.ID)
+	}
 	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID})
 	env := j.Relay.Envelope(j.msg.Header, a.to)
-	res, err := j.Relay.Send(ctx, env, content, func(ctx context.Context, accepted []string) error {
+	res, err := j.Relay.Send(ctx, env, content, func(ctx context.Context, sofar forward.Result, accepted []string) error {
+		a.apply(sofar)
 		a.sending(accepted)
+		stored = true
 		return j.Queue.Sending(ctx, j.claim.Receipt, via, ds)
 	})
 	a.apply(res)
@@ -65,10 +72,10 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 		j.log.Warn("the task was taken over by another worker, it is left to that one", "task", j.claim.ID)
 		return "", nil
 	case err != nil && ctx.Err() == nil:
-		return j.hand(ctx, err, ds)
+		return j.hand(ctx, err, a.known(stored))
 	}
 	if err != nil && !a.touched {
-		return j.releaseWith(ctx, 0, err.Error(), ds)
+		return j.releaseWith(ctx, 0, err.Error(), a.known(stored))
 	}
 	return j.finish(ctx, j.settle(via, ds))
 }
@@ -119,17 +126,16 @@ func (j job) ended(s tasks.Status, err error) (tasks.Status, error) {
 // attempt is one try to send to the recipients that do not have the message yet. It writes into the deliveries it was made from.
 type attempt struct {
 	ds      []tasks.Delivery
+	before  []tasks.Delivery // as they were
 	at      map[string]int
 	to      []string
-	before  []tasks.DeliveryStatus
 	touched bool // the relay said something about this message
 }
 
 func newAttempt(ds []tasks.Delivery) *attempt {
-	a := &attempt{ds: ds, at: map[string]int{}, before: make([]tasks.DeliveryStatus, len(ds))}
+	a := &attempt{ds: ds, before: slices.Clone(ds), at: map[string]int{}}
 	for i, d := range ds {
 		a.at[d.Recipient] = i
-		a.before[i] = d.Status
 		if d.Status == tasks.Pending || d.Status == tasks.Sending {
 			a.to = append(a.to, d.Recipient)
 		}
@@ -139,12 +145,15 @@ func newAttempt(ds []tasks.Delivery) *attempt {
 
 // unknown reports whether an earlier attempt left an outcome unknown.
 func (a *attempt) unknown() bool {
-	for _, d := range a.ds {
-		if d.Status == tasks.Sending {
-			return true
-		}
+	return slices.ContainsFunc(a.before, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
+}
+
+// known are the deliveries to keep when the task is given back: none that the registry has not heard of, so that the routes decide again.
+func (a *attempt) known(stored bool) []tasks.Delivery {
+	if !stored {
+		return nil
 	}
-	return false
+	return a.ds
 }
 
 func (a *attempt) sending(accepted []string) {
@@ -155,9 +164,7 @@ func (a *attempt) sending(accepted []string) {
 
 // apply writes down what the relay said. Nothing went out to a recipient that is not in the result.
 func (a *attempt) apply(res forward.Result) {
-	for i := range a.ds {
-		a.ds[i].Status = a.before[i]
-	}
+	copy(a.ds, a.before)
 	for _, o := range res.Outcomes {
 		a.touched = true
 		d := &a.ds[a.at[o.Recipient]]
@@ -166,15 +173,13 @@ func (a *attempt) apply(res forward.Result) {
 		if o.Mend != "" {
 			d.Reply += " (" + o.Mend + ")"
 		}
-		switch o.Status {
-		case forward.Accepted:
-			d.Status = tasks.Delivered
-		case forward.Refused:
-			d.Status = tasks.Failed
-		case forward.Deferred:
-			d.Status = tasks.Pending
-		case forward.Unknown:
-			d.Status = tasks.Sending
-		}
+		d.Status = deliveryStatus[o.Status]
 	}
+}
+
+var deliveryStatus = map[forward.Status]tasks.DeliveryStatus{
+	forward.Accepted: tasks.Delivered,
+	forward.Refused:  tasks.Failed,
+	forward.Deferred: tasks.Pending,
+	forward.Unknown:  tasks.Sending,
 }

@@ -299,3 +299,28 @@ func TestRewindAfterUIDValidityChanged(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
 	r.wantArrived(msgs)
 }
+
+// TestMovedWhileWaiting moves a message to another watched folder while its task waits: it is forwarded from there.
+func TestMovedWhileWaiting(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "connect" && !up.Load() {
+			return smtpsink.Action{Code: 554}
+		}
+		return smtpsink.Action{}
+	})
+	r.add(inbox.StartAll, "INBOX", "Done", "Later")
+	check(t, r.imap.CreateFolder(address, "Done"))
+	check(t, r.imap.CreateFolder(address, "Later"))
+	msgs := mails(2)
+	uids := r.put("INBOX", msgs...)
+	r.run() // registers both
+	r.put("Done", msgs[0])
+	r.put("Later", msgs[0])
+	r.run() // registers the copies as duplicates
+	check(t, r.imap.Expunge(address, "INBOX", uids[0]))
+	up.Store(true)
+	r.want(r.run(), Counters{Forwarded: 2, Skipped: 1})
+	r.want(r.run(), Counters{})
+	r.wantArrived(msgs)
+}

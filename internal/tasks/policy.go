@@ -71,10 +71,25 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 func (p Policy) Fail(t Task, now time.Time, err error) Result {
 	res := Result{Status: Error, Delay: p.Backoff(t.Attempts), Reason: err.Error(), Route: t.Route}
 	if p.exhausted(t, now) {
-		res.Status, res.Delay = Dead, 0
+		res.Status, res.Delay, res.Gone = Dead, 0, nobodyHas(t.Deliveries)
 		res.Reason = fmt.Sprintf("given up after %d attempts in %s: %v", t.Attempts, now.Sub(t.QueuedAt).Round(time.Second), err)
 	}
 	return res
+}
+
+// nobodyHas reports whether no recipient has, or may have, the message.
+func nobodyHas(ds []Delivery) bool {
+	for _, d := range ds {
+		if d.Status == Delivered || d.Status == Sending {
+			return false
+		}
+	}
+	return true
+}
+
+// Vanished is the end of a task whose message is not there any more.
+func Vanished(t Task, why string) Result {
+	return Result{Status: Skipped, Reason: "vanished: " + why, Route: t.Route, Gone: nobodyHas(t.Deliveries)}
 }
 
 func (p Policy) exhausted(t Task, now time.Time) bool {

@@ -38,7 +38,7 @@ var transitions = map[Status][]Status{
 	},
 	Dead:           {Received, Skipped},            // by a person
 	Uncertain:      {Received, Forwarded, Skipped}, // by a person
-	Skipped:        {Received},                     // by a person
+	Skipped:        {Received},                     // by a person, or in place of an equal one that is gone
 	SkippedNoMatch: {Received},                     // by a person
 	Forwarded:      {},
 }

@@ -28,6 +28,11 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
 	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (int64, error) {
+		if res.Gone {
+			if err := q.lockHeirs(tx, r.TaskID); err != nil {
+				return 0, err
+			}
+		}
 		var visible *int64
 		finished := &now
 		if !res.Status.Ended() {
@@ -44,8 +49,39 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 		if res.Status == tasks.Forwarded {
 			return 1, nil // the deliveries tell it
 		}
+		if res.Gone {
+			if err := inherit(tx, now, r.TaskID, res.Reason); err != nil {
+				return 0, err
+			}
+		}
 		return 1, tx.Exec(sqlHolderEvent, now, res.Status, clean(res.Reason, maxText), r.TaskID).Error
 	})
+}
+
+// lockHeirs keeps a duplicate from being registered while its original ends: it would find nobody to take its place.
+func (q *Queue) lockHeirs(tx *gorm.DB, taskID int64) error {
+	var ids []int64
+	if err := tx.Raw(q.lock(sqlScopeAll)).Scan(&ids).Error; err != nil {
+		return err
+	}
+	return tx.Raw(q.lock(sqlScopeOf), taskID).Scan(&ids).Error
+}
+
+// inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.
+func inherit(tx *gorm.DB, now time.Time, taskID int64, why string) error {
+	var heirs []int64
+	if err := tx.Raw(sqlHeirs, taskID, duplicateOf(taskID)).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
+		return err
+	}
+	if err := tx.Exec(sqlInherit, now.UnixMicro(), now, now, heirs[0]).Error; err != nil {
+		return err
+	}
+	if len(heirs) > 1 {
+		if err := tx.Exec(sqlNewOriginal, duplicateOf(heirs[0]), heirs[1:]).Error; err != nil {
+			return err
+		}
+	}
+	return event(tx, now, heirs[0], "", "requeued", fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", taskID, why))
 }
 
 // Release implements tasks.Queue.

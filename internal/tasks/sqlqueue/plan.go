@@ -21,7 +21,9 @@ type plan struct {
 type fate struct {
 	tasks.Registration
 	entry tasks.Entry
-	why   string // for skipped
+	why   string // for skipped, but for duplicates
+	of    int64  // for a duplicate: the task that is forwarded instead; 0 while it has no id yet
+	ofUID uint32 // and then its UID in this page
 	note  bool   // the ledger has no row for it yet
 }
 
@@ -58,8 +60,8 @@ func (p *plan) decide(e tasks.Entry) fate {
 		f.Fate, f.why = tasks.SkippedAt, e.Skip
 		return f
 	}
-	if why := p.duplicate(e); why != "" {
-		f.Fate, f.why = tasks.Duplicate, why
+	if of, uid := p.duplicate(e); of != 0 || uid != 0 {
+		f.Fate, f.of, f.ofUID = tasks.Duplicate, of, uid
 		return f
 	}
 	f.Fate = tasks.New
@@ -111,19 +113,22 @@ func (p *plan) older(m match) bool {
 	return m.FolderID == p.page.FolderID && m.UIDValidity != p.page.Epoch
 }
 
-// duplicate says which equal message makes this one a duplicate, empty when none does. One that was not forwarded, or is
-// not going to be, makes none, and one whose content is not known is none: dropping is worse than repeating.
-func (p *plan) duplicate(e tasks.Entry) string {
+// duplicate says which equal message is forwarded instead of this one, as a task or as a UID of this page; neither when there is none.
+// One that was not forwarded, or is not going to be, makes no duplicate, and one whose content is not known is none: dropping
+// is worse than repeating.
+func (p *plan) duplicate(e tasks.Entry) (task int64, uid uint32) {
 	if p.page.Dedupe == tasks.DedupeOff || e.Fingerprint == e.Outline {
-		return ""
-	}
-	if uid, ok := p.inPage[e.Fingerprint]; ok {
-		return fmt.Sprintf("duplicate: the same message is UID %d of this folder", uid)
+		return 0, 0
 	}
 	for _, m := range p.matches[e.Fingerprint] {
 		if m.forwards() && (p.page.Dedupe == tasks.DedupeAll || m.InboxID == p.page.InboxID) {
-			return fmt.Sprintf("duplicate: the same message is task %d", m.TaskID)
+			return m.TaskID, 0
 		}
 	}
-	return ""
+	return 0, p.inPage[e.Fingerprint]
+}
+
+// duplicateOf is the reason of a task that was skipped because an equal message is forwarded as task id.
+func duplicateOf(id int64) string {
+	return fmt.Sprintf("duplicate: the same message is task %d", id)
 }

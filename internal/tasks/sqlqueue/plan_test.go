@@ -58,8 +58,8 @@ func TestPlan(t *testing.T) {
 			if f.Fate != c.fate || f.TaskID != c.task || f.note != c.note || f.UID != 9 {
 				t.Errorf("fate %d of task %d, noted %t; want %d, %d, %t", f.Fate, f.TaskID, f.note, c.fate, c.task, c.note)
 			}
-			if skipped := c.fate == tasks.SkippedAt || c.fate == tasks.Duplicate; skipped != (f.why != "") {
-				t.Errorf("why is %q; a reason belongs to what is skipped, and to that alone", f.why)
+			if skipped := c.fate == tasks.SkippedAt || c.fate == tasks.Duplicate; skipped != (f.why != "" || f.of != 0 || f.ofUID != 0) {
+				t.Errorf("why is %q, of task %d, UID %d; a reason belongs to what is skipped, and to that alone", f.why, f.of, f.ofUID)
 			}
 		})
 	}

@@ -74,6 +74,21 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
+	// An heir is a task that was skipped as the duplicate of one whose message turned out to be gone. It is found by its
+	// fingerprint, in monitored_emails_seen_fingerprint.
+	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`
+
+	sqlHeirs = `
+SELECT DISTINCT t.id FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE s.fingerprint = (SELECT fingerprint FROM monitored_emails_tasks WHERE id = ?) AND t.status = 'skipped' AND t.error_message = ?
+ORDER BY t.id`
+
+	sqlInherit = `
+UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, error_message = '', queued_at = ?, updated_at = ?, finished_at = NULL
+WHERE id = ? AND status = 'skipped'`
+
+	sqlNewOriginal = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id IN ?`
+
 	sqlHolderEvent = `
 INSERT INTO monitored_emails_events (task_id, at, worker, event, detail)
 SELECT id, ?, worker, ?, ? FROM monitored_emails_tasks WHERE id = ?`
@@ -98,6 +113,7 @@ WHERE id = ? AND status IN ?`
 	sqlResolveDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`
 
+	// Purging reads the table by its primary key; it is rare, and in portions.
 	sqlPurgeable = `SELECT id FROM monitored_emails_tasks WHERE status = 'forwarded' AND finished_at < ? ORDER BY id LIMIT ?`
 
 	sqlPurge = `DELETE FROM monitored_emails_tasks WHERE id IN ?`

@@ -3,6 +3,8 @@ package sqlqueue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -160,29 +162,31 @@ func fatesOf(tx *gorm.DB, page tasks.Page) ([]fate, error) {
 	return fates, nil
 }
 
-// carryOut writes tasks and ledger. It fills in the ids of new tasks.
+// carryOut writes tasks and ledger. It fills in the ids of new tasks; duplicates come after the messages that they are duplicates of.
 func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
 	micros, now, err := q.now(tx)
 	if err != nil {
 		return err
 	}
-	var rows []taskRow
 	for _, f := range fates {
-		switch f.Fate {
-		case tasks.New, tasks.SkippedAt, tasks.Duplicate:
-			rows = append(rows, newTask(page, f, micros, now))
-		case tasks.Moved:
-			if err := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID).Error; err != nil {
-				return err
-			}
+		if f.Fate != tasks.Moved {
+			continue
+		}
+		if err := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID).Error; err != nil {
+			return err
 		}
 	}
-	if err := insert(tx, tableTasks, rows); err != nil {
-		return err
-	}
-	ids, err := taskIDs(tx, page, rows)
-	if err != nil {
-		return err
+	ids := map[uint32]int64{}
+	for _, kinds := range [][]tasks.Fate{{tasks.New, tasks.SkippedAt}, {tasks.Duplicate}} {
+		var rows []taskRow
+		for _, f := range fates {
+			if slices.Contains(kinds, f.Fate) {
+				rows = append(rows, newTask(page, f, ids, micros, now))
+			}
+		}
+		if err := insertTasks(tx, page, rows, ids); err != nil {
+			return err
+		}
 	}
 	var notes []seenRow
 	for i := range fates {
@@ -205,7 +209,7 @@ func noted(f fate) []byte {
 	return f.entry.Fingerprint[:]
 }
 
-func newTask(page tasks.Page, f fate, micros int64, now time.Time) taskRow {
+func newTask(page tasks.Page, f fate, ids map[uint32]int64, micros int64, now time.Time) taskRow {
 	e := f.entry
 	r := taskRow{
 		InboxID: page.InboxID, FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID,
@@ -215,6 +219,9 @@ func newTask(page tasks.Page, f fate, micros int64, now time.Time) taskRow {
 	}
 	if date := e.Date.UTC(); date.Year() >= 1000 && date.Year() <= 9999 { // what the databases can hold
 		r.EmailDate = &date
+	}
+	if f.Fate == tasks.Duplicate {
+		f.why = duplicateOf(max(f.of, ids[f.ofUID]))
 	}
 	if f.Fate != tasks.New {
 		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.why, maxText), nil, &now
@@ -228,13 +235,18 @@ func ledger(page tasks.Page, uid uint32, taskID int64, key []byte) seenRow {
 	}
 }
 
-// taskIDs looks the ids of inserted rows up: neither dialect promises that those of one INSERT follow one another.
-func taskIDs(tx *gorm.DB, page tasks.Page, rows []taskRow) (map[uint32]int64, error) {
+// insertTasks adds the ids of the rows to ids. They are looked up: neither dialect promises that those of one INSERT follow one another.
+func insertTasks(tx *gorm.DB, page tasks.Page, rows []taskRow, ids map[uint32]int64) error {
+	if err := insert(tx, tableTasks, rows); err != nil {
+		return err
+	}
 	uids := make([]uint32, len(rows))
 	for i, r := range rows {
 		uids[i] = r.UID
 	}
-	return byUID(tx, sqlTaskIDs, page.FolderID, page.Epoch, uids)
+	found, err := byUID(tx, sqlTaskIDs, page.FolderID, page.Epoch, uids)
+	maps.Copy(ids, found)
+	return err
 }
 
 func seenByUID(tx *gorm.DB, folderID, epoch int64, uids []uint32) (map[uint32]int64, error) {

@@ -122,7 +122,7 @@ func (m match) forwards() bool {
 		return false
 	}
 	switch m.Status {
-	case "":
+	case "", tasks.Forwarded:
 		return true
 	case tasks.Skipped, tasks.SkippedNoMatch, tasks.Dead:
 		return false
