@@ -87,13 +87,19 @@ func nobodyHas(ds []Delivery) bool {
 	return true
 }
 
+// VanishedPrefix begins the reason of a task whose message is not there any more. Should it show up again, the task goes on.
+const VanishedPrefix = "vanished: "
+
 // Vanished is the end of a task whose message is not there any more.
 func Vanished(t Task, why string) Result {
-	return Result{Status: Skipped, Reason: "vanished: " + why, Route: t.Route, Gone: nobodyHas(t.Deliveries)}
+	return Result{Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Gone: nobodyHas(t.Deliveries)}
 }
 
+// fairAttempts is how often a message is tried before its age counts: it may have grown old while the relay was down.
+const fairAttempts = 5
+
 func (p Policy) exhausted(t Task, now time.Time) bool {
-	return t.Attempts >= p.MaxAttempts || now.Sub(t.QueuedAt) >= p.GiveUpAfter
+	return t.Attempts >= p.MaxAttempts || (t.Attempts >= fairAttempts && now.Sub(t.QueuedAt) >= p.GiveUpAfter)
 }
 
 func (d Delivery) line() string {

@@ -10,7 +10,7 @@ import (
 // policy is the default one, without chance: the factor is 1.
 func policy() Policy {
 	return Policy{
-		MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
+		MaxAttempts: 8, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 		Jitter: func() float64 { return 0.5 },
 	}
 }
@@ -68,10 +68,11 @@ func TestSettle(t *testing.T) {
 		{"unknown, hold", []Delivery{got, unknown}, true, 1, young, Uncertain, []string{"not known", "unknown@x"}, 0, []DeliveryStatus{Delivered, Sending}},
 		{"unknown, hold, beside others", []Delivery{later, refused, unknown}, true, 1, young, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Pending, Failed, Sending}},
 		{"unknown, hold, too old", []Delivery{unknown}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending}},
-		{"too many attempts", []Delivery{got, later}, false, 5, young, Dead, []string{"given up after 5 attempts in 1h0m0s", "later@x: 451"}, 0, []DeliveryStatus{Delivered, Failed}},
-		{"one attempt left", []Delivery{later}, false, 4, young, Error, []string{"later@x"}, 8 * time.Minute, nil},
-		{"too old", []Delivery{later, refused}, false, 1, old, Dead, []string{"given up after 1 attempts in 97h0m0s", "later@x", "refused@x"}, 0, []DeliveryStatus{Failed, Failed}},
-		{"unknown, too old", []Delivery{unknown}, false, 2, old, Dead, []string{"given up", "unknown@x"}, 0, []DeliveryStatus{Sending}},
+		{"too many attempts", []Delivery{got, later}, false, 8, young, Dead, []string{"given up after 8 attempts in 1h0m0s", "later@x: 451"}, 0, []DeliveryStatus{Delivered, Failed}},
+		{"one attempt left", []Delivery{later}, false, 7, young, Error, []string{"later@x"}, time.Hour, nil},
+		{"old, and hardly tried", []Delivery{later}, false, 1, old, Error, []string{"later@x"}, time.Minute, nil},
+		{"too old", []Delivery{later, refused}, false, 5, old, Dead, []string{"given up after 5 attempts in 97h0m0s", "later@x", "refused@x"}, 0, []DeliveryStatus{Failed, Failed}},
+		{"unknown, too old", []Delivery{unknown}, false, 5, old, Dead, []string{"given up", "unknown@x"}, 0, []DeliveryStatus{Sending}},
 		{"not tried yet", []Delivery{{Recipient: "a@x", Status: Pending}}, false, 1, young, Error, []string{"a@x"}, time.Minute, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,8 +120,8 @@ func TestFail(t *testing.T) {
 	}{
 		{"first", 1, time.Hour, Error, time.Minute, "no disk"},
 		{"third", 3, time.Hour, Error, 4 * time.Minute, "no disk"},
-		{"too many attempts", 5, time.Hour, Dead, 0, "given up after 5 attempts in 1h0m0s: no disk"},
-		{"too old", 2, 96 * time.Hour, Dead, 0, "given up after 2 attempts in 96h0m0s: no disk"},
+		{"too many attempts", 8, time.Hour, Dead, 0, "given up after 8 attempts in 1h0m0s: no disk"},
+		{"too old", 5, 96 * time.Hour, Dead, 0, "given up after 5 attempts in 96h0m0s: no disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age), Route: "desk"}, now, errors.New("no disk"))

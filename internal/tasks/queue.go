@@ -67,6 +67,7 @@ type Page struct {
 	Cursor            uint32 // everything at or below it has a disposition with this page; the cursor never moves back
 	Entries           []Entry
 	Dedupe            Dedupe
+	KnownOnly         bool // find tasks of older epochs again, and register nothing
 	DryRun            bool // tell the fates and change nothing
 }
 

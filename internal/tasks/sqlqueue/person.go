@@ -17,6 +17,13 @@ func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, err
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
+		var reached int
+		if err := tx.Raw(sqlReached, id).Scan(&reached).Error; err != nil {
+			return 0, err
+		}
+		if reached == 0 {
+			return 1, tx.Exec(sqlForgetDeliveries, id).Error
+		}
 		return 1, tx.Exec(sqlRequeueDeliveries, id).Error
 	})
 }
@@ -29,15 +36,16 @@ func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error)
 	})
 }
 
-// Resolve implements tasks.Queue.
+// Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for those that were put off, and to
+// say who was refused.
 func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "resolved", ids, func(tx *gorm.DB, id, micros int64, now time.Time) (int64, error) {
-		var pending int
-		if err := tx.Raw(sqlPending, id).Scan(&pending).Error; err != nil {
+		var without int
+		if err := tx.Raw(sqlWithout, id).Scan(&without).Error; err != nil {
 			return 0, err
 		}
 		end, args := sqlEnd, []any{tasks.Forwarded, "", now, now}
-		if pending > 0 { // they do not have it yet: it goes on for them
+		if without > 0 {
 			end, args = sqlRequeue, []any{micros, now, now}
 		}
 		res := tx.Exec(end, append(args, id, personally(tasks.Forwarded))...)

@@ -25,6 +25,7 @@ type fate struct {
 	of    int64  // for a duplicate: the task that is forwarded instead; 0 while it has no id yet
 	ofUID uint32 // and then its UID in this page
 	note  bool   // the ledger has no row for it yet
+	back  bool   // for moved: the task had ended because the message was not there
 }
 
 func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
@@ -52,8 +53,12 @@ func (p *plan) decide(e tasks.Entry) fate {
 	if m, ok := p.earlier(e); ok {
 		f.Fate, f.TaskID = tasks.Known, m.TaskID
 		if m.Status != "" {
-			f.Fate = tasks.Moved
+			f.Fate, f.back = tasks.Moved, m.vanished()
 		}
+		return f
+	}
+	if p.page.KnownOnly {
+		f.Fate, f.note = tasks.Known, false
 		return f
 	}
 	if e.Skip != "" {

@@ -14,7 +14,8 @@ const (
 	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
 
 	sqlSeenByFingerprint = `
-SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route
+SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route,
+  COALESCE(t.error_message, '') AS reason
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint IN ?
 ORDER BY s.task_id, s.uid_validity, s.uid`
@@ -101,6 +102,11 @@ UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, attempt_c
   queued_at = ?, updated_at = ?, finished_at = NULL
 WHERE id = ? AND status IN ?`
 
+	// Nobody has it: the routes of today decide anew.
+	sqlForgetDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id = ?`
+
+	sqlReached = `SELECT COUNT(*) FROM monitored_emails_deliveries WHERE task_id = ? AND status IN ('delivered', 'sending')`
+
 	sqlRequeueDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'pending' WHERE task_id = ? AND status IN ('failed', 'sending')`
 
@@ -108,7 +114,7 @@ UPDATE monitored_emails_deliveries SET status = 'pending' WHERE task_id = ? AND 
 UPDATE monitored_emails_tasks SET status = ?, visible_at = NULL, error_message = ?, updated_at = ?, finished_at = ?
 WHERE id = ? AND status IN ?`
 
-	sqlPending = `SELECT COUNT(*) FROM monitored_emails_deliveries WHERE task_id = ? AND status = 'pending'`
+	sqlWithout = `SELECT COUNT(*) FROM monitored_emails_deliveries WHERE task_id = ? AND status IN ('pending', 'failed')`
 
 	sqlResolveDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`

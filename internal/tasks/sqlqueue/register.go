@@ -175,6 +175,14 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
 		if err := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID).Error; err != nil {
 			return err
 		}
+		if f.back {
+			if err := tx.Exec(sqlInherit, micros, now, now, f.TaskID).Error; err != nil {
+				return err
+			}
+			if err := event(tx, now, f.TaskID, "", "requeued", "its message is there again"); err != nil {
+				return err
+			}
+		}
 	}
 	ids := map[uint32]int64{}
 	for _, kinds := range [][]tasks.Fate{{tasks.New, tasks.SkippedAt}, {tasks.Duplicate}} {

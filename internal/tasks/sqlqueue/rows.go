@@ -1,6 +1,7 @@
 package sqlqueue
 
 import (
+	"strings"
 	"time"
 
 	"postrider/internal/message"
@@ -114,6 +115,12 @@ type match struct {
 	Fingerprint []byte
 	Status      tasks.Status // empty when the task has been purged: it was forwarded
 	Route       string
+	Reason      string
+}
+
+// vanished reports whether the match's task ended because its message was not there any more.
+func (m match) vanished() bool {
+	return m.Status == tasks.Skipped && strings.HasPrefix(m.Reason, tasks.VanishedPrefix)
 }
 
 // forwards reports whether the match's task was, or is to be, forwarded.

@@ -86,12 +86,12 @@ func testResolve(s *suite) {
 	if n != 1 || err != nil {
 		s.t.Fatalf("resolve: %d, %v; want 1", n, err)
 	}
-	s.stands(id, tasks.Forwarded)
+	s.stands(id, tasks.Received) // to end as dead, for the one who was refused
 	if is := s.standing(id); is["unknown@example.com"] != tasks.Delivered || is["refused@example.com"] != tasks.Failed {
 		s.t.Errorf("deliveries %v; want the unknown one delivered, the refused one as it was", is)
 	}
 	s.byAnn(id, "uncertain", "resolved")
-	p.claimed(1)
+	p.claimed(1, 1)
 }
 
 // testResolvePending: who got it is settled; who was put off must not be forgotten with it.
