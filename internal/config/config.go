@@ -1,8 +1,8 @@
 // Package config turns the configuration file and the environment into typed, validated settings.
 //
-// Load tells of every fault at once, each with its line, the full name of its key and the mend; it changes nothing on disk. What it
-// returns is complete: defaults are filled in, relative paths stand for places beside the file (a cron job's working
-// directory is its user's home), secrets are resolved, and routes compile.
+// Load tells of every fault at once, each with its line, the full name of its key and the mend; it changes nothing on
+// disk. What it returns is complete: defaults are filled in, relative paths stand for places beside the file (a cron
+// job's working directory is its user's home), secrets are resolved, and routes compile.
 //
 // Every key outside routes and their lists can be overridden by an environment variable named after it: smtp.host by
 // POSTRIDER_SMTP_HOST. An empty variable counts as none; other variables of that prefix are left alone.

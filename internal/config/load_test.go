@@ -314,6 +314,37 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestLoginHalfGiven is a login of which one half is missing, or only looks so: then its own fault is all there is to say.
+func TestLoginHalfGiven(t *testing.T) {
+	const together = "smtp.username: and smtp.password go together"
+	tests := []struct {
+		name, login, want string
+		mode              os.FileMode
+	}{
+		{"no password", "username: u", together, 0o600},
+		{"no username", "password: p", together, 0o600},
+		{"variable not set", "username: u, password: env:H5_NONE", "smtp.password: environment variable H5_NONE is not set", 0o600},
+		{"a list", "username: u, password: [hunter2]", "smtp.password: has to be text, not a list", 0o600},
+		{"readable by all", "username: u, password: hunter2", "smtp.password: a password stands here as plain text", 0o644},
+		{"misspelt", "username: u, pasword: hunter2", "smtp.pasword: unknown key; did you mean smtp.password?", 0o600},
+		{"username misspelt", "usrname: u, password: hunter2", "smtp.usrname: unknown key; did you mean smtp.username?", 0o600},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && tt.mode != 0o600 {
+				t.Skip("Windows has no file modes")
+			}
+			path := write(t, strings.Replace(minimal, "host: smtp.example.com", "host: h, "+tt.login, 1))
+			if err := os.Chmod(path, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			if got := faults(t, path, variables()); !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+				t.Errorf("faults are\n%s\nwant one line with %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestHoldsPassword(t *testing.T) {
 	tests := []struct {
 		key, text string

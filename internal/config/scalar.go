@@ -84,7 +84,8 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 	return secret.String(value), err
 }
 
-// holdsPassword tells whether a secret as plain text really is one: a proxy's URL and a data source name need not have a password.
+// holdsPassword tells whether a secret as plain text really is one: a proxy's URL and a data source name need not have a
+// password.
 func holdsPassword(key, text string) bool {
 	if key == "smtp.password" {
 		return true

@@ -24,12 +24,13 @@ type reader struct {
 	env     Lookup
 	private bool
 	places  map[string]place // by full name, such as routes[0].match.subject[1]
+	unknown map[string]bool  // the sections in which an unknown key stands
 	errs    *Errors
 	nodes   int
 }
 
 func newReader(path string, env Lookup, private bool) *reader {
-	return &reader{path: path, env: env, private: private, places: map[string]place{}, errs: &Errors{}}
+	return &reader{path: path, env: env, private: private, places: map[string]place{}, unknown: map[string]bool{}, errs: &Errors{}}
 }
 
 // fail adds a fault of a key; a key that was not given is placed where its section is.
@@ -103,6 +104,7 @@ func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
 			r.value(e.value, name, v.Field(i))
 			continue
 		}
+		r.unknown[key] = true
 		r.fail(name, "unknown key%s", suggest(name, e.name, known))
 	}
 }

@@ -54,7 +54,8 @@ func (r *reader) smtp(s *SMTP) {
 	}
 	r.hostName("smtp.host", s.Host)
 	r.hostName("smtp.local_name", s.LocalName)
-	if (s.Username == "") != (s.Password == "") {
+	// What looks missing may be there, but misspelt or unusable; that has its own fault.
+	if (s.Username == "") != (s.Password == "") && !r.spoiled("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !loopback(s.Host) {
@@ -170,17 +171,19 @@ func (r *reader) oneOf(key, v string, allowed ...string) {
 
 // refuse adds a fault of a key, unless the key or what it stands in could not even be read: its value is a default then.
 func (r *reader) refuse(key, format string, args ...any) {
-	spoiled := func(k string) bool {
-		return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == k })
-	}
 	for k := key; k != ""; k = parent(k) {
-		if spoiled(k) {
+		if r.spoiled(k) {
 			return
 		}
 	}
-	if !spoiled("") {
+	if !r.spoiled("") {
 		r.fail(key, format, args...)
 	}
+}
+
+// spoiled tells whether a key has a fault already.
+func (r *reader) spoiled(key string) bool {
+	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
 }
 
 func (r *reader) routes(rules []route.Rule) {
