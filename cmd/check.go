@@ -88,6 +88,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, e
 		defer s.close()
 		boxes, err = s.inboxes.List(ctx, true)
 	}
+	if exitCode(err) == exitUsage {
+		return nil, err
+	}
 	db.err = err
 	if err := a.report(db); err != nil || db.err != nil {
 		return []finding{db}, err

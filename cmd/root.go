@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
+	"postrider/internal/db"
 	"postrider/internal/inbox"
 )
 
@@ -130,12 +131,14 @@ func exitCode(err error) int {
 	var invalid *inbox.InvalidError
 	var unknown *inbox.NotFoundError
 	var exists *inbox.ExistsError
+	var dsn *db.DSNError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), isCobraUsage(err):
+	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), errors.As(err, &dsn),
+		isCobraUsage(err):
 		return exitUsage
 	}
 	return exitFailed

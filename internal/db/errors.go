@@ -47,6 +47,17 @@ func (e *SchemaError) Error() string {
 		e.Where, e.Current, e.Latest)
 }
 
+// DSNError is a database.dsn that cannot be used. It quotes no part of the DSN, because a mistake in it may turn the
+// password into any other part.
+type DSNError struct {
+	Problem string // what is wrong, after "database.dsn"
+}
+
+// Error says what is wrong and how to write it.
+func (e *DSNError) Error() string {
+	return "database.dsn " + e.Problem + "; write it as user:password@tcp(host:3306)/database"
+}
+
 // unreachable wraps an error of opening with the mend.
 func (db *DB) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -63,8 +74,8 @@ func mendSQLite(path string, err error) string {
 	var e *modernc.Error
 	if errors.As(err, &e) {
 		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_NOTADB:
-			return "the file is something else: set database.path to another file"
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return "the file is damaged or no database: restore it from a copy, or set database.path to another file"
 		case sqlite3.SQLITE_BUSY:
 			return "another program holds it: end that program, or try again"
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -45,26 +44,25 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
 }
 
-// parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. Its errors
-// quote no part of the DSN, because a mistake in it may turn the password into any other part.
+// parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. One that cannot be
+// read is a *DSNError.
 func parseDSN(dsn string) (cfg *mysqldriver.Config, err error) {
-	const want = "write it as user:password@tcp(host:3306)/database"
 	defer func() {
 		if recover() != nil { // the driver panics on the parameter "strict"
-			cfg, err = nil, errors.New("database.dsn has a parameter that the driver refuses; "+want)
+			cfg, err = nil, &DSNError{"has a parameter that the driver refuses"}
 		}
 	}()
 	if strings.TrimSpace(dsn) == "" {
-		return nil, errors.New("database.dsn is empty; " + want)
+		return nil, &DSNError{"is empty"}
 	}
 	cfg, err = mysqldriver.ParseDSN(dsn)
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "invalid DSN: "): // fixed texts of the driver
-		return nil, fmt.Errorf("database.dsn: %w; %s", err, want)
+		return nil, &DSNError{"cannot be read: " + strings.TrimPrefix(err.Error(), "invalid DSN: ")}
 	case err != nil:
-		return nil, errors.New("database.dsn has a part that cannot be read (the network, the database or a parameter); " + want)
+		return nil, &DSNError{"has a part that cannot be read (the network, the database or a parameter)"}
 	case cfg.DBName == "":
-		return nil, errors.New("database.dsn names no database; " + want)
+		return nil, &DSNError{"names no database"}
 	}
 	return cfg, secureConfig(cfg)
 }
@@ -113,7 +111,7 @@ func serverName(cfg *mysqldriver.Config) string {
 func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
-		return nil, errors.New("database.dsn cannot be used: its tls or serverPubKey parameter names nothing known")
+		return nil, &DSNError{"cannot be used: its tls or serverPubKey parameter names nothing known"}
 	}
 	pool := sql.OpenDB(connector{inner})
 	pool.SetMaxOpenConns(16)

@@ -75,6 +75,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.WriteFile(other, []byte(strings.Repeat("Dear Sir or Madam, ", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	damaged := damagedSQLite(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,8 @@ func TestOpenErrors(t *testing.T) {
 		{"unknown driver", Config{Driver: "postgres"}, []string{`"postgres"`, "sqlite", "mysql"}},
 		{"no path", Config{Driver: SQLite}, []string{"database.path is empty"}},
 		{"no directory", Config{Driver: SQLite, Path: filepath.Join(dir, "no", "p.db")}, []string{"create the directory " + filepath.Join(dir, "no")}},
-		{"not a database", Config{Driver: SQLite, Path: other}, []string{other, "not a database", "another file"}},
+		{"not a database", Config{Driver: SQLite, Path: other}, []string{other, "not a database", "restore it from a copy", "another file"}},
+		{"damaged", Config{Driver: SQLite, Path: damaged}, []string{damaged, "malformed", "the file is damaged", "restore it from a copy"}},
 		{"a directory", Config{Driver: SQLite, Path: dir}, []string{dir, "database.path"}},
 		{"server down", Config{Driver: MySQL, DSN: "u:s3cret@tcp(" + closed + ")/mail"}, []string{"mysql", closed + "/mail", "refused", "server is up"}},
 	}
@@ -102,6 +104,27 @@ func TestOpenErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// damagedSQLite is a database that has lost its second half.
+func damagedSQLite(t *testing.T) string {
+	t.Helper()
+	cfg := freshSQLite(t)
+	db, err := Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil { // which brings the log into the file
+		t.Fatal(err)
+	}
+	info, err := os.Stat(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(cfg.Path, info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	return cfg.Path
 }
 
 func TestOpenServerErrors(t *testing.T) {
@@ -142,6 +165,9 @@ func TestDSNErrorsHideThePassword(t *testing.T) {
 				t.Skip("taken for a user named mysql")
 			}
 			wantText(t, err, "database.dsn", "user:password@tcp(host:3306)/database")
+			if !errors.As(err, new(*DSNError)) {
+				t.Errorf("the error is a %T, want a *DSNError", err)
+			}
 			if strings.Contains(err.Error(), "s3") {
 				t.Errorf("the error tells a part of the password: %v", err)
 			}
