@@ -52,6 +52,8 @@ type Error struct {
 	Err    error
 	// BackOff is how long the server wants to be left alone; 0 when it does not say.
 	BackOff time.Duration
+
+	unclear bool // a refused FETCH, for the message's sake or for that of all; see refusesMore
 }
 
 func (e *Error) Error() string {
@@ -188,12 +190,19 @@ func kindOf(status *imap.Error, otherwise Kind) Kind {
 	}
 	text := strings.ToLower(status.Text)
 	switch {
-	case strings.Contains(text, "too many") || strings.Contains(text, "maximum number of connections") || strings.Contains(text, "throttled"):
+	case throttled(status), strings.Contains(text, "too many"), strings.Contains(text, "maximum number of connections"):
 		return KindLimit
 	case status.Type == imap.StatusResponseTypeBad:
 		return KindProtocol
 	}
 	return otherwise
+}
+
+// throttled reports whether the server names a limit on traffic, which is never about one message.
+func throttled(status *imap.Error) bool {
+	text := strings.ToLower(status.Text)
+	return status.Code == "THROTTLED" || backOff(text) > 0 ||
+		strings.Contains(text, "throttled") || strings.Contains(text, "rate limit") || strings.Contains(text, "bandwidth")
 }
 
 // backOff reads Exchange's hint: "Suggested Backoff Time: 299961 milliseconds".

@@ -37,6 +37,9 @@ func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]er
 		switch {
 		case f.got(uid):
 		case isRefusal(err):
+			if busy := f.c.refusesMore(ctx, uid, err); busy != nil {
+				return refused, vanished, busy
+			}
 			refused[uid] = err
 		case err != nil:
 			err.UID = uid
@@ -50,13 +53,29 @@ func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]er
 
 func isRefusal(err *Error) bool { return err != nil && err.Kind == KindMessage }
 
-// refusal is a NO or BAD to a FETCH: the message's fault, unless the server means everything.
+// refusal is a NO or BAD to a FETCH: the message's fault, unless the server names a limit on everything.
 func (c *Conn) refusal(no *imap.Error) *Error {
-	kind := kindOf(no, KindMessage)
-	if kind != KindLimit && kind != KindInUse {
-		kind = KindMessage
+	e := &Error{Kind: KindMessage, Err: c.answer(no), BackOff: backOff(no.Text)}
+	switch no.Code {
+	case imap.ResponseCodeLimit, imap.ResponseCodeInUse, imap.ResponseCodeOverQuota:
+		e.unclear = true
 	}
-	return &Error{Kind: kind, Err: c.answer(no), BackOff: backOff(no.Text)}
+	if throttled(no) {
+		e.Kind = KindLimit
+	}
+	return e
+}
+
+// refusesMore finds out whom an unclear refusal of one message is meant for: a search does not open the message, and is
+// refused as well when the whole folder is locked or the account over a limit.
+func (c *Conn) refusesMore(ctx context.Context, uid uint32, refused *Error) *Error {
+	if !refused.unclear {
+		return nil
+	}
+	_, err := c.UIDs(ctx, uid, uid)
+	var e *Error
+	errors.As(err, &e)
+	return e
 }
 
 // fetch runs one UID FETCH.

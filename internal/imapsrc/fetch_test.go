@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
@@ -27,6 +28,10 @@ const tagOK = "{tag} OK done\r\n"
 
 func fetch(set, reply string) fakeimap.Step {
 	return fakeimap.Step{Expect: `UID FETCH ` + set + ` \(UID RFC822.SIZE BODY.PEEK\[\]\)$`, Reply: reply}
+}
+
+func search(uid, reply string) fakeimap.Step {
+	return fakeimap.Step{Expect: `UID SEARCH .*UID ` + uid + `$`, Reply: reply}
 }
 
 func TestBodies(t *testing.T) {
@@ -86,6 +91,25 @@ func TestBodies(t *testing.T) {
 			vanished: []uint32{3},
 			failed:   map[uint32]string{2: "BAD no"},
 		},
+		"limit, in use and too many for one each": {
+			steps: []fakeimap.Step{
+				fetch("1:3", "{tag} NO [LIMIT] too large\r\n"),
+				fetch("1", "{tag} NO [LIMIT] too large\r\n"), search("1", "* SEARCH 1\r\n"+tagOK),
+				fetch("2", "{tag} NO [INUSE] locked\r\n"), search("2", "* SEARCH\r\n"+tagOK),
+				fetch("3", "{tag} NO it has too many parts\r\n"),
+			},
+			failed: map[uint32]string{
+				1: `fetch from folder "INBOX": NO [LIMIT] too large`, 2: "NO [INUSE] locked", 3: "NO it has too many parts",
+			},
+		},
+		"limit for one, and the others come": {
+			steps: []fakeimap.Step{
+				fetch("1:3", fetched(1, 1, body("a"))+"{tag} NO [LIMIT] too large\r\n"),
+				fetch("2", "{tag} NO [LIMIT] too large\r\n"), search("2", tagOK), fetch("3", fetched(3, 3, body("c"))+tagOK),
+			},
+			got:    map[uint32]string{1: "a", 3: "c"},
+			failed: map[uint32]string{2: "NO [LIMIT] too large"},
+		},
 		"NIL, empty and quoted": {
 			steps:  []fakeimap.Step{fetch("1:3", fetched(1, 1, "BODY[] NIL")+fetched(2, 2, "BODY[] {0}\r\n")+fetched(3, 3, `BODY[] "Subject: c"`)+tagOK)},
 			got:    map[uint32]string{3: "c"},
@@ -142,7 +166,9 @@ func TestBodiesEndWithoutTheRest(t *testing.T) {
 		"hangs up when asked again": {
 			[]fakeimap.Step{{Reply: fetched(3, 3, body("c")) + tagOK}, {Expect: "FETCH 2 ", Close: true}}, imapsrc.KindNetwork, "closed", 2,
 		},
-		"is throttled":        {[]fakeimap.Step{{Reply: "{tag} NO [LIMIT] slow down\r\n"}}, imapsrc.KindLimit, "slow down", 0},
+		"is throttled":        {[]fakeimap.Step{{Reply: "{tag} NO [THROTTLED] slow down\r\n"}}, imapsrc.KindLimit, "slow down", 0},
+		"is over a limit":     {[]fakeimap.Step{{Reply: "{tag} NO [LIMIT] Rate limit hit\r\n"}}, imapsrc.KindLimit, "Rate limit", 0},
+		"is over its traffic": {[]fakeimap.Step{{Reply: "{tag} NO [OVERQUOTA] Bandwidth exceeded\r\n"}}, imapsrc.KindLimit, "Bandwidth", 0},
 		"says nonsense":       {[]fakeimap.Step{{Reply: "* 2 FETCH (UID 2 SESAME sesame)\r\n"}}, imapsrc.KindProtocol, "unsupported msg-att name", 0},
 		"says other nonsense": {[]fakeimap.Step{{Reply: "* WHATEVER \x1b[31m\r\n"}}, imapsrc.KindProtocol, "WHATEVER", 0},
 	} {
@@ -159,6 +185,36 @@ func TestBodiesEndWithoutTheRest(t *testing.T) {
 				t.Errorf("Bodies = %v, %+v; want the first to have come, and nothing to be known about the rest", got, result)
 			}
 		})
+	}
+}
+
+func TestBodiesEndWhenMoreThanTheMessageIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		no   string // to the search; the fetch is refused with it as well
+		kind imapsrc.Kind
+	}{
+		"limit":  {"NO [LIMIT] enough", imapsrc.KindLimit},
+		"in use": {"NO [INUSE] locked", imapsrc.KindInUse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			no := "{tag} " + tc.no + "\r\n"
+			c := open(t, fetch("1:2", no), fetch("1", no), search("1", no))
+			got, result, err := collect(t, c, []uint32{1, 2})
+			wantError(t, err, tc.kind, `search folder "INBOX": `+tc.no)
+			if len(got)+len(result.Vanished)+len(result.Failed) != 0 {
+				t.Errorf("Bodies = %v, %+v; want no message to be blamed", got, result)
+			}
+		})
+	}
+}
+
+func TestBackOffOfAFetch(t *testing.T) {
+	c := open(t, fetch("1", "{tag} NO Suggested Backoff Time: 3000 milliseconds\r\n"))
+	_, _, err := collect(t, c, []uint32{1})
+	wantError(t, err, imapsrc.KindLimit, "Suggested Backoff Time")
+	var e *imapsrc.Error
+	if errors.As(err, &e); e.BackOff != 3*time.Second {
+		t.Errorf("BackOff = %v; want the 3s that the server asks for", e.BackOff)
 	}
 }
 
