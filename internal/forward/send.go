@@ -9,7 +9,8 @@ import (
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
 const maxRecipients = 100
 
-// BeforeDot is told what has been decided so far, and which recipients get the message if the final dot goes out now.
+// BeforeDot is told what has been decided so far, and which recipients get the message if the final dot goes out now: none between two
+// transactions, when what the first one came to is to be written down.
 type BeforeDot func(ctx context.Context, sofar Result, accepted []string) error
 
 // Send hands content to the relay, for all recipients of the envelope. That is one transaction for each hundred of them, or fewer
@@ -45,7 +46,11 @@ func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, before
 		if err != nil {
 			return res, err
 		}
-		todo = append(t.again, todo[n:]...)
+		if todo = append(t.again, todo[n:]...); len(todo) > 0 {
+			if err := beforeDot(ctx, res, nil); err != nil {
+				return res, err
+			}
+		}
 	}
 	return res, nil
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -226,6 +227,18 @@ func TestHasAttachment(t *testing.T) {
 				t.Errorf("HasAttachment() = %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestDeepNesting: a message made to exhaust the memory of who follows its parts is not followed.
+func TestDeepNesting(t *testing.T) {
+	var b strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
+	}
+	b.WriteString("Content-Disposition: attachment\r\n\r\nx\r\n")
+	if parse(t, b.String()).HasAttachment() {
+		t.Error("an attachment was found 2000 levels down, want the search to end before")
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +47,7 @@ func (r *running) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 		err = b.underLease(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		b.report.Error = err.Error()
+		b.report.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 		b.log.Error("the inbox could not be worked through", "error", err)
 	}
 	return b.report
@@ -53,10 +55,17 @@ func (r *running) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 
 // underLease holds the inbox's scan lease while it works. A lease that is lost ends the work: somebody else is at it.
 func (b *box) underLease(ctx context.Context) error {
-	ttl := min(b.Config.Lease, time.Minute)
-	token, busy, err := b.Inboxes.AcquireScan(ctx, b.in.ID, b.Config.Worker, ttl)
+	ttl, id := min(b.Config.Lease, time.Minute), b.in.ID
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	// Not interrupted: a lease that nobody hears of would keep the next pass away.
+	token, busy, err := b.Inboxes.AcquireScan(context.WithoutCancel(ctx), id, b.Config.Worker, ttl)
 	if err != nil {
 		return err
+	}
+	if busy != nil && busy.Paused {
+		return fmt.Errorf("the server asked to be left alone until %s", busy.Until.Format(time.RFC3339))
 	}
 	if busy != nil {
 		b.report.Busy = fmt.Sprintf("%s is working on it (until %s unless renewed)", busy.Holder, busy.Until.Format(time.RFC3339))
@@ -66,7 +75,7 @@ func (b *box) underLease(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := every(context.WithoutCancel(ctx), ttl/3, func(ctx context.Context) {
-		switch err := b.Inboxes.RenewScan(ctx, b.in.ID, token, ttl); {
+		switch err := b.Inboxes.RenewScan(ctx, id, token, ttl); {
 		case errors.Is(err, inbox.ErrScanLost):
 			cancel(err)
 		case err != nil:
@@ -83,23 +92,26 @@ func (b *box) underLease(ctx context.Context) error {
 	stop()
 	after := context.WithoutCancel(ctx)
 	if ctx.Err() == nil {
-		err = errors.Join(err, b.Inboxes.FinishScan(after, b.in.ID, token, errText(err)))
+		err = errors.Join(err, b.Inboxes.FinishScan(after, id, token, errText(err)))
 	}
 	if pause := backOff(err); pause > 0 {
 		b.log.Warn("the server wants to be left alone; passes step aside until then", "for", pause)
-		return errors.Join(err, b.Inboxes.RenewScan(after, b.in.ID, token, pause))
+		return errors.Join(err, b.Inboxes.PauseScan(after, id, token, pause))
 	}
-	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.in.ID, token))
+	return errors.Join(err, b.Inboxes.ReleaseScan(after, id, token))
 }
 
 // current reads the inbox again, now that nobody else moves its cursors: what was read before the lease may be old by now.
 func (b *box) current(ctx context.Context) error {
 	in, err := b.Inboxes.Get(ctx, b.in.Address)
-	if err == nil && !in.Active {
+	if err != nil {
+		return err
+	}
+	if !in.Active {
 		in.Folders = nil // disabled meanwhile
 	}
 	b.in = in
-	return err
+	return nil
 }
 
 // backOff is for how long the server asked to be left alone, an hour at most.
@@ -142,13 +154,12 @@ func (b *box) work(ctx context.Context) error {
 		})
 	})
 	both.Go(func() {
-		if feedErr = b.feed(ctx, folders, pages); feedErr != nil {
-			stopScan()
-		}
+		feedErr = b.feed(ctx, maps.Clone(folders), pages)
+		stopScan() // it has ended, or waits for a feed that has failed
 	})
 	both.Wait()
-	if feedErr != nil { // it is why the scan was stopped
-		scanErr = nil
+	if scanCtx.Err() != nil && ctx.Err() == nil && errors.Is(scanErr, context.Canceled) {
+		scanErr = nil // it was stopped because of feedErr
 	}
 	return errors.Join(openErr, feedErr, scanErr)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"postrider/internal/message"
 	"postrider/internal/tasks"
@@ -16,8 +17,9 @@ type feeder struct {
 	folders map[int64]*folder
 	flying  sync.WaitGroup // claims in work
 
-	mu  sync.Mutex
-	bad error // the first error of the database
+	mu   sync.Mutex
+	bad  error // the first error of the database
+	some error // what kept folders from being read
 }
 
 // job is one claim on its way to a sender.
@@ -32,8 +34,10 @@ func (b *box) feed(ctx context.Context, folders map[int64]*folder, pages <-chan 
 	f := &feeder{box: b, folders: folders}
 	err := f.workOff(ctx, pages)
 	f.flying.Wait()
-	return cmp.Or(err, f.failed())
+	return cmp.Or(err, f.failed(), f.some)
 }
+
+func (f *feeder) trouble(err error) { f.some = cmp.Or(f.some, err) }
 
 func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
 	for more := true; more; {
@@ -49,37 +53,38 @@ func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
 	return f.drain(ctx)
 }
 
-// drain claims until nothing is due. When the relay is at fault nothing is claimed any more; what was registered waits.
+// drain claims until nothing is due. When the relay is at fault nothing is claimed any more; what was registered waits. A suspect is
+// given back until all else in this process has been done, and is then worked on alone.
 func (f *feeder) drain(ctx context.Context) error {
+	solo := false
+	defer func() {
+		if solo {
+			f.solo.Unlock()
+		}
+	}()
 	for {
-		if f.down.err() != nil {
-			f.shelf.clear()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		// Not interrupted: a claim that nobody hears of would wait for its lease to run out.
-		claims, err := f.Queue.Receive(context.WithoutCancel(ctx), tasks.Want{
-			InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
-			MaxLostLeases: f.Config.Policy.MaxLostLeases,
-		})
+		claims, err := f.claim(ctx)
 		if err != nil || len(claims) == 0 {
 			return err
+		}
+		switch alone := claims[0].Alone; {
+		case alone && !solo:
+			if err := f.Queue.Release(context.WithoutCancel(ctx), claims[0], "waits to be worked on alone", 0, nil); err != nil {
+				return err
+			}
+			f.solo.Lock()
+			solo = true
+			continue
+		case !alone && solo:
+			f.solo.Unlock()
+			solo = false
 		}
 		for _, c := range claims {
 			f.leases.hold(c.Receipt)
 		}
-		alone := claims[0].Alone
-		if alone {
-			f.flying.Wait()
-		}
 		f.flying.Add(len(claims))
 		if err := f.deliver(ctx, claims); err != nil {
 			return err
-		}
-		if alone {
-			f.flying.Wait()
 		}
 		if err := f.failed(); err != nil {
 			return err
@@ -87,10 +92,30 @@ func (f *feeder) drain(ctx context.Context) error {
 	}
 }
 
+// claim takes what is due, as much as the senders can work on; nothing when the relay is at fault.
+func (f *feeder) claim(ctx context.Context) ([]tasks.Claim, error) {
+	if f.down.err() != nil {
+		f.shelf.clear()
+		return nil, nil
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	// Not interrupted: a claim that nobody hears of would wait for its lease to run out.
+	return f.Queue.Receive(context.WithoutCancel(ctx), tasks.Want{
+		InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
+		MaxLostLeases: f.Config.Policy.MaxLostLeases,
+	})
+}
+
 // deliver finds the bodies of claims and hands them to the senders.
 func (f *feeder) deliver(ctx context.Context, claims []tasks.Claim) error {
 	jobs, err := f.withBodies(ctx, claims)
 	for _, j := range jobs {
+		if j.claim.Alone { // here, since all senders may be waiting for it to end
+			f.handle(ctx, j)
+			continue
+		}
 		select {
 		case f.jobs <- j:
 		case <-ctx.Done():
@@ -144,6 +169,13 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		return nil, nil
 	}
 	err := f.fetchOneByOne(ctx, fo, batch)
+	var pause time.Duration
+	if err != nil && !lost(err) && ctx.Err() == nil { // the folder's, and not the inbox's
+		f.log.Warn("the folder is left to the next pass", "folder", fo.Name, "error", err)
+		delete(f.folders, fo.ID)
+		f.trouble(err)
+		err, pause = nil, f.Config.Policy.Base
+	}
 	var found []job
 	for _, it := range batch {
 		j := byUID[it.UID]
@@ -156,7 +188,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		case it.err != nil:
 			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, f.Now(), fmt.Errorf("fetch: %w", it.err))))
 		default:
-			j.done(j.release(ctx, "its inbox could not be read"))
+			j.done(j.releaseWith(ctx, pause, "its folder could not be read", nil))
 		}
 	}
 	return found, err

@@ -50,8 +50,8 @@ func (b *box) open(ctx context.Context) (map[int64]*folder, error) {
 
 // wanted reports whether a folder has to be opened: one that is no longer watched only for the tasks it left behind.
 func (b *box) wanted(ctx context.Context, f *folder) (bool, error) {
-	if f.Active {
-		return true, nil
+	if f.Active || f.InitializedAt == nil {
+		return f.Active, nil
 	}
 	return b.Queue.Unreconciled(ctx, f.ID, noEpoch)
 }
@@ -66,8 +66,6 @@ func (b *box) openFolder(ctx context.Context, f *folder) error {
 			return err
 		}
 		switch {
-		case !f.Active:
-			return nil
 		case f.InitializedAt == nil:
 			return b.initialize(ctx, src, info, f)
 		case uint32(f.UIDValidity) != info.UIDValidity:

@@ -20,7 +20,6 @@ type mailbox struct {
 	mu         sync.Mutex
 	src        Source
 	folder     imapsrc.Folder // the one selected
-	broke      bool           // the last error was that of a connection which had worked before
 	reconnects int
 }
 
@@ -33,7 +32,6 @@ func newMailbox(dial func(ctx context.Context) (Source, error), log *slog.Logger
 func (m *mailbox) in(ctx context.Context, folder string, fresh bool, f func(Source, imapsrc.Folder) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.broke = false
 	if m.src == nil {
 		src, err := m.dial(ctx)
 		if err != nil {
@@ -57,17 +55,24 @@ func (m *mailbox) in(ctx context.Context, folder string, fresh bool, f func(Sour
 func (m *mailbox) broken(err error) error {
 	if lost(err) {
 		_ = m.src.Close()
-		m.src, m.broke = nil, true
+		m.src = nil
+		return &brokenError{err}
 	}
 	return err
 }
+
+// brokenError is the end of a connection that had worked before.
+type brokenError struct{ error }
+
+func (e *brokenError) Unwrap() error { return e.error }
 
 // again reports whether a call that failed with err is worth repeating on a new connection: the old one worked and then broke. A
 // server that cannot be reached at all is left to the next pass.
 func (m *mailbox) again(ctx context.Context, err error) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !lost(err) || !m.broke || ctx.Err() != nil || m.reconnects >= maxReconnects {
+	var broke *brokenError
+	if !errors.As(err, &broke) || ctx.Err() != nil || m.reconnects >= maxReconnects {
 		return false
 	}
 	m.reconnects++

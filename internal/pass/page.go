@@ -6,6 +6,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
 	"postrider/internal/route"
@@ -198,7 +199,7 @@ func (b *box) registered(e tasks.Entry, r tasks.Registration, f *folder) {
 func (b *box) newPage(f *folder, cursor uint32) tasks.Page {
 	return tasks.Page{
 		InboxID: b.in.ID, FolderID: f.ID, Epoch: f.UIDValidity, Cursor: cursor,
-		Dedupe: b.Config.Dedupe, DryRun: b.Config.DryRun,
+		Dedupe: b.Config.Dedupe, KnownOnly: !f.Active, DryRun: b.Config.DryRun,
 	}
 }
 
@@ -212,10 +213,15 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 	e := outlined(it.Meta)
 	e.Skip = it.skip
 	if it.msg != nil {
-		e.Fingerprint, e.Size = it.msg.Fingerprint, it.msg.Body.Size()
-		e.MessageID, e.Subject, e.Sender, e.Date = it.msg.MessageID(), it.msg.Subject(), it.msg.From(), it.msg.Date()
+		describe(&e, it.msg)
 	}
 	d := b.Routes.Decide(route.Mail{Inbox: b.in.Address, Folder: f.Name, Message: it.msg, Size: e.Size})
+	e.Why = d.Reason
+	if it.msg != nil {
+		if why, looped := forward.Looped(it.msg.Header, b.in.Address); looped {
+			e.Why, d.To = why, nil
+		}
+	}
 	if len(d.To) > 0 {
 		e.Route, e.To = d.Route, d.To
 	}
@@ -223,4 +229,10 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 		e.Priority = tasks.High
 	}
 	return e
+}
+
+// describe adds what the content says.
+func describe(e *tasks.Entry, m *message.Message) {
+	e.Fingerprint, e.Size = m.Fingerprint, m.Body.Size()
+	e.MessageID, e.Subject, e.Sender, e.Date = m.MessageID(), m.Subject(), m.From(), m.Date()
 }

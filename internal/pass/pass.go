@@ -48,6 +48,7 @@ type Inboxes interface {
 	Get(ctx context.Context, address string) (inbox.Inbox, error)
 	AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *inbox.Busy, err error)
 	RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error
+	PauseScan(ctx context.Context, inboxID, token int64, pause time.Duration) error
 	ReleaseScan(ctx context.Context, inboxID, token int64) error
 	FinishScan(ctx context.Context, inboxID, token int64, errText string) error
 	Initialize(ctx context.Context, folderID, epoch int64, startUID uint32) error
@@ -95,6 +96,7 @@ type running struct {
 	*Pass
 	down   fault // the relay's
 	hosts  *hosts
+	solo   sync.RWMutex // held for writing while a suspect is worked on, with nothing beside it
 	leases *leases
 	jobs   chan job
 }
@@ -112,7 +114,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	for range p.Config.Senders {
 		senders.Go(func() {
 			for j := range r.jobs {
-				j.done(r.process(ctx, j))
+				r.handle(ctx, j)
 			}
 		})
 	}
@@ -130,6 +132,15 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	stopLeases()
 	report.finish(p.Now().Sub(start), r.down.err(), ctx.Err())
 	return report
+}
+
+// handle works one claim off, beside others unless it is a suspect: for that one its feeder holds solo.
+func (r *running) handle(ctx context.Context, j job) {
+	if !j.claim.Alone {
+		r.solo.RLock()
+		defer r.solo.RUnlock()
+	}
+	j.done(r.process(ctx, j))
 }
 
 // fault remembers that the relay is to blame, and for what.

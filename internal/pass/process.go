@@ -21,6 +21,11 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	case r.down.err() != nil:
 		return j.release(ctx, "the relay is at fault")
 	}
+	if j.msg.Fingerprint != j.claim.Fingerprint {
+		if of, err := j.identify(ctx); err != nil || of != 0 {
+			return j.duplicate(ctx, of, err)
+		}
+	}
 	if why, looped := forward.Looped(j.msg.Header, j.in.Address); looped {
 		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route})
 	}
@@ -41,6 +46,20 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 		ds[i] = tasks.Delivery{Recipient: to, Status: tasks.Pending}
 	}
 	return j.send(ctx, d.Route, ds)
+}
+
+// identify tells the registry what a message is that it could not read before.
+func (j job) identify(ctx context.Context) (duplicateOf int64, err error) {
+	var e tasks.Entry
+	describe(&e, j.msg)
+	return j.Queue.Identify(context.WithoutCancel(ctx), j.claim.Receipt, e, j.Config.Dedupe)
+}
+
+func (j job) duplicate(ctx context.Context, of int64, err error) (tasks.Status, error) {
+	if err != nil {
+		return j.ended("", err)
+	}
+	return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: tasks.DuplicateOf(of)})
 }
 
 // send makes one attempt for all recipients that do not have the message yet. When ctx ends, what is on the wire finishes.

@@ -3,10 +3,12 @@ package pass
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"postrider/internal/forward"
 	"postrider/internal/inbox"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -275,4 +277,96 @@ func TestNoDotWithoutTheDatabase(t *testing.T) {
 	r.clock.advance(time.Hour)
 	r.want(r.run(), Counters{Forwarded: 1})
 	r.wantArrived(msgs)
+}
+
+// TestSenderThatMakesTheRelayHangUp does not keep the others waiting for ever.
+func TestSenderThatMakesTheRelayHangUp(t *testing.T) {
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		return smtpsink.Action{Drop: e.Stage == "mail" && e.Arg == ""}
+	})
+	r.add(inbox.StartAll)
+	bounce := append([]byte("Return-Path: <>\r\n"), mails(1)[0]...)
+	msgs := mails(8)
+	r.put("INBOX", append([][]byte{bounce}, msgs...)...)
+	for range 4 {
+		r.run()
+		r.clock.advance(time.Hour)
+	}
+	r.wantArrived(msgs)
+	if got := r.tasks()[0]; got.Status != tasks.Error || got.Attempts < 2 {
+		t.Errorf("the bounce is %s after %d attempts, want it tried again and counted", got.Status, got.Attempts)
+	}
+}
+
+// TestRetryByTheRoutesOfToday: a task that reached nobody and is put back by a person goes where the routes say now.
+func TestRetryByTheRoutesOfToday(t *testing.T) {
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" && e.Arg == "team@firm.example" {
+			return smtpsink.Action{Code: 550}
+		}
+		return smtpsink.Action{}
+	})
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Dead: 1})
+	table, err := route.Compile([]route.Rule{{Name: "mended", To: []string{"desk@firm.example"}}})
+	check(t, err)
+	r.Routes = table
+	_, err = r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
+	check(t, err)
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.wantArrived(msgs)
+}
+
+// TestSuspectsAreWorkedOnAlone: what a dead pass had claimed comes one by one, with nothing of any inbox beside it, and all goes out.
+func TestSuspectsAreWorkedOnAlone(t *testing.T) {
+	var mu sync.Mutex
+	now, most := 0, 0
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		switch e.Stage {
+		case "mail":
+			now++
+			most = max(most, now)
+		case "dot":
+			now--
+		}
+		return smtpsink.Action{}
+	})
+	r.add(inbox.StartAll)
+	check(t, r.imap.AddUser("second@firm.example", password))
+	in := inbox.Inbox{Address: "second@firm.example", Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll}
+	_, err := r.store.Add(t.Context(), in, password)
+	check(t, err)
+	first, second := mails(6), mails(6)
+	down := r.Relay
+	r.put("INBOX", first...)
+	_, err = r.imap.Append("second@firm.example", "INBOX", second...)
+	check(t, err)
+	r.Relay = unreachable{down}
+	r.runCtx(t.Context()) // registers
+	r.Relay = down
+	boxes, err := r.store.List(t.Context(), true)
+	check(t, err)
+	for _, box := range boxes {
+		_, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: box.ID, Max: 10, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
+		check(t, err)
+	}
+	r.clock.advance(2 * time.Minute)
+	if rep := r.runCtx(t.Context()); rep.Totals.Forwarded != 12 {
+		t.Errorf("the pass reports %+v, want 12 forwarded", rep.Totals)
+	}
+	if most != 1 {
+		t.Errorf("%d messages were with the relay at once, want one at a time", most)
+	}
+	r.wantArrived(first, second)
+}
+
+// unreachable is a relay that is down.
+type unreachable struct{ Relay }
+
+func (unreachable) Send(context.Context, forward.Envelope, *forward.Content, forward.BeforeDot) (forward.Result, error) {
+	return forward.Result{}, &forward.Error{Relay: "relay", Stage: forward.StageConnect, Err: context.DeadlineExceeded}
 }

@@ -259,8 +259,8 @@ func TestServerWantsToBeLeftAlone(t *testing.T) {
 	}
 	r.clock.advance(9 * time.Minute)
 	r.Config.Worker = "the next run"
-	if rep := r.run(); rep.Busy == "" || dials != 1 {
-		t.Errorf("the pass connected %d times and reports %+v, want one time and stepped aside", dials, rep)
+	if rep := r.run(); !strings.Contains(rep.Error, "left alone until") || dials != 1 {
+		t.Errorf("the pass connected %d times and reports %+v, want one time, and an error that says until when", dials, rep)
 	}
 	r.clock.advance(2 * time.Minute)
 	r.Dial = dial
@@ -323,4 +323,70 @@ func TestMovedWhileWaiting(t *testing.T) {
 	r.want(r.run(), Counters{Forwarded: 2, Skipped: 1})
 	r.want(r.run(), Counters{})
 	r.wantArrived(msgs)
+}
+
+// TestUnwatchedFolderInANewEpoch: what waited in a folder that is no longer watched is forwarded, also when its UIDVALIDITY changes,
+// nothing new of it is, and the other folders go on.
+func TestUnwatchedFolderInANewEpoch(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "connect" && !up.Load() {
+			return smtpsink.Action{Code: 554}
+		}
+		return smtpsink.Action{}
+	})
+	r.add(inbox.StartAll, "INBOX", "Cases")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	waiting, gone := mails(2), mails(1)
+	r.put("Cases", waiting...)
+	uids := r.put("Cases", gone...)
+	r.run() // registers; the relay is at fault
+	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+	check(t, err)
+	check(t, r.imap.Expunge(address, "Cases", uids...))
+	r.put("Cases", mails(1)...)
+	check(t, r.imap.SetUIDValidity(address, "Cases", 777))
+	fresh := mails(3)
+	r.put("INBOX", fresh...)
+	up.Store(true)
+	r.want(r.run(), Counters{Registered: 3, Forwarded: 5, Skipped: 1})
+	r.want(r.run(), Counters{})
+	r.wantArrived(waiting, fresh)
+}
+
+// TestVanishedAndBack: a message that was not there in one epoch and is in the next goes on.
+func TestVanishedAndBack(t *testing.T) {
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	uids := r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	check(t, r.imap.Expunge(address, "INBOX", uids...))
+	r.want(r.run(), Counters{Skipped: 1})
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 888))
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.want(r.run(), Counters{})
+	r.wantArrived(msgs)
+}
+
+// TestUnreadInANewEpoch: a forwarded message that cannot be read when UIDVALIDITY has changed is told by its content later.
+func TestUnreadInANewEpoch(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(3)
+	uid := r.put("INBOX", msgs...)[1]
+	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	mend := r.behind(func(src Source) Source { return hangingUp{src, uid} })
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	mend()
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Skipped: 1})
+	r.wantArrived(msgs)
+	if got := r.tasks()[3]; got.Subject != "message 1" {
+		t.Errorf("the task's subject is %q, want what the message says now that it was read", got.Subject)
+	}
 }

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"postrider/internal/message"
@@ -27,6 +28,9 @@ type Queue interface {
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
 	// Sending commits, before the final dot, to whom it is about to go.
 	Sending(ctx context.Context, r Receipt, route string, deliveries []Delivery) error
+	// Identify tells who a claimed task is that was registered before its content was known. It reports the task of an equal message that
+	// was forwarded, or is going to be, so that this one is a duplicate; 0 when there is none.
+	Identify(ctx context.Context, r Receipt, e Entry, dedupe Dedupe) (duplicateOf int64, err error)
 	// Finish ends the claim with what came of it.
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. With no delay it comes back in its old place.
@@ -71,6 +75,11 @@ type Page struct {
 	DryRun            bool // tell the fates and change nothing
 }
 
+// DuplicateOf is the reason of a task that is skipped because an equal message is forwarded as task id.
+func DuplicateOf(id int64) string {
+	return fmt.Sprintf("duplicate: the same message is task %d", id)
+}
+
 // Entry is one message of a page.
 type Entry struct {
 	UID         uint32
@@ -83,6 +92,7 @@ type Entry struct {
 	Size        int64
 	Route       string   // the route it would take now; empty when it would not be forwarded
 	To          []string // whom it would go to now; not stored
+	Why         string   // what decided on that; not stored
 	Priority    Priority
 	Skip        string // not empty: registered as skipped, for this reason
 }

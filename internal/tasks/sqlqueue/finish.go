@@ -70,14 +70,14 @@ func (q *Queue) lockHeirs(tx *gorm.DB, taskID int64) error {
 // inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.
 func inherit(tx *gorm.DB, now time.Time, taskID int64, why string) error {
 	var heirs []int64
-	if err := tx.Raw(sqlHeirs, taskID, duplicateOf(taskID)).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
+	if err := tx.Raw(sqlHeirs, taskID, tasks.DuplicateOf(taskID)).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
 		return err
 	}
 	if err := tx.Exec(sqlInherit, now.UnixMicro(), now, now, heirs[0]).Error; err != nil {
 		return err
 	}
 	if len(heirs) > 1 {
-		if err := tx.Exec(sqlNewOriginal, duplicateOf(heirs[0]), heirs[1:]).Error; err != nil {
+		if err := tx.Exec(sqlNewOriginal, tasks.DuplicateOf(heirs[0]), heirs[1:]).Error; err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,6 @@
 package sqlqueue
 
 import (
-	"fmt"
-
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
@@ -131,9 +129,4 @@ func (p *plan) duplicate(e tasks.Entry) (task int64, uid uint32) {
 		}
 	}
 	return 0, p.inPage[e.Fingerprint]
-}
-
-// duplicateOf is the reason of a task that was skipped because an equal message is forwarded as task id.
-func duplicateOf(id int64) string {
-	return fmt.Sprintf("duplicate: the same message is task %d", id)
 }

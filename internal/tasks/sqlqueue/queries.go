@@ -75,6 +75,14 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
+	sqlIdentity = `SELECT inbox_id, folder_id, uid_validity, uid FROM monitored_emails_tasks WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+
+	sqlIdentify = `
+UPDATE monitored_emails_tasks SET fingerprint = ?, message_id = ?, subject = ?, sender = ?, email_date = ?, size = ?, updated_at = ?
+WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+
+	sqlIdentifySeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
+
 	// An heir is a task that was skipped as the duplicate of one whose message turned out to be gone. It is found by its
 	// fingerprint, in monitored_emails_seen_fingerprint.
 	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`

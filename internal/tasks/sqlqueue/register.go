@@ -229,7 +229,7 @@ func newTask(page tasks.Page, f fate, ids map[uint32]int64, micros int64, now ti
 		r.EmailDate = &date
 	}
 	if f.Fate == tasks.Duplicate {
-		f.why = duplicateOf(max(f.of, ids[f.ofUID]))
+		f.why = tasks.DuplicateOf(max(f.of, ids[f.ofUID]))
 	}
 	if f.Fate != tasks.New {
 		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.why, maxText), nil, &now
