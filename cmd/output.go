@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -119,7 +120,7 @@ func (o *observer) Done(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.bar != nil && o.bar.GetMax() > 0 {
-		o.err = o.bar.Add(n)
+		o.err = cmp.Or(o.err, o.bar.Add(n))
 	}
 }
 
@@ -133,20 +134,20 @@ func (o *observer) Preview(p pass.Preview) {
 		what = "would be registered and skipped: duplicate"
 	case p.Skip != "":
 	case p.Route == "":
-		what = "would not be forwarded: no route with a recipient matches"
+		what = "would not be forwarded: " + p.Why
 	default:
 		what = fmt.Sprintf("would be forwarded to %s by route %s", strings.Join(p.To, ", "), p.Route)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, o.err = fmt.Fprintf(o.out, "%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, printable(p.Sender), shorten(printable(p.Subject), 60), what)
+	o.print("%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, printable(p.Sender), shorten(printable(p.Subject), 60), what)
 }
 
 // Due implements pass.Observer.
 func (o *observer) Due(t tasks.Task) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, o.err = fmt.Fprintf(o.out, "%s %s UID %d from %s %q: task %d (%s) would be worked off\n",
+	o.print("%s %s UID %d from %s %q: task %d (%s) would be worked off\n",
 		t.Inbox, t.Folder, t.UID, printable(t.Sender), shorten(printable(t.Subject), 60), t.ID, t.Status)
 }
 
@@ -155,7 +156,13 @@ func (o *observer) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.bar != nil {
-		return o.bar.Finish()
+		o.err = cmp.Or(o.err, o.bar.Finish())
 	}
 	return o.err
+}
+
+// print keeps the first error.
+func (o *observer) print(format string, args ...any) {
+	_, err := fmt.Fprintf(o.out, format, args...)
+	o.err = cmp.Or(o.err, err)
 }

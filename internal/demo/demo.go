@@ -1,14 +1,14 @@
-// Package demo shows postrider at work on servers of its own: an IMAP server and a relay inside this process, on loopback,
-// and an SQLite file in a temporary directory.
+// Package demo shows postrider at work on servers of its own: an IMAP server and a relay inside this process, on
+// loopback, and an SQLite file in a temporary directory.
 //
-// The mail is made up, the rest is real. Each pass is a process of its own, made by Options.Pass, with the configuration
-// file written here. The first one is killed (SIGKILL; TerminateProcess on Windows) when the relay has got all of a message
-// and has not answered yet; the second takes over what the first left behind; the third delivers what the relay deferred; for
-// the fourth the cursor is put back to the beginning, and it has nothing to do.
+// The mail is made up, the rest is real. Each pass is a process of its own, made by Options.Pass, with the
+// configuration file written here. The first one is killed (SIGKILL; TerminateProcess on Windows) when the relay has
+// got all of a message and has not answered yet; the second takes over what the first left behind; the third delivers
+// what the relay deferred; for the fourth the cursor is put back to the beginning, and it has nothing to do.
 //
-// The outcome is not told but computed: from what the registry says of every message and from what the relay accepted. A promise
-// that was not kept is a fault in it. An error means that the demo itself could not be carried through.
-// Either way, and when ctx ends, no file, process or listener is left behind.
+// The outcome is not told but computed: from what the registry says of every message and from what the relay
+// accepted. A promise that was not kept is a fault in it. An error means that the demo itself could not be carried
+// through. Either way, and when ctx ends, no file, process or listener is left behind.
 package demo
 
 import (
@@ -27,8 +27,8 @@ const longest = time.Minute
 
 // Options are what a demo needs of its caller.
 type Options struct {
-	// Pass makes a process, not started, that does one pass with this configuration file and prints its pass.Report as JSON (`run --json`).
-	// It ends with ctx.
+	// Pass makes a process, not started, that does one pass with this configuration file and prints its pass.Report
+	// as JSON (`run --json`). It ends with ctx.
 	Pass func(ctx context.Context, config string) *exec.Cmd
 	// Say is told each step, one line at a time.
 	Say func(line string)

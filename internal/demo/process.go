@@ -35,8 +35,8 @@ func (s *stage) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// environment is ours without the settings that it may hold for postrider, and with the demo's directory for what a killed pass does
-// not clear away.
+// environment is ours without the settings that it may hold for postrider, and with the demo's directory for what a
+// killed pass does not clear away.
 func environment(dir string) []string {
 	var env []string
 	for _, v := range os.Environ() {

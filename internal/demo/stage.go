@@ -29,9 +29,9 @@ type stage struct {
 	faults  []string
 }
 
-// configText is the configuration file; the port is the relay's. There is one connection, so that it is known what is on the wire
-// when a pass is killed: one message and no other. The lease is short, since the replay waits until it has run out, and yet long enough
-// that no machine is so slow that a living pass loses it.
+// configText is the configuration file; the port is the relay's. There is one connection, so that it is known what is
+// on the wire when a pass is killed: one message and no other. The lease is short, since the replay waits until it
+// has run out, and yet long enough that no machine is so slow that a living pass loses it.
 const configText = `database: {driver: sqlite, path: postrider.db}
 smtp: {host: 127.0.0.1, port: %d, security: none, connections: 1, local_name: demo.kt.example}
 imap: {proxy: direct}

@@ -15,8 +15,8 @@ type path struct {
 	utf8 bool   // it cannot be said without SMTPUTF8 (RFC 6531 3.3)
 }
 
-// maxPath is the longest path, its angle brackets included (RFC 5321 4.5.3.1.3). The limit of 64 octets for the local part is
-// not enforced: longer ones are in use.
+// maxPath is the longest path, its angle brackets included (RFC 5321 4.5.3.1.3). The limit of 64 octets for the local
+// part is not enforced: longer ones are in use.
 const maxPath = 256
 
 // parsePath checks an address against RFC 5321 4.1.2, so that nothing in it can end the path or the command. A domain

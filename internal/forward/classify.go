@@ -42,6 +42,7 @@ var (
 const (
 	mendParameter = "the relay refuses what it offered in EHLO; tell who runs it"
 
+	mendBusy   = "it takes no more connections now; lower smtp.connections if that happens often"
 	mendLogin  = "check smtp.username and smtp.password"
 	mendTLS    = "set smtp.security to starttls or tls"
 	mendSender = "set forward.envelope_from and forward.from to an address that this login may send as"
@@ -51,6 +52,7 @@ const (
 // rules: the first that matches decides. What none matches is temporary.
 var rules = []rule{
 	// RFC 5321 3.8: the relay closes the connection, whatever it was asked.
+	{at: []Stage{StageGreeting}, codes: []string{"421"}, then: relayDown, mend: mendBusy},
 	{codes: []string{"421"}, then: relayDown},
 
 	// Before the first MAIL nothing is about a message. RFC 4954 6 has the replies to AUTH.
@@ -70,15 +72,18 @@ var rules = []rule{
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, enhanced: []string{"3.4", "2.3"}, then: refused},
 	{at: []Stage{StageMAIL}, codes: []string{"552"}, then: refused},
 
-	// A parameter that the relay offered and does not take (RFC 5321 4.1.1.11): neither the sender's fault nor the message's.
+	// A parameter that the relay offered and does not take (RFC 5321 4.1.1.11): neither the sender's fault nor the
+	// message's.
 	{at: []Stage{StageMAIL}, codes: []string{"501"}, enhanced: []string{"5.4"}, then: deferred, mend: mendParameter},
 	{at: []Stage{StageMAIL}, codes: []string{"500", "504", "555"}, then: deferred, mend: mendParameter},
 
-	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5), as large providers give when a day's quota is used up.
+	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5), as large providers give when
+	// a day's quota is used up.
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, then: deferred, mend: mendQuota},
 
-	// The sender: the configured one is a fault of the configuration, and so the relay's; a message's own is the message's. Where it is
-	// about what the login may send as, a person can mend it, and no message is given up for it.
+	// The sender: the configured one is a fault of the configuration, and so the relay's; a message's own is the
+	// message's. Where it is about what the login may send as, a person can mend it, and no message is given up for
+	// it.
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, mend: mendSender},
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender, then: deferred, mend: mendSender},
 	{at: rcptOnly, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: badSender, own: true, then: deferred, mend: mendSender},
@@ -90,7 +95,8 @@ var rules = []rule{
 	{at: []Stage{StageMAIL, StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
-// The words of common relays: for a sender that the login may not use, for a bad sender, and for mail from somebody who is not logged in.
+// The words of common relays: for a sender that the login may not use, for a bad sender, and for mail from somebody
+// who is not logged in.
 var (
 	notOurSender = []string{
 		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",

@@ -87,7 +87,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// rude is a relay for one connection that reads n octets of the content, or what comes of them, does something, and closes. Then done is closed.
+// rude is a relay for one connection that reads n octets of the content, or what comes of them, does something, and
+// closes. Then done is closed.
 func rude(t *testing.T, n int64, then func(w io.Writer, r io.Reader)) (port int, done chan struct{}) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -157,7 +158,8 @@ func TestCutInTheContent(t *testing.T) {
 	}
 }
 
-// TestOnlyTheDotIsLeft: when beforeDot is called, the relay can have all of the content, so that only the dot is between the commit and the reply.
+// TestOnlyTheDotIsLeft: when beforeDot is called, the relay can have all of the content, so that only the dot is
+// between the commit and the reply.
 func TestOnlyTheDotIsLeft(t *testing.T) {
 	c := content(t, "Subject: x\r\n\r\nshort\r\n")
 	port, all := rude(t, c.Size(), func(io.Writer, io.Reader) {})

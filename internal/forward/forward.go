@@ -1,4 +1,5 @@
-// Package forward is what goes out: the message as it is sent on (mode redirect), and the SMTP side that hands it to the relay.
+// Package forward is what goes out: the message as it is sent on (mode redirect), and the SMTP side that hands it to
+// the relay.
 //
 // Send reports an Outcome for each recipient, and blames whoever is to blame (the table is in classify.go):
 //   - a recipient: refused or deferred alone; the others go on
@@ -6,13 +7,16 @@
 //   - the relay, an *Error: nothing can be sent until it is up again or a person changes the configuration
 //
 // What is not classified is temporary. Nothing is Accepted without the relay's 2yz to the final dot, and nothing is
-// Refused without a reason that will stay. A recipient is Unknown only when the final dot went out and no reply came (RFC 1047).
+// Refused without a reason that will stay. A recipient is Unknown only when the final dot went out and no reply came
+// (RFC 1047).
 //
-// A message must not stop all others for ever. So from its first RCPT on, what ends the connection is put down to the message,
-// too: its recipients are Deferred. A 421, or a loss before the content, is reported as the relay's fault besides.
+// A message must not stop all others for ever. So from its first RCPT on, what ends the connection is put down to the
+// message, too: its recipients are Deferred. A 421, or a loss before the content, is reported as the relay's fault
+// besides.
 //
 // A connection that turns out dead when it is used again is replaced once, without a word. The package never answers
-// an unencrypted connection with credentials, unless told so or on loopback, and knows neither IMAP, routes nor the database.
+// an unencrypted connection with credentials, unless told so or on loopback, and knows neither IMAP, routes nor the
+// database.
 package forward
 
 import (

@@ -7,7 +7,8 @@ import (
 
 const mendASCII = "set forward.envelope_from to an ASCII address"
 
-// fits checks what the relay offers against what the message needs, and returns the parameters of MAIL. When they do not fit, all is decided.
+// fits checks what the relay offers against what the message needs, and returns the parameters of MAIL. When they do
+// not fit, all is decided.
 func (t *transaction) fits() (params string, ok bool, err error) {
 	size, limit := t.content.Size(), t.c.maxSize()
 	utf8 := t.c.offers("SMTPUTF8")

@@ -52,9 +52,10 @@ type Content struct {
 	utf8 bool
 }
 
-// Redirect puts the trace field on top of m, which must stay open while the content is in use. The field is left off where it would
-// do harm: a signature covers its name, so that adding it would break the signature, or the message does not start with a
-// header field, so that putting one on top would change how what follows is understood. Received fields still end a loop.
+// Redirect puts the trace field on top of m, which must stay open while the content is in use. The field is left off
+// where it would do harm: a signature covers its name, so that adding it would break the signature, or the message
+// does not start with a header field, so that putting one on top would change how what follows is understood.
+// Received fields still end a loop.
 func Redirect(m *message.Message, trace Trace) *Content {
 	c := &Content{body: m.Body, utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
 	if !signed(m.Header, traceField) && startsWithField(m.Body.Reader()) {
@@ -81,8 +82,8 @@ func signed(h message.Header, name string) bool {
 	return false
 }
 
-// startsWithField reports whether the first line is a header field (RFC 5322 2.2), or the empty line that ends a header. It is
-// neither when it is a continuation line, a mbox "From " line or text without any header.
+// startsWithField reports whether the first line is a header field (RFC 5322 2.2), or the empty line that ends a
+// header. It is neither when it is a continuation line, a mbox "From " line or text without any header.
 func startsWithField(r io.Reader) bool {
 	line, err := bufio.NewReader(r).ReadSlice('\n')
 	if len(line) == 0 || bytes.Equal(line, []byte("\r\n")) {
@@ -93,7 +94,8 @@ func startsWithField(r io.Reader) bool {
 	return found && len(name) > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// headerIsUTF8 reports whether the header is an internationalized one (RFC 6532). Only a header with 8-bit octets is worth asking.
+// headerIsUTF8 reports whether the header is an internationalized one (RFC 6532). Only a header with 8-bit octets is
+// worth asking.
 func headerIsUTF8(r io.Reader) bool {
 	const enough = 1 << 20
 	header, err := io.ReadAll(io.LimitReader(r, enough))

@@ -15,8 +15,9 @@ import (
 	"postrider/internal/message"
 )
 
-// Relay hands mail to one SMTP server, over at most Config.Connections connections. They are opened on demand, used for one message after the
-// other, and closed after a fault or when nothing needed them for a while. It may be used from several goroutines at once.
+// Relay hands mail to one SMTP server, over at most Config.Connections connections. They are opened on demand, used
+// for one message after the other, and closed after a fault or when nothing needed them for a while. It may be used
+// from several goroutines at once.
 type Relay struct {
 	cfg    Config
 	addr   string // host:port
@@ -31,8 +32,9 @@ type Relay struct {
 
 var errClosed = errors.New("the relay is closed")
 
-// Envelope is who a message is sent on for. A null reverse-path stays null, so that no bounce makes a bounce (RFC 5321 4.5.5). In mode keep, any
-// other Return-Path is kept as well, if it is an address. Else it is the configured sender.
+// Envelope is who a message is sent on for. A null reverse-path stays null, so that no bounce makes a bounce (RFC
+// 5321 4.5.5). In mode keep, any other Return-Path is kept as well, if it is an address. Else it is the configured
+// sender.
 func (r *Relay) Envelope(h message.Header, to []string) Envelope {
 	path, given := returnPath(h)
 	if given && path == "" || r.cfg.EnvelopeFrom == keep && given {
@@ -41,7 +43,8 @@ func (r *Relay) Envelope(h message.Header, to []string) Envelope {
 	return Envelope{From: r.sender.name, To: to}
 }
 
-// returnPath is the path in the topmost Return-Path, empty for the null one. given is false when there is none that can be used.
+// returnPath is the path in the topmost Return-Path, empty for the null one. given is false when there is none that
+// can be used.
 func returnPath(h message.Header) (path string, given bool) {
 	v, found := strings.CutPrefix(h.Get("Return-Path"), "<")
 	v, closed := strings.CutSuffix(strings.TrimSpace(v), ">")
@@ -135,7 +138,8 @@ func (r *Relay) acquire(ctx context.Context) error {
 
 func (r *Relay) release() { <-r.slots }
 
-// take is the connection used last, or nil. Whoever takes, dials or gives back has acquired a slot: so there are never more connections than slots.
+// take is the connection used last, or nil. Whoever takes, dials or gives back has acquired a slot: so there are
+// never more connections than slots.
 func (r *Relay) take() (*conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +172,8 @@ func (r *Relay) giveBack(c *conn) {
 	_ = c.quit()
 }
 
-// expire closes a connection that nobody needed. It holds a slot meanwhile, since until the relay has seen the end of it, it counts there.
+// expire closes a connection that nobody needed. It holds a slot meanwhile, since until the relay has seen the end of
+// it, it counts there.
 func (r *Relay) expire(c *conn) {
 	r.slots <- struct{}{}
 	defer r.release()

@@ -48,8 +48,8 @@ func replyIn(err error) (reply, bool) {
 
 var errHungUp = errors.New("the relay closed the connection")
 
-// readReply reads one reply of any number of lines. Unlike textproto it takes a line without text: the grammar of RFC 5321 4.2
-// allows "250" alone, and after the final dot a reply that is not understood costs a second copy.
+// readReply reads one reply of any number of lines. Unlike textproto it takes a line without text: the grammar of RFC
+// 5321 4.2 allows "250" alone, and after the final dot a reply that is not understood costs a second copy.
 func readReply(r *bufio.Reader) (reply, error) {
 	const maxText = 4 << 10
 	var text strings.Builder

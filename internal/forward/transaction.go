@@ -75,7 +75,8 @@ func (t *transaction) run(ctx context.Context) error {
 func (t *transaction) mail(params string) (bool, error) {
 	rep, err := t.mailFrom(t.from, params)
 	if err == nil && t.from.wire == "" && rep.hasCode("5") {
-		// Some relays take no null reverse-path from who logs in. A bounce that is sent on with a sender beats one that is lost.
+		// Some relays take no null reverse-path from who logs in. A bounce that is sent on with a sender beats one
+		// that is lost.
 		rep, err = t.mailFrom(t.relay.sender, params)
 	}
 	if err != nil {
@@ -92,7 +93,8 @@ func (t *transaction) mailFrom(from path, params string) (reply, error) {
 	return t.c.command("MAIL FROM:<%s>%s", from.wire, params)
 }
 
-// rcpts asks for each recipient. From here on, what ends the connection is put down to the message, too (see the package comment).
+// rcpts asks for each recipient. From here on, what ends the connection is put down to the message, too (see the
+// package comment).
 func (t *transaction) rcpts() error {
 	for i, rcpt := range t.to {
 		if rcpt.utf8 && !t.c.offers("SMTPUTF8") {
@@ -128,8 +130,8 @@ func (t *transaction) data(ctx context.Context) error {
 		defer t.c.reset()
 		return t.answered(StageDATA, rep, t.accepted)
 	}
-	// From here on the text connection must not be used for anything but the content: it would end it with a dot by itself. So the connection
-	// is dead until the dot was answered.
+	// From here on the text connection must not be used for anything but the content: it would end it with a dot by
+	// itself. So the connection is dead until the dot was answered.
 	t.c.dead = true
 	dot := t.c.smtp.Text.DotWriter()
 	if err := t.write(dot); err != nil {
@@ -164,7 +166,8 @@ func (t *transaction) afterDot() error {
 	return t.answered(StageDot, rep, t.accepted)
 }
 
-// write writes all content and flushes it, so that only the dot is left. A *lostError is the connection's, any other is of the spool.
+// write writes all content and flushes it, so that only the dot is left. A *lostError is the connection's, any other
+// is of the spool.
 func (t *transaction) write(dot io.Writer) error {
 	if t.c.block == nil {
 		t.c.block = make([]byte, 32<<10)
@@ -195,8 +198,9 @@ func (t *transaction) write(dot io.Writer) error {
 
 type lostError struct{ error }
 
-// cutOff is the end of the connection while the content went out, or its dot. Something about this very message may have caused it, so that its
-// recipients are deferred. A relay that has no wish to read on says why and closes: what it said is used.
+// cutOff is the end of the connection while the content went out, or its dot. Something about this very message may
+// have caused it, so that its recipients are deferred. A relay that has no wish to read on says why and closes: what
+// it said is used.
 func (t *transaction) cutOff(lost *lostError) error {
 	const patience = time.Second
 	t.c.deadline(patience)

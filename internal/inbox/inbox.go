@@ -5,8 +5,9 @@
 // Store.Password alone, and Inbox prints and logs them as [redacted].
 //
 // Every change is one transaction that may be repeated, so an answer that was lost on its way does no harm. A change
-// that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError, *ExistsError, ErrScanLost,
-// ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page; here it begins, and goes back.
+// that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError,
+// *ExistsError, ErrScanLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
+// here it begins, and goes back.
 package inbox
 
 import (
@@ -45,7 +46,7 @@ type Folder struct {
 	InboxID       int64
 	Name          string
 	Active        bool   `gorm:"column:is_active"`     // false: no longer watched, its registry stays
-	UIDValidity   int64  `gorm:"column:uid_validity"`  // the epoch: low 32 bits the server's, above them how often UIDNEXT went backwards under it
+	UIDValidity   int64  `gorm:"column:uid_validity"`  // the epoch: low 32 bits the server's, above them how often the folder has begun anew
 	LastSeenUID   uint32 `gorm:"column:last_seen_uid"` // everything at or below it is registered
 	StartUID      uint32 `gorm:"column:start_uid"`     // messages at or below it were there before and are not forwarded
 	BaselineUID   uint32 `gorm:"column:baseline_uid"`  // how far the messages up to StartUID are noted in the ledger

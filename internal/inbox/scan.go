@@ -13,7 +13,11 @@ import (
 type Busy struct {
 	Holder string
 	Until  time.Time
+	Paused bool // nobody does: the server asked to be left alone
 }
+
+// paused holds the lease of an inbox whose server asked to be left alone.
+const paused = "nobody: the server asked to be left alone"
 
 // AcquireScan takes the scan lease of an inbox for ttl by the database's clock. Somebody else's lease that has not run
 // out yields busy instead. The token names the lease to the other methods and grows by one each time the lease changes
@@ -47,7 +51,7 @@ func (s *Store) AcquireScan(ctx context.Context, inboxID int64, holder string, t
 	case err != nil:
 		return 0, nil, fmt.Errorf("acquire the scan lease of inbox %d: %w", inboxID, err)
 	case !taken:
-		return 0, &Busy{Holder: row.ScanHolder, Until: time.UnixMicro(row.ScanUntil).UTC()}, nil
+		return 0, &Busy{Holder: row.ScanHolder, Until: time.UnixMicro(row.ScanUntil).UTC(), Paused: row.ScanHolder == paused}, nil
 	}
 	return row.ScanToken, nil, nil
 }
@@ -57,6 +61,13 @@ func (s *Store) AcquireScan(ctx context.Context, inboxID int64, holder string, t
 func (s *Store) RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error {
 	return s.underLease(ctx, "renew the scan lease of", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
 		return tx.Exec(sqlRenewScan, now+ttl.Microseconds(), inboxID, token)
+	})
+}
+
+// PauseScan gives the lease back and keeps everybody away from the inbox for as long as pause.
+func (s *Store) PauseScan(ctx context.Context, inboxID, token int64, pause time.Duration) error {
+	return s.underLease(ctx, "pause", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
+		return tx.Exec(sqlPauseScan, paused, now+pause.Microseconds(), inboxID, token)
 	})
 }
 

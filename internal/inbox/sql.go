@@ -41,6 +41,7 @@ const (
 		scan_holder = ?, scan_until = ? WHERE id = ? AND (scan_holder = ? OR scan_until <= ?)`
 	sqlGetScan     = `SELECT scan_holder, scan_token, scan_until FROM monitored_emails WHERE id = ?`
 	sqlRenewScan   = `UPDATE monitored_emails SET scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+	sqlPauseScan   = `UPDATE monitored_emails SET scan_holder = ?, scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlReleaseScan = `UPDATE monitored_emails SET scan_holder = '', scan_until = 0 WHERE id = ? AND scan_token = ?`
 	sqlScanDone    = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '' WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlScanFailed  = `UPDATE monitored_emails SET last_error = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
@@ -59,8 +60,8 @@ const (
 		start_uid     = CASE WHEN start_uid > ? THEN ? ELSE start_uid END,
 		baseline_uid  = CASE WHEN baseline_uid > ? THEN ? ELSE baseline_uid END
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	// PRIMARY KEY (folder_id, uid_validity, uid) finds what was there before the start, and monitored_emails_seen_fingerprint its rows in
-	// older epochs.
+	// PRIMARY KEY (folder_id, uid_validity, uid) finds what was there before the start, and
+	// monitored_emails_seen_fingerprint its rows in older epochs.
 	sqlUnregistered       = `SELECT DISTINCT fingerprint FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? AND task_id = 0`
 	sqlForgetUnregistered = `DELETE FROM monitored_emails_seen
 		WHERE fingerprint IN ? AND folder_id = ? AND task_id = 0 AND (uid_validity <> ? OR uid > ?)`

@@ -10,11 +10,12 @@ import (
 	gomessage "github.com/emersion/go-message"
 )
 
-// HasAttachment reports whether any part is an attachment: its disposition says so (RFC 2183), or it has a file name and is not
-// inline text. A message that cannot be parsed, or whose parts are nested deeper than any person nests them, has none. It reads the whole
-// message.
+// HasAttachment reports whether any part is an attachment: its disposition says so (RFC 2183), or it has a file name
+// and is not inline text. A message that cannot be parsed, or whose parts are nested deeper than any person nests
+// them, has none. It reads the whole message.
 func (m *Message) HasAttachment() (has bool) {
-	// The library meets octets from strangers here, before the message is registered. A message that it cannot bear must not end the pass.
+	// The library meets octets from strangers here, before the message is registered. A message that it cannot bear
+	// must not end the pass.
 	defer func() {
 		if recover() != nil {
 			has = false

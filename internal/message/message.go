@@ -1,8 +1,9 @@
 // Package message holds one mail message: its octets, spooled, and what its header says.
 //
-// A message is octets first. Parse never fails: what cannot be understood is left out of the parsed header and stays in
-// the octets, so that a message no parser likes can still be forwarded as it is. Line ends are made canonical (CRLF)
-// while spooling, since a bare CR or LF must not go out (RFC 5321 2.3.8); nothing else is ever changed.
+// A message is octets first. No content makes Parse fail: what cannot be understood is left out of the parsed header
+// and stays in the octets, so that a message no parser likes can still be forwarded as it is. Line ends are made
+// canonical (CRLF) while spooling, since a bare CR or LF must not go out (RFC 5321 2.3.8); nothing else is ever
+// changed.
 //
 // The package knows neither IMAP, SMTP nor the database.
 package message

@@ -53,8 +53,8 @@ func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
 	return f.drain(ctx)
 }
 
-// drain claims until nothing is due. When the relay is at fault nothing is claimed any more; what was registered waits. A suspect is
-// given back until all else in this process has been done, and is then worked on alone.
+// drain claims until nothing is due. When the relay is at fault nothing is claimed any more; what was registered
+// waits. A suspect is given back until all else in this process has been done, and is then worked on alone.
 func (f *feeder) drain(ctx context.Context) error {
 	solo := false
 	defer func() {
@@ -148,8 +148,8 @@ func (f *feeder) withBodies(ctx context.Context, claims []tasks.Claim) ([]job, e
 	return jobs, failed
 }
 
-// fetchAgain fetches the bodies of tasks of one folder by UID. What does not come ends here: the message has vanished, cannot be
-// fetched, or its folder or the connection is the trouble, and then its attempt does not count.
+// fetchAgain fetches the bodies of tasks of one folder by UID. What does not come ends here: the message has
+// vanished, cannot be fetched, or its folder or the connection is the trouble, and then its attempt does not count.
 func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job, error) {
 	batch := make([]fetched, 0, len(list))
 	byUID := map[uint32]job{}
@@ -194,8 +194,8 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 	return found, err
 }
 
-// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a message which breaks it
-// is found, and is the only one to be blamed.
+// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a message which
+// breaks it is found, and is the only one to be blamed.
 func (f *feeder) fetchOneByOne(ctx context.Context, fo *folder, batch []fetched) error {
 	err := f.fetch(ctx, fo, batch)
 	if err == nil || !f.mail.again(ctx, err) {

@@ -103,8 +103,8 @@ func (b *box) initialize(ctx context.Context, src Source, info imapsrc.Folder, f
 	return b.Inboxes.Initialize(ctx, f.ID, f.UIDValidity, start)
 }
 
-// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which messages were there before. The
-// folder is the one selected, next its UIDNEXT.
+// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which messages were
+// there before. The folder is the one selected, next its UIDNEXT.
 func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
 	switch day, since := start.Since(); {
 	case since:
@@ -130,8 +130,8 @@ func first(uids []uint32) uint32 {
 	return uids[0]
 }
 
-// newEpoch begins anew in the registry, from UID 0: every message is told by its content. The part above the server's 32 bits grows,
-// so that no epoch ever comes back, not even when the server goes back to an old value.
+// newEpoch begins anew in the registry, from UID 0: every message is told by its content. The part above the server's
+// 32 bits grows, so that no epoch ever comes back, not even when the server goes back to an old value.
 func (b *box) newEpoch(ctx context.Context, info imapsrc.Folder, f *folder) error {
 	epoch := (f.UIDValidity>>32+1)<<32 | int64(info.UIDValidity)
 	if !b.Config.DryRun {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// hosts bounds how many inboxes of one server are worked on at once: servers bound connections, and shut out who asks for more.
+// hosts bounds how many inboxes of one server are worked on at once: servers bound connections, and shut out who asks
+// for more.
 type hosts struct {
 	limit int
 	mu    sync.Mutex

@@ -66,8 +66,8 @@ type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }
 
-// again reports whether a call that failed with err is worth repeating on a new connection: the old one worked and then broke. A
-// server that cannot be reached at all is left to the next pass.
+// again reports whether a call that failed with err is worth repeating on a new connection: the old one worked and
+// then broke. A server that cannot be reached at all is left to the next pass.
 func (m *mailbox) again(ctx context.Context, err error) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

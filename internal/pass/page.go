@@ -22,9 +22,9 @@ type fetched struct {
 	err  error            // why it could not be fetched
 }
 
-// page gives each of the UIDs its disposition. It is split where it would take too much of the disk, and where a connection breaks:
-// what came before the break is registered. A message whose fetch breaks the connection twice is registered without its
-// content, so that those behind it go on.
+// page gives each of the UIDs its disposition. It is split where it would take too much of the disk, and where a
+// connection breaks: what came before the break is registered. A message whose fetch breaks the connection twice is
+// registered without its content, so that those behind it go on.
 func (b *box) page(ctx context.Context, f *folder, uids []uint32, registered func() error) error {
 	unseen, err := b.Queue.Unseen(ctx, f.ID, f.UIDValidity, uids)
 	if err != nil {
@@ -140,8 +140,8 @@ func discard(batch []fetched) {
 	}
 }
 
-// register registers a batch and moves the cursor, and shelves the bodies of what is to be claimed. Without registered nobody is
-// there to claim, and nothing is shelved.
+// register registers a batch and moves the cursor, and shelves the bodies of what is to be claimed. Without
+// registered nobody is there to claim, and nothing is shelved.
 func (b *box) register(ctx context.Context, f *folder, batch []fetched, cursor uint32, registered func() error) error {
 	page := b.newPage(f, cursor)
 	bodies := map[uint32]*message.Message{}

@@ -1,13 +1,14 @@
 // Package pass is one run over all active inboxes: register what is new, and work off what is due, both at once.
 //
-// For each inbox, under its scan lease (an overlapping run steps aside), one side reads: it pages through the UIDs past each
-// folder's cursor and registers a page and moves the cursor in one transaction. The other side works: it claims what is
-// due, new or left over from earlier passes, takes the body from the page just read or fetches it by UID, and hands it to
-// as many senders as there are connections to the relay. A page is read while the last one is being sent.
+// For each inbox, under its scan lease (an overlapping run steps aside), one side reads: it pages through the UIDs
+// past each folder's cursor and registers a page and moves the cursor in one transaction. The other side works: it
+// claims what is due, new or left over from earlier passes, takes the body from the page just read or fetches it by
+// UID, and hands it to as many senders as there are connections to the relay. A page is read while the last one is
+// being sent.
 //
-// Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go on. When the
-// relay is at fault, forwarding stops for this pass and what is claimed is released uncounted; registering goes on.
-// When ctx ends, what is on the wire is finished, the rest is released.
+// Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go
+// on. When the relay is at fault, forwarding stops for this pass and what is claimed is released uncounted;
+// registering goes on. When ctx ends, what is on the wire is finished, the rest is released.
 package pass
 
 import (

@@ -142,7 +142,8 @@ func (j job) ended(s tasks.Status, err error) (tasks.Status, error) {
 	return s, nil
 }
 
-// attempt is one try to send to the recipients that do not have the message yet. It writes into the deliveries it was made from.
+// attempt is one try to send to the recipients that do not have the message yet. It writes into the deliveries it was
+// made from.
 type attempt struct {
 	ds      []tasks.Delivery
 	before  []tasks.Delivery // as they were
@@ -167,7 +168,8 @@ func (a *attempt) unknown() bool {
 	return slices.ContainsFunc(a.before, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
 }
 
-// known are the deliveries to keep when the task is given back: none that the registry has not heard of, so that the routes decide again.
+// known are the deliveries to keep when the task is given back: none that the registry has not heard of, so that the
+// routes decide again.
 func (a *attempt) known(stored bool) []tasks.Delivery {
 	if !stored {
 		return nil

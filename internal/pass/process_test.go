@@ -93,7 +93,8 @@ func TestAttemptsEnd(t *testing.T) {
 	r.wantTask(tasks.Dead, "given up after 5 attempts")
 }
 
-// TestRelayAtFault checks that nothing is counted against a message, that the rest of the backlog is registered, and that it is said once.
+// TestRelayAtFault checks that nothing is counted against a message, that the rest of the backlog is registered, and
+// that it is said once.
 func TestRelayAtFault(t *testing.T) {
 	tests := []struct {
 		name, stage, want string
@@ -319,7 +320,8 @@ func TestRetryByTheRoutesOfToday(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestSuspectsAreWorkedOnAlone: what a dead pass had claimed comes one by one, with nothing of any inbox beside it, and all goes out.
+// TestSuspectsAreWorkedOnAlone: what a dead pass had claimed comes one by one, with nothing of any inbox beside it,
+// and all goes out.
 func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0

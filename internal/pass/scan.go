@@ -123,8 +123,8 @@ func (b *box) sweep(ctx context.Context, f *folder, registered func() error) err
 	return b.page(ctx, f, late, registered)
 }
 
-// baseline notes the outlines of the messages that were there before the start, so that they are known again, and not taken for
-// new ones, should UIDVALIDITY ever change. It goes on where an earlier pass was interrupted.
+// baseline notes the outlines of the messages that were there before the start, so that they are known again, and not
+// taken for new ones, should UIDVALIDITY ever change. It goes on where an earlier pass was interrupted.
 func (b *box) baseline(ctx context.Context, f *folder) error {
 	for w := newWindow(f.BaselineUID+1, f.StartUID+1); w.more(); {
 		uids, err := b.search(ctx, f, w.from, w.to)
@@ -162,8 +162,8 @@ func (b *box) noteBaseline(ctx context.Context, f *folder, uids []uint32, upTo u
 	return nil
 }
 
-// metadata asks what the messages are like. After a broken connection it asks one by one: a message whose answer breaks it again is
-// given back without anything known of it, so that those beside it go on.
+// metadata asks what the messages are like. After a broken connection it asks one by one: a message whose answer
+// breaks it again is given back without anything known of it, so that those beside it go on.
 func (b *box) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
 	if len(uids) == 0 {
 		return nil, nil

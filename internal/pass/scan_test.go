@@ -325,8 +325,8 @@ func TestMovedWhileWaiting(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestUnwatchedFolderInANewEpoch: what waited in a folder that is no longer watched is forwarded, also when its UIDVALIDITY changes,
-// nothing new of it is, and the other folders go on.
+// TestUnwatchedFolderInANewEpoch: what waited in a folder that is no longer watched is forwarded, also when its
+// UIDVALIDITY changes, nothing new of it is, and the other folders go on.
 func TestUnwatchedFolderInANewEpoch(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {

@@ -49,8 +49,8 @@ func (c *compiler) checkFate() {
 	}
 }
 
-// CheckAddress reports what keeps s from being a mailbox that mail can be sent to: local@domain, without a name (RFC 5321 4.1.2),
-// within the lengths of 4.5.3.1.
+// CheckAddress reports what keeps s from being a mailbox that mail can be sent to: local@domain, without a name (RFC
+// 5321 4.1.2), within the lengths of 4.5.3.1.
 func CheckAddress(s string) error {
 	a, err := mail.ParseAddress(s)
 	switch {

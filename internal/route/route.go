@@ -1,14 +1,16 @@
 // Package route decides who gets a message.
 //
-// A table of rules is compiled once and then asked for each message. Rules are tried in order and the first that matches
-// decides, unless it says continue: then its recipients are collected and the next rule is tried. All keys of a match have to
-// hold, a list means any of, and a match without keys holds for every message, also for one whose header nobody can read.
+// A table of rules is compiled once and then asked for each message. Rules are tried in order and the first that
+// matches decides, unless it says continue: then its recipients are collected and the next rule is tried. All keys of
+// a match have to hold, a list means any of, and a match without keys holds for every message, also for one whose
+// header nobody can read.
 //
-// Addresses, inboxes and folders are compared with globs (* any text, ? one character) that have to cover all of it. Text is
-// searched for a substring, or for a regular expression written /so/ (RE2). Neither looks at case, at how a character is
-// composed or how wide it is; an internationalised domain equals its xn-- form.
+// Addresses, inboxes and folders are compared with globs (* any text, ? one character) that have to cover all of it.
+// Text is searched for a substring, or for a regular expression written /so/ (RE2). Neither looks at case, at how a
+// character is composed or how wide it is; an internationalised domain equals its xn-- form.
 //
-// Decide and Explain are one evaluation. The package knows neither IMAP, SMTP, the database nor the configuration file.
+// Decide and Explain are one evaluation. The package knows neither IMAP, SMTP, the database nor the configuration
+// file.
 package route
 
 import (
@@ -60,8 +62,8 @@ type Mail struct {
 	Size          int64 // octets
 }
 
-// Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else because
-// no rule matched.
+// Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else
+// because no rule matched.
 type Decision struct {
 	Route    string   // the names of the rules that matched, joined by "+"; at most 255 characters
 	Matched  []string // the same names

@@ -6,8 +6,8 @@ import (
 	"postrider/internal/message"
 )
 
-// recipientFields say who a message was for: what its author wrote, and what servers noted when they delivered it. A blind copy
-// shows only in the latter.
+// recipientFields say who a message was for: what its author wrote, and what servers noted when they delivered it. A
+// blind copy shows only in the latter.
 var recipientFields = []string{"To", "Cc", "Delivered-To", "X-Original-To", "Envelope-To"}
 
 // view is one message with what rules have asked of it so far: two hundred rules decode a subject once.

@@ -24,10 +24,10 @@ func (p Policy) Backoff(n int) time.Duration {
 	return time.Duration(min(d, float64(p.Max)) * (0.7 + 0.6*p.Jitter()))
 }
 
-// Settle decides where a task goes after an attempt, from where its deliveries stand: forwarded when all accepted; dead, naming
-// those who did not get it, when one was refused for good or given up on and none is pending; otherwise it is tried
-// again, or waits for a person when an outcome is unknown and the policy says so. Deliveries that are given up on become
-// failed.
+// Settle decides where a task goes after an attempt, from where its deliveries stand: forwarded when all accepted;
+// dead, naming those who did not get it, when one was refused for good or given up on and none is pending; otherwise
+// it is tried again, or waits for a person when an outcome is unknown and the policy says so. Deliveries that are
+// given up on become failed.
 func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	res := Result{Deliveries: ds}
 	var open, failed, unknown []string

@@ -12,7 +12,8 @@ import (
 type Queue interface {
 	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
 	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
-	// Unregistered is Unseen that counts only tasks as a disposition, not that a message was noted as there before the start.
+	// Unregistered is Unseen that counts only tasks as a disposition, not that a message was noted as there before
+	// the start.
 	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Register gives every message of the page its disposition and moves the folder's cursor, in one transaction. Doing it
 	// twice changes nothing. ErrEpochChanged when the folder has moved on.
@@ -28,8 +29,8 @@ type Queue interface {
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
 	// Sending commits, before the final dot, to whom it is about to go.
 	Sending(ctx context.Context, r Receipt, route string, deliveries []Delivery) error
-	// Identify tells who a claimed task is that was registered before its content was known. It reports the task of an equal message that
-	// was forwarded, or is going to be, so that this one is a duplicate; 0 when there is none.
+	// Identify tells who a claimed task is that was registered before its content was known. It reports the task of
+	// an equal message that was forwarded, or is going to be, so that this one is a duplicate; 0 when there is none.
 	Identify(ctx context.Context, r Receipt, e Entry, dedupe Dedupe) (duplicateOf int64, err error)
 	// Finish ends the claim with what came of it.
 	Finish(ctx context.Context, r Receipt, res Result) error
@@ -40,8 +41,8 @@ type Queue interface {
 	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
 	// Skip ends tasks by a person's word.
 	Skip(ctx context.Context, who string, ids ...int64) (int, error)
-	// Resolve settles unknown outcomes by a person's word: who was being sent to has it. The task ends as forwarded, or goes on
-	// for recipients that are still pending.
+	// Resolve settles unknown outcomes by a person's word: who was being sent to has it. The task ends as forwarded,
+	// or goes on for recipients that are still pending.
 	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
 	// Purge deletes forwarded tasks that ended before then, at most limit of them. What was seen stays known.
 	Purge(ctx context.Context, before time.Time, limit int) (int, error)
@@ -132,8 +133,8 @@ type Result struct {
 	Route      string
 	Delay      time.Duration // for Error: not before that has passed
 	Deliveries []Delivery
-	// Gone says that the message could not be had and nobody got it: an equal one that was skipped as its duplicate, if there is
-	// one, takes its place.
+	// Gone says that the message could not be had and nobody got it: an equal one that was skipped as its duplicate,
+	// if there is one, takes its place.
 	Gone bool
 }
 

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS monitored_folders (
     inbox_id        BIGINT       NOT NULL,
     name            VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
     is_active       TINYINT      NOT NULL, -- 0: no longer watched; its registry stays
-    uid_validity    BIGINT       NOT NULL, -- low 32 bits: the server's; above: how often UIDNEXT went backwards under it
+    uid_validity    BIGINT       NOT NULL, -- low 32 bits: the server's; above: how often the folder has begun anew
     last_seen_uid   BIGINT       NOT NULL, -- the cursor: everything at or below it is registered
     start_uid       BIGINT       NOT NULL, -- messages at or below it were there before and are not forwarded
     baseline_uid    BIGINT       NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
@@ -93,8 +93,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails_events (
     worker  VARCHAR(255) NOT NULL,
     event   VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     detail  TEXT         NOT NULL,
-    KEY monitored_emails_events_task (task_id, id),
-    KEY monitored_emails_events_at (at)
+    KEY monitored_emails_events_task (task_id, id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The ledger: one row for every message ever accounted for, registered or there before the start. It outlives purged tasks.

@@ -31,7 +31,7 @@ CREATE TABLE monitored_folders (
     inbox_id        INTEGER NOT NULL,
     name            TEXT NOT NULL,
     is_active       INTEGER NOT NULL, -- 0: no longer watched; its registry stays
-    uid_validity    INTEGER NOT NULL, -- low 32 bits: the server's; above: how often UIDNEXT went backwards under it
+    uid_validity    INTEGER NOT NULL, -- low 32 bits: the server's; above: how often the folder has begun anew
     last_seen_uid   INTEGER NOT NULL, -- the cursor: everything at or below it is registered
     start_uid       INTEGER NOT NULL, -- messages at or below it were there before and are not forwarded
     baseline_uid    INTEGER NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
@@ -93,7 +93,6 @@ CREATE TABLE monitored_emails_events (
     detail  TEXT NOT NULL
 );
 CREATE INDEX monitored_emails_events_task ON monitored_emails_events (task_id, id);
-CREATE INDEX monitored_emails_events_at ON monitored_emails_events (at);
 
 -- The ledger: one row for every message ever accounted for, registered or there before the start. It outlives purged tasks.
 CREATE TABLE monitored_emails_seen (

@@ -12,9 +12,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Receive implements tasks.Queue. The first lease that a task loses proves little: whatever was claimed beside it may have killed
-// their worker. It makes the task a suspect, which comes alone from then on and takes no other down with it; only what it
-// loses alone counts against it.
+// Receive implements tasks.Queue. The first lease that a task loses proves little: whatever was claimed beside it may
+// have killed their worker. It makes the task a suspect, which comes alone from then on and takes no other down with
+// it; only what it loses alone counts against it.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {

@@ -14,8 +14,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// cutter stands between a queue and its server. It passes a command on and cuts the connection when the server has answered it:
-// the command was carried out, and nobody hears of it.
+// cutter stands between a queue and its server. It passes a command on and cuts the connection when the server has
+// answered it: the command was carried out, and nobody hears of it.
 type cutter struct {
 	net.Listener
 	backend string
@@ -83,8 +83,9 @@ func (c *cutter) serve(client net.Conn) {
 	}
 }
 
-// TestAnswerLost lets each operation go through while the connection is lost at its first command, its second, and so on: at the
-// last, COMMIT was carried out and nobody heard of it. Whatever is lost, the operation succeeds, and has happened once.
+// TestAnswerLost lets each operation go through while the connection is lost at its first command, its second, and so
+// on: at the last, COMMIT was carried out and nobody heard of it. Whatever is lost, the operation succeeds, and has
+// happened once.
 func TestAnswerLost(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		behind, _, _ := strings.Cut(strings.SplitAfter(r.cfg.DSN, "tcp(")[1], ")")

@@ -100,8 +100,8 @@ func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay
 	})
 }
 
-// withReceipt runs change, which reports how many rows the receipt opened. None means that the lease was lost, unless the task
-// stands in target by this very receipt: then an earlier try was committed without our hearing of it.
+// withReceipt runs change, which reports how many rows the receipt opened. None means that the lease was lost, unless
+// the task stands in target by this very receipt: then an earlier try was committed without our hearing of it.
 func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status, change func(*gorm.DB, time.Time) (int64, error)) error {
 	lost := false
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {

@@ -9,7 +9,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Identify implements tasks.Queue. What could not be read when it was registered may be a message that is known by its content.
+// Identify implements tasks.Queue. What could not be read when it was registered may be a message that is known by
+// its content.
 func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, dedupe tasks.Dedupe) (int64, error) {
 	var of int64
 	err := q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
@@ -35,7 +36,8 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 	return of, err
 }
 
-// counts reports whether an equal message makes a duplicate of the task: by the scope, or since it is the same message of an older epoch.
+// counts reports whether an equal message makes a duplicate of the task: by the scope, or since it is the same
+// message of an older epoch.
 func counts(m match, self taskRow, dedupe tasks.Dedupe) bool {
 	switch {
 	case m.FolderID == self.FolderID && m.UIDValidity != self.UIDValidity, dedupe == tasks.DedupeAll:

@@ -36,8 +36,8 @@ func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error)
 	})
 }
 
-// Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for those that were put off, and to
-// say who was refused.
+// Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for those that were
+// put off, and to say who was refused.
 func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "resolved", ids, func(tx *gorm.DB, id, micros int64, now time.Time) (int64, error) {
 		var without int

@@ -74,8 +74,8 @@ func (p *plan) decide(e tasks.Entry) fate {
 	return f
 }
 
-// earlier finds the message in an older epoch of the same folder: by its content, or by its outline when its content was never
-// read. Two equal messages find two tasks, or two that were there before the start, one each.
+// earlier finds the message in an older epoch of the same folder: by its content, or by its outline when its content
+// was never read. Two equal messages find two tasks, or two that were there before the start, one each.
 func (p *plan) earlier(e tasks.Entry) (match, bool) {
 	for _, key := range []message.Fingerprint{e.Fingerprint, e.Outline} {
 		for _, m := range p.matches[key] {
@@ -92,8 +92,8 @@ func (p *plan) earlier(e tasks.Entry) (match, bool) {
 	return match{}, true
 }
 
-// countBefore is how many messages of an outline were there before the start and have not been found again: those of the epoch
-// that has most of them, without those of this epoch.
+// countBefore is how many messages of an outline were there before the start and have not been found again: those of
+// the epoch that has most of them, without those of this epoch.
 func (p *plan) countBefore(found []match) {
 	type place struct {
 		outline message.Fingerprint
@@ -116,9 +116,9 @@ func (p *plan) older(m match) bool {
 	return m.FolderID == p.page.FolderID && m.UIDValidity != p.page.Epoch
 }
 
-// duplicate says which equal message is forwarded instead of this one, as a task or as a UID of this page; neither when there is none.
-// One that was not forwarded, or is not going to be, makes no duplicate, and one whose content is not known is none: dropping
-// is worse than repeating.
+// duplicate says which equal message is forwarded instead of this one, as a task or as a UID of this page; neither
+// when there is none. One that was not forwarded, or is not going to be, makes no duplicate, and one whose content is
+// not known is none: dropping is worse than repeating.
 func (p *plan) duplicate(e tasks.Entry) (task int64, uid uint32) {
 	if p.page.Dedupe == tasks.DedupeOff || e.Fingerprint == e.Outline {
 		return 0, 0

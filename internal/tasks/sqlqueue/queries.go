@@ -37,9 +37,9 @@ JOIN monitored_emails_tasks t ON t.inbox_id = f.inbox_id AND t.priority IN (0, 1
 WHERE f.id = ? AND t.folder_id = f.id AND t.uid_validity <> ?`
 )
 
-// Working off. monitored_emails_tasks_claim (inbox_id, priority, visible_at, id) gives the claim its order, so that it locks no
-// more rows than it takes; ended tasks have no visible_at and are not in its range. The order of the assignments in
-// sqlClaim matters: MySQL sees the columns to the left already changed.
+// Working off. monitored_emails_tasks_claim (inbox_id, priority, visible_at, id) gives the claim its order, so that
+// it locks no more rows than it takes; ended tasks have no visible_at and are not in its range. The order of the
+// assignments in sqlClaim matters: MySQL sees the columns to the left already changed.
 const (
 	// No join for the names: FOR UPDATE would lock the rows of the folder and the inbox, too.
 	sqlDue = `

@@ -162,7 +162,8 @@ func fatesOf(tx *gorm.DB, page tasks.Page) ([]fate, error) {
 	return fates, nil
 }
 
-// carryOut writes tasks and ledger. It fills in the ids of new tasks; duplicates come after the messages that they are duplicates of.
+// carryOut writes tasks and ledger. It fills in the ids of new tasks; duplicates come after the messages that they
+// are duplicates of.
 func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
 	micros, now, err := q.now(tx)
 	if err != nil {
@@ -243,7 +244,8 @@ func ledger(page tasks.Page, uid uint32, taskID int64, key []byte) seenRow {
 	}
 }
 
-// insertTasks adds the ids of the rows to ids. They are looked up: neither dialect promises that those of one INSERT follow one another.
+// insertTasks adds the ids of the rows to ids. They are looked up: neither dialect promises that those of one INSERT
+// follow one another.
 func insertTasks(tx *gorm.DB, page tasks.Page, rows []taskRow, ids map[uint32]int64) error {
 	if err := insert(tx, tableTasks, rows); err != nil {
 		return err
