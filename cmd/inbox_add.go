@@ -24,7 +24,12 @@ made on first use; with --password-from only the place is stored.
   postrider inbox add desk@firm.example --host imap.firm.example --folder INBOX --folder Junk --start since:2026-01-31
   pass show desk | postrider inbox add desk@firm.example --host imap.firm.example --password-stdin`,
 		Args: takes(1, 1, "the ADDR of the inbox"),
-		RunE: func(c *cobra.Command, args []string) error { return a.inboxAdd(c.Context(), args[0], f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			return a.inboxAdd(c.Context(), args[0], f)
+		},
 	}
 	f.register(c)
 	return c

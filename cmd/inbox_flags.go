@@ -1,6 +1,8 @@
 package cmd
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
@@ -32,6 +34,14 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.folders, "folder", nil, "watch this folder, may be repeated (default INBOX)")
 	flags.StringVar((*string)(&f.start), "start", "", "where the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
 	f.password.register(c)
+}
+
+// check refuses what the store would take for a setting that was left out.
+func (f *inboxFlags) check(c *cobra.Command) error {
+	if c.Flags().Changed("port") && f.port == 0 {
+		return usage(errors.New("--port is 0; use 1 to 65535"))
+	}
+	return nil
 }
 
 // inbox is the inbox that add makes; what is left out gets its default there.

@@ -21,8 +21,6 @@ type rewindOptions struct {
 	toStart     bool
 	since       string
 	dryRun, yes bool
-
-	day time.Time // of since
 }
 
 func (a *app) inboxRewindCommand() *cobra.Command {
@@ -61,9 +59,8 @@ func (o *rewindOptions) check(c *cobra.Command) error {
 	if ways != 1 {
 		return usage(errors.New("say how far back: one of --to-uid N, --to-start or --since YYYY-MM-DD"))
 	}
-	var err error
-	if o.since != "" {
-		if o.day, err = time.Parse(time.DateOnly, o.since); err != nil {
+	if c.Flags().Changed("since") {
+		if _, err := time.Parse(time.DateOnly, o.since); err != nil {
 			return usage(fmt.Errorf("--since is %q; write the day as YYYY-MM-DD", o.since))
 		}
 	}

@@ -22,6 +22,9 @@ keep their registry and their cursor. --start is for folders that were never sca
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
 			return a.inboxSet(c.Context(), args[0], f.changes(c), &f.password)
 		},
 	}
@@ -117,7 +120,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err := a.confirm(yes, question); err != nil {
 			return err
 		}
-		if err := s.inboxes.Remove(ctx, in.Address); err != nil {
+		if err := s.underLease(ctx, in, func() error { return s.inboxes.Remove(ctx, in.Address) }); err != nil {
 			return err
 		}
 		return a.tell("Removed %s with its %d tasks, %d of them unfinished.\n", in.Address, all, unfinished)
