@@ -37,7 +37,7 @@ func (a *app) reportTable(r pass.Report) error {
 		t.AppendRow(table.Row{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Backlog, note})
 	}
 	for _, in := range r.Inboxes {
-		note := in.Error
+		note := printable(strings.ReplaceAll(in.Error, "\n", "; "))
 		if in.Busy != "" {
 			note = "stepped aside: " + in.Busy
 		}
@@ -53,8 +53,8 @@ func (a *app) reportTable(r pass.Report) error {
 	return nil
 }
 
-// reportTrouble prints a line for each inbox with something that a person should know. Errors of inboxes and of the relay have been
-// logged when they happened.
+// reportTrouble prints a line for each inbox with something that a person should know. Errors of inboxes and of the relay
+// have been logged when they happened.
 func (a *app) reportTrouble(r pass.Report) error {
 	for _, in := range r.Inboxes {
 		var parts []string

@@ -34,7 +34,7 @@ on a terminal.
 SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for the next pass, exit code 75. A
 second signal ends it at once; nothing is lost by that either.
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },
 	}
 	c.Flags().StringArrayVar(&opts.inboxes, "inbox", nil, "only this `ADDR`, may be repeated")
@@ -51,14 +51,19 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught any more
+	if opts.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
+		defer cancel()
+	}
 	s, err := a.open(ctx)
 	if err != nil {
-		return err
+		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
 	boxes, err := chosen(ctx, s.inboxes, opts.inboxes)
 	if err != nil {
-		return err
+		return beforeItBegan(ctx, err)
 	}
 	if len(boxes) == 0 {
 		s.log.Warn("there is no active inbox; add one with `postrider inbox add ADDR --host HOST`")
@@ -73,11 +78,6 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if err != nil {
 		return err
 	}
-	if opts.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
-		defer cancel()
-	}
 	report := p.Run(ctx, boxes)
 	if err := errors.Join(watch.close(), a.printReport(report, opts)); err != nil {
 		return err
@@ -86,6 +86,14 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return errRetry
 	}
 	return nil
+}
+
+// beforeItBegan tells a failure that a signal or --timeout brought about from any other: the next pass does the work then.
+func beforeItBegan(ctx context.Context, err error) error {
+	if ctx.Err() != nil && exitCode(err) == exitFailed {
+		return &exitError{exitRetry, errors.New("stopped before it began")}
+	}
+	return err
 }
 
 // chosen are the active inboxes, or those of them that were named.

@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestRunStoppedBeforeItBegan opens a database that never answers, and is stopped meanwhile.
+func TestRunStoppedBeforeItBegan(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		stop bool // as a signal does
+	}{
+		{"by a signal", []string{"run"}, true},
+		{"by --timeout", []string{"run", "--timeout", "50ms"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = l.Close() }()
+			go func() {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				if tt.stop {
+					cancel()
+				}
+				<-ctx.Done()
+				_ = conn.Close()
+			}()
+			code, stderr := runWith(ctx, t, "user:hunter2@tcp("+l.Addr().String()+")/mail", tt.args...)
+			if line := "postrider: stopped before it began\n"; code != exitRetry || stderr != line {
+				t.Errorf("exit code %d, standard error %q; want %d and %q", code, stderr, exitRetry, line)
+			}
+		})
+	}
+	t.Run("a fault of the configuration is one, stopped or not", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if code, stderr := runWith(ctx, t, "nonsense", "run"); code != exitUsage {
+			t.Errorf("exit code %d, standard error %q; want %d", code, stderr, exitUsage)
+		}
+	})
+}
+
+// runWith runs a command with that DSN, and returns its exit code and what it said on standard error.
+func runWith(ctx context.Context, t *testing.T, dsn string, args ...string) (code int, stderr string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "postrider.yaml")
+	if err := os.WriteFile(file, []byte(scriptConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"POSTRIDER_DATABASE_DRIVER": "mysql", "POSTRIDER_DATABASE_DSN": dsn}
+	var out, errs bytes.Buffer
+	a := &app{out: &out, err: &errs, env: func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}}
+	code = a.run(ctx, append([]string{"-c", file}, args...))
+	return code, errs.String()
+}
