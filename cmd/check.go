@@ -18,7 +18,7 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `check tries all that a run depends on and prints one line each, with the mend where something fails. It forwards nothing. The exit
 code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
 	}
 }

@@ -28,7 +28,7 @@ one more that has nothing left to do. It shows what arrived where, and leaves no
 Exit codes:
   0   every message is accounted for, as promised
   1   not so, or the demo could not be played`,
-		Args: cobra.NoArgs,
+		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context()) },
 	}
 }

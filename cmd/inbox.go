@@ -22,24 +22,35 @@ func (a *app) inboxCommand() *cobra.Command {
 // group is a command that only holds others.
 func group(name, short string, sub ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
-		Use:   name + " COMMAND",
-		Short: short,
-		Long:  short + ".\n" + exitHelp,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			mend := "see `" + c.CommandPath() + " --help`"
-			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				mend = "did you mean " + strings.Join(near, " or ") + "?"
-			}
-			return usage(fmt.Errorf("`%s` has no command %q; %s", c.CommandPath(), args[0], mend))
-		},
+		Use:                        name + " COMMAND",
+		Short:                      short,
+		Long:                       short + ".\n" + exitHelp,
+		Args:                       subcommand,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 		SuggestionsMinimumDistance: 2,
 	}
 	c.AddCommand(sub...)
 	return c
+}
+
+// subcommand refuses the arguments of a command that only holds others.
+func subcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	mend := "see `" + c.CommandPath() + " --help`"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		mend = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usage(fmt.Errorf("`%s` has no command %q; %s", c.CommandPath(), args[0], mend))
+}
+
+// takesNone refuses any argument.
+func takesNone(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("`%s` takes no arguments, %q is too much; see `%[1]s --help`", c.CommandPath(), args[0]))
 }
 
 // takes checks the number of arguments; most is 0 for any number.

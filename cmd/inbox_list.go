@@ -71,7 +71,7 @@ func (a *app) inboxListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the inboxes",
-		Args:  cobra.NoArgs,
+		Args:  takesNone,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.inboxList(c.Context(), asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")

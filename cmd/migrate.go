@@ -18,7 +18,7 @@ func (a *app) migrateCommand() *cobra.Command {
 hosts at once, and does nothing when there is nothing to do. An SQLite file migrates itself; MySQL and MariaDB need this
 command once after each upgrade.
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },
 	}
 	c.Flags().BoolVar(&status, "status", false, "only tell the version there is and the one needed; exit 1 when they differ")
@@ -41,7 +41,7 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 			return err
 		}
 		for _, m := range applied {
-			if _, err := fmt.Fprintln(a.out, "applied", m); err != nil {
+			if _, err := fmt.Fprintln(a.out, "applied", m.Name); err != nil {
 				return err
 			}
 		}

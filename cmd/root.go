@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,6 +54,14 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			for _, shell := range c.Commands() {
+				shell.Args = takesNone // with an error of ours: cobra's have no type
+			}
+		}
+	}
 	err := root.ExecuteContext(ctx)
 	if text := errorText(err); text != "" {
 		_, _ = fmt.Fprintln(a.err, text)
@@ -75,8 +82,10 @@ Put into cron:    postrider run
 ` + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          subcommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		SuggestionsMinimumDistance: 2,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
@@ -137,21 +146,10 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), errors.As(err, &dsn),
-		isCobraUsage(err):
+	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), errors.As(err, &dsn):
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// isCobraUsage recognises the usage errors that cobra makes itself and gives no type.
-func isCobraUsage(err error) bool {
-	for _, start := range []string{"unknown command", "accepts ", "requires ", "required flag", "invalid argument", "if any flags in the group"} {
-		if strings.HasPrefix(err.Error(), start) {
-			return true
-		}
-	}
-	return false
 }
 
 func errorText(err error) string {

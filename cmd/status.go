@@ -34,7 +34,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `status shows what is known of each inbox, without connecting to it. Backlog are the tasks that are not finished: those due, which the
 next run takes up, and those waiting for their time, to be tried again or in progress.
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

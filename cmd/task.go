@@ -41,7 +41,7 @@ func (a *app) taskListCommand() *cobra.Command {
 
 States: ` + strings.Join(statusNames(), ", ") + `
 ` + exitHelp,
-		Args: cobra.NoArgs,
+		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.taskList(c.Context(), opts) },
 	}
 	c.Flags().StringArrayVar(&opts.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")

@@ -140,7 +140,7 @@ func (a *app) taskPurgeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "purge --older-than D [--yes]",
 		Short: "Delete forwarded tasks that ended long ago; their messages stay known and are not forwarded again",
-		Args:  cobra.NoArgs,
+		Args:  takesNone,
 		RunE:  func(c *cobra.Command, _ []string) error { return a.taskPurge(c.Context(), age, yes) },
 	}
 	c.Flags().StringVar(&age, "older-than", "", "how long ago they ended, such as 90d or 36h")
