@@ -42,7 +42,7 @@ func subcommand(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		mend = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return usage(fmt.Errorf("`%s` has no command %q; %s", c.CommandPath(), args[0], mend))
+	return usage(fmt.Errorf("unknown command %q for `%s`; %s", args[0], c.CommandPath(), mend))
 }
 
 // takesNone refuses any argument.
