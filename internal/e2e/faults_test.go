@@ -15,9 +15,9 @@ import (
 
 const patient = "retry: {base: 1s, max: 1s}\nconcurrency: {lease: 1s, page: 20}\n"
 
-// TestKill kills passes at random moments, over and over, until the work is done. Passes live longer the more were killed, so that it
-// ends on a busy machine, too. A message may arrive twice only if its delivery
-// was marked as being sent when a pass was killed.
+// TestKill kills passes at random moments, over and over, until the work is done. Passes live longer the more were
+// killed, so that it ends on a busy machine, too. A message may arrive twice only if its delivery was marked as being
+// sent when a pass was killed.
 func TestKill(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		w.extra = patient
@@ -103,7 +103,8 @@ func TestTwoRuns(t *testing.T) {
 	})
 }
 
-// TestRelayComesBack takes the relay away for one pass, lets it answer 451 to one recipient after the other, and then accept.
+// TestRelayComesBack takes the relay away for one pass, lets it answer 451 to one recipient after the other, and then
+// accept.
 func TestRelayComesBack(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.extra = patient

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMainJob is the life of an installation: a backlog over several inboxes and folders, a quiet pass, new mail, mail that is
-// expunged before it could be forwarded, and a folder that was deleted and made again.
+// TestMainJob is the life of an installation: a backlog over several inboxes and folders, a quiet pass, new mail,
+// mail that is expunged before it could be forwarded, and a folder that was deleted and made again.
 func TestMainJob(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		inboxes := []string{"desk@firm.example", "court@firm.example", "sales@firm.example"}

@@ -171,7 +171,8 @@ func (p *CutProxy) forget(c *proxied) {
 	delete(p.conns, c)
 }
 
-// end ends the connection on both sides; on the client's first, which serve would end in good order once the backend is gone.
+// end ends the connection on both sides; on the client's first, which serve would end in good order once the backend
+// is gone.
 func (c *proxied) end(how End) {
 	if how == RST {
 		_ = c.client.SetLinger(0)

@@ -29,8 +29,8 @@ func MySQL(t testing.TB) *SQL {
 	})
 }
 
-// mysqlFromRoot gives the command for the mysqld of a Debian unpacked into a folder: run by that Debian's own loader with its own
-// libraries, it needs neither root's rights nor chroot.
+// mysqlFromRoot gives the command for the mysqld of a Debian unpacked into a folder: run by that Debian's own loader
+// with its own libraries, it needs neither root's rights nor chroot.
 func mysqlFromRoot() []string {
 	root := os.Getenv("POSTRIDER_MYSQL_ROOT")
 	if root == "" {

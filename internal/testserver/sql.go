@@ -96,8 +96,8 @@ func (s *SQL) dsn() string {
 	return fmt.Sprintf("root@tcp(%s)/", address(s.Port))
 }
 
-// newSQL makes a data directory in dir with the command install and starts a server on it with the command serve; both get the
-// data directory and options that all of them share appended.
+// newSQL makes a data directory in dir with the command install and starts a server on it with the command serve;
+// both get the data directory and options that all of them share appended.
 func newSQL(dir string, install, serve []string) (*SQL, error) {
 	port, err := freePort()
 	if err != nil {

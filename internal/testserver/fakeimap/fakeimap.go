@@ -43,8 +43,8 @@ type Conn struct {
 	r *bufio.Reader
 }
 
-// Start listens on a free port of 127.0.0.1 until the test is over. The first connection gets the first handler and so on; when
-// they run out, the last one goes on. A connection is closed when its handler returns.
+// Start listens on a free port of 127.0.0.1 until the test is over. The first connection gets the first handler and
+// so on; when they run out, the last one goes on. A connection is closed when its handler returns.
 func Start(t testing.TB, handlers ...func(*Conn)) *Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

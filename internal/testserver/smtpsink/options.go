@@ -27,8 +27,8 @@ type Options struct {
 
 // Event is something that the server is about to answer.
 type Event struct {
-	// Stage is "connect", "dot" (the end of a message), or the command in lower case: "ehlo" (HELO, too), "starttls", "auth", "mail",
-	// "rcpt", "data", "rset", "noop", "quit".
+	// Stage is "connect", "dot" (the end of a message), or the command in lower case: "ehlo" (HELO, too), "starttls",
+	// "auth", "mail", "rcpt", "data", "rset", "noop", "quit".
 	Stage   string
 	Arg     string   // mail and rcpt: the address, without brackets; auth: the mechanism
 	Message *Message // rcpt and data: what is known so far; dot: all of it

@@ -1,8 +1,8 @@
 // Package smtpsink is an SMTP server (RFC 5321) on loopback that records what it accepts and delivers nothing.
 //
-// It is strict where a relay may be: a parameter of an extension that it did not offer is refused, commands out of order are
-// refused, and where it offers AUTH nobody sends mail without. For everything else that a relay may do, there is Reply: it sees every
-// command and may answer it otherwise, drop the connection, or make it wait.
+// It is strict where a relay may be: a parameter of an extension that it did not offer is refused, commands out of
+// order are refused, and where it offers AUTH nobody sends mail without. For everything else that a relay may do,
+// there is Reply: it sees every command and may answer it otherwise, drop the connection, or make it wait.
 package smtpsink
 
 import (
