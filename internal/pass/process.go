@@ -35,11 +35,12 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	d := r.Routes.Decide(route.Mail{
 		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(),
 	})
+	planned := j.claim.Route != "" // the routes said otherwise when it was registered
 	switch {
 	case d.Skip:
-		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "by_route: " + d.Reason, Route: d.Route})
+		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "by_route: " + d.Reason, Route: d.Route, Yields: planned})
 	case len(d.To) == 0:
-		return j.finish(ctx, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason})
+		return j.finish(ctx, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: planned})
 	}
 	ds := make([]tasks.Delivery, len(d.To))
 	for i, to := range d.To {

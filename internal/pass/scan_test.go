@@ -11,6 +11,7 @@ import (
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/message"
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -389,4 +390,23 @@ func TestUnreadInANewEpoch(t *testing.T) {
 	if got := r.tasks()[3]; got.Subject != "message 1" {
 		t.Errorf("the task's subject is %q, want what the message says now that it was read", got.Subject)
 	}
+}
+
+// TestRoutesChangeWhileWaiting: a copy that was skipped as a duplicate takes the place of a message that the routes of today do not
+// forward.
+func TestRoutesChangeWhileWaiting(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll, "INBOX", "Old")
+	check(t, r.imap.CreateFolder(address, "Old"))
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.put("Old", msgs...)
+	relay := r.Relay
+	r.Relay = unreachable{relay}
+	r.run() // registers both, one as a duplicate
+	table, err := route.Compile([]route.Rule{{Name: "old", Match: route.Match{Folder: []string{"Old"}}, To: []string{"team@firm.example"}}})
+	check(t, err)
+	r.Routes, r.Relay = table, relay
+	r.want(r.run(), Counters{SkippedNoMatch: 1, Forwarded: 1})
+	r.wantArrived(msgs)
 }

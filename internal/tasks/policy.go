@@ -71,7 +71,7 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 func (p Policy) Fail(t Task, now time.Time, err error) Result {
 	res := Result{Status: Error, Delay: p.Backoff(t.Attempts), Reason: err.Error(), Route: t.Route}
 	if p.exhausted(t, now) {
-		res.Status, res.Delay, res.Gone = Dead, 0, nobodyHas(t.Deliveries)
+		res.Status, res.Delay, res.Yields = Dead, 0, nobodyHas(t.Deliveries)
 		res.Reason = fmt.Sprintf("given up after %d attempts in %s: %v", t.Attempts, now.Sub(t.QueuedAt).Round(time.Second), err)
 	}
 	return res
@@ -92,7 +92,7 @@ const VanishedPrefix = "vanished: "
 
 // Vanished is the end of a task whose message is not there any more.
 func Vanished(t Task, why string) Result {
-	return Result{Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Gone: nobodyHas(t.Deliveries)}
+	return Result{Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: nobodyHas(t.Deliveries)}
 }
 
 // fairAttempts is how often a message is tried before its age counts: it may have grown old while the relay was down.

@@ -133,9 +133,9 @@ type Result struct {
 	Route      string
 	Delay      time.Duration // for Error: not before that has passed
 	Deliveries []Delivery
-	// Gone says that the message could not be had and nobody got it: an equal one that was skipped as its duplicate,
-	// if there is one, takes its place.
-	Gone bool
+	// Yields says that nobody got the message, and nobody will by this task: an equal one that was skipped as its
+	// duplicate, if there is one, takes its place.
+	Yields bool
 }
 
 // Filter selects tasks. Empty fields select all.

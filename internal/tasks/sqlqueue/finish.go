@@ -28,7 +28,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
 	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (int64, error) {
-		if res.Gone {
+		if res.Yields {
 			if err := q.lockHeirs(tx, r.TaskID); err != nil {
 				return 0, err
 			}
@@ -49,7 +49,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 		if res.Status == tasks.Forwarded {
 			return 1, nil // the deliveries tell it
 		}
-		if res.Gone {
+		if res.Yields {
 			if err := inherit(tx, now, r.TaskID, res.Reason); err != nil {
 				return 0, err
 			}
