@@ -16,62 +16,6 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-func TestUIDValidityChanges(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	old := mails(10)
-	r.put("INBOX", old...)
-	r.want(r.run(), Counters{Registered: 10, Forwarded: 10})
-	for i := range 3 { // also back to a value that was there before
-		check(t, r.imap.SetUIDValidity(address, "INBOX", uint32(777+i%2)))
-		r.want(r.run(), Counters{})
-		fresh := mails(1)
-		r.put("INBOX", fresh...)
-		old = append(old, fresh...)
-		r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-		r.wantArrived(old)
-	}
-}
-
-// TestUIDNextGoesBackwards is handled as a change of UIDVALIDITY, and told.
-func TestUIDNextGoesBackwards(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	msgs := mails(5)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 5, Forwarded: 5})
-	mend := r.behind(func(src Source) Source { return forgetful{src} })
-	r.want(r.run(), Counters{})
-	if !strings.Contains(r.log.String(), "UIDNEXT went backwards") {
-		t.Errorf("the log does not tell of it:\n%s", r.log.String())
-	}
-	mend()
-	fresh := mails(1)
-	r.put("INBOX", fresh...)
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	r.wantArrived(msgs, fresh)
-}
-
-// forgetful is a server whose UIDNEXT has gone backwards.
-type forgetful struct{ Source }
-
-func (s forgetful) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
-	info, err := s.Source.Select(ctx, name)
-	info.UIDNext = 3
-	return info, err
-}
-
-func TestBaselineStaysWhenUIDValidityChanges(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	old := mails(10)
-	r.put("INBOX", old...)
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	r.want(r.run(), Counters{})
-	r.wantArrived(old[9:])
-}
-
 func TestEmptyFolderMissesNothing(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartLatest)
@@ -285,22 +229,6 @@ func TestRewindJustBeforeThePass(t *testing.T) {
 	r.wantArrived(msgs, fresh)
 }
 
-// TestRewindAfterUIDValidityChanged brings in what was there before the start, also when it was noted under an older epoch.
-func TestRewindAfterUIDValidityChanged(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	msgs := mails(5)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	r.want(r.run(), Counters{})
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
-	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
-	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
-	r.wantArrived(msgs)
-}
-
 // TestMovedWhileWaiting moves a message to another watched folder while its task waits: it is forwarded from there.
 func TestMovedWhileWaiting(t *testing.T) {
 	var up atomic.Bool
@@ -324,72 +252,6 @@ func TestMovedWhileWaiting(t *testing.T) {
 	r.want(r.run(), Counters{Forwarded: 2, Skipped: 1})
 	r.want(r.run(), Counters{})
 	r.wantArrived(msgs)
-}
-
-// TestUnwatchedFolderInANewEpoch: what waited in a folder that is no longer watched is forwarded, also when its
-// UIDVALIDITY changes, nothing new of it is, and the other folders go on.
-func TestUnwatchedFolderInANewEpoch(t *testing.T) {
-	var up atomic.Bool
-	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage == "connect" && !up.Load() {
-			return smtpsink.Action{Code: 554}
-		}
-		return smtpsink.Action{}
-	})
-	r.add(inbox.StartAll, "INBOX", "Cases")
-	check(t, r.imap.CreateFolder(address, "Cases"))
-	waiting, gone := mails(2), mails(1)
-	r.put("Cases", waiting...)
-	uids := r.put("Cases", gone...)
-	r.run() // registers; the relay is at fault
-	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
-	check(t, err)
-	check(t, r.imap.Expunge(address, "Cases", uids...))
-	r.put("Cases", mails(1)...)
-	check(t, r.imap.SetUIDValidity(address, "Cases", 777))
-	fresh := mails(3)
-	r.put("INBOX", fresh...)
-	up.Store(true)
-	r.want(r.run(), Counters{Registered: 3, Forwarded: 5, Skipped: 1})
-	r.want(r.run(), Counters{})
-	r.wantArrived(waiting, fresh)
-}
-
-// TestVanishedAndBack: a message that was not there in one epoch and is in the next goes on.
-func TestVanishedAndBack(t *testing.T) {
-	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
-	r.add(inbox.StartAll)
-	msgs := mails(1)
-	uids := r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 1, Retry: 1})
-	r.clock.advance(time.Hour)
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	check(t, r.imap.Expunge(address, "INBOX", uids...))
-	r.want(r.run(), Counters{Skipped: 1})
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 888))
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Forwarded: 1})
-	r.want(r.run(), Counters{})
-	r.wantArrived(msgs)
-}
-
-// TestUnreadInANewEpoch: a forwarded message that cannot be read when UIDVALIDITY has changed is told by its content later.
-func TestUnreadInANewEpoch(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	msgs := mails(3)
-	uid := r.put("INBOX", msgs...)[1]
-	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
-	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	mend := r.behind(func(src Source) Source { return hangingUp{src, uid} })
-	r.want(r.run(), Counters{Registered: 1, Retry: 1})
-	mend()
-	r.clock.advance(time.Hour)
-	r.want(r.run(), Counters{Skipped: 1})
-	r.wantArrived(msgs)
-	if got := r.tasks()[3]; got.Subject != "message 1" {
-		t.Errorf("the task's subject is %q, want what the message says now that it was read", got.Subject)
-	}
 }
 
 // TestRoutesChangeWhileWaiting: a copy that was skipped as a duplicate takes the place of a message that the routes of today do not
