@@ -88,12 +88,7 @@ func TestRewindAfterUIDValidityChanged(t *testing.T) {
 // UIDVALIDITY changes, nothing new of it is, and the other folders go on.
 func TestUnwatchedFolderInANewEpoch(t *testing.T) {
 	var up atomic.Bool
-	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage == "connect" && !up.Load() {
-			return smtpsink.Action{Code: 554}
-		}
-		return smtpsink.Action{}
-	})
+	r := newRig(t, downUntil(&up))
 	r.add(inbox.StartAll, "INBOX", "Cases")
 	check(t, r.imap.CreateFolder(address, "Cases"))
 	waiting, gone := mails(2), mails(1)

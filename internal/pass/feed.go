@@ -3,6 +3,7 @@ package pass
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -69,7 +70,8 @@ func (f *feeder) drain(ctx context.Context) error {
 		}
 		switch alone := claims[0].Alone; {
 		case alone && !solo:
-			if err := f.Queue.Release(context.WithoutCancel(ctx), claims[0], "waits to be worked on alone", 0, nil); err != nil {
+			err := f.Queue.Release(context.WithoutCancel(ctx), claims[0], "waits to be worked on alone", 0, nil)
+			if err != nil && !errors.Is(err, tasks.ErrLeaseLost) { // lost: somebody else has it already
 				return err
 			}
 			f.solo.Lock()

@@ -46,6 +46,16 @@ func on(stage string, times int, action smtpsink.Action) func(smtpsink.Event) sm
 	}
 }
 
+// downUntil is a relay that takes no connection until up is set.
+func downUntil(up *atomic.Bool) func(smtpsink.Event) smtpsink.Action {
+	return func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "connect" && !up.Load() {
+			return smtpsink.Action{Code: 554}
+		}
+		return smtpsink.Action{}
+	}
+}
+
 func TestTemporaryRefusalIsRetriedWhenVisible(t *testing.T) {
 	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451, Text: "4.7.1 greylisted"}))
 	r.add(inbox.StartAll)

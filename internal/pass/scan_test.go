@@ -13,7 +13,6 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
-	"postrider/internal/testserver/smtpsink"
 )
 
 func TestEmptyFolderMissesNothing(t *testing.T) {
@@ -169,12 +168,7 @@ func TestRewindForwardsNothingTwice(t *testing.T) {
 // TestFolderNoLongerWatched leaves nothing behind: what was registered is still forwarded, what is new is not.
 func TestFolderNoLongerWatched(t *testing.T) {
 	var up atomic.Bool
-	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage == "connect" && !up.Load() {
-			return smtpsink.Action{Code: 554}
-		}
-		return smtpsink.Action{}
-	})
+	r := newRig(t, downUntil(&up))
 	r.add(inbox.StartAll, "INBOX", "Cases")
 	check(t, r.imap.CreateFolder(address, "Cases"))
 	msgs := mails(2)
@@ -232,12 +226,7 @@ func TestRewindJustBeforeThePass(t *testing.T) {
 // TestMovedWhileWaiting moves a message to another watched folder while its task waits: it is forwarded from there.
 func TestMovedWhileWaiting(t *testing.T) {
 	var up atomic.Bool
-	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage == "connect" && !up.Load() {
-			return smtpsink.Action{Code: 554}
-		}
-		return smtpsink.Action{}
-	})
+	r := newRig(t, downUntil(&up))
 	r.add(inbox.StartAll, "INBOX", "Done", "Later")
 	check(t, r.imap.CreateFolder(address, "Done"))
 	check(t, r.imap.CreateFolder(address, "Later"))
