@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Address is one mailbox of an address field: the display name decoded, the address as written (local@domain).
+// Address is one mailbox of an address field: the display name decoded, the address as written (local@domain), both
+// without control characters.
 type Address struct{ Name, Addr string }
 
 // looksLikeAddress finds what a person would take for an address in a field that no parser can read.
@@ -24,12 +25,12 @@ func (h Header) Addresses(name string) []Address {
 		list, err := parser.ParseList(raw)
 		if err != nil {
 			for _, a := range looksLikeAddress.FindAllString(raw, -1) {
-				out = append(out, Address{Addr: strings.Trim(a, ".'")})
+				out = append(out, Address{Addr: strings.Trim(oneLine(a), ".'")})
 			}
 			continue
 		}
 		for _, a := range list {
-			out = append(out, Address{Name: oneLine(a.Name), Addr: a.Address})
+			out = append(out, Address{Name: oneLine(a.Name), Addr: oneLine(a.Address)})
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/mail"
 	"strings"
 	"time"
@@ -61,7 +62,10 @@ func fieldName(line []byte) string {
 }
 
 // Header is the parsed header: every field in order, values unfolded.
-type Header struct{ fields []headerField }
+type Header struct {
+	fields  []headerField
+	charset string // of the body; read once, since a stranger decides how often it is asked for
+}
 
 type headerField struct{ name, value string }
 
@@ -75,6 +79,8 @@ func newHeader(fields []field) Header {
 		v = bytes.ReplaceAll(v, crlf, nil)
 		h.fields = append(h.fields, headerField{f.name, strings.TrimSpace(string(v))})
 	}
+	_, params, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	h.charset = params["charset"]
 	return h
 }
 
@@ -111,13 +117,13 @@ func (h Header) Texts(name string) []string {
 	return out
 }
 
-// Date is the Date field in UTC, zero when it cannot be read.
+// Date is the Date field in UTC, zero when it cannot be read or is out of the range of a database (1970 to 9999).
 func (h Header) Date() time.Time {
 	t, err := mail.ParseDate(h.Get("Date"))
-	if err != nil || t.Year() < 1970 || t.Year() > 9999 {
+	if t = t.UTC(); err != nil || t.Year() < 1970 || t.Year() > 9999 {
 		return time.Time{}
 	}
-	return t.UTC()
+	return t
 }
 
 // Has8bit reports whether any field has an octet above 127: it is then either UTF-8 (RFC 6532) or against the rules.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -239,6 +240,25 @@ func TestDeepNesting(t *testing.T) {
 	b.WriteString("Content-Disposition: attachment\r\n\r\nx\r\n")
 	if parse(t, b.String()).HasAttachment() {
 		t.Error("an attachment was found 2000 levels down, want the search to end before")
+	}
+}
+
+// TestCharsetIsReadOnce: a header made to be read again for each of its words costs no more than its length.
+func TestCharsetIsReadOnce(t *testing.T) {
+	const words, params = 1000, 1000
+	var b strings.Builder
+	b.WriteString("Content-Type: text/plain")
+	for i := range params {
+		fmt.Fprintf(&b, "; p%d=x", i)
+	}
+	b.WriteString("\r\nSubject: " + strings.Repeat("\xff=?utf-8?Q?a?=", words) + "\r\n\r\n")
+	m := parse(t, b.String())
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	m.Subject()
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 40<<10*words {
+		t.Errorf("%d octets allocated for a subject of %d words, want at most 40 KiB for each: is another field read for each of them?", used, words)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"io"
-	"mime"
 	"regexp"
 	"strconv"
 	"strings"
@@ -81,8 +80,7 @@ func (h Header) plain(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
-	_, params, _ := mime.ParseMediaType(h.Get("Content-Type"))
-	return toUTF8([]byte(s), params["charset"])
+	return toUTF8([]byte(s), h.charset)
 }
 
 // toUTF8 decodes b. An unknown or wrong charset is taken for UTF-8, and failing that for Windows-1252, so that something
