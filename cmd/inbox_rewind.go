@@ -96,9 +96,9 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 		if err := a.confirm(opts.yes, fmt.Sprintf("Rewind inbox %s?", in.Address)); err != nil {
 			return err
 		}
-		return s.underLease(ctx, in, func() error {
+		return s.underLease(ctx, in, func(by inbox.Scan) error {
 			for _, p := range plans {
-				if err := s.inboxes.Rewind(ctx, p.folder.ID, p.folder.UIDValidity, p.to); err != nil {
+				if err := s.inboxes.Rewind(ctx, by, p.folder.ID, p.folder.UIDValidity, p.to); err != nil {
 					return err
 				}
 			}
@@ -202,14 +202,11 @@ func (a *app) tellRewind(in inbox.Inbox, plans []rewind) (moves []rewind, err er
 }
 
 // underLease does f while no run works on the inbox.
-func (s *services) underLease(ctx context.Context, in inbox.Inbox, f func() error) error {
-	token, busy, err := s.inboxes.AcquireScan(ctx, in.ID, worker(), time.Minute)
-	if err != nil {
-		return err
-	}
-	if busy != nil {
+func (s *services) underLease(ctx context.Context, in inbox.Inbox, f func(by inbox.Scan) error) error {
+	busy, err := s.inboxes.UnderScan(ctx, in.ID, worker(), f)
+	if err == nil && busy != nil {
 		return &exitError{exitRetry, fmt.Errorf("inbox %s is being worked on by %s (until %s unless renewed); nothing was changed, try again after that",
 			in.Address, busy.Holder, busy.Until.Format(time.RFC3339))}
 	}
-	return errors.Join(f(), s.inboxes.ReleaseScan(context.WithoutCancel(ctx), in.ID, token))
+	return err
 }

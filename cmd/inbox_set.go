@@ -120,7 +120,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err := a.confirm(yes, question); err != nil {
 			return err
 		}
-		if err := s.underLease(ctx, in, func() error { return s.inboxes.Remove(ctx, in.Address) }); err != nil {
+		if err := s.underLease(ctx, in, func(inbox.Scan) error { return s.inboxes.Remove(ctx, in.Address) }); err != nil {
 			return err
 		}
 		return a.tell("Removed %s with its %d tasks, %d of them unfinished.\n", in.Address, all, unfinished)

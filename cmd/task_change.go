@@ -149,21 +149,26 @@ func (a *app) taskPurgeCommand() *cobra.Command {
 }
 
 func (a *app) taskPurge(ctx context.Context, age string, yes bool) error {
-	const batch = 1000 // short transactions, so that runs go on meanwhile
 	d, err := parseAge(age)
 	if err != nil {
 		return err
 	}
-	before := time.Now().Add(-d)
 	return a.with(ctx, func(s *services) error {
-		if err := a.confirm(yes, fmt.Sprintf("Delete the tasks that were forwarded before %s?", before.Format(time.DateTime))); err != nil {
+		var ids []int64
+		filter := tasks.Filter{Statuses: []tasks.Status{tasks.Forwarded}, Ended: d}
+		if err := s.queue.List(ctx, filter, func(t tasks.Task) error { ids = append(ids, t.ID); return nil }); err != nil {
+			return err
+		}
+		if err := a.confirm(yes, fmt.Sprintf("Delete %d tasks that were forwarded longer than %s ago?", len(ids), age)); err != nil {
 			return err
 		}
 		total := 0
-		for n := batch; n == batch; total += n {
-			if n, err = s.queue.Purge(ctx, before, batch); err != nil {
+		for part := range slices.Chunk(ids, 100) { // short transactions, so that runs go on meanwhile
+			n, err := s.queue.Purge(ctx, who(), part...)
+			if err != nil {
 				return err
 			}
+			total += n
 		}
 		return a.tell("Deleted %d tasks. Their messages stay known and are not forwarded again.\n", total)
 	})

@@ -74,8 +74,9 @@ func (r *reader) proxy(value string) {
 		return
 	}
 	u, err := url.Parse(value)
-	if err != nil || u.Host == "" || !slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
-		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128")
+	// What comes behind the host is, mostly, the rest of a password with a bare /, ? or # in it.
+	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" || !slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
+		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
 	}
 }
 

@@ -135,12 +135,15 @@ func (s *stage) rewind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range in.Folders {
-		if err := s.inboxes.Rewind(ctx, f.ID, f.UIDValidity, 0); err != nil {
-			return err
+	_, err = s.inboxes.UnderScan(ctx, in.ID, "demo", func(by inbox.Scan) error {
+		for _, f := range in.Folders {
+			if err := s.inboxes.Rewind(ctx, by, f.ID, f.UIDValidity, 0); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
+	return err
 }
 
 // until asks again and again whether something is done.

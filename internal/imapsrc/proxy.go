@@ -54,20 +54,21 @@ func (cfg Config) proxy(host string) (*url.URL, error) {
 	return rules.ProxyFunc()(&url.URL{Scheme: "https", Host: host})
 }
 
-// parseProxy never says what was wrong: the text could hold a password.
+// parseProxy never says what was wrong: the text could hold a password. One with a bare /, ? or # in it ends the host
+// early, and would stand there; so nothing may come behind the host.
 func parseProxy(what, text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
-	if err == nil && u.Hostname() != "" {
+	if err == nil && u.Hostname() != "" && strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment == "" {
 		switch u.Scheme {
 		case "socks5", "socks5h", "http", "https":
 			return u, nil
 		}
 	}
 	return nil, &Error{Kind: KindLocal, Err: fmt.Errorf("%s is not a proxy URL; write it as socks5://, socks5h://, http:// or https:// "+
-		"with host:port, or direct", what)}
+		"with host:port, and / ? # in a password as %%2F %%3F %%23, or direct", what)}
 }
 
 func throughProxy(ctx context.Context, via *url.URL, target string, cfg Config) (net.Conn, error) {

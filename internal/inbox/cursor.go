@@ -17,10 +17,14 @@ type cursor struct {
 	InitializedAt *time.Time
 }
 
+// Scan is what a change of a cursor is made under: the scan lease, by its token.
+type Scan struct{ InboxID, Token int64 }
+
 // Initialize begins the registry of a folder that was never scanned: messages up to startUID were there before and are
-// not forwarded, the cursor stands there. ErrCursorMoved: another process initialised it to something else.
-func (s *Store) Initialize(ctx context.Context, folderID, uidValidity int64, startUID uint32) error {
-	return s.moveCursor(ctx, "initialize", folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
+// not forwarded, the cursor stands there. ErrCursorMoved: another process initialised it to something else. ErrScanLost:
+// the lease was taken over.
+func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity int64, startUID uint32) error {
+	return s.moveCursor(ctx, "initialize", by, folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
 		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, now, folderID)
 	}, func(c cursor) bool {
 		return c.UIDValidity == uidValidity && c.LastSeenUID == startUID && c.StartUID == startUID
@@ -28,9 +32,9 @@ func (s *Store) Initialize(ctx context.Context, folderID, uidValidity int64, sta
 }
 
 // ResetEpoch begins anew under another UIDVALIDITY: the cursor goes to 0, and what was registered is told by
-// fingerprint. ErrCursorMoved: the folder is no longer in oldEpoch.
-func (s *Store) ResetEpoch(ctx context.Context, folderID, oldEpoch, newEpoch int64) error {
-	return s.moveCursor(ctx, "reset", folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
+// fingerprint. ErrCursorMoved: the folder is no longer in oldEpoch. ErrScanLost: the lease was taken over.
+func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, newEpoch int64) error {
+	return s.moveCursor(ctx, "reset", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
 		return tx.Exec(sqlResetEpoch, newEpoch, folderID, oldEpoch)
 	}, func(c cursor) bool {
 		return c.InitializedAt != nil && c.UIDValidity == newEpoch && c.LastSeenUID == 0 && c.StartUID == 0
@@ -38,9 +42,9 @@ func (s *Store) ResetEpoch(ctx context.Context, folderID, oldEpoch, newEpoch int
 }
 
 // Rewind moves the cursor back to uid: what lies above it and was never registered will be, as if it were new. What
-// was registered stays in the ledger and is not registered again. A cursor at or below uid stays. The caller
-// holds the scan lease. ErrCursorMoved: the folder was never scanned or is no longer in that epoch.
-func (s *Store) Rewind(ctx context.Context, folderID, epoch int64, uid uint32) error {
+// was registered stays in the ledger and is not registered again. A cursor at or below uid stays. ErrCursorMoved: the
+// folder was never scanned or is no longer in that epoch. ErrScanLost: the lease was taken over.
+func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid uint32) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		update := tx.Exec(sqlRewindFolder, uid, uid, uid, uid, uid, uid, folderID, epoch)
 		if update.Error != nil {
@@ -48,6 +52,9 @@ func (s *Store) Rewind(ctx context.Context, folderID, epoch int64, uid uint32) e
 		}
 		if update.RowsAffected == 0 {
 			return ErrCursorMoved
+		}
+		if err := by.held(tx); err != nil {
+			return err
 		}
 		return forget(tx, folderID, epoch, uid)
 	})
@@ -86,9 +93,20 @@ func (s *Store) FolderScanned(ctx context.Context, folderID int64) error {
 	return nil
 }
 
+// held fails with ErrScanLost once another run has taken the lease over. The folder's row is locked by then: whoever takes
+// the lease over later finds this change made.
+func (by Scan) held(tx *gorm.DB) error {
+	var token int64
+	err := tx.Raw(sqlScanToken, by.InboxID).Scan(&token).Error
+	if err == nil && token != by.Token {
+		return ErrScanLost
+	}
+	return err
+}
+
 // moveCursor runs an update that matches one row, or finds that it is done already: by us, in a transaction whose
 // commit went unnoticed.
-func (s *Store) moveCursor(ctx context.Context, doing string, folderID int64,
+func (s *Store) moveCursor(ctx context.Context, doing string, by Scan, folderID int64,
 	update func(tx *gorm.DB, now time.Time) *gorm.DB, done func(cursor) bool,
 ) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -97,8 +115,11 @@ func (s *Store) moveCursor(ctx context.Context, doing string, folderID int64,
 			return err
 		}
 		result := update(tx, time.UnixMicro(now).UTC())
-		if result.Error != nil || result.RowsAffected == 1 {
+		if result.Error != nil {
 			return result.Error
+		}
+		if result.RowsAffected == 1 {
+			return by.held(tx)
 		}
 		var c cursor
 		if err := tx.Raw(sqlGetCursor, folderID).Scan(&c).Error; err != nil {

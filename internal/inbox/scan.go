@@ -94,6 +94,16 @@ func (s *Store) FinishScan(ctx context.Context, inboxID, token int64, errText st
 	})
 }
 
+// UnderScan does f while no run works on the inbox, or tells who does and leaves it undone. The lease is not renewed: f is
+// over within a minute, or fails with ErrScanLost once somebody else has taken it.
+func (s *Store) UnderScan(ctx context.Context, inboxID int64, holder string, f func(Scan) error) (*Busy, error) {
+	token, busy, err := s.AcquireScan(ctx, inboxID, holder, time.Minute)
+	if err != nil || busy != nil {
+		return busy, err
+	}
+	return nil, errors.Join(f(Scan{inboxID, token}), s.ReleaseScan(context.WithoutCancel(ctx), inboxID, token))
+}
+
 // underLease runs an update that matches one row while the lease is held.
 func (s *Store) underLease(ctx context.Context, doing string, inboxID int64, update func(tx *gorm.DB, now int64) *gorm.DB) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {

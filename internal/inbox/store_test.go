@@ -295,7 +295,7 @@ func TestListEnableDisableRemove(t *testing.T) {
 		if err := b.Enable(b.ctx, "c@x.org"); err != nil {
 			t.Fatal(err)
 		}
-		b.exec(`INSERT INTO monitored_emails_seen VALUES (?, 1, 1, ?, 0, ?)`, a.Folders[0].ID, a.ID, make([]byte, 32))
+		b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint) VALUES (?, 1, 1, ?, 0, ?)`, a.Folders[0].ID, a.ID, make([]byte, 32))
 		for _, address := range []string{"A@x.org", "b@x.org"} {
 			if err := b.Remove(b.ctx, address); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // maxText is the width of the columns for address and username: the longest address (RFC 5321 4.5.3.1).
@@ -41,7 +42,7 @@ func (in *Inbox) normalize() error {
 func ParseAddress(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || len(s) > maxText {
+	if err != nil || a.Address != s || len(s) > maxText || strings.ContainsFunc(s, unicode.IsControl) {
 		return "", &InvalidError{fmt.Errorf("%q is not a mail address; write it as name@example.com", s)}
 	}
 	return strings.ToLower(s), nil

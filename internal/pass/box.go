@@ -22,6 +22,7 @@ type box struct {
 	log   *slog.Logger
 	mail  *mailbox
 	shelf *shelf
+	token int64 // of the scan lease
 
 	mu     sync.Mutex
 	report InboxReport
@@ -72,6 +73,7 @@ func (b *box) underLease(ctx context.Context) error {
 		b.log.Info("stepped aside: another run is working on this inbox", "holder", busy.Holder, "until", busy.Until)
 		return nil
 	}
+	b.token = token
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := every(context.WithoutCancel(ctx), ttl/3, func(ctx context.Context) {
@@ -100,6 +102,9 @@ func (b *box) underLease(ctx context.Context) error {
 	}
 	return errors.Join(err, b.Inboxes.ReleaseScan(after, id, token))
 }
+
+// lease is what the cursors of this inbox are changed under.
+func (b *box) lease() inbox.Scan { return inbox.Scan{InboxID: b.in.ID, Token: b.token} }
 
 // current reads the inbox again, now that nobody else moves its cursors: what was read before the lease may be old by now.
 func (b *box) current(ctx context.Context) error {
@@ -166,11 +171,8 @@ func (b *box) work(ctx context.Context) error {
 
 // preview is a dry run: it reads, and tells what it finds.
 func (b *box) preview(ctx context.Context) error {
-	filter := tasks.Filter{InboxID: b.in.ID, Statuses: []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}}
-	err := b.Queue.List(ctx, filter, func(t tasks.Task) error {
-		if t.VisibleAt != nil && !t.VisibleAt.After(b.Now()) {
-			b.Observer.Due(t)
-		}
+	err := b.Queue.List(ctx, tasks.Filter{InboxID: b.in.ID, Due: true}, func(t tasks.Task) error {
+		b.Observer.Due(t)
 		return nil
 	})
 	if err != nil {

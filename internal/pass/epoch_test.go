@@ -79,7 +79,7 @@ func TestRewindAfterUIDValidityChanged(t *testing.T) {
 	r.want(r.run(), Counters{})
 	in, err := r.store.Get(t.Context(), address)
 	check(t, err)
-	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
+	r.rewind(in.Folders[0])
 	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
 	r.wantArrived(msgs)
 }

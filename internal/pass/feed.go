@@ -155,10 +155,14 @@ func (f *feeder) withBodies(ctx context.Context, claims []tasks.Claim) ([]job, e
 func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job, error) {
 	batch := make([]fetched, 0, len(list))
 	byUID := map[uint32]job{}
+	var anew error
 	for _, j := range list {
 		switch {
 		case fo == nil:
 			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
+		case j.claim.Epoch > fo.UIDValidity: // by another run, which has taken the scan over
+			anew = fmt.Errorf("%s: %w", fo, errEpoch)
+			j.done(j.release(ctx, anew.Error()))
 		case j.claim.Epoch != fo.UIDValidity:
 			j.done(j.finish(ctx, tasks.Vanished(j.claim.Task, "it was not found again after UIDVALIDITY changed")))
 		default:
@@ -168,7 +172,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		}
 	}
 	if len(batch) == 0 {
-		return nil, nil
+		return nil, anew
 	}
 	err := f.fetchOneByOne(ctx, fo, batch)
 	var pause time.Duration
@@ -188,12 +192,12 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		case it.gone:
 			j.done(j.finish(ctx, tasks.Vanished(j.claim.Task, "it was expunged before it could be read")))
 		case it.err != nil:
-			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, f.Now(), fmt.Errorf("fetch: %w", it.err))))
+			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, j.claim.At, fmt.Errorf("fetch: %w", it.err))))
 		default:
 			j.done(j.releaseWith(ctx, pause, "its folder could not be read", nil))
 		}
 	}
-	return found, err
+	return found, cmp.Or(err, anew)
 }
 
 // fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a message which

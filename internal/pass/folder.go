@@ -100,7 +100,7 @@ func (b *box) initialize(ctx context.Context, src Source, info imapsrc.Folder, f
 	if b.Config.DryRun {
 		return nil
 	}
-	return b.Inboxes.Initialize(ctx, f.ID, f.UIDValidity, start)
+	return b.Inboxes.Initialize(ctx, b.lease(), f.ID, f.UIDValidity, start)
 }
 
 // StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which messages were
@@ -135,7 +135,7 @@ func first(uids []uint32) uint32 {
 func (b *box) newEpoch(ctx context.Context, info imapsrc.Folder, f *folder) error {
 	epoch := (f.UIDValidity>>32+1)<<32 | int64(info.UIDValidity)
 	if !b.Config.DryRun {
-		if err := b.Inboxes.ResetEpoch(ctx, f.ID, f.UIDValidity, epoch); err != nil {
+		if err := b.Inboxes.ResetEpoch(ctx, b.lease(), f.ID, f.UIDValidity, epoch); err != nil {
 			return err
 		}
 	}

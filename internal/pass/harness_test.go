@@ -219,3 +219,15 @@ func messageID(t *testing.T, raw []byte) string {
 	check(t, err)
 	return m.Header.Get("Message-ID")
 }
+
+// rewind puts a folder's cursor back to the beginning.
+func (r *rig) rewind(f inbox.Folder) {
+	r.t.Helper()
+	busy, err := r.store.UnderScan(r.t.Context(), f.InboxID, "rewind", func(by inbox.Scan) error {
+		return r.store.Rewind(r.t.Context(), by, f.ID, f.UIDValidity, 0)
+	})
+	check(r.t, err)
+	if busy != nil {
+		r.t.Fatalf("the inbox is busy: %+v", busy)
+	}
+}

@@ -198,7 +198,7 @@ func (b *box) registered(e tasks.Entry, r tasks.Registration, f *folder) {
 
 func (b *box) newPage(f *folder, cursor uint32) tasks.Page {
 	return tasks.Page{
-		InboxID: b.in.ID, FolderID: f.ID, Epoch: f.UIDValidity, Cursor: cursor,
+		InboxID: b.in.ID, FolderID: f.ID, Epoch: f.UIDValidity, ScanToken: b.token, Cursor: cursor,
 		Dedupe: b.Config.Dedupe, KnownOnly: !f.Active, DryRun: b.Config.DryRun,
 	}
 }

@@ -52,8 +52,8 @@ type Inboxes interface {
 	PauseScan(ctx context.Context, inboxID, token int64, pause time.Duration) error
 	ReleaseScan(ctx context.Context, inboxID, token int64) error
 	FinishScan(ctx context.Context, inboxID, token int64, errText string) error
-	Initialize(ctx context.Context, folderID, epoch int64, startUID uint32) error
-	ResetEpoch(ctx context.Context, folderID, oldEpoch, newEpoch int64) error
+	Initialize(ctx context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error
+	ResetEpoch(ctx context.Context, by inbox.Scan, folderID, oldEpoch, newEpoch int64) error
 	FolderScanned(ctx context.Context, folderID int64) error
 }
 

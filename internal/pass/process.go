@@ -107,7 +107,7 @@ func (j job) hand(ctx context.Context, err error, ds []tasks.Delivery) (tasks.St
 }
 
 func (j job) settle(via string, ds []tasks.Delivery) tasks.Result {
-	res := j.Config.Policy.Settle(j.claim.Task, j.Now(), ds)
+	res := j.Config.Policy.Settle(j.claim.Task, j.claim.At, ds)
 	res.Route = via
 	return res
 }

@@ -160,7 +160,7 @@ func TestRewindForwardsNothingTwice(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	in, err := r.store.Get(t.Context(), address)
 	check(t, err)
-	check(t, r.store.Rewind(t.Context(), in.Folders[0].ID, in.Folders[0].UIDValidity, 0))
+	r.rewind(in.Folders[0])
 	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
 	r.wantArrived(msgs)
 }
@@ -216,7 +216,7 @@ func TestRewindJustBeforeThePass(t *testing.T) {
 	boxes, err := r.store.List(t.Context(), true)
 	check(t, err)
 	f := boxes[0].Folders[0]
-	check(t, r.store.Rewind(t.Context(), f.ID, f.UIDValidity, 0))
+	r.rewind(f)
 	fresh := mails(1)
 	r.put("INBOX", fresh...)
 	r.want(r.Run(t.Context(), boxes).Inboxes[0], Counters{Registered: 301, Forwarded: 301})

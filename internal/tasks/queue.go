@@ -10,20 +10,35 @@ import (
 
 // Queue is the registry and the queue. It is safe for concurrent use by any number of processes.
 type Queue interface {
+	Registrar
+	Claimer
+	Steward
+	Reader
+}
+
+// Registrar is the side of a scan: every message gets its disposition.
+type Registrar interface {
 	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
 	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Unregistered is Unseen that counts only tasks as a disposition, not that a message was noted as there before
 	// the start.
 	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Register gives every message of the page its disposition and moves the folder's cursor, in one transaction. Doing it
-	// twice changes nothing. ErrEpochChanged when the folder has moved on.
+	// twice changes nothing. ErrEpochChanged when the folder has moved on, ErrScanLost when another run has taken over the
+	// scan; then nothing changes.
 	Register(ctx context.Context, page Page) ([]Registration, error)
-	// Baseline notes messages that were there before the start, and that everything up to page.Cursor has been noted.
+	// Baseline notes messages that were there before the start, and that everything up to page.Cursor has been noted. It fails
+	// as Register does.
 	Baseline(ctx context.Context, page Page) error
 	// Unreconciled reports whether live tasks of an older epoch still wait to be found again in the folder.
 	Unreconciled(ctx context.Context, folderID, epoch int64) (bool, error)
+}
 
-	// Receive claims tasks that are due, highest priority first and oldest first within it.
+// Claimer is the side of a worker: every task is worked off under a receipt.
+type Claimer interface {
+	// Receive claims tasks that are due, highest priority first and oldest first within it. When none is, it waits for up
+	// to want.Wait until one becomes due, and then returns none. The end of ctx ends the waiting; a claim under way is
+	// finished and returned, since one that nobody hears of would have to wait for its lease to run out.
 	Receive(ctx context.Context, want Want) ([]Claim, error)
 	// Extend makes the receipts good for another lease. Those that are lost are returned.
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
@@ -36,23 +51,41 @@ type Queue interface {
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. With no delay it comes back in its old place.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
+}
 
-	// Requeue lets tasks begin anew; recipients that were delivered stay delivered. It reports how many tasks changed.
+// Steward is the side of people and of retention. What a person does leaves its line in the audit trail, with who and
+// when; tasks in a state that it is not for stay as they are. The methods report how many tasks changed.
+type Steward interface {
+	// Requeue lets tasks begin anew; recipients that were delivered stay delivered.
 	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
 	// Skip ends tasks by a person's word.
 	Skip(ctx context.Context, who string, ids ...int64) (int, error)
 	// Resolve settles unknown outcomes by a person's word: who was being sent to has it. The task ends as forwarded,
 	// or goes on for recipients that are still pending.
 	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
-	// Purge deletes forwarded tasks that ended before then, at most limit of them. What was seen stays known.
-	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+	// Purge deletes tasks in one of the states Purgeable. What was seen stays known, with the state in which its task ended.
+	// A duplicate stays while an equal message is still to be forwarded, whose place it may have to take.
+	Purge(ctx context.Context, who string, ids ...int64) (int, error)
 
+	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at most limit of them.
+	Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error)
+	// ExpireEvents deletes lines of the audit trail that are older than age, oldest first, at most limit of them.
+	ExpireEvents(ctx context.Context, age time.Duration, limit int) (int, error)
+}
+
+// Reader tells what is known.
+type Reader interface {
 	List(ctx context.Context, f Filter, each func(Task) error) error
+	// Get fails with ErrNotFound.
 	Get(ctx context.Context, id int64) (Task, error)
+	// Events is the audit trail of a task, in order. It outlives the task.
 	Events(ctx context.Context, taskID int64) ([]Event, error)
 	Stats(ctx context.Context, inboxID int64) (Stats, error)
 	// Due counts the tasks that could be claimed now, at no cost for those that have ended.
 	Due(ctx context.Context, inboxID int64) (int, error)
+	// Dispositions tells how each message of a folder with a UID in [from, to] is accounted for, by ascending UID. A UID that is
+	// missing is not accounted for.
+	Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Disposition, error)
 }
 
 // Dedupe says where an equal message counts as the same one.
@@ -69,6 +102,7 @@ const (
 type Page struct {
 	InboxID, FolderID int64
 	Epoch             int64
+	ScanToken         int64  // of the inbox's scan lease, under which the page was read
 	Cursor            uint32 // everything at or below it has a disposition with this page; the cursor never moves back
 	Entries           []Entry
 	Dedupe            Dedupe
@@ -123,7 +157,8 @@ type Want struct {
 	Max           int
 	Lease         time.Duration
 	Worker        string
-	MaxLostLeases int // a task whose lease is lost that often while it is worked on alone is dead: it kills its workers
+	Wait          time.Duration // for a task to become due, when none is
+	MaxLostLeases int           // a task whose lease is lost that often while it is worked on alone is dead: it kills its workers
 }
 
 // Result is what came of a claim.
@@ -138,11 +173,15 @@ type Result struct {
 	Yields bool
 }
 
-// Filter selects tasks. Empty fields select all.
+// Filter selects tasks. Empty fields select all. Ages go by the registry's clock.
 type Filter struct {
-	Statuses []Status
-	InboxID  int64
-	Limit    int // newest first when set, oldest first otherwise
+	Statuses   []Status
+	InboxID    int64
+	Route      string        // the route, or one of the routes, that decided
+	Registered time.Duration // registered at least so long ago
+	Ended      time.Duration // ended at least so long ago
+	Due        bool          // could be claimed now
+	Limit      int           // newest first when set, oldest first otherwise
 }
 
 // Stats counts the tasks of an inbox.
@@ -150,4 +189,20 @@ type Stats struct {
 	ByStatus map[Status]int
 	Due      int        // could be claimed now
 	Oldest   *time.Time // when the longest waiting live task was registered
+	Now      time.Time  // by the registry's clock
+
+	// Of the last day:
+	Ended     int // tasks that ended with their outcome known: forwarded, dead
+	Retried   int // of these, those that needed more than one attempt
+	Conflicts int // times that a worker lost its lease to another and then wanted to change the task
+}
+
+// Disposition is how one message is accounted for.
+type Disposition struct {
+	UID        uint32
+	TaskID     int64  // 0: it was there before the start and is not forwarded
+	Status     Status // of its task, or in which its task ended that was purged; empty without a task
+	Purged     bool
+	Reason     string
+	Deliveries []Delivery // gone with the task when that was purged
 }

@@ -69,3 +69,6 @@ func From(to Status) []Status {
 func (s Status) Ended() bool {
 	return s != Received && s != InProgress && s != Error
 }
+
+// Purgeable are the states in which a person may have a task deleted: ended, and with nothing left to decide.
+var Purgeable = []Status{Forwarded, Skipped, SkippedNoMatch, Dead}

@@ -26,6 +26,9 @@ var ErrLeaseLost = errors.New("the lease of the task was lost")
 // ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read under.
 var ErrEpochChanged = errors.New("the folder's UIDVALIDITY has changed")
 
+// ErrScanLost reports that another run has taken over the scan of the inbox.
+var ErrScanLost = errors.New("the scan lease was lost: another run has taken over the inbox")
+
 // ErrNotFound reports that there is no such task.
 var ErrNotFound = errors.New("no such task")
 
@@ -109,6 +112,7 @@ type Event struct {
 type Receipt struct {
 	TaskID int64
 	Token  string
+	Worker string // who made the claim, for the audit trail
 }
 
 // Claim is a task in the hands of a worker, with the receipt that lets it go on.
@@ -118,6 +122,8 @@ type Claim struct {
 	// Alone is true for a task that lost its lease before: it may be what kills its workers, so nothing else of its inbox
 	// should be in work beside it.
 	Alone bool
+	// At is when it was claimed, by the registry's clock.
+	At time.Time
 	// Due is when the task had become visible before it was claimed; Release puts it back there, so that order is kept.
 	Due time.Time
 }

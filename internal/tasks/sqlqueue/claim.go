@@ -12,10 +12,62 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Receive implements tasks.Queue. The first lease that a task loses proves little: whatever was claimed beside it may
+// Receive implements tasks.Queue.
+func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
+	deadline := time.Now().Add(want.Wait)
+	for {
+		news := q.bell.listen()
+		claims, err := q.claimDue(context.WithoutCancel(ctx), want)
+		left := time.Until(deadline)
+		if err != nil || len(claims) > 0 || left <= 0 {
+			return claims, err
+		}
+		pause, err := q.untilDue(ctx, want.InboxID)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-news:
+		case <-time.After(min(pause, left)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Waiting for a task to become due: never so short that it is a busy loop, and never so long that what another process
+// registers waits for long.
+const (
+	shortestPoll = 10 * time.Millisecond
+	longestPoll  = time.Second
+)
+
+// untilDue is for how long it is no use to look again, unless this process hears of something new.
+func (q *Queue) untilDue(ctx context.Context, inboxID int64) (time.Duration, error) {
+	pause := longestPoll
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		micros, _, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		var next []int64
+		for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
+			if err := tx.Raw(sqlNextDue, inboxID, priority).Scan(&next).Error; err != nil {
+				return err
+			}
+			for _, at := range next {
+				pause = min(pause, time.Duration(at-micros)*time.Microsecond)
+			}
+		}
+		return nil
+	})
+	return max(pause, shortestPoll), wrap(err, "look for the next task")
+}
+
+// claimDue claims what is due now. The first lease that a task loses proves little: whatever was claimed beside it may
 // have killed their worker. It makes the task a suspect, which comes alone from then on and takes no other down with
 // it; only what it loses alone counts against it.
-func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
+func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
 		done, err := committed(tx, claims)
@@ -114,8 +166,9 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []ta
 		}
 		claims[i] = tasks.Claim{
 			Task:    r.task(),
-			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10)},
+			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10), Worker: want.Worker},
 			Alone:   r.LostLeases > 0,
+			At:      now,
 			Due:     time.UnixMicro(*r.VisibleAt),
 		}
 		claims[i].Status, claims[i].Worker = tasks.InProgress, want.Worker

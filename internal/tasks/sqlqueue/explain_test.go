@@ -97,7 +97,7 @@ func TestIndexes(t *testing.T) {
 				{"its tasks", "t", "eq_ref", "PRIMARY", sqlSeenByFingerprint, []any{keys}, 1},
 				{"ids of a page", "monitored_emails_tasks", "range", "monitored_emails_tasks_message", sqlTaskIDs, []any{folderID, 1, uids}, 1000},
 				{"due", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlDueCount, []any{inboxID, now}, 1000},
-				{"oldest", "monitored_emails_tasks", "range", "monitored_emails_tasks_status", sqlOldest, []any{inboxID}, 1000},
+				{"oldest", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlOldest, []any{inboxID}, 1000},
 				{"unreconciled", "t", "range", "monitored_emails_tasks_claim", sqlUnreconciled, []any{folderID, 2}, 1000},
 			} {
 				got := r.explain(t, c.sql, c.args...)[c.table]
@@ -122,7 +122,7 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"ledger by content", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlSeenByFingerprint, []any{keys}},
 		{"ids of a page", "sqlite_autoindex_monitored_emails_tasks_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlTaskIDs, []any{1, 1, uids}},
 		{"due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDueCount, []any{1, 1}},
-		{"oldest", "monitored_emails_tasks_status (inbox_id=? AND status=?)", sqlOldest, []any{1}},
+		{"oldest", "monitored_emails_tasks_ended (inbox_id=? AND status=?)", sqlOldest, []any{1}},
 		{"unreconciled", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlUnreconciled, []any{1, 2}},
 	} {
 		var steps []struct{ Detail string }

@@ -122,9 +122,12 @@ func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.S
 			return nil
 		}
 		lost = true
-		return event(tx, now, r.TaskID, "", "conflict", fmt.Sprintf(
-			"a worker whose lease was lost wanted %s; the task is %s, last claimed by %s", target, holder.Status, holder.Worker))
+		return event(tx, now, r.TaskID, r.Worker, "conflict", fmt.Sprintf(
+			"its lease was lost, and it wanted %s; the task is %s, last claimed by %s", target, holder.Status, holder.Worker))
 	})
+	if target != tasks.InProgress {
+		q.bell.ring()
+	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)

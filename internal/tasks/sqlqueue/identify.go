@@ -2,11 +2,13 @@ package sqlqueue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
 	"postrider/internal/tasks"
+	"postrider/internal/tasks/ledger"
 )
 
 // Identify implements tasks.Queue. What could not be read when it was registered may be a message that is known by
@@ -22,28 +24,17 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 		if res := tx.Raw(sqlIdentity, r.TaskID, r.Token).Scan(&self); res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
-		var found []match
-		if err := tx.Raw(sqlSeenByFingerprint, [][]byte{e.Fingerprint[:]}).Scan(&found).Error; err != nil {
+		found, err := seenLike(tx, e.Fingerprint[:])
+		if err != nil {
 			return 0, err
 		}
-		for _, m := range found {
-			if of == 0 && m.TaskID != r.TaskID && m.forwards() && counts(m, self, dedupe) {
-				of = m.TaskID
-			}
+		this := ledger.Row{InboxID: self.InboxID, FolderID: self.FolderID, Epoch: self.UIDValidity, TaskID: r.TaskID}
+		if i := slices.IndexFunc(found, func(row ledger.Row) bool { return row.Duplicates(this, dedupe) }); i >= 0 {
+			of = found[i].TaskID
 		}
 		return 1, identify(tx, r, self, e, now)
 	})
 	return of, err
-}
-
-// counts reports whether an equal message makes a duplicate of the task: by the scope, or since it is the same
-// message of an older epoch.
-func counts(m match, self taskRow, dedupe tasks.Dedupe) bool {
-	switch {
-	case m.FolderID == self.FolderID && m.UIDValidity != self.UIDValidity, dedupe == tasks.DedupeAll:
-		return true
-	}
-	return dedupe == tasks.DedupeInbox && m.InboxID == self.InboxID
 }
 
 func identify(tx *gorm.DB, r tasks.Receipt, self taskRow, e tasks.Entry, now time.Time) error {

@@ -86,18 +86,6 @@ func (q *Queue) byPerson(ctx context.Context, who, what string, ids []int64,
 		}
 		return nil
 	})
+	q.bell.ring()
 	return changed, wrap(err, "change tasks")
-}
-
-// Purge implements tasks.Queue. The ledger and the audit trail keep what they know of the tasks deleted.
-func (q *Queue) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
-	var ids []int64
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		ids = nil
-		if err := tx.Raw(sqlPurgeable, before.UTC(), limit).Scan(&ids).Error; err != nil || len(ids) == 0 {
-			return err
-		}
-		return tx.Exec(sqlPurge, ids).Error
-	})
-	return len(ids), wrap(err, "purge tasks")
 }

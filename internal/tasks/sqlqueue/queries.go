@@ -5,6 +5,8 @@ package sqlqueue
 const (
 	sqlFolder = `SELECT uid_validity FROM monitored_folders WHERE id = ?`
 
+	sqlScanToken = `SELECT scan_token FROM monitored_emails WHERE id = ?`
+
 	// Not the inbox's row: MariaDB checks the foreign key to it when a claim or a finish changes visible_at.
 	sqlScopeInbox = `SELECT id FROM monitored_folders WHERE inbox_id = ?`
 	sqlScopeAll   = `SELECT id FROM monitored_folders ORDER BY id LIMIT 1`
@@ -14,7 +16,7 @@ const (
 	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
 
 	sqlSeenByFingerprint = `
-SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route,
+SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route,
   COALESCE(t.error_message, '') AS reason
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint IN ?
@@ -44,6 +46,9 @@ const (
 	// No join for the names: FOR UPDATE would lock the rows of the folder and the inbox, too.
 	sqlDue = `
 SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?`
+
+	sqlNextDue = `
+SELECT visible_at FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at > 0 ORDER BY visible_at LIMIT 1`
 
 	sqlNames = `
 SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id WHERE f.inbox_id = ?`
@@ -127,10 +132,30 @@ WHERE id = ? AND status IN ?`
 	sqlResolveDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`
 
-	// Purging reads the table by its primary key; it is rare, and in portions.
-	sqlPurgeable = `SELECT id FROM monitored_emails_tasks WHERE status = 'forwarded' AND finished_at < ? ORDER BY id LIMIT ?`
+	// A duplicate stays while an equal message (monitored_emails_seen_fingerprint) may still need it to take its place.
+	sqlPurgeable = `
+SELECT t.id, t.status, t.error_message FROM monitored_emails_tasks t
+WHERE t.id = ? AND t.status IN ? AND NOT (t.status = 'skipped' AND EXISTS (
+  SELECT 1 FROM monitored_emails_seen s JOIN monitored_emails_tasks o ON o.id = s.task_id
+  WHERE s.fingerprint = t.fingerprint AND o.visible_at IS NOT NULL))`
 
-	sqlPurge = `DELETE FROM monitored_emails_tasks WHERE id IN ?`
+	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint).
+	sqlPurgedAs = `
+UPDATE monitored_emails_seen SET purged_as = ?
+WHERE fingerprint = (SELECT fingerprint FROM monitored_emails_tasks WHERE id = ?) AND task_id = ?`
+
+	sqlDelete = `DELETE FROM monitored_emails_tasks WHERE id IN ?`
+)
+
+// Retention, in portions: monitored_emails_tasks_ended gives the oldest tasks first, the primary key the oldest events.
+// What the ledger does not say otherwise of a task that is gone was forwarded.
+const (
+	sqlExpired = `
+SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND status = 'forwarded' AND finished_at < ? ORDER BY finished_at LIMIT ?`
+
+	sqlOldestEvents = `SELECT id, at FROM monitored_emails_events ORDER BY id LIMIT ?`
+
+	sqlDeleteEvents = `DELETE FROM monitored_emails_events WHERE id <= ?`
 )
 
 // Reading.
@@ -148,6 +173,22 @@ JOIN monitored_folders f ON f.id = t.folder_id`
 	sqlCounts = `SELECT status, COUNT(*) AS n FROM monitored_emails_tasks WHERE inbox_id = ? GROUP BY status`
 
 	sqlDueCount = `SELECT COUNT(*) FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at <= ?`
+
+	// By monitored_emails_tasks_ended.
+	sqlLastDay = `
+SELECT COUNT(*) AS ended, COALESCE(SUM(CASE WHEN attempt_count > 1 THEN 1 ELSE 0 END), 0) AS retried FROM monitored_emails_tasks
+WHERE inbox_id = ? AND status IN ('forwarded', 'dead') AND finished_at > ?`
+
+	// By monitored_emails_events_kind. Those of tasks that have been purged count for no inbox.
+	sqlConflicts = `
+SELECT COUNT(*) FROM monitored_emails_events v JOIN monitored_emails_tasks t ON t.id = v.task_id
+WHERE v.event = 'conflict' AND v.at > ? AND t.inbox_id = ?`
+
+	// Audit: the ledger by its primary key, the tasks by monitored_emails_tasks_message.
+	sqlSeenBetween = `
+SELECT uid, task_id, purged_as FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ? ORDER BY uid`
+
+	sqlTasksByID = `SELECT id, uid, status, error_message FROM monitored_emails_tasks WHERE id IN ?`
 
 	sqlOldest = `
 SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error') ORDER BY queued_at LIMIT 1`

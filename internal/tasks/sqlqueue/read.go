@@ -15,12 +15,16 @@ import (
 func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) error) error {
 	const portion = 500
 	last, left := int64(0), f.Limit
+	now, err := q.clock(ctx)
+	if err != nil {
+		return wrap(err, "list tasks")
+	}
 	for {
 		limit := portion
 		if f.Limit > 0 {
 			limit = min(left, portion)
 		}
-		batch, err := q.list(ctx, f, last, limit)
+		batch, err := q.list(ctx, f, now, last, limit)
 		if err != nil {
 			return wrap(err, "list tasks")
 		}
@@ -38,7 +42,7 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 }
 
 // list reads one portion behind the task last: upwards, or downwards for a filter with a limit.
-func (q *Queue) list(ctx context.Context, f tasks.Filter, last int64, limit int) ([]tasks.Task, error) {
+func (q *Queue) list(ctx context.Context, f tasks.Filter, now time.Time, last int64, limit int) ([]tasks.Task, error) {
 	var where []string
 	var args []any
 	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
@@ -47,6 +51,18 @@ func (q *Queue) list(ctx context.Context, f tasks.Filter, last int64, limit int)
 	}
 	if f.InboxID != 0 {
 		add("t.inbox_id = ?", f.InboxID)
+	}
+	if f.Route != "" { // the names of several are joined by "+"
+		add("INSTR(CONCAT('+', t.route, '+'), ?) > 0", "+"+f.Route+"+")
+	}
+	if f.Registered > 0 {
+		add("t.created_at <= ?", now.Add(-f.Registered))
+	}
+	if f.Ended > 0 {
+		add("t.finished_at <= ?", now.Add(-f.Ended))
+	}
+	if f.Due {
+		add("t.visible_at <= ?", now.UnixMicro())
 	}
 	order := "t.id"
 	switch {
@@ -115,10 +131,11 @@ func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
 	var s tasks.Stats
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		s = tasks.Stats{ByStatus: map[tasks.Status]int{}}
-		micros, _, err := q.now(tx)
+		micros, now, err := q.now(tx)
 		if err != nil {
 			return err
 		}
+		s.Now = now
 		var counts []struct {
 			Status tasks.Status
 			N      int
@@ -133,13 +150,25 @@ func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
 			return err
 		}
 		var oldest []time.Time
-		if err := tx.Raw(sqlOldest, inboxID).Scan(&oldest).Error; err != nil || len(oldest) == 0 {
+		if err := tx.Raw(sqlOldest, inboxID).Scan(&oldest).Error; err != nil {
 			return err
 		}
-		s.Oldest = &oldest[0]
-		return nil
+		if len(oldest) > 0 {
+			s.Oldest = &oldest[0]
+		}
+		return lastDay(tx, inboxID, now.Add(-24*time.Hour), &s)
 	})
 	return s, wrap(err, "count tasks")
+}
+
+// lastDay counts what happened since then.
+func lastDay(tx *gorm.DB, inboxID int64, since time.Time, s *tasks.Stats) error {
+	var day struct{ Ended, Retried int }
+	if err := tx.Raw(sqlLastDay, inboxID, since).Scan(&day).Error; err != nil {
+		return err
+	}
+	s.Ended, s.Retried = day.Ended, day.Retried
+	return tx.Raw(sqlConflicts, since, inboxID).Scan(&s.Conflicts).Error
 }
 
 // Due implements tasks.Queue.
@@ -153,4 +182,13 @@ func (q *Queue) Due(ctx context.Context, inboxID int64) (int, error) {
 		return tx.Raw(sqlDueCount, inboxID, micros).Scan(&due).Error
 	})
 	return due, wrap(err, "count tasks that are due")
+}
+
+// clock is the database's.
+func (q *Queue) clock(ctx context.Context) (now time.Time, err error) {
+	err = q.db.View(ctx, func(tx *gorm.DB) error {
+		_, now, err = q.now(tx)
+		return err
+	})
+	return now, err
 }

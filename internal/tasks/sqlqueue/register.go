@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/tasks"
+	"postrider/internal/tasks/ledger"
 )
 
 // Unseen implements tasks.Queue.
@@ -64,6 +65,7 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 		}
 		return tx.Exec(sqlAdvance, page.Cursor, page.Cursor, page.FolderID).Error
 	})
+	q.bell.ring()
 	return out, wrap(err, "register a page of folder %d", page.FolderID)
 }
 
@@ -94,7 +96,7 @@ func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
 		var rows []seenRow
 		for _, e := range page.Entries {
 			if _, ok := seen[e.UID]; !ok {
-				rows = append(rows, ledger(page, e.UID, 0, e.Outline[:]))
+				rows = append(rows, newSeen(page, e.UID, 0, e.Outline[:]))
 			}
 		}
 		if err := insert(tx, tableSeen, rows); err != nil {
@@ -127,18 +129,26 @@ func (q *Queue) lockScope(tx *gorm.DB, page tasks.Page) error {
 	return nil
 }
 
-// lockFolder makes two processes that scan one folder register one after the other.
+// lockFolder makes two processes that scan one folder register one after the other, and keeps out the one that has lost
+// the scan. The scan lease is read, not locked: who takes it over next finds the folder locked until this is committed.
 func (q *Queue) lockFolder(tx *gorm.DB, page tasks.Page) error {
-	var epoch int64
+	var epoch, token int64
 	res := tx.Raw(q.lock(sqlFolder), page.FolderID).Scan(&epoch)
 	if res.Error == nil && (res.RowsAffected == 0 || epoch != page.Epoch) {
 		return tasks.ErrEpochChanged
 	}
-	return res.Error
+	if res.Error != nil {
+		return res.Error
+	}
+	err := tx.Raw(sqlScanToken, page.InboxID).Scan(&token).Error
+	if err == nil && token != page.ScanToken {
+		return tasks.ErrScanLost
+	}
+	return err
 }
 
 // fatesOf reads what the ledger knows of the page's messages and decides on each.
-func fatesOf(tx *gorm.DB, page tasks.Page) ([]fate, error) {
+func fatesOf(tx *gorm.DB, page tasks.Page) ([]ledger.Fate, error) {
 	if len(page.Entries) == 0 {
 		return nil, nil
 	}
@@ -150,21 +160,13 @@ func fatesOf(tx *gorm.DB, page tasks.Page) ([]fate, error) {
 	for _, e := range page.Entries {
 		keys = append(keys, e.Fingerprint[:], e.Outline[:])
 	}
-	var found []match
-	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&found).Error; err != nil {
-		return nil, err
-	}
-	p := newPlan(page, seen, found)
-	fates := make([]fate, len(page.Entries))
-	for i, e := range page.Entries {
-		fates[i] = p.decide(e)
-	}
-	return fates, nil
+	found, err := seenLike(tx, keys...)
+	return ledger.Decide(page, seen, found), err
 }
 
 // carryOut writes tasks and ledger. It fills in the ids of new tasks; duplicates come after the messages that they
 // are duplicates of.
-func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
+func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []ledger.Fate) error {
 	micros, now, err := q.now(tx)
 	if err != nil {
 		return err
@@ -176,7 +178,7 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
 		if err := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID).Error; err != nil {
 			return err
 		}
-		if f.back {
+		if f.Back {
 			if err := tx.Exec(sqlInherit, micros, now, now, f.TaskID).Error; err != nil {
 				return err
 			}
@@ -203,23 +205,23 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []fate) error {
 		if id, ok := ids[f.UID]; ok {
 			f.TaskID = id
 		}
-		if f.note {
-			notes = append(notes, ledger(page, f.UID, f.TaskID, noted(*f)))
+		if f.Note {
+			notes = append(notes, newSeen(page, f.UID, f.TaskID, noted(*f)))
 		}
 	}
 	return insert(tx, tableSeen, notes)
 }
 
 // noted is what a message is known by later: its content, or its outline when it was there before the start.
-func noted(f fate) []byte {
+func noted(f ledger.Fate) []byte {
 	if f.TaskID == 0 {
-		return f.entry.Outline[:]
+		return f.Entry.Outline[:]
 	}
-	return f.entry.Fingerprint[:]
+	return f.Entry.Fingerprint[:]
 }
 
-func newTask(page tasks.Page, f fate, ids map[uint32]int64, micros int64, now time.Time) taskRow {
-	e := f.entry
+func newTask(page tasks.Page, f ledger.Fate, ids map[uint32]int64, micros int64, now time.Time) taskRow {
+	e := f.Entry
 	r := taskRow{
 		InboxID: page.InboxID, FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID,
 		MessageID: clean(e.MessageID, maxText), Fingerprint: e.Fingerprint[:], Subject: clean(e.Subject, maxText),
@@ -230,15 +232,15 @@ func newTask(page tasks.Page, f fate, ids map[uint32]int64, micros int64, now ti
 		r.EmailDate = &date
 	}
 	if f.Fate == tasks.Duplicate {
-		f.why = tasks.DuplicateOf(max(f.of, ids[f.ofUID]))
+		f.Why = tasks.DuplicateOf(max(f.Of, ids[f.OfUID]))
 	}
 	if f.Fate != tasks.New {
-		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.why, maxText), nil, &now
+		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.Why, maxText), nil, &now
 	}
 	return r
 }
 
-func ledger(page tasks.Page, uid uint32, taskID int64, key []byte) seenRow {
+func newSeen(page tasks.Page, uid uint32, taskID int64, key []byte) seenRow {
 	return seenRow{
 		FolderID: page.FolderID, UIDValidity: page.Epoch, UID: uid, InboxID: page.InboxID, TaskID: taskID, Fingerprint: key,
 	}

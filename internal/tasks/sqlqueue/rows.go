@@ -1,11 +1,13 @@
 package sqlqueue
 
 import (
-	"strings"
 	"time"
+
+	"gorm.io/gorm"
 
 	"postrider/internal/message"
 	"postrider/internal/tasks"
+	"postrider/internal/tasks/ledger"
 )
 
 const (
@@ -106,35 +108,35 @@ type seenRow struct {
 	Fingerprint []byte
 }
 
-// match is a row of sqlSeenByFingerprint: a message of the same content and the task it belongs to.
-type match struct {
+// matchRow is a row of sqlSeenByFingerprint.
+type matchRow struct {
 	InboxID     int64
 	FolderID    int64
 	UIDValidity int64 `gorm:"column:uid_validity"`
 	TaskID      int64
 	Fingerprint []byte
-	Status      tasks.Status // empty when the task has been purged: it was forwarded
+	PurgedAs    string
+	Status      tasks.Status // empty when there is no such task any more
 	Route       string
 	Reason      string
 }
 
-// vanished reports whether the match's task ended because its message was not there any more.
-func (m match) vanished() bool {
-	return m.Status == tasks.Skipped && strings.HasPrefix(m.Reason, tasks.VanishedPrefix)
+func (r matchRow) row() ledger.Row {
+	return ledger.Row{
+		InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, TaskID: r.TaskID, Fingerprint: message.Fingerprint(r.Fingerprint),
+		PurgedAs: r.PurgedAs, Status: r.Status, Route: r.Route, Reason: r.Reason,
+	}
 }
 
-// forwards reports whether the match's task was, or is to be, forwarded.
-func (m match) forwards() bool {
-	if m.TaskID == 0 {
-		return false
+// seenLike are the rows of the ledger with one of the fingerprints, ordered by task.
+func seenLike(tx *gorm.DB, keys ...[]byte) ([]ledger.Row, error) {
+	var found []matchRow
+	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&found).Error; err != nil {
+		return nil, err
 	}
-	switch m.Status {
-	case "", tasks.Forwarded:
-		return true
-	case tasks.Skipped, tasks.SkippedNoMatch, tasks.Dead:
-		return false
+	rows := make([]ledger.Row, len(found))
+	for i, r := range found {
+		rows[i] = r.row()
 	}
-	return m.Route != ""
+	return rows, nil
 }
-
-func (m match) key() message.Fingerprint { return message.Fingerprint(m.Fingerprint) }

@@ -9,6 +9,7 @@ package sqlqueue
 
 import (
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -20,13 +21,39 @@ import (
 
 // Queue implements tasks.Queue.
 type Queue struct {
-	db *db.DB
+	db   *db.DB
+	bell bell
 }
 
 var _ tasks.Queue = (*Queue)(nil)
 
 // New returns the queue in an open database.
 func New(d *db.DB) *Queue { return &Queue{db: d} }
+
+// bell wakes those who wait in this process for a task to become due.
+type bell struct {
+	mu   sync.Mutex
+	news chan struct{}
+}
+
+// listen returns a channel that is closed when the bell rings next.
+func (b *bell) listen() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.news == nil {
+		b.news = make(chan struct{})
+	}
+	return b.news
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.news != nil {
+		close(b.news)
+		b.news = nil
+	}
+}
 
 // lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another.
 func (q *Queue) lock(sql string) string {

@@ -88,6 +88,11 @@ func (r registry) fixture(t *testing.T) taskstest.Fixture {
 			return row.LastSeen, row.Baseline
 		},
 		Age: func(t *testing.T, d time.Duration) { r.age(t, d) },
+		TakeOver: func(t *testing.T, inboxID int64) (token int64) {
+			r.exec(t, `UPDATE monitored_emails SET scan_token = scan_token + 1 WHERE id = ?`, inboxID)
+			r.query(t, &token, `SELECT scan_token FROM monitored_emails WHERE id = ?`, inboxID)
+			return token
+		},
 	}
 }
 
@@ -117,18 +122,34 @@ func (r registry) folder(t testing.TB, inboxID int64, name string, epoch int64) 
 	return id
 }
 
-// age shifts what SQL compares or a person reads of live tasks into the past.
+// age shifts all times of tasks and of the audit trail into the past.
 func (r registry) age(t testing.TB, d time.Duration) {
 	t.Helper()
-	var rows []struct {
-		ID       int64
-		QueuedAt time.Time
-	}
 	r.exec(t, `UPDATE monitored_emails_tasks SET visible_at = visible_at - ?`, d.Microseconds())
-	r.query(t, &rows, `SELECT id, queued_at FROM monitored_emails_tasks WHERE status <> 'forwarded'`)
+	var rows []struct {
+		ID                  int64
+		CreatedAt, QueuedAt time.Time
+		FinishedAt          *time.Time
+	}
+	var events []struct {
+		ID int64
+		At time.Time
+	}
+	r.query(t, &rows, `SELECT id, created_at, queued_at, finished_at FROM monitored_emails_tasks`)
+	r.query(t, &events, `SELECT id, at FROM monitored_emails_events`)
 	r.tx(t, func(tx *gorm.DB) error {
 		for _, row := range rows {
-			if err := tx.Exec(`UPDATE monitored_emails_tasks SET queued_at = ? WHERE id = ?`, row.QueuedAt.Add(-d).UTC(), row.ID).Error; err != nil {
+			if row.FinishedAt != nil {
+				*row.FinishedAt = row.FinishedAt.Add(-d).UTC()
+			}
+			err := tx.Exec(`UPDATE monitored_emails_tasks SET created_at = ?, queued_at = ?, finished_at = ? WHERE id = ?`,
+				row.CreatedAt.Add(-d).UTC(), row.QueuedAt.Add(-d).UTC(), row.FinishedAt, row.ID).Error
+			if err != nil {
+				return err
+			}
+		}
+		for _, e := range events {
+			if err := tx.Exec(`UPDATE monitored_emails_events SET at = ? WHERE id = ?`, e.At.Add(-d).UTC(), e.ID).Error; err != nil {
 				return err
 			}
 		}

@@ -16,8 +16,8 @@ var readTests = map[string]func(*suite){
 	"list/stops":     testListStops,
 	"stats":          testStats,
 	"stats/oldest":   testOldest,
-	"purge":          testPurge,
-	"purge/portions": testPurgePortions,
+	"purge":          testExpire,
+	"purge/portions": testExpirePortions,
 }
 
 // list lists the UIDs of the tasks that a filter selects.
@@ -144,45 +144,41 @@ func testOldest(s *suite) {
 	}
 }
 
-// purge deletes all that can be.
+// purge deletes the forwarded tasks of the inbox.
 func (p place) purge() {
 	p.t.Helper()
-	_, err := p.Queue.Purge(p.ctx, time.Now().Add(24*time.Hour), 1_000_000)
-	p.must("purge", err)
+	_, err := p.Queue.Expire(p.ctx, p.inbox, -time.Hour, 1_000_000)
+	p.must("expire", err)
 }
 
-// testPurge: forwarded tasks that ended before then go, with their deliveries; all others stay.
-func testPurge(s *suite) {
-	places := map[tasks.Status]place{}
-	ids := map[tasks.Status]int64{}
+// testExpire: forwarded tasks that ended so long ago go, with their deliveries; all others stay.
+func testExpire(s *suite) {
 	for _, status := range tasks.Statuses {
 		p, c := s.bring(status)
-		places[status], ids[status] = p, c.ID
-	}
-	if n, err := s.Queue.Purge(s.ctx, s.get(ids[tasks.Forwarded]).FinishedAt.Add(-time.Minute), 100); err != nil || n != 0 {
-		s.t.Logf("tasks of other tests: %d, %v", n, err)
-	}
-	s.stands(ids[tasks.Forwarded], tasks.Forwarded)
-	places[tasks.Forwarded].purge()
-	for status, id := range ids {
-		_, err := s.Queue.Get(s.ctx, id)
+		if n, err := s.Queue.Expire(s.ctx, p.inbox, time.Hour, 100); n != 0 || err != nil {
+			s.t.Errorf("a task that is %s, since now: %d expired, %v; want none", status, n, err)
+		}
+		s.Age(s.t, 2*time.Hour)
+		want := 0
 		if status == tasks.Forwarded {
-			s.wantErr("get a purged task", err, tasks.ErrNotFound)
-		} else if err != nil {
-			s.t.Errorf("a task that is %s: %v; want it to stay", status, err)
+			want = 1
+		}
+		if n, err := s.Queue.Expire(s.ctx, p.inbox, time.Hour, 100); n != want || err != nil {
+			s.t.Errorf("a task that is %s, since two hours: %d expired, %v; want %d", status, n, err, want)
+		}
+		if _, err := s.Queue.Get(s.ctx, c.ID); errors.Is(err, tasks.ErrNotFound) != (status == tasks.Forwarded) {
+			s.t.Errorf("a task that was %s, after all forwarded ones expired: %v", status, err)
 		}
 	}
 }
 
-func testPurgePortions(s *suite) {
+func testExpirePortions(s *suite) {
 	p := s.place()
-	p.purge()
 	p.fill(5)
 	p.finishAll(tasks.Forwarded)
-	before := time.Now().Add(24 * time.Hour)
 	for _, want := range []int{2, 2, 1, 0} {
-		if n, err := s.Queue.Purge(s.ctx, before, 2); n != want || err != nil {
-			s.t.Fatalf("purged %d, %v; want %d", n, err, want)
+		if n, err := s.Queue.Expire(s.ctx, p.inbox, -time.Hour, 2); n != want || err != nil {
+			s.t.Fatalf("expired %d, %v; want %d", n, err, want)
 		}
 	}
 }

@@ -27,6 +27,8 @@ type Fixture struct {
 	SetEpoch func(t *testing.T, folderID, epoch int64) // and the cursor goes to 0
 	Cursor   func(t *testing.T, folderID int64) (lastSeen, baseline uint32)
 	Age      func(t *testing.T, d time.Duration) // what is registered is older by d: as if so much time had passed
+	// TakeOver gives the scan lease of an inbox, whose token was 0, to another run.
+	TakeOver func(t *testing.T, inboxID int64) (token int64)
 }
 
 // Run runs the suite on one fixture, which open gives with an empty registry.

@@ -1,4 +1,4 @@
-package sqlqueue
+package ledger
 
 import (
 	"postrider/internal/message"
@@ -9,31 +9,42 @@ import (
 type plan struct {
 	page    tasks.Page
 	seen    map[uint32]int64 // uid -> task, under the page's epoch
-	matches map[message.Fingerprint][]match
+	matches map[message.Fingerprint][]Row
 	here    map[int64]bool                 // tasks that have their message in the page's epoch already
 	before  map[message.Fingerprint]int    // messages from before the start that have not been found again in this epoch
 	inPage  map[message.Fingerprint]uint32 // new messages of this page that will be forwarded
 }
 
-// fate is what is to be done with one entry.
-type fate struct {
+// Fate is what is to be done with one entry.
+type Fate struct {
 	tasks.Registration
-	entry tasks.Entry
-	why   string // for skipped, but for duplicates
-	of    int64  // for a duplicate: the task that is forwarded instead; 0 while it has no id yet
-	ofUID uint32 // and then its UID in this page
-	note  bool   // the ledger has no row for it yet
-	back  bool   // for moved: the task had ended because the message was not there
+	Entry tasks.Entry
+	Why   string // for skipped, but for duplicates
+	Of    int64  // for a duplicate: the task that is forwarded instead; 0 while it has no id yet
+	OfUID uint32 // and then its UID in this page
+	Note  bool   // the ledger has no row for it yet
+	Back  bool   // for moved: the task had ended because the message was not there
 }
 
-func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
+// Decide decides on the entries of a page in their order. seen are the tasks of those that have a row under the page's
+// epoch, by UID; found are the rows whose fingerprint is an entry's fingerprint or outline, ordered by task.
+func Decide(page tasks.Page, seen map[uint32]int64, found []Row) []Fate {
+	p := newPlan(page, seen, found)
+	fates := make([]Fate, len(page.Entries))
+	for i, e := range page.Entries {
+		fates[i] = p.decide(e)
+	}
+	return fates
+}
+
+func newPlan(page tasks.Page, seen map[uint32]int64, found []Row) *plan {
 	p := &plan{
-		page: page, seen: seen, matches: map[message.Fingerprint][]match{},
+		page: page, seen: seen, matches: map[message.Fingerprint][]Row{},
 		here: map[int64]bool{}, before: map[message.Fingerprint]int{}, inPage: map[message.Fingerprint]uint32{},
 	}
 	for _, m := range found {
-		p.matches[m.key()] = append(p.matches[m.key()], m)
-		if m.FolderID == page.FolderID && m.UIDValidity == page.Epoch && m.TaskID != 0 {
+		p.matches[m.Fingerprint] = append(p.matches[m.Fingerprint], m)
+		if m.FolderID == page.FolderID && m.Epoch == page.Epoch && m.TaskID != 0 {
 			p.here[m.TaskID] = true
 		}
 	}
@@ -41,30 +52,30 @@ func newPlan(page tasks.Page, seen map[uint32]int64, found []match) *plan {
 	return p
 }
 
-func (p *plan) decide(e tasks.Entry) fate {
-	f := fate{entry: e, note: true}
+func (p *plan) decide(e tasks.Entry) Fate {
+	f := Fate{Entry: e, Note: true}
 	f.UID = e.UID
 	if id, ok := p.seen[e.UID]; ok {
-		f.Fate, f.TaskID, f.note = tasks.Known, id, false
+		f.Fate, f.TaskID, f.Note = tasks.Known, id, false
 		return f
 	}
 	if m, ok := p.earlier(e); ok {
 		f.Fate, f.TaskID = tasks.Known, m.TaskID
 		if m.Status != "" {
-			f.Fate, f.back = tasks.Moved, m.vanished()
+			f.Fate, f.Back = tasks.Moved, m.vanished()
 		}
 		return f
 	}
 	if p.page.KnownOnly {
-		f.Fate, f.note = tasks.Known, false
+		f.Fate, f.Note = tasks.Known, false
 		return f
 	}
 	if e.Skip != "" {
-		f.Fate, f.why = tasks.SkippedAt, e.Skip
+		f.Fate, f.Why = tasks.SkippedAt, e.Skip
 		return f
 	}
 	if of, uid := p.duplicate(e); of != 0 || uid != 0 {
-		f.Fate, f.of, f.ofUID = tasks.Duplicate, of, uid
+		f.Fate, f.Of, f.OfUID = tasks.Duplicate, of, uid
 		return f
 	}
 	f.Fate = tasks.New
@@ -76,25 +87,25 @@ func (p *plan) decide(e tasks.Entry) fate {
 
 // earlier finds the message in an older epoch of the same folder: by its content, or by its outline when its content
 // was never read. Two equal messages find two tasks, or two that were there before the start, one each.
-func (p *plan) earlier(e tasks.Entry) (match, bool) {
+func (p *plan) earlier(e tasks.Entry) (Row, bool) {
 	for _, key := range []message.Fingerprint{e.Fingerprint, e.Outline} {
 		for _, m := range p.matches[key] {
-			if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] {
+			if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] && m.PurgedAs != Vanished {
 				p.here[m.TaskID] = true
 				return m, true
 			}
 		}
 	}
 	if p.before[e.Outline] == 0 {
-		return match{}, false
+		return Row{}, false
 	}
 	p.before[e.Outline]--
-	return match{}, true
+	return Row{}, true
 }
 
 // countBefore is how many messages of an outline were there before the start and have not been found again: those of
 // the epoch that has most of them, without those of this epoch.
-func (p *plan) countBefore(found []match) {
+func (p *plan) countBefore(found []Row) {
 	type place struct {
 		outline message.Fingerprint
 		epoch   int64
@@ -102,7 +113,7 @@ func (p *plan) countBefore(found []match) {
 	rows := map[place]int{}
 	for _, m := range found {
 		if m.FolderID == p.page.FolderID && m.TaskID == 0 {
-			rows[place{m.key(), m.UIDValidity}]++
+			rows[place{m.Fingerprint, m.Epoch}]++
 		}
 	}
 	for at, n := range rows {
@@ -112,8 +123,8 @@ func (p *plan) countBefore(found []match) {
 	}
 }
 
-func (p *plan) older(m match) bool {
-	return m.FolderID == p.page.FolderID && m.UIDValidity != p.page.Epoch
+func (p *plan) older(m Row) bool {
+	return m.FolderID == p.page.FolderID && m.Epoch != p.page.Epoch
 }
 
 // duplicate says which equal message is forwarded instead of this one, as a task or as a UID of this page; neither

@@ -1,0 +1,217 @@
+package forward
+
+import (
+	"bufio"
+	"io"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"postrider/internal/message"
+)
+
+var traceLine = regexp.MustCompile(`^X-Postrider-Trace: [0-9a-f]{20}; task=-?[0-9]+\r\n$`)
+
+// FuzzRedirect: below at most one trace field, which no inbox can put anything into, the original is sent octet for
+// octet, and is understood as it was before.
+func FuzzRedirect(f *testing.F) {
+	for _, raw := range []string{
+		plain, "", "\r\nx", " folded\r\nA: b\r\n\r\n", "hello there: world", "A : b\n\nx", "From a@x.example\nA: b\n\n", "\x00:\n\n",
+		"DKIM-Signature: h=from : X-Postrider-Trace\r\n\r\n", "ARC-Message-Signature: a; h=x-postrider-trace\r\n\r\n", "Return-Path: <a@x.example> SIZE=1\n\n",
+	} {
+		f.Add(raw, "in@x.example", int64(7))
+	}
+	f.Add(plain, "a\r\nBcc: evil@x.example\r\n\r\n", int64(-1))
+	files, _ := filepath.Glob("../../../shared/corpus/*/*/*.eml")
+	for _, name := range files {
+		if raw, err := os.ReadFile(name); err == nil && len(raw) < 4<<10 {
+			f.Add(string(raw), "in@x.example", int64(1))
+		}
+	}
+	relays := senders(f)
+	f.Fuzz(func(t *testing.T, raw, inbox string, task int64) {
+		m := inMemory(t, raw)
+		c := Redirect(m, Trace{Inbox: inbox, TaskID: task})
+		sent, original := octets(t, c.Reader()), octets(t, m.Body.Reader())
+		head, found := strings.CutSuffix(sent, original)
+		if !found || c.Size() != int64(len(sent)) || c.Needs8bit() != has8bit(original) {
+			t.Fatalf("sent is %q (size %d, 8 bits %v), want the original at its end", sent, c.Size(), c.Needs8bit())
+		}
+		if c.WantsUTF8() && !m.Header.Has8bit() {
+			t.Error("WantsUTF8 although the header is ASCII")
+		}
+		again := inMemory(t, sent).Header
+		if head != "" {
+			checkTrace(t, head, m.Header, again)
+			if _, looped := Looped(again, inbox); !looped {
+				t.Error("what was forwarded from the inbox is no loop there, want it to be one")
+			}
+		}
+		for _, name := range []string{"From", "To", "Subject", "Message-Id", "Received", "Return-Path", "Dkim-Signature", "A"} {
+			if got, want := again.Values(name), m.Header.Values(name); !slices.Equal(got, want) {
+				t.Errorf("%s is %q after forwarding, want %q as before", name, got, want)
+			}
+		}
+		for _, r := range relays {
+			if _, err := parseReversePath(r.Envelope(m.Header, nil).From); err != nil {
+				t.Errorf("the envelope's sender cannot be sent: %v", err)
+			}
+		}
+	})
+}
+
+// checkTrace: head is one field, which is new on top, and no signature speaks of it.
+func checkTrace(t *testing.T, head string, before, after message.Header) {
+	t.Helper()
+	if !traceLine.MatchString(head) {
+		t.Errorf("on top is %q, want one trace field", head)
+	}
+	if got, had := after.Values(traceField), before.Values(traceField); len(got) != len(had)+1 || !strings.Contains(head, got[0]) {
+		t.Errorf("trace fields are %q, want one on top of %q", got, had)
+	}
+	for _, name := range []string{"Dkim-Signature", "Arc-Message-Signature"} {
+		for _, v := range before.Values(name) {
+			tags := strings.ToLower(strings.Join(strings.Fields(v), ""))
+			if strings.Contains(";"+tags+";", ";h="+strings.ToLower(traceField)+";") {
+				t.Errorf("%s covers the trace field that was added", name)
+			}
+		}
+	}
+}
+
+// senders are a relay with a configured sender, and one that keeps the message's.
+func senders(f *testing.F) []*Relay {
+	f.Helper()
+	var out []*Relay
+	for _, from := range []string{me, keep} {
+		r, err := NewRelay(Config{Host: "localhost", Port: 25, Security: "none", From: me, EnvelopeFrom: from})
+		if err != nil {
+			f.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func inMemory(t *testing.T, raw string) *message.Message {
+	t.Helper()
+	b := (&message.Spooler{Limit: 16 << 20, Budget: 64 << 20}).New()
+	_, _ = io.WriteString(b, raw)
+	m, err := message.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func octets(t *testing.T, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func has8bit(s string) bool { return !ascii(s) }
+
+// FuzzPath: an address that is let through stays between the angle brackets of MAIL and RCPT, says which octets it needs,
+// and is one that net/textproto and SMTP's grammar read back whole.
+func FuzzPath(f *testing.F) {
+	for _, s := range []string{
+		"a@x.example", `"a b"@x.example`, `"a>\"<@\\b"@x.example`, "a@bücher.example", "用户@例え.example", "a@[192.0.2.1]", "a@[IPv6:2001:db8::1]",
+		"a@x.example>\r\nDATA", "a@x.example SIZE=1", "<a@x.example>", "a\x00@x.example", "a\u0085@x.example", "\"a\r\nb\"@x.example", "@a:b@c", "", "a\xff@x",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		p, err := parsePath(address)
+		if err != nil {
+			if strings.ContainsAny(err.Error(), "\r\n\x00") {
+				t.Errorf("the error is %q, want one line", err)
+			}
+			return
+		}
+		if strings.ContainsFunc(p.wire, unicode.IsControl) || !utf8.ValidString(p.wire) || len(p.wire) > 254 {
+			t.Errorf("%q goes out as %q, want at most 254 octets of UTF-8 without control characters", address, p.wire)
+		}
+		if p.utf8 == ascii(p.wire) || p.name != address {
+			t.Errorf("%q is %+v, want it to need SMTPUTF8 when it is not ASCII, and to keep its name", address, p)
+		}
+		if rest, ok := readPath("<" + p.wire + "> SIZE=1"); !ok || rest != " SIZE=1" {
+			t.Errorf("<%s> ends before or after its own bracket: left is %q", p.wire, rest)
+		}
+		if again, err := parsePath(p.wire); err != nil || again.wire != p.wire {
+			t.Errorf("%q is %q the second time (%v), want no change", p.wire, again.wire, err)
+		}
+	})
+}
+
+// readPath reads a path as a server does (RFC 5321 4.1.2), and returns what comes after it.
+func readPath(s string) (rest string, ok bool) {
+	quoted := false
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == ' ' || c == '<':
+			return s[i:], false
+		case c == '>':
+			return s[i+1:], true
+		}
+	}
+	return "", false
+}
+
+// FuzzReply: whatever a relay says is one printable line and has a verdict, and nobody is refused for good because of a
+// reply that will not stay.
+func FuzzReply(f *testing.F) {
+	for _, s := range []string{
+		"250 2.1.5 ok\r\n", "250\r\n", "354 \r\n", "550-5.1.1 no\r\n550 5.1.1 user\r\n", "421 4.3.2 closing\r\n", "452 4.5.3 too many\r\n",
+		"+25 x\r\n", "2500 x\r\n", "550 a\x1b[31mb\xff\tc\r\n", "550 \u2028\u0085\u202ex\r\n", "553 5.7.1 Sender address rejected: not owned by user\r\n", "",
+	} {
+		f.Add(s, uint(5), true)
+	}
+	stages := slices.Concat(opening, anySender, []Stage{StageContent})
+	f.Fuzz(func(t *testing.T, wire string, n uint, own bool) {
+		rep, err := readReply(bufio.NewReader(strings.NewReader(wire)))
+		if err != nil {
+			checkPrintable(t, err.Error())
+			return
+		}
+		if rep.code < 200 || rep.code > 599 || rep.enhanced != "" && !enhancedCode.MatchString(rep.enhanced) {
+			t.Errorf("readReply(%q) = %+v, want a reply's code", wire, rep)
+		}
+		checkPrintable(t, rep.text)
+		if same, ok := replyIn(&textproto.Error{Code: rep.code, Msg: rep.line()}); !ok || same.enhanced != rep.enhanced {
+			t.Errorf("%+v is %+v when textproto has read it, want the same enhanced code", rep, same)
+		}
+		at := stages[n%uint(len(stages))]
+		v, mend := classify(at, rep, own)
+		checkPrintable(t, mend)
+		switch started := !slices.Contains(opening, at); {
+		case v == refused && rep.code < 500, v == relayRefuses && started && rep.code < 500:
+			t.Errorf("%+v at %s is %d, want only 5yz to be for good", rep, at, v)
+		case v == tooMany && at != StageRCPT, !started && v != relayDown && v != relayRefuses:
+			t.Errorf("%+v at %s is %d, want who is to blame there", rep, at, v)
+		case rep.code == 421 && v != relayDown:
+			t.Errorf("421 at %s is %d, want the relay to be down", at, v)
+		}
+	})
+}
+
+func checkPrintable(t *testing.T, s string) {
+	t.Helper()
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) || !utf8.ValidString(s) || len(s) > 600 {
+		t.Errorf("%q is not one printable line", s)
+	}
+}

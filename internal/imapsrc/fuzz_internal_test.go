@@ -1,0 +1,119 @@
+package imapsrc
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// FuzzProxy: no text of a proxy setting makes the parser fail, and no part of its password is taken for its host, which
+// errors name.
+func FuzzProxy(f *testing.F) {
+	for _, s := range []string{"", "1#", "1?", "1/", "%zz", "@", ":", "[", "p@ss:w", "\x00", " "} {
+		f.Add("socks5", "user", s, "proxy.example:3128")
+	}
+	f.Add("gopher", "", "", "")
+	f.Add("http", "1#", "", "[::1]:80")
+	f.Fuzz(func(t *testing.T, scheme, user, password, host string) {
+		via, err := parseProxy("the proxy setting", scheme+"://"+user+":"+password+"@proxy.example:3128")
+		if err == nil && via.Host != "proxy.example:3128" {
+			t.Errorf("with password %q the host is %q, want proxy.example:3128 or an error", password, via.Host)
+		}
+		if err != nil && strings.ContainsFunc(err.Error(), unicode.IsControl) {
+			t.Errorf("the error is %q, want one line", err)
+		}
+		if via, err = parseProxy("the proxy setting", host); err == nil && via.Hostname() == "" {
+			t.Errorf("%q is the proxy %v, want an error: it has no host", host, via)
+		}
+	})
+}
+
+// FuzzStatus: a server's words are classified and printed on one line, without the password that it may repeat.
+func FuzzStatus(f *testing.F) {
+	for _, s := range []string{
+		"* OK hi", "* BYE [ALERT] bye", "* NO [AUTHENTICATIONFAILED Too many] no", "* BAD ]", "* NO [", "* OK [UIDNOTSTICKY] x\r\n", "* no [] \x1b[31m\xff",
+		"* NO Suggested Backoff Time: 299961 milliseconds", "* NO Suggested Backoff Time: 99999999999 milliseconds", "* PREAUTH", "+ idling",
+	} {
+		f.Add(s, "hunter2")
+	}
+	f.Add("* NO a\\\"b is wrong", "a\"b")
+	f.Fuzz(func(t *testing.T, line, password string) {
+		w := &wire{sticky: true}
+		w.hear([]byte(line + "\n"))
+		status := parseStatus(line)
+		if status == nil {
+			if w.bye != nil || !w.sticky {
+				t.Errorf("%q is no status, but is heard as one", line)
+			}
+			return
+		}
+		c := &Conn{cfg: Config{Username: "u", Password: password}}
+		text := c.answer(status).Error()
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(text) || utf8.RuneCountInString(text) > 200 {
+			t.Errorf("%q is told as %q, want one printable line of at most 200 characters", line, text)
+		}
+		if password == "hunter2" && strings.Contains(text, password) && !strings.Contains(string(status.Code), strings.ToUpper(password)) {
+			t.Errorf("%q is told as %q, want the password left out", line, text)
+		}
+		if kind := kindOf(status, KindAuth); kind == "" {
+			t.Errorf("%q has no kind", line)
+		}
+		if pause := backOff(status.Text); pause < 0 || pause > 50*24*time.Hour {
+			t.Errorf("%q asks for a pause of %v, want at most what 32 bits of milliseconds are", line, pause)
+		}
+		if status.Type == imap.StatusResponseTypeBye && w.bye == nil && len(line) < maxHeard {
+			t.Errorf("%q is not heard as a goodbye", line)
+		}
+	})
+}
+
+// script is a server that says one thing, whatever it is told.
+type script struct {
+	net.Conn
+	says *strings.Reader
+	told bytes.Buffer
+}
+
+func (s *script) Read(p []byte) (int, error)  { return s.says.Read(p) }
+func (s *script) Write(p []byte) (int, error) { return s.told.Write(p) }
+
+// FuzzHandshake: a proxy's or a server's first words end in success only when they say so, take no octet of what comes
+// behind them, and make no error of more than one line.
+func FuzzHandshake(f *testing.F) {
+	for _, s := range []string{
+		"", "HTTP/1.1 200 ok\r\n\r\n", "HTTP/1.1 407 no\nA: b\n\n", "HTTP/1.1 2", "HTTP/1.1 200\n" + strings.Repeat("A: b\n", 300),
+		"* OK hi\r\nS1 OK go\r\n", "* PREAUTH\r\n", "* OK hi\r\n* CAPABILITY x\r\nS1 NO \x1b[31m\r\n", "* BYE\r\n", "220 smtp\r\n", "* OK\r\nS1 OK\r\nS2 x",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, says string) {
+		for name, shake := range map[string]func(net.Conn) error{
+			"CONNECT":  func(c net.Conn) error { return askConnect(c, url.UserPassword("u", "hunter2"), "imap.example:993") },
+			"STARTTLS": startTLS,
+		} {
+			s := &script{says: strings.NewReader(says)}
+			err := shake(s)
+			if err != nil {
+				if strings.ContainsFunc(err.Error(), unicode.IsControl) {
+					t.Errorf("%s: the error is %q, want one line", name, err)
+				}
+				continue
+			}
+			rest, _ := io.ReadAll(s.says)
+			read := strings.TrimSuffix(says, string(rest))
+			lines := strings.Split(read, "\n")
+			last := strings.TrimSuffix(lines[len(lines)-2], "\r")
+			if !strings.HasSuffix(read, "\n") || name == "CONNECT" && last != "" || name == "STARTTLS" && !strings.HasPrefix(strings.ToUpper(last), "S1 OK") {
+				t.Errorf("%s succeeds after %q, want it to after the end of the answer, and no octet later", name, read)
+			}
+		}
+	})
+}

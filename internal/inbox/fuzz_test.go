@@ -1,0 +1,113 @@
+package inbox
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"postrider/internal/secret"
+)
+
+const (
+	fuzzKey      = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	fuzzPassword = "hunter2"
+	fuzzSealed   = "v1:hN9p9psvAriQ/vN6kgQQu91B3P5HPjAzQ3FzXalTLgkuybNQ0esZdwGRZ/wXv7k=" // for a@x.example
+)
+
+// FuzzUnseal: only what was sealed, for the inbox it was sealed for, opens; and no error tells the password or the key.
+func FuzzUnseal(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "key")
+	if err := os.WriteFile(path, []byte(fuzzKey), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	store := &Store{sealer: OpenSealer(path)}
+	const address, sealed = "a@x.example", fuzzSealed
+	box := func(s string) string {
+		b, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, sealedPrefix))
+		return string(b)
+	}
+	for _, s := range []string{sealed, "", "v1:", "v1:!", "v1:AAAA", "v2:" + sealed[3:], sealed[:len(sealed)-4], sealed + "\n", "env:", "file:", fuzzPassword} {
+		f.Add(address, s, uint(0), byte(0))
+	}
+	f.Add("b@x.example", sealed, uint(0), byte(0))
+	f.Add(address, "", uint(30), byte(1))
+	f.Fuzz(func(t *testing.T, who, stored string, at uint, flip byte) {
+		if stored == "" { // the sealed one, with an octet changed
+			b := []byte(box(sealed))
+			b[at%uint(len(b))] ^= flip
+			stored = sealedPrefix + base64.StdEncoding.EncodeToString(b)
+		}
+		if secret.IsRef(stored) {
+			t.Skip("is elsewhere")
+		}
+		got, err := store.Password(t.Context(), Inbox{Address: who, Password: secret.String(stored)})
+		intact := who == address && strings.HasPrefix(stored, sealedPrefix) && box(stored) == box(sealed)
+		if intact != (err == nil) || intact && got != fuzzPassword || !intact && got != "" {
+			t.Errorf("%q for %q opens as %q, %v; want the password only when nothing was changed", stored, who, got, err)
+		}
+		if err != nil && !strings.Contains(who, fuzzPassword) && (strings.Contains(err.Error(), fuzzPassword) || strings.Contains(err.Error(), fuzzKey)) {
+			t.Errorf("the error tells a secret: %v", err)
+		}
+	})
+}
+
+// FuzzKeyFile: a key file of any content is a key or an error that does not tell the content.
+func FuzzKeyFile(f *testing.F) {
+	for _, s := range []string{fuzzKey, "", "#", "# a\r\n\r\n" + fuzzKey + "\r\n", fuzzKey[1:], "\x00", fuzzKey + "\n" + fuzzKey, "hunter2hunter2"} {
+		f.Add(s)
+	}
+	path := filepath.Join(f.TempDir(), "key")
+	f.Fuzz(func(t *testing.T, content string) {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		key, err := OpenSealer(path).readKey()
+		if (err == nil) != (len(key) == 32) || err == nil && !strings.Contains(content, base64.StdEncoding.EncodeToString(key)) {
+			t.Errorf("%q is the key %q (%v), want 32 octets from the file, or an error", content, key, err)
+		}
+		if line := strings.TrimSpace(content); err != nil && len(line) > 12 && strings.Contains(err.Error(), line) {
+			t.Errorf("the error tells what is in the file: %v", err)
+		}
+	})
+}
+
+// FuzzSettings: what is taken for an address, a folder or a start is one that can be stored and sent, and taken again
+// stays the same.
+func FuzzSettings(f *testing.F) {
+	for _, s := range []string{
+		"a@x.example", "A@X.example ", "İ@x.example", "Doe <a@x.example>", "a@x.example\r\nb", "a\u0085@x.example", "\"a\x00b\"@x.example", "用户@例え.example",
+		"latest", "now", "all", "since:2026-11-20", "since:2026-1-2", "since:0000-01-01", "since:2026-02-30", "since:", "inbox", "INBOX", "Ärger/Ablage", "a\nb", "",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if address, err := ParseAddress(s); err == nil {
+			if again, err := ParseAddress(address); err != nil || again != address {
+				t.Errorf("address %q is %q the second time (%v), want no change", address, again, err)
+			}
+			if strings.ContainsFunc(address, unicode.IsControl) || !utf8.ValidString(address) || utf8.RuneCountInString(address) > maxText {
+				t.Errorf("%q is taken for an address, want UTF-8 without control characters, short enough for its column", address)
+			}
+		}
+		if names, err := folderNames([]string{s, "Archive", s}); err == nil {
+			if again, err := folderNames(names); err != nil || !slices.Equal(again, names) || len(names) > 2 || strings.ContainsAny(names[0], "\r\n\x00") {
+				t.Errorf("folders of %q are %q, then %q (%v), want each once, and no line breaks", s, names, again, err)
+			}
+		}
+		start := Start(s)
+		day, dated := start.Since()
+		known := start == StartLatest || start == StartNow || start == StartAll
+		if err := start.check(); (err == nil) != (known || dated) || known && dated {
+			t.Errorf("start %q: error %v, a date: %v; want an error when it is neither known nor a date", s, err, dated)
+		}
+		if dated && s != "since:"+day.Format(time.DateOnly) {
+			t.Errorf("start %q is %s, want the day it says", s, day)
+		}
+	})
+}

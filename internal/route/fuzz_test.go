@@ -1,0 +1,130 @@
+package route
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+// FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one fate that Explain
+// agrees with.
+func FuzzDecide(f *testing.F) {
+	const mail = "From: =?utf-8?Q?J=C3=B6rg?= <a@bücher.example>\nTo: b@y.example\nSubject: Hearing\nList-Id: A <a.lists.example>\n\nx"
+	for _, p := range []string{"*@court.example", "/a|b/", "hearing", "//", "?*", "a@xn--", "\xff", "*.lists.example", "/(?i:x{1000}){1000}/", "", "ß"} {
+		f.Add("court+1", p, "intake@firm.example", "X-A", mail, uint(0))
+	}
+	f.Add("a\nb", "*", "a@x.example>\r\nDATA", "X A:", "\x00\xff", uint(1<<7-1))
+	files, _ := filepath.Glob("../../../shared/corpus/*/*/*.eml")
+	for _, name := range files {
+		if raw, err := os.ReadFile(name); err == nil && len(raw) < 4<<10 {
+			f.Add("r", "*@*", "a@x.example", "Received", string(raw), uint(1))
+		}
+	}
+	f.Fuzz(func(t *testing.T, name, pattern, to, field, raw string, bits uint) {
+		rules := []Rule{
+			ruleOf(name, pattern, to, field, bits),
+			{Name: "second", To: []string{"second@x.example", to}, Continue: bits&64 != 0, Match: Match{From: []string{pattern}}},
+			{Name: "rest", To: []string{"rest@x.example"}},
+		}
+		table, err := Compile(rules)
+		if err != nil {
+			checkFaults(t, err, len(rules))
+			return
+		}
+		m := mailOf(t, raw)
+		m.Inbox, m.Folder = to, name
+		checkDecision(t, table, m, bits&64 != 0)
+		m.Message = nil
+		checkDecision(t, table, m, bits&64 != 0)
+	})
+}
+
+// ruleOf is a rule with one key of its match, chosen by bits, and some of the rest.
+func ruleOf(name, pattern, to, field string, bits uint) Rule {
+	any, yes := []string{pattern}, bits&2 != 0
+	m := []Match{
+		{Subject: any},
+		{From: any},
+		{To: any, Cc: any},
+		{Recipient: any},
+		{ListID: any},
+		{Inbox: any, Folder: any},
+		{Header: map[string][]string{field: any}},
+		{HasAttachment: &yes, Larger: Size(bits)},
+	}[bits%8]
+	r := Rule{Name: name, Match: m, Continue: bits&8 != 0, Skip: bits&16 != 0}
+	if !r.Skip || bits&128 != 0 {
+		r.To = []string{to}
+	}
+	if bits&32 != 0 {
+		r.Priority = High
+	}
+	return r
+}
+
+func checkFaults(t *testing.T, err error, rules int) {
+	t.Helper()
+	var errs Errors
+	if !errors.As(err, &errs) || len(errs) == 0 {
+		t.Fatalf("Compile = %v, want Errors", err)
+	}
+	for _, e := range errs {
+		if e.Index < 0 || e.Index >= rules || e.Key == "" || e.Problem == "" {
+			t.Errorf("Compile = %+v, want the rule, the key and the problem", e)
+		}
+	}
+}
+
+func checkDecision(t *testing.T, table *Table, m Mail, second bool) {
+	t.Helper()
+	d, steps := table.Decide(m), table.Explain(m)
+	var matched []string
+	for _, s := range steps {
+		if s.Outcome == Matched {
+			matched = append(matched, s.Route)
+		}
+		if strings.ContainsFunc(s.String(), unicode.IsControl) {
+			t.Errorf("a step is %q, want one line", s)
+		}
+	}
+	if len(steps) != len(table.rules) || !slices.Equal(d.Matched, matched) {
+		t.Errorf("Decide says %q, Explain %q of %d rules, want the same, and all rules", d.Matched, matched, len(steps))
+	}
+	if len(matched) == 0 || d.Skip == (len(d.To) > 0) || d.Priority != Normal && d.Priority != High {
+		t.Errorf("%+v, want a fate: the last rule takes every message", d)
+	}
+	if second && slices.Contains(matched, "second") && !slices.Contains(matched, "rest") {
+		t.Errorf("%q match, want the rule behind one that continues, too", matched)
+	}
+	if utf8.RuneCountInString(d.Route) > 255 || strings.ContainsFunc(d.Route+d.Reason, unicode.IsControl) {
+		t.Errorf("route %q, reason %q, want one line each, and at most 255 characters", d.Route, d.Reason)
+	}
+	seen := map[string]bool{}
+	for _, to := range d.To {
+		if seen[mailbox(to)] || CheckAddress(to) != nil {
+			t.Errorf("recipients are %q, want addresses, and each mailbox once", d.To)
+		}
+		seen[mailbox(to)] = true
+	}
+}
+
+// FuzzSize: a size that is read prints as one that reads the same.
+func FuzzSize(f *testing.F) {
+	for _, s := range []string{"1", "50MiB", "500 kb", "1gb", "", "0", "-1", "9223372036854775807KB", "10 Mi B", "١", "+5", "0x10", "1_000"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s, again Size
+		if err := s.UnmarshalText([]byte(text)); err != nil {
+			return
+		}
+		if err := again.UnmarshalText([]byte(s.String())); err != nil || s <= 0 || again != s {
+			t.Errorf("%q is %d, and prints as %q, which is %d (%v); want a size above 0 that stays the same", text, s, s, again, err)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+// Package ledger decides what becomes of each message of a page, from what the registry knows of messages seen before.
+// It touches nothing, so that every queue decides alike.
+//
+// Dropping is worse than repeating: what is not certainly the same message is a new one.
+package ledger
+
+import (
+	"strings"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// Row is one message of the ledger and the task it belongs to.
+type Row struct {
+	InboxID     int64
+	FolderID    int64
+	Epoch       int64
+	TaskID      int64               // 0: there before the start
+	Fingerprint message.Fingerprint // its outline when it was there before the start
+	Status      tasks.Status        // of the task; empty when that has been purged
+	PurgedAs    string              // then: the state in which it ended, or Vanished; empty for forwarded
+	Route       string
+	Reason      string
+}
+
+// Vanished is PurgedAs of a task that ended because its message was not there any more: should it show up again, it is new.
+const Vanished = "vanished"
+
+// PurgedAs is what the ledger keeps of a task that is deleted.
+func PurgedAs(s tasks.Status, reason string) string {
+	if s == tasks.Skipped && strings.HasPrefix(reason, tasks.VanishedPrefix) {
+		return Vanished
+	}
+	return string(s)
+}
+
+// Disposed is the state in which a purged task ended.
+func Disposed(purgedAs string) tasks.Status {
+	switch purgedAs {
+	case "":
+		return tasks.Forwarded
+	case Vanished:
+		return tasks.Skipped
+	}
+	return tasks.Status(purgedAs)
+}
+
+// vanished reports whether the row's task ended because its message was not there any more.
+func (r Row) vanished() bool {
+	return r.Status == tasks.Skipped && strings.HasPrefix(r.Reason, tasks.VanishedPrefix)
+}
+
+// forwards reports whether the row's task was, or is to be, forwarded.
+func (r Row) forwards() bool {
+	switch {
+	case r.TaskID == 0:
+		return false
+	case r.Status == "":
+		return Disposed(r.PurgedAs) == tasks.Forwarded
+	case r.Status.Ended():
+		return r.Status == tasks.Forwarded || r.Status == tasks.Uncertain && r.Route != ""
+	}
+	return r.Route != ""
+}
+
+// Duplicates reports whether the row makes a duplicate of a task that turned out to have the same content: by the
+// scope, or since it is the same message of an older epoch.
+func (r Row) Duplicates(t Row, dedupe tasks.Dedupe) bool {
+	switch {
+	case r.TaskID == t.TaskID || !r.forwards():
+		return false
+	case r.FolderID == t.FolderID && r.Epoch != t.Epoch, dedupe == tasks.DedupeAll:
+		return true
+	}
+	return dedupe == tasks.DedupeInbox && r.InboxID == t.InboxID
+}
