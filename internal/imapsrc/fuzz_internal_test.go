@@ -17,7 +17,7 @@ import (
 // FuzzProxy: no text of a proxy setting makes the parser fail, and no part of its password is taken for its host, which
 // errors name.
 func FuzzProxy(f *testing.F) {
-	for _, s := range []string{"", "1#", "1?", "1/", "%zz", "@", ":", "[", "p@ss:w", "\x00", " "} {
+	for _, s := range []string{"", "1?", "%zz", "@", ":", "[", "p@ss:w", "\x00", " "} {
 		f.Add("socks5", "user", s, "proxy.example:3128")
 	}
 	f.Add("gopher", "", "", "")

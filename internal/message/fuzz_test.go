@@ -60,9 +60,8 @@ func FuzzSpool(f *testing.F) {
 // FuzzParse: no message makes the parser fail, and nothing it says of one can break a line, a table or a log.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"", "\r\n", "A: b", "From x\nSubject: y\n\nz", " folded\r\nA: b\r\n c\r\n\r\n", "Date: Fri, 31 Dec 9999 23:59:00 -0100\n\n",
-		"Subject: =?utf-8?B?5L0=?= =?UTF-8?B?oOWlvQ==?=\n\n", "Content-Type: text/plain; charset=utf-16\nSubject: \xff\n\n",
-		"From: a\x1b@x.example\n\n", "From: \"=?iso-2022-jp?B?GyRCRnxLXDhsGyhC?=\" <a@x.example>, g: b@y.example;\n\n",
+		"", "\r\n", "A: b", "From x\nSubject: y\n\nz", " folded\r\nA: b\r\n c\r\n\r\n",
+		"Subject: =?utf-8?B?5L0=?= =?UTF-8?B?oOWlvQ==?=\n\n", "From: \"=?iso-2022-jp?B?GyRCRnxLXDhsGyhC?=\" <a@x.example>, g: b@y.example;\n\n",
 		"Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Disposition: attachment\n\nx\n--b--\n",
 	} {
 		f.Add(s)

@@ -95,7 +95,7 @@ func TestSize(t *testing.T) {
 }
 
 func FuzzPattern(f *testing.F) {
-	for _, s := range []string{"*@x.example", "/a|b/", "ß", "//", "/", "?*", "@", "a@xn--", "\xff", "İ", "*.lists <"} {
+	for _, s := range []string{"*@x.example", "/a|b/", "ß", "//", "/", "?*", "@", "a@xn--", "\xff", "*.lists <"} {
 		f.Add(s, "Straße <a@x.example>")
 	}
 	f.Fuzz(func(t *testing.T, p, s string) {
