@@ -42,9 +42,11 @@ func FuzzLoad(f *testing.F) {
 // FuzzSecret: whatever characters a password has, and however it is quoted, no fault shows it, be it one of the text, of
 // the value or of other keys, and be the file private or not.
 func FuzzSecret(f *testing.F) {
-	for i, s := range []string{"", "*", "&", "!", "!!", "%", "@", "`", "[", "{", "|", ">", "? ", "- ", "\"", "'", "#", ": ", " #", "<<: *", "\\x", "%zz", "/", "?", ":"} {
-		f.Add(s, s, uint(i))
-		f.Add(s, "", uint(i+12))
+	for i, s := range []string{"", "*", "&", "!", "!!", "%", "@", "`", "[", "{", "|", ">", "? ", "- ", "\"", "'", "#", ": ", " #", "<<: *", "\\x", "%zz", "/", "?", ":", "%zz", "%zz"} { // thrice: in each of the quotes
+		for key := range secretKeys {
+			f.Add(s, "", uint(key+3*i))
+			f.Add("", s, uint(key+3*i))
+		}
 	}
 	f.Fuzz(func(t *testing.T, before, after string, bits uint) {
 		key := secretKeys[bits%3]

@@ -125,7 +125,7 @@ func has8bit(s string) bool { return !ascii(s) }
 func FuzzPath(f *testing.F) {
 	for _, s := range []string{
 		"a@x.example", `"a b"@x.example`, "a@bücher.example", "用户@例え.example", "a@[192.0.2.1]", "a@[IPv6:2001:db8::1]",
-		"a@x.example SIZE=1", "<a@x.example>", "a\x00@x.example", "\"a\r\nb\"@x.example", "", "a\xff@x",
+		"a@x.example SIZE=1", "<a@x.example>", "a>b@x.example", `"a"b"@x.example`, "a\x00@x.example", "\"a\r\nb\"@x.example", "", "a\xff@x",
 	} {
 		f.Add(s)
 	}

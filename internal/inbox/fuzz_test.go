@@ -58,7 +58,7 @@ func FuzzUnseal(f *testing.F) {
 
 // FuzzKeyFile: a key file of any content is a key or an error that does not tell the content.
 func FuzzKeyFile(f *testing.F) {
-	for _, s := range []string{fuzzKey, "", "#", "# a\r\n\r\n" + fuzzKey + "\r\n", fuzzKey[1:], "\x00", fuzzKey + "\n" + fuzzKey, "hunter2hunter2"} {
+	for _, s := range []string{fuzzKey, "", "#", "AAAA", "# a\r\n\r\n" + fuzzKey + "\r\n", fuzzKey[1:], "\x00", fuzzKey + "\n" + fuzzKey, "hunter2hunter2"} {
 		f.Add(s)
 	}
 	path := filepath.Join(f.TempDir(), "key")
@@ -67,8 +67,8 @@ func FuzzKeyFile(f *testing.F) {
 			t.Fatal(err)
 		}
 		key, err := OpenSealer(path).readKey()
-		if (err == nil) != (len(key) == 32) || err == nil && !strings.Contains(content, base64.StdEncoding.EncodeToString(key)) {
-			t.Errorf("%q is the key %q (%v), want 32 octets from the file, or an error", content, key, err)
+		if (err == nil) != (len(key) == 32) {
+			t.Errorf("%q is the key %q (%v), want 32 octets, or an error", content, key, err)
 		}
 		if line := strings.TrimSpace(content); err != nil && len(line) > 12 && strings.Contains(err.Error(), line) {
 			t.Errorf("the error tells what is in the file: %v", err)
@@ -81,7 +81,7 @@ func FuzzKeyFile(f *testing.F) {
 func FuzzSettings(f *testing.F) {
 	for _, s := range []string{
 		"a@x.example", "A@X.example ", "Doe <a@x.example>", "a@x.example\r\nb", "\"a\x00b\"@x.example", "用户@例え.example",
-		"latest", "now", "all", "since:2026-11-20", "since:2026-1-2", "since:0000-01-01", "since:", "inbox", "INBOX", "Ärger/Ablage", "a\nb", "",
+		"latest", "now", "all", "since:2026-11-20", "since:2026-1-2", "since:0000-01-01", "since:", "Inbox", "INBOX", "Ärger/Ablage", "a\nb", "",
 	} {
 		f.Add(s)
 	}
@@ -90,13 +90,16 @@ func FuzzSettings(f *testing.F) {
 			if again, err := ParseAddress(address); err != nil || again != address {
 				t.Errorf("address %q is %q the second time (%v), want no change", address, again, err)
 			}
-			if strings.ContainsFunc(address, unicode.IsControl) || !utf8.ValidString(address) || utf8.RuneCountInString(address) > maxText {
-				t.Errorf("%q is taken for an address, want UTF-8 without control characters, short enough for its column", address)
+			if address != strings.ToLower(address) || strings.ContainsFunc(address, unicode.IsControl) || !utf8.ValidString(address) || utf8.RuneCountInString(address) > maxText {
+				t.Errorf("%q is taken for an address, want it in lower case, UTF-8 without control characters, short enough for its column", address)
 			}
 		}
 		if names, err := folderNames([]string{s, "Archive", s}); err == nil {
 			if again, err := folderNames(names); err != nil || !slices.Equal(again, names) || len(names) > 2 || strings.ContainsAny(names[0], "\r\n\x00") {
 				t.Errorf("folders of %q are %q, then %q (%v), want each once, and no line breaks", s, names, again, err)
+			}
+			if strings.EqualFold(s, "INBOX") && names[0] != "INBOX" {
+				t.Errorf("%q is the folder %q, want INBOX, which has no case", s, names[0])
 			}
 		}
 		start := Start(s)
