@@ -103,10 +103,11 @@ func (f *feeder) claim(ctx context.Context) ([]tasks.Claim, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// Not interrupted: a claim that nobody hears of would wait for its lease to run out.
+	// Not interrupted: a claim that nobody hears of would wait for its lease to run out. What is in hand is not claimed again:
+	// while the database is away its leases run out, and whoever came first after that would send it once more.
 	return f.Queue.Receive(context.WithoutCancel(ctx), tasks.Want{
 		InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
-		MaxLostLeases: f.Config.Policy.MaxLostLeases,
+		MaxLostLeases: f.Config.Policy.MaxLostLeases, InHand: f.leases.tasks(),
 	})
 }
 

@@ -35,6 +35,15 @@ func (l *leases) drop(r tasks.Receipt) {
 	l.mu.Unlock()
 }
 
+// tasks are those whose receipts are held.
+func (l *leases) tasks() []int64 {
+	var ids []int64
+	for _, r := range l.receipts() {
+		ids = append(ids, r.TaskID)
+	}
+	return ids
+}
+
 func (l *leases) receipts() []tasks.Receipt {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -158,6 +158,7 @@ type Want struct {
 	Lease         time.Duration
 	Worker        string
 	Wait          time.Duration // for a task to become due, when none is
+	InHand        []int64       // tasks that the caller is at work on: not to be claimed, even when their leases ran out
 	MaxLostLeases int           // a task whose lease is lost that often while it is worked on alone is dead: it kills its workers
 }
 

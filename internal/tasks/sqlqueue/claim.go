@@ -22,7 +22,7 @@ func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 		if err != nil || len(claims) > 0 || left <= 0 {
 			return claims, err
 		}
-		pause, err := q.untilDue(ctx, want.InboxID)
+		pause, err := q.untilDue(ctx, want)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ const (
 )
 
 // untilDue is for how long it is no use to look again, unless this process hears of something new.
-func (q *Queue) untilDue(ctx context.Context, inboxID int64) (time.Duration, error) {
+func (q *Queue) untilDue(ctx context.Context, want tasks.Want) (time.Duration, error) {
 	pause := longestPoll
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		micros, _, err := q.now(tx)
@@ -52,7 +52,7 @@ func (q *Queue) untilDue(ctx context.Context, inboxID int64) (time.Duration, err
 		}
 		var next []int64
 		for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-			if err := tx.Raw(sqlNextDue, inboxID, priority).Scan(&next).Error; err != nil {
+			if err := tx.Raw(sqlNextDue, want.InboxID, priority, inHand(want)).Scan(&next).Error; err != nil {
 				return err
 			}
 			for _, at := range next {
@@ -101,7 +101,7 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		for len(taken) == 0 || (len(taken) < want.Max && taken[0].LostLeases == 0) {
 			var due []taskRow
-			err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, want.Max-len(taken)).Scan(&due).Error
+			err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, inHand(want), want.Max-len(taken)).Scan(&due).Error
 			if err != nil {
 				return nil, err
 			}
@@ -118,6 +118,9 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 	}
 	return claim(tx, want, micros, now, taken)
 }
+
+// inHand is for NOT IN, whose list must not be empty. No task has the id 0.
+func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...) }
 
 // take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
 func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]taskRow, error) {

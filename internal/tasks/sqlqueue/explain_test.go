@@ -91,7 +91,7 @@ func TestIndexes(t *testing.T) {
 				args                       []any
 				rows                       int64 // at most
 			}{
-				{"claim", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", New(r.DB).lockFree(sqlDue), []any{inboxID, 0, now, 8}, 1000},
+				{"claim", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", New(r.DB).lockFree(sqlDue), []any{inboxID, 0, now, []int64{0, 1}, 8}, 1000},
 				{"ledger by UID", "monitored_emails_seen", "range", "PRIMARY", sqlSeenByUID, []any{folderID, 1, uids}, 1000},
 				{"ledger by content", "s", "range", "monitored_emails_seen_fingerprint", sqlSeenByFingerprint, []any{keys}, 1000},
 				{"its tasks", "t", "eq_ref", "PRIMARY", sqlSeenByFingerprint, []any{keys}, 1},
@@ -117,7 +117,7 @@ func TestSQLiteIndexes(t *testing.T) {
 		name, want, sql string
 		args            []any
 	}{
-		{"claim", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDue, []any{1, 0, 1, 8}},
+		{"claim", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDue, []any{1, 0, 1, []int64{0}, 8}},
 		{"ledger by UID", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlSeenByUID, []any{1, 1, uids}},
 		{"ledger by content", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlSeenByFingerprint, []any{keys}},
 		{"ids of a page", "sqlite_autoindex_monitored_emails_tasks_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlTaskIDs, []any{1, 1, uids}},

@@ -45,10 +45,11 @@ WHERE f.id = ? AND t.folder_id = f.id AND t.uid_validity <> ?`
 const (
 	// No join for the names: FOR UPDATE would lock the rows of the folder and the inbox, too.
 	sqlDue = `
-SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? ORDER BY visible_at, id LIMIT ?`
+SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
+ORDER BY visible_at, id LIMIT ?`
 
 	sqlNextDue = `
-SELECT visible_at FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at > 0 ORDER BY visible_at LIMIT 1`
+SELECT visible_at FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at > 0 AND id NOT IN ? ORDER BY visible_at LIMIT 1`
 
 	sqlNames = `
 SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id WHERE f.inbox_id = ?`
