@@ -18,8 +18,10 @@ func (c *compiler) checkName(first map[string]int) {
 		c.fail("name", "is missing; tasks and reports name the route that decided")
 	case utf8.RuneCountInString(c.Name) > maxName:
 		c.fail("name", "is longer than %d characters", maxName)
-	case strings.ContainsFunc(c.Name, unicode.IsControl) || strings.Contains(c.Name, "+"):
+	case strings.ContainsFunc(c.Name, unicode.IsControl) || strings.Contains(c.Name, plus):
 		c.fail("name", "must not contain + or control characters: + joins the names when several routes match")
+	case c.Name == cut:
+		c.fail("name", "must not be %s alone, which stands for the rest of the names when many routes match", cut)
 	case taken:
 		c.fail("name", "is the name of route number %d too; names have to differ", earlier+1)
 	default:
@@ -34,9 +36,16 @@ func (c *compiler) checkFate() {
 	default:
 		c.fail("priority", "%q is not one of high, normal", c.Priority)
 	}
+	switch c.Uncertain {
+	case "", Retry, Hold:
+	default:
+		c.fail("uncertain", "%q is not one of retry, hold", c.Uncertain)
+	}
 	switch {
 	case c.Skip && len(c.To) > 0:
 		c.fail("skip", "contradicts to: a route either skips or has recipients")
+	case c.Skip && c.Uncertain != "":
+		c.fail("skip", "contradicts uncertain: a route that skips sends nothing")
 	case c.Skip && c.Continue:
 		c.fail("skip", "contradicts continue: a route that skips is the last one")
 	case !c.Skip && len(c.To) == 0:

@@ -31,12 +31,13 @@ const (
 
 // Rule says who gets the messages that match.
 type Rule struct {
-	Name     string   `yaml:"name"`
-	Match    Match    `yaml:"match"`
-	To       []string `yaml:"to"` // plain addresses
-	Priority Priority `yaml:"priority"`
-	Continue bool     `yaml:"continue"` // collect To and go on to the next rule
-	Skip     bool     `yaml:"skip"`     // forward to nobody on purpose
+	Name      string    `yaml:"name"`
+	Match     Match     `yaml:"match"`
+	To        []string  `yaml:"to"` // plain addresses
+	Priority  Priority  `yaml:"priority"`
+	Uncertain Uncertain `yaml:"uncertain"`
+	Continue  bool      `yaml:"continue"` // collect To and go on to the next rule
+	Skip      bool      `yaml:"skip"`     // forward to nobody on purpose
 }
 
 // Match is what has to be true of a message. A nil or zero key is not looked at.
@@ -65,7 +66,7 @@ type Mail struct {
 // Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else
 // because no rule matched.
 type Decision struct {
-	Route    string   // the names of the rules that matched, joined by "+"; at most 255 characters
+	Route    string   // the names of the rules that matched, joined by "+"; at most 255 octets, "…" standing for the rest
 	Matched  []string // the same names
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
@@ -99,7 +100,7 @@ func (t *Table) Decide(m Mail) Decision {
 		}
 	}
 	d.Skip = skip && len(d.To) == 0
-	d.Route = shorten(strings.Join(d.Matched, "+"))
+	d.Route = joined(d.Matched)
 	switch {
 	case len(d.Matched) == 0:
 		d.Reason = "no route matches"
@@ -109,13 +110,4 @@ func (t *Table) Decide(m Mail) Decision {
 		d.Reason = "matches route " + strings.Join(d.Matched, ", ")
 	}
 	return d
-}
-
-// shorten keeps the joined names within the column that holds them.
-func shorten(s string) string {
-	const limit = 255
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
-	}
-	return s
 }

@@ -203,8 +203,11 @@ func TestDecideNames(t *testing.T) {
 	for i := range 10 {
 		rules = append(rules, Rule{Name: fmt.Sprint(i, strings.Repeat("é", 60)), To: []string{"a@x.example"}, Continue: true})
 	}
-	if got := len([]rune(compile(t, rules...).Decide(Mail{}).Route)); got != 255 {
-		t.Errorf("ten long names are joined to %d characters, want them cut to 255", got)
+	if got, want := compile(t, rules...).Decide(Mail{}).Route, rules[0].Name+"+"+rules[1].Name+"+…"; got != want {
+		t.Errorf("ten names of 121 octets are joined to %q, want as many whole ones as 255 octets hold, and a mark: %q", got, want)
+	}
+	if got := compile(t, Rule{Name: strings.Repeat("𝄞", 64), To: []string{"a@x.example"}}).Decide(Mail{}).Route; got != "…" {
+		t.Errorf("a name of 256 octets is shown as %q, want the mark alone", got)
 	}
 	if got, want := compile(t).Decide(Mail{}), (Decision{Priority: Normal, Reason: "no route matches"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("without rules decided %+v, want %+v", got, want)

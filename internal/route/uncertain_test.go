@@ -1,0 +1,62 @@
+package route
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHolds(t *testing.T) {
+	to := []string{"a@x.example"}
+	table := compile(t,
+		Rule{Name: "silent", To: to, Continue: true},
+		Rule{Name: "retry", To: to, Continue: true, Uncertain: Retry},
+		Rule{Name: "hold", To: to, Continue: true, Uncertain: Hold},
+		Rule{Name: "skip", Skip: true},
+	)
+	lenient := compile(t, Rule{Name: "silent", To: to}, Rule{Name: "retry", To: to, Uncertain: Retry})
+	tests := []struct {
+		name, route string
+		table       *Table
+		general     Uncertain
+		want        bool
+	}{
+		{"a rule that holds", "hold", table, Retry, true},
+		{"a rule that retries", "retry", table, Hold, false},
+		{"a rule that says nothing, and hold", "silent", table, Hold, true},
+		{"a rule that says nothing, and retry", "silent", table, Retry, false},
+		{"one of several holds", "silent+retry+hold", table, Retry, true},
+		{"one of several says nothing, and hold", "retry+silent", table, Hold, true},
+		{"none of several holds", "silent+retry", table, Retry, false},
+		{"a rule that is gone, and hold", "gone", table, Hold, true},
+		{"a rule that is gone, and retry", "gone", table, Retry, false},
+		{"gone beside one that retries, and hold", "retry+gone", table, Hold, true},
+		{"a part of a name is not the name", "hol", table, Retry, false},
+		{"no route, and hold", "", table, Hold, true},
+		{"no route, and retry", "", table, Retry, false},
+		{"a rule that skips sent nothing", "retry+skip", table, Hold, false},
+		{"cut off, and a rule holds", "retry+…", table, Retry, true},
+		{"cut off, and no rule holds", "retry+…", lenient, Retry, false},
+		{"cut off, and hold", "retry+…", lenient, Hold, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.table.Holds(tt.route, tt.general); got != tt.want {
+				t.Errorf("Holds(%q, %s) is %v, want %v", tt.route, tt.general, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestHoldsWhatWasCutOff decides by names that do not fit into a task's route.
+func TestHoldsWhatWasCutOff(t *testing.T) {
+	var rules []Rule
+	for _, c := range "abcdefgh" {
+		rules = append(rules, Rule{Name: strings.Repeat(string(c), 64), To: []string{"a@x.example"}, Continue: true, Uncertain: Retry})
+	}
+	rules[7].Uncertain = Hold
+	table := compile(t, rules...)
+	d := table.Decide(Mail{})
+	if strings.Contains(d.Route, "h") || !table.Holds(d.Route, Retry) {
+		t.Errorf("the route is %q, and Holds says %v; want the last name cut off, and held all the same", d.Route, table.Holds(d.Route, Retry))
+	}
+}
