@@ -13,9 +13,10 @@ import (
 var turkish = strings.NewReplacer("i\u0307", "i", "ı", "i")
 
 // fold makes text comparable: compatible forms of a character (full and half width, ligatures) are one, and so are
-// upper and lower case, with the full mapping (ß is ss).
+// upper and lower case, with the full mapping (ß is ss). What is not UTF-8 is replaced first: NFKC would
+// leave some of what follows as it is.
 func fold(s string) string {
-	s = cases.Fold().String(norm.NFKC.String(s))
+	s = cases.Fold().String(norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd")))
 	return turkish.Replace(norm.NFKC.String(s))
 }
 

@@ -1,9 +1,6 @@
 package route
 
-import (
-	"cmp"
-	"strings"
-)
+import "strings"
 
 // Uncertain is what becomes of a message when nobody knows whether a recipient got it.
 type Uncertain string
@@ -14,21 +11,23 @@ const (
 	Hold  Uncertain = "hold"  // it waits for a person
 )
 
-// Holds reports whether an unknown outcome of a message that went by route, a Decision's of this table or an earlier one,
-// waits for a person: when any of the rules named there says so. One that says nothing, or is gone, goes by general;
-// one that skips sent nothing. A name that was cut off may be any.
-func (t *Table) Holds(route string, general Uncertain) bool {
+// Holds reports whether an unknown outcome of a message that went by route, a Decision's of this table or of an earlier
+// one, waits for a person: when any of the rules named there says so. One that says nothing, or is gone, goes by what
+// is said in general; one that skips sent nothing. A name that was cut off may be any.
+func (t *Table) Holds(route string, general bool) bool {
 	for _, name := range strings.Split(route, plus) {
-		says := general
+		holds := general
 		for _, r := range t.rules {
 			switch {
 			case name == r.Name && r.Skip:
-				says = Retry
-			case name == r.Name || name == cut && r.Uncertain == Hold:
-				says = cmp.Or(r.Uncertain, general)
+				holds = false
+			case name == r.Name && r.Uncertain != "":
+				holds = r.Uncertain == Hold
+			case name == cut && r.Uncertain == Hold:
+				holds = true
 			}
 		}
-		if says == Hold {
+		if holds {
 			return true
 		}
 	}

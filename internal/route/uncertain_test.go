@@ -17,31 +17,31 @@ func TestHolds(t *testing.T) {
 	tests := []struct {
 		name, route string
 		table       *Table
-		general     Uncertain
+		general     bool
 		want        bool
 	}{
-		{"a rule that holds", "hold", table, Retry, true},
-		{"a rule that retries", "retry", table, Hold, false},
-		{"a rule that says nothing, and hold", "silent", table, Hold, true},
-		{"a rule that says nothing, and retry", "silent", table, Retry, false},
-		{"one of several holds", "silent+retry+hold", table, Retry, true},
-		{"one of several says nothing, and hold", "retry+silent", table, Hold, true},
-		{"none of several holds", "silent+retry", table, Retry, false},
-		{"a rule that is gone, and hold", "gone", table, Hold, true},
-		{"a rule that is gone, and retry", "gone", table, Retry, false},
-		{"gone beside one that retries, and hold", "retry+gone", table, Hold, true},
-		{"a part of a name is not the name", "hol", table, Retry, false},
-		{"no route, and hold", "", table, Hold, true},
-		{"no route, and retry", "", table, Retry, false},
-		{"a rule that skips sent nothing", "retry+skip", table, Hold, false},
-		{"cut off, and a rule holds", "retry+…", table, Retry, true},
-		{"cut off, and no rule holds", "retry+…", lenient, Retry, false},
-		{"cut off, and hold", "retry+…", lenient, Hold, true},
+		{"a rule that holds", "hold", table, false, true},
+		{"a rule that retries", "retry", table, true, false},
+		{"a rule that says nothing, and hold", "silent", table, true, true},
+		{"a rule that says nothing, and retry", "silent", table, false, false},
+		{"one of several holds", "silent+retry+hold", table, false, true},
+		{"one of several says nothing, and hold", "retry+silent", table, true, true},
+		{"none of several holds", "silent+retry", table, false, false},
+		{"a rule that is gone, and hold", "gone", table, true, true},
+		{"a rule that is gone, and retry", "gone", table, false, false},
+		{"gone beside one that retries, and hold", "retry+gone", table, true, true},
+		{"a part of a name is not the name", "hol", table, false, false},
+		{"no route, and hold", "", table, true, true},
+		{"no route, and retry", "", table, false, false},
+		{"a rule that skips sent nothing", "retry+skip", table, true, false},
+		{"cut off, and a rule holds", "retry+…", table, false, true},
+		{"cut off, and no rule holds", "retry+…", lenient, false, false},
+		{"cut off, and hold", "retry+…", lenient, true, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.table.Holds(tt.route, tt.general); got != tt.want {
-				t.Errorf("Holds(%q, %s) is %v, want %v", tt.route, tt.general, got, tt.want)
+				t.Errorf("Holds(%q, %v) is %v, want %v", tt.route, tt.general, got, tt.want)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func TestHoldsWhatWasCutOff(t *testing.T) {
 	rules[7].Uncertain = Hold
 	table := compile(t, rules...)
 	d := table.Decide(Mail{})
-	if strings.Contains(d.Route, "h") || !table.Holds(d.Route, Retry) {
-		t.Errorf("the route is %q, and Holds says %v; want the last name cut off, and held all the same", d.Route, table.Holds(d.Route, Retry))
+	if strings.Contains(d.Route, "h") || !table.Holds(d.Route, false) {
+		t.Errorf("the route is %q, and Holds says %v; want the last name cut off, and held all the same", d.Route, table.Holds(d.Route, false))
 	}
 }
