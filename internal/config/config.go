@@ -83,6 +83,7 @@ type Concurrency struct {
 	PerHost int           `yaml:"per_host"` // inboxes of one IMAP server
 	Page    int           `yaml:"page"`     // messages fetched at once
 	Lease   time.Duration `yaml:"lease"`
+	Host    string        `yaml:"host"` // in leases and in the audit trail; empty: the host's name
 }
 
 // Secrets is how the passwords of inboxes are kept.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"postrider/internal/route"
 )
@@ -144,9 +145,17 @@ func (r *reader) numbers(c *Config) {
 	between(r, "concurrency.per_host", c.Concurrency.PerHost, 1, 1000)
 	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
 	between(r, "concurrency.lease", c.Concurrency.Lease, time.Second, day)
+	if strings.ContainsFunc(c.Concurrency.Host, notInHost) || len(c.Concurrency.Host) > 100 {
+		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores", c.Concurrency.Host)
+	}
 	if c.Retry.Max < c.Retry.Base {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
 	}
+}
+
+// notInHost are characters that a host's name in leases does not have: a colon ends it there.
+func notInHost(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
 }
 
 func between[T cmp.Ordered](r *reader, key string, v, low, high T) {
