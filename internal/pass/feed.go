@@ -138,6 +138,10 @@ func (f *feeder) withBodies(ctx context.Context, claims []tasks.Claim) ([]job, e
 			jobs = append(jobs, j)
 			continue
 		}
+		if j.held() {
+			j.done(j.finish(ctx, j.settle(c.Route, c.Deliveries)))
+			continue
+		}
 		missing[c.FolderID] = append(missing[c.FolderID], j)
 	}
 	var failed error

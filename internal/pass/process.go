@@ -67,9 +67,6 @@ func (j job) duplicate(ctx context.Context, of int64, err error) (tasks.Status, 
 func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.Status, error) {
 	a := newAttempt(ds)
 	stored := len(j.claim.Deliveries) > 0 // the recipients are in the registry, and the route with them
-	if j.Config.Policy.Hold && a.unknown() {
-		return j.finish(ctx, j.settle(via, ds))
-	}
 	if j.msg.Body.Changed() {
 		j.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.ID)
 	}
@@ -100,6 +97,13 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	return j.finish(ctx, j.settle(via, ds))
 }
 
+// held reports whether an earlier attempt left an outcome unknown that waits for a person. Its message is not needed then,
+// and may be gone.
+func (j job) held() bool {
+	return j.Routes.Holds(j.claim.Route, j.Config.Policy.Hold) &&
+		slices.ContainsFunc(j.claim.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
+}
+
 // hand gives a task back after an error of the database or of the spool, before anything went out.
 func (j job) hand(ctx context.Context, err error, ds []tasks.Delivery) (tasks.Status, error) {
 	status, released := j.releaseWith(ctx, j.Config.Policy.Base, err.Error(), ds)
@@ -107,7 +111,9 @@ func (j job) hand(ctx context.Context, err error, ds []tasks.Delivery) (tasks.St
 }
 
 func (j job) settle(via string, ds []tasks.Delivery) tasks.Result {
-	res := j.Config.Policy.Settle(j.claim.Task, j.claim.At, ds)
+	policy := j.Config.Policy
+	policy.Hold = j.Routes.Holds(via, policy.Hold)
+	res := policy.Settle(j.claim.Task, j.claim.At, ds)
 	res.Route = via
 	return res
 }
@@ -162,11 +168,6 @@ func newAttempt(ds []tasks.Delivery) *attempt {
 		}
 	}
 	return a
-}
-
-// unknown reports whether an earlier attempt left an outcome unknown.
-func (a *attempt) unknown() bool {
-	return slices.ContainsFunc(a.before, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
 }
 
 // known are the deliveries to keep when the task is given back: none that the registry has not heard of, so that the
