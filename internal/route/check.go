@@ -69,6 +69,8 @@ func CheckAddress(s string) error {
 		return fmt.Errorf("%q is no address; write it like name@domain.example", s)
 	case a.Address != s:
 		return fmt.Errorf("%q is more than an address; write only %s", s, a.Address)
+	case strings.ContainsAny(s[strings.LastIndexByte(s, '@')+1:], "!#$%&'*+/=?^`{|}~"): // net/mail lets them through
+		return fmt.Errorf("%q is no address: its domain has a character that no domain has", s)
 	case len(s) > 254 || strings.LastIndexByte(s, '@') > 64:
 		return fmt.Errorf("%q is longer than mail allows (64 octets before the @, 254 in all)", s)
 	}

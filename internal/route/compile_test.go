@@ -26,6 +26,7 @@ func TestCompileErrors(t *testing.T) {
 		{"recipient", Rule{Name: "r", To: []string{"a@x.example", "b"}}, `to[1]: "b" is no address`},
 		{"recipient with a name", Rule{Name: "r", To: []string{"B <b@x.example>"}}, "write only b@x.example"},
 		{"recipient with a line end", Rule{Name: "r", To: []string{"b@x.example\r\nRCPT TO:<c@x.example>"}}, "to[0]:"},
+		{"recipient with a quote behind", Rule{Name: "r", To: []string{"b@x.example'"}}, "its domain has a character that no domain has"},
 		{"empty recipient", Rule{Name: "r", To: []string{""}}, "to[0]: an address is missing"},
 		{"long recipient", Rule{Name: "r", To: []string{strings.Repeat("x", 65) + "@x.example"}}, "to[0]: "},
 		{"empty list", Rule{Name: "r", To: to, Match: Match{From: []string{}}}, "match.from: is an empty list"},
