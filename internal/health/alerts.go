@@ -1,0 +1,101 @@
+package health
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Alert is one number of one inbox that is past its limit.
+type Alert struct {
+	Inbox   string  `json:"inbox"`
+	Kind    Kind    `json:"alert"`
+	Value   float64 `json:"value"` // messages, seconds, or a share from 0 to 1
+	Limit   float64 `json:"threshold"`
+	Message string  `json:"message"` // one line with the inbox, and what to do
+}
+
+// Kind is what an alert is about: the key of its limit.
+type Kind string
+
+// The kinds.
+const (
+	Backlog       Kind = "backlog"
+	Due           Kind = "due"
+	OldestWaiting Kind = "oldest_waiting"
+	InError       Kind = "in_error"
+	Dead          Kind = "dead"
+	Uncertain     Kind = "uncertain"
+	Conflicts     Kind = "conflicts"
+	RetryRate     Kind = "retry_rate"
+	LastScan      Kind = "last_scan"
+)
+
+// Check tells which numbers of an inbox are past their limits.
+func Check(f Facts, l Limits) []Alert {
+	n, c := Count(f), checker{facts: f}
+	list := "see `postrider task list --inbox " + f.Inbox
+	if f.Active {
+		c.count(Backlog, n.Backlog, l.Backlog, "messages not forwarded yet", list+"`")
+		c.count(Due, n.Due, l.Due, "messages due and not taken up", "see that `postrider run` is started often enough, and `postrider check`")
+		c.age(OldestWaiting, n.OldestWaiting, l.OldestWaiting, "age of the oldest waiting message", list+" --status received --status error`")
+		c.count(InError, n.InError, l.InError, "messages to be tried again", list+" --status error`")
+	}
+	c.count(Dead, n.Dead, l.Dead, "dead messages", list+" --status dead`, then `postrider task retry` or `skip` them")
+	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages", list+" --status uncertain`, then `postrider task resolve` them")
+	if f.Active {
+		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases lost while at work in the last day", "raise concurrency.lease, unless a host stood still")
+		c.share(RetryRate, n.RetryRate, l.RetryRate, "messages of the last day that took more than one attempt", list+" --status error`")
+		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanMend(f))
+	}
+	return c.alerts
+}
+
+func lastScanMend(f Facts) string {
+	mend := "see `postrider inbox check " + f.Inbox + "`"
+	if f.LastError != "" {
+		mend += "; the last error was: " + strings.Join(strings.Fields(f.LastError), " ")
+	}
+	return mend
+}
+
+// checker collects the alerts of an inbox.
+type checker struct {
+	facts  Facts
+	alerts []Alert
+}
+
+func (c *checker) count(k Kind, v int, limit *int, what, mend string) {
+	if limit != nil && v > *limit {
+		c.add(k, float64(v), float64(*limit), fmt.Sprintf("%s: %d, more than alerts.%s (%d)", what, v, k, *limit), mend)
+	}
+}
+
+func (c *checker) age(k Kind, v time.Duration, limit *time.Duration, what, mend string) {
+	if limit != nil && v > *limit {
+		c.add(k, v.Seconds(), limit.Seconds(), fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, Span(v), k, Span(*limit)), mend)
+	}
+}
+
+func (c *checker) share(k Kind, v Share, limit *Share, what, mend string) {
+	if limit != nil && v > *limit {
+		c.add(k, float64(v), float64(*limit), fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, v, k, *limit), mend)
+	}
+}
+
+func (c *checker) add(k Kind, v, limit float64, text, mend string) {
+	c.alerts = append(c.alerts, Alert{c.facts.Inbox, k, v, limit, c.facts.Inbox + ": " + text + "; " + mend})
+}
+
+// Span is a duration in seconds, with days once there are two.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	days, d := "", d.Round(time.Second)
+	if d >= 2*day {
+		days, d = fmt.Sprintf("%dd", d/day), d%day
+	}
+	if d == 0 && days != "" {
+		return days
+	}
+	return days + strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
+}
