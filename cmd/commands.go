@@ -9,6 +9,7 @@ func (a *app) commands() []*cobra.Command {
 		a.inboxCommand(),
 		a.taskCommand(),
 		a.statusCommand(),
+		a.auditCommand(),
 		a.checkCommand(),
 		a.demoCommand(),
 		a.versionCommand(),

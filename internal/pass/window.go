@@ -6,6 +6,7 @@ type window struct {
 	from, to uint32 // the step, both ends included
 	next     uint32 // the end of the range, not included
 	width    uint32
+	max      uint32 // of width
 }
 
 const (
@@ -14,7 +15,7 @@ const (
 )
 
 func newWindow(from, next uint32) *window {
-	w := &window{from: from, next: next, width: firstWidth}
+	w := &window{from: from, next: next, width: firstWidth, max: maxWidth}
 	w.to = w.end()
 	return w
 }
@@ -27,7 +28,7 @@ func (w *window) end() uint32 {
 
 // advance goes to the next step, found being how many UIDs the last one held.
 func (w *window) advance(found int) {
-	if found == 0 && w.width < maxWidth {
+	if found == 0 && w.width < w.max {
 		w.width *= 2
 	}
 	w.from = w.to + 1

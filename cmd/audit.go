@@ -1,0 +1,250 @@
+package cmd
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/dustin/go-humanize"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
+)
+
+type auditOptions struct {
+	inboxes            []string
+	list, json, repair bool
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	var opts auditOptions
+	c := &cobra.Command{
+		Use:   "audit [--inbox ADDR]... [--list] [--repair] [--json]",
+		Short: "Prove that every message on the servers is accounted for, and find those that are not",
+		Long: `audit compares every message in the watched folders, and every unfinished task, with the registry: forwarded, and to whom; skipped, and why;
+waiting; uncertain; dead; purged (its task has ended and was deleted); there before the start; new (the next run registers it).
+What lies at or below a folder's cursor and is none of these is missing. It reads no bodies and, without --repair, changes
+nothing; runs may go on beside it.
+
+--list prints every message with how it is accounted for, one a line: the proof. --repair registers what is missing, as a run would; the
+next run forwards it. Without --inbox the active inboxes are audited; a disabled one can be named.
+
+Exit code 0: every message is accounted for, or was registered by --repair. 75: messages are missing, or something could not be
+proved: an inbox that cannot be reached, a folder whose UIDVALIDITY has changed since the last run.
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },
+	}
+	c.Flags().StringArrayVar(&opts.inboxes, "inbox", nil, "only this `ADDR`, may be repeated")
+	c.Flags().BoolVar(&opts.list, "list", false, "print every message; with --json one object a line, and no report")
+	c.Flags().BoolVar(&opts.repair, "repair", false, "register what is missing")
+	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
+	complete(c, "inbox", a.addresses)
+	return c
+}
+
+func (a *app) audit(ctx context.Context, opts auditOptions) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal is not caught any more
+	s, err := a.open(ctx)
+	if err != nil {
+		return beforeItBegan(ctx, err)
+	}
+	defer s.close()
+	boxes, err := toAudit(ctx, s, opts)
+	if err != nil {
+		return beforeItBegan(ctx, err)
+	}
+	watch := a.observer(runOptions{json: opts.json || opts.list})
+	if watch.bar != nil {
+		watch.bar.Describe("comparing")
+	}
+	p, err := s.pass(nil, watch, false)
+	if err != nil {
+		return err
+	}
+	lines := &auditLines{app: a, out: bufio.NewWriter(a.out), json: opts.json}
+	do := pass.AuditOptions{Repair: opts.repair}
+	if opts.list {
+		do.Each = lines.print
+	}
+	report := p.Audit(ctx, boxes, do)
+	if err := errors.Join(watch.close(), lines.out.Flush(), a.printAudit(report, opts)); err != nil {
+		return err
+	}
+	if _, missing, _, proved := report.Sum(); missing > 0 || !proved {
+		return errRetry
+	}
+	return nil
+}
+
+// toAudit are the active inboxes, or those that were named. Only those that are worked on can be repaired.
+func toAudit(ctx context.Context, s *services, opts auditOptions) ([]inbox.Inbox, error) {
+	if opts.repair || len(opts.inboxes) == 0 {
+		return chosen(ctx, s.inboxes, opts.inboxes)
+	}
+	boxes, err := s.all(ctx, opts.inboxes)
+	slices.SortFunc(boxes, func(x, y inbox.Inbox) int { return cmp.Compare(x.Address, y.Address) })
+	return slices.CompactFunc(boxes, func(x, y inbox.Inbox) bool { return x.ID == y.ID }), err
+}
+
+// auditLines prints messages, one a line.
+type auditLines struct {
+	*app
+	mu   sync.Mutex
+	out  *bufio.Writer
+	json bool
+}
+
+func (l *auditLines) print(m pass.Audited) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.json {
+		return (&app{out: l.out}).printJSON(m)
+	}
+	_, err := fmt.Fprintf(l.out, "%s %s UID %d: %s\n", m.Inbox, printable(m.Folder), m.UID, l.sentence(m))
+	return err
+}
+
+// sentence says how a message is accounted for.
+func (l *auditLines) sentence(m pass.Audited) string {
+	text := strings.ReplaceAll(string(m.Account), "_", " ")
+	switch m.Account {
+	case pass.AsWaiting:
+		text += fmt.Sprintf(" (%s) since %s, not before %s", m.Status, l.when(m.Since), l.when(m.NextTry))
+	case pass.AsPurged:
+		text += fmt.Sprintf(", ended as %s", m.Status)
+	case pass.AsBeforeStart, pass.AsNotNoted:
+		text = "there before the start"
+	case pass.AsNew:
+		text += ", the next run registers it"
+	case pass.AsMissing:
+		return "MISSING, " + l.arrived(pass.MissingMessage{Received: *m.Received, Size: m.Size})
+	}
+	if len(m.To) > 0 {
+		text += " to " + strings.Join(m.To, ", ")
+	}
+	if m.Reason != "" {
+		text += ": " + printable(m.Reason)
+	}
+	if m.TaskID != 0 {
+		text += fmt.Sprintf(" (task %d)", m.TaskID)
+	}
+	return text
+}
+
+// arrived is what the server says of a message that nothing else is known of.
+func (a *app) arrived(m pass.MissingMessage) string {
+	if m.Received.IsZero() {
+		return humanize.IBytes(uint64(m.Size))
+	}
+	return fmt.Sprintf("received %s, %s", a.when(&m.Received), humanize.IBytes(uint64(m.Size)))
+}
+
+func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
+	switch {
+	case opts.json && opts.list:
+		return nil
+	case opts.json:
+		return a.printJSON(r)
+	}
+	out := bufio.NewWriter(a.out)
+	t := newTable(out, "inbox", "folder", "messages", "accounted for as", "missing", "")
+	for _, in := range r.Inboxes {
+		if in.Error != "" {
+			t.AppendRow(table.Row{in.Email, "", "", "", "", shorten(printable(in.Error), 80)})
+		}
+		for _, f := range in.Folders {
+			t.AppendRow(table.Row{in.Email, printable(f.Name), f.Messages, accounts(f), len(f.Missing), shorten(printable(folderNote(f)), 80)})
+		}
+	}
+	t.Render()
+	for _, in := range r.Inboxes {
+		for _, f := range in.Folders {
+			a.auditFindings(out, in.Email, f)
+		}
+	}
+	_, _ = fmt.Fprintln(out, verdict(r))
+	return out.Flush() // the first error of all
+}
+
+// accounts are the accounts that there are messages in, and how many.
+func accounts(f *pass.FolderAudit) string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(what, "_", " ")))
+		}
+	}
+	for _, as := range pass.Accounts {
+		if as != pass.AsMissing {
+			add(f.Counts[as], string(as))
+		}
+	}
+	add(f.Registered, "registered now")
+	return strings.Join(parts, ", ")
+}
+
+func folderNote(f *pass.FolderAudit) string {
+	switch {
+	case f.Error != "":
+		return f.Error
+	case f.NeverScanned:
+		return "never scanned: the next run begins with it"
+	case f.Gone > 0:
+		return fmt.Sprintf("%d more are no longer on the server", f.Gone)
+	}
+	return ""
+}
+
+// auditFindings are the messages of a folder that a person should know of.
+func (a *app) auditFindings(out io.Writer, email string, f *pass.FolderAudit) {
+	for _, m := range f.Missing {
+		_, _ = fmt.Fprintf(out, "missing: %s %s UID %d, %s\n", email, printable(f.Name), m.UID, a.arrived(m))
+	}
+	for _, s := range f.Strays {
+		_, _ = fmt.Fprintf(out, "task %d (%s): %s %s UID %d %s\n", s.TaskID, s.Status, email, printable(f.Name), s.UID, strayNote(s, f.UIDValidity))
+	}
+}
+
+func strayNote(s pass.Stray, now uint32) string {
+	where := "is no longer on the server"
+	if s.UIDValidity != now {
+		where = fmt.Sprintf("of UIDVALIDITY %d has not been found again", s.UIDValidity)
+	}
+	if s.Status == tasks.Uncertain {
+		return where + "; it waits for your word, and cannot be sent again"
+	}
+	return where + "; a run that does not find it ends it as vanished"
+}
+
+// verdict is the last line.
+func verdict(r pass.AuditReport) string {
+	messages, missing, registered, proved := r.Sum()
+	var parts []string
+	if registered > 0 {
+		parts = append(parts, fmt.Sprintf("Registered: %d that were missing; the next run forwards what is to be forwarded.", registered))
+	}
+	if missing > 0 {
+		parts = append(parts, fmt.Sprintf("Missing: %d; `postrider audit --repair` registers what is missing, as a run would.", missing))
+	}
+	switch {
+	case !proved:
+		parts = append(parts, "Not everything could be compared, so there is no proof.")
+	case missing == 0:
+		parts = append(parts, fmt.Sprintf("Every message is accounted for: %d on the servers.", messages))
+	}
+	return strings.Join(parts, " ")
+}

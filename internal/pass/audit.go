@@ -1,0 +1,142 @@
+package pass
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// AuditOptions says how an audit is done.
+type AuditOptions struct {
+	Repair bool // register what is missing
+	// Each is told of every message on the server, if it is set: by ascending UID in a folder, and from several
+	// goroutines at once. Its error ends the audit of that folder.
+	Each func(Audited) error
+}
+
+// Audit compares every message that the servers have, and every unfinished task, with the registry. It lists UIDs in
+// bounded ranges and reads no bodies; unless it repairs it takes no lease and changes nothing. Runs may go on beside it:
+// the cursor is read before the server is asked, and the ledger after it, so a message at or below that cursor had its
+// disposition before it was looked for.
+func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
+	start := p.Now()
+	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}
+	r := &running{Pass: p, hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}}}
+	var group errgroup.Group
+	group.SetLimit(p.Config.Inboxes)
+	for i, in := range boxes {
+		group.Go(func() error {
+			report.Inboxes[i] = r.audit(ctx, in, opts)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	report.DurationMS, report.Interrupted = p.Now().Sub(start).Milliseconds(), ctx.Err() != nil
+	return report
+}
+
+// auditor compares one inbox.
+type auditor struct {
+	*box
+	opts    AuditOptions
+	found   InboxAudit
+	folders []*auditedFolder
+}
+
+// auditedFolder is one folder while it is compared.
+type auditedFolder struct {
+	*folder
+	*FolderAudit
+}
+
+func (r *running) audit(ctx context.Context, in inbox.Inbox, opts AuditOptions) InboxAudit {
+	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf()}
+	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
+	defer b.mail.close()
+	a := &auditor{box: b, opts: opts, found: InboxAudit{Email: in.Address, Folders: []*FolderAudit{}}}
+	leave, err := r.hosts.enter(ctx, in.Host)
+	if err == nil {
+		err = a.inbox(ctx)
+		leave()
+	}
+	switch {
+	case ctx.Err() != nil:
+		a.found.Error = "stopped before all of it was compared"
+	case err != nil:
+		a.found.Error = oneLine(err)
+		b.log.Error("the inbox could not be audited", "error", err)
+	}
+	return a.found
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// inbox compares the folders. One that cannot be compared is told of; the others go on, as long as there is a connection.
+func (a *auditor) inbox(ctx context.Context) error {
+	for _, row := range a.in.Folders {
+		f := &folder{Folder: row}
+		wanted, err := a.wanted(ctx, f)
+		if err != nil {
+			return err
+		}
+		if !wanted {
+			continue
+		}
+		af := &auditedFolder{f, newFolderAudit(row.Name)}
+		a.folders, a.found.Folders = append(a.folders, af), append(a.found.Folders, af.FolderAudit)
+		if err := a.folder(ctx, af); err != nil {
+			af.Error = oneLine(err)
+			if ctx.Err() != nil || a.mail.src == nil {
+				af.Error = "not compared to its end"
+				return err
+			}
+			a.log.Error("the folder could not be audited", "folder", f.Name, "error", err)
+		}
+	}
+	if err := a.strays(ctx); err != nil || !a.opts.Repair {
+		return err
+	}
+	return a.repair(ctx)
+}
+
+// strays finds the unfinished tasks of older epochs. Those that live are rare, and there is a quick way to know of none.
+func (a *auditor) strays(ctx context.Context) error {
+	statuses := []tasks.Status{tasks.Uncertain}
+	for _, f := range a.folders {
+		live, err := a.Queue.Unreconciled(ctx, f.ID, f.folder.UIDValidity)
+		if err != nil {
+			return err
+		}
+		if live {
+			statuses = unfinished
+		}
+	}
+	return a.Queue.List(ctx, tasks.Filter{InboxID: a.in.ID, Statuses: statuses}, func(t tasks.Task) error {
+		for _, f := range a.folders {
+			if f.ID == t.FolderID && f.folder.UIDValidity != t.Epoch {
+				f.Strays = append(f.Strays, Stray{TaskID: t.ID, UIDValidity: t.UIDValidity(), UID: t.UID, Status: t.Status})
+			}
+		}
+		return nil
+	})
+}
+
+// unfinished are the states of tasks that need their message still, or may need it.
+var unfinished = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error, tasks.Uncertain}
+
+// row reads a folder's row anew.
+func (a *auditor) row(ctx context.Context, id int64) (inbox.Folder, error) {
+	in, err := a.Inboxes.Get(ctx, a.in.Address)
+	i := slices.IndexFunc(in.Folders, func(f inbox.Folder) bool { return f.ID == id })
+	if err != nil || i < 0 {
+		return inbox.Folder{}, cmp.Or(err, errors.New("the folder was removed from the inbox"))
+	}
+	return in.Folders[i], nil
+}

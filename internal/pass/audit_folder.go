@@ -1,0 +1,268 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/tasks"
+)
+
+// The ledger is read in steps of so many UIDs; where it is empty they double. It may hold far more messages than the
+// folder does by now.
+const (
+	ledgerStep    = 4_000
+	maxLedgerStep = 32_000
+)
+
+// folder compares one folder.
+func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
+	if err := a.look(ctx, f); err != nil {
+		return err
+	}
+	next := f.next
+	if !f.Active { // what came since it is no longer watched does not matter
+		next = min(next, f.LastSeenUID+1)
+	}
+	for w := newWindow(1, next); w.more(); {
+		uids, err := a.search(ctx, f.folder, w.from, w.to)
+		if err != nil {
+			return err
+		}
+		a.Observer.Expect(len(uids))
+		if err := a.window(ctx, f, w, uids); err != nil {
+			return err
+		}
+		w.advance(len(uids))
+	}
+	return nil
+}
+
+// look reads the folder's row, and then opens it. A run may begin a new epoch in between, so it looks twice.
+func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
+	var doubt error
+	for range 2 {
+		row, err := a.row(ctx, f.ID)
+		if err != nil {
+			return err
+		}
+		f.Folder = row
+		err = a.retry(ctx, func() error {
+			return a.mail.in(ctx, f.folder.Name, true, func(src Source, info imapsrc.Folder) (err error) {
+				f.next, err = UIDNext(ctx, src, info)
+				doubt = f.opened(info)
+				return err
+			})
+		})
+		if err != nil || doubt == nil {
+			return err
+		}
+	}
+	return doubt
+}
+
+// opened tells why nothing can be proved of a folder that the server describes so.
+func (f *auditedFolder) opened(info imapsrc.Folder) error {
+	f.FolderAudit.UIDValidity = info.UIDValidity
+	f.NeverScanned = f.InitializedAt == nil
+	const until = "nothing can be proved until a run has compared all messages with what is registered"
+	switch {
+	case f.NeverScanned:
+		f.folder.UIDValidity = int64(info.UIDValidity)
+	case uint32(f.folder.UIDValidity) != info.UIDValidity:
+		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(f.folder.UIDValidity), info.UIDValidity, until)
+	case info.UIDNext != 0 && info.UIDNext <= f.LastSeenUID:
+		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, f.LastSeenUID, until)
+	}
+	return nil
+}
+
+// window compares what the server listed in one window with the ledger, step by step.
+func (a *auditor) window(ctx context.Context, f *auditedFolder, w *window, uids []uint32) error {
+	s := &window{from: w.from, next: w.to + 1, width: ledgerStep, max: maxLedgerStep}
+	for s.to = s.end(); s.more(); {
+		n, _ := slices.BinarySearch(uids, s.to+1)
+		rows := 0
+		if n > 0 || s.from <= f.LastSeenUID { // else there is nothing to be found
+			var err error
+			if rows, err = a.step(ctx, f, s, uids[:n]); err != nil {
+				return err
+			}
+		}
+		a.Observer.Done(n)
+		uids = uids[n:]
+		s.advance(rows + n)
+	}
+	return nil
+}
+
+// step compares, and tells how many rows the ledger has.
+func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []uint32) (int, error) {
+	known, err := a.dispositions(ctx, f, s)
+	if err != nil {
+		return 0, err
+	}
+	metas := map[uint32]imapsrc.Meta{}
+	if doubtful := f.doubtful(uids, known); len(doubtful) > 0 {
+		if metas, err = a.askAgain(ctx, f, doubtful); err != nil {
+			return 0, err
+		}
+		uids = settled(uids, doubtful, metas)
+		if known, err = a.dispositions(ctx, f, s); err != nil {
+			return 0, err
+		}
+		if err := a.lookAgain(ctx, f); err != nil {
+			return 0, err
+		}
+	}
+	rows := len(known)
+	for _, uid := range uids {
+		if err := a.message(ctx, f, uid, known[uid], metas[uid]); err != nil {
+			return 0, err
+		}
+		delete(known, uid)
+	}
+	f.absent(known)
+	return rows, nil
+}
+
+func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window) (map[uint32]*tasks.Disposition, error) {
+	ds, err := a.Queue.Dispositions(ctx, f.ID, f.folder.UIDValidity, s.from, s.to)
+	known := make(map[uint32]*tasks.Disposition, len(ds))
+	for i := range ds {
+		known[ds[i].UID] = &ds[i]
+	}
+	return known, err
+}
+
+// doubtful are the messages that the ledger does not know and should, and those of unfinished tasks that the server did
+// not list, sorted.
+func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposition) []uint32 {
+	var out []uint32
+	listed := make(map[uint32]bool, len(uids))
+	for _, uid := range uids {
+		listed[uid] = true
+		if f.account(uid, known[uid]) == AsMissing {
+			out = append(out, uid)
+		}
+	}
+	for uid, d := range known {
+		if !listed[uid] && d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status) {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// askAgain asks the server about messages by their UID.
+func (a *auditor) askAgain(ctx context.Context, f *auditedFolder, uids []uint32) (map[uint32]imapsrc.Meta, error) {
+	metas, err := a.metadata(ctx, f.folder, uids)
+	out := make(map[uint32]imapsrc.Meta, len(metas))
+	for _, m := range metas {
+		out[m.UID] = m
+	}
+	return out, err
+}
+
+// settled is the list of UIDs when the server has been asked about the doubtful ones again.
+func settled(uids, doubtful []uint32, there map[uint32]imapsrc.Meta) []uint32 {
+	out := slices.Clone(uids)
+	for _, uid := range doubtful {
+		_, is := there[uid]
+		switch i, was := slices.BinarySearch(out, uid); {
+		case is && !was:
+			out = slices.Insert(out, i, uid)
+		case !is && was:
+			out = slices.Delete(out, i, i+1)
+		}
+	}
+	return out
+}
+
+// lookAgain reads the cursor once more, after the ledger: a rewind may have come in between. It takes whichever is lower,
+// so that what a run did meanwhile proves nothing against it.
+func (a *auditor) lookAgain(ctx context.Context, f *auditedFolder) error {
+	row, err := a.row(ctx, f.ID)
+	if err != nil {
+		return err
+	}
+	if row.UIDValidity != f.folder.UIDValidity {
+		return errors.New("UIDVALIDITY changed during the audit; do it again")
+	}
+	f.LastSeenUID, f.StartUID = min(f.LastSeenUID, row.LastSeenUID), min(f.StartUID, row.StartUID)
+	f.BaselineUID = min(f.BaselineUID, row.BaselineUID)
+	return nil
+}
+
+// account decides how a message is accounted for; d is nil when the ledger does not know it. Empty: it does not matter.
+func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
+	switch {
+	case d != nil && d.TaskID == 0:
+		return AsBeforeStart
+	case d != nil && d.Purged:
+		return AsPurged
+	case d != nil:
+		return accountOf[d.Status]
+	case !f.Active:
+		return ""
+	case uid > f.LastSeenUID:
+		return AsNew
+	case uid <= f.StartUID && uid > f.BaselineUID:
+		return AsNotNoted
+	}
+	return AsMissing
+}
+
+// absent is what the ledger knows of messages that are not on the server.
+func (f *auditedFolder) absent(known map[uint32]*tasks.Disposition) {
+	from := len(f.Strays)
+	for uid, d := range known {
+		switch {
+		case d.TaskID == 0:
+		case !d.Purged && slices.Contains(unfinished, d.Status):
+			f.Strays = append(f.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.FolderAudit.UIDValidity, UID: uid, Status: d.Status})
+		default:
+			f.Gone++
+		}
+	}
+	slices.SortFunc(f.Strays[from:], func(x, y Stray) int { return int(int64(x.UID) - int64(y.UID)) })
+}
+
+// message counts one message, and tells of it.
+func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *tasks.Disposition, m imapsrc.Meta) error {
+	as := f.account(uid, d)
+	if as == "" {
+		return nil
+	}
+	f.Messages++
+	f.Counts[as]++
+	if as == AsMissing {
+		f.Missing = append(f.Missing, MissingMessage{UID: uid, Received: m.Received, Size: m.Size})
+	}
+	if a.opts.Each == nil {
+		return nil
+	}
+	line := Audited{Inbox: a.in.Address, Folder: f.folder.Name, UIDValidity: f.FolderAudit.UIDValidity, UID: uid, Account: as}
+	switch {
+	case as == AsMissing:
+		line.Received, line.Size = &m.Received, m.Size
+	case d != nil:
+		line.TaskID, line.Status, line.Reason = d.TaskID, d.Status, d.Reason
+		for _, to := range d.Deliveries {
+			if to.Status == tasks.Delivered {
+				line.To = append(line.To, to.Recipient)
+			}
+		}
+	}
+	if as == AsWaiting {
+		t, err := a.Queue.Get(ctx, d.TaskID)
+		if err != nil && !errors.Is(err, tasks.ErrNotFound) {
+			return err
+		}
+		line.Since, line.NextTry = &t.QueuedAt, t.VisibleAt
+	}
+	return a.opts.Each(line)
+}

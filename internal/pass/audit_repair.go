@@ -1,0 +1,86 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"postrider/internal/inbox"
+)
+
+// repair registers what is missing, under the scan lease: nobody else moves the cursors meanwhile. The next run forwards it.
+func (a *auditor) repair(ctx context.Context) error {
+	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.Missing) > 0 }) {
+		return nil
+	}
+	ttl, after := min(a.Config.Lease, time.Minute), context.WithoutCancel(ctx)
+	token, busy, err := a.Inboxes.AcquireScan(after, a.in.ID, a.Config.Worker, ttl)
+	if err != nil {
+		return err
+	}
+	if busy != nil {
+		return fmt.Errorf("nothing was registered: the inbox is in the hands of %s until %s unless that is renewed; try again after that",
+			busy.Holder, busy.Until.Format(time.RFC3339))
+	}
+	a.token = token
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := every(after, ttl/3, func(ctx context.Context) {
+		if err := a.Inboxes.RenewScan(ctx, a.in.ID, token, ttl); errors.Is(err, inbox.ErrScanLost) {
+			cancel(err)
+		}
+	})
+	err = a.current(work)
+	for _, f := range a.folders {
+		if err == nil && len(f.Missing) > 0 {
+			err = a.register(work, f)
+		}
+	}
+	stop()
+	if cause := context.Cause(work); err != nil && errors.Is(cause, inbox.ErrScanLost) {
+		err = cause
+	}
+	return errors.Join(err, a.Inboxes.ReleaseScan(after, a.in.ID, token))
+}
+
+// register registers what is missing in one folder, as a run does, and leaves in Missing what still is. What a rewind has
+// put above the cursor meanwhile is not missing any more, and left to the next run: a page up to it would pass over what
+// lies before it.
+func (a *auditor) register(ctx context.Context, f *auditedFolder) error {
+	i := slices.IndexFunc(a.in.Folders, func(row inbox.Folder) bool { return row.ID == f.ID })
+	if i < 0 || a.in.Folders[i].UIDValidity != f.folder.UIDValidity {
+		return fmt.Errorf("%s: %w", f.folder, errEpoch)
+	}
+	row := &folder{Folder: a.in.Folders[i], next: f.next}
+	rest := slices.DeleteFunc(f.Missing, func(m MissingMessage) bool { return m.UID > row.LastSeenUID })
+	f.Missing = []MissingMessage{}
+	var err error
+	for part := range slices.Chunk(rest, a.Config.Page) {
+		left := part
+		if err == nil {
+			left, err = a.registerPage(ctx, row, part)
+		}
+		f.Missing = append(f.Missing, left...)
+		f.Registered += len(part) - len(left)
+	}
+	f.Counts[AsMissing] = len(f.Missing)
+	return err
+}
+
+// registerPage returns those that are still missing.
+func (a *auditor) registerPage(ctx context.Context, f *folder, part []MissingMessage) ([]MissingMessage, error) {
+	uids := make([]uint32, len(part))
+	for i, m := range part {
+		uids[i] = m.UID
+	}
+	a.Observer.Expect(len(part))
+	failed := a.page(ctx, f, uids, nil)
+	left, err := a.Queue.Unseen(context.WithoutCancel(ctx), f.ID, f.UIDValidity, uids)
+	if err != nil {
+		return part, errors.Join(failed, err)
+	}
+	still := slices.DeleteFunc(slices.Clone(part), func(m MissingMessage) bool { return !slices.Contains(left, m.UID) })
+	return still, failed
+}
