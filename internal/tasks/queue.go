@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"postrider/internal/message"
@@ -108,11 +107,6 @@ type Page struct {
 	Dedupe            Dedupe
 	KnownOnly         bool // find tasks of older epochs again, and register nothing
 	DryRun            bool // tell the fates and change nothing
-}
-
-// DuplicateOf is the reason of a task that is skipped because an equal message is forwarded as task id.
-func DuplicateOf(id int64) string {
-	return fmt.Sprintf("duplicate: the same message is task %d", id)
 }
 
 // Entry is one message of a page.

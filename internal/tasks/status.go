@@ -65,6 +65,16 @@ func From(to Status) []Status {
 	return out
 }
 
+// FromByPerson are the states out of which a person may take a task to to; one in progress belongs to its worker.
+func FromByPerson(to Status) []Status {
+	return slices.DeleteFunc(From(to), func(s Status) bool { return s == InProgress })
+}
+
+// EndsClaim reports whether a claim may be finished as s.
+func (s Status) EndsClaim() bool {
+	return s != InProgress && s != Received && Allowed(InProgress, s)
+}
+
 // Ended reports whether nothing happens to the task any more unless a person steps in.
 func (s Status) Ended() bool {
 	return s != Received && s != InProgress && s != Error

@@ -3,7 +3,6 @@ package sqlqueue
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -147,8 +146,7 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]
 }
 
 func bury(tx *gorm.DB, r taskRow, now time.Time) error {
-	why := fmt.Sprintf("its worker died or hung %d times (last: %s): it seems to kill its workers; try again with `postrider task retry %d`",
-		r.LostLeases, r.Worker, r.ID)
+	why := tasks.Poisoned(r.ID, r.LostLeases, r.Worker)
 	if err := tx.Exec(sqlPoisoned, clean(why, maxText), now, now, r.ID).Error; err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route string, ds [
 
 // Finish implements tasks.Queue.
 func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) error {
-	if !tasks.Allowed(tasks.InProgress, res.Status) || res.Status == tasks.InProgress || res.Status == tasks.Received {
+	if !res.Status.EndsClaim() {
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
 	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (int64, error) {
@@ -122,8 +122,7 @@ func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.S
 			return nil
 		}
 		lost = true
-		return event(tx, now, r.TaskID, r.Worker, "conflict", fmt.Sprintf(
-			"its lease was lost, and it wanted %s; the task is %s, last claimed by %s", target, holder.Status, holder.Worker))
+		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, holder.Status, holder.Worker))
 	})
 	if target != tasks.InProgress {
 		q.bell.ring()

@@ -2,7 +2,6 @@ package sqlqueue
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,7 +12,7 @@ import (
 // Requeue implements tasks.Queue.
 func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "requeued", ids, func(tx *gorm.DB, id, micros int64, now time.Time) (int64, error) {
-		res := tx.Exec(sqlRequeue, micros, now, now, id, personally(tasks.Received))
+		res := tx.Exec(sqlRequeue, micros, now, now, id, tasks.FromByPerson(tasks.Received))
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
@@ -31,7 +30,7 @@ func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, err
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "skipped", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
-		res := tx.Exec(sqlEnd, tasks.Skipped, clean("by_person: "+who, maxText), now, now, id, personally(tasks.Skipped))
+		res := tx.Exec(sqlEnd, tasks.Skipped, clean("by_person: "+who, maxText), now, now, id, tasks.FromByPerson(tasks.Skipped))
 		return res.RowsAffected, res.Error
 	})
 }
@@ -48,17 +47,12 @@ func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, err
 		if without > 0 {
 			end, args = sqlRequeue, []any{micros, now, now}
 		}
-		res := tx.Exec(end, append(args, id, personally(tasks.Forwarded))...)
+		res := tx.Exec(end, append(args, id, tasks.FromByPerson(tasks.Forwarded))...)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
 		return 1, tx.Exec(sqlResolveDeliveries, now, id).Error
 	})
-}
-
-// personally are the states that a person may take a task out of; one in progress belongs to its worker.
-func personally(to tasks.Status) []tasks.Status {
-	return slices.DeleteFunc(tasks.From(to), func(s tasks.Status) bool { return s == tasks.InProgress })
 }
 
 func (q *Queue) byPerson(ctx context.Context, who, what string, ids []int64,
