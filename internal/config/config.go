@@ -14,21 +14,24 @@ package config
 import (
 	"time"
 
+	"postrider/internal/health"
 	"postrider/internal/route"
 	"postrider/internal/secret"
 )
 
 // Config is everything that can be set. The tags name the keys of the file.
 type Config struct {
-	Database    Database     `yaml:"database"`
-	SMTP        SMTP         `yaml:"smtp"`
-	IMAP        IMAP         `yaml:"imap"`
-	Forward     Forward      `yaml:"forward"`
-	Retry       Retry        `yaml:"retry"`
-	Dedupe      string       `yaml:"dedupe"` // inbox, all, off
-	Concurrency Concurrency  `yaml:"concurrency"`
-	Secrets     Secrets      `yaml:"secrets"`
-	Routes      []route.Rule `yaml:"routes"`
+	Database    Database      `yaml:"database"`
+	SMTP        SMTP          `yaml:"smtp"`
+	IMAP        IMAP          `yaml:"imap"`
+	Forward     Forward       `yaml:"forward"`
+	Retry       Retry         `yaml:"retry"`
+	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
+	Concurrency Concurrency   `yaml:"concurrency"`
+	Secrets     Secrets       `yaml:"secrets"`
+	Alerts      health.Limits `yaml:"alerts"`
+	Retention   Retention     `yaml:"retention"`
+	Routes      []route.Rule  `yaml:"routes"`
 }
 
 // Database is where the registry is kept.
@@ -89,6 +92,12 @@ type Concurrency struct {
 // Secrets is how the passwords of inboxes are kept.
 type Secrets struct {
 	KeyFile string `yaml:"key_file"`
+}
+
+// Retention is how long the registry keeps what has ended.
+type Retention struct {
+	Forwarded Age `yaml:"forwarded"` // tasks, since they were forwarded
+	Events    Age `yaml:"events"`    // lines of the audit trail
 }
 
 // Default is the configuration of an empty file. It lacks what has no default: the relay, a sender, and routes.

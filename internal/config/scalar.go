@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"postrider/internal/health"
 	"postrider/internal/secret"
 )
 
@@ -26,11 +27,15 @@ func (r *reader) scalar(key, text string, v reflect.Value) {
 }
 
 func set(v reflect.Value, text string) error {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
 	switch p := v.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
 		return p.UnmarshalText([]byte(text))
 	case *time.Duration:
-		d, err := time.ParseDuration(text)
+		d, err := Duration(text)
 		if err != nil {
 			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
 		}
@@ -56,10 +61,14 @@ func set(v reflect.Value, text string) error {
 // kindOf says what a value has to be like.
 func kindOf(v reflect.Value) string {
 	switch v.Addr().Interface().(type) {
+	case *health.Share:
+		return "a share such as 20% or 0.2"
+	case *Age:
+		return "never, or " + aDuration
 	case encoding.TextUnmarshaler:
 		return "a size such as 50MiB"
 	case *time.Duration:
-		return "a duration such as 90s, 15m or 96h"
+		return aDuration
 	case *bool:
 		return "true or false"
 	case *int:

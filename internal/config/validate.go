@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"postrider/internal/health"
 	"postrider/internal/route"
 )
 
@@ -27,6 +28,7 @@ func (r *reader) finish(c *Config) {
 	r.readable("imap.ca_file", c.IMAP.CAFile)
 	r.forward(&c.Forward)
 	r.numbers(c)
+	r.alerts(c.Alerts)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.routes(c.Routes)
 }
@@ -156,6 +158,23 @@ func (r *reader) numbers(c *Config) {
 // notInHost are characters that a host's name in leases does not have: a colon ends it there.
 func notInHost(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
+}
+
+func (r *reader) alerts(l health.Limits) {
+	notNegative(r, "alerts.backlog", l.Backlog)
+	notNegative(r, "alerts.due", l.Due)
+	notNegative(r, "alerts.oldest_waiting", l.OldestWaiting)
+	notNegative(r, "alerts.in_error", l.InError)
+	notNegative(r, "alerts.dead", l.Dead)
+	notNegative(r, "alerts.uncertain", l.Uncertain)
+	notNegative(r, "alerts.conflicts", l.Conflicts)
+	notNegative(r, "alerts.last_scan", l.LastScan)
+}
+
+func notNegative[T int | time.Duration](r *reader, key string, v *T) {
+	if v != nil && *v < 0 {
+		r.refuse(key, "%s is negative; write 0 or more; without the key there is no alert", number(*v))
+	}
 }
 
 func between[T cmp.Ordered](r *reader, key string, v, low, high T) {

@@ -66,7 +66,10 @@ func TestLimits(t *testing.T) {
 		{Conflicts, Limits{Conflicts: ptr(9)}, Limits{Conflicts: ptr(8)}, 9, "leases lost while at work in the last day: 9, more than alerts.conflicts (8); raise concurrency.lease"},
 		{RetryRate, Limits{RetryRate: ptr(Share(0.375))}, Limits{RetryRate: ptr(Share(0.2))}, 0.375, "more than one attempt: 37.5%, more than alerts.retry_rate (20%); "},
 		{
-			LastScan, Limits{LastScan: ptr(3 * time.Hour)}, Limits{LastScan: ptr(time.Duration(0))}, 10800,
+			LastScan,
+			Limits{LastScan: ptr(3 * time.Hour)},
+			Limits{LastScan: ptr(time.Duration(0))},
+			10800,
 			"time since the last complete scan: 3h, more than alerts.last_scan (0s); see `postrider inbox check desk@firm.example`; the last error was: log in: no",
 		},
 	}

@@ -1,0 +1,73 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/health"
+)
+
+func TestDuration(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"30d": 30 * day, "0d": 0, "1d12h": 36 * time.Hour, "2d1h30m5s": 49*time.Hour + 30*time.Minute + 5*time.Second, "65535d": 65535 * day,
+		"90s": 90 * time.Second, "-1h": -time.Hour, "0": 0,
+	} {
+		if got, err := Duration(text); err != nil || got != want {
+			t.Errorf("%q is %v, error %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "d", "30", "-1d", "1.5d", "1d-1h", "1d+1h", "1h2d", "1d2d", "1d5", "65536d", "99999999d", "3 d", "4 days", "1d 2h"} {
+		if got, err := Duration(text); err == nil {
+			t.Errorf("%q is %v, want an error", text, got)
+		}
+	}
+}
+
+func TestAlertsAndRetention(t *testing.T) {
+	if got := load(t, minimal); got.Alerts.Set() || got.Retention != (Retention{}) {
+		t.Errorf("alerts are %+v and retention is %+v, want no alert, and all kept for ever", got.Alerts, got.Retention)
+	}
+	c := load(t, minimal+`
+alerts: {dead: 0, oldest_waiting: 1d12h, retry_rate: 20%, last_scan: 15m}
+retention: {forwarded: 30d, events: never}
+`, "POSTRIDER_ALERTS_DEAD", "7", "POSTRIDER_ALERTS_UNCERTAIN", "0", "POSTRIDER_ALERTS_DUE", "", "POSTRIDER_ALERTS_CONFLICTS", "3",
+		"POSTRIDER_ALERTS_LAST_SCAN", "2d", "POSTRIDER_RETENTION_EVENTS", "90d")
+	l := c.Alerts
+	if l.Backlog != nil || l.Due != nil || l.InError != nil {
+		t.Errorf("alerts are %+v, want none that is not set", l)
+	}
+	for name, ok := range map[string]bool{
+		"dead": *l.Dead == 7, "uncertain": *l.Uncertain == 0, "conflicts": *l.Conflicts == 3,
+		"oldest_waiting": *l.OldestWaiting == 36*time.Hour, "last_scan": *l.LastScan == 48*time.Hour, "retry_rate": *l.RetryRate == 0.2,
+		"forwarded": time.Duration(c.Retention.Forwarded) == 720*time.Hour, "events": time.Duration(c.Retention.Events) == 2160*time.Hour,
+	} {
+		if !ok {
+			t.Errorf("%s is not as set: alerts %+v, retention %+v", name, l, c.Retention)
+		}
+	}
+	if got := load(t, minimal+"alerts: {retry_rate: 0.25}\n").Alerts.RetryRate; got == nil || *got != health.Share(0.25) {
+		t.Errorf("retry_rate: 0.25 is %v, want a quarter", got)
+	}
+	if got := load(t, minimal+"alerts:\n  # dead: 0\nretention:\n").Alerts; got.Set() {
+		t.Errorf("alerts of an empty section are %+v, want none", got)
+	}
+}
+
+// TestAlertsInTheEnvironment is a limit of 0, which is not the same as none.
+func TestAlertsInTheEnvironment(t *testing.T) {
+	c := load(t, minimal, "POSTRIDER_ALERTS_DEAD", "0")
+	if c.Alerts.Dead == nil || *c.Alerts.Dead != 0 {
+		t.Errorf("alerts are %+v, want dead to be limited to 0", c.Alerts)
+	}
+	got := faults(t, write(t, minimal), variables("POSTRIDER_ALERTS_DEAD", "-1", "POSTRIDER_ALERTS_RETRY_RATE", "5", "POSTRIDER_RETENTION_FORWARDED", "x"))
+	for _, want := range []string{
+		"POSTRIDER_ALERTS_DEAD: alerts.dead: -1 is negative", `POSTRIDER_ALERTS_RETRY_RATE: alerts.retry_rate: "5" is no share`,
+		`POSTRIDER_RETENTION_FORWARDED: retention.forwarded: has to be never, or a duration such as 90s, 15m, 96h or 30d, not "x"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("faults are\n%s\nwant %q", got, want)
+		}
+	}
+}
