@@ -20,13 +20,14 @@ import (
 // Fixture is a queue and what a test does behind its back. The functions end the test when they fail.
 type Fixture struct {
 	Queue tasks.Queue
-	Other tasks.Queue // the same registry, as another process has it open
+	Other tasks.Queue // the same registry, as another process has it open; Queue itself when it lives in one
 
 	Inbox    func(t *testing.T, address string) int64
 	Folder   func(t *testing.T, inboxID int64, name string, epoch int64) int64
 	SetEpoch func(t *testing.T, folderID, epoch int64) // and the cursor goes to 0
 	Cursor   func(t *testing.T, folderID int64) (lastSeen, baseline uint32)
-	Age      func(t *testing.T, d time.Duration) // what is registered is older by d: as if so much time had passed
+	// Age makes everything that is registered older by d, or sets the registry's clock forward. Nobody waits in Receive then.
+	Age func(t *testing.T, d time.Duration)
 	// TakeOver gives the scan lease of an inbox, whose token was 0, to another run.
 	TakeOver func(t *testing.T, inboxID int64) (token int64)
 }
@@ -192,6 +193,14 @@ func (p place) finished(res tasks.Result) tasks.Claim {
 	c := p.claim()
 	p.must("finish", p.Queue.Finish(p.ctx, c.Receipt, res))
 	return c
+}
+
+// now is the registry's clock. It may be far ahead of the test's, by what Age said has passed.
+func (p place) now() time.Time {
+	p.t.Helper()
+	stats, err := p.Queue.Stats(p.ctx, p.inbox)
+	p.must("stats", err)
+	return stats.Now
 }
 
 func (s *suite) get(id int64) tasks.Task {

@@ -1,0 +1,155 @@
+package memqueue
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+// Receive implements tasks.Queue.
+func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
+	deadline := time.Now().Add(want.Wait)
+	for {
+		claims, news, next := q.claimDue(want)
+		left := time.Until(deadline)
+		if len(claims) > 0 || left <= 0 {
+			return claims, nil
+		}
+		if err := wait(ctx, news, min(next, left)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func wait(ctx context.Context, news <-chan struct{}, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-news:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// claimDue claims what is due. When that is nothing, it tells what to wait for: news, or the time to the next task.
+func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan struct{}, next time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	in := q.inboxes[want.InboxID]
+	if in == nil {
+		return nil, q.news, want.Wait
+	}
+	var taken []*task
+	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
+		for len(taken) == 0 || (len(taken) < want.Max && losses(taken[0]) == 0) {
+			due := in.due(priority, now, want.Max-len(taken))
+			taken = q.take(want, now, taken, due)
+			if len(due) == 0 || len(taken) > 0 {
+				break
+			} // else all of it was buried: look behind it
+		}
+	}
+	for _, t := range taken {
+		claims = append(claims, q.claim(t, want, now))
+	}
+	next = want.Wait
+	for _, t := range in.live {
+		next = min(next, t.VisibleAt.Sub(now))
+	}
+	return claims, q.news, next
+}
+
+// due are the first tasks of a priority that are due.
+func (in *inbox) due(p tasks.Priority, now time.Time, limit int) []*task {
+	var due []*task
+	for _, t := range in.live {
+		if t.Priority == p && !t.VisibleAt.After(now) {
+			due = append(due, t)
+		}
+	}
+	slices.SortFunc(due, func(a, b *task) int {
+		return cmp.Or(a.VisibleAt.Compare(*b.VisibleAt), cmp.Compare(a.ID, b.ID))
+	})
+	return due[:min(len(due), limit)]
+}
+
+// losses is how many leases a task that is due has lost.
+func losses(t *task) int {
+	if t.Status == tasks.InProgress {
+		return t.LostLeases + 1
+	}
+	return t.LostLeases
+}
+
+// take picks from what is due: tasks that never lost a lease, or a single one that did. It buries those that lost too many.
+func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task {
+	for _, t := range due {
+		lost := losses(t)
+		if t.Status == tasks.InProgress && lost > want.MaxLostLeases {
+			q.bury(t, lost, now)
+			continue
+		}
+		if lost > 0 && len(taken) > 0 {
+			break
+		}
+		taken = append(taken, t)
+		if lost > 0 {
+			break
+		}
+	}
+	return taken
+}
+
+func (q *Queue) bury(t *task, lost int, now time.Time) {
+	t.LostLeases, t.receipt = lost, ""
+	q.end(t, tasks.Dead, tasks.Poisoned(t.ID, lost, t.Worker), now)
+	q.event(now, t.ID, t.Worker, "dead", t.Reason)
+}
+
+func (q *Queue) claim(t *task, want tasks.Want, now time.Time) tasks.Claim {
+	if t.Status == tasks.InProgress {
+		q.event(now, t.ID, want.Worker, "lease_lost", "taken over from "+t.Worker)
+	}
+	due, until := *t.VisibleAt, now.Add(want.Lease)
+	t.LostLeases = losses(t)
+	t.Status, t.VisibleAt, t.Worker, t.UpdatedAt, t.receipt = tasks.InProgress, &until, want.Worker, now, rand.Text()
+	t.Attempts++
+	return tasks.Claim{
+		Task:    t.copy(),
+		Receipt: tasks.Receipt{TaskID: t.ID, Token: t.receipt, Worker: want.Worker},
+		Alone:   t.LostLeases > 0,
+		At:      now,
+		Due:     due,
+	}
+}
+
+// Extend implements tasks.Queue.
+func (q *Queue) Extend(_ context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var lost []tasks.Receipt
+	for _, r := range receipts {
+		if t := q.held(r); t != nil {
+			q.show(t, q.now().Add(lease))
+		} else {
+			lost = append(lost, r)
+		}
+	}
+	return lost, nil
+}
+
+// held is the task that a receipt is good for, nil when there is none.
+func (q *Queue) held(r tasks.Receipt) *task {
+	t := q.tasks[r.TaskID]
+	if t == nil || t.Status != tasks.InProgress || t.receipt != r.Token {
+		return nil
+	}
+	return t
+}

@@ -1,0 +1,149 @@
+package memqueue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"postrider/internal/tasks"
+	"postrider/internal/tasks/ledger"
+)
+
+// List implements tasks.Queue.
+func (q *Queue) List(_ context.Context, f tasks.Filter, each func(tasks.Task) error) error {
+	for _, t := range q.list(f) {
+		if err := each(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *Queue) list(f tasks.Filter) []tasks.Task {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	var out []tasks.Task
+	for _, t := range q.tasks {
+		if selects(f, t, now) {
+			out = append(out, t.copy())
+		}
+	}
+	slices.SortFunc(out, func(a, b tasks.Task) int { return cmp.Compare(a.ID, b.ID) })
+	if f.Limit > 0 {
+		slices.Reverse(out)
+		out = out[:min(len(out), f.Limit)]
+	}
+	return out
+}
+
+func selects(f tasks.Filter, t *task, now time.Time) bool {
+	past := func(at *time.Time, ago time.Duration) bool { return at != nil && !at.After(now.Add(-ago)) }
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
+		(f.InboxID == 0 || f.InboxID == t.InboxID) &&
+		(f.Route == "" || strings.Contains("+"+t.Route+"+", "+"+f.Route+"+")) && // the names of several are joined by "+"
+		(f.Registered <= 0 || past(&t.CreatedAt, f.Registered)) &&
+		(f.Ended <= 0 || past(t.FinishedAt, f.Ended)) &&
+		(!f.Due || past(t.VisibleAt, 0))
+}
+
+// Get implements tasks.Queue.
+func (q *Queue) Get(_ context.Context, id int64) (tasks.Task, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t := q.tasks[id]
+	if t == nil {
+		return tasks.Task{}, fmt.Errorf("task %d: %w", id, tasks.ErrNotFound)
+	}
+	return t.copy(), nil
+}
+
+// Events implements tasks.Queue.
+func (q *Queue) Events(_ context.Context, taskID int64) ([]tasks.Event, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []tasks.Event
+	for _, e := range q.trail {
+		if e.TaskID == taskID {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// Stats implements tasks.Queue.
+func (q *Queue) Stats(_ context.Context, inboxID int64) (tasks.Stats, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := tasks.Stats{ByStatus: map[tasks.Status]int{}, Now: q.now()}
+	s.Due = q.countDue(inboxID, s.Now)
+	yesterday := s.Now.Add(-24 * time.Hour)
+	for _, t := range q.tasks {
+		if t.InboxID != inboxID {
+			continue
+		}
+		s.ByStatus[t.Status]++
+		if at := t.QueuedAt; t.VisibleAt != nil && (s.Oldest == nil || at.Before(*s.Oldest)) {
+			s.Oldest = &at
+		}
+		if (t.Status == tasks.Forwarded || t.Status == tasks.Dead) && t.FinishedAt.After(yesterday) {
+			s.Ended++
+			if t.Attempts > 1 {
+				s.Retried++
+			}
+		}
+	}
+	for _, e := range q.trail {
+		t := q.tasks[e.TaskID]
+		if e.Event == "conflict" && e.At.After(yesterday) && t != nil && t.InboxID == inboxID {
+			s.Conflicts++
+		}
+	}
+	return s, nil
+}
+
+// Due implements tasks.Queue.
+func (q *Queue) Due(_ context.Context, inboxID int64) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.countDue(inboxID, q.now()), nil
+}
+
+func (q *Queue) countDue(inboxID int64, now time.Time) int {
+	n := 0
+	if in := q.inboxes[inboxID]; in != nil {
+		for _, t := range in.live {
+			if !t.VisibleAt.After(now) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted for.
+func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []tasks.Disposition
+	for _, r := range q.ledger.at {
+		if r.folderID == folderID && r.epoch == epoch && from <= r.uid && r.uid <= to {
+			out = append(out, q.disposition(r))
+		}
+	}
+	slices.SortFunc(out, func(a, b tasks.Disposition) int { return cmp.Compare(a.UID, b.UID) })
+	return out, nil
+}
+
+func (q *Queue) disposition(r *row) tasks.Disposition {
+	d := tasks.Disposition{UID: r.uid, TaskID: r.taskID}
+	if t := q.tasks[r.taskID]; t != nil {
+		d.Status, d.Reason, d.Deliveries = t.Status, t.Reason, slices.Clone(t.Deliveries)
+	} else if r.taskID != 0 {
+		d.Status, d.Purged = ledger.Disposed(r.purgedAs), true
+	}
+	return d
+}
