@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,94 +24,48 @@ func (a *app) taskCommand() *cobra.Command {
 const tableLimit = 100
 
 type taskListOptions struct {
-	statuses []string
-	inbox    string
-	limit    int
-	json     bool
+	taskFilter
+	limit int
+	json  bool
 }
 
 func (a *app) taskListCommand() *cobra.Command {
 	var opts taskListOptions
 	c := &cobra.Command{
-		Use:   "list [--status S]... [--inbox ADDR] [--limit N] [--json]",
+		Use:   "list [--status S]... [--inbox ADDR] [--route NAME] [--older-than D] [--limit N] [--json]",
 		Short: "List the registered messages and where they stand",
 		Long: `list shows registered messages. A table shows the newest ` + strconv.Itoa(tableLimit) + ` unless --limit says otherwise, and says when there are more;
 --json prints all, oldest first, one object a line, or with --limit the newest.
 
-States: ` + strings.Join(statusNames(), ", ") + `
+States: ` + strings.Join(names(tasks.Statuses), ", ") + `
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.taskList(c.Context(), opts) },
 	}
-	c.Flags().StringArrayVar(&opts.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")
-	c.Flags().StringVar(&opts.inbox, "inbox", "", "only tasks of the inbox `ADDR`")
+	opts.register(a, c, tasks.Statuses, registeredAge)
 	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
-	complete(c, "status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
-	complete(c, "inbox", a.addresses)
 	return c
-}
-
-// complete sets the completion of a flag. It fails only for a flag that does not exist.
-func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
-	_ = c.RegisterFlagCompletionFunc(flag, f)
-}
-
-func statusNames() []string {
-	var names []string
-	for _, s := range tasks.Statuses {
-		names = append(names, string(s))
-	}
-	return names
 }
 
 func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 	if opts.limit < 0 {
 		return usage(errors.New("--limit is negative"))
 	}
-	statuses, err := parseStatuses(opts.statuses)
+	filter, err := opts.parse()
 	if err != nil {
 		return err
 	}
+	filter.Limit = opts.limit
 	return a.with(ctx, func(s *services) error {
-		filter := tasks.Filter{Statuses: statuses, Limit: opts.limit}
-		if opts.inbox != "" {
-			in, err := s.inboxes.Get(ctx, opts.inbox)
-			if err != nil {
-				return err
-			}
-			filter.InboxID = in.ID
+		if err := opts.lookUp(ctx, s, &filter); err != nil {
+			return err
 		}
 		if opts.json {
 			return a.taskLines(ctx, s.queue, filter)
 		}
 		return a.taskTable(ctx, s.queue, filter)
 	})
-}
-
-// parseStatuses names the nearest state when there is no such one.
-func parseStatuses(names []string) ([]tasks.Status, error) {
-	var out []tasks.Status
-	for _, name := range names {
-		if !slices.Contains(tasks.Statuses, tasks.Status(name)) {
-			mend := ""
-			if near := nearStatuses(name); len(near) > 0 {
-				mend = "did you mean " + strings.Join(near, " or ") + "? "
-			}
-			return nil, usage(fmt.Errorf("there is no state %q; %sThe states are %s", name, mend, strings.Join(statusNames(), ", ")))
-		}
-		out = append(out, tasks.Status(name))
-	}
-	return out, nil
-}
-
-// nearStatuses has cobra, which does it for commands, find what was meant.
-func nearStatuses(name string) []string {
-	names := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, s := range statusNames() {
-		names.AddCommand(&cobra.Command{Use: s, Run: func(*cobra.Command, []string) {}})
-	}
-	return names.SuggestionsFor(name)
 }
 
 func (a *app) taskLines(ctx context.Context, queue tasks.Queue, filter tasks.Filter) error {

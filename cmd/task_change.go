@@ -3,187 +3,140 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/user"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"postrider/internal/tasks"
 )
 
-// change is what a person does to tasks: the method of the queue, and the state it leads to.
+// change is what a person does to tasks.
 type change struct {
-	do   func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error)
-	to   tasks.Status
-	only []tasks.Status // when set, the states it is for
-	done string
+	do     func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error)
+	states []tasks.Status // it is for tasks in these
+	meant  []tasks.Status // those of them that a filter without --status means
+	ended  bool           // --older-than counts from when they ended, not from when they were registered
+	ask    string         // begins the question, as in "Retry 3 tasks?"
+	done   string         // what became of a task
+	would  string         // and what would become of it in a dry run
+	kept   string         // why the queue may keep a task in one of these states, when nobody else has changed it
 }
 
+// failed are the states of tasks that somebody did not get, or may not have got.
+var failed = []tasks.Status{tasks.Error, tasks.Uncertain, tasks.Dead}
+
 func retry() change {
-	return change{do: tasks.Queue.Requeue, to: tasks.Received, done: "the next run tries it anew"}
+	return change{
+		do: tasks.Queue.Requeue, states: byPerson(tasks.Received), meant: failed,
+		ask: "Retry", done: "the next run tries it anew", would: "would be tried anew by the next run",
+	}
+}
+
+func skip() change {
+	return change{
+		do: tasks.Queue.Skip, states: byPerson(tasks.Skipped), meant: failed,
+		ask: "Skip", done: "skipped", would: "would be skipped",
+	}
+}
+
+func delivered() change {
+	return change{
+		do: tasks.Queue.Resolve, states: byPerson(tasks.Forwarded), meant: byPerson(tasks.Forwarded),
+		ask: "Take as delivered", done: "counts as forwarded", would: "would count as forwarded",
+	}
+}
+
+// notDelivered is retry for the tasks that delivered is for.
+func notDelivered() change {
+	how := retry()
+	how.states, how.meant, how.ask = delivered().states, delivered().meant, "Send again"
+	return how
+}
+
+func purge() change {
+	return change{
+		do: tasks.Queue.Purge, states: tasks.Purgeable, meant: []tasks.Status{tasks.Forwarded}, ended: true,
+		ask: "Delete", done: "deleted; its message stays known and is not forwarded again", would: "would be deleted",
+		kept: "an equal message is still to be forwarded, whose place it may have to take; try again when that is over",
+	}
+}
+
+// byPerson are the states from which a person may take a task to another; one in progress belongs to its worker.
+func byPerson(to tasks.Status) []tasks.Status {
+	return slices.DeleteFunc(tasks.From(to), func(s tasks.Status) bool { return s == tasks.InProgress })
 }
 
 func (a *app) taskRetryCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "retry ID...",
-		Short: "Let tasks begin anew; recipients that got the message do not get it again",
-		Args:  takes(1, 0, "the ID of a task, or several"),
-		RunE:  func(c *cobra.Command, args []string) error { return a.changeTasks(c.Context(), args, retry()) },
-	}
+	how := retry()
+	return a.changeCommand("retry", "Let tasks begin anew; recipients that got the message do not get it again",
+		"Without --status a filter means what failed: "+list(how.meant)+". Name skipped ones with --status to have them tried anew, too.", &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
-	skip := change{do: tasks.Queue.Skip, to: tasks.Skipped, done: "skipped"}
-	return &cobra.Command{
-		Use:   "skip ID...",
-		Short: "End tasks without forwarding the message",
-		Args:  takes(1, 0, "the ID of a task, or several"),
-		RunE:  func(c *cobra.Command, args []string) error { return a.changeTasks(c.Context(), args, skip) },
-	}
-}
-
-func (a *app) taskResolveCommand() *cobra.Command {
-	var delivered, again bool
-	c := &cobra.Command{
-		Use:   "resolve ID... --delivered | --retry",
-		Short: "Decide on uncertain tasks: the message arrived, or is to be sent again",
-		Args:  takes(1, 0, "the ID of a task, or several"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if delivered == again {
-				return usage(errors.New("say what became of the message: --delivered (it arrived) or --retry (send it again)"))
-			}
-			how := change{do: tasks.Queue.Resolve, to: tasks.Forwarded, done: "counts as forwarded"}
-			if again {
-				how = retry()
-				how.only = []tasks.Status{tasks.Uncertain}
-			}
-			return a.changeTasks(c.Context(), args, how)
-		},
-	}
-	c.Flags().BoolVar(&delivered, "delivered", false, "the message arrived: the tasks count as forwarded")
-	c.Flags().BoolVar(&again, "retry", false, "the message did not arrive: the next run sends it again")
-	return c
-}
-
-// changeTasks does it to one task after the other and tells of each what became of it.
-func (a *app) changeTasks(ctx context.Context, args []string, how change) error {
-	ids, err := parseIDs(args)
-	if err != nil {
-		return err
-	}
-	return a.with(ctx, func(s *services) error {
-		failed := 0
-		for _, id := range ids {
-			why, err := how.apply(ctx, s.queue, id)
-			if err != nil {
-				return err
-			}
-			line := fmt.Sprintf("task %d: %s", id, how.done)
-			if why != "" {
-				failed++
-				line = fmt.Sprintf("task %d: not changed, %s", id, why)
-			}
-			if _, err := fmt.Fprintln(a.out, line); err != nil {
-				return err
-			}
-		}
-		return outcome(failed, len(ids))
-	})
-}
-
-// apply changes one task, or says why not.
-func (how change) apply(ctx context.Context, q tasks.Queue, id int64) (why string, err error) {
-	t, err := q.Get(ctx, id)
-	if errors.Is(err, tasks.ErrNotFound) {
-		return "there is no such task", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if how.only == nil || slices.Contains(how.only, t.Status) {
-		changed, err := how.do(q, ctx, who(), id)
-		if err != nil || changed > 0 {
-			return "", err
-		}
-		how.only = slices.DeleteFunc(tasks.From(how.to), func(s tasks.Status) bool { return s == tasks.InProgress })
-	}
-	if t.Status == tasks.InProgress {
-		return "it is being worked on by " + t.Worker + "; try again when that is over", nil
-	}
-	var names []string
-	for _, s := range how.only {
-		names = append(names, string(s))
-	}
-	return fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, strings.Join(names, ", ")), nil
-}
-
-// who is the person at this command, for the audit trail.
-func who() string {
-	name, host := "unknown", "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	if h, err := os.Hostname(); err == nil {
-		host = h
-	}
-	return name + "@" + host
+	how := skip()
+	return a.changeCommand("skip", "End tasks without forwarding the message",
+		"Without --status a filter means what failed: "+list(how.meant)+". Those that wait for their first try are meant by --status received alone.", &how)
 }
 
 func (a *app) taskPurgeCommand() *cobra.Command {
-	var age string
-	var yes bool
-	c := &cobra.Command{
-		Use:   "purge --older-than D [--yes]",
-		Short: "Delete forwarded tasks that ended long ago; their messages stay known and are not forwarded again",
-		Args:  takesNone,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.taskPurge(c.Context(), age, yes) },
+	how := purge()
+	return a.changeCommand("purge", "Delete tasks that ended; their messages stay known and are not forwarded again",
+		"Without --status a filter means forwarded tasks. The audit trail of a deleted task stays.", &how)
+}
+
+func (a *app) taskResolveCommand() *cobra.Command {
+	how := delivered()
+	c := a.changeCommand("resolve", "Decide on uncertain tasks: the message arrived, or is to be sent again",
+		"Say what became of the messages: --delivered, or --retry. Only uncertain tasks are changed.", &how)
+	var arrived, again bool
+	c.Flags().BoolVar(&arrived, "delivered", false, "the message arrived: the tasks count as forwarded, or go on for other recipients that it has not reached yet")
+	c.Flags().BoolVar(&again, "retry", false, "the message did not arrive: the next run sends it again")
+	c.Use += " --delivered | --retry"
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if arrived == again {
+			return usage(errors.New("say what became of the message: --delivered (it arrived) or --retry (send it again)"))
+		}
+		if again {
+			how = notDelivered()
+		}
+		return nil
 	}
-	c.Flags().StringVar(&age, "older-than", "", "how long ago they ended, such as 90d or 36h")
-	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
-func (a *app) taskPurge(ctx context.Context, age string, yes bool) error {
-	d, err := parseAge(age)
-	if err != nil {
-		return err
-	}
-	return a.with(ctx, func(s *services) error {
-		var ids []int64
-		filter := tasks.Filter{Statuses: []tasks.Status{tasks.Forwarded}, Ended: d}
-		if err := s.queue.List(ctx, filter, func(t tasks.Task) error { ids = append(ids, t.ID); return nil }); err != nil {
-			return err
-		}
-		if err := a.confirm(yes, fmt.Sprintf("Delete %d tasks that were forwarded longer than %s ago?", len(ids), age)); err != nil {
-			return err
-		}
-		total := 0
-		for part := range slices.Chunk(ids, 100) { // short transactions, so that runs go on meanwhile
-			n, err := s.queue.Purge(ctx, who(), part...)
-			if err != nil {
-				return err
-			}
-			total += n
-		}
-		return a.tell("Deleted %d tasks. Their messages stay known and are not forwarded again.\n", total)
-	})
+func list(states []tasks.Status) string { return strings.Join(names(states), ", ") }
+
+// changeOptions say to which tasks, and how to go about it.
+type changeOptions struct {
+	taskFilter
+	yes, dryRun, json bool
 }
 
-// parseAge reads a duration that may be in days.
-func parseAge(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 16)
-		d = time.Duration(n) * 24 * time.Hour
+const changeHelp = `
+
+Name the tasks by their IDs, or choose them with filters: --status, --inbox, --route, --older-than, which all have to hold. With
+filters it counts them and asks; --yes answers that for a script, --dry-run only tells which they are. What was counted is what is
+changed, without those that are in another state by then. Runs go on beside it; stopped half-way, it says how far it came.
+` + "`postrider task show ID`" + ` tells who changed a task, and when.
+`
+
+// changeCommand is a command that makes a change; how is read when it runs.
+func (a *app) changeCommand(name, short, long string, how *change) *cobra.Command {
+	var opts changeOptions
+	c := &cobra.Command{
+		Use:   name + " {ID... | FILTER...}",
+		Short: short,
+		Long:  short + ".\n\n" + long + changeHelp + exitHelp,
+		RunE:  func(c *cobra.Command, args []string) error { return a.changeTasks(c, args, *how, opts) },
 	}
-	if err != nil || d < 0 {
-		return 0, usage(fmt.Errorf("--older-than is %q; write it like 90d or 36h", s))
+	age := registeredAge
+	if how.ended {
+		age = endedAge
 	}
-	return d, nil
+	opts.register(a, c, how.states, age)
+	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only say what would be changed")
+	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which not and why")
+	return c
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/tasks"
@@ -39,13 +41,6 @@ type deliveryDetails struct {
 	DeliveredAt *time.Time `json:"delivered_at"`
 }
 
-type eventView struct {
-	At     time.Time `json:"at"`
-	Worker string    `json:"worker"`
-	Event  string    `json:"event"`
-	Detail string    `json:"detail"`
-}
-
 func (a *app) taskShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -65,17 +60,19 @@ func (a *app) taskShow(ctx context.Context, args []string, asJSON bool) error {
 	}
 	return a.with(ctx, func(s *services) error {
 		t, err := s.queue.Get(ctx, ids[0])
-		if errors.Is(err, tasks.ErrNotFound) {
+		gone := errors.Is(err, tasks.ErrNotFound)
+		if err != nil && !gone {
+			return err
+		}
+		events, err := s.queue.Events(ctx, ids[0])
+		switch {
+		case err != nil:
+			return err
+		case gone && len(events) == 0:
 			return noTask(ids[0])
-		}
-		if err != nil {
-			return err
-		}
-		events, err := s.queue.Events(ctx, t.ID)
-		if err != nil {
-			return err
-		}
-		if asJSON {
+		case gone:
+			return a.showGone(ids[0], events, asJSON)
+		case asJSON:
 			return a.printJSON(detailsOf(t, events))
 		}
 		return a.showTask(t, events)
@@ -86,7 +83,7 @@ func noTask(id int64) error {
 	return fmt.Errorf("there is no task %d; it may have been purged, or removed with its inbox (`postrider task list` shows those there are)", id)
 }
 
-// parseIDs reads the ids of tasks.
+// parseIDs reads the ids of tasks, each once.
 func parseIDs(args []string) ([]int64, error) {
 	var ids []int64
 	for _, arg := range args {
@@ -94,7 +91,9 @@ func parseIDs(args []string) ([]int64, error) {
 		if err != nil || id < 1 {
 			return nil, usage(fmt.Errorf("%q is not the ID of a task; `postrider task list` shows them in its first column", arg))
 		}
-		ids = append(ids, id)
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	return ids, nil
 }
@@ -104,13 +103,10 @@ func detailsOf(t tasks.Task, events []tasks.Event) taskDetails {
 		taskView: viewTask(t), Sender: t.Sender, EmailDate: utc(t.Date), Size: t.Size, Fingerprint: t.Fingerprint.String(),
 		Priority: priority(t), LostLeases: t.LostLeases, Worker: t.Worker, DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(),
 		QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(), FinishedAt: utc(t.FinishedAt),
-		Deliveries: []deliveryDetails{}, Events: []eventView{},
+		Deliveries: []deliveryDetails{}, Events: viewEvents(events),
 	}
 	for i, del := range t.Deliveries {
 		d.Deliveries = append(d.Deliveries, deliveryDetails{d.taskView.Deliveries[i], del.Attempts, utc(del.DeliveredAt)})
-	}
-	for _, e := range events {
-		d.Events = append(d.Events, eventView{e.At.UTC(), e.Worker, e.Event, e.Detail})
 	}
 	return d
 }
@@ -134,21 +130,32 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 	if err != nil {
 		return err
 	}
-	if len(t.Deliveries) > 0 {
-		deliveries := newTable(a.out, "recipient", "status", "code", "reply", "attempts", "delivered")
-		for _, d := range t.Deliveries {
-			deliveries.AppendRow(table.Row{d.Recipient, d.Status, d.Code, printable(d.Reply), d.Attempts, a.whenKnown(d.DeliveredAt)})
-		}
-		deliveries.Render()
-	}
-	if len(events) > 0 {
-		trail := newTable(a.out, "at", "event", "detail", "by")
-		for _, e := range events {
-			trail.AppendRow(table.Row{a.when(&e.At), e.Event, printable(e.Detail), e.Worker})
-		}
-		trail.Render()
-	}
+	a.showDeliveries(t.Deliveries)
+	a.showTrail(events)
 	return nil
+}
+
+// textWidth is the widest that a column of running text gets, so that a long reply does not tear the table apart.
+const textWidth = 60
+
+func (a *app) showDeliveries(ds []tasks.Delivery) {
+	if len(ds) == 0 {
+		return
+	}
+	t := newTable(a.out, "recipient", "status", "code", "reply", "attempts", "delivered")
+	t.SetColumnConfigs([]table.ColumnConfig{wrapped("recipient"), wrapped("reply")})
+	for _, d := range ds {
+		code := ""
+		if d.Code != 0 {
+			code = strconv.Itoa(d.Code)
+		}
+		t.AppendRow(table.Row{printable(d.Recipient), d.Status, code, printable(d.Reply), d.Attempts, a.whenKnown(d.DeliveredAt)})
+	}
+	t.Render()
+}
+
+func wrapped(column string) table.ColumnConfig {
+	return table.ColumnConfig{Name: column, WidthMax: textWidth, WidthMaxEnforcer: text.WrapSoft}
 }
 
 // dueName says what the one clock of a live task stands for.
