@@ -2,7 +2,6 @@ package sqlqueue
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"gorm.io/gorm"
@@ -24,35 +23,42 @@ func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, t
 			return err
 		}
 		out = make([]tasks.Disposition, len(rows))
-		at := map[int64]int{}
 		for i, r := range rows {
 			out[i] = tasks.Disposition{UID: r.UID, TaskID: r.TaskID}
 			if r.TaskID != 0 {
 				out[i].Status, out[i].Purged = ledger.Disposed(r.PurgedAs), true // unless the task is found
-				at[r.TaskID] = i
 			}
 		}
-		return describe(tx, out, at)
+		return describe(tx, out)
 	})
 	return out, wrap(err, "read how folder %d is accounted for", folderID)
 }
 
-// describe adds what the tasks say to their dispositions, which stand at the given places.
-func describe(tx *gorm.DB, out []tasks.Disposition, at map[int64]int) error {
+// describe adds what the tasks say that are still there.
+func describe(tx *gorm.DB, out []tasks.Disposition) error {
 	const portion = 500
-	ids := slices.Collect(maps.Keys(at))
-	for part := range slices.Chunk(ids, portion) {
+	for part := range slices.Chunk(out, portion) {
+		ids := make([]int64, len(part))
+		for i, d := range part {
+			ids[i] = d.TaskID
+		}
 		var rows []taskRow
-		if err := tx.Raw(sqlTasksByID, part).Scan(&rows).Error; err != nil {
+		if err := tx.Raw(sqlTasksByID, ids).Scan(&rows).Error; err != nil {
 			return err
 		}
-		ds, err := deliveries(tx, part)
+		ds, err := deliveries(tx, ids)
 		if err != nil {
 			return err
 		}
+		found := map[int64]taskRow{}
 		for _, r := range rows {
-			d := &out[at[r.ID]]
-			d.Status, d.Reason, d.Purged, d.Deliveries = r.Status, r.ErrorMessage, false, ds[r.ID]
+			found[r.ID] = r
+		}
+		for i := range part {
+			d := &part[i]
+			if r, ok := found[d.TaskID]; ok {
+				d.Status, d.Reason, d.Purged, d.Deliveries = r.Status, r.ErrorMessage, false, ds[r.ID]
+			}
 		}
 	}
 	return nil

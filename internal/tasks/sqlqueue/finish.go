@@ -118,20 +118,19 @@ func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.S
 		if err := tx.Raw(sqlHolder, r.TaskID).Scan(&holder).Error; err != nil {
 			return err
 		}
-		if holder.Receipt == r.Token && holder.Status == target && target != tasks.InProgress {
+		if r.Token != "" && holder.Receipt == r.Token && holder.Status == target && target != tasks.InProgress {
 			return nil
 		}
 		lost = true
 		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, holder.Status, holder.Worker))
 	})
-	if target != tasks.InProgress {
-		q.bell.ring()
-	}
 	switch {
 	case err != nil:
 		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)
 	case lost:
 		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrLeaseLost)
+	case target != tasks.InProgress && target != tasks.Forwarded: // the task itself, or its heir, may be due
+		q.bell.ring()
 	}
 	return nil
 }

@@ -38,13 +38,8 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 }
 
 func identify(tx *gorm.DB, r tasks.Receipt, self taskRow, e tasks.Entry, now time.Time) error {
-	var date *time.Time
-	if !e.Date.IsZero() {
-		utc := e.Date.UTC()
-		date = &utc
-	}
 	err := tx.Exec(sqlIdentify, e.Fingerprint[:], clean(e.MessageID, maxText), clean(e.Subject, maxText), clean(e.Sender, maxText),
-		date, e.Size, now, r.TaskID, r.Token).Error
+		storable(e.Date), e.Size, now, r.TaskID, r.Token).Error
 	if err != nil {
 		return err
 	}

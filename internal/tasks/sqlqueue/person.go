@@ -80,6 +80,8 @@ func (q *Queue) byPerson(ctx context.Context, who, what string, ids []int64,
 		}
 		return nil
 	})
-	q.bell.ring()
+	if changed > 0 {
+		q.bell.ring()
+	}
 	return changed, wrap(err, "change tasks")
 }

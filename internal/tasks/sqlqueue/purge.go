@@ -13,12 +13,16 @@ import (
 // Purge implements tasks.Queue. The ledger and the audit trail keep what they know of the tasks deleted.
 func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "purged", ids, func(tx *gorm.DB, id, _ int64, _ time.Time) (int64, error) {
-		var t taskRow
+		var t struct {
+			Status             tasks.Status
+			ErrorMessage       string
+			Fingerprint, Noted []byte
+		}
 		res := tx.Raw(q.lock(sqlPurgeable), id, tasks.Purgeable).Scan(&t)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
-		if err := tx.Exec(sqlPurgedAs, ledger.PurgedAs(t.Status, t.ErrorMessage), id, id).Error; err != nil {
+		if err := tx.Exec(sqlPurgedAs, ledger.PurgedAs(t.Status, t.ErrorMessage), [][]byte{t.Fingerprint, t.Noted}, id).Error; err != nil {
 			return 0, err
 		}
 		return 1, tx.Exec(sqlDelete, []int64{id}).Error

@@ -62,7 +62,7 @@ WHERE id IN ?`
 
 	sqlPoisoned = `
 UPDATE monitored_emails_tasks SET status = 'dead', lost_leases = lost_leases + 1, visible_at = NULL,
-  error_message = ?, finished_at = ?, updated_at = ?
+  receipt = '', error_message = ?, finished_at = ?, updated_at = ?
 WHERE id = ?`
 
 	sqlExtend = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
@@ -99,7 +99,8 @@ WHERE s.fingerprint = (SELECT fingerprint FROM monitored_emails_tasks WHERE id =
 ORDER BY t.id`
 
 	sqlInherit = `
-UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, error_message = '', queued_at = ?, updated_at = ?, finished_at = NULL
+UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', error_message = '', queued_at = ?, updated_at = ?,
+  finished_at = NULL
 WHERE id = ? AND status = 'skipped'`
 
 	sqlNewOriginal = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id IN ?`
@@ -109,10 +110,10 @@ INSERT INTO monitored_emails_events (task_id, at, worker, event, detail)
 SELECT id, ?, worker, ?, ? FROM monitored_emails_tasks WHERE id = ?`
 )
 
-// What people do, by primary key.
+// What people do, by primary key. It takes the receipt of the last claim away.
 const (
 	sqlRequeue = `
-UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, attempt_count = 0, lost_leases = 0, error_message = '',
+UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', attempt_count = 0, lost_leases = 0, error_message = '',
   queued_at = ?, updated_at = ?, finished_at = NULL
 WHERE id = ? AND status IN ?`
 
@@ -125,7 +126,7 @@ WHERE id = ? AND status IN ?`
 UPDATE monitored_emails_deliveries SET status = 'pending' WHERE task_id = ? AND status IN ('failed', 'sending')`
 
 	sqlEnd = `
-UPDATE monitored_emails_tasks SET status = ?, visible_at = NULL, error_message = ?, updated_at = ?, finished_at = ?
+UPDATE monitored_emails_tasks SET status = ?, visible_at = NULL, receipt = '', error_message = ?, updated_at = ?, finished_at = ?
 WHERE id = ? AND status IN ?`
 
 	sqlWithout = `SELECT COUNT(*) FROM monitored_emails_deliveries WHERE task_id = ? AND status IN ('pending', 'failed')`
@@ -135,15 +136,15 @@ UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WH
 
 	// A duplicate stays while an equal message (monitored_emails_seen_fingerprint) may still need it to take its place.
 	sqlPurgeable = `
-SELECT t.id, t.status, t.error_message FROM monitored_emails_tasks t
+SELECT t.status, t.error_message, t.fingerprint, n.fingerprint AS noted FROM monitored_emails_tasks t
+LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
 WHERE t.id = ? AND t.status IN ? AND NOT (t.status = 'skipped' AND EXISTS (
   SELECT 1 FROM monitored_emails_seen s JOIN monitored_emails_tasks o ON o.id = s.task_id
   WHERE s.fingerprint = t.fingerprint AND o.visible_at IS NOT NULL))`
 
-	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint).
-	sqlPurgedAs = `
-UPDATE monitored_emails_seen SET purged_as = ?
-WHERE fingerprint = (SELECT fingerprint FROM monitored_emails_tasks WHERE id = ?) AND task_id = ?`
+	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint), and by the one of
+	// the row where its message is now: a task that was registered unread may have been found again by its content.
+	sqlPurgedAs = `UPDATE monitored_emails_seen SET purged_as = ? WHERE fingerprint IN ? AND task_id = ?`
 
 	sqlDelete = `DELETE FROM monitored_emails_tasks WHERE id IN ?`
 )

@@ -65,9 +65,14 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 		}
 		return tx.Exec(sqlAdvance, page.Cursor, page.Cursor, page.FolderID).Error
 	})
-	q.bell.ring()
+	if slices.ContainsFunc(out, mayBeDue) {
+		q.bell.ring()
+	}
 	return out, wrap(err, "register a page of folder %d", page.FolderID)
 }
+
+// mayBeDue reports whether registering the message may have made a task visible.
+func mayBeDue(r tasks.Registration) bool { return r.Fate == tasks.New || r.Fate == tasks.Moved }
 
 // preview tells what Register would do.
 func (q *Queue) preview(ctx context.Context, page tasks.Page) ([]tasks.Registration, error) {
@@ -226,10 +231,7 @@ func newTask(page tasks.Page, f ledger.Fate, ids map[uint32]int64, micros int64,
 		InboxID: page.InboxID, FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID,
 		MessageID: clean(e.MessageID, maxText), Fingerprint: e.Fingerprint[:], Subject: clean(e.Subject, maxText),
 		Sender: clean(e.Sender, maxText), Size: e.Size, Route: clean(e.Route, 255), Priority: e.Priority,
-		Status: tasks.Received, VisibleAt: &micros, CreatedAt: now, QueuedAt: now, UpdatedAt: now,
-	}
-	if date := e.Date.UTC(); date.Year() >= 1000 && date.Year() <= 9999 { // what the databases can hold
-		r.EmailDate = &date
+		Status: tasks.Received, VisibleAt: &micros, CreatedAt: now, QueuedAt: now, UpdatedAt: now, EmailDate: storable(e.Date),
 	}
 	if f.Fate == tasks.Duplicate {
 		f.Why = tasks.DuplicateOf(max(f.Of, ids[f.OfUID]))
@@ -238,6 +240,15 @@ func newTask(page tasks.Page, f ledger.Fate, ids map[uint32]int64, micros int64,
 		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.Why, maxText), nil, &now
 	}
 	return r
+}
+
+// storable is a date as the databases can hold it, nil when they cannot.
+func storable(date time.Time) *time.Time {
+	date = date.UTC()
+	if date.Year() < 1000 || date.Year() > 9999 {
+		return nil
+	}
+	return &date
 }
 
 func newSeen(page tasks.Page, uid uint32, taskID int64, key []byte) seenRow {
