@@ -203,7 +203,7 @@ func (a *app) tellRewind(in inbox.Inbox, plans []rewind) (moves []rewind, err er
 
 // underLease does f while no run works on the inbox.
 func (s *services) underLease(ctx context.Context, in inbox.Inbox, f func(by inbox.Scan) error) error {
-	busy, err := s.inboxes.UnderScan(ctx, in.ID, worker(), f)
+	busy, err := s.inboxes.UnderScan(ctx, in.ID, s.worker(), f)
 	if err == nil && busy != nil {
 		return &exitError{exitRetry, fmt.Errorf("inbox %s is being worked on by %s (until %s unless renewed); nothing was changed, try again after that",
 			in.Address, busy.Holder, busy.Until.Format(time.RFC3339))}

@@ -141,7 +141,7 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 	}
 	return &pass.Pass{
 		Config: pass.Config{
-			Worker: worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
+			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
 			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
 			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
 		},
@@ -164,13 +164,21 @@ func policy(cfg *config.Config) tasks.Policy {
 	}
 }
 
-// worker names this run to the other hosts and runs: no two have the same.
-func worker() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
+// host names this host to the others: its runs make way for one another, and help those of other hosts.
+func (s *services) host() string {
+	if s.cfg.Concurrency.Host != "" {
+		return s.cfg.Concurrency.Host
 	}
-	return fmt.Sprintf("%s:%d:%s", host, os.Getpid(), rand.Text()[:8])
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// worker names this run to the other hosts and runs: no two have the same.
+func (s *services) worker() string {
+	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }
 
 // certPool is the system's certificates and those of the file; nil, the system's alone, without one.

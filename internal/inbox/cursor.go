@@ -78,14 +78,17 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 	return nil
 }
 
-// FolderScanned stamps last_scanned_at.
-func (s *Store) FolderScanned(ctx context.Context, folderID int64) error {
+// FolderScanned stamps last_scanned_at. ErrScanLost: the lease was taken over.
+func (s *Store) FolderScanned(ctx context.Context, by Scan, folderID int64) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		return tx.Exec(sqlFolderScanned, time.UnixMicro(now).UTC(), folderID).Error
+		if err := tx.Exec(sqlFolderScanned, time.UnixMicro(now).UTC(), folderID).Error; err != nil {
+			return err
+		}
+		return by.held(tx)
 	})
 	if err != nil {
 		return fmt.Errorf("note the scan of folder %d: %w", folderID, err)
@@ -118,8 +121,8 @@ func (s *Store) moveCursor(ctx context.Context, doing string, by Scan, folderID 
 		if result.Error != nil {
 			return result.Error
 		}
-		if result.RowsAffected == 1 {
-			return by.held(tx)
+		if err := by.held(tx); err != nil || result.RowsAffected == 1 {
+			return err
 		}
 		var c cursor
 		if err := tx.Raw(sqlGetCursor, folderID).Scan(&c).Error; err != nil {

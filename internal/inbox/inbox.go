@@ -1,12 +1,12 @@
 // Package inbox keeps the monitored inboxes: their settings, folders and passwords, the lease that lets one pass at a
-// time scan an inbox, and each folder's cursor.
+// time scan an inbox, those of the hosts that help with it, and each folder's cursor.
 //
 // Passwords are stored sealed with the key of a Sealer, or as env:NAME or file:PATH; they leave this package through
 // Store.Password alone, and Inbox prints and logs them as [redacted].
 //
 // Every change is one transaction that may be repeated, so an answer that was lost on its way does no harm. A change
 // that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError,
-// *ExistsError, ErrScanLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
+// *ExistsError, ErrScanLost, ErrHelpLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
 // here it begins, and goes back.
 package inbox
 
@@ -107,6 +107,8 @@ func (e *ExistsError) Error() string {
 var (
 	// ErrScanLost is a scan lease that ran out and was taken over, or was released.
 	ErrScanLost = errors.New("the scan lease of this inbox was lost to another process")
+	// ErrHelpLost is the lease of a helper that ran out, and that another run of its host has now.
+	ErrHelpLost = errors.New("another run of this host helps with this inbox now")
 	// ErrCursorMoved is a folder that is not, or no longer, in the state its caller saw.
 	ErrCursorMoved = errors.New("the folder's cursor was changed by another process")
 )

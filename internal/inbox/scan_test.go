@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -128,6 +129,43 @@ func TestFinishScan(t *testing.T) {
 		in := b.get("desk@firm.example")
 		if in.LastScannedAt == nil || time.Since(*in.LastScannedAt).Abs() > time.Minute || in.LastError != "" {
 			t.Errorf("after a success: last scan %v, error %q; want now, none", in.LastScannedAt, in.LastError)
+		}
+	})
+}
+
+// TestStaleScanChangesNothing: a run that was held up for longer than its lease comes back when another scans the inbox.
+func TestStaleScanChangesNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		in := b.add("desk@firm.example", "INBOX", "New")
+		id := in.ID
+		known, fresh := in.Folders[0].ID, in.Folders[1].ID
+		stale := Scan{id, b.acquire(id, "run-1")}
+		if err := b.Initialize(b.ctx, stale, known, 8, 5); err != nil {
+			t.Fatal(err)
+		}
+		b.expire(id)
+		b.acquire(id, "run-2")
+		before := b.get("desk@firm.example")
+		for doing, err := range map[string]error{
+			"initialize":                  b.Initialize(b.ctx, stale, fresh, 3, 1),
+			"initialize as it is already": b.Initialize(b.ctx, stale, known, 8, 5),
+			"reset":                       b.ResetEpoch(b.ctx, stale, known, 8, 9),
+			"reset from an older epoch":   b.ResetEpoch(b.ctx, stale, known, 7, 9),
+			"rewind":                      b.Rewind(b.ctx, stale, known, 8, 1),
+			"stamp a folder":              b.FolderScanned(b.ctx, stale, known),
+			"finish":                      b.FinishScan(b.ctx, id, stale.Token, "it failed"),
+			"pause":                       b.PauseScan(b.ctx, id, stale.Token, time.Hour),
+			"renew":                       b.RenewScan(b.ctx, id, stale.Token, time.Hour),
+		} {
+			if !errors.Is(err, ErrScanLost) {
+				t.Errorf("%s by the one who lost the lease: %v, want ErrScanLost", doing, err)
+			}
+		}
+		if after := b.get("desk@firm.example"); !reflect.DeepEqual(after, before) {
+			t.Errorf("the inbox was changed by the one who lost the lease:\n%+v\nwant it as it was:\n%+v", after, before)
+		}
+		if _, busy, err := b.AcquireScan(b.ctx, id, "run-3", time.Minute); err != nil || busy == nil || busy.Holder != "run-2" {
+			t.Errorf("busy is %+v (%v), want run-2's lease to stand", busy, err)
 		}
 	})
 }

@@ -48,6 +48,14 @@ const (
 	sqlScanFailed  = `UPDATE monitored_emails SET last_error = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 )
 
+// PRIMARY KEY (inbox_id, host)
+const (
+	sqlEndedHelp   = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND (until <= ? OR host = ? AND holder = ?)`
+	sqlAcquireHelp = `INSERT INTO monitored_emails_helpers (inbox_id, host, holder, until) VALUES (?, ?, ?, ?)`
+	sqlRenewHelp   = `UPDATE monitored_emails_helpers SET until = ? WHERE inbox_id = ? AND host = ? AND holder = ?`
+	sqlReleaseHelp = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND host = ? AND holder = ?`
+)
+
 const (
 	sqlInitializeFolder = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = ?, start_uid = ?, baseline_uid = 0,
 		initialized_at = ? WHERE id = ? AND initialized_at IS NULL`

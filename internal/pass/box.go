@@ -18,89 +18,131 @@ import (
 // box is one inbox while a pass works on it.
 type box struct {
 	*running
-	in    inbox.Inbox
-	log   *slog.Logger
-	mail  *mailbox
-	shelf *shelf
-	token int64 // of the scan lease
+	in     inbox.Inbox
+	log    *slog.Logger
+	mail   *mailbox
+	shelf  *shelf
+	token  int64   // of the scan lease
+	helper *feeder // its claims may be in work yet when the box has taken the scan over
 
 	mu     sync.Mutex
 	report InboxReport
 }
 
-// inbox works on one inbox and reports on it.
-func (r *running) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
+// inbox works on one inbox and reports on it. Unless help is set, one that a run of another host scans is left for later.
+func (r *running) inbox(ctx context.Context, in inbox.Inbox, help bool) (report InboxReport, later bool) {
 	b := &box{
 		running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf(),
 		report: InboxReport{Email: in.Address},
 	}
+	b.helper = &feeder{box: b, helping: true}
 	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
 	defer b.mail.close()
 	defer b.shelf.clear()
 	leave, err := r.hosts.enter(ctx, in.Host)
 	if err != nil {
-		return b.report // stopped while it waited
+		return b.report, false // stopped while it waited
 	}
 	defer leave()
 	if r.Config.DryRun {
 		err = b.preview(ctx)
 	} else {
-		err = b.underLease(ctx)
+		later, err = b.underLease(ctx, help)
 	}
 	if err != nil && ctx.Err() == nil {
 		b.report.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
 		b.log.Error("the inbox could not be worked through", "error", err)
 	}
-	return b.report
+	return b.report, later
 }
 
-// underLease holds the inbox's scan lease while it works. A lease that is lost ends the work: somebody else is at it.
-func (b *box) underLease(ctx context.Context) error {
-	ttl, id := min(b.Config.Lease, time.Minute), b.in.ID
+// underLease scans the inbox when nobody does, helps when another host does, and steps aside for a run of this one.
+func (b *box) underLease(ctx context.Context, help bool) (later bool, err error) {
+	token, busy, err := b.acquire(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case busy == nil:
+		return false, b.scanning(ctx, token)
+	case b.ours(busy):
+		b.stepAside(busy, "it is a run of this host")
+		return false, nil
+	case help:
+		return false, b.help(ctx, busy)
+	}
+	return true, nil
+}
+
+// acquire asks for the scan lease. A server that wants to be left alone is an error.
+func (b *box) acquire(ctx context.Context) (token int64, busy *inbox.Busy, err error) {
 	if ctx.Err() != nil {
-		return ctx.Err()
+		return 0, nil, ctx.Err()
 	}
 	// Not interrupted: a lease that nobody hears of would keep the next pass away.
-	token, busy, err := b.Inboxes.AcquireScan(context.WithoutCancel(ctx), id, b.Config.Worker, ttl)
-	if err != nil {
-		return err
+	token, busy, err = b.Inboxes.AcquireScan(context.WithoutCancel(ctx), b.in.ID, b.Config.Worker, b.ttl())
+	if err == nil && busy != nil && busy.Paused {
+		err = fmt.Errorf("the server asked to be left alone until %s", busy.Until.Format(time.RFC3339))
 	}
-	if busy != nil && busy.Paused {
-		return fmt.Errorf("the server asked to be left alone until %s", busy.Until.Format(time.RFC3339))
-	}
-	if busy != nil {
-		b.report.Busy = fmt.Sprintf("%s is working on it (until %s unless renewed)", busy.Holder, busy.Until.Format(time.RFC3339))
-		b.log.Info("stepped aside: another run is working on this inbox", "holder", busy.Holder, "until", busy.Until)
-		return nil
-	}
-	b.token = token
-	work, cancel := context.WithCancelCause(ctx)
+	return token, busy, err
+}
+
+// ttl is for how long leases of an inbox are good. They are renewed while they are held.
+func (b *box) ttl() time.Duration { return min(b.Config.Lease, time.Minute) }
+
+// holding does work while renew keeps a lease. Once that is lost, the context of work ends.
+func (b *box) holding(ctx context.Context, renew, work func(context.Context) error) error {
+	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := every(context.WithoutCancel(ctx), ttl/3, func(ctx context.Context) {
-		switch err := b.Inboxes.RenewScan(ctx, id, token, ttl); {
-		case errors.Is(err, inbox.ErrScanLost):
+	stop := every(context.WithoutCancel(ctx), b.ttl()/3, func(ctx context.Context) {
+		switch err := renew(ctx); {
+		case scanLost(err) || errors.Is(err, inbox.ErrHelpLost):
 			cancel(err)
 		case err != nil:
-			b.log.Warn("the scan lease could not be renewed", "error", err)
+			b.log.Warn("a lease of the inbox could not be renewed", "error", err)
 		}
 	})
-	err = b.current(work)
-	if err == nil {
-		err = b.work(work)
-	}
-	if cause := context.Cause(work); err != nil && errors.Is(cause, inbox.ErrScanLost) {
-		err = cause
-	}
+	err := work(held)
 	stop()
+	if err != nil && held.Err() != nil && ctx.Err() == nil {
+		return context.Cause(held)
+	}
+	return err
+}
+
+// errTakenOver is told instead of what the loss of the scan lease made fail.
+var errTakenOver = errors.New("this run was held up for longer than its lease, and another one has taken the inbox over; " +
+	"nothing is lost, that one goes on")
+
+func scanLost(err error) bool {
+	return errors.Is(err, inbox.ErrScanLost) || errors.Is(err, tasks.ErrScanLost)
+}
+
+// scanning is a pass over the inbox under the scan lease. A lease that is lost ends the work: somebody else is at it.
+func (b *box) scanning(ctx context.Context, token int64) error {
+	b.token = token
+	err := b.holding(ctx, func(ctx context.Context) error { return b.Inboxes.RenewScan(ctx, b.in.ID, token, b.ttl()) },
+		func(ctx context.Context) error {
+			if err := b.helper.landed(); err != nil {
+				return err
+			}
+			if err := b.current(ctx); err != nil {
+				return err
+			}
+			return b.work(ctx)
+		})
 	after := context.WithoutCancel(ctx)
-	if ctx.Err() == nil {
-		err = errors.Join(err, b.Inboxes.FinishScan(after, id, token, errText(err)))
+	if ctx.Err() == nil && !scanLost(err) {
+		err = errors.Join(err, b.Inboxes.FinishScan(after, b.in.ID, token, errText(err)))
+	}
+	if scanLost(err) {
+		b.log.Info("the scan lease was lost", "error", err)
+		return errTakenOver
 	}
 	if pause := backOff(err); pause > 0 {
 		b.log.Warn("the server wants to be left alone; passes step aside until then", "for", pause)
-		return errors.Join(err, b.Inboxes.PauseScan(after, id, token, pause))
+		return errors.Join(err, b.Inboxes.PauseScan(after, b.in.ID, token, pause))
 	}
-	return errors.Join(err, b.Inboxes.ReleaseScan(after, id, token))
+	return errors.Join(err, b.Inboxes.ReleaseScan(after, b.in.ID, token))
 }
 
 // lease is what the cursors of this inbox are changed under.
@@ -138,13 +180,15 @@ func errText(err error) string {
 // work reads and works off at once. A folder that cannot be read does not keep the others from being worked off.
 func (b *box) work(ctx context.Context) error {
 	folders, openErr := b.open(ctx)
-	if len(folders) == 0 {
+	if len(folders) == 0 || scanLost(openErr) {
 		return openErr
 	}
 	b.expectDue(ctx)
 	pages := make(chan struct{})
 	scanCtx, stopScan := context.WithCancel(ctx)
 	defer stopScan()
+	feedCtx, stopFeed := context.WithCancel(ctx)
+	defer stopFeed()
 	var scanErr, feedErr error
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -157,9 +201,12 @@ func (b *box) work(ctx context.Context) error {
 				return scanCtx.Err()
 			}
 		})
+		if scanLost(scanErr) {
+			stopFeed()
+		}
 	})
 	both.Go(func() {
-		feedErr = b.feed(ctx, maps.Clone(folders), pages)
+		feedErr = b.feed(feedCtx, maps.Clone(folders), pages)
 		stopScan() // it has ended, or waits for a feed that has failed
 	})
 	both.Wait()

@@ -18,6 +18,9 @@ type feeder struct {
 	folders map[int64]*folder
 	flying  sync.WaitGroup // claims in work
 
+	helping bool      // another host scans the inbox
+	until   time.Time // and so claim until then, waiting for tasks
+
 	mu   sync.Mutex
 	bad  error // the first error of the database
 	some error // what kept folders from being read
@@ -34,8 +37,7 @@ type job struct {
 func (b *box) feed(ctx context.Context, folders map[int64]*folder, pages <-chan struct{}) error {
 	f := &feeder{box: b, folders: folders}
 	err := f.workOff(ctx, pages)
-	f.flying.Wait()
-	return cmp.Or(err, f.failed(), f.some)
+	return cmp.Or(err, f.landed(), f.some)
 }
 
 func (f *feeder) trouble(err error) { f.some = cmp.Or(f.some, err) }
@@ -64,7 +66,7 @@ func (f *feeder) drain(ctx context.Context) error {
 		}
 	}()
 	for {
-		claims, err := f.claim(ctx)
+		claims, err := f.claim(ctx, solo)
 		if err != nil || len(claims) == 0 {
 			return err
 		}
@@ -94,8 +96,9 @@ func (f *feeder) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due, as much as the senders can work on; nothing when the relay is at fault.
-func (f *feeder) claim(ctx context.Context) ([]tasks.Claim, error) {
+// claim takes what is due, as much as the senders can work on; nothing when the relay is at fault. A helper waits for tasks,
+// unless it keeps others waiting meanwhile.
+func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
 	if f.down.err() != nil {
 		f.shelf.clear()
 		return nil, nil
@@ -103,12 +106,17 @@ func (f *feeder) claim(ctx context.Context) ([]tasks.Claim, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// Not interrupted: a claim that nobody hears of would wait for its lease to run out. What is in hand is not claimed again:
-	// while the database is away its leases run out, and whoever came first after that would send it once more.
-	return f.Queue.Receive(context.WithoutCancel(ctx), tasks.Want{
+	// What is in hand is not claimed again: while the database is away its leases run out, and whoever came first after that would send it once more.
+	want := tasks.Want{
 		InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
 		MaxLostLeases: f.Config.Policy.MaxLostLeases, InHand: f.leases.tasks(),
-	})
+	}
+	if f.helping && !solo {
+		if want.Wait = time.Until(f.until); want.Wait <= 0 {
+			return nil, nil
+		}
+	}
+	return f.Queue.Receive(ctx, want)
 }
 
 // deliver finds the bodies of claims and hands them to the senders.
@@ -163,6 +171,9 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 	var anew error
 	for _, j := range list {
 		switch {
+		case f.helping && (fo == nil || j.claim.Epoch != fo.UIDValidity):
+			anew = errOldView
+			j.done(j.release(ctx, anew.Error()))
 		case fo == nil:
 			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
 		case j.claim.Epoch > fo.UIDValidity: // by another run, which has taken the scan over
@@ -180,8 +191,11 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		return nil, anew
 	}
 	err := f.fetchOneByOne(ctx, fo, batch)
+	if f.helping {
+		err = f.insist(ctx, fo, batch, err)
+	}
 	var pause time.Duration
-	if err != nil && !lost(err) && ctx.Err() == nil { // the folder's, and not the inbox's
+	if err != nil && !f.helping && !lost(err) && ctx.Err() == nil { // the folder's, and not the inbox's
 		f.log.Warn("the folder is left to the next pass", "folder", fo.Name, "error", err)
 		delete(f.folders, fo.ID)
 		f.trouble(err)
@@ -195,7 +209,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 			j.msg = it.msg
 			found = append(found, j)
 		case it.gone:
-			j.done(j.finish(ctx, tasks.Vanished(j.claim.Task, "it was expunged before it could be read")))
+			j.done(j.vanished(ctx))
 		case it.err != nil:
 			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, j.claim.At, fmt.Errorf("fetch: %w", it.err))))
 		default:
@@ -226,6 +240,12 @@ func (f *feeder) fetchOneByOne(ctx context.Context, fo *folder, batch []fetched)
 		batch[i].err = err
 	}
 	return nil
+}
+
+// landed waits for the claims in work.
+func (f *feeder) landed() error {
+	f.flying.Wait()
+	return f.failed()
 }
 
 func (f *feeder) failed() error {

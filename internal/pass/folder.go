@@ -38,7 +38,7 @@ func (b *box) open(ctx context.Context) (map[int64]*folder, error) {
 		}
 		if err != nil {
 			errs = append(errs, err)
-			if ctx.Err() != nil || lost(err) {
+			if ctx.Err() != nil || lost(err) || scanLost(err) {
 				break
 			}
 			continue

@@ -110,7 +110,7 @@ func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...r
 	spooler := &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}
 	r.Pass = &Pass{
 		Config: Config{
-			Worker: "test", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, Dedupe: tasks.DedupeInbox,
+			Host: "test", Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, Dedupe: tasks.DedupeInbox,
 			Policy: tasks.Policy{
 				MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 				Jitter: func() float64 { return 0.5 },

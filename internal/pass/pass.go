@@ -1,10 +1,11 @@
 // Package pass is one run over all active inboxes: register what is new, and work off what is due, both at once.
 //
-// For each inbox, under its scan lease (an overlapping run steps aside), one side reads: it pages through the UIDs
+// For each inbox, under its scan lease, one side reads: it pages through the UIDs
 // past each folder's cursor and registers a page and moves the cursor in one transaction. The other side works: it
 // claims what is due, new or left over from earlier passes, takes the body from the page just read or fetches it by
 // UID, and hands it to as many senders as there are connections to the relay. A page is read while the last one is
-// being sent.
+// being sent. A run that finds an inbox scanned by another run of its host steps aside; when another host scans it, one run a host
+// helps, under a lease of its own: it works off what is due, changes no folder, and takes the scan over once that is free.
 //
 // Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go
 // on. When the relay is at fault, forwarding stops for this pass and what is claimed is released uncounted;
@@ -54,12 +55,16 @@ type Inboxes interface {
 	FinishScan(ctx context.Context, inboxID, token int64, errText string) error
 	Initialize(ctx context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error
 	ResetEpoch(ctx context.Context, by inbox.Scan, folderID, oldEpoch, newEpoch int64) error
-	FolderScanned(ctx context.Context, folderID int64) error
+	FolderScanned(ctx context.Context, by inbox.Scan, folderID int64) error
+	AcquireHelp(ctx context.Context, h inbox.Help, ttl time.Duration) (bool, error)
+	RenewHelp(ctx context.Context, h inbox.Help, ttl time.Duration) error
+	ReleaseHelp(ctx context.Context, h inbox.Help) error
 }
 
 // Config is how a pass behaves.
 type Config struct {
-	Worker  string        // who claims: unique to this run
+	Host    string        // its name in leases
+	Worker  string        // who claims: unique to this run, and begins with Host and a colon
 	Lease   time.Duration // of claims and scans, renewed while they last
 	Page    int           // messages registered in one transaction
 	Inboxes int           // worked on at once
@@ -69,6 +74,8 @@ type Config struct {
 	Dedupe  tasks.Dedupe
 	Policy  tasks.Policy
 	DryRun  bool // register nothing, send nothing, tell Observer.Preview what would happen
+
+	Retention Retention
 }
 
 // Observer is told how a pass comes along. Its methods may be called from several goroutines at once.
@@ -119,20 +126,33 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 			}
 		})
 	}
-	var group errgroup.Group
-	group.SetLimit(p.Config.Inboxes)
-	for i, in := range boxes {
-		group.Go(func() error {
-			report.Inboxes[i] = r.inbox(ctx, in)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	r.round(ctx, boxes, &report)
 	close(r.jobs)
 	senders.Wait()
 	stopLeases()
-	report.finish(p.Now().Sub(start), r.down.err(), ctx.Err())
+	stopped := ctx.Err() // what comes now is not what a pass is for
+	r.expire(ctx, boxes, report.Inboxes)
+	report.finish(p.Now().Sub(start), r.down.err(), stopped)
 	return report
+}
+
+// round works on all inboxes, and then helps with those that other hosts were scanning: never at the cost of one that is free.
+func (r *running) round(ctx context.Context, boxes []inbox.Inbox, report *Report) {
+	later := make([]bool, len(boxes))
+	for _, help := range []bool{false, true} {
+		var group errgroup.Group
+		group.SetLimit(r.Config.Inboxes)
+		for i, in := range boxes {
+			if help && !later[i] {
+				continue
+			}
+			group.Go(func() error {
+				report.Inboxes[i], later[i] = r.inbox(ctx, in, help)
+				return nil
+			})
+		}
+		_ = group.Wait()
+	}
 }
 
 // handle works one claim off, beside others unless it is a suspect: for that one its feeder holds solo.

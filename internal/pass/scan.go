@@ -28,7 +28,7 @@ func (b *box) scan(ctx context.Context, folders map[int64]*folder, registered fu
 		b.mu.Unlock()
 		if err != nil {
 			errs = append(errs, err)
-			if ctx.Err() != nil || lost(err) {
+			if ctx.Err() != nil || lost(err) || scanLost(err) {
 				break
 			}
 		}
@@ -49,7 +49,7 @@ func (b *box) scanFolder(ctx context.Context, f *folder, registered func() error
 	if err := b.sweep(ctx, f, registered); err != nil {
 		return err
 	}
-	return b.Inboxes.FolderScanned(ctx, f.ID)
+	return b.Inboxes.FolderScanned(ctx, b.lease(), f.ID)
 }
 
 // catchUp registers what lies between the cursor and the end of the folder.

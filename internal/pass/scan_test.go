@@ -56,7 +56,7 @@ func TestOverlappingRunStepsAside(t *testing.T) {
 	r.put("INBOX", msgs...)
 	in, err := r.store.Get(t.Context(), address)
 	check(t, err)
-	_, _, err = r.store.AcquireScan(t.Context(), in.ID, "other", time.Minute)
+	_, _, err = r.store.AcquireScan(t.Context(), in.ID, "test:other", time.Minute)
 	check(t, err)
 	if rep := r.run(); rep.Busy == "" || rep.Error != "" || rep.Registered != 0 {
 		t.Errorf("the pass reports %+v, want busy and nothing done", rep)
