@@ -1,0 +1,66 @@
+package pass
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"postrider/internal/inbox"
+)
+
+// Retention is how long the registry keeps what has ended; 0 is for ever.
+type Retention struct {
+	Forwarded time.Duration // tasks, since they were forwarded
+	Events    time.Duration // lines of the audit trail
+}
+
+// portion is how much is deleted in one transaction: a short one, so that other runs go on beside it.
+const portion = 500
+
+// expire deletes what is old enough, of the inboxes that this pass worked on. What cannot be deleted waits for the
+// next pass and is no trouble of this one, unless the database is gone.
+func (r *running) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
+	keep := r.Config.Retention
+	if r.Config.DryRun {
+		return
+	}
+	worked := -1
+	for i, in := range boxes {
+		if reports[i].Busy != "" {
+			continue
+		}
+		worked = i
+		err := r.portions(ctx, keep.Forwarded, func() (int, error) { return r.Queue.Expire(ctx, in.ID, keep.Forwarded, portion) })
+		if err != nil && r.gone(ctx, in, &reports[i], err) {
+			return
+		}
+	}
+	if worked < 0 {
+		return
+	}
+	err := r.portions(ctx, keep.Events, func() (int, error) { return r.Queue.ExpireEvents(ctx, keep.Events, portion) })
+	if err != nil {
+		r.gone(ctx, boxes[worked], &reports[worked], err)
+	}
+}
+
+// portions deletes until nothing is left that is older than age, or ctx ends.
+func (r *running) portions(ctx context.Context, age time.Duration, remove func() (int, error)) error {
+	for n := portion; age > 0 && n == portion && ctx.Err() == nil; {
+		var err error
+		if n, err = remove(); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone tells of an error, and reports whether the database cannot be asked at all any more: then the inbox's report says so.
+func (r *running) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
+	r.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
+	if _, err := r.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {
+		report.Error = fmt.Sprintf("the database is gone: %v", err)
+		return true
+	}
+	return false
+}
