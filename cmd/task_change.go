@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,21 +27,21 @@ var failed = []tasks.Status{tasks.Error, tasks.Uncertain, tasks.Dead}
 
 func retry() change {
 	return change{
-		do: tasks.Queue.Requeue, states: byPerson(tasks.Received), meant: failed,
+		do: tasks.Queue.Requeue, states: tasks.FromByPerson(tasks.Received), meant: failed,
 		ask: "Retry", done: "the next run tries it anew", would: "would be tried anew by the next run",
 	}
 }
 
 func skip() change {
 	return change{
-		do: tasks.Queue.Skip, states: byPerson(tasks.Skipped), meant: failed,
+		do: tasks.Queue.Skip, states: tasks.FromByPerson(tasks.Skipped), meant: failed,
 		ask: "Skip", done: "skipped", would: "would be skipped",
 	}
 }
 
 func delivered() change {
 	return change{
-		do: tasks.Queue.Resolve, states: byPerson(tasks.Forwarded), meant: byPerson(tasks.Forwarded),
+		do: tasks.Queue.Resolve, states: tasks.FromByPerson(tasks.Forwarded), meant: tasks.FromByPerson(tasks.Forwarded),
 		ask: "Take as delivered", done: "counts as forwarded", would: "would count as forwarded",
 	}
 }
@@ -60,11 +59,6 @@ func purge() change {
 		ask: "Delete", done: "deleted; its message stays known and is not forwarded again", would: "would be deleted",
 		kept: "an equal message is still to be forwarded, whose place it may have to take; try again when that is over",
 	}
-}
-
-// byPerson are the states from which a person may take a task to another; one in progress belongs to its worker.
-func byPerson(to tasks.Status) []tasks.Status {
-	return slices.DeleteFunc(tasks.From(to), func(s tasks.Status) bool { return s == tasks.InProgress })
 }
 
 func (a *app) taskRetryCommand() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/config"
 	"postrider/internal/tasks"
 )
 
@@ -151,12 +152,7 @@ func meant(name string, known []string) string {
 
 // parseAge reads a duration that may be in days.
 func parseAge(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		var n uint64
-		n, err = strconv.ParseUint(days, 10, 16)
-		d = time.Duration(n) * 24 * time.Hour
-	}
+	d, err := config.Duration(s)
 	if err != nil || d < 0 {
 		return 0, usage(fmt.Errorf("--older-than is %q; write it like 90d or 36h", s))
 	}

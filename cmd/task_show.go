@@ -143,7 +143,7 @@ func (a *app) showDeliveries(ds []tasks.Delivery) {
 		return
 	}
 	t := newTable(a.out, "recipient", "status", "code", "reply", "attempts", "delivered")
-	t.SetColumnConfigs([]table.ColumnConfig{wrapped("recipient"), wrapped("reply")})
+	t.SetColumnConfigs([]table.ColumnConfig{wrapped("reply")})
 	for _, d := range ds {
 		code := ""
 		if d.Code != 0 {
