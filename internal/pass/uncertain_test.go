@@ -1,0 +1,230 @@
+package pass
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// dying is a queue whose process is killed after the relay took a message, before that is recorded.
+type dying struct {
+	tasks.Queue
+	killed atomic.Bool
+}
+
+func (q *dying) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) error {
+	if q.killed.CompareAndSwap(false, true) {
+		return errors.New("killed")
+	}
+	return q.Queue.Finish(ctx, r, res)
+}
+
+// killedWhileSending is a rig whose first pass was killed so, over as many messages, and whose claims have run out.
+func killedWhileSending(t *testing.T, msgs [][]byte, rules ...route.Rule) (*rig, []uint32) {
+	t.Helper()
+	r := newRig(t, nil, rules...)
+	r.Queue = &dying{Queue: r.queue}
+	r.add(inbox.StartAll)
+	uids := r.put("INBOX", msgs...)
+	r.run()
+	r.wantArrived(msgs)
+	if got := r.wantTask(tasks.InProgress, ""); got.Deliveries[0].Status != tasks.Sending {
+		t.Fatalf("the deliveries are %+v, want them to be sending", got.Deliveries)
+	}
+	r.Config.Worker += ":the next"
+	r.clock.advance(2 * time.Minute)
+	return r, uids
+}
+
+func rules(to string, uncertain ...route.Uncertain) []route.Rule {
+	var out []route.Rule
+	for i, u := range uncertain {
+		out = append(out, route.Rule{Name: fmt.Sprint("route", i), To: []string{to}, Continue: true, Uncertain: u})
+	}
+	return out
+}
+
+// TestUncertainByRoute: the next pass decides by the task's routes, as they are today.
+func TestUncertainByRoute(t *testing.T) {
+	const to = "team@firm.example"
+	tests := []struct {
+		name    string
+		general bool // hold
+		rules   []route.Rule
+		today   []route.Rule // nil: the same
+		held    bool
+	}{
+		{"hold in general", true, rules(to, ""), nil, true},
+		{"retry in general", false, rules(to, ""), nil, false},
+		{"the route holds", false, rules(to, route.Hold), nil, true},
+		{"the route retries", true, rules(to, route.Retry), nil, false},
+		{"one of its routes holds", false, rules(to, route.Retry, "", route.Hold), nil, true},
+		{"the route holds by now", false, rules(to, ""), rules(to, route.Hold), true},
+		{"the route that held is gone", false, rules(to, "", route.Hold), rules(to, ""), false},
+		{"the route that retried is gone", true, rules(to, "", route.Retry), rules(to, route.Retry), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			msgs := mails(1)
+			r, _ := killedWhileSending(t, msgs, tt.rules...)
+			r.Config.Policy.Hold = tt.general
+			if tt.today != nil {
+				table, err := route.Compile(tt.today)
+				check(t, err)
+				r.Routes = table
+			}
+			if tt.held {
+				r.want(r.run(), Counters{Uncertain: 1})
+				r.want(r.run(), Counters{})
+				r.wantTask(tasks.Uncertain, "the outcome is not known: "+to)
+				r.wantArrived(msgs)
+				return
+			}
+			r.want(r.run(), Counters{Forwarded: 1})
+			r.wantSameTwice()
+		})
+	}
+}
+
+// wantSameTwice: two copies arrived, and a receiver can tell that they are one message.
+func (r *rig) wantSameTwice() {
+	r.t.Helper()
+	got := r.sink.Messages()
+	if len(got) != 2 {
+		r.t.Fatalf("%d copies arrived, want 2", len(got))
+	}
+	a, b := got[0], got[1]
+	if !bytes.Equal(a.Data, b.Data) || !bytes.HasPrefix(a.Data, []byte("X-Postrider-Trace: ")) {
+		r.t.Errorf("the first copy is\n%s\nthe second is\n%s\nwant both the same octet for octet, with the trace field on top", a.Data, b.Data)
+	}
+	if a.From != b.From || !slices.Equal(a.To, b.To) || !slices.Equal(a.Params, b.Params) {
+		r.t.Errorf("the envelopes are %q %q %q and %q %q %q, want the same", a.From, a.To, a.Params, b.From, b.To, b.Params)
+	}
+}
+
+// TestHeldMessageIsGone: whether it arrived is a person's to say, and not less so when it cannot be read any more.
+func TestHeldMessageIsGone(t *testing.T) {
+	msgs := mails(1)
+	r, uids := killedWhileSending(t, msgs, rules("team@firm.example", route.Hold)...)
+	check(t, r.imap.Expunge(address, "INBOX", uids...))
+	r.want(r.run(), Counters{Uncertain: 1})
+	r.wantTask(tasks.Uncertain, "the outcome is not known")
+}
+
+// mixedFates takes a message to three recipients that far: the first has it, the second was put off, and whether the third has it
+// is not known.
+func mixedFates(t *testing.T, uncertain route.Uncertain) *rig {
+	t.Helper()
+	var refused, drops atomic.Int64
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		switch {
+		case e.Stage == "rcpt" && strings.HasPrefix(e.Arg, "second@") && refused.Add(1) <= 2:
+			return smtpsink.Action{Code: 451}
+		case e.Stage == "rcpt" && strings.HasPrefix(e.Arg, "third@") && refused.Load() <= 1:
+			return smtpsink.Action{Code: 451}
+		case e.Stage == "dot" && slices.Contains(e.Message.To, "third@firm.example") && drops.Add(1) <= 1:
+			return smtpsink.Action{AcceptAndDrop: true}
+		}
+		return smtpsink.Action{}
+	}, route.Rule{Name: "three", To: []string{"first@firm.example", "second@firm.example", "third@firm.example"}, Uncertain: uncertain})
+	r.Config.Policy.Hold = uncertain == route.Retry // the route has the last word
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(1)...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	if rep := r.run(); rep.Retry+rep.Uncertain != 1 {
+		t.Fatalf("the pass reports %+v, want the task to be left", rep)
+	}
+	r.wantDeliveries(tasks.Delivered, tasks.Pending, tasks.Sending)
+	r.clock.advance(time.Hour)
+	return r
+}
+
+func (r *rig) wantDeliveries(want ...tasks.DeliveryStatus) {
+	r.t.Helper()
+	var got []tasks.DeliveryStatus
+	for _, d := range r.tasks()[0].Deliveries {
+		got = append(got, d.Status)
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("the deliveries are %q, want %q", got, want)
+	}
+}
+
+// wantCopies checks how many copies each recipient got.
+func (r *rig) wantCopies(first, second, third int) {
+	r.t.Helper()
+	got := map[string]int{}
+	for _, m := range r.sink.Messages() {
+		for _, to := range m.To {
+			got[strings.TrimSuffix(to, "@firm.example")]++
+		}
+	}
+	want := map[string]int{"first": first, "second": second, "third": third}
+	for name, n := range want {
+		if n == 0 {
+			delete(want, name)
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		r.t.Errorf("copies that arrived: %v, want %v", got, want)
+	}
+}
+
+// TestRecipientsThatHaveItAreNotSentToAgain, whatever becomes of the others.
+func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
+	t.Run("retry", func(t *testing.T) {
+		r := mixedFates(t, route.Retry)
+		r.want(r.run(), Counters{Forwarded: 1})
+		r.wantDeliveries(tasks.Delivered, tasks.Delivered, tasks.Delivered)
+		r.wantCopies(1, 1, 2) // the third was unknown
+	})
+	t.Run("hold", func(t *testing.T) {
+		r := mixedFates(t, route.Hold)
+		r.want(r.run(), Counters{})
+		r.wantTask(tasks.Uncertain, "third@firm.example")
+		r.wantCopies(1, 0, 1)
+	})
+	t.Run("hold, it arrived", func(t *testing.T) {
+		r := mixedFates(t, route.Hold)
+		n, err := r.queue.Resolve(t.Context(), "ann", r.tasks()[0].ID)
+		if err != nil || n != 1 {
+			t.Fatalf("Resolve = %d, %v; want one task", n, err)
+		}
+		r.wantDeliveries(tasks.Delivered, tasks.Pending, tasks.Delivered)
+		r.want(r.run(), Counters{Forwarded: 1})
+		r.wantDeliveries(tasks.Delivered, tasks.Delivered, tasks.Delivered)
+		r.wantCopies(1, 1, 1)
+	})
+	t.Run("hold, send again", func(t *testing.T) {
+		r := mixedFates(t, route.Hold)
+		n, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
+		if err != nil || n != 1 {
+			t.Fatalf("Requeue = %d, %v; want one task", n, err)
+		}
+		r.wantDeliveries(tasks.Delivered, tasks.Pending, tasks.Pending)
+		r.want(r.run(), Counters{Forwarded: 1})
+		r.wantCopies(1, 1, 2)
+	})
+	t.Run("retry, killed while sending to the others", func(t *testing.T) {
+		r := mixedFates(t, route.Retry)
+		r.Queue = &dying{Queue: r.queue}
+		r.run()
+		r.wantDeliveries(tasks.Delivered, tasks.Sending, tasks.Sending)
+		r.clock.advance(2 * time.Minute)
+		r.want(r.run(), Counters{Forwarded: 1})
+		r.wantCopies(1, 2, 3)
+	})
+}
