@@ -148,7 +148,7 @@ func (l *auditLines) sentence(m pass.Audited) string {
 // arrived is what the server says of a message that nothing else is known of.
 func (a *app) arrived(m pass.MissingMessage) string {
 	if m.Received.IsZero() {
-		return humanize.IBytes(uint64(m.Size))
+		return "which the server does not describe"
 	}
 	return fmt.Sprintf("received %s, %s", a.when(&m.Received), humanize.IBytes(uint64(m.Size)))
 }

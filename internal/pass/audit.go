@@ -80,6 +80,11 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 
 // inbox compares the folders. One that cannot be compared is told of; the others go on, as long as there is a connection.
 func (a *auditor) inbox(ctx context.Context) error {
+	in, err := a.Inboxes.Get(ctx, a.in.Address) // with the folders that are no longer watched
+	if err != nil {
+		return err
+	}
+	a.in = in
 	for _, row := range a.in.Folders {
 		f := &folder{Folder: row}
 		wanted, err := a.wanted(ctx, f)

@@ -104,18 +104,20 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	if err != nil {
 		return 0, err
 	}
-	metas := map[uint32]imapsrc.Meta{}
-	if doubtful := f.doubtful(uids, known); len(doubtful) > 0 {
-		if metas, err = a.askAgain(ctx, f, doubtful); err != nil {
+	if f.doubtful(uids, known) { // a message may have gone or come, a run have registered it, or the cursor been moved back
+		if uids, err = a.search(ctx, f.folder, s.from, s.to); err != nil {
 			return 0, err
 		}
-		uids = settled(uids, doubtful, metas)
 		if known, err = a.dispositions(ctx, f, s); err != nil {
 			return 0, err
 		}
 		if err := a.lookAgain(ctx, f); err != nil {
 			return 0, err
 		}
+	}
+	metas, err := a.describeMissing(ctx, f, uids, known)
+	if err != nil {
+		return 0, err
 	}
 	rows := len(known)
 	for _, uid := range uids {
@@ -137,49 +139,45 @@ func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window)
 	return known, err
 }
 
-// doubtful are the messages that the ledger does not know and should, and those of unfinished tasks that the server did
-// not list, sorted.
-func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposition) []uint32 {
-	var out []uint32
-	listed := make(map[uint32]bool, len(uids))
+// doubtful reports whether the ledger does not know a message that it should, or the server did not list that of an
+// unfinished task.
+func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposition) bool {
+	open := 0
+	for _, d := range known {
+		if needsMessage(d) {
+			open++
+		}
+	}
 	for _, uid := range uids {
-		listed[uid] = true
-		if f.account(uid, known[uid]) == AsMissing {
-			out = append(out, uid)
+		d := known[uid]
+		if f.account(uid, d) == AsMissing {
+			return true
+		}
+		if d != nil && needsMessage(d) {
+			open--
 		}
 	}
-	for uid, d := range known {
-		if !listed[uid] && d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status) {
-			out = append(out, uid)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return open > 0
 }
 
-// askAgain asks the server about messages by their UID.
-func (a *auditor) askAgain(ctx context.Context, f *auditedFolder, uids []uint32) (map[uint32]imapsrc.Meta, error) {
-	metas, err := a.metadata(ctx, f.folder, uids)
+func needsMessage(d *tasks.Disposition) bool {
+	return d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status)
+}
+
+// describeMissing asks when the missing messages arrived, and how large they are.
+func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []uint32, known map[uint32]*tasks.Disposition) (map[uint32]imapsrc.Meta, error) {
+	var missing []uint32
+	for _, uid := range uids {
+		if f.account(uid, known[uid]) == AsMissing {
+			missing = append(missing, uid)
+		}
+	}
+	metas, err := a.metadata(ctx, f.folder, missing)
 	out := make(map[uint32]imapsrc.Meta, len(metas))
 	for _, m := range metas {
 		out[m.UID] = m
 	}
 	return out, err
-}
-
-// settled is the list of UIDs when the server has been asked about the doubtful ones again.
-func settled(uids, doubtful []uint32, there map[uint32]imapsrc.Meta) []uint32 {
-	out := slices.Clone(uids)
-	for _, uid := range doubtful {
-		_, is := there[uid]
-		switch i, was := slices.BinarySearch(out, uid); {
-		case is && !was:
-			out = slices.Insert(out, i, uid)
-		case !is && was:
-			out = slices.Delete(out, i, i+1)
-		}
-	}
-	return out
 }
 
 // lookAgain reads the cursor once more, after the ledger: a rewind may have come in between. It takes whichever is lower,
@@ -222,7 +220,7 @@ func (f *auditedFolder) absent(known map[uint32]*tasks.Disposition) {
 	for uid, d := range known {
 		switch {
 		case d.TaskID == 0:
-		case !d.Purged && slices.Contains(unfinished, d.Status):
+		case needsMessage(d):
 			f.Strays = append(f.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.FolderAudit.UIDValidity, UID: uid, Status: d.Status})
 		default:
 			f.Gone++

@@ -1,0 +1,275 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+func TestAuditOfAFolderNeverScanned(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	r.put("INBOX", mails(3)...)
+	found, _ := r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsNew: 3})
+	if !found.Folders[0].NeverScanned || len(r.tasks()) != 0 {
+		t.Errorf("never scanned is %v, with %d tasks; want true, and none", found.Folders[0].NeverScanned, len(r.tasks()))
+	}
+}
+
+// forgetting is a queue that notes nothing of what was there before the start.
+type forgetting struct{ tasks.Queue }
+
+func (forgetting) Baseline(context.Context, tasks.Page) error { return errors.New("killed") }
+
+// TestAuditAfterAnInterruptedBaseline: what was there before the start is accounted for, noted or not.
+func TestAuditAfterAnInterruptedBaseline(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	r.put("INBOX", mails(5)...)
+	r.Queue = forgetting{r.queue}
+	r.run()
+	r.Queue = r.queue
+	found, _ := r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsNotNoted: 4, AsForwarded: 1})
+	r.run()
+	found, _ = r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsBeforeStart: 4, AsForwarded: 1})
+}
+
+// TestAuditTellsOfStrays: unfinished tasks whose message is gone, or was not found again in a new epoch.
+func TestAuditTellsOfStrays(t *testing.T) {
+	r := newRig(t, auditReply, auditRules...)
+	r.Config.Policy.Hold = true
+	r.add(inbox.StartAll)
+	r.put("INBOX", letter("later 1"), letter("lost 2"), letter("team 3"), letter("later 4"))
+	r.run()
+	check(t, r.imap.Expunge(address, "INBOX", 1, 2, 3))
+	strays := func() (out []Stray, gone int) {
+		found, _ := r.audit(AuditOptions{})
+		for _, s := range found.Folders[0].Strays {
+			s.TaskID = 0
+			out = append(out, s)
+		}
+		return out, found.Folders[0].Gone
+	}
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	epoch := uint32(in.Folders[0].UIDValidity)
+	got, gone := strays()
+	want := []Stray{{UIDValidity: epoch, UID: 1, Status: tasks.Error}, {UIDValidity: epoch, UID: 2, Status: tasks.Uncertain}}
+	if !slices.Equal(got, want) || gone != 1 {
+		t.Errorf("strays are %+v, and %d gone; want %+v, and one", got, gone, want)
+	}
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	if got, _ = strays(); len(got) != 0 { // of the epoch that the registry knows
+		t.Errorf("strays are %+v, want none while nothing can be proved", got)
+	}
+	r.clock.advance(time.Hour)
+	r.run()
+	got, _ = strays()
+	if want := []Stray{{UIDValidity: epoch, UID: 2, Status: tasks.Uncertain}}; !slices.Equal(got, want) {
+		t.Errorf("in the new epoch strays are %+v, want %+v", got, want)
+	}
+}
+
+// TestAuditOfAnUnwatchedFolder looks at what it left behind, and at nothing else.
+func TestAuditOfAnUnwatchedFolder(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, downUntil(&up))
+	r.add(inbox.StartAll, "INBOX", "Cases")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	uids := r.put("Cases", mails(3)...)
+	mend := r.behind(func(src Source) Source { return hiding{src, uids[1]} })
+	r.run() // registers two; the relay is at fault
+	mend()
+	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+	check(t, err)
+	r.put("Cases", letter("not watched"))
+	found, _ := r.audit(AuditOptions{Repair: true})
+	if len(found.Folders) != 2 {
+		t.Fatalf("the audit looked at %d folders, want 2", len(found.Folders))
+	}
+	wantCounts(t, found.Folders[0], map[Account]int{AsWaiting: 2})
+	up.Store(true)
+	r.run()
+	if found, _ = r.audit(AuditOptions{}); len(found.Folders) != 1 || found.Folders[0].Name != "INBOX" {
+		t.Errorf("the audit looked at %+v, want INBOX alone", found.Folders)
+	}
+}
+
+// TestAuditDoesNotRepairBesideARun says who is at it, and registers nothing.
+func TestAuditDoesNotRepairBesideARun(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.late(3, 2)
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	_, _, err = r.store.AcquireScan(t.Context(), in.ID, "another run", time.Minute)
+	check(t, err)
+	found, _ := r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsMissing: 1})
+	if !strings.Contains(found.Error, "another run") || !strings.Contains(found.Error, "nothing was registered") {
+		t.Errorf("the error is %q, want one that names the other run and says that nothing was registered", found.Error)
+	}
+}
+
+// acting is Inboxes where something happens before the scan lease is taken.
+type acting struct {
+	Inboxes
+	act func()
+}
+
+func (a acting) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (int64, *inbox.Busy, error) {
+	a.act()
+	return a.Inboxes.AcquireScan(ctx, inboxID, holder, ttl)
+}
+
+// TestAuditRepairsBehindTheCursorAlone: after a rewind the next run registers what was missing, and all before it.
+func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartLatest)
+	msgs := mails(5)
+	r.put("INBOX", msgs...)
+	r.run()
+	fresh := mails(3)
+	late := r.put("INBOX", fresh...)[1]
+	mend := r.behind(func(src Source) Source { return hiding{src, late} })
+	r.run()
+	mend()
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	store := r.Inboxes
+	r.Inboxes = acting{store, func() { r.rewind(in.Folders[0]) }}
+	found, _ := r.audit(AuditOptions{Repair: true})
+	r.Inboxes = store
+	if len(found.Folders[0].Missing) != 0 || found.Folders[0].Registered != 0 {
+		t.Errorf("the audit found %+v; want nothing missing and nothing registered, that is the next run's", *found.Folders[0])
+	}
+	r.run()
+	r.wantArrived(msgs, fresh)
+}
+
+// TestAuditRepairFails halfway: what was not registered is still missing, and told.
+func TestAuditRepairFails(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := r.late(12, 1, 2, 3, 4, 5, 6)
+	r.Queue = &full{Queue: r.queue, pages: 1}
+	found, _ := r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 6, AsMissing: 2})
+	if found.Folders[0].Registered != 4 || !strings.Contains(found.Error, "disk full") {
+		t.Errorf("%d registered, error %q; want 4 and the reason", found.Folders[0].Registered, found.Error)
+	}
+	r.Queue = r.queue
+	r.audit(AuditOptions{Repair: true})
+	r.run()
+	r.wantArrived(msgs)
+}
+
+// full is a queue that takes so many pages.
+type full struct {
+	tasks.Queue
+	pages int
+}
+
+func (q *full) Register(ctx context.Context, p tasks.Page) ([]tasks.Registration, error) {
+	if q.pages--; q.pages < 0 {
+		return nil, errors.New("disk full")
+	}
+	return q.Queue.Register(ctx, p)
+}
+
+// sparse is a folder whose UIDs are given, and the ledger of one that has seen all of these and all below gone.
+type sparse struct {
+	Source
+	tasks.Queue
+	uids   []uint32
+	gone   uint32
+	widest uint32
+}
+
+func (s *sparse) Select(context.Context, string) (imapsrc.Folder, error) {
+	return imapsrc.Folder{UIDValidity: 1, UIDNext: s.uids[len(s.uids)-1] + 1}, nil
+}
+
+func (s *sparse) UIDs(_ context.Context, from, to uint32) ([]uint32, error) {
+	i, _ := slices.BinarySearch(s.uids, from)
+	j, _ := slices.BinarySearch(s.uids, to+1)
+	return s.uids[i:max(i, j)], nil
+}
+
+func (s *sparse) Close() error { return nil }
+
+func (s *sparse) Dispositions(_ context.Context, _, _ int64, from, to uint32) (out []tasks.Disposition, err error) {
+	s.widest = max(s.widest, to-from+1)
+	for uid := from; uid <= min(to, s.gone); uid++ {
+		out = append(out, tasks.Disposition{UID: uid, TaskID: int64(uid), Status: tasks.Forwarded})
+	}
+	uids, _ := s.UIDs(context.Background(), max(from, s.gone+1), to)
+	for _, uid := range uids {
+		out = append(out, tasks.Disposition{UID: uid, TaskID: int64(uid), Status: tasks.Forwarded})
+	}
+	return out, nil
+}
+
+func (s *sparse) Unreconciled(context.Context, int64, int64) (bool, error) { return false, nil }
+func (s *sparse) List(context.Context, tasks.Filter, func(tasks.Task) error) error {
+	return nil
+}
+
+// TestAuditInSteps: a folder with few messages far apart, and a ledger that knows many more, are compared in bounded
+// steps, with each message counted once.
+func TestAuditInSteps(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	uids := []uint32{1, 3_999, 4_000, 4_001, 10_000, 10_001, 99_999, 1_000_000, 50_000_000}
+	s := &sparse{uids: uids, gone: 100_000}
+	now := r.clock.Now()
+	f := &in.Folders[0]
+	f.UIDValidity, f.LastSeenUID, f.InitializedAt = 1, uids[len(uids)-1], &now
+	r.Inboxes = registered{r.store, in}
+	r.Dial = func(context.Context, inbox.Inbox) (Source, error) { return s, nil }
+	r.Queue = s
+	found := r.Audit(t.Context(), []inbox.Inbox{in}, AuditOptions{}).Inboxes[0]
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: len(uids)})
+	if got := found.Folders[0].Gone; got != 100_000-7 {
+		t.Errorf("%d are said to be gone, want %d", got, 100_000-7)
+	}
+	if s.widest > maxLedgerStep {
+		t.Errorf("the ledger was asked for %d UIDs at once, want at most %d", s.widest, maxLedgerStep)
+	}
+}
+
+// registered is an inbox as it stands in the registry.
+type registered struct {
+	Inboxes
+	in inbox.Inbox
+}
+
+func (r registered) Get(context.Context, string) (inbox.Inbox, error) { return r.in, nil }
+
+// TestAuditStopped says so, and proves nothing.
+func TestAuditStopped(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.late(3)
+	boxes, err := r.store.List(t.Context(), true)
+	check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	r.behind(func(src Source) Source { cancel(); return src })
+	report := r.Audit(ctx, boxes, AuditOptions{})
+	if _, _, _, proved := report.Sum(); proved || !report.Interrupted || !strings.HasPrefix(report.Inboxes[0].Error, "stopped") {
+		t.Errorf("the audit reports %+v; want it to be interrupted, and nothing proved", report)
+	}
+}

@@ -1,0 +1,338 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// audit audits the active inboxes, and collects what it tells of each message.
+func (r *rig) audit(opts AuditOptions) (InboxAudit, []Audited) {
+	r.t.Helper()
+	boxes, err := r.store.List(r.t.Context(), true)
+	check(r.t, err)
+	var mu sync.Mutex
+	var lines []Audited
+	opts.Each = func(m Audited) error {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, m)
+		return nil
+	}
+	return r.Audit(r.t.Context(), boxes, opts).Inboxes[0], lines
+}
+
+// wantCounts checks that a folder was compared, with these counts and no others.
+func wantCounts(t *testing.T, f *FolderAudit, want map[Account]int) {
+	t.Helper()
+	got := maps.Clone(f.Counts)
+	maps.DeleteFunc(got, func(_ Account, n int) bool { return n == 0 })
+	sum := f.Registered
+	for _, n := range want {
+		sum += n
+	}
+	if f.Error != "" || !maps.Equal(got, want) || f.Messages != sum || len(f.Missing) != want[AsMissing] {
+		t.Errorf("folder %s: error %q, %d messages, %v, missing %v; want no error, %d, and %v", f.Name, f.Error, f.Messages, got, f.Missing, sum, want)
+	}
+}
+
+// letter is a message with a size of its own; subjects choose the route.
+func letter(subject string) []byte {
+	return testserver.Mail("alice@client.example", address, subject, "hello "+subject)
+}
+
+var auditRules = []route.Rule{
+	{Name: "team", Match: route.Match{Subject: []string{"team"}}, To: []string{"team@firm.example", "boss@firm.example"}},
+	{Name: "later", Match: route.Match{Subject: []string{"later"}}, To: []string{"later@firm.example"}},
+	{Name: "never", Match: route.Match{Subject: []string{"never"}}, To: []string{"team@firm.example", "never@firm.example"}},
+	{Name: "lost", Match: route.Match{Subject: []string{"lost"}}, To: []string{"lost@firm.example"}},
+	{Name: "bulk", Match: route.Match{Subject: []string{"bulk"}}, Skip: true},
+}
+
+func auditReply(e smtpsink.Event) smtpsink.Action {
+	switch {
+	case e.Stage == "rcpt" && e.Arg == "later@firm.example":
+		return smtpsink.Action{Code: 451, Text: "4.2.0 later"}
+	case e.Stage == "rcpt" && e.Arg == "never@firm.example":
+		return smtpsink.Action{Code: 550, Text: "5.1.1 never"}
+	case e.Stage == "dot" && e.Message.To[0] == "lost@firm.example":
+		return smtpsink.Action{AcceptAndDrop: true}
+	}
+	return smtpsink.Action{}
+}
+
+// TestAuditTellsOfEachMessage has one message of each kind.
+func TestAuditTellsOfEachMessage(t *testing.T) {
+	r := newRig(t, auditReply, auditRules...)
+	r.Config.Policy.Hold = true
+	r.add(inbox.StartLatest)
+	r.put("INBOX", letter("before 1"), letter("before 2"), letter("team 3"))
+	r.run()
+	r.put("INBOX", letter("later 4"), letter("never 5"), letter("lost 6"), letter("bulk 7"), letter("nobody 8"), letter("team 9"), letter("team 10"))
+	r.run()
+	ids := map[uint32]int64{}
+	for _, task := range r.tasks() {
+		ids[task.UID] = task.ID
+	}
+	_, err := r.queue.Purge(t.Context(), "ann", ids[9])
+	check(t, err)
+	check(t, r.imap.Expunge(address, "INBOX", 10))
+	r.put("INBOX", letter("team 11"))
+
+	found, lines := r.audit(AuditOptions{})
+	if found.Error != "" || len(found.Folders) != 1 {
+		t.Fatalf("the audit found %+v, want one folder and no error", found)
+	}
+	wantCounts(t, found.Folders[0], map[Account]int{
+		AsBeforeStart: 2, AsForwarded: 1, AsWaiting: 1, AsDead: 1, AsUncertain: 1, AsSkipped: 1, AsNoMatch: 1, AsPurged: 1, AsNew: 1,
+	})
+	if found.Folders[0].Gone != 1 || len(found.Folders[0].Strays) != 0 {
+		t.Errorf("%d gone and strays %v, want one gone, and no stray", found.Folders[0].Gone, found.Folders[0].Strays)
+	}
+	var got []string
+	for _, m := range lines {
+		got = append(got, fmt.Sprintf("%d %s task=%d %s to=%s reason=%.20s", m.UID, m.Account, m.TaskID, m.Status, strings.Join(m.To, ","), m.Reason))
+		if m.Account == AsWaiting && (m.NextTry == nil || !m.NextTry.Equal(r.clock.Now().Add(time.Minute)) || !m.Since.Equal(r.clock.Now())) {
+			t.Errorf("the one that waits does so since %v until %v, want from now on for a minute", m.Since, m.NextTry)
+		}
+	}
+	want := []string{
+		"1 before_start task=0  to= reason=", "2 before_start task=0  to= reason=",
+		fmt.Sprintf("3 forwarded task=%d forwarded to=boss@firm.example,team@firm.example reason=", ids[3]),
+		fmt.Sprintf("4 waiting task=%d error to= reason=later@firm.example: ", ids[4]),
+		fmt.Sprintf("5 dead task=%d dead to=team@firm.example reason=refused for good: n", ids[5]),
+		fmt.Sprintf("6 uncertain task=%d uncertain to= reason=the outcome is not k", ids[6]),
+		fmt.Sprintf("7 skipped task=%d skipped to= reason=by_route: ", ids[7]),
+		fmt.Sprintf("8 skipped_no_match task=%d skipped_no_match to= reason=", ids[8]),
+		fmt.Sprintf("9 purged task=%d forwarded to= reason=", ids[9]),
+		"11 new task=0  to= reason=",
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
+			t.Fatalf("the audit tells of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// late has r register n messages while the server hides these, and returns all.
+func (r *rig) late(n int, hidden ...uint32) [][]byte {
+	r.t.Helper()
+	msgs := mails(n)
+	r.put("INBOX", msgs...)
+	var mends []func()
+	for _, uid := range hidden {
+		mends = append(mends, r.behind(func(src Source) Source { return hiding{src, uid} }))
+	}
+	r.run()
+	for _, mend := range slices.Backward(mends) {
+		mend()
+	}
+	return msgs
+}
+
+// TestAuditFindsAndRepairs: a message that the server showed late is missing; repaired, it is forwarded once.
+func TestAuditFindsAndRepairs(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := r.late(9, 2, 7)
+	for range 2 { // it changes nothing
+		found, lines := r.audit(AuditOptions{})
+		wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7, AsMissing: 2})
+		m := found.Folders[0].Missing
+		if len(m) != 2 || m[0].UID != 2 || m[1].UID != 7 || m[0].Size != int64(len(msgs[1])) || m[0].Received.IsZero() {
+			t.Fatalf("missing are %+v, want UIDs 2 and 7, with when they arrived and their size, %d octets the first", m, len(msgs[1]))
+		}
+		if line := lines[1]; line.Account != AsMissing || line.Size != m[0].Size || line.Received == nil {
+			t.Errorf("the audit tells of UID 2 as %+v, want missing, with its size", line)
+		}
+	}
+	found, _ := r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7})
+	if found.Folders[0].Registered != 2 || found.Error != "" {
+		t.Errorf("the repair registered %d, error %q; want 2", found.Folders[0].Registered, found.Error)
+	}
+	found, _ = r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7, AsWaiting: 2})
+	r.want(r.run(), Counters{Forwarded: 2})
+	r.wantArrived(msgs)
+}
+
+// TestAuditRepairsACopy: what was forwarded already as an equal message is not forwarded again.
+func TestAuditRepairsACopy(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs[0], msgs[0], letter("last"))
+	mend := r.behind(func(src Source) Source { return hiding{src, 1} })
+	r.run()
+	mend()
+	r.audit(AuditOptions{Repair: true})
+	found, lines := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsSkipped: 1})
+	if !strings.HasPrefix(lines[0].Reason, "duplicate") {
+		t.Errorf("the copy is %+v, want skipped as a duplicate", lines[0])
+	}
+}
+
+// between has something happen when the ledger is read for the nth time.
+type between struct {
+	tasks.Queue
+	n    int
+	then func()
+}
+
+func (q *between) Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
+	if q.n--; q.n == 0 {
+		q.then()
+	}
+	return q.Queue.Dispositions(ctx, folderID, epoch, from, to)
+}
+
+// TestAuditBesideOthers: what runs and people do while it looks makes nothing look missing.
+func TestAuditBesideOthers(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		then  func(r *rig, f inbox.Folder)
+		want  map[Account]int
+		fault string
+	}{
+		{"a run registers what is new", func(r *rig, _ inbox.Folder) {
+			r.put("INBOX", mails(3)...)
+			r.run()
+		}, map[Account]int{AsBeforeStart: 4, AsForwarded: 1}, ""},
+		{"the cursor is moved back", func(r *rig, f inbox.Folder) { r.rewind(f) }, map[Account]int{AsNew: 4, AsForwarded: 1}, ""},
+		{"a message is expunged", func(r *rig, f inbox.Folder) {
+			r.rewind(f)
+			check(r.t, r.imap.Expunge(address, "INBOX", 1, 2))
+		}, map[Account]int{AsNew: 2, AsForwarded: 1}, ""},
+		{"a new epoch begins", func(r *rig, f inbox.Folder) {
+			r.rewind(f) // so that there is a doubt
+			check(r.t, r.imap.SetUIDValidity(address, "INBOX", 777))
+			r.run()
+		}, nil, "UIDVALIDITY changed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(inbox.StartLatest)
+			r.put("INBOX", mails(5)...)
+			r.run()
+			in, err := r.store.Get(t.Context(), address)
+			check(t, err)
+			r.Queue = &between{r.queue, 1, func() {
+				r.Queue = r.queue
+				tt.then(r, in.Folders[0])
+			}}
+			found, _ := r.audit(AuditOptions{})
+			if tt.fault == "" {
+				wantCounts(t, found.Folders[0], tt.want)
+			} else if !strings.Contains(found.Folders[0].Error, tt.fault) {
+				t.Errorf("the audit found %+v; want an error that says %q", *found.Folders[0], tt.fault)
+			}
+		})
+	}
+}
+
+// listing is a server that shows one UID only after the first listing, and then something happens.
+type listing struct {
+	Source
+	late uint32
+	then func()
+}
+
+func (s *listing) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
+	if s.then == nil {
+		return s.Source.UIDs(ctx, from, to)
+	}
+	uids, err := hiding{s.Source, s.late}.UIDs(ctx, from, to)
+	s.then()
+	s.then = nil
+	return uids, err
+}
+
+// TestAuditOfALateMessage that a run registers while the audit looks: it is no stray.
+func TestAuditOfALateMessage(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, downUntil(&up))
+	r.add(inbox.StartAll)
+	r.late(3, 2)
+	var mend func()
+	mend = r.behind(func(src Source) Source {
+		mend()
+		return &listing{src, 2, func() { r.run() }}
+	})
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsWaiting: 3})
+	if len(found.Folders[0].Strays) != 0 {
+		t.Errorf("strays are %+v, want none", found.Folders[0].Strays)
+	}
+}
+
+// TestAuditCannotProve tells why, and the other folders and inboxes go on.
+func TestAuditCannotProve(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		break_ func(r *rig)
+		want   string
+		inbox  bool // all of it
+	}{
+		{"UIDVALIDITY changed", func(r *rig) { check(r.t, r.imap.SetUIDValidity(address, "A", 777)) }, "UIDVALIDITY has changed from ", false},
+		{"UIDNEXT went backwards", func(r *rig) {
+			r.behind(func(src Source) Source { return backwards{src} })
+		}, "UIDNEXT is 3 and the cursor 5", false},
+		{"the folder was deleted", func(r *rig) { check(r.t, r.imap.DeleteFolder(address, "A")) }, "A", false},
+		{"the server is down", func(r *rig) {
+			r.Dial = func(context.Context, inbox.Inbox) (Source, error) { return nil, errors.New("nobody there") }
+		}, "nobody there", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(inbox.StartAll, "A", "B")
+			for _, name := range []string{"A", "B"} {
+				check(t, r.imap.CreateFolder(address, name))
+			}
+			r.put("A", mails(5)...)
+			r.put("B", letter("b"))
+			r.run()
+			tt.break_(r)
+			found, _ := r.audit(AuditOptions{Repair: true})
+			if tt.inbox {
+				if !strings.Contains(found.Error, tt.want) || len(found.Folders) != 1 {
+					t.Errorf("the audit found %+v; want an error that says %q, and no second try", found, tt.want)
+				}
+				return
+			}
+			if got := found.Folders[0].Error; !strings.Contains(got, tt.want) || found.Error != "" {
+				t.Errorf("the errors are %q of the folder and %q of the inbox; want one of the folder that says %q", got, found.Error, tt.want)
+			}
+			wantCounts(t, found.Folders[1], map[Account]int{AsForwarded: 1})
+			if len(r.tasks()) != 6 {
+				t.Errorf("there are %d tasks, want the 6 that there were", len(r.tasks()))
+			}
+		})
+	}
+}
+
+// backwards is a server whose UIDNEXT has gone backwards in the folder A.
+type backwards struct{ Source }
+
+func (s backwards) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
+	info, err := s.Source.Select(ctx, name)
+	if name == "A" {
+		info.UIDNext = 3
+	}
+	return info, err
+}
