@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity,
+			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget,
 		},
 	})
 }
