@@ -15,72 +15,6 @@ import (
 
 const patient = "retry: {base: 1s, max: 1s}\nconcurrency: {lease: 1s, page: 20}\n"
 
-// TestKill kills passes at random moments, over and over, until the work is done. Passes live longer the more were
-// killed, so that it ends on a busy machine, too. A message may arrive twice only if its delivery was marked as being
-// sent when a pass was killed.
-func TestKill(t *testing.T) {
-	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
-		w.extra = patient
-		w.startSink(func(e smtpsink.Event) smtpsink.Action {
-			if e.Stage != "dot" {
-				return smtpsink.Action{}
-			}
-			slow := make(chan struct{})
-			time.AfterFunc(10*time.Millisecond, func() { close(slow) })
-			return smtpsink.Action{Block: slow}
-		})
-		w.configure()
-		var backlog [][]byte
-		for _, address := range []string{"desk@firm.example", "court@firm.example"} {
-			w.addInbox(address, "--start", "all")
-			msgs := mails(150, address)
-			w.imap.Append(t, address, "INBOX", msgs...)
-			backlog = append(backlog, msgs...)
-		}
-		sending := map[string]bool{} // Message-IDs that were on the wire at a kill
-		kills := 0
-		for done := false; !done; {
-			p := w.start(nil, "run")
-			timer := time.AfterFunc(time.Duration(20+rand.IntN(200+20*kills))*time.Millisecond, func() { _ = p.cmd.Process.Kill() })
-			killed := p.wait().code == -1
-			timer.Stop()
-			if killed {
-				kills++
-			}
-			forwarded := 0
-			for _, one := range w.tasks() {
-				switch {
-				case one.Status == "forwarded":
-					forwarded++
-				case len(one.Deliveries) > 0 && one.Deliveries[0].Status == "sending":
-					sending[one.MessageID] = true
-				case one.Status == "dead":
-					t.Fatalf("task %d is dead: %s", one.ID, one.Reason)
-				}
-			}
-			done = forwarded == len(backlog)
-			if kills > 400 {
-				t.Fatalf("%d of %d forwarded after %d kills", forwarded, len(backlog), kills)
-			}
-		}
-		got := w.arrived()
-		repeats := 0
-		for _, raw := range backlog {
-			id := idOf(t, raw)
-			if got[id] == 0 {
-				t.Errorf("message %s was lost", id)
-			}
-			if repeats += got[id] - 1; got[id] > 1 && !sending[id] {
-				t.Errorf("message %s arrived %d times, and was not being sent at any kill", id, got[id])
-			}
-		}
-		t.Logf("%d kills, %d messages, 0 lost, %d repeated", kills, len(backlog), repeats)
-		if kills == 0 {
-			t.Error("no pass was killed")
-		}
-	})
-}
-
 // TestTwoRuns starts two passes together over one backlog.
 func TestTwoRuns(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
@@ -153,9 +87,10 @@ func (w *world) eventually(cond func() bool) {
 	}
 }
 
+var servers = map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL}
+
 // TestDatabaseRestarts stops the database in the middle of a pass and starts it again.
 func TestDatabaseRestarts(t *testing.T) {
-	servers := map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL}
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		at := make(chan struct{})
 		var once atomic.Bool

@@ -145,13 +145,15 @@ type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
+	over           chan struct{} // closed when it has ended
+	err            error         // then: how
 }
 
 func (w *world) start(stdin *strings.Reader, args ...string) *process {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	w.t.Cleanup(cancel)
-	p := &process{t: w.t, cmd: exec.CommandContext(ctx, binary, append([]string{"-c", w.path("postrider.yaml")}, args...)...)}
+	p := &process{t: w.t, over: make(chan struct{}), cmd: exec.CommandContext(ctx, binary, append([]string{"-c", w.path("postrider.yaml")}, args...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.Dir = w.dir
 	if stdin != nil {
@@ -160,15 +162,22 @@ func (w *world) start(stdin *strings.Reader, args ...string) *process {
 	if err := p.cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.over)
+	}()
 	return p
 }
 
+// ended is closed when the program has ended.
+func (p *process) ended() <-chan struct{} { return p.over }
+
 func (p *process) wait() result {
 	p.t.Helper()
-	err := p.cmd.Wait()
+	<-p.over
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		p.t.Fatal(err)
+	if p.err != nil && !errors.As(p.err, &exit) {
+		p.t.Fatal(p.err)
 	}
 	return result{p.cmd.ProcessState.ExitCode(), p.stdout.String(), p.stderr.String()}
 }
