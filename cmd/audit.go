@@ -67,6 +67,9 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
+	if len(boxes) == 0 {
+		s.log.Warn("there is no active inbox; name one with `--inbox ADDR`")
+	}
 	watch := a.observer(runOptions{json: opts.json || opts.list})
 	if watch.bar != nil {
 		watch.bar.Describe("comparing")
@@ -170,7 +173,9 @@ func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
 			t.AppendRow(table.Row{in.Email, printable(f.Name), f.Messages, accounts(f), len(f.Missing), shorten(printable(folderNote(f)), 80)})
 		}
 	}
-	t.Render()
+	if t.Length() > 0 {
+		t.Render()
+	}
 	for _, in := range r.Inboxes {
 		for _, f := range in.Folders {
 			a.auditFindings(out, in.Email, f)

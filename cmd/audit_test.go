@@ -1,0 +1,45 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
+)
+
+// forget UID...: the registry loses what it knows of these messages, as no part of the program makes it.
+func forget(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})
+	ts.Check(err)
+	defer func() { _ = d.Close() }()
+	ts.Check(d.Tx(ctx, func(tx *gorm.DB) error {
+		return errors.Join(
+			tx.Exec(`DELETE FROM monitored_emails_tasks WHERE uid IN ?`, args).Error,
+			tx.Exec(`DELETE FROM monitored_emails_seen WHERE uid IN ?`, args).Error)
+	}))
+}
+
+func TestStrayNote(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		stray pass.Stray
+		want  string
+	}{
+		{"expunged", pass.Stray{UIDValidity: 7, Status: tasks.Error}, "is no longer on the server; a run that does not find it ends it as vanished"},
+		{"expunged, uncertain", pass.Stray{UIDValidity: 7, Status: tasks.Uncertain}, "is no longer on the server; it waits for your word, and cannot be sent again"},
+		{"another epoch", pass.Stray{UIDValidity: 6, Status: tasks.Received}, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := strayNote(tt.stray, 7); got != tt.want {
+				t.Errorf("the note is %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
