@@ -2,7 +2,11 @@ package sqlqueue
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +26,12 @@ func TestQueue(t *testing.T) {
 // registry is a fresh and migrated database.
 type registry struct {
 	*db.DB
-	cfg db.Config
+	cfg   db.Config
+	ahead *atomic.Int64 // how far SQLite's clock is ahead of the host's
+}
+
+func (r registry) now() db.Option {
+	return db.WithNow(func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) })
 }
 
 // config gives a database of that kind to a test. There are sqlite, mariadb and mysql.
@@ -49,8 +58,8 @@ func onServers(t *testing.T, test func(t *testing.T, r registry)) {
 
 func newRegistry(t testing.TB, kind string) registry {
 	t.Helper()
-	cfg := config(t, kind)
-	d, err := db.OpenAnySchema(t.Context(), cfg)
+	r := registry{cfg: config(t, kind), ahead: &atomic.Int64{}}
+	d, err := db.OpenAnySchema(t.Context(), r.cfg, r.now())
 	if err == nil {
 		_, err = d.Migrate(t.Context())
 	}
@@ -58,13 +67,14 @@ func newRegistry(t testing.TB, kind string) registry {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	return registry{d, cfg}
+	r.DB = d
+	return r
 }
 
 // again opens the database once more, as another process would.
 func (r registry) again(t testing.TB) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.Context(), r.cfg)
+	d, err := db.Open(t.Context(), r.cfg, r.now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,38 +132,20 @@ func (r registry) folder(t testing.TB, inboxID int64, name string, epoch int64) 
 	return id
 }
 
-// age shifts all times of tasks and of the audit trail into the past.
+// age lets time pass: the clock is the host's on SQLite and is set forward. On a server all times of tasks and of the audit
+// trail are shifted into the past.
 func (r registry) age(t testing.TB, d time.Duration) {
 	t.Helper()
-	r.exec(t, `UPDATE monitored_emails_tasks SET visible_at = visible_at - ?`, d.Microseconds())
-	var rows []struct {
-		ID                  int64
-		CreatedAt, QueuedAt time.Time
-		FinishedAt          *time.Time
+	if r.Dialect() == db.SQLite {
+		r.ahead.Add(int64(d))
+		return
 	}
-	var events []struct {
-		ID int64
-		At time.Time
-	}
-	r.query(t, &rows, `SELECT id, created_at, queued_at, finished_at FROM monitored_emails_tasks`)
-	r.query(t, &events, `SELECT id, at FROM monitored_emails_events`)
+	earlier := strings.NewReplacer("[", "(", "]", fmt.Sprintf(" - INTERVAL %d MICROSECOND)", d.Microseconds()))
 	r.tx(t, func(tx *gorm.DB) error {
-		for _, row := range rows {
-			if row.FinishedAt != nil {
-				*row.FinishedAt = row.FinishedAt.Add(-d).UTC()
-			}
-			err := tx.Exec(`UPDATE monitored_emails_tasks SET created_at = ?, queued_at = ?, finished_at = ? WHERE id = ?`,
-				row.CreatedAt.Add(-d).UTC(), row.QueuedAt.Add(-d).UTC(), row.FinishedAt, row.ID).Error
-			if err != nil {
-				return err
-			}
-		}
-		for _, e := range events {
-			if err := tx.Exec(`UPDATE monitored_emails_events SET at = ? WHERE id = ?`, e.At.Add(-d).UTC(), e.ID).Error; err != nil {
-				return err
-			}
-		}
-		return nil
+		return errors.Join(
+			tx.Exec(earlier.Replace(`UPDATE monitored_emails_tasks
+SET created_at = [created_at], queued_at = [queued_at], finished_at = [finished_at], visible_at = visible_at - ?`), d.Microseconds()).Error,
+			tx.Exec(earlier.Replace(`UPDATE monitored_emails_events SET at = [at]`)).Error)
 	})
 }
 
