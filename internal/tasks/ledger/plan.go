@@ -24,6 +24,8 @@ type Fate struct {
 	OfUID uint32 // and then its UID in this page
 	Note  bool   // the ledger has no row for it yet
 	Back  bool   // for moved: the task had ended because the message was not there
+
+	PurgedAs string // for known: what the ledger keeps of the task, when that is purged
 }
 
 // Decide decides on the entries of a page in their order. seen are the tasks of those that have a row under the page's
@@ -60,7 +62,7 @@ func (p *plan) decide(e tasks.Entry) Fate {
 		return f
 	}
 	if m, ok := p.earlier(e); ok {
-		f.Fate, f.TaskID = tasks.Known, m.TaskID
+		f.Fate, f.TaskID, f.PurgedAs = tasks.Known, m.TaskID, m.PurgedAs
 		if m.Status != "" {
 			f.Fate, f.Back = tasks.Moved, m.vanished()
 		}

@@ -211,7 +211,9 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []ledger.Fate) erro
 			f.TaskID = id
 		}
 		if f.Note {
-			notes = append(notes, newSeen(page, f.UID, f.TaskID, noted(*f)))
+			note := newSeen(page, f.UID, f.TaskID, noted(*f))
+			note.PurgedAs = f.PurgedAs
+			notes = append(notes, note)
 		}
 	}
 	return insert(tx, tableSeen, notes)

@@ -106,6 +106,7 @@ type seenRow struct {
 	InboxID     int64
 	TaskID      int64
 	Fingerprint []byte
+	PurgedAs    string
 }
 
 // matchRow is a row of sqlSeenByFingerprint.
