@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/signal"
 	"slices"
@@ -56,7 +55,8 @@ type changeResult struct {
 	DryRun     bool         `json:"dry_run"`
 	Changed    int          `json:"changed"`
 	NotChanged []notChanged `json:"not_changed"`
-	Left       int          `json:"left"` // not come to, because it was stopped
+	MovedOn    int          `json:"moved_on"` // changed by somebody else in the very moment of the change
+	Left       int          `json:"left"`     // not come to, because it was stopped
 }
 
 type notChanged struct {
@@ -64,72 +64,27 @@ type notChanged struct {
 	Why string `json:"why"`
 }
 
-// run makes the change task by task, so that transactions are short, and stops in between at a signal.
+// run makes the change in portions, so that transactions are short, and stops in between at a signal. Tasks named by their IDs
+// are changed one by one, so that each has its own answer.
 func (j *job) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught any more
-	j.result = changeResult{DryRun: j.opts.dryRun, NotChanged: []notChanged{}}
-	for i, id := range j.ids {
+	j.result = changeResult{DryRun: j.opts.dryRun, NotChanged: []notChanged{}, Left: len(j.ids)}
+	size := 1
+	if j.filtered {
+		size = 100
+	}
+	for ids := range slices.Chunk(j.ids, size) {
 		if ctx.Err() != nil {
-			j.result.Left = len(j.ids) - i
 			break
 		}
-		if err := j.one(context.WithoutCancel(ctx), id); err != nil {
+		if err := j.portion(context.WithoutCancel(ctx), ids); err != nil {
 			return fmt.Errorf("%w; %d of %d tasks had been changed before that", err, j.result.Changed, len(j.ids))
 		}
+		j.result.Left -= len(ids)
 	}
 	return j.conclude()
-}
-
-// one changes a task, or notes why not.
-func (j *job) one(ctx context.Context, id int64) error {
-	t, why, err := j.apply(ctx, id)
-	if err != nil {
-		return err
-	}
-	text := j.how.done
-	switch {
-	case why != "":
-		j.result.NotChanged = append(j.result.NotChanged, notChanged{id, why})
-		text = "not changed, " + why
-	case j.opts.dryRun:
-		text = fmt.Sprintf("%s (%s, %s, %q)", j.how.would, t.Status, t.Inbox, shorten(printable(t.Subject), 60))
-		fallthrough
-	default:
-		j.result.Changed++
-	}
-	if j.opts.json || j.filtered && why == "" && !j.opts.dryRun {
-		return nil
-	}
-	_, err = fmt.Fprintf(j.out, "task %d: %s\n", id, text)
-	return err
-}
-
-// apply changes a task, or says why not. A dry run only looks.
-func (j *job) apply(ctx context.Context, id int64) (t tasks.Task, why string, err error) {
-	t, err = j.queue.Get(ctx, id)
-	switch {
-	case errors.Is(err, tasks.ErrNotFound):
-		return t, "there is no such task", nil
-	case err != nil:
-		return t, "", err
-	case t.Status == tasks.InProgress:
-		return t, "it is being worked on by " + printable(t.Worker) + "; try again when that is over", nil
-	case !slices.Contains(j.how.states, t.Status):
-		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, list(j.how.states)), nil
-	case j.opts.dryRun:
-		return t, "", nil
-	}
-	changed, err := j.how.do(j.queue, ctx, j.who, id)
-	if err != nil || changed > 0 {
-		return t, "", err
-	}
-	now, err := j.queue.Get(ctx, id)
-	if err == nil && now.Status == t.Status && j.how.kept != "" {
-		return t, j.how.kept, nil
-	}
-	return t, fmt.Sprintf("it was changed by others at this moment; see `postrider task show %d`", id), nil
 }
 
 // conclude tells how it went.
@@ -138,7 +93,7 @@ func (j *job) conclude() error {
 	if err := j.summary(); err != nil {
 		return err
 	}
-	end := outcome(len(r.NotChanged)+r.Left, len(j.ids))
+	end := outcome(len(j.ids)-r.Changed, len(j.ids))
 	if r.Left > 0 {
 		return &exitError{exitCode(end), fmt.Errorf("stopped: %d of %d tasks were changed, %d were not come to and are as they were", r.Changed, len(j.ids), r.Left)}
 	}
@@ -153,7 +108,9 @@ func (j *job) summary() error {
 		return j.printJSON(r)
 	case !j.filtered:
 	case j.opts.dryRun:
-		_, err = fmt.Fprintf(j.out, "%s would be changed.\n", countTasks(len(j.ids)))
+		_, err = fmt.Fprintf(j.out, "%s would be changed.\n", countTasks(r.Changed))
+	case r.MovedOn > 0:
+		_, err = fmt.Fprintf(j.out, "%d changed, %d not, %d changed by others at the same moment.\n", r.Changed, len(r.NotChanged), r.MovedOn)
 	case len(r.NotChanged) > 0:
 		_, err = fmt.Fprintf(j.out, "%d changed, %d not.\n", r.Changed, len(r.NotChanged))
 	default:

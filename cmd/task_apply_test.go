@@ -10,78 +10,102 @@ import (
 	"postrider/internal/tasks"
 )
 
-// taskFake is a queue of dead tasks with any ID; requeue is what trying one anew does.
+// taskFake is a queue of dead tasks with any ID. Trying them anew calls meanwhile with the first ID of the portion first, and
+// leaves out the tasks that are not dead by then, and those that it keeps.
 type taskFake struct {
 	tasks.Queue
-	requeue func(id int64) (int, error)
+	status    map[int64]tasks.Status // where it is not dead
+	keep      map[int64]bool
+	meanwhile func(f taskFake, first int64) error
 }
 
 func (f taskFake) Get(_ context.Context, id int64) (tasks.Task, error) {
+	if s, ok := f.status[id]; ok {
+		return tasks.Task{ID: id, Status: s}, nil
+	}
 	return tasks.Task{ID: id, Status: tasks.Dead}, nil
 }
 
-func (f taskFake) Requeue(ctx context.Context, _ string, ids ...int64) (int, error) {
-	if err := ctx.Err(); err != nil {
+func (f taskFake) Requeue(ctx context.Context, _ string, ids ...int64) (n int, err error) {
+	if f.meanwhile != nil {
+		err = f.meanwhile(f, ids[0])
+	}
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return 0, err
 	}
-	return f.requeue(ids[0])
+	for _, id := range ids {
+		if f.status[id] == "" && !f.keep[id] {
+			f.status[id] = tasks.Received
+			n++
+		}
+	}
+	return n, nil
 }
 
-// TestChangeHalfWay are changes of five tasks that do not come to their end, or not as they should.
+// TestChangeHalfWay are changes of 250 tasks that do not come to their end, or not as they should.
 func TestChangeHalfWay(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		json    bool
-		requeue func(id int64, stop func()) (int, error)
-		code    int
-		stdout  string
-		stderr  string
+		name      string
+		json      bool
+		keep      map[int64]bool
+		meanwhile func(f taskFake, first int64) error
+		stopAt    int64
+		code      int
+		stdout    string
+		stderr    string
 	}{
 		{
-			name: "stopped while the second is changed",
-			requeue: func(id int64, stop func()) (int, error) {
-				if id == 2 {
-					stop()
-				}
-				return 1, nil
-			},
-			code: exitRetry, stderr: "stopped: 2 of 5 tasks were changed, 3 were not come to and are as they were",
+			name: "stopped while a portion is changed", stopAt: 101,
+			code: exitRetry, stderr: "stopped: 200 of 250 tasks were changed, 50 were not come to and are as they were",
 		},
 		{
-			name: "stopped, as JSON", json: true,
-			requeue: func(_ int64, stop func()) (int, error) { stop(); return 1, nil },
-			code:    exitRetry, stdout: `{"dry_run":false,"changed":1,"not_changed":[],"left":4}` + "\n",
-			stderr: "stopped: 1 of 5 tasks were changed, 4 were not come to and are as they were",
+			name: "stopped, as JSON", json: true, stopAt: 1,
+			code: exitRetry, stdout: `{"dry_run":false,"changed":100,"not_changed":[],"moved_on":0,"left":150}` + "\n",
+			stderr: "stopped: 100 of 250 tasks were changed, 150 were not come to and are as they were",
 		},
 		{
-			name: "the database fails at the third",
-			requeue: func(id int64, _ func()) (int, error) {
-				if id == 3 {
-					return 0, errors.New("change tasks: the disk is full")
+			name: "the database fails",
+			meanwhile: func(_ taskFake, first int64) error {
+				if first == 101 {
+					return errors.New("change tasks: the disk is full")
 				}
-				return 1, nil
+				return nil
 			},
-			code: exitFailed, stderr: "change tasks: the disk is full; 2 of 5 tasks had been changed before that",
+			code: exitFailed, stderr: "change tasks: the disk is full; 100 of 250 tasks had been changed before that",
 		},
 		{
-			name: "others were faster at the fourth",
-			requeue: func(id int64, _ func()) (int, error) {
-				if id == 4 {
-					return 0, nil
-				}
-				return 1, nil
+			name: "the queue keeps one", keep: map[int64]bool{150: true},
+			code: exitRetry, stdout: "task 150: not changed, the reason\n249 changed, 1 not.\n",
+		},
+		{
+			name: "others are faster with one of a portion, and with one of the next",
+			meanwhile: func(f taskFake, first int64) error {
+				f.status[10], f.status[120] = tasks.Skipped, tasks.InProgress
+				return nil
 			},
-			code:   exitRetry,
-			stdout: "task 4: not changed, it was changed by others at this moment; see `postrider task show 4`\n4 changed, 1 not.\n",
+			code: exitRetry,
+			stdout: "task 120: not changed, it is being worked on by ; try again when that is over\n" +
+				"248 changed, 1 not, 1 changed by others at the same moment.\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
+			queue := taskFake{status: map[int64]tasks.Status{}, keep: c.keep, meanwhile: func(f taskFake, first int64) error {
+				if first == c.stopAt {
+					stop()
+				}
+				if c.meanwhile == nil {
+					return nil
+				}
+				return c.meanwhile(f, first)
+			}}
 			var out bytes.Buffer
-			j := job{
-				app: &app{out: &out}, how: retry(), ids: []int64{1, 2, 3, 4, 5}, filtered: true, opts: changeOptions{json: c.json},
-				queue: taskFake{requeue: func(id int64) (int, error) { return c.requeue(id, stop) }},
+			how := retry()
+			how.states, how.kept = []tasks.Status{tasks.Dead}, "the reason"
+			j := job{app: &app{out: &out}, how: how, filtered: true, opts: changeOptions{json: c.json}, queue: queue}
+			for id := range int64(250) {
+				j.ids = append(j.ids, id+1)
 			}
 			err := j.run(ctx)
 			if code := exitCode(err); code != c.code {

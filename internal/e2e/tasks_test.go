@@ -73,7 +73,7 @@ func badDay(mended *atomic.Bool) func(smtpsink.Event) smtpsink.Action {
 func (w *world) change(want int, args ...string) {
 	w.t.Helper()
 	out := w.must(0, append(append([]string{"task"}, args...), "--yes", "--json")...).stdout
-	if text := fmt.Sprintf(`{"dry_run":false,"changed":%d,"not_changed":[],"left":0}`, want); strings.TrimSpace(out) != text {
+	if text := fmt.Sprintf(`{"dry_run":false,"changed":%d,"not_changed":[],"moved_on":0,"left":0}`, want); strings.TrimSpace(out) != text {
 		w.t.Errorf("task %s printed %q, want %s", strings.Join(args, " "), out, text)
 	}
 }
