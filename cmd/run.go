@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
-	"postrider/internal/pass"
 )
 
 type runOptions struct {
@@ -29,7 +28,7 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Do one pass over the active inboxes: this is what cron runs",
 		Long: `run does one pass: it works off what earlier passes left, registers what is new in the active inboxes, decides who gets it and
 forwards it. Passes may overlap; one that finds an inbox being worked on steps aside. It is silent on success unless
-on a terminal.
+on a terminal. What is past a threshold of the configuration (alerts) afterwards is told, and makes the exit code 75.
 
 SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for the next pass, exit code 75. A
 second signal ends it at once; nothing is lost by that either.
@@ -78,14 +77,16 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if err != nil {
 		return err
 	}
-	report := p.Run(ctx, boxes)
+	report := passReport{Report: p.Run(ctx, boxes)}
+	var unknown error
+	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
 	if err := errors.Join(watch.close(), a.printReport(report, opts)); err != nil {
 		return err
 	}
-	if !report.Clean() {
+	if unknown == nil && (!report.Clean() || len(report.Alerts) > 0) {
 		return errRetry
 	}
-	return nil
+	return unknown
 }
 
 // beforeItBegan tells a failure that a signal or --timeout brought about from any other: the next pass does the work then.
@@ -120,14 +121,14 @@ func chosen(ctx context.Context, store *inbox.Store, names []string) ([]inbox.In
 }
 
 // printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs attention: cron mails it.
-func (a *app) printReport(r pass.Report, opts runOptions) error {
+func (a *app) printReport(r passReport, opts runOptions) error {
 	switch {
 	case opts.json:
 		return json.NewEncoder(a.out).Encode(r)
 	case opts.dryRun:
 		return nil
 	case isTerminal(a.out):
-		return a.reportTable(r)
+		return errors.Join(a.reportTable(r.Report), printAlerts(a.out, r.Alerts))
 	}
-	return a.reportTrouble(r)
+	return errors.Join(a.reportTrouble(r.Report), printAlerts(a.err, r.Alerts))
 }

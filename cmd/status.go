@@ -2,15 +2,18 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
-	"postrider/internal/inbox"
+	"postrider/internal/health"
 	"postrider/internal/tasks"
 )
 
@@ -24,6 +27,13 @@ type inboxStatus struct {
 	LastScannedAt   *time.Time           `json:"last_scanned_at"`
 	LastError       string               `json:"last_error"`
 	OldestWaitingAt *time.Time           `json:"oldest_waiting_at"`
+	InError         int                  `json:"in_error"`
+	Dead            int                  `json:"dead"`
+	Uncertain       int                  `json:"uncertain"`
+	Conflicts       int                  `json:"conflicts"`  // of the last day
+	RetryRate       health.Share         `json:"retry_rate"` // of the last day, from 0 to 1
+
+	numbers health.Numbers
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -32,7 +42,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Use:   "status [--json]",
 		Short: "Show where each inbox stands: backlog, counts by state, last scan, oldest waiting",
 		Long: `status shows what is known of each inbox, without connecting to it. Backlog are the tasks that are not finished: those due, which the
-next run takes up, and those waiting for their time, to be tried again or in progress.
+next run takes up, and those waiting for their time, to be tried again or in progress. Under "last day" stand conflicts (a worker lost
+its lease to another) and the share of messages that took more than one attempt. What is 0 is left out.
+
+What is past a threshold of the configuration (alerts) is told below the table, and makes the exit code 75.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), asJSON) },
@@ -43,49 +56,63 @@ next run takes up, and those waiting for their time, to be tried again or in pro
 
 func (a *app) status(ctx context.Context, asJSON bool) error {
 	return a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.List(ctx, false)
-		if err != nil {
-			return err
-		}
 		report := struct {
-			Inboxes []inboxStatus `json:"inboxes"`
-		}{[]inboxStatus{}}
-		for _, in := range boxes {
-			stats, err := s.queue.Stats(ctx, in.ID)
-			if err != nil {
-				return err
-			}
-			report.Inboxes = append(report.Inboxes, statusOf(in, stats))
+			Inboxes []inboxStatus  `json:"inboxes"`
+			Alerts  []health.Alert `json:"alerts"`
+		}{[]inboxStatus{}, []health.Alert{}}
+		err := s.watch(ctx, nil, func(f health.Facts) {
+			report.Inboxes = append(report.Inboxes, statusOf(f))
+			report.Alerts = append(report.Alerts, health.Check(f, s.cfg.Alerts)...)
+		})
+		switch {
+		case err != nil:
+		case asJSON:
+			err = a.printJSON(report)
+		default:
+			a.statusTable(report.Inboxes)
+			err = errors.Join(a.lastErrors(report.Inboxes), printAlerts(a.out, report.Alerts))
 		}
-		if asJSON {
-			return a.printJSON(report)
+		if err == nil && len(report.Alerts) > 0 {
+			return errRetry
 		}
-		a.statusTable(report.Inboxes)
-		return nil
+		return err
 	})
 }
 
-func statusOf(in inbox.Inbox, stats tasks.Stats) inboxStatus {
+func statusOf(f health.Facts) inboxStatus {
+	n := health.Count(f)
 	st := inboxStatus{
-		Email: in.Address, Active: in.Active, Backlog: count(stats, live), Due: stats.Due, Counts: map[tasks.Status]int{},
-		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, OldestWaitingAt: utc(stats.Oldest),
+		Email: f.Inbox, Active: f.Active, Backlog: n.Backlog, Due: n.Due, Counts: map[tasks.Status]int{},
+		LastScannedAt: utc(f.LastScannedAt), LastError: f.LastError, OldestWaitingAt: utc(f.Stats.Oldest),
+		InError: n.InError, Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate, numbers: n,
 	}
 	for _, s := range tasks.Statuses {
-		st.Counts[s] = stats.ByStatus[s]
+		st.Counts[s] = f.Stats.ByStatus[s]
 	}
 	return st
 }
 
+// statusTable is no wider than it has to be: what is 0 for all inboxes has no column.
 func (a *app) statusTable(boxes []inboxStatus) {
-	t := newTable(a.out, "inbox", "active", "backlog", "due", "messages", "oldest waiting", "last scan", "last error")
+	t := newTable(a.out, "inbox", "active", "backlog", "due", "messages", "last day", "oldest", "last scan")
+	t.SuppressEmptyColumns()
+	t.SetColumnConfigs([]table.ColumnConfig{
+		{Name: "due", Align: text.AlignRight},
+		{Name: "messages", WidthMax: 22, WidthMaxEnforcer: text.WrapSoft},
+		{Name: "last day", WidthMax: 13, WidthMaxEnforcer: text.WrapSoft},
+	})
 	for _, b := range boxes {
-		oldest := ""
-		if b.OldestWaitingAt != nil {
-			oldest = a.when(b.OldestWaitingAt)
+		due, oldest, scan := "", "", "never"
+		if b.Due > 0 {
+			due = strconv.Itoa(b.Due)
 		}
-		t.AppendRow(table.Row{
-			b.Email, yesNo(b.Active), b.Backlog, b.Due, b.messages(), oldest, a.when(b.LastScannedAt), shorten(printable(b.LastError), 60),
-		})
+		if b.OldestWaitingAt != nil {
+			oldest = ago(b.numbers.OldestWaiting)
+		}
+		if b.LastScannedAt != nil {
+			scan = ago(b.numbers.SinceScan)
+		}
+		t.AppendRow(table.Row{b.Email, yesNo(b.Active), b.Backlog, due, b.messages(), b.lastDay(), oldest, scan})
 	}
 	t.Render()
 }
@@ -99,6 +126,30 @@ func (b inboxStatus) messages() string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+func (b inboxStatus) lastDay() string {
+	var parts []string
+	if b.Conflicts > 0 {
+		parts = append(parts, fmt.Sprintf("%d conflicts", b.Conflicts))
+	}
+	if b.RetryRate > 0 {
+		parts = append(parts, b.RetryRate.String()+" retried")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// lastErrors are why inboxes were not worked through, one line each.
+func (a *app) lastErrors(boxes []inboxStatus) error {
+	for _, b := range boxes {
+		if b.LastError == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.out, "%s: last error: %s\n", b.Email, shorten(printable(b.LastError), 200)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // when is a time for people: relative and local on a terminal, RFC 3339 in UTC elsewhere.

@@ -144,6 +144,7 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
 			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
 			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
+			Retention: pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)},
 		},
 		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Relay: relay,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
