@@ -36,6 +36,7 @@ func TestBench(t *testing.T) {
 	b.throughput()
 	b.memory()
 	b.claims()
+	b.audit()
 	b.table.SetStyle(table.StyleLight)
 	fmt.Println(b.table.Render())
 }
@@ -321,5 +322,32 @@ func (b *bench) bury(w *world, kind string, n int) {
 		if err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// audit proves a mailbox of 100,000 forwarded messages.
+func (b *bench) audit() {
+	port, n := b.smtpSink(), b.messages*50
+	mailbox := filled(b, "sqlite", n, 200)
+	for _, kind := range []string{"sqlite", "mariadb"} {
+		b.Run("audit/"+kind, func(t *testing.T) {
+			one := *b
+			one.T = t
+			w := mailbox
+			if kind != "sqlite" {
+				w = newWorld(t, kind)
+				w.imap, w.imapPort = mailbox.imap, mailbox.imapPort
+				w.addInbox("desk@firm.example", "--start", "all")
+			}
+			w.smtpPort = port
+			w.configure()
+			one.pass(w)
+			got := one.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "audit"))
+			if want := fmt.Sprintf("Every message is accounted for: %d on the servers.", n); !strings.Contains(got.out, want) {
+				t.Errorf("the audit printed %s, want %q", got.out, want)
+			}
+			one.row(fmt.Sprintf("audit of %d messages, %s", n, kind), fmt.Sprintf("%.1f s, peak %d MiB", got.took.Seconds(), got.peak>>20),
+				"<= 60 s, 64 MiB", got.took <= time.Minute && got.peak <= 64<<20 && got.peak > 0)
+		})
 	}
 }

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// auditReport is what `audit --json` prints, as scripts outside read it.
+type auditReport struct {
+	Inboxes []struct {
+		Email   string `json:"email"`
+		Error   string `json:"error"`
+		Folders []struct {
+			Name        string         `json:"name"`
+			UIDValidity uint32         `json:"uid_validity"`
+			Error       string         `json:"error"`
+			Messages    int            `json:"messages"`
+			Counts      map[string]int `json:"counts"`
+			Registered  int            `json:"registered"`
+			Missing     []struct {
+				UID      uint32    `json:"uid"`
+				Received time.Time `json:"received"`
+				Size     int64     `json:"size"`
+			} `json:"missing"`
+		} `json:"folders"`
+	} `json:"inboxes"`
+}
+
+// audit is `audit --json` with an expected exit code.
+func (w *world) audit(code int, args ...string) auditReport {
+	w.t.Helper()
+	res := w.must(code, append([]string{"audit", "--json"}, args...)...)
+	var r auditReport
+	if err := json.Unmarshal([]byte(res.stdout), &r); err != nil {
+		w.t.Fatalf("audit --json printed %q: %v", res.stdout, err)
+	}
+	return r
+}
+
+// TestAuditAfterKills audits after every kill, and once beside a run, and then under another UIDVALIDITY: a message is waiting,
+// forwarded or new, and at no time missing.
+func TestAuditAfterKills(t *testing.T) {
+	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
+		w.extra = patient
+		w.configure()
+		const address = "desk@firm.example"
+		w.addInbox(address, "--start", "all", "--folder", "INBOX", "--folder", "Cases")
+		backlog := mails(200, "backlog")
+		w.imap.Append(t, address, "INBOX", backlog[:100]...)
+		w.imap.Append(t, address, "Cases", backlog[100:]...)
+		allThere := func(r auditReport) (forwarded int) {
+			for _, f := range r.Inboxes[0].Folders {
+				forwarded += f.Counts["forwarded"]
+				if sum := f.Counts["forwarded"] + f.Counts["waiting"] + f.Counts["new"]; f.Messages != 100 || sum != 100 {
+					t.Fatalf("folder %s: %d messages, %v; want 100, all of them forwarded, waiting or new", f.Name, f.Messages, f.Counts)
+				}
+			}
+			return forwarded
+		}
+		kills := 0
+		for done := false; !done; {
+			p := w.start(nil, "run")
+			timer := time.AfterFunc(time.Duration(20+rand.IntN(150+50*kills))*time.Millisecond, func() { _ = p.cmd.Process.Kill() })
+			allThere(w.audit(0)) // beside it
+			if p.wait().code == -1 {
+				kills++
+			}
+			timer.Stop()
+			done = allThere(w.audit(0)) == len(backlog)
+		}
+		if kills == 0 {
+			t.Error("no run was killed")
+		}
+		w.imap.DeleteFolder(t, address, "Cases")
+		w.imap.CreateFolder(t, address, "Cases")
+		w.imap.Append(t, address, "Cases", backlog[100:]...)
+		if r := w.audit(75); !strings.Contains(r.Inboxes[0].Folders[0].Error, "UIDVALIDITY has changed") {
+			t.Errorf("after UIDVALIDITY has changed the audit found %+v, want an error that says so", r.Inboxes[0].Folders[0])
+		}
+		w.pass(0)
+		if n := allThere(w.audit(0)); n != len(backlog) {
+			t.Errorf("%d messages are forwarded, want %d", n, len(backlog))
+		}
+		t.Logf("%d kills", kills)
+	})
+}
+
+// TestAuditFindsALateMessage: the server shows a message when the cursor is far beyond it, deeper than any run looks back.
+func TestAuditFindsALateMessage(t *testing.T) {
+	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
+		const address = "desk@firm.example"
+		h := hideUID(t, w.imap.Port, 150)
+		w.imapPort = h.port
+		w.addInbox(address, "--start", "all")
+		backlog := mails(1150, "backlog")
+		w.imap.Append(t, address, "INBOX", backlog...)
+		w.pass(0)
+		h.show.Store(true)
+		if r, _ := w.pass(0); r.Totals.Registered != 0 {
+			t.Fatalf("the run reports %+v, want it not to look back so far", r.Totals)
+		}
+		f := w.audit(75).Inboxes[0].Folders[0]
+		if f.Messages != 1150 || f.Counts["forwarded"] != 1149 || len(f.Missing) != 1 || f.Missing[0].UID != 150 || f.Missing[0].Size == 0 ||
+			time.Since(f.Missing[0].Received) > time.Hour {
+			t.Fatalf("the audit found %+v, want 1149 of 1150 forwarded and UID 150 missing, with its size and when it arrived", f)
+		}
+		if f = w.audit(0, "--repair").Inboxes[0].Folders[0]; f.Registered != 1 || len(f.Missing) != 0 {
+			t.Errorf("the repair found %+v, want one registered and none missing", f)
+		}
+		if r, _ := w.pass(0); r.Totals.Registered != 0 || r.Totals.Forwarded != 1 {
+			t.Errorf("the run after it reports %+v, want one forwarded", r.Totals)
+		}
+		w.wantOnce(backlog)
+		res := w.must(0, "audit", "--list")
+		if n := strings.Count(res.stdout, ": forwarded to desk@firm.example (task "); n != 1150 {
+			t.Errorf("the list has %d messages that are forwarded, want 1150", n)
+		}
+	})
+}
+
+// hidden is a proxy that takes a UID out of what the server finds, until it shows it.
+type hidden struct {
+	port int
+	show atomic.Bool
+}
+
+func hideUID(t *testing.T, backend int, uid uint32) *hidden {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	h := &hidden{port: ln.Addr().(*net.TCPAddr).Port}
+	go func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go h.copy(client, server, uid)
+		}
+	}()
+	return h
+}
+
+func (h *hidden) copy(client, server net.Conn, uid uint32) {
+	defer func() { _ = client.Close() }()
+	for r := bufio.NewReader(server); ; {
+		line, err := r.ReadBytes('\n')
+		if bytes.HasPrefix(line, []byte("* SEARCH ")) && !h.show.Load() {
+			line = bytes.Replace(line, fmt.Appendf(nil, " %d ", uid), []byte(" "), 1)
+		}
+		if _, werr := client.Write(line); err != nil || werr != nil {
+			return
+		}
+	}
+}
