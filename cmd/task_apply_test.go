@@ -120,3 +120,33 @@ func TestChangeHalfWay(t *testing.T) {
 		})
 	}
 }
+
+// List are three tasks.
+func (f taskFake) List(ctx context.Context, _ tasks.Filter, each func(tasks.Task) error) error {
+	for id := range int64(3) {
+		t, _ := f.Get(ctx, id+1)
+		if err := each(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestChangeAfterTheQuestion: while a person thinks, one task is skipped by somebody else, which retry is for, too, but which was
+// not asked about.
+func TestChangeAfterTheQuestion(t *testing.T) {
+	var out bytes.Buffer
+	queue := taskFake{status: map[int64]tasks.Status{}}
+	j := job{app: &app{out: &out}, how: retry(), opts: changeOptions{yes: true}, queue: queue}
+	if err := j.choose(t.Context(), tasks.Filter{Statuses: []tasks.Status{tasks.Dead}}); err != nil {
+		t.Fatal(err)
+	}
+	queue.status[2] = tasks.Skipped
+	if code := exitCode(j.run(t.Context())); code != exitRetry {
+		t.Errorf("exit code %d, want %d", code, exitRetry)
+	}
+	const want = "task 2: not changed, it is skipped; this is for tasks that are dead\n2 changed, 1 not.\n"
+	if out.String() != want || queue.status[2] != tasks.Skipped {
+		t.Errorf("printed %q and task 2 is %s, want %q and it stays skipped", out.String(), queue.status[2], want)
+	}
+}
