@@ -1,10 +1,16 @@
 package tasks
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
+
+// DuplicatePrefix and the id of a task make the reason of a duplicate of it.
+const DuplicatePrefix = "duplicate: the same message is task "
 
 // DuplicateOf is the reason of a task that is skipped because an equal message is forwarded as task id.
 func DuplicateOf(id int64) string {
-	return fmt.Sprintf("duplicate: the same message is task %d", id)
+	return DuplicatePrefix + strconv.FormatInt(id, 10)
 }
 
 // Poisoned is the reason of a task that is dead because it lost so many leases, the last one under worker.

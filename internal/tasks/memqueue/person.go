@@ -59,11 +59,11 @@ func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) 
 	}), nil
 }
 
-// needed reports whether the task may still have to take the place of an equal one.
+// needed reports whether the task may still have to take the place of the one that it is a duplicate of.
 func (q *Queue) needed(t *task) bool {
 	return slices.ContainsFunc(q.ledger.like[t.Fingerprint], func(r *row) bool {
 		other := q.tasks[r.taskID]
-		return other != nil && other.VisibleAt != nil
+		return other != nil && other.VisibleAt != nil && t.Reason == tasks.DuplicateOf(other.ID)
 	})
 }
 

@@ -18,7 +18,7 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 			ErrorMessage       string
 			Fingerprint, Noted []byte
 		}
-		res := tx.Raw(q.lock(sqlPurgeable), id, tasks.Purgeable).Scan(&t)
+		res := tx.Raw(q.lock(sqlPurgeable), id, tasks.Purgeable, tasks.DuplicatePrefix).Scan(&t)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}

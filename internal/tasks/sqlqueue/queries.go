@@ -134,13 +134,13 @@ WHERE id = ? AND status IN ?`
 	sqlResolveDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`
 
-	// A duplicate stays while an equal message (monitored_emails_seen_fingerprint) may still need it to take its place.
+	// A duplicate stays while its original, an equal message (monitored_emails_seen_fingerprint), may need it to take its place.
 	sqlPurgeable = `
 SELECT t.status, t.error_message, t.fingerprint, n.fingerprint AS noted FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
 WHERE t.id = ? AND t.status IN ? AND NOT (t.status = 'skipped' AND EXISTS (
   SELECT 1 FROM monitored_emails_seen s JOIN monitored_emails_tasks o ON o.id = s.task_id
-  WHERE s.fingerprint = t.fingerprint AND o.visible_at IS NOT NULL))`
+  WHERE s.fingerprint = t.fingerprint AND o.visible_at IS NOT NULL AND t.error_message = CONCAT(?, o.id)))`
 
 	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint), and by the one of
 	// the row where its message is now: a task that was registered unread may have been found again by its content.

@@ -1,7 +1,9 @@
 package taskstest
 
 import (
+	"context"
 	"reflect"
+	"slices"
 	"time"
 
 	"postrider/internal/tasks"
@@ -17,49 +19,76 @@ var receiptTests = map[string]func(*suite){
 	"receipt/reasons":      testFinishEvents,
 }
 
-// useless is everything that a receipt is good for, with one that is not.
-func useless(s *suite, c tasks.Claim) {
-	s.t.Helper()
-	ds := []tasks.Delivery{{Recipient: "mallory@example.com", Status: tasks.Delivered}}
-	before := s.get(c.ID)
-	s.wantErr("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Skipped, Reason: "no", Deliveries: ds}), tasks.ErrLeaseLost)
-	s.wantErr("sending", s.Queue.Sending(s.ctx, c.Receipt, "no", ds), tasks.ErrLeaseLost)
-	s.wantErr("release", s.Queue.Release(s.ctx, c, "no", 0, ds), tasks.ErrLeaseLost)
-	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{c.Receipt})
-	if err != nil || len(lost) != 1 {
-		s.t.Fatalf("extend: lost %v, error %v; want the receipt to be lost", lost, err)
+// late claims a task as a worker that will be late.
+func (p place) late() tasks.Claim {
+	p.t.Helper()
+	p.register(p.msg(1, "m"))
+	want := p.want(1)
+	want.Worker = "late"
+	claims, err := p.Queue.Receive(p.ctx, want)
+	p.must("receive", err)
+	if len(claims) != 1 || claims[0].Receipt.Worker != "late" {
+		p.t.Fatalf("claimed %+v; want one task, by the worker late", claims)
 	}
-	if after := s.get(c.ID); !reflect.DeepEqual(after, before) {
-		s.t.Fatalf("a stale receipt changed the task from\n%+v to\n%+v", before, after)
-	}
+	return claims[0]
 }
 
-// testStale: once somebody else has claimed the task the old receipt is good for nothing, and the trail says so.
+// testStale: once anybody else has changed the task the old receipt is good for nothing, and the trail says who was late.
 func testStale(s *suite) {
-	p := s.place()
-	old := p.claim()
-	s.Age(s.t, lease+time.Second)
-	c := p.claimed(1, 1)[0]
-	useless(s, old)
-	s.has(c.ID, "lease_lost", "conflict", "conflict", "conflict")
-	s.must("finish by the holder", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
-	useless(s, old)
-	s.stands(c.ID, tasks.Forwarded)
-	s.has(c.ID, "lease_lost", "conflict", "conflict", "conflict", "conflict", "conflict", "conflict")
+	lost := func(p place) tasks.Claim {
+		s.Age(s.t, lease+time.Second)
+		return p.claimed(1, 1)[0]
+	}
+	finish := func(r tasks.Receipt, as tasks.Status) {
+		s.must("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: as, Route: "desk", Reason: "why"}))
+	}
+	person := func(do func(context.Context, string, ...int64) (int, error), id int64) {
+		if n, err := do(s.ctx, "ann", id); n != 1 || err != nil {
+			s.t.Fatalf("changed by a person: %d, %v; want 1", n, err)
+		}
+	}
+	for name, lose := range map[string]func(p place, c tasks.Claim){
+		"claimed by another":             func(p place, _ tasks.Claim) { lost(p) },
+		"forwarded by another":           func(p place, _ tasks.Claim) { finish(lost(p).Receipt, tasks.Forwarded) },
+		"given up by another":            func(p place, _ tasks.Claim) { finish(lost(p).Receipt, tasks.Dead) },
+		"put off by another":             func(p place, _ tasks.Claim) { finish(lost(p).Receipt, tasks.Error) },
+		"released by another":            func(p place, _ tasks.Claim) { s.must("release", s.Queue.Release(s.ctx, lost(p), "", 0, nil)) },
+		"finished, requeued by a person": func(_ place, c tasks.Claim) { finish(c.Receipt, tasks.Dead); person(s.Queue.Requeue, c.ID) },
+		"finished, skipped by a person":  func(_ place, c tasks.Claim) { finish(c.Receipt, tasks.Error); person(s.Queue.Skip, c.ID) },
+		"finished, resolved by a person": func(_ place, c tasks.Claim) { finish(c.Receipt, tasks.Uncertain); person(s.Queue.Resolve, c.ID) },
+		"finished, purged by a person":   func(_ place, c tasks.Claim) { finish(c.Receipt, tasks.Dead); person(s.Queue.Purge, c.ID) },
+		"dead, for it kills its workers": func(p place, _ tasks.Claim) {
+			s.Age(s.t, lease+time.Second)
+			want := p.want(1)
+			want.MaxLostLeases = 0
+			if claims, err := s.Queue.Receive(s.ctx, want); err != nil || len(claims) != 0 {
+				s.t.Fatalf("claimed %v, %v; want the task to be dead", claims, err)
+			}
+		},
+	} {
+		p := s.place()
+		c := p.late()
+		lose(p, c)
+		for _, d := range withReceipt() {
+			before := s.record(c.ID)
+			if err := d.do(p, c); !s.refused(d, before, c, err, tasks.ErrLeaseLost) {
+				s.t.Errorf("the task was %s", name)
+			}
+		}
+	}
 }
 
 // testExpired: the receipt alone decides. Refusing a lease that ran out, but that nobody has claimed, would send twice.
 func testExpired(s *suite) {
-	p := s.place()
-	c := p.claim()
-	s.Age(s.t, 10*lease)
-	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Sending}}
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", ds))
-	ds[0].Status = tasks.Delivered
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
-	s.stands(c.ID, tasks.Forwarded)
-	s.has(c.ID)
-	p.claimed(1)
+	for _, d := range withReceipt() {
+		p := s.place()
+		c := p.claim()
+		s.Age(s.t, 10*lease)
+		s.happened(d, tasks.InProgress, c.ID, d.do(p, c))
+		if got := s.get(c.ID); got.LostLeases != 0 || slices.Contains(s.events(c.ID), "conflict") {
+			s.t.Errorf("%s after its lease ran out: lost leases %d, events %q; want none lost", d.name, got.LostLeases, s.events(c.ID))
+		}
+	}
 }
 
 // testTwice: what was committed without our hearing of it is fine the second time.
