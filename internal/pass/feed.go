@@ -173,7 +173,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		switch {
 		case f.helping && (fo == nil || j.claim.Epoch != fo.UIDValidity):
 			anew = errOldView
-			j.done(j.release(ctx, anew.Error()))
+			j.giveBack(ctx, anew)
 		case fo == nil:
 			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
 		case j.claim.Epoch > fo.UIDValidity: // by another run, which has taken the scan over
@@ -212,6 +212,8 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 			j.done(j.vanished(ctx))
 		case it.err != nil:
 			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, j.claim.At, fmt.Errorf("fetch: %w", it.err))))
+		case f.helping:
+			j.giveBack(ctx, cmp.Or(err, errOldView))
 		default:
 			j.done(j.releaseWith(ctx, pause, "its folder could not be read", nil))
 		}

@@ -26,7 +26,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testserver.M{TestingM: m}) }
 
 const (
 	address  = "desk@firm.example"
@@ -38,6 +38,7 @@ const (
 type rig struct {
 	*Pass
 	t     *testing.T
+	db    db.Config
 	store *inbox.Store
 	queue *sqlqueue.Queue
 	imap  *memimap.Server
@@ -84,12 +85,14 @@ func (nobody) Due(tasks.Task)  {}
 
 func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...route.Rule) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: &clock{now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}, log: &syncBuffer{}}
-	d, err := db.Open(t.Context(), db.Config{Driver: "sqlite", Path: filepath.Join(t.TempDir(), "p.db")}, db.WithNow(r.clock.Now))
-	check(t, err)
-	t.Cleanup(func() { _ = d.Close() })
-	r.store = inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key")))
-	r.queue = sqlqueue.New(d)
+	return newRigOn(t, db.Config{Driver: "sqlite", Path: filepath.Join(t.TempDir(), "p.db")}, reply, rules...)
+}
+
+func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.Action, rules ...route.Rule) *rig {
+	t.Helper()
+	r := &rig{t: t, db: cfg, clock: &clock{now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}, log: &syncBuffer{}}
+	var err error
+	r.store, r.queue = r.open(r.clock.Now)
 	r.imap, err = memimap.Start(memimap.Options{})
 	check(t, err)
 	t.Cleanup(r.imap.Close)
@@ -97,11 +100,6 @@ func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...r
 	r.sink, err = smtpsink.Start(smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}, KeepData: true, Reply: reply})
 	check(t, err)
 	t.Cleanup(r.sink.Close)
-	relay, err := forward.NewRelay(forward.Config{
-		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2, From: "forwarder@firm.example",
-	})
-	check(t, err)
-	t.Cleanup(func() { _ = relay.Close() })
 	if rules == nil {
 		rules = []route.Rule{{Name: "all", To: []string{"team@firm.example"}}}
 	}
@@ -116,7 +114,7 @@ func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...r
 				Jitter: func() float64 { return 0.5 },
 			},
 		},
-		Inboxes: r.store, Queue: r.queue, Routes: table, Relay: relay, Now: r.clock.Now,
+		Inboxes: r.store, Queue: r.queue, Routes: table, Relay: r.relay(), Now: r.clock.Now,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: nobody{},
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) {
 			return imapsrc.Dial(ctx, imapsrc.Config{
@@ -126,6 +124,27 @@ func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...r
 		},
 	}
 	return r
+}
+
+// open opens the database, as one more process does that has this clock.
+func (r *rig) open(now func() time.Time) (*inbox.Store, *sqlqueue.Queue) {
+	r.t.Helper()
+	d, err := db.OpenAnySchema(r.t.Context(), r.db, db.WithNow(now))
+	check(r.t, err)
+	r.t.Cleanup(func() { _ = d.Close() })
+	_, err = d.Migrate(r.t.Context())
+	check(r.t, err)
+	return inbox.New(d, inbox.OpenSealer(filepath.Join(r.t.TempDir(), "key"))), sqlqueue.New(d)
+}
+
+func (r *rig) relay() *forward.Relay {
+	r.t.Helper()
+	relay, err := forward.NewRelay(forward.Config{
+		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2, From: "forwarder@firm.example",
+	})
+	check(r.t, err)
+	r.t.Cleanup(func() { _ = relay.Close() })
+	return relay
 }
 
 func check(t *testing.T, err error) {

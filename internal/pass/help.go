@@ -151,3 +151,9 @@ func (f *feeder) insist(ctx context.Context, fo *folder, batch []fetched, err er
 	}
 	return cmp.Or(err, failed, errOldView)
 }
+
+// giveBack leaves a task to the run that scans the inbox: it does not count in the report of this one.
+func (j job) giveBack(ctx context.Context, why error) {
+	_, err := j.release(ctx, why.Error())
+	j.done("", err)
+}
