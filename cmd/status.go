@@ -92,40 +92,47 @@ func statusOf(f health.Facts) inboxStatus {
 	return st
 }
 
-// statusTable is no wider than it has to be: what is 0 for all inboxes has no column.
+// statusTable fits into 100 columns, if the addresses are not too long: what is 0 for all inboxes has no column.
 func (a *app) statusTable(boxes []inboxStatus) {
-	t := newTable(a.out, "inbox", "active", "backlog", "due", "messages", "last day", "oldest", "last scan")
+	t := newTable(a.out, "inbox", "active", "backlog", "messages", "last day", "oldest", "last scan")
 	t.SuppressEmptyColumns()
-	t.SetColumnConfigs([]table.ColumnConfig{
-		{Name: "due", Align: text.AlignRight},
-		{Name: "messages", WidthMax: 22, WidthMaxEnforcer: text.WrapSoft},
-		{Name: "last day", WidthMax: 13, WidthMaxEnforcer: text.WrapSoft},
-	})
+	t.SetColumnConfigs([]table.ColumnConfig{{Name: "backlog", Align: text.AlignRight}})
 	for _, b := range boxes {
-		due, oldest, scan := "", "", "never"
+		backlog, oldest, scan := strconv.Itoa(b.Backlog), "", "never"
 		if b.Due > 0 {
-			due = strconv.Itoa(b.Due)
+			backlog += fmt.Sprintf("\n%d due", b.Due)
 		}
 		if b.OldestWaitingAt != nil {
-			oldest = ago(b.numbers.OldestWaiting)
+			oldest = strings.TrimSuffix(ago(b.numbers.OldestWaiting), " ago")
 		}
 		if b.LastScannedAt != nil {
 			scan = ago(b.numbers.SinceScan)
 		}
-		t.AppendRow(table.Row{b.Email, yesNo(b.Active), b.Backlog, due, b.messages(), b.lastDay(), oldest, scan})
+		t.AppendRow(table.Row{b.Email, yesNo(b.Active), backlog, b.messages(), b.lastDay(), oldest, scan})
 	}
 	t.Render()
 }
 
 // messages are the states that there are messages in, and how many.
 func (b inboxStatus) messages() string {
-	var parts []string
+	const width = 17
+	out, line := "", 0
 	for _, s := range tasks.Statuses {
-		if n := b.Counts[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(s), "_", " ")))
+		n := b.Counts[s]
+		if n == 0 {
+			continue
 		}
+		part := fmt.Sprintf("%d %s", n, strings.ReplaceAll(strings.TrimPrefix(string(s), "skipped_"), "_", " "))
+		switch {
+		case line == 0:
+		case line+len(", "+part) > width:
+			out, line = out+",\n", 0
+		default:
+			out, line = out+", ", line+2
+		}
+		out, line = out+part, line+len(part)
 	}
-	return strings.Join(parts, ", ")
+	return out
 }
 
 func (b inboxStatus) lastDay() string {
@@ -136,7 +143,7 @@ func (b inboxStatus) lastDay() string {
 	if b.RetryRate > 0 {
 		parts = append(parts, b.RetryRate.String()+" retried")
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "\n")
 }
 
 // lastErrors are why inboxes were not worked through, one line each.

@@ -1,8 +1,12 @@
 package cmd
 
 import (
+	"bytes"
 	"testing"
 	"time"
+
+	"postrider/internal/health"
+	"postrider/internal/tasks"
 )
 
 func TestAgo(t *testing.T) {
@@ -52,5 +56,65 @@ func TestParseAge(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("parseAge(%q) is %v and %v, want %v", in, got, err, want)
 		}
+	}
+}
+
+// TestStatusTable fits into 100 columns, also when there is something to say of everything.
+func TestStatusTable(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	before := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
+	healthy := health.Facts{
+		Inbox: "desk@firm.example", Active: true, LastScannedAt: before(time.Minute),
+		Stats: tasks.Stats{Now: now, ByStatus: map[tasks.Status]int{tasks.Forwarded: 123456}, Ended: 9},
+	}
+	never := health.Facts{Inbox: "new@firm.example", CreatedAt: *before(time.Hour), LastError: "log in:\n\x1b[2Jno", Stats: tasks.Stats{Now: now}}
+	troubled := health.Facts{
+		Inbox: "team@firm.example", Active: true, LastScannedAt: before(59 * time.Minute),
+		Stats: tasks.Stats{
+			Now: now, Due: 12, Oldest: before(30 * 24 * time.Hour), Ended: 1000, Retried: 213, Conflicts: 17, ByStatus: map[tasks.Status]int{
+				tasks.Received: 12, tasks.InProgress: 4, tasks.Error: 3, tasks.Uncertain: 2, tasks.Dead: 1,
+				tasks.Forwarded: 123456, tasks.SkippedNoMatch: 7890, tasks.Skipped: 12,
+			},
+		},
+	}
+	var out bytes.Buffer
+	a := &app{out: &out}
+	boxes := []inboxStatus{statusOf(healthy)}
+	a.statusTable(boxes)
+	const plain = `
+┌───────────────────┬────────┬─────────┬──────────────────┬───────────┐
+│ INBOX             │ ACTIVE │ BACKLOG │ MESSAGES         │ LAST SCAN │
+├───────────────────┼────────┼─────────┼──────────────────┼───────────┤
+│ desk@firm.example │ yes    │       0 │ 123456 forwarded │ 1 min ago │
+└───────────────────┴────────┴─────────┴──────────────────┴───────────┘
+`
+	if got := "\n" + out.String(); got != plain {
+		t.Errorf("the table of a healthy inbox is\n%s\nwant\n%s", got, plain)
+	}
+	out.Reset()
+	boxes = append(boxes, statusOf(troubled), statusOf(never))
+	a.statusTable(boxes)
+	if err := a.lastErrors(boxes); err != nil {
+		t.Fatal(err)
+	}
+	const full = `
+┌───────────────────┬────────┬─────────┬───────────────────┬───────────────┬─────────┬────────────┐
+│ INBOX             │ ACTIVE │ BACKLOG │ MESSAGES          │ LAST DAY      │ OLDEST  │ LAST SCAN  │
+├───────────────────┼────────┼─────────┼───────────────────┼───────────────┼─────────┼────────────┤
+│ desk@firm.example │ yes    │       0 │ 123456 forwarded  │               │         │ 1 min ago  │
+│ team@firm.example │ yes    │      19 │ 12 received,      │ 17 conflicts  │ 30 days │ 59 min ago │
+│                   │        │  12 due │ 4 in progress,    │ 21.5% retried │         │            │
+│                   │        │         │ 3 error,          │               │         │            │
+│                   │        │         │ 2 uncertain,      │               │         │            │
+│                   │        │         │ 1 dead,           │               │         │            │
+│                   │        │         │ 123456 forwarded, │               │         │            │
+│                   │        │         │ 7890 no match,    │               │         │            │
+│                   │        │         │ 12 skipped        │               │         │            │
+│ new@firm.example  │ no     │       0 │                   │               │         │ never      │
+└───────────────────┴────────┴─────────┴───────────────────┴───────────────┴─────────┴────────────┘
+new@firm.example: last error: log in:  [2Jno
+`
+	if got := "\n" + out.String(); got != full {
+		t.Errorf("the table is\n%s\nwant\n%s", got, full)
 	}
 }

@@ -41,4 +41,4 @@ func (s *Share) UnmarshalText(b []byte) error {
 }
 
 // String is the share in percent.
-func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 4, 64) + "%" }
+func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 3, 64) + "%" }
