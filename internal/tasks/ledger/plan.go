@@ -66,6 +66,7 @@ func (p *plan) decide(e tasks.Entry) Fate {
 		if m.Status != "" {
 			f.Fate, f.Back = tasks.Moved, m.vanished()
 		}
+		p.foundAgain(m, e)
 		return f
 	}
 	if p.page.KnownOnly {
@@ -103,6 +104,16 @@ func (p *plan) earlier(e tasks.Entry) (Row, bool) {
 	}
 	p.before[e.Outline]--
 	return Row{}, true
+}
+
+// foundAgain has the rest of the page know a message of an older epoch by what is known of it now: its content, and that
+// it is there.
+func (p *plan) foundAgain(m Row, e tasks.Entry) {
+	if m.vanished() {
+		m.Status, m.Reason = tasks.Received, ""
+	}
+	m.Epoch, m.Fingerprint = p.page.Epoch, e.Fingerprint
+	p.matches[e.Fingerprint] = append(p.matches[e.Fingerprint], m)
 }
 
 // countBefore is how many messages of an outline were there before the start and have not been found again: those of

@@ -28,6 +28,9 @@ func Model(t *testing.T, cases int, open func(t *testing.T) Fixture) {
 	preset(t, "checks", "RAPID_CHECKS", strconv.Itoa(cases))
 	preset(t, "nofailfile", "RAPID_NOFAILFILE", "true") // the printed test takes its place
 	f := open(t)
+	for name, ops := range found {
+		t.Run(name, func(t *testing.T) { Replay(t, f, ops...) })
+	}
 	all := rapid.Map(rapid.SliceOfN(anyOp(), 1, 60), func(ops []Op) sequence { return ops })
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := all.Draw(rt, "operations")

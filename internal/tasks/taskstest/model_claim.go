@@ -325,8 +325,10 @@ func (op Release) play(w *world) error {
 	if !ok {
 		return nil
 	}
-	c := h.Claim
-	c.Due = c.Due.Add(h.at - w.now) // all times age, and this is one of them
+	c, err := w.aged(h)
+	if err != nil {
+		return err
+	}
 	done, err := w.settle(h, w.Queue.Release(w.ctx, c, "stopped", op.Delay, op.Deliveries), tasks.Received)
 	if !done || err != nil {
 		return err
@@ -339,4 +341,12 @@ func (op Release) play(w *world) error {
 	t.Attempts, t.settled = t.Attempts-1, true
 	t.deliver(op.Deliveries)
 	return nil
+}
+
+// aged is the claim with its place in the line as old as all times that Age has made older; some registries put their clock forward instead.
+func (w *world) aged(h held) (tasks.Claim, error) {
+	stats, err := w.Queue.Stats(w.ctx, h.task.InboxID)
+	passed := stats.Now.Sub(h.At)
+	h.Due = h.Due.Add((passed - (w.now - h.at)).Round(time.Minute))
+	return h.Claim, err
 }

@@ -1,0 +1,25 @@
+package taskstest
+
+// found are the counterexamples that Model came upon in queues, each by what was wrong.
+var found = map[string][]Op{
+	"what was purged unforwarded is found again": {
+		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
+		Skip{Tasks: []int{0}},
+		Purge{Tasks: []int{0}},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
+		Register{Folder: 1, Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
+	},
+	"a copy in the page where a message is found again and read": {
+		Register{Messages: []Message{{UID: 1, Unread: true, Route: "desk"}}, Dedupe: "inbox"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Route: "desk"}, {UID: 2, Route: "desk"}}, Dedupe: "inbox"},
+	},
+	"a copy in the page where a vanished message is there again": {
+		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
+		Receive{Max: 1},
+		Finish{Status: "skipped", Reason: "vanished: expunged", Route: "desk"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Route: "desk"}, {UID: 2, Route: "desk"}}, Dedupe: "inbox"},
+	},
+}
