@@ -23,7 +23,7 @@ func (a *app) changeTasks(c *cobra.Command, args []string, how change, opts chan
 		return err
 	}
 	return a.with(c.Context(), func(s *services) error {
-		j := job{app: a, queue: s.queue, how: how, opts: opts, ids: ids, who: a.who()}
+		j := job{app: a, queue: s.queue, how: how, opts: opts, ids: ids, who: a.who(s.host())}
 		if len(ids) > 0 {
 			return j.run(c.Context())
 		}

@@ -57,7 +57,7 @@ func purge() change {
 	return change{
 		do: tasks.Queue.Purge, states: tasks.Purgeable, meant: []tasks.Status{tasks.Forwarded}, ended: true,
 		ask: "Delete", done: "deleted; its message stays known and is not forwarded again", would: "would be deleted",
-		kept: "an equal message is still to be forwarded, whose place it may have to take; try again when that is over",
+		kept: "the message that it is a duplicate of is still to be forwarded, and it may have to take its place; try again when that is over",
 	}
 }
 
