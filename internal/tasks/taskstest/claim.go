@@ -18,6 +18,7 @@ var claimTests = map[string]func(*suite){
 	"claim/poison":          testPoison,
 	"claim/behind poison":   testBehindPoison,
 	"claim/extend":          testExtend,
+	"claim/long delivery":   testLongDelivery,
 	"claim/release":         testReleaseOrder,
 	"claim/release delayed": testReleaseDelayed,
 	"claim/error delayed":   testErrorDelayed,
@@ -63,9 +64,13 @@ func testClaimFields(s *suite) {
 		{Recipient: "bob@example.com", Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1},
 	}
 	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: "court", Reason: "451 later", Deliveries: ds}))
+	before := p.now()
 	c = p.claimed(1, 1)[0]
-	if c.Status != tasks.InProgress || c.Worker != "worker" || c.Route != "court" || c.Receipt.TaskID != c.ID || c.Receipt.Token == "" || c.Due.IsZero() {
+	if c.Status != tasks.InProgress || c.Worker != "worker" || c.Route != "court" || c.Receipt.TaskID != c.ID || c.Receipt.Token == "" || c.Receipt.Worker != "worker" || c.Due.IsZero() {
 		s.t.Errorf("claim %+v; want it in progress, by the worker, by its route, with a receipt and when it was due", c)
+	}
+	if c.At.Before(before) || c.At.After(p.now()) || c.At.Before(c.Due) {
+		s.t.Errorf("claimed at %v, asked at %v, due at %v; want when it was claimed, by the registry's clock", c.At, before, c.Due)
 	}
 	got := s.stands(c.ID, tasks.InProgress)
 	if !got.VisibleAt.After(c.Due.Add(lease - time.Minute)) {
@@ -186,6 +191,24 @@ func testExtend(s *suite) {
 	}
 	s.Age(s.t, lease-time.Minute)
 	p.claimed(10)
+}
+
+// testLongDelivery: a worker that renews its lease keeps the task for as long as it takes.
+func testLongDelivery(s *suite) {
+	p := s.place()
+	c := p.claim()
+	for range 10 {
+		s.Age(s.t, lease-time.Minute)
+		p.claimed(10)
+		if lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{c.Receipt}); err != nil || len(lost) != 0 {
+			s.t.Fatalf("extend: lost %v, %v; want none lost", lost, err)
+		}
+	}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
+	if got := s.stands(c.ID, tasks.Forwarded); got.Attempts != 1 || got.LostLeases != 0 {
+		s.t.Errorf("attempts %d, lost leases %d; want 1, 0", got.Attempts, got.LostLeases)
+	}
+	s.has(c.ID)
 }
 
 // testReleaseOrder: released tasks come back in their old place, their attempt is not counted.
