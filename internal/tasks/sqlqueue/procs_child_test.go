@@ -138,7 +138,7 @@ func (h *hand) scan(ctx context.Context) error {
 	for uid := max(1, cursor-min(cursor, h.rand.Uint32N(20))); uid <= page.Cursor; uid++ {
 		page.Entries = append(page.Entries, entryOf(page.FolderID, uid))
 	}
-	h.pause(h.Lease / 8)
+	h.pause(h.Lease / 2)
 	err = h.tell(note{What: "register", Inbox: inboxID, Token: token, Cursor: page.Cursor}, func() error {
 		_, err := h.Register(ctx, page)
 		return err
