@@ -45,7 +45,7 @@ func (a *app) taskShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show ID [--json]",
-		Short: "Show everything known about one message, from its UID to the relay's reply",
+		Short: "Show everything known about one message: its UID, the relay's replies, the audit trail",
 		Args:  takes(1, 1, "the ID of one task"),
 		RunE:  func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
 	}
