@@ -101,18 +101,18 @@ func (q *Queue) carryOut(page tasks.Page, fates []ledger.Fate) {
 	}
 	for _, f := range fates {
 		if f.Note {
-			q.note(page, f.Entry, f.TaskID)
+			q.note(page, f.Entry, f.TaskID, f.PurgedAs)
 		}
 	}
 }
 
 // note enters a message into the ledger: by its content, or by its outline when it was there before the start.
-func (q *Queue) note(page tasks.Page, e tasks.Entry, taskID int64) {
+func (q *Queue) note(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) {
 	key := e.Fingerprint
 	if taskID == 0 {
 		key = e.Outline
 	}
-	q.ledger.note(&row{place: place{page.FolderID, page.Epoch, e.UID}, inboxID: page.InboxID, taskID: taskID, key: key})
+	q.ledger.note(&row{place: place{page.FolderID, page.Epoch, e.UID}, inboxID: page.InboxID, taskID: taskID, key: key, purgedAs: purgedAs})
 }
 
 func (q *Queue) move(page tasks.Page, f *ledger.Fate, now time.Time) {
@@ -167,7 +167,7 @@ func (q *Queue) Baseline(_ context.Context, page tasks.Page) error {
 	}
 	for _, e := range page.Entries {
 		if q.ledger.at[place{page.FolderID, page.Epoch, e.UID}] == nil {
-			q.note(page, e, 0)
+			q.note(page, e, 0, "")
 		}
 	}
 	f.baseline = max(f.baseline, page.Cursor)

@@ -31,6 +31,9 @@ func Model(t *testing.T, cases int, open func(t *testing.T) Fixture) {
 	for name, ops := range found {
 		t.Run(name, func(t *testing.T) { Replay(t, f, ops...) })
 	}
+	if t.Failed() {
+		return
+	}
 	all := rapid.Map(rapid.SliceOfN(anyOp(), 1, 60), func(ops []Op) sequence { return ops })
 	rapid.Check(t, func(rt *rapid.T) {
 		ops := all.Draw(rt, "operations")

@@ -1,0 +1,9 @@
+package memqueue
+
+import (
+	"testing"
+
+	"postrider/internal/tasks/taskstest"
+)
+
+func TestModel(t *testing.T) { taskstest.Model(t, 400, fixture) }
