@@ -11,13 +11,11 @@ import (
 )
 
 var readTests = map[string]func(*suite){
-	"list":           testList,
-	"list/portions":  testListPortions,
-	"list/stops":     testListStops,
-	"stats":          testStats,
-	"stats/oldest":   testOldest,
-	"purge":          testExpire,
-	"purge/portions": testExpirePortions,
+	"list":          testList,
+	"list/portions": testListPortions,
+	"list/stops":    testListStops,
+	"stats":         testStats,
+	"stats/oldest":  testOldest,
 }
 
 // list lists the UIDs of the tasks that a filter selects.
@@ -141,44 +139,5 @@ func testOldest(s *suite) {
 	s.must("stats", err)
 	if want := s.get(second).QueuedAt; got.Oldest == nil || !got.Oldest.Equal(want) {
 		s.t.Errorf("oldest %v, want %v", got.Oldest, want)
-	}
-}
-
-// purge deletes the forwarded tasks of the inbox.
-func (p place) purge() {
-	p.t.Helper()
-	_, err := p.Queue.Expire(p.ctx, p.inbox, -time.Hour, 1_000_000)
-	p.must("expire", err)
-}
-
-// testExpire: forwarded tasks that ended so long ago go, with their deliveries; all others stay.
-func testExpire(s *suite) {
-	for _, status := range tasks.Statuses {
-		p, c := s.bring(status)
-		if n, err := s.Queue.Expire(s.ctx, p.inbox, time.Hour, 100); n != 0 || err != nil {
-			s.t.Errorf("a task that is %s, since now: %d expired, %v; want none", status, n, err)
-		}
-		s.Age(s.t, 2*time.Hour)
-		want := 0
-		if status == tasks.Forwarded {
-			want = 1
-		}
-		if n, err := s.Queue.Expire(s.ctx, p.inbox, time.Hour, 100); n != want || err != nil {
-			s.t.Errorf("a task that is %s, since two hours: %d expired, %v; want %d", status, n, err, want)
-		}
-		if _, err := s.Queue.Get(s.ctx, c.ID); errors.Is(err, tasks.ErrNotFound) != (status == tasks.Forwarded) {
-			s.t.Errorf("a task that was %s, after all forwarded ones expired: %v", status, err)
-		}
-	}
-}
-
-func testExpirePortions(s *suite) {
-	p := s.place()
-	p.fill(5)
-	p.finishAll(tasks.Forwarded)
-	for _, want := range []int{2, 2, 1, 0} {
-		if n, err := s.Queue.Expire(s.ctx, p.inbox, -time.Hour, 2); n != want || err != nil {
-			s.t.Fatalf("expired %d, %v; want %d", n, err, want)
-		}
 	}
 }

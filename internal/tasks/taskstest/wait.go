@@ -147,6 +147,7 @@ func testWaitForNews(s *suite) {
 		}
 		return err
 	}
+	var waiting []func() func()
 	pending := []tasks.Delivery{{Recipient: "later@example.com", Status: tasks.Pending}}
 	for name, prepare := range map[string]func(p place) (uid uint32, deed func(q tasks.Queue) error){
 		"registered": func(p place) (uint32, func(tasks.Queue) error) {
@@ -191,22 +192,39 @@ func testWaitForNews(s *suite) {
 		for where, q := range map[string]tasks.Queue{"here": s.Queue, "in another process": s.Other} {
 			p := s.place()
 			uid, deed := prepare(p)
-			var claims []tasks.Claim
-			var err error
-			var took time.Duration
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				began := time.Now()
-				claims, err = p.wait(s.Queue, forever)
-				took = time.Since(began)
-			}()
-			s.pause()
-			if err := deed(q); err != nil {
-				s.t.Errorf("%s %s: %v", name, where, err)
-			}
+			waiting = append(waiting, p.waiter(name+" "+where, uid, func() error { return deed(q) }))
+		}
+	}
+	s.pause()
+	var ends []func()
+	for _, deed := range waiting {
+		ends = append(ends, deed())
+	}
+	for _, end := range ends {
+		end()
+	}
+}
+
+// waiter begins to wait for the message that the deed makes due. The function that it returns does the deed; what that
+// returns sees the waiting end.
+func (p place) waiter(name string, uid uint32, deed func() error) func() (end func()) {
+	var claims []tasks.Claim
+	var err error
+	var took time.Duration
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		began := time.Now()
+		claims, err = p.wait(p.Queue, forever)
+		took = time.Since(began)
+	}()
+	return func() (end func()) {
+		if err := deed(); err != nil {
+			p.t.Errorf("%s: %v", name, err)
+		}
+		return func() {
 			<-done
-			p.gotInTime(name+" "+where, claims, err, took, uid)
+			p.gotInTime(name, claims, err, took, uid)
 		}
 	}
 }
