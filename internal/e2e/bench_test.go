@@ -161,7 +161,7 @@ func filled(b *bench, kind string, n, octets int) *world {
 	msgs := make([][]byte, 0, 100)
 	for i := range n {
 		msgs = append(msgs, testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("message ", i), body))
-		if len(msgs)*octets > 64<<20 || i == n-1 {
+		if len(msgs)*octets > 64<<20 || len(msgs) == 5000 || i == n-1 {
 			w.imap.Append(b.T, "desk@firm.example", "INBOX", msgs...)
 			msgs = msgs[:0]
 		}

@@ -22,11 +22,7 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	if err := a.look(ctx, f); err != nil {
 		return err
 	}
-	next := f.next
-	if !f.Active { // what came since it is no longer watched does not matter
-		next = min(next, f.LastSeenUID+1)
-	}
-	for w := newWindow(1, next); w.more(); {
+	for w := newWindow(1, f.next); w.more(); {
 		uids, err := a.search(ctx, f.folder, w.from, w.to)
 		if err != nil {
 			return err
@@ -205,7 +201,7 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 	case d != nil:
 		return accountOf[d.Status]
 	case !f.Active:
-		return ""
+		return "" // not watched
 	case uid > f.LastSeenUID:
 		return AsNew
 	case uid <= f.StartUID && uid > f.BaselineUID:

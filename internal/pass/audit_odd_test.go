@@ -11,6 +11,7 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
 
@@ -122,15 +123,99 @@ func TestAuditDoesNotRepairBesideARun(t *testing.T) {
 	}
 }
 
-// acting is Inboxes where something happens before the scan lease is taken.
+// acting is Inboxes where something happens before or after the scan lease is taken, or before an inbox is read for the nth time.
 type acting struct {
 	Inboxes
-	act func()
+	before, after func()
+	n             int
+	get           func()
 }
 
-func (a acting) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (int64, *inbox.Busy, error) {
-	a.act()
-	return a.Inboxes.AcquireScan(ctx, inboxID, holder, ttl)
+func (a *acting) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (int64, *inbox.Busy, error) {
+	if a.before != nil {
+		a.before()
+	}
+	token, busy, err := a.Inboxes.AcquireScan(ctx, inboxID, holder, ttl)
+	if a.after != nil {
+		a.after()
+	}
+	return token, busy, err
+}
+
+func (a *acting) Get(ctx context.Context, address string) (inbox.Inbox, error) {
+	if a.n--; a.n == 0 {
+		a.get()
+	}
+	return a.Inboxes.Get(ctx, address)
+}
+
+// TestAuditWhileTheCursorMovesOn: what a run registers between two looks, at the ledger and at the cursor, is not missing.
+func TestAuditWhileTheCursorMovesOn(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.late(3, 2)
+	r.put("INBOX", letter("fresh"))
+	store := r.Inboxes
+	r.Inboxes = &acting{Inboxes: store, n: 3, get: func() {
+		r.Inboxes = store
+		r.run()
+	}}
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsMissing: 1, AsNew: 1})
+	found, _ = r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 4})
+}
+
+// TestAuditLosesItsLease: the one that has it now is left alone.
+func TestAuditLosesItsLease(t *testing.T) {
+	t.Run("taken over", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.add(inbox.StartAll)
+		r.late(3, 2)
+		in, err := r.store.Get(t.Context(), address)
+		check(t, err)
+		r.Inboxes = &acting{Inboxes: r.Inboxes, after: func() {
+			r.clock.advance(time.Hour)
+			_, _, err := r.store.AcquireScan(t.Context(), in.ID, "another run", time.Minute)
+			check(t, err)
+		}}
+		found, _ := r.audit(AuditOptions{Repair: true})
+		if !strings.Contains(found.Error, "scan lease was lost") || len(found.Folders[0].Missing) != 1 || len(r.tasks()) != 2 {
+			t.Errorf("the audit found %+v, with %d tasks; want the lease to be lost, and nothing registered", found, len(r.tasks()))
+		}
+		if _, busy, err := r.store.AcquireScan(t.Context(), in.ID, "a third", time.Minute); err != nil || busy == nil {
+			t.Errorf("the lease is free (%v), want it to be the other run's", err)
+		}
+	})
+	t.Run("not renewed", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.add(inbox.StartAll)
+		r.late(3, 2)
+		r.Config.Lease = 30 * time.Millisecond
+		r.Inboxes = losing{r.Inboxes}
+		r.behind(func(src Source) Source { return stuck{src} })
+		found, _ := r.audit(AuditOptions{Repair: true})
+		if !strings.Contains(found.Error, inbox.ErrScanLost.Error()) {
+			t.Errorf("the error is %q, want %q", found.Error, inbox.ErrScanLost)
+		}
+	})
+}
+
+// losing is Inboxes whose lease somebody else has got.
+type losing struct{ Inboxes }
+
+func (losing) RenewScan(context.Context, int64, int64, time.Duration) error { return inbox.ErrScanLost }
+
+// stuck is a server that sends no body.
+type stuck struct{ Source }
+
+func (stuck) Bodies(ctx context.Context, _ []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	select {
+	case <-ctx.Done():
+		return imapsrc.Result{}, ctx.Err()
+	case <-time.After(10 * time.Second):
+		return imapsrc.Result{}, errors.New("nobody has stopped it")
+	}
 }
 
 // TestAuditRepairsBehindTheCursorAlone: after a rewind the next run registers what was missing, and all before it.
@@ -148,7 +233,7 @@ func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 	in, err := r.store.Get(t.Context(), address)
 	check(t, err)
 	store := r.Inboxes
-	r.Inboxes = acting{store, func() { r.rewind(in.Folders[0]) }}
+	r.Inboxes = &acting{Inboxes: store, before: func() { r.rewind(in.Folders[0]) }}
 	found, _ := r.audit(AuditOptions{Repair: true})
 	r.Inboxes = store
 	if len(found.Folders[0].Missing) != 0 || found.Folders[0].Registered != 0 {
@@ -162,10 +247,10 @@ func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 func TestAuditRepairFails(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
-	msgs := r.late(12, 1, 2, 3, 4, 5, 6)
-	r.Queue = &full{Queue: r.queue, pages: 1}
+	msgs := r.late(14, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+	r.Queue = &failing{Queue: r.queue, page: 2}
 	found, _ := r.audit(AuditOptions{Repair: true})
-	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 6, AsMissing: 2})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 5, AsMissing: 5})
 	if found.Folders[0].Registered != 4 || !strings.Contains(found.Error, "disk full") {
 		t.Errorf("%d registered, error %q; want 4 and the reason", found.Folders[0].Registered, found.Error)
 	}
@@ -175,14 +260,14 @@ func TestAuditRepairFails(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// full is a queue that takes so many pages.
-type full struct {
+// failing is a queue that does not take the nth page.
+type failing struct {
 	tasks.Queue
-	pages int
+	page int
 }
 
-func (q *full) Register(ctx context.Context, p tasks.Page) ([]tasks.Registration, error) {
-	if q.pages--; q.pages < 0 {
+func (q *failing) Register(ctx context.Context, p tasks.Page) ([]tasks.Registration, error) {
+	if q.page--; q.page == 0 {
 		return nil, errors.New("disk full")
 	}
 	return q.Queue.Register(ctx, p)

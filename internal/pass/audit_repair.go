@@ -15,8 +15,8 @@ func (a *auditor) repair(ctx context.Context) error {
 	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.Missing) > 0 }) {
 		return nil
 	}
-	ttl, after := min(a.Config.Lease, time.Minute), context.WithoutCancel(ctx)
-	token, busy, err := a.Inboxes.AcquireScan(after, a.in.ID, a.Config.Worker, ttl)
+	ttl, id, after := min(a.Config.Lease, time.Minute), a.in.ID, context.WithoutCancel(ctx)
+	token, busy, err := a.Inboxes.AcquireScan(after, id, a.Config.Worker, ttl)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (a *auditor) repair(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := every(after, ttl/3, func(ctx context.Context) {
-		if err := a.Inboxes.RenewScan(ctx, a.in.ID, token, ttl); errors.Is(err, inbox.ErrScanLost) {
+		if err := a.Inboxes.RenewScan(ctx, id, token, ttl); errors.Is(err, inbox.ErrScanLost) {
 			cancel(err)
 		}
 	})
@@ -42,7 +42,7 @@ func (a *auditor) repair(ctx context.Context) error {
 	if cause := context.Cause(work); err != nil && errors.Is(cause, inbox.ErrScanLost) {
 		err = cause
 	}
-	return errors.Join(err, a.Inboxes.ReleaseScan(after, a.in.ID, token))
+	return errors.Join(err, a.Inboxes.ReleaseScan(after, id, token))
 }
 
 // register registers what is missing in one folder, as a run does, and leaves in Missing what still is. What a rewind has
