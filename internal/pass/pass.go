@@ -10,6 +10,8 @@
 // Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go
 // on. When the relay is at fault, forwarding stops for this pass and what is claimed is released uncounted;
 // registering goes on. When ctx ends, what is on the wire is finished, the rest is released.
+//
+// A pass that was not stopped deletes at its end what Retention does not keep. What was seen stays known.
 package pass
 
 import (

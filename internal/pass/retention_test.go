@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,5 +169,31 @@ func TestStoppedWhileDeleting(t *testing.T) {
 	r.add(inbox.StartAll)
 	if rep := r.runCtx(ctx); !rep.Clean() {
 		t.Errorf("the pass reports %+v, want it clean", rep)
+	}
+}
+
+// TestTwoRunsDelete at once, as two hosts do: neither minds what the other has deleted.
+func TestTwoRunsDelete(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(30)...)
+	r.want(r.run(), Counters{Registered: 30, Forwarded: 30})
+	r.clock.advance(2 * month)
+	r.Config.Retention = Retention{Forwarded: month, Events: month}
+	boxes, err := r.store.List(t.Context(), true)
+	check(t, err)
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			reports := make([]InboxReport, 1)
+			(&running{Pass: r.Pass}).expire(t.Context(), boxes, reports)
+			if reports[0].Error != "" {
+				t.Errorf("a run reports %q, want no error", reports[0].Error)
+			}
+		})
+	}
+	both.Wait()
+	if left := len(r.tasks()); left > 0 || strings.Contains(r.log.String(), "older than retention") {
+		t.Errorf("%d tasks are left, want none, and no warning in the log:\n%s", left, r.log.String())
 	}
 }
