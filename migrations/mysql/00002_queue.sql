@@ -8,9 +8,9 @@ SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE monitored_emails_seen
 PREPARE change_table FROM @ddl;
 EXECUTE change_table;
 
--- For counting by state, as the key before, and for finding what ended long ago.
+-- For counting by state, as the key before, for finding what ended long ago, and for counting retries without reading the tasks.
 SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE monitored_emails_tasks
-  ADD KEY monitored_emails_tasks_ended (inbox_id, status, finished_at)')
+  ADD KEY monitored_emails_tasks_ended (inbox_id, status, finished_at, attempt_count)')
   FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'monitored_emails_tasks_ended');
 PREPARE change_table FROM @ddl;
 EXECUTE change_table;
