@@ -53,7 +53,7 @@ type auditor struct {
 // auditedFolder is one folder while it is compared.
 type auditedFolder struct {
 	*folder
-	*FolderAudit
+	found *FolderAudit
 }
 
 func (r *running) audit(ctx context.Context, in inbox.Inbox, opts AuditOptions) InboxAudit {
@@ -95,11 +95,11 @@ func (a *auditor) inbox(ctx context.Context) error {
 			continue
 		}
 		af := &auditedFolder{f, newFolderAudit(row.Name)}
-		a.folders, a.found.Folders = append(a.folders, af), append(a.found.Folders, af.FolderAudit)
+		a.folders, a.found.Folders = append(a.folders, af), append(a.found.Folders, af.found)
 		if err := a.folder(ctx, af); err != nil {
-			af.Error = oneLine(err)
+			af.found.Error = oneLine(err)
 			if ctx.Err() != nil || a.mail.src == nil {
-				af.Error = "not compared to its end"
+				af.found.Error = "not compared to its end"
 				return err
 			}
 			a.log.Error("the folder could not be audited", "folder", f.Name, "error", err)
@@ -115,7 +115,7 @@ func (a *auditor) inbox(ctx context.Context) error {
 func (a *auditor) strays(ctx context.Context) error {
 	statuses := []tasks.Status{tasks.Uncertain}
 	for _, f := range a.folders {
-		live, err := a.Queue.Unreconciled(ctx, f.ID, f.folder.UIDValidity)
+		live, err := a.Queue.Unreconciled(ctx, f.ID, f.UIDValidity)
 		if err != nil {
 			return err
 		}
@@ -125,8 +125,8 @@ func (a *auditor) strays(ctx context.Context) error {
 	}
 	return a.Queue.List(ctx, tasks.Filter{InboxID: a.in.ID, Statuses: statuses}, func(t tasks.Task) error {
 		for _, f := range a.folders {
-			if f.ID == t.FolderID && f.folder.UIDValidity != t.Epoch {
-				f.Strays = append(f.Strays, Stray{TaskID: t.ID, UIDValidity: t.UIDValidity(), UID: t.UID, Status: t.Status})
+			if f.ID == t.FolderID && f.UIDValidity != t.Epoch {
+				f.found.Strays = append(f.found.Strays, Stray{TaskID: t.ID, UIDValidity: t.UIDValidity(), UID: t.UID, Status: t.Status})
 			}
 		}
 		return nil

@@ -46,7 +46,7 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 		}
 		f.Folder = row
 		err = a.retry(ctx, func() error {
-			return a.mail.in(ctx, f.folder.Name, true, func(src Source, info imapsrc.Folder) (err error) {
+			return a.mail.in(ctx, f.Name, true, func(src Source, info imapsrc.Folder) (err error) {
 				f.next, err = UIDNext(ctx, src, info)
 				doubt = f.opened(info)
 				return err
@@ -61,14 +61,14 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 
 // opened tells why nothing can be proved of a folder that the server describes so.
 func (f *auditedFolder) opened(info imapsrc.Folder) error {
-	f.FolderAudit.UIDValidity = info.UIDValidity
-	f.NeverScanned = f.InitializedAt == nil
+	f.found.UIDValidity = info.UIDValidity
+	f.found.NeverScanned = f.InitializedAt == nil
 	const until = "nothing can be proved until a run has compared all messages with what is registered"
 	switch {
-	case f.NeverScanned:
-		f.folder.UIDValidity = int64(info.UIDValidity)
-	case uint32(f.folder.UIDValidity) != info.UIDValidity:
-		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(f.folder.UIDValidity), info.UIDValidity, until)
+	case f.found.NeverScanned:
+		f.UIDValidity = int64(info.UIDValidity)
+	case uint32(f.UIDValidity) != info.UIDValidity:
+		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(f.UIDValidity), info.UIDValidity, until)
 	case info.UIDNext != 0 && info.UIDNext <= f.LastSeenUID:
 		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, f.LastSeenUID, until)
 	}
@@ -127,7 +127,7 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 }
 
 func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window) (map[uint32]*tasks.Disposition, error) {
-	ds, err := a.Queue.Dispositions(ctx, f.ID, f.folder.UIDValidity, s.from, s.to)
+	ds, err := a.Queue.Dispositions(ctx, f.ID, f.UIDValidity, s.from, s.to)
 	known := make(map[uint32]*tasks.Disposition, len(ds))
 	for i := range ds {
 		known[ds[i].UID] = &ds[i]
@@ -183,7 +183,7 @@ func (a *auditor) lookAgain(ctx context.Context, f *auditedFolder) error {
 	if err != nil {
 		return err
 	}
-	if row.UIDValidity != f.folder.UIDValidity {
+	if row.UIDValidity != f.UIDValidity {
 		return errors.New("UIDVALIDITY changed during the audit; do it again")
 	}
 	f.LastSeenUID, f.StartUID = min(f.LastSeenUID, row.LastSeenUID), min(f.StartUID, row.StartUID)
@@ -212,17 +212,17 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 
 // absent is what the ledger knows of messages that are not on the server.
 func (f *auditedFolder) absent(known map[uint32]*tasks.Disposition) {
-	from := len(f.Strays)
+	from := len(f.found.Strays)
 	for uid, d := range known {
 		switch {
 		case d.TaskID == 0:
 		case needsMessage(d):
-			f.Strays = append(f.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.FolderAudit.UIDValidity, UID: uid, Status: d.Status})
+			f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.found.UIDValidity, UID: uid, Status: d.Status})
 		default:
-			f.Gone++
+			f.found.Gone++
 		}
 	}
-	slices.SortFunc(f.Strays[from:], func(x, y Stray) int { return int(int64(x.UID) - int64(y.UID)) })
+	slices.SortFunc(f.found.Strays[from:], func(x, y Stray) int { return int(int64(x.UID) - int64(y.UID)) })
 }
 
 // message counts one message, and tells of it.
@@ -231,15 +231,15 @@ func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *
 	if as == "" {
 		return nil
 	}
-	f.Messages++
-	f.Counts[as]++
+	f.found.Messages++
+	f.found.Counts[as]++
 	if as == AsMissing {
-		f.Missing = append(f.Missing, MissingMessage{UID: uid, Received: m.Received, Size: m.Size})
+		f.found.Missing = append(f.found.Missing, MissingMessage{UID: uid, Received: m.Received, Size: m.Size})
 	}
 	if a.opts.Each == nil {
 		return nil
 	}
-	line := Audited{Inbox: a.in.Address, Folder: f.folder.Name, UIDValidity: f.FolderAudit.UIDValidity, UID: uid, Account: as}
+	line := Audited{Inbox: a.in.Address, Folder: f.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
 	switch {
 	case as == AsMissing:
 		line.Received, line.Size = &m.Received, m.Size

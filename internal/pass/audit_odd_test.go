@@ -180,7 +180,7 @@ func TestAuditLosesItsLease(t *testing.T) {
 			check(t, err)
 		}}
 		found, _ := r.audit(AuditOptions{Repair: true})
-		if !strings.Contains(found.Error, "scan lease was lost") || len(found.Folders[0].Missing) != 1 || len(r.tasks()) != 2 {
+		if found.Error != errTakenOver.Error() || len(found.Folders[0].Missing) != 1 || len(r.tasks()) != 2 {
 			t.Errorf("the audit found %+v, with %d tasks; want the lease to be lost, and nothing registered", found, len(r.tasks()))
 		}
 		if _, busy, err := r.store.AcquireScan(t.Context(), in.ID, "a third", time.Minute); err != nil || busy == nil {
@@ -195,8 +195,8 @@ func TestAuditLosesItsLease(t *testing.T) {
 		r.Inboxes = losing{r.Inboxes}
 		r.behind(func(src Source) Source { return stuck{src} })
 		found, _ := r.audit(AuditOptions{Repair: true})
-		if !strings.Contains(found.Error, inbox.ErrScanLost.Error()) {
-			t.Errorf("the error is %q, want %q", found.Error, inbox.ErrScanLost)
+		if found.Error != errTakenOver.Error() {
+			t.Errorf("the error is %q, want %q", found.Error, errTakenOver)
 		}
 	})
 }

@@ -12,11 +12,10 @@ import (
 
 // repair registers what is missing, under the scan lease: nobody else moves the cursors meanwhile. The next run forwards it.
 func (a *auditor) repair(ctx context.Context) error {
-	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.Missing) > 0 }) {
+	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.found.Missing) > 0 }) {
 		return nil
 	}
-	ttl, id, after := min(a.Config.Lease, time.Minute), a.in.ID, context.WithoutCancel(ctx)
-	token, busy, err := a.Inboxes.AcquireScan(after, id, a.Config.Worker, ttl)
+	token, busy, err := a.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -25,24 +24,21 @@ func (a *auditor) repair(ctx context.Context) error {
 			busy.Holder, busy.Until.Format(time.RFC3339))
 	}
 	a.token = token
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := every(after, ttl/3, func(ctx context.Context) {
-		if err := a.Inboxes.RenewScan(ctx, id, token, ttl); errors.Is(err, inbox.ErrScanLost) {
-			cancel(err)
-		}
-	})
-	err = a.current(work)
-	for _, f := range a.folders {
-		if err == nil && len(f.Missing) > 0 {
-			err = a.register(work, f)
-		}
+	id := a.in.ID // current reads the inbox anew
+	err = a.holding(ctx, func(ctx context.Context) error { return a.Inboxes.RenewScan(ctx, id, token, a.ttl()) },
+		func(ctx context.Context) error {
+			err := a.current(ctx)
+			for _, f := range a.folders {
+				if err == nil && len(f.found.Missing) > 0 {
+					err = a.register(ctx, f)
+				}
+			}
+			return err
+		})
+	if scanLost(err) {
+		return errTakenOver
 	}
-	stop()
-	if cause := context.Cause(work); err != nil && errors.Is(cause, inbox.ErrScanLost) {
-		err = cause
-	}
-	return errors.Join(err, a.Inboxes.ReleaseScan(after, id, token))
+	return errors.Join(err, a.Inboxes.ReleaseScan(context.WithoutCancel(ctx), id, token))
 }
 
 // register registers what is missing in one folder, as a run does, and leaves in Missing what still is. What a rewind has
@@ -50,22 +46,22 @@ func (a *auditor) repair(ctx context.Context) error {
 // lies before it.
 func (a *auditor) register(ctx context.Context, f *auditedFolder) error {
 	i := slices.IndexFunc(a.in.Folders, func(row inbox.Folder) bool { return row.ID == f.ID })
-	if i < 0 || a.in.Folders[i].UIDValidity != f.folder.UIDValidity {
+	if i < 0 || a.in.Folders[i].UIDValidity != f.UIDValidity {
 		return fmt.Errorf("%s: %w", f.folder, errEpoch)
 	}
 	row := &folder{Folder: a.in.Folders[i], next: f.next}
-	rest := slices.DeleteFunc(f.Missing, func(m MissingMessage) bool { return m.UID > row.LastSeenUID })
-	f.Missing = []MissingMessage{}
+	rest := slices.DeleteFunc(f.found.Missing, func(m MissingMessage) bool { return m.UID > row.LastSeenUID })
+	f.found.Missing = []MissingMessage{}
 	var err error
 	for part := range slices.Chunk(rest, a.Config.Page) {
 		left := part
 		if err == nil {
 			left, err = a.registerPage(ctx, row, part)
 		}
-		f.Missing = append(f.Missing, left...)
-		f.Registered += len(part) - len(left)
+		f.found.Missing = append(f.found.Missing, left...)
+		f.found.Registered += len(part) - len(left)
 	}
-	f.Counts[AsMissing] = len(f.Missing)
+	f.found.Counts[AsMissing] = len(f.found.Missing)
 	return err
 }
 
