@@ -2,7 +2,7 @@
 ALTER TABLE monitored_emails_seen ADD COLUMN purged_as TEXT NOT NULL DEFAULT ''; -- how its task ended, once that is purged; empty before
 
 -- For counting by state, as the index before, for finding what ended long ago, and for counting retries without reading the tasks.
-CREATE INDEX monitored_emails_tasks_ended ON monitored_emails_tasks (inbox_id, status, finished_at);
+CREATE INDEX monitored_emails_tasks_ended ON monitored_emails_tasks (inbox_id, status, finished_at, attempt_count);
 DROP INDEX monitored_emails_tasks_status;
 
 CREATE INDEX monitored_emails_events_kind ON monitored_emails_events (event, at);
