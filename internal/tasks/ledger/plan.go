@@ -24,6 +24,7 @@ type Fate struct {
 	OfUID uint32 // and then its UID in this page
 	Note  bool   // the ledger has no row for it yet
 	Back  bool   // for moved: the task had ended because the message was not there
+	Read  bool   // for known and moved: it was known by its outline, and is known by its content from now on, wherever it was
 
 	PurgedAs string // for known: what the ledger keeps of the task, when that is purged
 }
@@ -66,6 +67,7 @@ func (p *plan) decide(e tasks.Entry) Fate {
 		if m.Status != "" {
 			f.Fate, f.Back = tasks.Moved, m.vanished()
 		}
+		f.Read = m.TaskID != 0 && m.Fingerprint != e.Fingerprint
 		p.foundAgain(m, e)
 		return f
 	}

@@ -29,6 +29,7 @@ func (q *Queue) Identify(_ context.Context, r tasks.Receipt, e tasks.Entry, dedu
 		}
 		t.describe(e)
 		t.UpdatedAt = now
+		q.ledger.read(t.ID, e)
 		if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
 			q.ledger.rekey(r, e.Fingerprint)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"postrider/internal/message"
+	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
 )
 
@@ -32,6 +33,15 @@ type ledgerRows struct {
 func (l *ledgerRows) note(r *row) {
 	l.at[r.place] = r
 	l.like[r.key] = append(l.like[r.key], r)
+}
+
+// read has a task be known by its content, wherever its message was known by its outline.
+func (l *ledgerRows) read(taskID int64, e tasks.Entry) {
+	for _, r := range slices.Clone(l.like[e.Outline]) {
+		if r.taskID == taskID {
+			l.rekey(r, e.Fingerprint)
+		}
+	}
 }
 
 // rekey lets a row be found by another key.

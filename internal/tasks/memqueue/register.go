@@ -103,6 +103,9 @@ func (q *Queue) carryOut(page tasks.Page, fates []ledger.Fate) {
 		if f.Note {
 			q.note(page, f.Entry, f.TaskID, f.PurgedAs)
 		}
+		if f.Read {
+			q.ledger.read(f.TaskID, f.Entry)
+		}
 	}
 }
 

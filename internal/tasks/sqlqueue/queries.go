@@ -89,6 +89,10 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlIdentifySeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
 
+	// What has been read is not known by its outline any more, in no epoch: another message may have the same one. By
+	// monitored_emails_seen_fingerprint.
+	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
+
 	// An heir is a task that was skipped as the duplicate of one whose message turned out to be gone. It is found by its
 	// fingerprint, in monitored_emails_seen_fingerprint.
 	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`

@@ -215,6 +215,11 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []ledger.Fate) erro
 			note.PurgedAs = f.PurgedAs
 			notes = append(notes, note)
 		}
+		if f.Read {
+			if err := tx.Exec(sqlReadSeen, f.Entry.Fingerprint[:], f.Entry.Outline[:], f.TaskID).Error; err != nil {
+				return err
+			}
+		}
 	}
 	return insert(tx, tableSeen, notes)
 }

@@ -208,7 +208,7 @@ func (w *world) name(t *task) string {
 
 func (w *world) byID(id int64) *task {
 	for _, t := range w.tasks {
-		if t.ID == id {
+		if t.ID == id && id != 0 { // those of a dry run have none
 			return t
 		}
 	}

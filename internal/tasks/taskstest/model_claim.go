@@ -253,6 +253,7 @@ func (op Identify) play(w *world) error {
 	if is := w.byID(of); (is == nil) != (len(equal) == 0) || is != nil && !slices.Contains(equal, is) {
 		return fmt.Errorf("%s is a duplicate of %s, want one of %v", w.name(t), w.name(is), w.names(equal))
 	}
+	w.read(t, tasks.Entry{Fingerprint: key, Outline: t.Fingerprint})
 	t.Fingerprint, t.read, t.plain = key, true, false
 	for _, r := range w.rows {
 		if r.task == t && r.epoch == t.Epoch && r.uid == t.UID {

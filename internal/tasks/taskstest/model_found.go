@@ -15,6 +15,23 @@ var found = map[string][]Op{
 		NewEpoch{},
 		Register{Messages: []Message{{UID: 1, Route: "desk"}, {UID: 2, Route: "desk"}}, Dedupe: "inbox"},
 	},
+	"another message of the outline of one that has been read since": {
+		Register{Messages: []Message{{UID: 1, Unread: true, Route: "desk"}}, Dedupe: "inbox"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
+		Register{Messages: []Message{{UID: 2, Content: 4, Route: "desk"}}, Dedupe: "inbox"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Content: 4, Route: "desk"}, {UID: 2, Route: "desk"}}, Dedupe: "inbox"},
+	},
+	"another message of the outline of one that was identified": {
+		Register{Messages: []Message{{UID: 1, Unread: true, Route: "desk"}}, Dedupe: "inbox"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Unread: true, Route: "desk"}}, Dedupe: "inbox"},
+		Receive{Max: 1},
+		Identify{Dedupe: "inbox"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Content: 4, Route: "desk"}, {UID: 2, Route: "desk"}}, Dedupe: "inbox"},
+	},
 	"a copy in the page where a vanished message is there again": {
 		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
 		Receive{Max: 1},

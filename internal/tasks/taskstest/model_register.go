@@ -175,6 +175,7 @@ func (w *world) register(f *folder, p tasks.Page, e tasks.Entry, got tasks.Regis
 	}
 	if noted {
 		w.rows = append(w.rows, r)
+		w.read(r.task, e)
 	}
 	if fate == tasks.Moved {
 		w.move(of, f, e)
@@ -234,12 +235,21 @@ func (w *world) elsewhen(f *folder, e tasks.Entry) *task {
 					older = older || r.epoch != f.epoch && r.key == key
 				}
 			}
-			if older && !here && (key == e.Fingerprint || !t.read) && (!t.purged || !t.vanished()) {
+			if older && !here && (!t.purged || !t.vanished()) {
 				return t
 			}
 		}
 	}
 	return nil
+}
+
+// read: once its content is known, a task's message is known by that alone, wherever it was.
+func (w *world) read(t *task, e tasks.Entry) {
+	for _, r := range w.rows {
+		if t != nil && r.task == t && r.key == e.Outline {
+			r.key = e.Fingerprint
+		}
+	}
 }
 
 // unfound is how many messages of an outline were there before the start and have not been found again: of the epoch that had most.
