@@ -1,0 +1,301 @@
+//go:build unix
+
+package e2e
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// hosts is one database that several hosts work on, each with a configuration of its own, and a relay that takes its time.
+type hosts struct {
+	*world
+	sql *sql.DB
+}
+
+const shared = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 2s, page: 20}\n"
+
+func onHosts(t *testing.T, test func(t *testing.T, h *hosts)) {
+	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
+		w.extra = shared
+		w.startSink(func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage != "dot" {
+				return smtpsink.Action{}
+			}
+			slow := make(chan struct{})
+			time.AfterFunc(50*time.Millisecond, func() { close(slow) })
+			return smtpsink.Action{Block: slow}
+		})
+		w.configure()
+		_, dsn, _ := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`)
+		db, err := sql.Open("mysql", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		test(t, &hosts{w, db})
+	})
+}
+
+// fill adds an inbox with messages.
+func (h *hosts) fill(address string, n int) [][]byte {
+	h.t.Helper()
+	h.addInbox(address, "--start", "all")
+	msgs := mails(n, address)
+	h.imap.Append(h.t, address, "INBOX", msgs...)
+	return msgs
+}
+
+// on starts a pass on a host.
+func (h *hosts) on(host string, args ...string) *process {
+	h.t.Helper()
+	text, err := os.ReadFile(h.path("postrider.yaml"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	path := h.path(host + ".yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "host: HOST", "host: "+host, 1)), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.start(nil, append([]string{"-c", path, "run", "--json"}, args...)...)
+}
+
+// number asks the database for one.
+func (h *hosts) number(query string) (n int) {
+	h.t.Helper()
+	if err := h.sql.QueryRowContext(h.t.Context(), query).Scan(&n); err != nil {
+		h.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func (h *hosts) helps(host string) func() bool {
+	return func() bool {
+		return h.number("SELECT COUNT(*) FROM monitored_emails_helpers WHERE host = '"+host+"'") > 0
+	}
+}
+
+func (h *hosts) gotten(n int) func() bool { return func() bool { return len(h.sink.Messages()) >= n } }
+
+// forwardedBy is how many tasks a host had last.
+func (h *hosts) forwardedBy(host string) int {
+	return h.number("SELECT COUNT(*) FROM monitored_emails_tasks WHERE worker LIKE '" + host + ":%'")
+}
+
+// sending are the messages that a host marked as being sent, and does not know the end of.
+func (h *hosts) sending(host string) map[string]bool {
+	h.t.Helper()
+	rows, err := h.sql.QueryContext(h.t.Context(), `SELECT t.message_id FROM monitored_emails_tasks t
+		JOIN monitored_emails_deliveries d ON d.task_id = t.id WHERE d.status = 'sending' AND t.worker LIKE ?`, host+":%")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	out := map[string]bool{}
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			h.t.Fatal(err)
+		}
+		out[id] = true
+	}
+	if err := rows.Err(); err != nil {
+		h.t.Fatal(err)
+	}
+	return out
+}
+
+// wantAll checks that all arrived, and none twice but these.
+func (h *hosts) wantAll(msgs [][]byte, sending map[string]bool) {
+	h.t.Helper()
+	got, repeats := h.arrived(), 0
+	for _, raw := range msgs {
+		id := idOf(h.t, raw)
+		switch n := got[id]; {
+		case n == 0:
+			h.t.Errorf("message %s was lost", id)
+		case n > 1 && !sending[id]:
+			h.t.Errorf("message %s arrived %d times, and was not being sent when its host was hit", id, n)
+		case n > 1:
+			repeats++
+		}
+	}
+	h.t.Logf("%d messages, 0 lost, %d of %d that were being sent came twice", len(msgs), repeats, len(sending))
+}
+
+func (h *hosts) ended(p *process, codes ...int) report {
+	h.t.Helper()
+	res := p.wait()
+	var r report
+	for _, code := range codes {
+		if res.code == code {
+			if err := json.Unmarshal([]byte(res.stdout), &r); err != nil {
+				h.t.Fatalf("run --json printed %q: %v", res.stdout, err)
+			}
+			return r
+		}
+	}
+	h.t.Fatalf("exit %d, want one of %v\n%s%s", res.code, codes, res.stdout, res.stderr)
+	return r
+}
+
+// TestHosts: three hosts forward what one of them registers, each message once, and no inbox is scanned by two.
+func TestHosts(t *testing.T) {
+	onHosts(t, func(t *testing.T, h *hosts) {
+		backlog := h.fill("big@firm.example", 300)
+		for i := range 3 {
+			backlog = append(backlog, h.fill(fmt.Sprintf("small%d@firm.example", i), 10)...)
+		}
+		a := h.on("a")
+		h.eventually(h.gotten(5))
+		b, c := h.on("b"), h.on("c")
+		registered := map[string]int{} // by how many hosts
+		total := counters{}
+		for _, p := range []*process{a, b, c} {
+			r := h.ended(p, 0)
+			total.Registered += r.Totals.Registered
+			total.Forwarded += r.Totals.Forwarded
+			for _, in := range r.Inboxes {
+				if in.Registered > 0 {
+					registered[in.Email]++
+				}
+			}
+		}
+		h.wantOnce(backlog)
+		if total.Registered != len(backlog) || total.Forwarded != len(backlog) {
+			t.Errorf("the reports add up to %+v, want %d registered and forwarded", total, len(backlog))
+		}
+		for email, n := range registered {
+			if n != 1 {
+				t.Errorf("%d hosts registered messages of %s, want one", n, email)
+			}
+		}
+		for _, host := range []string{"a", "b", "c"} {
+			n := h.forwardedBy(host)
+			t.Logf("host %s forwarded %d", host, n)
+			if n < 20 {
+				t.Errorf("host %s forwarded %d of %d, want its share", host, n, len(backlog))
+			}
+		}
+		if n := h.number("SELECT COUNT(*) FROM monitored_emails_helpers"); n != 0 {
+			t.Errorf("%d leases of helpers are left, want none", n)
+		}
+	})
+}
+
+// TestScanningHostDies: kill -9 in the middle of a scan. Who helps takes over as soon as the lease has run out.
+func TestScanningHostDies(t *testing.T) {
+	onHosts(t, func(t *testing.T, h *hosts) {
+		backlog := h.fill("desk@firm.example", 300)
+		a := h.on("a")
+		h.eventually(h.gotten(20))
+		b := h.on("b")
+		h.eventually(h.helps("b"))
+		_ = a.cmd.Process.Kill()
+		a.wait()
+		died, sending := time.Now(), h.sending("a")
+		if n := h.number("SELECT COUNT(*) FROM monitored_emails_tasks"); n == len(backlog) {
+			t.Errorf("all %d were registered at the kill, want it to be in the middle of the scan", n)
+		}
+		h.eventually(func() bool {
+			return h.number("SELECT COUNT(*) FROM monitored_emails WHERE scan_holder LIKE 'b:%'") == 1
+		})
+		t.Logf("taken over after %s; the lease was for 2s", time.Since(died).Round(time.Millisecond))
+		h.ended(b, 0, 75)
+		h.ended(h.on("c"), 0)
+		h.wantAll(backlog, sending)
+	})
+}
+
+// TestScanningHostIsStopped past its lease, in the middle of a scan, and another takes over. Awake again, it registers nothing, moves no
+// cursor and sends nothing that the other has sent, but for what it was sending when it was stopped.
+func TestScanningHostIsStopped(t *testing.T) {
+	onHosts(t, func(t *testing.T, h *hosts) {
+		backlog := h.fill("desk@firm.example", 300)
+		a := h.on("a")
+		h.eventually(h.gotten(20))
+		h.stop(a)
+		sending := h.sending("a")
+		if n := h.number("SELECT COUNT(*) FROM monitored_emails_tasks"); n == len(backlog) {
+			t.Errorf("all %d were registered at the stop, want it to be in the middle of the scan", n)
+		}
+		h.ended(h.on("b"), 0, 75)
+		h.ended(h.on("b"), 0)
+		const registry = `SELECT SUM(CRC32(CONCAT_WS(',', id, uid, uid_validity, fingerprint))) FROM monitored_emails_tasks`
+		const cursor = `SELECT CRC32(CONCAT_WS(',', uid_validity, last_seen_uid, baseline_uid, last_scanned_at)) FROM monitored_folders`
+		const inbox = `SELECT CRC32(CONCAT_WS(',', scan_token, last_scanned_at, last_error)) FROM monitored_emails`
+		before := []int{h.number(registry), h.number(cursor), h.number(inbox)}
+		if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		r := h.ended(a, 75)
+		if !strings.Contains(r.Inboxes[0].Error, "taken the inbox over") {
+			t.Errorf("the host that was stopped reports %+v, want that it was taken over", r.Inboxes[0])
+		}
+		for i, what := range []string{"registry", "cursor", "inbox"} {
+			if now := h.number([]string{registry, cursor, inbox}[i]); now != before[i] {
+				t.Errorf("the host that was stopped changed the %s", what)
+			}
+		}
+		h.ended(h.on("c"), 0)
+		h.wantAll(backlog, sending)
+	})
+}
+
+// stop stops a pass, but not in the middle of a transaction: what that has locked stays so until the server gives the connection up.
+func (h *hosts) stop(p *process) {
+	h.t.Helper()
+	// InnoDB tells nothing new to who asks again within 0.1 s.
+	const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
+	h.eventually(func() bool {
+		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			h.t.Fatal(err)
+		}
+		for range 3 { // what the server has to do yet may end it
+			if h.number(transactions) == 0 {
+				return true
+			}
+		}
+		_ = p.cmd.Process.Signal(syscall.SIGCONT)
+		h.eventually(func() bool { return h.number(transactions) == 0 })
+		return false
+	})
+}
+
+// TestOneHostTwice: cron starts a run while the last one is at it; they do not pile up, neither where that one scans, nor where it helps.
+func TestOneHostTwice(t *testing.T) {
+	onHosts(t, func(t *testing.T, h *hosts) {
+		proxy := testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", h.imap.Port))
+		h.imapPort = proxy.Port
+		backlog := h.fill("desk@firm.example", 200)
+		a := h.on("a")
+		h.eventually(h.gotten(5))
+		b := h.on("b")
+		h.eventually(h.helps("b"))
+		for range 3 {
+			for _, host := range []string{"a", "b"} {
+				p := h.on(host)
+				if r := h.ended(p, 0); r.Totals != (counters{}) || !strings.Contains(p.stdout.String(), `"busy":"a:`) {
+					t.Errorf("another run on host %s reports %s, want that it stepped aside for a", host, p.stdout.String())
+				}
+			}
+		}
+		h.ended(a, 0)
+		h.ended(b, 0)
+		if n := proxy.Connections(); n != 2 {
+			t.Errorf("%d connections to the IMAP server were made, want one by each host", n)
+		}
+		h.wantOnce(backlog)
+	})
+}
