@@ -49,7 +49,7 @@ func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan str
 	var taken []*task
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		for len(taken) == 0 || (len(taken) < want.Max && losses(taken[0]) == 0) {
-			due := in.due(priority, now, want.Max-len(taken))
+			due := in.due(priority, now, want.InHand, want.Max-len(taken))
 			taken = q.take(want, now, taken, due)
 			if len(due) == 0 || len(taken) > 0 {
 				break
@@ -61,16 +61,18 @@ func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan str
 	}
 	next = want.Wait
 	for _, t := range in.live {
-		next = min(next, t.VisibleAt.Sub(now))
+		if !slices.Contains(want.InHand, t.ID) {
+			next = min(next, t.VisibleAt.Sub(now))
+		}
 	}
 	return claims, q.news, next
 }
 
-// due are the first tasks of a priority that are due.
-func (in *inbox) due(p tasks.Priority, now time.Time, limit int) []*task {
+// due are the first tasks of a priority that are due and not in the caller's hands.
+func (in *inbox) due(p tasks.Priority, now time.Time, inHand []int64, limit int) []*task {
 	var due []*task
 	for _, t := range in.live {
-		if t.Priority == p && !t.VisibleAt.After(now) {
+		if t.Priority == p && !t.VisibleAt.After(now) && !slices.Contains(inHand, t.ID) {
 			due = append(due, t)
 		}
 	}

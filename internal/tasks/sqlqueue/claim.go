@@ -13,21 +13,28 @@ import (
 
 // Receive implements tasks.Queue.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
-	deadline := time.Now().Add(want.Wait)
+	began := time.Now()
 	for {
 		news := q.bell.listen()
 		claims, err := q.claimDue(context.WithoutCancel(ctx), want)
-		left := time.Until(deadline)
-		if err != nil || len(claims) > 0 || left <= 0 {
+		if err != nil || len(claims) > 0 {
 			return claims, err
 		}
 		pause, err := q.untilDue(ctx, want)
 		if err != nil {
 			return nil, err
 		}
+		wait := want.Wait
+		if pause <= 0 { // due, but locked: being claimed, or looked at by one who claims for another inbox
+			wait = max(wait, q.patience)
+		}
+		left := wait - time.Since(began)
+		if left <= 0 {
+			return nil, nil
+		}
 		select {
 		case <-news:
-		case <-time.After(min(pause, left)):
+		case <-time.After(min(max(pause, shortestPoll), left)):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -39,9 +46,12 @@ func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 const (
 	shortestPoll = 10 * time.Millisecond
 	longestPoll  = time.Second
+
+	defaultPatience = 100 * time.Millisecond // with whoever has locked all that is due
 )
 
-// untilDue is for how long it is no use to look again, unless this process hears of something new.
+// untilDue is for how long it is no use to look again, unless this process hears of something new. When something is due
+// it is not above 0.
 func (q *Queue) untilDue(ctx context.Context, want tasks.Want) (time.Duration, error) {
 	pause := longestPoll
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
@@ -60,7 +70,7 @@ func (q *Queue) untilDue(ctx context.Context, want tasks.Want) (time.Duration, e
 		}
 		return nil
 	})
-	return max(pause, shortestPoll), wrap(err, "look for the next task")
+	return pause, wrap(err, "look for the next task")
 }
 
 // claimDue claims what is due now. The first lease that a task loses proves little: whatever was claimed beside it may

@@ -21,14 +21,15 @@ import (
 
 // Queue implements tasks.Queue.
 type Queue struct {
-	db   *db.DB
-	bell bell
+	db       *db.DB
+	bell     bell
+	patience time.Duration
 }
 
 var _ tasks.Queue = (*Queue)(nil)
 
 // New returns the queue in an open database.
-func New(d *db.DB) *Queue { return &Queue{db: d} }
+func New(d *db.DB) *Queue { return &Queue{db: d, patience: defaultPatience} }
 
 // bell wakes those who wait in this process for a task to become due.
 type bell struct {

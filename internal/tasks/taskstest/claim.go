@@ -19,6 +19,7 @@ var claimTests = map[string]func(*suite){
 	"claim/behind poison":   testBehindPoison,
 	"claim/extend":          testExtend,
 	"claim/long delivery":   testLongDelivery,
+	"claim/in hand":         testInHand,
 	"claim/release":         testReleaseOrder,
 	"claim/release delayed": testReleaseDelayed,
 	"claim/error delayed":   testErrorDelayed,
@@ -209,6 +210,25 @@ func testLongDelivery(s *suite) {
 		s.t.Errorf("attempts %d, lost leases %d; want 1, 0", got.Attempts, got.LostLeases)
 	}
 	s.has(c.ID)
+}
+
+// testInHand: what the caller is at work on is not claimed by it, also when the lease ran out; by others it is.
+func testInHand(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "a"), s.msg(2, "b"))
+	mine := p.claimed(1, 1)[0]
+	s.Age(s.t, lease+time.Second)
+	want := p.want(10)
+	want.InHand = []int64{mine.ID}
+	claims, err := s.Queue.Receive(s.ctx, want)
+	if err != nil || len(claims) != 1 || claims[0].UID != 2 {
+		s.t.Fatalf("claimed %+v, %v; want the one that is not in hand, 2", claims, err)
+	}
+	want.Wait = shortly
+	if claims, err := s.Queue.Receive(s.ctx, want); err != nil || len(claims) != 0 {
+		s.t.Errorf("claimed %+v, %v; want none, since what is due is in hand", claims, err)
+	}
+	p.claimed(10, 1)
 }
 
 // testReleaseOrder: released tasks come back in their old place, their attempt is not counted.
