@@ -1,7 +1,6 @@
 package sqlqueue
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"strings"
@@ -49,6 +48,23 @@ func entries(from uint32, n int) []tasks.Entry {
 	return out
 }
 
+// events fills the audit trail with n lines of other tasks' retries, and a few conflicts.
+func (r registry) events(t testing.TB, n int) {
+	t.Helper()
+	r.tx(t, func(tx *gorm.DB) error {
+		for i := range 20 {
+			if err := event(tx, time.Now().UTC(), int64(i+1), "w", []string{"conflict", "error"}[min(i%10, 1)], "451"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for have := 20; have < n; have *= 2 {
+		r.exec(t, `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail)
+			SELECT task_id + 20, at, worker, 'error', detail FROM monitored_emails_events`)
+	}
+}
+
 // step is what EXPLAIN says of one table.
 type step struct {
 	Table, Type, Key, Extra string
@@ -82,9 +98,17 @@ func TestIndexes(t *testing.T) {
 		inboxID, folderID := crowded(t, r, 20_000, 300)
 		now := time.Now().Add(time.Hour).UnixMicro()
 		keys, uids := keysAndUIDs(100)
+		ids := []int64{5, 6, 7, 8}
+		soon, old := time.Now().UTC().Add(time.Hour), time.Now().UTC().Add(-time.Hour)
+		var skipped int64
+		r.exec(t, "UPDATE monitored_emails_tasks SET status = 'skipped', error_message = 'duplicate' WHERE uid = 2")
+		r.query(t, &skipped, "SELECT id FROM monitored_emails_tasks WHERE uid = 2")
+		purgeable := []any{skipped, tasks.Purgeable, "duplicate"}
+		r.events(t, 20_000)
+		sorted := map[string]bool{"oldest": true, "ledger by content": true} // few rows
 		for _, when := range []string{"as filled", "analyzed"} {
 			if when == "analyzed" {
-				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen")
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_events")
 			}
 			for _, c := range []struct {
 				name, table, typ, key, sql string
@@ -99,9 +123,22 @@ func TestIndexes(t *testing.T) {
 				{"due", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlDueCount, []any{inboxID, now}, 1000},
 				{"oldest", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlOldest, []any{inboxID}, 1000},
 				{"unreconciled", "t", "range", "monitored_emails_tasks_claim", sqlUnreconciled, []any{folderID, 2}, 1000},
+				{"next due", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlNextDue, []any{inboxID, 0, []int64{0}}, 1000},
+				{"ended on the last day", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlLastDay, []any{inboxID, soon}, 1000},
+				{"conflicts", "v", "range", "monitored_emails_events_kind", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1000},
+				{"tasks of conflicts", "t", "eq_ref", "PRIMARY", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1},
+				{"ended long ago", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlExpired, []any{inboxID, old, 100}, 1000},
+				{"oldest events", "monitored_emails_events", "index", "PRIMARY", sqlOldestEvents, []any{100}, 1000},
+				{"audit", "monitored_emails_seen", "range", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1000},
+				{"tasks of an audit", "monitored_emails_tasks", "range", "PRIMARY", sqlTasksByID, []any{ids}, 1000},
+				{"purgeable", "t", "const", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
+				{"its note", "n", "const", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
+				{"its originals", "s", "ref", "monitored_emails_seen_fingerprint", New(r.DB).lock(sqlPurgeable), purgeable, 1000},
+				{"tasks of its originals", "o", "eq_ref", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
+				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"dead", keys[:2], 1}, 1000},
 			} {
 				got := r.explain(t, c.sql, c.args...)[c.table]
-				if got.Type != c.typ || got.Key != c.key || got.Rows > c.rows || c.name == "claim" && strings.Contains(got.Extra, "filesort") {
+				if got.Type != c.typ || got.Key != c.key || got.Rows > c.rows || !sorted[c.name] && strings.Contains(got.Extra, "filesort") {
 					t.Errorf("%s, %s: %+v; want %s by %s, not sorted, at most %d rows", c.name, when, got, c.typ, c.key, c.rows)
 				}
 			}
@@ -113,6 +150,8 @@ func TestIndexes(t *testing.T) {
 func TestSQLiteIndexes(t *testing.T) {
 	r := newRegistry(t, "sqlite")
 	keys, uids := keysAndUIDs(3)
+	now, purgeable := time.Now().UTC(), []any{5, tasks.Purgeable, "duplicate of "}
+	sorted := map[string]bool{"oldest": true, "ledger by content": true}
 	for _, c := range []struct {
 		name, want, sql string
 		args            []any
@@ -124,50 +163,32 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDueCount, []any{1, 1}},
 		{"oldest", "monitored_emails_tasks_ended (inbox_id=? AND status=?)", sqlOldest, []any{1}},
 		{"unreconciled", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlUnreconciled, []any{1, 2}},
+		{"next due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlNextDue, []any{1, 0, []int64{0}}},
+		{"ended on the last day", "COVERING INDEX monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at>?)", sqlLastDay, []any{1, now}},
+		{"conflicts", "monitored_emails_events_kind (event=? AND at>?)", sqlConflicts, []any{now, 1}},
+		{"tasks of conflicts", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlConflicts, []any{now, 1}},
+		{"ended long ago", "monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at<?)", sqlExpired, []any{1, now, 100}},
+		{"oldest events", "SCAN monitored_emails_events}", sqlOldestEvents, []any{100}},
+		{"audit", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"tasks of an audit", "monitored_emails_tasks USING INTEGER PRIMARY KEY (rowid=?)", sqlTasksByID, []any{[]int64{1, 2}}},
+		{"purgeable", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlPurgeable, purgeable},
+		{"its note", "SEARCH n USING INDEX sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlPurgeable, purgeable},
+		{"its originals", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgeable, purgeable},
+		{"tasks of its originals", "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)", sqlPurgeable, purgeable},
+		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], 1}},
 	} {
 		var steps []struct{ Detail string }
 		r.query(t, &steps, "EXPLAIN QUERY PLAN "+c.sql, c.args...)
-		if got := fmt.Sprint(steps); !strings.Contains(got, c.want) || c.name == "claim" && strings.Contains(got, "ORDER BY") {
+		if got := fmt.Sprint(steps); !strings.Contains(got, c.want) || !sorted[c.name] && strings.Contains(got, "ORDER BY") {
 			t.Errorf("%s: %s; want %s, not sorted", c.name, got, c.want)
 		}
 	}
 }
 
-// TestSecondWorker claims while another claim's transaction is open, and others hold the rows of the inbox and the folder.
+// TestSecondWorker claims beside a claim that is under way.
 func TestSecondWorker(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		inboxID, folderID := crowded(t, r, 20_000, 20)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		first, second := New(r.DB), New(r.again(t))
-		want := tasks.Want{InboxID: inboxID, Max: 4, Lease: time.Minute, Worker: "first", MaxLostLeases: 3}
-		r.tx(t, func(tx *gorm.DB) error {
-			mine, err := first.receive(tx, want)
-			if err != nil {
-				return err
-			}
-			var id int64
-			if err := tx.Raw(first.lock(sqlFolder), folderID).Scan(&id).Error; err != nil {
-				return err
-			}
-			if err := tx.Raw(first.lock(sqlScopeInbox), inboxID).Scan(&id).Error; err != nil {
-				return err
-			}
-			start := time.Now()
-			theirs, err := second.Receive(ctx, want)
-			if err != nil {
-				return err
-			}
-			if len(mine) != 4 || len(theirs) != 4 || theirs[0].UID != mine[3].UID+1 {
-				t.Errorf("%d claimed by the first, %d by the second, want 4 each, one behind the other", len(mine), len(theirs))
-			}
-			if len(theirs) > 0 && (theirs[0].Folder != "INBOX" || theirs[0].Inbox != "crowded@example.com") {
-				t.Errorf("claimed in folder %q of %q, want the names though their rows are locked", theirs[0].Folder, theirs[0].Inbox)
-			}
-			if took := time.Since(start); took > 5*time.Second {
-				t.Errorf("the second worker waited %v for the first", took)
-			}
-			return nil
-		})
+		claimBesideAnother(t, r, inboxID, folderID)
 	})
 }

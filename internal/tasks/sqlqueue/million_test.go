@@ -1,0 +1,181 @@
+package sqlqueue
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+const million = 1_000_000
+
+// TestMillion proves that what is run all the time costs the same beside a million tasks that have ended: the server's
+// own count of the rows it read is bounded by what is taken.
+func TestMillion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("filling the table takes long")
+	}
+	onServers(t, func(t *testing.T, r registry) {
+		start := time.Now()
+		inboxID := r.inbox(t, "crowded@example.com")
+		folderID := r.folder(t, inboxID, "INBOX", 1)
+		r.endedTasks(t, inboxID, folderID)
+		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(million+1, 300), Dedupe: tasks.DedupeInbox}
+		if _, err := New(r.DB).Register(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("filled in %v", time.Since(start).Round(time.Second))
+		for _, when := range []string{"as filled", "analyzed"} {
+			if when == "analyzed" {
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks")
+			}
+			r.checkClaimPlan(t, when, inboxID)
+			r.checkReads(t, when, inboxID, folderID)
+		}
+		claimBesideAnother(t, r, inboxID, folderID)
+	})
+}
+
+// endedTasks fills the table with a million tasks that were forwarded, one a second up to now. Durability, binary log and
+// checks are given up for the time that takes.
+func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
+	t.Helper()
+	const portion = million / 20
+	pool, err := sql.Open("mysql", r.cfg.DSN+"?sql_log_bin=0&foreign_key_checks=0&unique_checks=0&interpolateParams=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pool.Close() }()
+	exec := func(statement string, args ...any) {
+		if _, err := pool.ExecContext(t.Context(), statement, args...); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	exec("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+	defer exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+	exec("CREATE TABLE numbers (n INT NOT NULL PRIMARY KEY)")
+	exec("INSERT INTO numbers VALUES (1)")
+	for n := 1; n < portion; n *= 2 {
+		exec("INSERT INTO numbers SELECT n + ? FROM numbers WHERE n <= ?", n, portion-n)
+	}
+	for n := 0; n < million; n += portion {
+		exec(`INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender,
+			size, route, priority, status, attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
+			SELECT ?, ?, 1, n + ?, '', UNHEX(REPEAT('00', 32)), '', '', 1, 'desk', 0, 'forwarded', 1, 0, 'r', 'w', '',
+			NOW(6), NOW(6), NOW(6), NOW(6) - INTERVAL ? - n SECOND FROM numbers ORDER BY n`, inboxID, folderID, n, million-n)
+	}
+}
+
+func (r registry) checkClaimPlan(t *testing.T, when string, inboxID int64) {
+	t.Helper()
+	now := time.Now().Add(time.Hour).UnixMicro()
+	got := r.explain(t, New(r.DB).lockFree(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
+	if got.Type != "range" || got.Key != "monitored_emails_tasks_claim" || got.Rows > 1000 || strings.Contains(got.Extra, "filesort") {
+		t.Errorf("claim, %s: %+v; want a range of monitored_emails_tasks_claim, not sorted, at most 1000 rows", when, got)
+	}
+}
+
+// checkReads bounds the rows that the server reads.
+func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64) {
+	t.Helper()
+	now := time.Now().UTC()
+	_, uids := keysAndUIDs(100)
+	for _, c := range []struct {
+		name string
+		most int64
+		run  func(tx *gorm.DB) error
+	}{
+		{"claim of 8", 150, func(tx *gorm.DB) error {
+			want := tasks.Want{InboxID: inboxID, Max: 8, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
+			claims, err := New(r.DB).receive(tx, want)
+			if len(claims) != 8 {
+				t.Errorf("claimed %d, want 8", len(claims))
+			}
+			return err
+		}},
+		{"when the next is due", 10, raws(sqlNextDue, inboxID, tasks.Normal, []int64{0})},
+		{"due", 700, raws(sqlDueCount, inboxID, now.UnixMicro())},
+		{"longest waiting", 700, raws(sqlOldest, inboxID)},
+		{"ids of a page of 100", 300, raws(sqlTaskIDs, folderID, 1, uids)},
+		{"100 that ended long ago", 300, raws(sqlExpired, inboxID, now, 100)},
+		{"what ended on the last day", 2*24*60*60 + 100, raws(sqlLastDay, inboxID, now.Add(-24*time.Hour))},
+	} {
+		if got := r.reads(t, c.run); got > c.most {
+			t.Errorf("%s, %s: %d rows read, want at most %d", c.name, when, got, c.most)
+		}
+	}
+}
+
+func raws(sql string, args ...any) func(tx *gorm.DB) error {
+	return func(tx *gorm.DB) error {
+		var rows []map[string]any
+		return tx.Raw(sql, args...).Scan(&rows).Error
+	}
+}
+
+// reads counts the rows that the storage engine is asked for while run runs. Asking for the count costs some itself.
+func (r registry) reads(t *testing.T, run func(tx *gorm.DB) error) (n int64) {
+	t.Helper()
+	r.tx(t, func(tx *gorm.DB) error {
+		var at [3]int64
+		for i := range at {
+			var counters []struct{ Value int64 }
+			if err := tx.Raw("SHOW SESSION STATUS LIKE 'Handler_read%'").Scan(&counters).Error; err != nil {
+				return err
+			}
+			for _, c := range counters {
+				at[i] += c.Value
+			}
+			if i == 1 {
+				if err := run(tx); err != nil {
+					return err
+				}
+			}
+		}
+		n = at[2] - at[1] - (at[1] - at[0])
+		return nil
+	})
+	return n
+}
+
+// claimBesideAnother claims while another claim's transaction is open, and others hold the rows of the inbox and the folder.
+func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	first, second := New(r.DB), New(r.again(t))
+	want := tasks.Want{InboxID: inboxID, Max: 4, Lease: time.Minute, Worker: "first", MaxLostLeases: 3}
+	r.tx(t, func(tx *gorm.DB) error {
+		mine, err := first.receive(tx, want)
+		if err != nil {
+			return err
+		}
+		var id int64
+		if err := tx.Raw(first.lock(sqlFolder), folderID).Scan(&id).Error; err != nil {
+			return err
+		}
+		if err := tx.Raw(first.lock(sqlScopeInbox), inboxID).Scan(&id).Error; err != nil {
+			return err
+		}
+		start := time.Now()
+		theirs, err := second.Receive(ctx, want)
+		if err != nil {
+			return err
+		}
+		if len(mine) != 4 || len(theirs) != 4 || theirs[0].UID != mine[3].UID+1 {
+			t.Errorf("%d claimed by the first, %d by the second, want 4 each, one behind the other", len(mine), len(theirs))
+		}
+		if len(theirs) > 0 && (theirs[0].Folder != "INBOX" || theirs[0].Inbox != "crowded@example.com") {
+			t.Errorf("claimed in folder %q of %q, want the names though their rows are locked", theirs[0].Folder, theirs[0].Inbox)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the second worker waited %v for the first", took)
+		}
+		return nil
+	})
+}
