@@ -88,6 +88,45 @@ func testListPortions(s *suite) {
 	}
 }
 
+// testListFilters: by route, by age, and by what could be claimed now, also together.
+func testListFilters(s *suite) {
+	p := s.place()
+	routed := func(uid uint32, route string) tasks.Entry {
+		e := s.msg(uid, route)
+		e.Route = route
+		return e
+	}
+	p.register(routed(1, "desk"), routed(2, "desk+court"), routed(3, "front-desk"), routed(4, "Desk"), routed(5, "a_b"), routed(6, "a%b"), routed(7, ""))
+	s.must("finish", s.Queue.Finish(s.ctx, p.claimed(1, 1)[0].Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
+	p.claimed(1, 2) // in progress, and its lease runs out below
+	s.Age(s.t, 2*time.Hour)
+	p.register(s.msg(8, "late"))
+	late := s.msg(9, "late and skipped")
+	late.Skip = "loop"
+	p.register(late)
+	for _, c := range []struct {
+		name   string
+		filter tasks.Filter
+		want   []uint32
+	}{
+		{"by route, also one of several", tasks.Filter{Route: "desk"}, []uint32{1, 2, 8, 9}},
+		{"by the other route", tasks.Filter{Route: "court"}, []uint32{2}},
+		{"by part of a route", tasks.Filter{Route: "des"}, nil},
+		{"a wildcard is none", tasks.Filter{Route: "a%b"}, []uint32{6}},
+		{"registered long ago", tasks.Filter{Registered: time.Hour}, []uint32{1, 2, 3, 4, 5, 6, 7}},
+		{"registered longer ago", tasks.Filter{Registered: 3 * time.Hour}, nil},
+		{"ended long ago", tasks.Filter{Ended: time.Hour}, []uint32{1}},
+		{"ended at all", tasks.Filter{Ended: time.Nanosecond}, []uint32{1, 9}},
+		{"due", tasks.Filter{Due: true}, []uint32{2, 3, 4, 5, 6, 7, 8}},
+		{"due and by route", tasks.Filter{Due: true, Route: "desk"}, []uint32{2, 8}},
+		{"the newest by route", tasks.Filter{Route: "desk", Limit: 2, Registered: time.Hour}, []uint32{2, 1}},
+	} {
+		if got := p.list(c.filter); !slices.Equal(got, c.want) {
+			s.t.Errorf("%s: the UIDs %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func testListStops(s *suite) {
 	p := s.place()
 	p.fill(3)
@@ -123,6 +162,48 @@ func testStats(s *suite) {
 	}
 	if due, err := s.Queue.Due(s.ctx, p.inbox); err != nil || due != 3 {
 		s.t.Errorf("Due says %d, %v; want 3", due, err)
+	}
+}
+
+// testLastDay: what ended, what of it took more than one attempt, and conflicts count for a day.
+func testLastDay(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"), s.msg(4, "d"), s.msg(5, "e"))
+	claims := p.claimed(4, 1, 2, 3, 4)
+	finish := func(c tasks.Claim, as tasks.Status) error {
+		return s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: as, Route: "desk", Delay: time.Nanosecond})
+	}
+	s.must("finish", finish(claims[0], tasks.Forwarded))
+	s.must("finish", finish(claims[1], tasks.Skipped)) // not an outcome
+	s.must("finish", finish(claims[2], tasks.Error))
+	late := claims[3]
+	s.Age(s.t, lease+time.Second)
+	for _, c := range slices.Concat(p.claimed(10, 5, 3), p.claimed(1, 4)) {
+		switch c.UID {
+		case 3:
+			s.must("finish", finish(c, tasks.Forwarded))
+		case 4:
+			s.must("finish", finish(c, tasks.Dead))
+		}
+	}
+	s.wantErr("finish late", finish(late, tasks.Forwarded), tasks.ErrLeaseLost)
+	s.wantErr("finish late", finish(late, tasks.Forwarded), tasks.ErrLeaseLost)
+	s.day(p, 3, 2, 2)
+	s.day(s.place(), 0, 0, 0)
+	s.Age(s.t, 23*time.Hour)
+	s.day(p, 3, 2, 2)
+	s.Age(s.t, time.Hour)
+	s.day(p, 0, 0, 0)
+}
+
+func (s *suite) day(p place, ended, retried, conflicts int) {
+	s.t.Helper()
+	before := time.Now()
+	got, err := s.Queue.Stats(s.ctx, p.inbox)
+	s.must("stats", err)
+	if got.Ended != ended || got.Retried != retried || got.Conflicts != conflicts || got.Now.Before(before.Add(-time.Minute)) {
+		s.t.Errorf("ended %d, retried %d, conflicts %d at %v; want %d, %d, %d of the last day",
+			got.Ended, got.Retried, got.Conflicts, got.Now, ended, retried, conflicts)
 	}
 }
 

@@ -19,7 +19,9 @@ var registerTests = map[string]func(*suite){
 	"register/hostile text": testHostileText,
 	"register/no route":     testRegisterNoRoute,
 	"unseen":                testUnseen,
+	"unregistered":          testUnregistered,
 	"baseline":              testBaseline,
+	"register/known only":   testKnownOnly,
 }
 
 func testRegisterOnce(s *suite) {
@@ -197,4 +199,33 @@ func testBaseline(s *suite) {
 	}
 	p.fates([]tasks.Entry{s.msg(2, "b"), s.msg(9, "b")}, tasks.Known, tasks.New) // what was not forwarded makes no duplicate
 	p.claimed(10, 5, 9)
+}
+
+// testUnregistered: that a message was there before the start is no registration; that its task was purged does not undo one.
+func testUnregistered(s *suite) {
+	p := s.place()
+	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(2, "b", ""))))
+	p.register(s.msg(1, "a"))
+	p.finishAll(tasks.Forwarded)
+	p.register(s.unread(3, "c", "too_large"))
+	p.purge()
+	got, err := s.Queue.Unregistered(s.ctx, p.folder, p.epoch, []uint32{4, 3, 2, 1})
+	if want := []uint32{4, 2}; err != nil || !slices.Equal(got, want) {
+		s.t.Errorf("unregistered %v, %v; want %v, in the order given", got, err, want)
+	}
+}
+
+// testKnownOnly: what is known finds its task again; what is not is left for later.
+func testKnownOnly(s *suite) {
+	p := s.place()
+	id := p.register(s.msg(1, "a"))[0].TaskID
+	p = p.anew()
+	page := p.page(s.msg(5, "new"), s.msg(6, "a"))
+	page.KnownOnly, page.Cursor = true, 0
+	regs, err := s.Queue.Register(s.ctx, page)
+	s.must("register", err)
+	if regs[0].TaskID != 0 || regs[1].Fate != tasks.Moved || regs[1].TaskID != id {
+		s.t.Errorf("%+v; want the new one without a task, the other moved", regs)
+	}
+	p.fates([]tasks.Entry{s.msg(5, "new")}, tasks.New)
 }

@@ -37,7 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	f := open(t)
 	for _, group := range []map[string]func(*suite){
-		transitionTests, registerTests, dedupeTests, epochTests, claimTests, waitTests, receiptTests, personTests, fenceTests, purgeTests,
+		transitionTests, registerTests, dedupeTests, epochTests, claimTests, waitTests, receiptTests, identifyTests, personTests, fenceTests, purgeTests,
 		dispositionTests, readTests, raceTests,
 	} {
 		for name, test := range group {

@@ -1,0 +1,155 @@
+package taskstest
+
+import (
+	"reflect"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+var identifyTests = map[string]func(*suite){
+	"identify":                testIdentify,
+	"identify/duplicates":     testIdentifyDuplicates,
+	"identify/same message":   testIdentifyOlderEpoch,
+	"identify/hostile":        testIdentifyHostile,
+	"heirs/first takes place": testHeirs,
+	"heirs/none":              testNoHeirs,
+	"heirs/back":              testBack,
+}
+
+// testIdentify: a message that could not be read when it was registered becomes known by its content.
+func testIdentify(s *suite) {
+	p := s.place()
+	p.register(s.unread(1, "m", ""))
+	c := p.claimed(1, 1)[0]
+	e := s.msg(1, "m")
+	e.Date = time.Date(2026, 3, 1, 12, 30, 0, 123456000, time.UTC)
+	for range 2 { // doing it twice changes nothing
+		of, err := s.Queue.Identify(s.ctx, c.Receipt, e, tasks.DedupeInbox)
+		if of != 0 || err != nil {
+			s.t.Fatalf("identify: duplicate of %d, %v; want it to be none", of, err)
+		}
+	}
+	got := s.stands(c.ID, tasks.InProgress)
+	if got.Date == nil || !got.Date.Equal(e.Date) {
+		s.t.Errorf("date %v, want %v", got.Date, e.Date)
+	}
+	want := c.Task
+	want.Fingerprint, want.MessageID, want.Subject, want.Sender, want.Size = e.Fingerprint, e.MessageID, e.Subject, e.Sender, e.Size
+	want.Date, want.UpdatedAt, want.VisibleAt = got.Date, got.UpdatedAt, got.VisibleAt
+	if !reflect.DeepEqual(got, want) {
+		s.t.Errorf("the task reads\n%+v, want\n%+v", got, want)
+	}
+	s.has(c.ID)
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
+	p.beside("Junk").fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)
+	p.anew().fates([]tasks.Entry{s.msg(4, "m")}, tasks.Moved)
+}
+
+// testIdentifyDuplicates: it is told of the task of an equal message that was forwarded or is going to be, in the scope.
+func testIdentifyDuplicates(s *suite) {
+	for _, c := range []struct {
+		name   string
+		dedupe tasks.Dedupe
+		where  string
+		status tasks.Status
+		want   bool
+	}{
+		{"waiting", tasks.DedupeInbox, "same inbox", tasks.Received, true},
+		{"forwarded", tasks.DedupeInbox, "same inbox", tasks.Forwarded, true},
+		{"in this folder", tasks.DedupeInbox, "same folder", tasks.Forwarded, true},
+		{"dead", tasks.DedupeInbox, "same inbox", tasks.Dead, false},
+		{"skipped", tasks.DedupeInbox, "same inbox", tasks.Skipped, false},
+		{"in another inbox", tasks.DedupeInbox, "other inbox", tasks.Forwarded, false},
+		{"in any inbox", tasks.DedupeAll, "other inbox", tasks.Forwarded, true},
+		{"nothing counts", tasks.DedupeOff, "same folder", tasks.Forwarded, false},
+	} {
+		here := s.place()
+		there := map[string]place{"same folder": here, "same inbox": here.beside("Junk"), "other inbox": s.place()}[c.where]
+		original := there.register(s.msg(9, c.name))[0].TaskID
+		if c.status != tasks.Received {
+			there.finishAll(c.status)
+		}
+		id := here.register(s.unread(1, c.name, ""))[0].TaskID
+		claims := here.receive(10)
+		of, err := s.Queue.Identify(s.ctx, claims[len(claims)-1].Receipt, s.msg(1, c.name), c.dedupe)
+		s.must("identify", err)
+		if claims[len(claims)-1].ID != id || of != map[bool]int64{c.want: original}[true] {
+			s.t.Errorf("%s: task %d is a duplicate of %d; want that of %d: %t", c.name, id, of, original, c.want)
+		}
+	}
+}
+
+// testIdentifyOlderEpoch: the same message in an older epoch of its folder, whatever the scope.
+func testIdentifyOlderEpoch(s *suite) {
+	p := s.place().under(tasks.DedupeOff)
+	original := p.register(s.msg(1, "m"))[0].TaskID
+	p.finishAll(tasks.Forwarded)
+	p = p.anew()
+	unread := s.unread(5, "not the same outline", "")
+	p.register(unread)
+	of, err := s.Queue.Identify(s.ctx, p.claimed(1, 5)[0].Receipt, s.msg(5, "m"), tasks.DedupeOff)
+	if of != original || err != nil {
+		s.t.Errorf("a duplicate of %d, %v; want of %d: it is the same message", of, err, original)
+	}
+}
+
+// testIdentifyHostile: what senders write into headers must not keep a message from being identified.
+func testIdentifyHostile(s *suite) {
+	for _, year := range []int{-4, 1, 999, 9999, 10000} {
+		p := s.place()
+		p.register(s.unread(1, "m", ""))
+		e := s.msg(1, "m")
+		e.Date, e.Subject, e.MessageID = time.Date(year, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)), "a\xff\x00b", "<\x80@x>"
+		if _, err := s.Queue.Identify(s.ctx, p.claimed(1, 1)[0].Receipt, e, tasks.DedupeInbox); err != nil {
+			s.t.Errorf("identify with a date in the year %d: %v", year, err)
+		}
+	}
+}
+
+// testHeirs: when the original is gone before anybody got it, its first duplicate takes its place, and the others are that one's duplicates.
+func testHeirs(s *suite) {
+	p := s.place()
+	regs := p.fates([]tasks.Entry{s.msg(1, "m"), s.msg(2, "m"), s.msg(3, "m")}, tasks.New, tasks.Duplicate, tasks.Duplicate)
+	gone := p.claimed(1, 1)[0]
+	for i, heir := range []uint32{2, 3} {
+		s.must("finish", s.Queue.Finish(s.ctx, gone.Receipt, tasks.Vanished(gone.Task, "expunged")))
+		if got := s.stands(regs[i+1].TaskID, tasks.Received); got.Reason != "" {
+			s.t.Errorf("the heir's reason is %q, want none", got.Reason)
+		}
+		s.has(regs[i+1].TaskID, "requeued")
+		if last := s.get(regs[2].TaskID); i == 0 && last.Reason != tasks.DuplicateOf(regs[1].TaskID) {
+			s.t.Errorf("the last one is skipped as %q; want as a duplicate of the heir, task %d", last.Reason, regs[1].TaskID)
+		}
+		gone = p.claimed(10, heir)[0]
+	}
+}
+
+// testNoHeirs: what does not yield leaves its duplicates alone.
+func testNoHeirs(s *suite) {
+	for name, res := range map[string]tasks.Result{
+		"forwarded":              {Status: tasks.Forwarded, Route: "desk"},
+		"dead, some may have it": {Status: tasks.Dead, Route: "desk"},
+	} {
+		p := s.place()
+		regs := p.fates([]tasks.Entry{s.msg(1, name), s.msg(2, name)}, tasks.New, tasks.Duplicate)
+		s.must("finish", s.Queue.Finish(s.ctx, p.claimed(1, 1)[0].Receipt, res))
+		s.stands(regs[1].TaskID, tasks.Skipped)
+		p.claimed(10)
+	}
+}
+
+// testBack: a task that ended because its message was not there goes on when the message shows up again.
+func testBack(s *suite) {
+	p := s.place()
+	id := p.finished(tasks.Vanished(tasks.Task{}, "expunged")).ID
+	p = p.anew()
+	if got := p.fates([]tasks.Entry{s.msg(7, "m")}, tasks.Moved)[0]; got.TaskID != id {
+		s.t.Errorf("task %d, want %d", got.TaskID, id)
+	}
+	if got := s.stands(id, tasks.Received); got.Reason != "" || got.UID != 7 {
+		s.t.Errorf("reason %q, UID %d; want none, 7", got.Reason, got.UID)
+	}
+	s.has(id, "skipped", "requeued")
+	p.claimed(1, 7)
+}
