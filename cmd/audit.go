@@ -34,13 +34,13 @@ func (a *app) auditCommand() *cobra.Command {
 		Short: "Prove that every message on the servers is accounted for, and find those that are not",
 		Long: `audit compares every message in the watched folders, and every unfinished task, with the registry: forwarded, and to whom; skipped, and why;
 waiting; uncertain; dead; purged (its task has ended and was deleted); there before the start; new (the next run registers it).
-What lies at or below a folder's cursor and is none of these is missing. It reads no bodies and, without --repair, changes
+What lies at or below a folder's cursor and is none of these is missing; what was skipped as vanished and is there has reappeared. It reads no bodies and, without --repair, changes
 nothing; runs may go on beside it.
 
 --list prints every message with how it is accounted for, one a line: the proof. --repair registers what is missing, as a run would; the
 next run forwards it. Without --inbox the active inboxes are audited; a disabled one can be named.
 
-Exit code 0: every message is accounted for, or was registered by --repair. 75: messages are missing, or something could not be
+Exit code 0: every message is accounted for, or was registered by --repair. 75: messages are missing or have reappeared, or something could not be
 proved: an inbox that cannot be reached, a folder whose UIDVALIDITY has changed since the last run.
 ` + exitHelp,
 		Args: takesNone,
@@ -87,7 +87,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	if err := errors.Join(watch.close(), lines.out.Flush(), a.printAudit(report, opts)); err != nil {
 		return err
 	}
-	if _, missing, _, proved := report.Sum(); missing > 0 || !proved {
+	if !report.Sum().Clean() {
 		return errRetry
 	}
 	return nil
@@ -225,6 +225,9 @@ func (a *app) auditFindings(out io.Writer, email string, f *pass.FolderAudit) {
 }
 
 func strayNote(s pass.Stray, now uint32) string {
+	if s.Status == tasks.Skipped {
+		return fmt.Sprintf("was skipped as vanished, and is on the server; `postrider task retry %d` lets it go on", s.TaskID)
+	}
 	where := "is no longer on the server"
 	if s.UIDValidity != now {
 		where = fmt.Sprintf("of UIDVALIDITY %d has not been found again", s.UIDValidity)
@@ -237,19 +240,22 @@ func strayNote(s pass.Stray, now uint32) string {
 
 // verdict is the last line.
 func verdict(r pass.AuditReport) string {
-	messages, missing, registered, proved := r.Sum()
+	sum := r.Sum()
 	var parts []string
-	if registered > 0 {
-		parts = append(parts, fmt.Sprintf("Registered: %d that were missing; the next run forwards what is to be forwarded.", registered))
+	if sum.Registered > 0 {
+		parts = append(parts, fmt.Sprintf("Registered: %d that were missing; the next run forwards what is to be forwarded.", sum.Registered))
 	}
-	if missing > 0 {
-		parts = append(parts, fmt.Sprintf("Missing: %d; `postrider audit --repair` registers what is missing, as a run would.", missing))
+	if sum.Missing > 0 {
+		parts = append(parts, fmt.Sprintf("Missing: %d; `postrider audit --repair` registers what is missing, as a run would.", sum.Missing))
 	}
-	switch {
-	case !proved:
+	if sum.Reappeared > 0 {
+		parts = append(parts, fmt.Sprintf("Skipped as vanished, and there: %d; it is for you to say what becomes of them.", sum.Reappeared))
+	}
+	if !sum.Proved {
 		parts = append(parts, "Not everything could be compared, so there is no proof.")
-	case missing == 0:
-		parts = append(parts, fmt.Sprintf("Every message is accounted for: %d on the servers.", messages))
+	}
+	if sum.Clean() {
+		parts = append(parts, fmt.Sprintf("Every message is accounted for: %d on the servers.", sum.Messages))
 	}
 	return strings.Join(parts, " ")
 }

@@ -34,6 +34,7 @@ func TestStrayNote(t *testing.T) {
 	}{
 		{"expunged", pass.Stray{UIDValidity: 7, Status: tasks.Error}, "is no longer on the server; a run that does not find it ends it as vanished"},
 		{"expunged, uncertain", pass.Stray{UIDValidity: 7, Status: tasks.Uncertain}, "is no longer on the server; it waits for your word, and cannot be sent again"},
+		{"reappeared", pass.Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, "was skipped as vanished, and is on the server; `postrider task retry 12` lets it go on"},
 		{"another epoch", pass.Stray{UIDValidity: 6, Status: tasks.Received}, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/tasks"
@@ -22,7 +23,7 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	if err := a.look(ctx, f); err != nil {
 		return err
 	}
-	for w := newWindow(1, f.next); w.more(); {
+	for w := newWindow(1, max(f.next, f.LastSeenUID+1)); w.more(); { // the last messages may be gone
 		uids, err := a.search(ctx, f.folder, w.from, w.to)
 		if err != nil {
 			return err
@@ -117,7 +118,11 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	}
 	rows := len(known)
 	for _, uid := range uids {
-		if err := a.message(ctx, f, uid, known[uid], metas[uid]); err != nil {
+		m, there := metas[uid]
+		if !there && f.account(uid, known[uid]) == AsMissing {
+			continue // it has gone meanwhile
+		}
+		if err := a.message(ctx, f, uid, known[uid], m); err != nil {
 			return 0, err
 		}
 		delete(known, uid)
@@ -135,8 +140,8 @@ func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window)
 	return known, err
 }
 
-// doubtful reports whether the ledger does not know a message that it should, or the server did not list that of an
-// unfinished task.
+// doubtful reports whether the ledger does not know a message that it should, or the server lists one that it should not,
+// or does not list that of an unfinished task.
 func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposition) bool {
 	open := 0
 	for _, d := range known {
@@ -146,7 +151,7 @@ func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposit
 	}
 	for _, uid := range uids {
 		d := known[uid]
-		if f.account(uid, d) == AsMissing {
+		if as := f.account(uid, d); as == AsMissing || as == AsReappeared {
 			return true
 		}
 		if d != nil && needsMessage(d) {
@@ -198,6 +203,8 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 		return AsBeforeStart
 	case d != nil && d.Purged:
 		return AsPurged
+	case d != nil && d.Status == tasks.Skipped && strings.HasPrefix(d.Reason, tasks.VanishedPrefix):
+		return AsReappeared
 	case d != nil:
 		return accountOf[d.Status]
 	case !f.Active:
@@ -235,6 +242,9 @@ func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *
 	f.found.Counts[as]++
 	if as == AsMissing {
 		f.found.Missing = append(f.found.Missing, MissingMessage{UID: uid, Received: m.Received, Size: m.Size})
+	}
+	if as == AsReappeared {
+		f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.found.UIDValidity, UID: uid, Status: d.Status})
 	}
 	if a.opts.Each == nil {
 		return nil

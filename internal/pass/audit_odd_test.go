@@ -13,6 +13,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
+	"postrider/internal/testserver/smtpsink"
 )
 
 func TestAuditOfAFolderNeverScanned(t *testing.T) {
@@ -80,6 +81,45 @@ func TestAuditTellsOfStrays(t *testing.T) {
 	if want := []Stray{{UIDValidity: epoch, UID: 2, Status: tasks.Uncertain}}; !slices.Equal(got, want) {
 		t.Errorf("in the new epoch strays are %+v, want %+v", got, want)
 	}
+}
+
+// blind is a server that says of one message that it is not there.
+type blind struct {
+	Source
+	uid uint32
+}
+
+func (s blind) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	rest := slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return uid == s.uid })
+	res, err := s.Source.Bodies(ctx, rest, each)
+	if len(rest) < len(uids) {
+		res.Vanished = append(res.Vanished, s.uid)
+	}
+	return res, err
+}
+
+// TestAuditOfAVanishedMessage that is there all the same: nobody has it, so it is no ordinary skip.
+func TestAuditOfAVanishedMessage(t *testing.T) {
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
+	r.add(inbox.StartAll)
+	uid := r.put("INBOX", mails(1)...)[0]
+	r.run()
+	r.clock.advance(time.Hour)
+	mend := r.behind(func(src Source) Source { return blind{src, uid} })
+	r.run()
+	mend()
+	found, _ := r.audit(AuditOptions{Repair: true})
+	wantCounts(t, found.Folders[0], map[Account]int{AsReappeared: 1})
+	task := r.wantTask(tasks.Skipped, tasks.VanishedPrefix)
+	if s := found.Folders[0].Strays; len(s) != 1 || s[0].TaskID != task.ID || s[0].Status != tasks.Skipped {
+		t.Errorf("strays are %+v, want the task %d", s, task.ID)
+	}
+	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); sum.Clean() || !sum.Proved {
+		t.Errorf("the sum is %+v, want it proved, and not clean", sum)
+	}
+	check(t, r.imap.Expunge(address, "INBOX", uid))
+	found, _ = r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{})
 }
 
 // TestAuditOfAnUnwatchedFolder looks at what it left behind, and at nothing else.
@@ -354,7 +394,7 @@ func TestAuditStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.behind(func(src Source) Source { cancel(); return src })
 	report := r.Audit(ctx, boxes, AuditOptions{})
-	if _, _, _, proved := report.Sum(); proved || !report.Interrupted || !strings.HasPrefix(report.Inboxes[0].Error, "stopped") {
+	if report.Sum().Proved || !report.Interrupted || !strings.HasPrefix(report.Inboxes[0].Error, "stopped") {
 		t.Errorf("the audit reports %+v; want it to be interrupted, and nothing proved", report)
 	}
 }

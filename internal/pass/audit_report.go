@@ -21,12 +21,14 @@ const (
 	AsBeforeStart Account = "before_start" // it was there before the start and is not forwarded
 	AsNotNoted    Account = "not_noted"    // the same, and the next run notes it
 	AsNew         Account = "new"          // above the cursor: the next run registers it
+	AsReappeared  Account = "reappeared"   // its task ended as vanished, and here it is: a person has to look
 	AsMissing     Account = "missing"      // at or below the cursor, and the registry does not know it
 )
 
 // Accounts are all accounts, in the order in which people read them.
 var Accounts = []Account{
-	AsForwarded, AsNoMatch, AsSkipped, AsWaiting, AsUncertain, AsDead, AsPurged, AsBeforeStart, AsNotNoted, AsNew, AsMissing,
+	AsForwarded, AsNoMatch, AsSkipped, AsWaiting, AsUncertain, AsDead, AsPurged, AsBeforeStart, AsNotNoted, AsNew,
+	AsReappeared, AsMissing,
 }
 
 // accountOf is the account of a message that has a task.
@@ -59,7 +61,8 @@ type MissingMessage struct {
 	Size     int64     `json:"size"`
 }
 
-// Stray is an unfinished task whose message is not on the server, or not found again since UIDVALIDITY changed.
+// Stray is an unfinished task whose message is not on the server, or not found again since UIDVALIDITY changed; or one
+// that was skipped as vanished and whose message is there.
 type Stray struct {
 	TaskID      int64        `json:"task_id"`
 	UIDValidity uint32       `json:"uid_validity"`
@@ -78,7 +81,7 @@ type FolderAudit struct {
 	Registered   int              `json:"registered"`              // of these, missing before they were registered by the audit
 	Missing      []MissingMessage `json:"missing"`
 	Gone         int              `json:"gone"`   // tasks that have ended and whose message is no longer on the server
-	Strays       []Stray          `json:"strays"` // and those that have not
+	Strays       []Stray          `json:"strays"` // and those that have not; and reappeared messages
 }
 
 // InboxAudit is what an audit found in one inbox.
@@ -104,16 +107,27 @@ func newFolderAudit(name string) *FolderAudit {
 	return a
 }
 
-// Sum adds the folders up: messages on the server, of these missing, and registered by the audit. Proved is false when
-// something could not be compared.
-func (r *AuditReport) Sum() (messages, missing, registered int, proved bool) {
-	proved = !r.Interrupted
+// AuditSum is what was found in all folders.
+type AuditSum struct {
+	Messages, Missing, Reappeared, Registered int
+	Proved                                    bool // everything could be compared
+}
+
+// Sum adds the folders up.
+func (r *AuditReport) Sum() AuditSum {
+	sum := AuditSum{Proved: !r.Interrupted}
 	for _, in := range r.Inboxes {
-		proved = proved && in.Error == ""
+		sum.Proved = sum.Proved && in.Error == ""
 		for _, f := range in.Folders {
-			proved = proved && f.Error == ""
-			messages, missing, registered = messages+f.Messages, missing+len(f.Missing), registered+f.Registered
+			sum.Proved = sum.Proved && f.Error == ""
+			sum.Messages += f.Messages
+			sum.Missing += len(f.Missing)
+			sum.Reappeared += f.Counts[AsReappeared]
+			sum.Registered += f.Registered
 		}
 	}
-	return messages, missing, registered, proved
+	return sum
 }
+
+// Clean reports whether every message is accounted for.
+func (s AuditSum) Clean() bool { return s.Proved && s.Missing == 0 && s.Reappeared == 0 }
