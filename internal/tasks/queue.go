@@ -46,7 +46,7 @@ type Claimer interface {
 	// Identify tells who a claimed task is that was registered before its content was known. It reports the task of
 	// an equal message that was forwarded, or is going to be, so that this one is a duplicate; 0 when there is none.
 	Identify(ctx context.Context, r Receipt, e Entry, dedupe Dedupe) (duplicateOf int64, err error)
-	// Finish ends the claim with what came of it.
+	// Finish ends the claim with what came of it. Doing it twice with the same end changes nothing; so with Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. With no delay it comes back in its old place.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error

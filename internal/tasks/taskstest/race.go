@@ -12,6 +12,7 @@ import (
 var raceTests = map[string]func(*suite){
 	"race/claims":     testRaceClaims,
 	"race/take over":  testRaceTakeOver,
+	"race/losers":     testRaceLosers,
 	"race/register":   testRaceRegister,
 	"race/dedupe all": testRaceDedupeAll,
 	"race/dedupe":     testRaceDedupeInbox,
@@ -173,5 +174,62 @@ func (s *suite) oneIsNew(places []place, content string) {
 	})
 	if fresh != 1 {
 		s.t.Errorf("%d of %d equal messages registered at once are new, want 1", fresh, len(places))
+	}
+}
+
+// testRaceLosers: workers that let their leases run out, release and put off, all at once. Each task is finished once,
+// however many receipts it had, and none is lost.
+func testRaceLosers(s *suite) {
+	const messages = 60
+	p := s.place()
+	p.fill(messages)
+	var mu sync.Mutex
+	finished := map[int64]int{}
+	var lapsed []tasks.Claim
+	finish := func(q tasks.Queue, c tasks.Claim, res tasks.Result) {
+		switch err := q.Finish(s.ctx, c.Receipt, res); {
+		case err == nil && res.Status == tasks.Forwarded:
+			mu.Lock()
+			finished[c.ID]++
+			mu.Unlock()
+		case err != nil && !errors.Is(err, tasks.ErrLeaseLost):
+			s.t.Errorf("finish: %v", err)
+		}
+	}
+	s.together(6, func(i int, q tasks.Queue) {
+		want := tasks.Want{InboxID: p.inbox, Max: 4, Lease: shortly / 3, Worker: fmt.Sprint("worker", i), Wait: 2 * shortly, MaxLostLeases: 1000}
+		for {
+			claims, err := q.Receive(s.ctx, want)
+			if err != nil || len(claims) == 0 {
+				if err != nil {
+					s.t.Errorf("receive: %v", err)
+				}
+				return
+			}
+			for _, c := range claims {
+				switch way := c.ID % 4; {
+				case c.Attempts == 1 && way == 0:
+					mu.Lock()
+					lapsed = append(lapsed, c)
+					mu.Unlock()
+				case c.Attempts == 1 && way == 1:
+					finish(q, c, tasks.Result{Status: tasks.Error, Route: "desk"})
+				default:
+					finish(q, c, tasks.Result{Status: tasks.Forwarded, Route: "desk"})
+				}
+			}
+		}
+	})
+	for _, c := range lapsed {
+		finish(s.Queue, c, tasks.Result{Status: tasks.Forwarded, Route: "desk"})
+	}
+	for id, n := range finished {
+		if n != 1 {
+			s.t.Errorf("task %d was finished %d times, want once", id, n)
+		}
+	}
+	stats, err := s.Queue.Stats(s.ctx, p.inbox)
+	if err != nil || len(finished) != messages || stats.ByStatus[tasks.Forwarded] != messages {
+		s.t.Errorf("%d finished, %v, %v; want %d", len(finished), stats.ByStatus, err, messages)
 	}
 }

@@ -1,7 +1,15 @@
 // Package taskstest is the suite that every implementation of tasks.Queue passes.
 //
 // It knows a queue by its contract alone. What it needs from behind the queue's back (folders to register in, time that
-// passes) a Fixture gives. Time does not pass while a test waits: Age makes the whole registry older instead.
+// passes) a Fixture gives. Nothing sleeps: long times pass by Age, short ones inside Receive.
+//
+// To run it against a queue of your own, give it a fixture; memqueue's test is the shortest one to begin from:
+//
+//	func TestQueue(t *testing.T) {
+//		taskstest.Run(t, func(t *testing.T) taskstest.Fixture {
+//			return taskstest.Fixture{Queue: mine, Other: mineAgain, Inbox: ..., Folder: ..., Age: ...}
+//		})
+//	}
 package taskstest
 
 import (
@@ -17,7 +25,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Fixture is a queue and what a test does behind its back. The functions end the test when they fail.
+// Fixture is a queue and what a test does behind its back, all of which has to be given. The functions end the test when
+// they fail.
 type Fixture struct {
 	Queue tasks.Queue
 	Other tasks.Queue // the same registry, as another process has it open; Queue itself when it lives in one
