@@ -122,6 +122,40 @@ func TestAuditOfAVanishedMessage(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{})
 }
 
+// TestAuditWhileAMessageVanishes: a run ends its task after the server has listed it.
+func TestAuditWhileAMessageVanishes(t *testing.T) {
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
+	r.add(inbox.StartAll)
+	uid := r.put("INBOX", mails(1)...)[0]
+	r.run()
+	r.clock.advance(time.Hour)
+	r.Queue = &between{r.queue, 1, func() {
+		r.Queue = r.queue
+		check(t, r.imap.Expunge(address, "INBOX", uid))
+		r.run()
+	}}
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{})
+	if f := found.Folders[0]; len(f.Strays) != 0 || f.Gone != 1 {
+		t.Errorf("strays are %+v, and %d gone; want none, and one", f.Strays, f.Gone)
+	}
+}
+
+// silent is a server that has no message to describe.
+type silent struct{ Source }
+
+func (silent) Metadata(context.Context, []uint32) ([]imapsrc.Meta, error) { return nil, nil }
+
+// TestAuditOfAMessageThatGoes after it was listed: it is not missing.
+func TestAuditOfAMessageThatGoes(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.late(3, 2)
+	r.behind(func(src Source) Source { return silent{src} })
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
+}
+
 // TestAuditOfAnUnwatchedFolder looks at what it left behind, and at nothing else.
 func TestAuditOfAnUnwatchedFolder(t *testing.T) {
 	var up atomic.Bool
@@ -313,18 +347,22 @@ func (q *failing) Register(ctx context.Context, p tasks.Page) ([]tasks.Registrat
 	return q.Queue.Register(ctx, p)
 }
 
-// sparse is a folder whose UIDs are given, and the ledger of one that has seen all of these and all below gone.
+// sparse is a folder whose UIDs are given, on a server that tells no UIDNEXT, and a ledger that knows these, all below gone, and
+// one far above them.
 type sparse struct {
 	Source
 	tasks.Queue
 	uids   []uint32
 	gone   uint32
+	last   uint32
 	widest uint32
 }
 
 func (s *sparse) Select(context.Context, string) (imapsrc.Folder, error) {
-	return imapsrc.Folder{UIDValidity: 1, UIDNext: s.uids[len(s.uids)-1] + 1}, nil
+	return imapsrc.Folder{UIDValidity: 1}, nil
 }
+
+func (s *sparse) HighestUID(context.Context) (uint32, error) { return s.uids[len(s.uids)-1], nil }
 
 func (s *sparse) UIDs(_ context.Context, from, to uint32) ([]uint32, error) {
 	i, _ := slices.BinarySearch(s.uids, from)
@@ -340,6 +378,9 @@ func (s *sparse) Dispositions(_ context.Context, _, _ int64, from, to uint32) (o
 		out = append(out, tasks.Disposition{UID: uid, TaskID: int64(uid), Status: tasks.Forwarded})
 	}
 	uids, _ := s.UIDs(context.Background(), max(from, s.gone+1), to)
+	if from <= s.last && s.last <= to {
+		uids = append(slices.Clone(uids), s.last)
+	}
 	for _, uid := range uids {
 		out = append(out, tasks.Disposition{UID: uid, TaskID: int64(uid), Status: tasks.Forwarded})
 	}
@@ -359,17 +400,17 @@ func TestAuditInSteps(t *testing.T) {
 	in, err := r.store.Get(t.Context(), address)
 	check(t, err)
 	uids := []uint32{1, 3_999, 4_000, 4_001, 10_000, 10_001, 99_999, 1_000_000, 50_000_000}
-	s := &sparse{uids: uids, gone: 100_000}
+	s := &sparse{uids: uids, gone: 100_000, last: 60_000_000}
 	now := r.clock.Now()
 	f := &in.Folders[0]
-	f.UIDValidity, f.LastSeenUID, f.InitializedAt = 1, uids[len(uids)-1], &now
+	f.UIDValidity, f.LastSeenUID, f.InitializedAt = 1, s.last, &now
 	r.Inboxes = registered{r.store, in}
 	r.Dial = func(context.Context, inbox.Inbox) (Source, error) { return s, nil }
 	r.Queue = s
 	found := r.Audit(t.Context(), []inbox.Inbox{in}, AuditOptions{}).Inboxes[0]
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: len(uids)})
-	if got := found.Folders[0].Gone; got != 100_000-7 {
-		t.Errorf("%d are said to be gone, want %d", got, 100_000-7)
+	if got := found.Folders[0].Gone; got != 100_000-7+1 {
+		t.Errorf("%d are said to be gone, want %d", got, 100_000-7+1)
 	}
 	if s.widest > maxLedgerStep {
 		t.Errorf("the ledger was asked for %d UIDs at once, want at most %d", s.widest, maxLedgerStep)
