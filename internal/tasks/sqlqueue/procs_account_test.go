@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 //   - every message up to the cursor is accounted for, ended as told, and reached each of its recipients at least once;
 //   - a receipt finishes once, a task is ended by one receipt, which is the one that the registry has;
 //   - nobody claims a task during somebody else's lease, and nobody registers under a scan lease that another has taken over;
-//   - whoever lost a lease and acted on it is in the audit trail of the task, and nobody else is;
+//   - whoever lost a lease and acted on it is in the audit trail of the task, and nobody else is; nobody is told so who did not;
 //   - a recipient that was `sending` when its worker died is `sending` to the next one, and only such a recipient is sent to twice;
 //   - attempts and lost leases add up;
 //   - who is known as delivered is not sent to again.
@@ -187,8 +188,11 @@ func (s *storm) accountTask(a *audit, id int64) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	count, conflicts := map[string]int{}, map[string]int{}
+	count, conflicts, takenOver := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, e := range events {
+		if e.Event == "lease_lost" {
+			takenOver[strings.TrimPrefix(e.Detail, "taken over from ")] = true
+		}
 		count[e.Event]++
 		if e.Event == "conflict" {
 			conflicts[e.Worker]++
@@ -203,6 +207,11 @@ func (s *storm) accountTask(a *audit, id int64) {
 		a.Errorf("task %d: %d attempts, %d lost leases; want %d, and as many as its trail has: %v", id, row.AttemptCount, row.LostLeases, attempts, count)
 	}
 	a.conflicts(id, conflicts)
+	for _, h := range a.byTask[id] {
+		if h.lost > 0 && h.begun.Ended() && !takenOver[h.worker] { // one that put it off may have done so unheard, and another went on
+			a.Errorf("task %d: %s was told that its lease is lost, and nobody took it over", id, h.worker)
+		}
+	}
 	a.oneEnd(id, row.Receipt, row.Status)
 	a.leasesHeld(id)
 	a.sendingSeen(id)

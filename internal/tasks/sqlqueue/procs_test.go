@@ -213,11 +213,19 @@ func (s *storm) blow(t *testing.T, span time.Duration) {
 		case dice < 70 || sl.proxy == nil:
 			s.stop(sl)
 		default:
-			sl.proxy.Cut([]testserver.End{testserver.FIN, testserver.RST}[dice%2])
-			s.faults.cuts++
+			s.cut(sl)
 		}
 	}
 	s.waking.Wait()
+}
+
+// cut ends the process's connections now, and the next one in the middle of some answer of the server's, such as that to a
+// COMMIT.
+func (s *storm) cut(sl *slot) {
+	ends := []testserver.End{testserver.FIN, testserver.RST}
+	sl.proxy.CutAfter(300+s.rand.Int64N(5000), ends[s.rand.IntN(2)])
+	sl.proxy.Cut(ends[s.rand.IntN(2)])
+	s.faults.cuts += 2
 }
 
 // stop stops the process past its lease, and lets it go on then as if nothing had happened.
