@@ -114,13 +114,21 @@ func (r *rig) wantSameTwice() {
 	}
 }
 
-// TestHeldMessageIsGone: whether it arrived is a person's to say, and not less so when it cannot be read any more.
-func TestHeldMessageIsGone(t *testing.T) {
-	msgs := mails(1)
-	r, uids := killedWhileSending(t, msgs, rules("team@firm.example", route.Hold)...)
-	check(t, r.imap.Expunge(address, "INBOX", uids...))
-	r.want(r.run(), Counters{Uncertain: 1})
-	r.wantTask(tasks.Uncertain, "the outcome is not known")
+// TestUncertainMessageIsGone: whether it arrived is a person's to say, and not less so when it cannot be read any more.
+func TestUncertainMessageIsGone(t *testing.T) {
+	for policy, want := range map[route.Uncertain]string{
+		route.Hold:  "the outcome is not known",
+		route.Retry: "it may have arrived, and cannot be sent again",
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			msgs := mails(1)
+			r, uids := killedWhileSending(t, msgs, rules("team@firm.example", policy)...)
+			check(t, r.imap.Expunge(address, "INBOX", uids...))
+			r.want(r.run(), Counters{Uncertain: 1})
+			r.wantTask(tasks.Uncertain, want)
+			r.wantArrived(msgs)
+		})
+	}
 }
 
 // mixedFates takes a message to three recipients that far: the first has it, the second was put off, and whether the third has it

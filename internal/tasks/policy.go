@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -90,9 +91,14 @@ func nobodyHas(ds []Delivery) bool {
 // VanishedPrefix begins the reason of a task whose message is not there any more. Should it show up again, the task goes on.
 const VanishedPrefix = "vanished: "
 
-// Vanished is the end of a task whose message is not there any more.
+// Vanished is the end of a task whose message is not there any more. When an outcome is unknown it waits for a person: the
+// message may have arrived, and cannot be sent again.
 func Vanished(t Task, why string) Result {
-	return Result{Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: nobodyHas(t.Deliveries)}
+	res := Result{Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: nobodyHas(t.Deliveries)}
+	if slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return d.Status == Sending }) {
+		res.Status, res.Reason = Uncertain, "it may have arrived, and cannot be sent again: "+why
+	}
+	return res
 }
 
 // fairAttempts is how often a message is tried before its age counts: it may have grown old while the relay was down.
