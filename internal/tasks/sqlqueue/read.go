@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -53,7 +54,11 @@ func (q *Queue) list(ctx context.Context, f tasks.Filter, now time.Time, last in
 		add("t.inbox_id = ?", f.InboxID)
 	}
 	if f.Route != "" { // the names of several are joined by "+"
-		add("INSTR(CONCAT('+', t.route, '+'), ?) > 0", "+"+f.Route+"+")
+		routes := "CONCAT('+', t.route, '+')"
+		if q.db.Dialect() == db.MySQL { // whose collation would take Desk for desk
+			routes = "CAST(" + routes + " AS BINARY)"
+		}
+		add("INSTR("+routes+", ?) > 0", "+"+f.Route+"+")
 	}
 	if f.Registered > 0 {
 		add("t.created_at <= ?", now.Add(-f.Registered))

@@ -11,11 +11,13 @@ import (
 )
 
 var readTests = map[string]func(*suite){
-	"list":          testList,
-	"list/portions": testListPortions,
-	"list/stops":    testListStops,
-	"stats":         testStats,
-	"stats/oldest":  testOldest,
+	"list":           testList,
+	"list/portions":  testListPortions,
+	"list/stops":     testListStops,
+	"list/filters":   testListFilters,
+	"stats/last day": testLastDay,
+	"stats":          testStats,
+	"stats/oldest":   testOldest,
 }
 
 // list lists the UIDs of the tasks that a filter selects.
