@@ -126,7 +126,10 @@ func (l *auditLines) sentence(m pass.Audited) string {
 	text := strings.ReplaceAll(string(m.Account), "_", " ")
 	switch m.Account {
 	case pass.AsWaiting:
-		text += fmt.Sprintf(" (%s) since %s, not before %s", m.Status, l.when(m.Since), l.when(m.NextTry))
+		text += fmt.Sprintf(" (%s) since %s", m.Status, l.when(m.Since))
+		if m.NextTry != nil { // else it has ended just now
+			text += ", not before " + l.when(m.NextTry)
+		}
 	case pass.AsPurged:
 		text += fmt.Sprintf(", ended as %s", m.Status)
 	case pass.AsBeforeStart, pass.AsNotNoted:

@@ -250,16 +250,11 @@ func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *
 		return nil
 	}
 	line := Audited{Inbox: a.in.Address, Folder: f.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
-	switch {
-	case as == AsMissing:
+	if as == AsMissing {
 		line.Received, line.Size = &m.Received, m.Size
-	case d != nil:
-		line.TaskID, line.Status, line.Reason = d.TaskID, d.Status, d.Reason
-		for _, to := range d.Deliveries {
-			if to.Status == tasks.Delivered {
-				line.To = append(line.To, to.Recipient)
-			}
-		}
+	}
+	if d != nil {
+		line.tell(*d)
 	}
 	if as == AsWaiting {
 		t, err := a.Queue.Get(ctx, d.TaskID)
@@ -269,4 +264,14 @@ func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *
 		line.Since, line.NextTry = &t.QueuedAt, t.VisibleAt
 	}
 	return a.opts.Each(line)
+}
+
+// tell adds what the registry knows.
+func (m *Audited) tell(d tasks.Disposition) {
+	m.TaskID, m.Status, m.Reason = d.TaskID, d.Status, d.Reason
+	for _, to := range d.Deliveries {
+		if to.Status == tasks.Delivered {
+			m.To = append(m.To, to.Recipient)
+		}
+	}
 }
