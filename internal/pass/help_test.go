@@ -177,6 +177,18 @@ func TestOneHelperAHost(t *testing.T) {
 	}
 }
 
+// TestOwnHostScans: there is nothing to help with then, runs would pile up.
+func TestOwnHostScans(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.waiting("INBOX", 1)
+	release := r.scannedBy("b:1")
+	if rep := r.ended(r.host("b:2").start()); !strings.HasPrefix(rep.Busy, "b:1 is") || rep.Counters != (Counters{}) {
+		t.Errorf("the pass reports %+v, want that it stepped aside for b:1", rep)
+	}
+	release()
+}
+
 // TestHelpNeedsFoldersInOrder: what needs a scan first is left to it.
 func TestHelpNeedsFoldersInOrder(t *testing.T) {
 	for name, arrange := range map[string]func(r, b *rig){
