@@ -88,8 +88,9 @@ type storm struct {
 type slot struct {
 	scans   bool
 	number  int
-	gone    int // processes before this one
-	proxy   *testserver.CutProxy
+	gone    int                  // processes before this one
+	proxy   *testserver.CutProxy // to its database server, by way of cutter; nil for SQLite
+	cutter  *cutter
 	cmd     *exec.Cmd
 	stdin   io.Closer
 	output  *bytes.Buffer
@@ -109,7 +110,8 @@ func newStorm(t *testing.T, kind string, seed uint64) *storm {
 	for i := range workers + scanners {
 		sl := &slot{number: i, scans: i >= workers}
 		if kind != "sqlite" {
-			sl.proxy = testserver.NewCutProxy(t, serverOf(s.cfg.DSN))
+			sl.cutter = newCutter(t, serverOf(s.cfg.DSN))
+			sl.proxy = testserver.NewCutProxy(t, sl.cutter.Addr().String())
 		}
 		s.slots = append(s.slots, sl)
 		s.start(t, sl)
@@ -210,22 +212,28 @@ func (s *storm) blow(t *testing.T, span time.Duration) {
 			sl.gone++
 			s.faults.kills++
 			s.start(t, sl)
-		case dice < 70 || sl.proxy == nil:
+		case dice < 80 || s.server == nil:
 			s.stop(sl)
-		default:
-			s.cut(sl)
+		}
+		if s.server != nil { // cheap, and seldom in the moment that matters: at every turn
+			s.cut(s.slots[s.rand.IntN(len(s.slots))])
 		}
 	}
 	s.waking.Wait()
 }
 
-// cut ends the process's connections now, and the next one in the middle of some answer of the server's, such as that to a
-// COMMIT.
+// cut ends all connections of the process, or one as soon as the server has carried out a command, a COMMIT perhaps, whose
+// answer is lost then.
 func (s *storm) cut(sl *slot) {
-	ends := []testserver.End{testserver.FIN, testserver.RST}
-	sl.proxy.CutAfter(300+s.rand.Int64N(5000), ends[s.rand.IntN(2)])
-	sl.proxy.Cut(ends[s.rand.IntN(2)])
-	s.faults.cuts += 2
+	switch {
+	case !sl.ready.Load() || sl.cutter.left.Load() > 0: // the last one is still to come
+		return
+	case s.rand.IntN(3) == 0:
+		sl.proxy.Cut([]testserver.End{testserver.FIN, testserver.RST}[s.rand.IntN(2)])
+	default:
+		sl.cutter.left.Store(1 + s.rand.Int64N(8))
+	}
+	s.faults.cuts++
 }
 
 // stop stops the process past its lease, and lets it go on then as if nothing had happened.
