@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"cmp"
+	"slices"
+
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
@@ -116,6 +119,7 @@ func (p *plan) foundAgain(m Row, e tasks.Entry) {
 	}
 	m.Epoch, m.Fingerprint = p.page.Epoch, e.Fingerprint
 	p.matches[e.Fingerprint] = append(p.matches[e.Fingerprint], m)
+	slices.SortStableFunc(p.matches[e.Fingerprint], func(a, b Row) int { return cmp.Compare(a.TaskID, b.TaskID) })
 }
 
 // countBefore is how many messages of an outline were there before the start and have not been found again: those of

@@ -48,12 +48,8 @@ func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan str
 	}
 	var taken []*task
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-		for len(taken) == 0 || (len(taken) < want.Max && losses(taken[0]) == 0) {
-			due := in.due(priority, now, want.InHand, want.Max-len(taken))
-			taken = q.take(want, now, taken, due)
-			if len(due) == 0 || len(taken) > 0 {
-				break
-			} // else all of it was buried: look behind it
+		if len(taken) == 0 || losses(taken[0]) == 0 {
+			taken = q.take(want, now, taken, in.due(priority, now, want.InHand))
 		}
 	}
 	for _, t := range taken {
@@ -68,8 +64,8 @@ func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan str
 	return claims, q.news, next
 }
 
-// due are the first tasks of a priority that are due and not in the caller's hands.
-func (in *inbox) due(p tasks.Priority, now time.Time, inHand []int64, limit int) []*task {
+// due are the tasks of a priority that are due and not in the caller's hands.
+func (in *inbox) due(p tasks.Priority, now time.Time, inHand []int64) []*task {
 	var due []*task
 	for _, t := range in.live {
 		if t.Priority == p && !t.VisibleAt.After(now) && !slices.Contains(inHand, t.ID) {
@@ -79,7 +75,7 @@ func (in *inbox) due(p tasks.Priority, now time.Time, inHand []int64, limit int)
 	slices.SortFunc(due, func(a, b *task) int {
 		return cmp.Or(a.VisibleAt.Compare(*b.VisibleAt), cmp.Compare(a.ID, b.ID))
 	})
-	return due[:min(len(due), limit)]
+	return due
 }
 
 // losses is how many leases a task that is due has lost.
@@ -93,6 +89,9 @@ func losses(t *task) int {
 // take picks from what is due: tasks that never lost a lease, or a single one that did. It buries those that lost too many.
 func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task {
 	for _, t := range due {
+		if len(taken) == want.Max {
+			break
+		}
 		lost := losses(t)
 		if t.Status == tasks.InProgress && lost > want.MaxLostLeases {
 			q.bury(t, lost, now)

@@ -27,9 +27,9 @@ func (q *Queue) Identify(_ context.Context, r tasks.Receipt, e tasks.Entry, dedu
 		if i := slices.IndexFunc(found, func(r ledger.Row) bool { return r.Duplicates(this, dedupe) }); i >= 0 {
 			duplicateOf = found[i].TaskID
 		}
+		q.ledger.read(t.ID, t.Fingerprint, e.Fingerprint)
 		t.describe(e)
 		t.UpdatedAt = now
-		q.ledger.read(t.ID, e)
 		if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
 			q.ledger.rekey(r, e.Fingerprint)
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"postrider/internal/message"
-	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
 )
 
@@ -36,10 +35,10 @@ func (l *ledgerRows) note(r *row) {
 }
 
 // read has a task be known by its content, wherever its message was known by its outline.
-func (l *ledgerRows) read(taskID int64, e tasks.Entry) {
-	for _, r := range slices.Clone(l.like[e.Outline]) {
+func (l *ledgerRows) read(taskID int64, outline, content message.Fingerprint) {
+	for _, r := range slices.Clone(l.like[outline]) {
 		if r.taskID == taskID {
-			l.rekey(r, e.Fingerprint)
+			l.rekey(r, content)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (q *Queue) carryOut(page tasks.Page, fates []ledger.Fate) {
 			q.note(page, f.Entry, f.TaskID, f.PurgedAs)
 		}
 		if f.Read {
-			q.ledger.read(f.TaskID, f.Entry)
+			q.ledger.read(f.TaskID, f.Entry.Outline, f.Entry.Fingerprint)
 		}
 	}
 }

@@ -114,12 +114,14 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 			if err != nil {
 				return nil, err
 			}
-			if taken, err = take(tx, want, now, taken, due); err != nil {
+			next, buried, err := take(tx, want, now, taken, due)
+			if err != nil {
 				return nil, err
 			}
-			if len(due) == 0 || len(taken) > 0 {
+			if !buried {
+				taken = next
 				break
-			} // else all of it was buried: look behind it
+			} // else there is room for what stands behind
 		}
 	}
 	if len(taken) == 0 {
@@ -132,14 +134,15 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...) }
 
 // take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
-func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]taskRow, error) {
+func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, buried bool, _ error) {
 	for _, r := range due {
 		if r.Status == tasks.InProgress {
 			r.LostLeases++
 			if r.LostLeases > want.MaxLostLeases {
 				if err := bury(tx, r, now); err != nil {
-					return nil, err
+					return nil, false, err
 				}
+				buried = true
 				continue
 			}
 		}
@@ -152,7 +155,7 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) ([]
 			break
 		}
 	}
-	return taken, nil
+	return taken, buried, nil
 }
 
 func bury(tx *gorm.DB, r taskRow, now time.Time) error {

@@ -43,7 +43,7 @@ func identify(tx *gorm.DB, r tasks.Receipt, self taskRow, e tasks.Entry, now tim
 	if err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlReadSeen, e.Fingerprint[:], e.Outline[:], r.TaskID).Error; err != nil {
+	if err := tx.Exec(sqlReadSeen, e.Fingerprint[:], self.Fingerprint, r.TaskID).Error; err != nil {
 		return err
 	}
 	return tx.Exec(sqlIdentifySeen, e.Fingerprint[:], self.FolderID, self.UIDValidity, self.UID).Error

@@ -81,7 +81,7 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
-	sqlIdentity = `SELECT inbox_id, folder_id, uid_validity, uid FROM monitored_emails_tasks WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+	sqlIdentity = `SELECT inbox_id, folder_id, uid_validity, uid, fingerprint FROM monitored_emails_tasks WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlIdentify = `
 UPDATE monitored_emails_tasks SET fingerprint = ?, message_id = ?, subject = ?, sender = ?, email_date = ?, size = ?, updated_at = ?

@@ -239,7 +239,7 @@ func (op Identify) play(w *world) error {
 		return nil // it was read before, or is another
 	}
 	t, key := h.task, w.content(op.Content)
-	of, err := w.Queue.Identify(w.ctx, h.Receipt, tasks.Entry{Fingerprint: key, Outline: t.Fingerprint}, op.Dedupe)
+	of, err := w.Queue.Identify(w.ctx, h.Receipt, tasks.Entry{Fingerprint: key}, op.Dedupe)
 	done, err := w.settle(h, err, tasks.InProgress)
 	if !done || err != nil {
 		return err
@@ -293,7 +293,7 @@ func (op Finish) play(w *world) error {
 		return err
 	}
 	w.put(t, op.Status, op.Reason, op.Delay)
-	t.Route, t.settled = op.Route, true
+	t.Route, t.settled, t.plain = op.Route, true, t.plain && op.Route != ""
 	t.deliver(op.Deliveries)
 	if op.Yields {
 		w.inherit(t)
@@ -313,7 +313,7 @@ func (w *world) inherit(t *task) {
 		case heir == nil:
 			heir = o
 			w.put(o, tasks.Received, "", 0)
-			o.queued = w.now
+			o.queued, o.plain = w.now, o.plain && t.plain
 			w.note(o.ID, "requeued", "")
 		default:
 			o.Reason = tasks.DuplicateOf(heir.ID)

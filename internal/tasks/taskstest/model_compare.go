@@ -124,7 +124,7 @@ func (w *world) times(t *task, got tasks.Task, now time.Time) error {
 func (w *world) onceEach() error {
 	live := map[message.Fingerprint]map[int64]*task{}
 	for _, t := range w.tasks {
-		if !t.plain || !t.read || !t.live() || t.Fingerprint == (message.Fingerprint{}) {
+		if !t.plain || !t.live() || t.Fingerprint == (message.Fingerprint{}) {
 			continue
 		}
 		if other := live[t.Fingerprint][t.InboxID]; other != nil {

@@ -32,6 +32,17 @@ var found = map[string][]Op{
 		NewEpoch{},
 		Register{Messages: []Message{{UID: 1, Content: 4, Route: "desk"}, {UID: 2, Route: "desk"}}, Dedupe: "inbox"},
 	},
+	"what is buried takes no room in a claim": {
+		Register{Messages: []Message{{UID: 1, High: true, Route: "desk"}}},
+		Receive{Max: 1},
+		Age{By: 360e9},
+		Receive{Max: 1},
+		Age{By: 360e9},
+		Receive{Max: 1},
+		Age{By: 360e9},
+		Register{Messages: []Message{{UID: 2, Content: 1, High: true, Route: "desk"}, {UID: 3, Content: 2, High: true, Route: "desk"}, {UID: 4, Content: 3, Route: "desk"}}},
+		Receive{Max: 2},
+	},
 	"a copy in the page where a vanished message is there again": {
 		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
 		Receive{Max: 1},

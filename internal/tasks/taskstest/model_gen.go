@@ -11,6 +11,31 @@ import (
 
 const contents = 6 // different messages
 
+// anyOps draws an operation, or a few that take a task somewhere where single ones would seldom lead.
+func anyOps() *rapid.Generator[[]Op] {
+	one := rapid.Map(anyOp(), func(op Op) []Op { return []Op{op} })
+	return rapid.OneOf(one, one, one, one, one, one, one, one, rapid.Custom(deaths), rapid.Custom(copies), rapid.Custom(work))
+}
+
+// deaths are workers that die one after the other.
+func deaths(t *rapid.T) []Op {
+	return slices.Repeat([]Op{receive(t), Age{6 * time.Minute}}, 1+small(t, "deaths", 4))
+}
+
+// copies are equal messages that come together, and that the first of them does not get through.
+func copies(t *rapid.T) []Op {
+	m := Message{UID: 1, Content: small(t, "content", contents-1), Unread: rarely(t, "unread", 3), Route: "desk"}
+	page := Register{Folder: small(t, "folder", 2), Dedupe: tasks.DedupeInbox}
+	for range 2 + small(t, "more", 1) {
+		page.Messages = append(page.Messages, m)
+		m.UID, m.Unread = m.UID+1, false
+	}
+	return append([]Op{page}, work(t)...)
+}
+
+// work is a claim, and what comes of it.
+func work(t *rapid.T) []Op { return []Op{receive(t), finish(t)} }
+
 // anyOp draws an operation; what a pass does all the time comes more often than what a person does now and then.
 func anyOp() *rapid.Generator[Op] {
 	var weighted []*rapid.Generator[Op]

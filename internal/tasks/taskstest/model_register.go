@@ -140,7 +140,11 @@ func (w *world) save() (rows []*row, all []*task, as []task, lines []line) {
 	for _, t := range w.tasks {
 		as = append(as, *t)
 	}
-	return slices.Clone(w.rows), slices.Clone(w.tasks), as, slices.Clone(w.trail)
+	for _, r := range w.rows {
+		same := *r
+		rows = append(rows, &same)
+	}
+	return rows, slices.Clone(w.tasks), as, slices.Clone(w.trail)
 }
 
 func (w *world) restore(rows []*row, all []*task, as []task, lines []line) {
@@ -293,7 +297,8 @@ func (t *task) live() bool {
 
 // begin is a new task.
 func (w *world) begin(f *folder, e tasks.Entry, p tasks.Page, fate tasks.Fate, of *task) *task {
-	t := &task{created: w.now, queued: w.now, read: e.Fingerprint != e.Outline, plain: e.Route != "" && p.Dedupe != tasks.DedupeOff}
+	t := &task{created: w.now, queued: w.now, read: e.Fingerprint != e.Outline}
+	t.plain = t.read && e.Route != "" && p.Dedupe != tasks.DedupeOff
 	t.Task = tasks.Task{
 		InboxID: f.inbox, FolderID: f.id, Epoch: f.epoch, UID: e.UID, Fingerprint: e.Fingerprint, Route: e.Route, Priority: e.Priority,
 	}
