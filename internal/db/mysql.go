@@ -91,7 +91,7 @@ func secureConfig(cfg *mysqldriver.Config) error {
 		"foreign_key_checks":       "1",
 		"unique_checks":            "1",
 		"innodb_lock_wait_timeout": "10",  // below ReadTimeout: the server's answer comes first
-		"wait_timeout":             "120", // a host that died in a transaction lets go of its locks
+		"wait_timeout":             "30",  // a host that froze in a transaction lets go of its locks before others give up
 	} {
 		cfg.Params[name] = value
 	}
@@ -116,7 +116,7 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	pool := sql.OpenDB(connector{inner})
 	pool.SetMaxOpenConns(16)
 	pool.SetMaxIdleConns(16)
-	pool.SetConnMaxIdleTime(time.Minute) // below wait_timeout
+	pool.SetConnMaxIdleTime(15 * time.Second) // below wait_timeout
 	pool.SetConnMaxLifetime(5 * time.Minute)
 	return pool, nil
 }

@@ -210,7 +210,7 @@ func TestSessionOfAServer(t *testing.T) {
 			isolation = "@@session.tx_isolation"
 		}
 		for variable, want := range map[string]string{
-			isolation: "READ-COMMITTED", "@@session.time_zone": "+00:00", "@@session.wait_timeout": "120",
+			isolation: "READ-COMMITTED", "@@session.time_zone": "+00:00", "@@session.wait_timeout": "30",
 			"@@session.character_set_client": "utf8mb4", "@@session.collation_connection": "utf8mb4_bin",
 		} {
 			var got string

@@ -120,7 +120,8 @@ func scanLost(err error) bool {
 // scanning is a pass over the inbox under the scan lease. A lease that is lost ends the work: somebody else is at it.
 func (b *box) scanning(ctx context.Context, token int64) error {
 	b.token = token
-	err := b.holding(ctx, func(ctx context.Context) error { return b.Inboxes.RenewScan(ctx, b.in.ID, token, b.ttl()) },
+	id := b.in.ID // current changes b.in while the lease is renewed
+	err := b.holding(ctx, func(ctx context.Context) error { return b.Inboxes.RenewScan(ctx, id, token, b.ttl()) },
 		func(ctx context.Context) error {
 			if err := b.helper.landed(); err != nil {
 				return err

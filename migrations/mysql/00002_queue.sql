@@ -31,7 +31,7 @@ DEALLOCATE PREPARE change_table;
 CREATE TABLE IF NOT EXISTS monitored_emails_helpers (
     inbox_id BIGINT       NOT NULL,
     host     VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-    holder   VARCHAR(255) NOT NULL, -- the run that helps; empty when none does
+    holder   VARCHAR(255) NOT NULL, -- the run that helps
     until    BIGINT       NOT NULL, -- end of its lease, in microseconds since 1970 by the database's clock
     PRIMARY KEY (inbox_id, host),
     CONSTRAINT monitored_emails_helpers_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE

@@ -11,7 +11,7 @@ CREATE INDEX monitored_emails_events_kind ON monitored_emails_events (event, at)
 CREATE TABLE monitored_emails_helpers (
     inbox_id INTEGER NOT NULL REFERENCES monitored_emails (id) ON DELETE CASCADE,
     host     TEXT    NOT NULL,
-    holder   TEXT    NOT NULL, -- the run that helps; empty when none does
+    holder   TEXT    NOT NULL, -- the run that helps
     until    INTEGER NOT NULL, -- end of its lease, in microseconds since 1970 by the database's clock
     PRIMARY KEY (inbox_id, host)
 );
