@@ -64,7 +64,8 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 // inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.
 func (q *Queue) inherit(gone *task, why string, now time.Time) {
 	var heir *task
-	for _, r := range q.alike(gone.Fingerprint) {
+	key := q.ledger.at[place{gone.FolderID, gone.Epoch, gone.UID}].key // its content, also when it was registered unread
+	for _, r := range q.alike(key) {
 		t := q.tasks[r.TaskID]
 		switch {
 		case t == nil || t.Status != tasks.Skipped || t.Reason != tasks.DuplicateOf(gone.ID):

@@ -94,12 +94,16 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
 
 	// An heir is a task that was skipped as the duplicate of one whose message turned out to be gone. It is found by its
-	// fingerprint, in monitored_emails_seen_fingerprint.
+	// fingerprint, in monitored_emails_seen_fingerprint: that of the row where the message is now, which is its content also when
+	// the task was registered unread.
 	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`
 
 	sqlHeirs = `
 SELECT DISTINCT t.id FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
-WHERE s.fingerprint = (SELECT fingerprint FROM monitored_emails_tasks WHERE id = ?) AND t.status = 'skipped' AND t.error_message = ?
+WHERE s.fingerprint = (
+  SELECT n.fingerprint FROM monitored_emails_tasks o
+  JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id = ?)
+AND t.status = 'skipped' AND t.error_message = ?
 ORDER BY t.id`
 
 	sqlInherit = `

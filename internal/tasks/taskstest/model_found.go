@@ -43,6 +43,14 @@ var found = map[string][]Op{
 		Register{Messages: []Message{{UID: 2, Content: 1, High: true, Route: "desk"}, {UID: 3, Content: 2, High: true, Route: "desk"}, {UID: 4, Content: 3, Route: "desk"}}},
 		Receive{Max: 2},
 	},
+	"a duplicate of what was registered unread takes its place": {
+		Register{Messages: []Message{{UID: 1, Unread: true, Route: "desk"}}, Dedupe: "inbox"},
+		NewEpoch{},
+		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
+		Register{Messages: []Message{{UID: 2, Route: "desk"}}, Dedupe: "inbox"},
+		Receive{Max: 1},
+		Finish{Status: "dead", Reason: "no", Route: "desk", Yields: true},
+	},
 	"a copy in the page where a vanished message is there again": {
 		Register{Messages: []Message{{UID: 1, Route: "desk"}}, Dedupe: "inbox"},
 		Receive{Max: 1},
