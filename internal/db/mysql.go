@@ -90,8 +90,8 @@ func secureConfig(cfg *mysqldriver.Config) error {
 		"autocommit":               "1",
 		"foreign_key_checks":       "1",
 		"unique_checks":            "1",
-		"innodb_lock_wait_timeout": "10",  // below ReadTimeout: the server's answer comes first
-		"wait_timeout":             "30",  // a host that froze in a transaction lets go of its locks before others give up
+		"innodb_lock_wait_timeout": "10", // below ReadTimeout: the server's answer comes first
+		"wait_timeout":             "30", // a host that froze in a transaction lets go of its locks before others give up
 	} {
 		cfg.Params[name] = value
 	}
