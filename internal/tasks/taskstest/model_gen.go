@@ -43,9 +43,23 @@ func anyOp() *rapid.Generator[Op] {
 		weight int
 		op     func(*rapid.T) Op
 	}{
-		{5, register}, {1, baseline}, {2, newEpoch}, {1, takeOver},
-		{6, receive}, {1, extend}, {2, sending}, {3, identify}, {7, finish}, {2, release},
-		{2, requeue}, {1, skip}, {1, resolve}, {2, purge}, {1, expire}, {1, expireEvents}, {3, age},
+		{5, register},
+		{1, baseline},
+		{2, newEpoch},
+		{1, takeOver},
+		{6, receive},
+		{1, extend},
+		{2, sending},
+		{3, identify},
+		{7, finish},
+		{2, release},
+		{2, requeue},
+		{1, skip},
+		{1, resolve},
+		{2, purge},
+		{1, expire},
+		{1, expireEvents},
+		{3, age},
 	} {
 		weighted = append(weighted, slices.Repeat([]*rapid.Generator[Op]{rapid.Custom(kind.op)}, kind.weight)...)
 	}

@@ -42,7 +42,7 @@ type Again struct{}
 
 func (op Age) play(w *world) error {
 	w.now += op.By
-	w.Fixture.Age(w.t, op.By)
+	w.Age(w.t, op.By)
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (w *world) byPerson(which []int, do func(ctx ctx, who string, ids ...int64)
 	}
 	n, err := do(w.ctx, "ann", ids...)
 	if err != nil || n != want {
-		return fmt.Errorf("%d changed, error %v; want %d", n, err, want)
+		return fmt.Errorf("%d changed, error %w; want %d", n, err, want)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (op Purge) play(w *world) error {
 		}
 		may := !t.purged && slices.Contains([]tasks.Status{tasks.Forwarded, tasks.Skipped, tasks.SkippedNoMatch, tasks.Dead}, t.Status)
 		must := may && (t.Status != tasks.Skipped || !w.equalIsLive(t))
-		may = may && !(t.Status == tasks.Skipped && w.originalIsLive(t))
+		may = may && (t.Status != tasks.Skipped || !w.originalIsLive(t))
 		if n > 1 || n == 1 && !may || n == 0 && must {
 			return fmt.Errorf("%s, which is %s (%s), was purged: %d", w.name(t), t.Status, w.words(t.Reason), n)
 		}
@@ -189,7 +189,7 @@ func (op Expire) play(w *world) error {
 	}
 	n, err := w.Queue.Expire(w.ctx, inbox, op.Age, op.Limit)
 	if err != nil || n != min(op.Limit, len(old)) {
-		return fmt.Errorf("%d expired, error %v; want %d", n, err, min(op.Limit, len(old)))
+		return fmt.Errorf("%d expired, error %w; want %d", n, err, min(op.Limit, len(old)))
 	}
 	slices.SortFunc(old, func(a, b *task) int { return int(a.ended - b.ended) })
 	var kept time.Duration
@@ -219,7 +219,7 @@ func (op ExpireEvents) play(w *world) error {
 	}
 	n, err := w.Queue.ExpireEvents(w.ctx, op.Age, op.Limit)
 	if err != nil || n != old {
-		return fmt.Errorf("%d lines expired, error %v; want %d", n, err, old)
+		return fmt.Errorf("%d lines expired, error %w; want %d", n, err, old)
 	}
 	return w.forget(n)
 }

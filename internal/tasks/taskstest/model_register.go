@@ -51,7 +51,7 @@ func (op NewEpoch) play(w *world) error {
 
 func (op TakeOver) play(w *world) error {
 	inbox := w.folder(op.Folder).inbox
-	token := w.Fixture.TakeOver(w.t, inbox)
+	token := w.TakeOver(w.t, inbox)
 	for _, f := range w.folders {
 		if f.inbox == inbox {
 			f.token = token
@@ -132,7 +132,7 @@ func oneOf(err error, allowed []error) error {
 	if slices.ContainsFunc(allowed, func(a error) bool { return errors.Is(err, a) }) {
 		return nil
 	}
-	return fmt.Errorf("error %v, want one of %v", err, allowed)
+	return fmt.Errorf("error %w, want one of %v", err, allowed)
 }
 
 // save and restore bring the model back to where it was: a dry run changes nothing.
@@ -278,10 +278,10 @@ func (w *world) knownAs(t *task, key message.Fingerprint) bool {
 
 // forwards: it was forwarded, or may have been, or is going to be.
 func (t *task) forwards() bool {
-	switch {
-	case t.Status == tasks.Forwarded:
+	switch t.Status {
+	case tasks.Forwarded:
 		return true
-	case t.Status == tasks.Uncertain:
+	case tasks.Uncertain:
 		return t.Route != "" && !t.purged
 	}
 	return t.live() && t.Route != ""
