@@ -6,4 +6,4 @@ import (
 	"postrider/internal/tasks/taskstest"
 )
 
-func TestModel(t *testing.T) { taskstest.Model(t, 400, fixture) }
+func TestModel(t *testing.T) { taskstest.Model(t, 120, fixture) }
