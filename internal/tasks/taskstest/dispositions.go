@@ -67,7 +67,7 @@ func testDispositions(s *suite) {
 	p.purge()
 	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Forwarded, Purged: true}})
 	p = s.place()
-	c = p.finished(tasks.Vanished(tasks.Task{}, "expunged"))
+	c = p.finished(vanished)
 	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Skipped, Reason: "vanished: expunged"}})
 	s.purged(c.ID)
 	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Skipped, Purged: true}})

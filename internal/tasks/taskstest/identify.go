@@ -142,7 +142,7 @@ func testNoHeirs(s *suite) {
 // testBack: a task that ended because its message was not there goes on when the message shows up again.
 func testBack(s *suite) {
 	p := s.place()
-	id := p.finished(tasks.Vanished(tasks.Task{}, "expunged")).ID
+	id := p.finished(vanished).ID
 	p = p.anew()
 	if got := p.fates([]tasks.Entry{s.msg(7, "m")}, tasks.Moved)[0]; got.TaskID != id {
 		s.t.Errorf("task %d, want %d", got.TaskID, id)

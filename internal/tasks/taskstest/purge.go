@@ -17,6 +17,9 @@ var purgeTests = map[string]func(*suite){
 	"expire/events":          testExpireEvents,
 }
 
+// vanished is the end of a task whose message is not there any more.
+var vanished = tasks.Result{Status: tasks.Skipped, Reason: tasks.VanishedPrefix + "expunged", Yields: true}
+
 // purged deletes a task by a person's word.
 func (s *suite) purged(ids ...int64) {
 	s.t.Helper()
@@ -49,7 +52,6 @@ func testPurge(s *suite) {
 // testPurgeKnown: what was seen stays known, in this epoch and the next. Only what was forwarded makes duplicates, and only what had vanished is
 // new when it shows up again.
 func testPurgeKnown(s *suite) {
-	vanished := tasks.Vanished(tasks.Task{Route: "desk"}, "expunged")
 	for _, c := range []struct {
 		name             string
 		res              tasks.Result

@@ -181,7 +181,7 @@ func testWaitForNews(s *suite) {
 		},
 		"there again": func(p place) (uint32, func(tasks.Queue) error) {
 			p.register(s.msg(1, "m"))
-			finish(p, tasks.Vanished(tasks.Task{}, "expunged"))
+			finish(p, vanished)
 			p = p.anew()
 			return 3, func(q tasks.Queue) error {
 				_, err := q.Register(s.ctx, p.page(s.msg(3, "m")))
