@@ -180,7 +180,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 			anew = fmt.Errorf("%s: %w", fo, errEpoch)
 			j.done(j.release(ctx, anew.Error()))
 		case j.claim.Epoch != fo.UIDValidity:
-			j.done(j.finish(ctx, tasks.Vanished(j.claim.Task, "it was not found again after UIDVALIDITY changed")))
+			j.done(j.vanished(ctx, "it was not found again after UIDVALIDITY changed"))
 		default:
 			byUID[j.claim.UID] = j
 			batch = append(batch, fetched{})
@@ -209,7 +209,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 			j.msg = it.msg
 			found = append(found, j)
 		case it.gone:
-			j.done(j.vanished(ctx))
+			j.done(j.vanished(ctx, "it was expunged before it could be read"))
 		case it.err != nil:
 			j.done(j.finish(ctx, f.Config.Policy.Fail(j.claim.Task, j.claim.At, fmt.Errorf("fetch: %w", it.err))))
 		case f.helping:

@@ -105,17 +105,13 @@ func (j job) held() bool {
 }
 
 // vanished ends a task whose message is not where it was when it was claimed, unless another run has found it at another place
-// since, in a new epoch.
-func (j job) vanished(ctx context.Context) (tasks.Status, error) {
-	now, err := j.Queue.Get(context.WithoutCancel(ctx), j.claim.ID)
-	switch {
-	case errors.Is(err, tasks.ErrNotFound): // the inbox was removed
-	case err != nil:
-		return j.hand(ctx, err, nil)
-	case now.Epoch != j.claim.Epoch || now.UID != j.claim.UID:
-		return j.release(ctx, "its message was found again at another place")
+// meanwhile.
+func (j job) vanished(ctx context.Context, why string) (tasks.Status, error) {
+	status, err := j.finish(ctx, tasks.Vanished(j.claim.Task, why))
+	if errors.Is(err, tasks.ErrMoved) {
+		return j.release(ctx, err.Error())
 	}
-	return j.finish(ctx, tasks.Vanished(j.claim.Task, "it was expunged before it could be read"))
+	return status, err
 }
 
 // hand gives a task back after an error of the database or of the spool, before anything went out.

@@ -94,7 +94,10 @@ const VanishedPrefix = "vanished: "
 // Vanished is the end of a task whose message is not there any more. When an outcome is unknown it waits for a person: the
 // message may have arrived, and cannot be sent again.
 func Vanished(t Task, why string) Result {
-	res := Result{Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: nobodyHas(t.Deliveries)}
+	res := Result{
+		Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: nobodyHas(t.Deliveries),
+		Missed: &Place{t.Epoch, t.UID},
+	}
 	if slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return d.Status == Sending }) {
 		res.Status, res.Reason = Uncertain, "it may have arrived, and cannot be sent again: "+why
 	}

@@ -166,6 +166,13 @@ type Result struct {
 	// Yields says that nobody got the message, and nobody will by this task: an equal one that was skipped as its
 	// duplicate, if there is one, takes its place.
 	Yields bool
+	Missed *Place // where the message was looked for and not found
+}
+
+// Place is where a message is in its folder.
+type Place struct {
+	Epoch int64
+	UID   uint32
 }
 
 // Filter selects tasks. Empty fields select all. Ages go by the registry's clock.

@@ -29,6 +29,9 @@ var ErrEpochChanged = errors.New("the folder's UIDVALIDITY has changed")
 // ErrScanLost reports that another run has taken over the scan of the inbox.
 var ErrScanLost = errors.New("the scan lease was lost: another run has taken over the inbox")
 
+// ErrMoved reports that the task's message was found again at another place of its folder.
+var ErrMoved = errors.New("the message was found again at another place")
+
 // ErrNotFound reports that there is no such task.
 var ErrNotFound = errors.New("no such task")
 

@@ -42,7 +42,11 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 	if !res.Status.EndsClaim() {
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
-	return q.withReceipt(r, res.Status, func(t *task, now time.Time) {
+	moved := false
+	err := q.withReceipt(r, res.Status, func(t *task, now time.Time) {
+		if moved = res.Missed != nil && *res.Missed != (tasks.Place{Epoch: t.Epoch, UID: t.UID}); moved {
+			return
+		}
 		t.Route = res.Route
 		t.deliver(res.Deliveries, now)
 		if res.Status.Ended() {
@@ -59,6 +63,10 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 		}
 		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	})
+	if moved {
+		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrMoved)
+	}
+	return err
 }
 
 // inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.

@@ -33,6 +33,9 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 				return 0, err
 			}
 		}
+		if err := q.stillMissed(tx, r, res.Missed); err != nil {
+			return 0, err
+		}
 		var visible *int64
 		finished := &now
 		if !res.Status.Ended() {
@@ -56,6 +59,19 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 		}
 		return 1, tx.Exec(sqlHolderEvent, now, res.Status, clean(res.Reason, maxText), r.TaskID).Error
 	})
+}
+
+// stillMissed fails with ErrMoved when the task is no longer at the place where its message was missed.
+func (q *Queue) stillMissed(tx *gorm.DB, r tasks.Receipt, missed *tasks.Place) error {
+	if missed == nil {
+		return nil
+	}
+	var self taskRow
+	res := tx.Raw(q.lock(sqlIdentity), r.TaskID, r.Token).Scan(&self)
+	if res.Error == nil && res.RowsAffected > 0 && *missed != (tasks.Place{Epoch: self.UIDValidity, UID: self.UID}) {
+		return tasks.ErrMoved
+	}
+	return res.Error
 }
 
 // lockHeirs keeps a duplicate from being registered while its original ends: it would find nobody to take its place.

@@ -9,6 +9,7 @@ import (
 var epochTests = map[string]func(*suite){
 	"epoch/moved":           testMoved,
 	"epoch/equal messages":  testMovedEqual,
+	"epoch/missed":          testMissed,
 	"epoch/unfinished":      testMovedUnfinished,
 	"epoch/several":         testMovedTwice,
 	"epoch/purged":          testMovedPurged,
@@ -232,4 +233,18 @@ func testMovedOnce(s *suite) {
 	p = p.anew()
 	p.fates([]tasks.Entry{s.msg(2, "a")}, tasks.Moved)
 	p.fates([]tasks.Entry{s.msg(2, "a")}, tasks.Known)
+}
+
+// testMissed: a message that is missed at one place and has been found again at another meanwhile has not vanished.
+func testMissed(s *suite) {
+	p := s.place()
+	c := p.claim()
+	p = p.anew()
+	p.fates([]tasks.Entry{s.msg(5, "m")}, tasks.Moved)
+	s.wantErr("finish as vanished", s.Queue.Finish(s.ctx, c.Receipt, tasks.Vanished(c.Task, "gone")), tasks.ErrMoved)
+	s.has(c.ID)
+	s.must("release", s.Queue.Release(s.ctx, c, "", 0, nil))
+	again := p.claimed(1, 5)[0]
+	s.must("finish as vanished", s.Queue.Finish(s.ctx, again.Receipt, tasks.Vanished(again.Task, "gone")))
+	s.stands(c.ID, tasks.Skipped)
 }

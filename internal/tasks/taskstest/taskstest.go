@@ -201,6 +201,9 @@ func (p place) claim() tasks.Claim {
 func (p place) finished(res tasks.Result) tasks.Claim {
 	p.t.Helper()
 	c := p.claim()
+	if res.Missed != nil {
+		res.Missed = &tasks.Place{Epoch: c.Epoch, UID: c.UID}
+	}
 	p.must("finish", p.Queue.Finish(p.ctx, c.Receipt, res))
 	return c
 }
