@@ -63,7 +63,7 @@ type Steward interface {
 	// or goes on for recipients that are still pending.
 	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known, with the state in which its task ended.
-	// A duplicate stays while the message that it is a duplicate of is still to be forwarded: it may have to take its place.
+	// A duplicate stays while the message that it is a duplicate of may still be forwarded: it may have to take its place.
 	Purge(ctx context.Context, who string, ids ...int64) (int, error)
 
 	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at most limit of them.

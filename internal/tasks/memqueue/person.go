@@ -63,7 +63,7 @@ func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) 
 func (q *Queue) needed(t *task) bool {
 	return slices.ContainsFunc(q.ledger.like[t.Fingerprint], func(r *row) bool {
 		other := q.tasks[r.taskID]
-		return other != nil && other.VisibleAt != nil && t.Reason == tasks.DuplicateOf(other.ID)
+		return other != nil && (other.VisibleAt != nil || other.Status == tasks.Uncertain) && t.Reason == tasks.DuplicateOf(other.ID)
 	})
 }
 

@@ -148,7 +148,7 @@ SELECT t.status, t.error_message, t.fingerprint, n.fingerprint AS noted FROM mon
 LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
 WHERE t.id = ? AND t.status IN ? AND NOT (t.status = 'skipped' AND EXISTS (
   SELECT 1 FROM monitored_emails_seen s JOIN monitored_emails_tasks o ON o.id = s.task_id
-  WHERE s.fingerprint = t.fingerprint AND o.visible_at IS NOT NULL AND t.error_message = CONCAT(?, o.id)))`
+  WHERE s.fingerprint = t.fingerprint AND (o.visible_at IS NOT NULL OR o.status = 'uncertain') AND t.error_message = CONCAT(?, o.id)))`
 
 	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint), and by the one of
 	// the row where its message is now: a task that was registered unread may have been found again by its content.

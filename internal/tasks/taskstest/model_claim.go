@@ -193,7 +193,7 @@ func (w *world) settle(h held, err error, target tasks.Status) (bool, error) {
 		w.note(h.task.ID, "conflict", h.Receipt.Worker)
 		return false, nil
 	}
-	return false, fmt.Errorf("with a receipt that is lost for %s: error %w", w.name(h.task), err)
+	return false, fmt.Errorf("with a receipt that is lost for %s: error %s", w.name(h.task), fmt.Sprint(err))
 }
 
 func (op Extend) play(w *world) error {
@@ -203,7 +203,7 @@ func (op Extend) play(w *world) error {
 	}
 	lost, err := w.Queue.Extend(w.ctx, leaseTime, []tasks.Receipt{h.Receipt})
 	if err != nil || (len(lost) == 0) != h.good() {
-		return fmt.Errorf("lost %d, error %w; the receipt is good: %t", len(lost), err, h.good())
+		return fmt.Errorf("lost %d, error %s; the receipt is good: %t", len(lost), fmt.Sprint(err), h.good())
 	}
 	if h.good() {
 		h.task.visible = w.now + leaseTime
@@ -284,7 +284,7 @@ func (op Finish) play(w *world) error {
 	case tasks.Forwarded, tasks.Error, tasks.Dead, tasks.Uncertain, tasks.Skipped, tasks.SkippedNoMatch:
 	default:
 		if err == nil || errors.Is(err, tasks.ErrLeaseLost) {
-			return fmt.Errorf("error %w, want one that says that no claim ends so", err)
+			return fmt.Errorf("error %s, want one that says that no claim ends so", fmt.Sprint(err))
 		}
 		return nil
 	}

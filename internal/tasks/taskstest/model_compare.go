@@ -163,7 +163,7 @@ func (w *world) compareFolder(f *folder) error {
 	}
 	waits := slices.ContainsFunc(w.tasks, func(t *task) bool { return t.live() && t.FolderID == f.id && t.Epoch != f.epoch })
 	if got, err := w.Queue.Unreconciled(w.ctx, f.id, f.epoch); err != nil || got != waits {
-		return fmt.Errorf("unreconciled %t, error %w; want %t", got, err, waits)
+		return fmt.Errorf("unreconciled %t, error %s; want %t", got, fmt.Sprint(err), waits)
 	}
 	for epoch := f.epoch; epoch > f.epoch-3; epoch-- {
 		if err := w.compareEpoch(f, epoch); err != nil {
@@ -203,15 +203,15 @@ func (w *world) compareEpoch(f *folder, epoch int64) error {
 		got = append(got, w.disposition(d.UID, t, d.Status, d.Purged))
 	}
 	if err != nil || !slices.Equal(got, want) {
-		return fmt.Errorf("dispositions %q, error %w; want %q", got, err, want)
+		return fmt.Errorf("dispositions %q, error %s; want %q", got, fmt.Sprint(err), want)
 	}
 	left, err := w.Queue.Unseen(w.ctx, f.id, epoch, uids)
 	if err != nil || !slices.Equal(left, unseen) {
-		return fmt.Errorf("unseen %v, error %w; want %v", left, err, unseen)
+		return fmt.Errorf("unseen %v, error %s; want %v", left, fmt.Sprint(err), unseen)
 	}
 	left, err = w.Queue.Unregistered(w.ctx, f.id, epoch, uids)
 	if err != nil || !slices.Equal(left, unregistered) {
-		return fmt.Errorf("unregistered %v, error %w; want %v", left, err, unregistered)
+		return fmt.Errorf("unregistered %v, error %s; want %v", left, fmt.Sprint(err), unregistered)
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (w *world) compareTrail(t *task) error {
 		}
 	}
 	if err != nil || !slices.Equal(got, want) {
-		return fmt.Errorf("the trail of %s is %q, error %w; want %q", w.name(t), got, err, want)
+		return fmt.Errorf("the trail of %s is %q, error %s; want %q", w.name(t), got, fmt.Sprint(err), want)
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func (w *world) compareLists() error {
 			got = append(got, w.byID(l.ID))
 		}
 		if err != nil || !slices.Equal(got, want) {
-			return fmt.Errorf("listed %s: %v, error %w; want %v", c.name, w.names(got), err, w.names(want))
+			return fmt.Errorf("listed %s: %v, error %s; want %v", c.name, w.names(got), fmt.Sprint(err), w.names(want))
 		}
 	}
 	return nil

@@ -125,7 +125,7 @@ func (w *world) byPerson(which []int, do func(ctx ctx, who string, ids ...int64)
 	}
 	n, err := do(w.ctx, "ann", ids...)
 	if err != nil || n != want {
-		return fmt.Errorf("%d changed, error %w; want %d", n, err, want)
+		return fmt.Errorf("%d changed, error %s; want %d", n, fmt.Sprint(err), want)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (w *world) some(which []int) (out []*task) {
 	return out
 }
 
-// play: a skipped task that is no duplicate of a live one may stay, too, while an equal message is to be forwarded.
+// play: a skipped task that is no duplicate of an open one may stay, too, while an equal message is open.
 func (op Purge) play(w *world) error {
 	for _, t := range w.some(op.Tasks) {
 		n, err := w.Queue.Purge(w.ctx, "ann", t.ID)
@@ -150,8 +150,8 @@ func (op Purge) play(w *world) error {
 			return err
 		}
 		may := !t.purged && slices.Contains([]tasks.Status{tasks.Forwarded, tasks.Skipped, tasks.SkippedNoMatch, tasks.Dead}, t.Status)
-		must := may && (t.Status != tasks.Skipped || !w.equalIsLive(t))
-		may = may && (t.Status != tasks.Skipped || !w.originalIsLive(t))
+		must := may && (t.Status != tasks.Skipped || !w.equalIsOpen(t))
+		may = may && (t.Status != tasks.Skipped || !w.originalIsOpen(t))
 		if n > 1 || n == 1 && !may || n == 0 && must {
 			return fmt.Errorf("%s, which is %s (%s), was purged: %d", w.name(t), t.Status, w.words(t.Reason), n)
 		}
@@ -163,14 +163,17 @@ func (op Purge) play(w *world) error {
 	return nil
 }
 
-func (w *world) equalIsLive(t *task) bool {
+// open tasks may still be forwarded.
+func (t *task) open() bool { return t.live() || !t.purged && t.Status == tasks.Uncertain }
+
+func (w *world) equalIsOpen(t *task) bool {
 	return slices.ContainsFunc(w.tasks, func(o *task) bool {
-		return o.live() && slices.ContainsFunc(w.rows, func(r *row) bool { return r.task == t && w.knownAs(o, r.key) })
+		return o.open() && slices.ContainsFunc(w.rows, func(r *row) bool { return r.task == t && w.knownAs(o, r.key) })
 	})
 }
 
-func (w *world) originalIsLive(t *task) bool {
-	return slices.ContainsFunc(w.tasks, func(o *task) bool { return o.live() && t.Reason == tasks.DuplicateOf(o.ID) })
+func (w *world) originalIsOpen(t *task) bool {
+	return slices.ContainsFunc(w.tasks, func(o *task) bool { return o.open() && t.Reason == tasks.DuplicateOf(o.ID) })
 }
 
 // words is a reason without the id in it.
@@ -189,7 +192,7 @@ func (op Expire) play(w *world) error {
 	}
 	n, err := w.Queue.Expire(w.ctx, inbox, op.Age, op.Limit)
 	if err != nil || n != min(op.Limit, len(old)) {
-		return fmt.Errorf("%d expired, error %w; want %d", n, err, min(op.Limit, len(old)))
+		return fmt.Errorf("%d expired, error %s; want %d", n, fmt.Sprint(err), min(op.Limit, len(old)))
 	}
 	slices.SortFunc(old, func(a, b *task) int { return int(a.ended - b.ended) })
 	var kept time.Duration
@@ -219,7 +222,7 @@ func (op ExpireEvents) play(w *world) error {
 	}
 	n, err := w.Queue.ExpireEvents(w.ctx, op.Age, op.Limit)
 	if err != nil || n != old {
-		return fmt.Errorf("%d lines expired, error %w; want %d", n, err, old)
+		return fmt.Errorf("%d lines expired, error %s; want %d", n, fmt.Sprint(err), old)
 	}
 	return w.forget(n)
 }

@@ -132,7 +132,7 @@ func oneOf(err error, allowed []error) error {
 	if slices.ContainsFunc(allowed, func(a error) bool { return errors.Is(err, a) }) {
 		return nil
 	}
-	return fmt.Errorf("error %w, want one of %v", err, allowed)
+	return fmt.Errorf("error %s, want one of %v", fmt.Sprint(err), allowed)
 }
 
 // save and restore bring the model back to where it was: a dry run changes nothing.

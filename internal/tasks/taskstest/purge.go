@@ -98,10 +98,10 @@ func testPurgeFoundByContent(s *suite) {
 func testPurgeDuplicate(s *suite) {
 	p := s.place()
 	regs := p.fates([]tasks.Entry{s.msg(1, "m"), s.msg(2, "m")}, tasks.New, tasks.Duplicate)
-	for _, state := range []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error} {
+	for _, state := range []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error, tasks.Uncertain} {
 		if state != tasks.Received {
 			c := p.claimed(1, 1)[0]
-			if state == tasks.Error {
+			if state != tasks.InProgress {
 				s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: state, Route: "desk"}))
 			}
 			s.Age(s.t, lease+time.Second)
@@ -111,7 +111,9 @@ func testPurgeDuplicate(s *suite) {
 		}
 	}
 	s.has(regs[1].TaskID)
-	p.finishAll(tasks.Forwarded)
+	if n, err := s.Queue.Resolve(s.ctx, "ann", regs[0].TaskID); n != 1 || err != nil {
+		s.t.Fatalf("resolve: %d, %v", n, err)
+	}
 	s.purged(regs[1].TaskID, regs[0].TaskID)
 }
 
