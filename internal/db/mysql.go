@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -27,11 +30,7 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 	if err != nil {
 		return nil, err
 	}
-	if err := pool.PingContext(ctx); err != nil {
-		_ = pool.Close()
-		return nil, db.unreachable(err)
-	}
-	if err := checkServer(ctx, pool); err != nil {
+	if err := greet(ctx, pool); err != nil {
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
@@ -42,6 +41,23 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 	}
 	// MariaDB's RETURNING makes a duplicate under DoNothing look like an inserted row.
 	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
+}
+
+// greet makes sure that a server answers that will do. One that cannot be reached is not asked again; a connection that
+// breaks is made anew.
+func greet(ctx context.Context, pool *sql.DB) error {
+	for attempt := 0; ; attempt++ {
+		err := pool.PingContext(ctx)
+		if err == nil {
+			err = checkServer(ctx, pool)
+		}
+		var op *net.OpError
+		unreachable := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
+		if err == nil || unreachable || !transient(err) || attempt == 3 || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(backoff(attempt))
+	}
 }
 
 // parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. One that cannot be

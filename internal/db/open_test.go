@@ -12,6 +12,8 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
+
+	"postrider/internal/testserver"
 )
 
 func TestOpenSQLitePaths(t *testing.T) {
@@ -217,6 +219,27 @@ func TestSessionOfAServer(t *testing.T) {
 			if err := db.pool.QueryRowContext(t.Context(), "SELECT "+variable).Scan(&got); err != nil || got != want {
 				t.Errorf("%s is %q (%v), want %q", variable, got, err, want)
 			}
+		}
+	})
+}
+
+// TestOpenOverABrokenConnection: one that is cut while it is opened is made anew.
+func TestOpenOverABrokenConnection(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		openMigrated(t, cfg)
+		dsn, err := mysqldriver.ParseDSN(cfg.DSN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy := testserver.NewCutProxy(t, dsn.Addr)
+		dsn.Addr = proxy.Addr()
+		for _, octets := range []int64{0, 10, 200} { // before the greeting, in it, behind the login
+			proxy.CutAfter(octets, testserver.RST)
+			db, err := Open(t.Context(), Config{Driver: MySQL, DSN: dsn.FormatDSN()})
+			if err != nil {
+				t.Fatalf("cut after %d octets: %v, want the database open", octets, err)
+			}
+			_ = db.Close()
 		}
 	})
 }

@@ -209,12 +209,18 @@ func pause(p *process, longest time.Duration) {
 	}
 }
 
+// kill kills a pass. One that comes soon after another that was killed steps aside before it can be: the next is killed instead.
 func kill(s *storm, p *process) {
-	pause(p, 250*time.Millisecond)
-	_ = p.cmd.Process.Kill()
-	if p.wait().code == -1 {
-		s.injected.Add(1)
+	for range 100 {
+		pause(p, 250*time.Millisecond)
+		_ = p.cmd.Process.Kill()
+		if s.ended(p).code == -1 {
+			s.injected.Add(1)
+			return
+		}
+		p = s.start(nil, "run")
 	}
+	p.wait()
 }
 
 // stop stops a pass until another has taken its inboxes over. One that was stopped in the middle of a transaction keeps the
