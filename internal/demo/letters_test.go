@@ -22,7 +22,7 @@ func TestLetters(t *testing.T) {
 			if m.MessageID() != l.id || m.Subject() != l.subject || m.From() != l.from || m.Date().IsZero() {
 				t.Errorf("read: %s %q from %s of %s; want %s %q from %s", m.MessageID(), m.Subject(), m.From(), m.Date(), l.id, l.subject, l.from)
 			}
-			if got := m.HasAttachment(); got != (l.id == heldID) {
+			if got := m.Content().HasAttachment; got != (l.id == heldID) {
 				t.Errorf("it has an attachment: %t; the scan alone should have one", got)
 			}
 		})

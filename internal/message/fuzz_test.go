@@ -78,7 +78,7 @@ func FuzzParse(f *testing.F) {
 		if d := m.Date(); !d.IsZero() && (d.Year() < 1970 || d.Year() > 9999) {
 			t.Errorf("Date = %v, want none that a database cannot hold", d)
 		}
-		m.HasAttachment()
+		checkContent(t, m.Content())
 		forms := map[string]string{"canonical": want, "with bare LFs": strings.ReplaceAll(want, "\r\n", "\n")}
 		if !strings.HasPrefix(raw, " ") && !strings.HasPrefix(raw, "\t") {
 			forms["with a field of a mail store"] = "X-UID: 7\r\n" + want
@@ -89,6 +89,17 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkContent: text that can be compared, and names that fit into a line.
+func checkContent(t *testing.T, c Content) {
+	t.Helper()
+	if !utf8.ValidString(c.Text) || len(c.Text) > maxText {
+		t.Errorf("%d octets of text, valid UTF-8: %v; want UTF-8 of at most %d", len(c.Text), utf8.ValidString(c.Text), maxText)
+	}
+	for _, name := range append(c.Attachments, c.Incomplete) {
+		checkOneLine(t, "Content", name)
+	}
 }
 
 // addCorpus adds the small messages of the shared corpus, when the corpus is there.

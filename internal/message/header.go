@@ -118,8 +118,21 @@ func (h Header) Texts(name string) []string {
 }
 
 // Date is the Date field in UTC, zero when it cannot be read or is out of the range of a database (1970 to 9999).
-func (h Header) Date() time.Time {
-	t, err := mail.ParseDate(h.Get("Date"))
+func (h Header) Date() time.Time { return parseDate(h.Get("Date")) }
+
+// Received is when the last server on its way took the message in: the date of the topmost Received field that has one
+// (RFC 5321 4.4), in UTC; zero when there is none.
+func (h Header) Received() time.Time {
+	for _, v := range h.Values("Received") {
+		if t := parseDate(strings.TrimSpace(v[strings.LastIndexByte(v, ';')+1:])); !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+func parseDate(s string) time.Time {
+	t, err := mail.ParseDate(s)
 	if t = t.UTC(); err != nil || t.Year() < 1970 || t.Year() > 9999 {
 		return time.Time{}
 	}

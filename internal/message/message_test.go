@@ -203,7 +203,7 @@ func TestParseNeverFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := parse(t, raw)
-			m.HasAttachment()
+			m.Content()
 			if strings.HasPrefix(name, "line as long") && m.Subject() != "y" {
 				t.Errorf("Subject() = %q, want y", m.Subject())
 			}
@@ -224,8 +224,8 @@ func TestHasAttachment(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := parse(t, strings.Replace(multi, "%s", tt.part, 1)).HasAttachment(); got != tt.want {
-				t.Errorf("HasAttachment() = %v, want %v", got, tt.want)
+			if got := parse(t, strings.Replace(multi, "%s", tt.part, 1)).Content().HasAttachment; got != tt.want {
+				t.Errorf("HasAttachment = %v, want %v", got, tt.want)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestDeepNesting(t *testing.T) {
 		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
 	}
 	b.WriteString("Content-Disposition: attachment\r\n\r\nx\r\n")
-	if parse(t, b.String()).HasAttachment() {
+	if parse(t, b.String()).Content().HasAttachment {
 		t.Error("an attachment was found 2000 levels down, want the search to end before")
 	}
 }
@@ -274,7 +274,7 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := parse(t, string(raw))
-		m.HasAttachment()
+		m.Content()
 		for _, v := range []string{m.Subject(), m.From(), m.MessageID()} {
 			if strings.ContainsAny(v, "\r\n") {
 				t.Errorf("%s: a line end in %q", f, v)

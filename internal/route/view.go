@@ -57,7 +57,7 @@ func (v *view) addressesOf(fields ...string) []text {
 
 func (v *view) hasAttachment() bool {
 	if v.attachment == nil {
-		has := v.mail.Message != nil && v.mail.Message.HasAttachment()
+		has := v.mail.Message != nil && v.mail.Message.Content().HasAttachment
 		v.attachment = &has
 	}
 	return *v.attachment

@@ -1,0 +1,180 @@
+package message
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/textproto"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+)
+
+// Content is what a person reads in a message, and the names of what is attached to it.
+type Content struct {
+	Text          string   // UTF-8: all text parts that are no attachments, one below the other, without markup
+	Attachments   []string // their file names, decoded; those without a name are not listed
+	HasAttachment bool
+	Incomplete    string // why there may be more than this; empty when all has been read
+}
+
+// What a message may make us hold and do. Beyond it Content is incomplete.
+const (
+	maxText  = 512 << 10 // octets of Content.Text
+	maxRaw   = 8 << 20   // octets of text parts before they are decoded
+	maxDepth = 30        // of parts in parts
+	maxParts = 1000
+)
+
+// Content decodes the message. It reads all of it, and keeps nothing: ask once. What hangs together as an attached
+// message stays closed; it is an attachment.
+func (m *Message) Content() (c Content) {
+	r := &contentReader{raw: maxRaw}
+	// Decoders meet octets from strangers here, before the message is registered. A message that one of them cannot bear
+	// must not end the pass.
+	defer func() {
+		if recover() != nil {
+			r.incomplete("its parts cannot be decoded")
+		}
+		c = r.Content
+		c.Text = r.text.String()
+	}()
+	body := bufio.NewReader(m.Body.Reader())
+	if _, err := readHeader(body); err != nil {
+		r.incomplete("it cannot be read: " + err.Error())
+		return
+	}
+	h := textproto.MIMEHeader{}
+	for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Transfer-Encoding"} {
+		h.Set(name, m.Header.Get(name))
+	}
+	r.part(h, body, 0)
+	return
+}
+
+// contentReader collects the content, part by part.
+type contentReader struct {
+	Content
+	text  strings.Builder
+	raw   int64 // octets that may still be read
+	parts int
+}
+
+func (c *contentReader) incomplete(why string) {
+	if c.Incomplete == "" {
+		c.Incomplete = why
+	}
+}
+
+func (c *contentReader) part(h textproto.MIMEHeader, body io.Reader, depth int) {
+	if c.parts++; c.parts > maxParts {
+		c.incomplete("it has more than 1,000 parts")
+		return
+	}
+	p := describe(h)
+	if p.attached {
+		c.HasAttachment = true
+		if p.name != "" {
+			c.Attachments = append(c.Attachments, p.name)
+		}
+	}
+	switch {
+	case strings.HasPrefix(p.mediaType, "multipart/"):
+		c.multipart(body, p.params["boundary"], depth+1)
+	case p.attached:
+	case strings.HasPrefix(p.mediaType, "text/"):
+		c.readText(p, h.Get("Content-Transfer-Encoding"), body)
+	}
+}
+
+func (c *contentReader) multipart(body io.Reader, boundary string, depth int) {
+	switch {
+	case boundary == "":
+		c.incomplete("it has parts, and does not say where they begin")
+		return
+	case depth > maxDepth:
+		c.incomplete("its parts are nested more than 30 deep")
+		return
+	}
+	parts := multipart.NewReader(body, boundary)
+	for c.parts <= maxParts {
+		p, err := parts.NextRawPart()
+		switch {
+		case errors.Is(err, io.EOF): // also when the last boundary is missing, but all has been read
+			return
+		case err != nil:
+			c.incomplete("its parts cannot be told apart: one has no proper header")
+			return
+		}
+		c.part(p.Header, p, depth)
+	}
+}
+
+func (c *contentReader) readText(p part, encoding string, body io.Reader) {
+	octets, err := io.ReadAll(io.LimitReader(body, c.raw+1))
+	if c.raw -= int64(len(octets)); c.raw < 0 {
+		c.raw = 0
+		c.incomplete("its text is larger than 8 MiB")
+	}
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		c.incomplete("its text cannot be read: " + oneLine(err.Error()))
+	}
+	octets, err = transferDecode(octets, encoding)
+	if err != nil {
+		c.incomplete("its text is not encoded properly: " + oneLine(err.Error()))
+	}
+	c.add(p.decode(octets))
+}
+
+// transferDecode undoes the Content-Transfer-Encoding (RFC 2045 6). With an error it returns what came before the fault.
+func transferDecode(octets []byte, encoding string) ([]byte, error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "base64":
+		text := strings.TrimRight(string(bytes.Join(bytes.Fields(octets), nil)), "=")
+		return base64.RawStdEncoding.DecodeString(text)
+	case "quoted-printable":
+		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(octets)))
+	}
+	return octets, nil
+}
+
+// add appends one part's text.
+func (c *contentReader) add(s string) {
+	if room := maxText - c.text.Len() - 1; len(s) > room {
+		c.incomplete("its text is longer than 512 KiB")
+		for room = max(room, 0); room > 0 && !utf8.RuneStart(s[room]); room-- {
+			continue
+		}
+		s = s[:room]
+	}
+	if s != "" {
+		c.text.WriteString(s + "\n")
+	}
+}
+
+// decode turns a part's octets into text. HTML without a charset may name it inside.
+func (p part) decode(octets []byte) string {
+	label, isHTML := strings.ToLower(p.params["charset"]), p.mediaType == "text/html"
+	if label == "" && isHTML && !utf8.Valid(octets) {
+		_, label, _ = charset.DetermineEncoding(octets, "")
+	}
+	var s string
+	switch label {
+	case "", "us-ascii", "ascii": // what stands here is often something else
+		s = Header{}.plain(string(octets))
+	default:
+		s = toUTF8(octets, label)
+	}
+	if isHTML {
+		s = htmlText(s)
+	}
+	return strings.TrimSpace(invisible.Replace(s))
+}
+
+// invisible characters are put between letters to hyphenate, and to hide words from filters.
+var invisible = strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")

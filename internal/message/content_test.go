@@ -1,0 +1,106 @@
+package message
+
+import (
+	"encoding/base64"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// lines makes the line ends of mail.
+func lines(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+
+// parts is a message of these parts.
+func parts(list ...string) string {
+	return lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n" + strings.Join(list, "\n--b\n") + "\n--b--\n")
+}
+
+func TestContent(t *testing.T) {
+	japanese := base64.StdEncoding.EncodeToString([]byte("\x1b$B4|F|8F=P>u\x1b(B"))
+	tests := []struct {
+		name, raw string
+		want      Content
+	}{
+		{"plain", lines("Subject: x\n\nThe hearing\nis on Monday."), Content{Text: "The hearing\r\nis on Monday.\n"}},
+		{"no body", "Subject: x\r\n\r\n", Content{}},
+		{"no header", "\r\nhearing", Content{Text: "hearing\n"}},
+		{"a mbox line on top", lines("From a@x Mon Jan 1\nContent-Type: text/html\n\n<b>x</b>"), Content{Text: "x\n"}},
+		{"quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\nM=C3=BCn=\nchen"), Content{Text: "München\n"}},
+		{"base64", lines("Content-Transfer-Encoding: Base64\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"), Content{Text: "hearing\n"}},
+		{"latin-2", "Content-Type: text/plain; charset=iso-8859-2\r\n\r\n\xa3\xf3d\xbc", Content{Text: "Łódź\n"}},
+		{"gb18030", "Content-Type: text/plain; charset=gb18030\r\n\r\n\xc4\xe3\xba\xc3", Content{Text: "你好\n"}},
+		{"iso-2022-jp", lines("Content-Type: text/plain; charset=iso-2022-jp\nContent-Transfer-Encoding: base64\n\n" + japanese), Content{Text: "期日呼出状\n"}},
+		{"iso-2022-jp that nobody declared", "Subject: x\r\n\r\n\x1b$B4|F|8F=P>u\x1b(B", Content{Text: "期日呼出状\n"}},
+		{"ASCII that is UTF-8", "Content-Type: text/plain; charset=us-ascii\r\n\r\nMünchen", Content{Text: "München\n"}},
+		{"ASCII that is Windows-1252", "Content-Type: text/plain; charset=us-ascii\r\n\r\nM\xfcnchen", Content{Text: "München\n"}},
+		{"unknown charset", "Content-Type: text/plain; charset=x-none\r\n\r\nMünchen", Content{Text: "München\n"}},
+		{"charset inside HTML", "Content-Type: text/html\r\n\r\n<meta charset=gbk><p>\xc4\xe3\xba\xc3", Content{Text: "你好\n"}},
+		{"HTML", lines("Content-Type: text/html; charset=utf-8\n\n<html><head><title>no</title><style>p{}</style></head><body><p>The hea<b>ring</b> &amp; more</p><script>no()</script><td>a<td>b<br>c<!-- no --></body>"), Content{Text: "The hearing & more\n\na\nb\nc\n"}},
+		{"HTML that ends too early", "Content-Type: text/html\r\n\r\n<p>hearing <a href='x", Content{Text: "hearing\n"}},
+		{"letters torn apart", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng", Content{Text: "hearing\n"}},
+		{"two parts", parts("Content-Type: text/plain\n\none", "Content-Type: text/html\n\n<p>two"), Content{Text: "one\ntwo\n"}},
+		{"the text of an attachment is not the body", parts("\nbody", "Content-Disposition: attachment; filename=a.txt\n\nno"), Content{Text: "body\n", HasAttachment: true, Attachments: []string{"a.txt"}}},
+		{"an attachment without a name", parts("Content-Disposition: attachment\n\nno"), Content{HasAttachment: true}},
+		{"an encoded word for a name", parts("Content-Type: application/pdf; name=\"=?utf-8?Q?R=C3=BCckstand.pdf?=\"\n\n"), Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}}},
+		{"a name in pieces", parts("Content-Disposition: attachment; filename*0*=utf-8''R%C3%BC;\n filename*1=ckstand.pdf\n\n"), Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}}},
+		{"a name in another charset", parts("Content-Disposition: attachment; filename*=iso-8859-2''%A3%F3d%BC.pdf\n\n"), Content{HasAttachment: true, Attachments: []string{"Łódź.pdf"}}},
+		{"a name without the quotes it needs", parts("Content-Disposition: attachment; filename=Scan 2026 1.pdf\n\n"), Content{HasAttachment: true, Attachments: []string{"Scan 2026 1.pdf"}}},
+		{"a raw name in UTF-8", parts("Content-Disposition: attachment; filename=\"開廷.pdf\"\n\n"), Content{HasAttachment: true, Attachments: []string{"開廷.pdf"}}},
+		{"an attached message stays closed", parts("Content-Type: message/rfc822; name=a.eml\n\nSubject: x\n\nno"), Content{HasAttachment: true, Attachments: []string{"a.eml"}}},
+		{"the last boundary is missing", lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo"), Content{Text: "one\ntwo\n"}},
+		{"no boundary", lines("Content-Type: multipart/mixed\n\n--b\n\none"), Content{Incomplete: "it has parts, and does not say where they begin"}},
+		{"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"), Content{Text: "hea\n", Incomplete: "its text is not encoded properly: illegal base64 data at input byte 4"}},
+		{"careless quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\n\nhea=ZZ ring"), Content{Text: "hea=ZZ ring\n"}},
+		{"a part whose header is none", parts("\none", "no header: \x00\nthis neither\n\ntwo"), Content{Text: "one\n", Incomplete: "its parts cannot be told apart: one has no proper header"}},
+		{"too many parts", parts(strings.Split(strings.Repeat(",\nx", 2000)[1:], ",")...), Content{Text: strings.Repeat("x\n", 999), Incomplete: "it has more than 1,000 parts"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := parse(t, tt.raw).Content(); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("Content is %.300q\nwant       %.300q", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want))
+			}
+		})
+	}
+}
+
+// TestContentIsBounded: a message made to exhaust memory yields so much, and says that there is more.
+func TestContentIsBounded(t *testing.T) {
+	for name, raw := range map[string]string{
+		"long text":     "Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("ü", maxText),
+		"much markup":   "Content-Type: text/html\r\n\r\n" + strings.Repeat("<i>", maxRaw/3+1),
+		"deep in parts": nested(maxDepth + 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := parse(t, raw).Content()
+			if c.Incomplete == "" || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
+				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete because %q; want at most %d octets of UTF-8, and a reason",
+					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText)
+			}
+		})
+	}
+}
+
+func nested(depth int) string {
+	var b strings.Builder
+	for i := range depth {
+		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
+	}
+	return b.String() + "\r\nx\r\n"
+}
+
+func TestReceived(t *testing.T) {
+	for name, tt := range map[string]struct{ raw, want string }{
+		"topmost":              {"Received: from a by b; Fri, 2 Jan 2026 10:00:00 +0100\r\nReceived: from c; Thu, 1 Jan 2026 10:00:00 +0000", "2026-01-02T09:00:00Z"},
+		"a comment behind":     {"Received: from a; Fri, 2 Jan 2026 10:00:00 +0000 (UTC)", "2026-01-02T10:00:00Z"},
+		"folded before it":     {"Received: from a by b;\r\n\tFri, 2 Jan 2026 10:00:00 +0000", "2026-01-02T10:00:00Z"},
+		"the topmost has none": {"Received: from a by b\r\nReceived: x; Fri, 2 Jan 2026 10:00:00 +0000", "2026-01-02T10:00:00Z"},
+		"none":                 {"Date: Fri, 2 Jan 2026 10:00:00 +0000", "0001-01-01T00:00:00Z"},
+	} {
+		if got := parse(t, tt.raw+"\r\n\r\n").Header.Received().Format(time.RFC3339); got != tt.want {
+			t.Errorf("%s: received %s, want %s", name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package message
+
+import (
+	"mime"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// part is what the header of a part says of it.
+type part struct {
+	mediaType string // lower case; text/plain when it does not say (RFC 2045 5.2)
+	params    map[string]string
+	attached  bool
+	name      string // of its file
+}
+
+// describe reads a part's header. It is an attachment when its disposition says so (RFC 2183), or when it has a file
+// name and is not inline text.
+func describe(h textproto.MIMEHeader) part {
+	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
+	p := part{}
+	p.mediaType, p.params = mediaType(contentType)
+	if p.mediaType == "" {
+		p.mediaType = "text/plain"
+	}
+	how, params := mediaType(disposition)
+	for _, name := range []string{params["filename"], looseName(disposition), p.params["name"], looseName(contentType)} {
+		if p.name == "" {
+			p.name = Header{}.decode(name)
+		}
+	}
+	inlineText := how == "inline" && strings.HasPrefix(p.mediaType, "text/")
+	p.attached = how == "attachment" || p.name != "" && !inlineText
+	return p
+}
+
+// mediaType is mime.ParseMediaType, and the type alone when the parameters break the grammar.
+func mediaType(v string) (string, map[string]string) {
+	t, params, err := mime.ParseMediaType(v)
+	if err != nil && t == "" {
+		t, _, _ = strings.Cut(v, ";")
+		t = strings.ToLower(strings.TrimSpace(t))
+	}
+	return t, params
+}
+
+// fileName finds a file name as people's programs write it: without the quotes it needs, or in pieces and in a charset
+// that package mime does not know (RFC 2231 3 and 4).
+var fileName = regexp.MustCompile(`(?i)[;\s](?:file)?name(?:\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)`)
+
+func looseName(v string) string {
+	var octets, label string
+	for i, m := range fileName.FindAllStringSubmatch(v, -1) {
+		piece := strings.TrimSpace(m[2])
+		if unquoted := strings.Trim(piece, `"`); len(unquoted)+2 == len(piece) {
+			piece = strings.ReplaceAll(unquoted, `\`, "")
+		}
+		if m[1] == "" {
+			octets += piece
+			continue
+		}
+		if in := strings.SplitN(piece, "'", 3); i == 0 && len(in) == 3 {
+			label, piece = in[0], in[2]
+		}
+		if decoded, err := url.PathUnescape(piece); err == nil {
+			piece = decoded
+		}
+		octets += piece
+	}
+	if label == "" {
+		return octets
+	}
+	return toUTF8([]byte(octets), label)
+}
