@@ -31,9 +31,10 @@ func (c *compiler) checkName(first map[string]int) {
 
 // checkFate looks at what happens to a message that matches.
 func (c *compiler) checkFate() {
-	switch c.Priority {
-	case "", Normal, High:
-	default:
+	switch {
+	case isTemplate(string(c.Priority)):
+		c.checkTemplate("priority", string(c.Priority))
+	case c.Priority != "" && c.Priority != Normal && c.Priority != High:
 		c.fail("priority", "%q is not one of high, normal", c.Priority)
 	}
 	switch c.Uncertain {
@@ -52,9 +53,7 @@ func (c *compiler) checkFate() {
 		c.fail("to", "is missing; name at least one recipient, or write skip: true to forward to nobody on purpose")
 	}
 	for i, to := range c.To {
-		if err := CheckAddress(to); err != nil {
-			c.fail(fmt.Sprintf("to[%d]", i), "%s", err)
-		}
+		c.checkTo(fmt.Sprintf("to[%d]", i), to)
 	}
 }
 

@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Error is one fault of one rule.
 type Error struct {
 	Index   int    // of the rule, from 0
 	Route   string // its name; empty when it has none
-	Key     string // such as "to[1]" or "match.subject[0]"
+	Key     string // such as "to[1]" or "match.any[0].subject[0]"
 	Problem string
+	Char    int // of the value, from 1, at which the fault is; 0 when it is the value as a whole
 }
 
 // Error names the route, the key and the problem.
@@ -43,24 +45,19 @@ type compiled struct {
 	conditions []condition
 }
 
-// condition is one key of a match.
-type condition struct {
-	key   string
-	want  []string
-	holds func(*view) (bool, []text)
-}
-
 // Compile checks all rules and prepares them. The error is of type Errors and tells of every fault at once.
 func Compile(rules []Rule) (*Table, error) {
 	var errs Errors
 	table := &Table{}
 	first := map[string]int{}
 	for i, r := range rules {
-		c := compiler{Rule: r, index: i, errs: &errs}
+		var inMatch Errors
+		conditions := (&compiler{Rule: r, index: i, errs: &inMatch}).match(r.Match, scope{})
+		c := compiler{Rule: r, index: i, errs: &errs, names: captured(conditions), faulty: len(inMatch) > 0}
 		c.checkName(first)
 		c.checkFate()
-		c.compileMatch()
-		table.rules = append(table.rules, compiled{r, c.conditions})
+		errs = append(errs, inMatch...)
+		table.rules = append(table.rules, compiled{r, conditions})
 	}
 	if len(errs) > 0 {
 		return nil, errs
@@ -71,90 +68,164 @@ func Compile(rules []Rule) (*Table, error) {
 // compiler works on one rule.
 type compiler struct {
 	Rule
-	index      int
-	errs       *Errors
-	conditions []condition
+	index  int
+	errs   *Errors
+	names  []string // that match captures
+	faulty bool     // and perhaps more of them: match has faults
 }
 
-func (c *compiler) fail(key, format string, args ...any) {
-	*c.errs = append(*c.errs, Error{c.index, c.Name, key, fmt.Sprintf(format, args...)})
+func (c *compiler) fail(key, format string, args ...any) { c.failAt(0, key, format, args...) }
+
+func (c *compiler) failAt(char int, key, format string, args ...any) {
+	*c.errs = append(*c.errs, Error{c.index, c.Name, key, fmt.Sprintf(format, args...), char})
 }
 
-func (c *compiler) compileMatch() {
-	m := c.Match
-	c.size("larger", "more than ", m.Larger, func(size, limit int64) bool { return size > limit })
-	c.size("smaller", "less than ", m.Smaller, func(size, limit int64) bool { return size < limit })
-	c.patterns("inbox", m.Inbox, addressPattern, func(v *view) []text { return []text{newAddress(v.mail.Inbox)} })
-	c.patterns("folder", m.Folder, namePattern, func(v *view) []text { return []text{newText(v.mail.Folder)} })
-	c.patterns("from", m.From, addressPattern, func(v *view) []text { return v.addressesOf("From") })
-	c.patterns("to", m.To, addressPattern, func(v *view) []text { return v.addressesOf("To") })
-	c.patterns("cc", m.Cc, addressPattern, func(v *view) []text { return v.addressesOf("Cc") })
-	c.patterns("recipient", m.Recipient, addressPattern, func(v *view) []text { return v.addressesOf(recipientFields...) })
-	c.patterns("subject", m.Subject, textPattern, func(v *view) []text { return v.text("Subject") })
-	c.patterns("list_id", m.ListID, listPattern, func(v *view) []text { return v.text("List-Id") })
+// scope is where a match stands: at the top of a rule, or in groups.
+type scope struct {
+	prefix string // of its keys, such as "any[0]."
+	depth  int
+	zone   *time.Location // nil where none is named
+}
+
+func (c *compiler) failIn(s scope, key, format string, args ...any) {
+	c.fail("match."+s.prefix+key, format, args...)
+}
+
+// maxGroups is deeper than anybody thinks, and keeps a group that contains itself from being followed for ever.
+const maxGroups = 10
+
+// match compiles all keys of a match. What has to decode the content comes last.
+func (c *compiler) match(m Match, s scope) []condition {
+	s.zone = c.timeZone(m, s)
+	list := slices.Concat(c.sizes(m, s), c.times(m, s), c.fields(m, s), c.groups(m, s), c.contents(m, s), c.expression(m, s))
+	slices.SortStableFunc(list, func(a, b condition) int {
+		switch {
+		case a.costly == b.costly:
+			return 0
+		case b.costly:
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+func (c *compiler) fields(m Match, s scope) []condition {
+	addresses := func(names ...string) func(*view) []text {
+		return func(v *view) []text { return v.addressesOf(names...) }
+	}
+	field := func(name string) func(*view) []text { return func(v *view) []text { return v.text(name) } }
+	list := slices.Concat(
+		c.inbox(m, s),
+		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text { return []text{newText(v.mail.Folder)} }),
+		ofLetter(c.patterns(s, "from", m.From, addressPattern, addresses("From"))),
+		ofLetter(c.patterns(s, "to", m.To, addressPattern, addresses("To"))),
+		ofLetter(c.patterns(s, "cc", m.Cc, addressPattern, addresses("Cc"))),
+		ofLetter(c.patterns(s, "recipient", m.Recipient, addressPattern, addresses(recipientFields...))),
+		ofLetter(c.patterns(s, "subject", m.Subject, textPattern, field("Subject"))),
+		ofLetter(c.patterns(s, "list_id", m.ListID, listPattern, field("List-Id"))),
+	)
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		if !isFieldName(name) {
-			c.fail("match.header."+name, "is no name of a header field; it is written like X-Spam-Flag, without a colon")
+			c.failIn(s, "header."+name, "is no name of a header field; it is written like X-Spam-Flag, without a colon")
 		}
 		want := m.Header[name]
 		if want == nil {
 			want = []string{}
 		}
-		c.patterns("header."+name, want, textPattern, func(v *view) []text { return v.text(name) })
+		list = append(list, ofLetter(c.patterns(s, "header."+name, want, textPattern, field(name)))...)
 	}
-	if m.HasAttachment != nil {
-		c.attachment(*m.HasAttachment)
-	}
+	return list
 }
 
-func (c *compiler) patterns(key string, want []string, compile func(string) (pattern, error), get func(*view) []text) {
-	if want == nil {
-		return
+func ofLetter(list []condition) []condition {
+	for i := range list {
+		list[i].letter = true
 	}
-	if len(want) == 0 {
-		c.fail("match."+key, "is an empty list, and would match nothing; remove the key, or give a pattern")
-		return
-	}
-	var any []pattern
-	for i, s := range want {
-		p, err := compile(s)
-		if err != nil {
-			c.fail(fmt.Sprintf("match.%s[%d]", key, i), "%s", err)
-			continue
-		}
-		any = append(any, p)
-	}
-	c.conditions = append(c.conditions, condition{key, want, func(v *view) (bool, []text) {
-		texts := get(v)
-		for _, t := range texts {
-			for _, p := range any {
-				if p(t) {
-					return true, nil
-				}
+	return list
+}
+
+// inbox is unknown when `route test` is not told.
+func (c *compiler) inbox(m Match, s scope) []condition {
+	list := c.patterns(s, "inbox", m.Inbox, addressPattern, func(v *view) []text { return []text{newAddress(v.mail.Inbox)} })
+	for i := range list {
+		test := list[i].test
+		list[i].test = func(v *view, f *finding) {
+			if v.mail.Inbox == "" {
+				f.unknown("it is not known in which inbox the message is; say it with --inbox")
+				return
 			}
+			test(v, f)
 		}
-		return false, texts
-	}})
+	}
+	return list
 }
 
-func (c *compiler) size(key, words string, limit Size, holds func(size, limit int64) bool) {
+func (c *compiler) sizes(m Match, s scope) []condition {
+	return slices.Concat(
+		c.size(s, "larger", "more than ", m.Larger, func(size, limit int64) bool { return size > limit }),
+		c.size(s, "smaller", "less than ", m.Smaller, func(size, limit int64) bool { return size < limit }),
+	)
+}
+
+func (c *compiler) size(s scope, key, words string, limit Size, holds func(size, limit int64) bool) []condition {
 	switch {
 	case limit == 0:
-		return
+		return nil
 	case limit < 0:
-		c.fail("match."+key, "has to be above 0")
-		return
+		c.failIn(s, key, "has to be above 0")
+		return nil
 	}
-	c.conditions = append(c.conditions, condition{key, []string{words + limit.String()}, func(v *view) (bool, []text) {
-		return holds(v.mail.Size, int64(limit)), []text{{shown: Size(v.mail.Size).String()}}
-	}})
+	return []condition{{key: s.prefix + key, want: []string{words + limit.String()}, test: func(v *view, f *finding) {
+		f.look(text{shown: Size(v.mail.Size).String()})
+		f.is(holds(v.mail.Size, int64(limit)))
+	}}}
 }
 
-func (c *compiler) attachment(want bool) {
-	c.conditions = append(c.conditions, condition{"has_attachment", []string{strconv.FormatBool(want)}, func(v *view) (bool, []text) {
-		has := v.hasAttachment()
-		return has == want, []text{{shown: strconv.FormatBool(has)}}
-	}})
+// groups are the keys that have matches inside.
+func (c *compiler) groups(m Match, s scope) []condition {
+	if s.depth == maxGroups {
+		if m.Any != nil || m.Not != nil {
+			c.failIn(s, "any", "groups are nested more than %d deep; write a part of it as when", maxGroups)
+		}
+		return nil
+	}
+	var list []condition
+	if m.Any != nil {
+		list = append(list, c.anyOf(m.Any, s)...)
+	}
+	if m.Not != nil {
+		inner := c.inner(*m.Not, s, "not", "nothing")
+		list = append(list, condition{key: s.prefix + "not", negate: true, group: inner, costly: isCostly(inner)})
+	}
+	return list
+}
+
+func (c *compiler) anyOf(list []Match, s scope) []condition {
+	if len(list) == 0 {
+		c.failIn(s, "any", "is an empty list, and would match nothing; remove the key, or give a match")
+		return nil
+	}
+	group := make([]condition, len(list))
+	for i, m := range list {
+		key := fmt.Sprintf("any[%d]", i)
+		inner := c.inner(m, s, key, "everything")
+		group[i] = condition{key: s.prefix + key, group: inner, costly: isCostly(inner)}
+	}
+	return []condition{{key: s.prefix + "any", choice: true, group: group, costly: isCostly(group)}}
+}
+
+func (c *compiler) inner(m Match, s scope, key, would string) []condition {
+	before := len(*c.errs)
+	list := c.match(m, scope{s.prefix + key + ".", s.depth + 1, s.zone})
+	if len(list) == 0 && len(*c.errs) == before {
+		c.failIn(s, key, "has no conditions, and would match %s; remove it, or give one", would)
+	}
+	return list
+}
+
+func isCostly(list []condition) bool {
+	return slices.ContainsFunc(list, func(c condition) bool { return c.costly })
 }
 
 // isFieldName is RFC 5322 2.2: printable ASCII without a colon.

@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Outcome is what became of one rule.
@@ -12,28 +14,73 @@ type Outcome string
 const (
 	Matched    Outcome = "matched"
 	Failed     Outcome = "no match"
+	PassedOver Outcome = "passed over" // it matches, but what it captured makes no address
 	NotReached Outcome = "not reached" // an earlier rule has decided
 )
 
-// Step is one rule of an explanation. Key, Want and Got tell of the first key that did not hold.
+// Truth is what became of one condition.
+type Truth string
+
+// The truths. Undecided counts as failed, and so does its negation.
+const (
+	Held      Truth = "held"
+	NotHeld   Truth = "failed"
+	Undecided Truth = "undecided"
+)
+
+// Step is one rule of an explanation.
 type Step struct {
-	Route   string
-	Outcome Outcome
-	Key     string   // such as "subject" or "header.X-Spam"
-	Want    []string // the patterns, as written
-	Got     []string // what was compared with them; empty when the message has no such thing
+	Route      string            `json:"route"`
+	Outcome    Outcome           `json:"outcome"`
+	Conditions []Check           `json:"conditions"` // in the order they are asked; empty for a catch-all, and when not reached
+	Captured   map[string]string `json:"captured,omitempty"`
+	Problem    string            `json:"problem,omitempty"` // of what was captured: why it was passed over, or has no priority
+}
+
+// Check is one condition of an explanation.
+type Check struct {
+	Key  string   `json:"key"`              // below match, such as "subject", "header.X-Spam" or "any[1].from"
+	Is   Truth    `json:"is"`               //
+	Want []string `json:"want,omitempty"`   // the patterns, as written; empty for a group
+	Got  []string `json:"got,omitempty"`    // the beginning of each text they were held against
+	On   string   `json:"on,omitempty"`     // the place that held
+	By   string   `json:"by,omitempty"`     // and the pattern that it is like
+	Why  string   `json:"reason,omitempty"` // it is undecided
+	Of   []Check  `json:"of,omitempty"`     // a group's conditions
 }
 
 // String is one line for a person.
 func (s Step) String() string {
-	if s.Outcome != Failed {
-		return fmt.Sprintf("%s: %s", s.Route, s.Outcome)
+	line := fmt.Sprintf("%s: %s", s.Route, s.Outcome)
+	if s.Problem != "" {
+		line += ": " + s.Problem
 	}
-	got := "nothing"
-	if len(s.Got) > 0 {
-		got = quoteAll(s.Got, ", ")
+	for _, c := range s.Conditions {
+		if s.Outcome == Failed && c.Is != Held {
+			return line + ": " + c.String()
+		}
 	}
-	return fmt.Sprintf("%s: %s: %s is %s, wanted %s", s.Route, s.Outcome, s.Key, got, quoteAll(s.Want, " or "))
+	return line
+}
+
+// String is one line for a person.
+func (c Check) String() string {
+	switch {
+	case c.Is == Undecided:
+		return fmt.Sprintf("%s is undecided: %s", c.Key, c.Why)
+	case c.On != "":
+		return fmt.Sprintf("%s has %q, as wanted by %q", c.Key, c.On, c.By)
+	case len(c.Of) > 0:
+		return fmt.Sprintf("%s %s", c.Key, c.Is)
+	}
+	return fmt.Sprintf("%s is %s, wanted %s", c.Key, gotOf(c.Got), quoteAll(c.Want, " or "))
+}
+
+func gotOf(got []string) string {
+	if len(got) == 0 {
+		return "nothing"
+	}
+	return quoteAll(got, ", ")
 }
 
 func quoteAll(list []string, sep string) string {
@@ -44,38 +91,70 @@ func quoteAll(list []string, sep string) string {
 	return strings.Join(out, sep)
 }
 
-// Explain tells what became of each rule, in order.
+// Explain tells what became of each rule, in order, and of each condition of those that were reached.
 func (t *Table) Explain(m Mail) []Step {
-	steps := t.evaluate(m)
-	for _, r := range t.rules[len(steps):] {
-		steps = append(steps, Step{Route: r.Name, Outcome: NotReached})
-	}
-	return steps
-}
-
-// evaluate tries the rules up to and including the one that decides.
-func (t *Table) evaluate(m Mail) []Step {
-	v := newView(m)
 	var steps []Step
-	for _, r := range t.rules {
-		s := r.try(v)
+	for _, r := range t.evaluate(m, true) {
+		s := Step{Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured, Problem: r.problem}
 		steps = append(steps, s)
-		if s.Outcome == Matched && !r.Continue {
-			break
-		}
+	}
+	for _, r := range t.rules[len(steps):] {
+		steps = append(steps, Step{Route: r.Name, Outcome: NotReached, Conditions: []Check{}})
 	}
 	return steps
 }
 
-func (r compiled) try(v *view) Step {
-	for _, c := range r.conditions {
-		if ok, got := c.holds(v); !ok {
-			s := Step{Route: r.Name, Outcome: Failed, Key: c.key, Want: c.want}
-			for _, t := range got {
-				s.Got = append(s.Got, t.shown)
-			}
-			return s
+func checks(found []finding) []Check {
+	out := make([]Check, len(found))
+	for i, f := range found {
+		out[i] = f.check()
+	}
+	return out
+}
+
+func (f finding) check() Check {
+	c := Check{Key: f.key, Is: map[verdict]Truth{no: NotHeld, yes: Held, unknown: Undecided}[f.verdict], Want: f.want, Why: f.why}
+	for _, t := range f.got[:min(len(f.got), 20)] {
+		c.Got = append(c.Got, excerpt(t.shown))
+	}
+	if f.by != nil {
+		c.On, c.By = f.by.place(f.on), f.by.written
+	}
+	if f.group != nil {
+		c.Of = checks(f.group)
+	}
+	if c.Is == Undecided && c.Why == "" {
+		c.Why = "one of its conditions is"
+	}
+	return c
+}
+
+// place is where in a text a pattern holds, with some of what stands around it.
+func (p *pattern) place(t text) string {
+	if len(t.shown) <= maxExcerpt || p.part == "" && p.re == nil {
+		return excerpt(t.shown)
+	}
+	in, at := t.folded, []int{strings.Index(t.folded, p.part)}
+	if p.re != nil {
+		in = t.shown
+		if at = p.re.FindStringIndex(in); at == nil {
+			in = t.wide
+			at = p.re.FindStringIndex(in)
 		}
 	}
-	return Step{Route: r.Name, Outcome: Matched}
+	if len(at) == 0 || at[0] <= maxExcerpt/2 {
+		return excerpt(in)
+	}
+	return "…" + excerpt(strings.ToValidUTF8(in[at[0]-maxExcerpt/4:], ""))
+}
+
+// maxExcerpt is how much of a text is shown, in octets.
+const maxExcerpt = 80
+
+// excerpt is the beginning of a text, in one line.
+func excerpt(s string) string {
+	if len(s) <= maxExcerpt {
+		return squeeze(s)
+	}
+	return strings.TrimSpace(squeeze(strings.ToValidUTF8(norm.NFC.String(s[:maxExcerpt]), ""))) + "…"
 }

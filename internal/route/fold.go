@@ -1,7 +1,6 @@
 package route
 
 import (
-	"regexp"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -20,10 +19,25 @@ func fold(s string) string {
 	return turkish.Replace(norm.NFKC.String(s))
 }
 
-var whiteSpace = regexp.MustCompile(`[ \t\r\n]+`)
-
 // squeeze makes one space of each run of white space: where a long field was folded is no matter (RFC 5322 2.2.3).
-func squeeze(s string) string { return whiteSpace.ReplaceAllString(s, " ") }
+func squeeze(s string) string {
+	var out strings.Builder
+	out.Grow(len(s))
+	space := false
+	for i := range len(s) {
+		switch s[i] {
+		case ' ', '\t', '\r', '\n':
+			if !space {
+				out.WriteByte(' ')
+			}
+			space = true
+		default:
+			out.WriteByte(s[i])
+			space = false
+		}
+	}
+	return out.String()
+}
 
 // foldAddress is fold for an address or a glob over one: an xn-- label of the domain (RFC 5890) becomes what it stands for.
 func foldAddress(s string) string {

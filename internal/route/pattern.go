@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -15,10 +16,11 @@ type text struct {
 	shown  string // as a person reads it
 	folded string // for globs and substrings
 	wide   string // compatible forms made one, for regular expressions, which see shown too
+	long   bool   // an expression is worth being tried only when one of its needles is in folded
 }
 
 func newText(s string) text {
-	return text{shown: norm.NFC.String(s), folded: squeeze(fold(s)), wide: squeeze(norm.NFKC.String(s))}
+	return text{shown: norm.NFC.String(s), folded: squeeze(fold(s)), wide: squeeze(norm.NFKC.String(s)), long: len(s) > 1<<10}
 }
 
 func newAddress(s string) text {
@@ -27,12 +29,17 @@ func newAddress(s string) text {
 }
 
 // pattern is what one text has to be like.
-type pattern func(text) bool
+type pattern struct {
+	written string
+	holds   func(text) bool
+	part    string         // that is looked for, folded; empty for other kinds
+	re      *regexp.Regexp // nil for other kinds
+}
 
 // textPattern is a substring, or a regular expression between slashes.
-func textPattern(s string) (pattern, error) {
-	if p, ok, err := regexpPattern(s); ok {
-		return p, err
+func textPattern(s string) (*pattern, error) {
+	if isRegexp(s) {
+		return regexpPattern(s)
 	}
 	if strings.HasPrefix(s, "/") {
 		return nil, fmt.Errorf(`%q starts like a regular expression and has no / at its end; flags go inside, as in /(?-i)text/; text that starts with a slash is written /\/text/`, s)
@@ -41,85 +48,116 @@ func textPattern(s string) (pattern, error) {
 	if strings.TrimSpace(sub) == "" {
 		return nil, errors.New("is empty, and would match everything; remove it")
 	}
-	return func(t text) bool { return strings.Contains(t.folded, sub) }, nil
+	return &pattern{written: s, part: sub, holds: func(t text) bool { return strings.Contains(t.folded, sub) }}, nil
 }
 
 // namePattern is a glob for a name such as a folder's.
-func namePattern(s string) (pattern, error) {
-	if p, ok, err := regexpPattern(s); ok {
-		return p, err
+func namePattern(s string) (*pattern, error) {
+	if isRegexp(s) {
+		return regexpPattern(s)
 	}
-	return glob(fold(s))
+	return glob(s, fold(s))
 }
 
 // addressPattern is a glob for an address.
-func addressPattern(s string) (pattern, error) {
-	if p, ok, err := regexpPattern(s); ok {
-		return p, err
-	}
+func addressPattern(s string) (*pattern, error) {
 	switch {
+	case isRegexp(s):
+		return regexpPattern(s)
 	case strings.ContainsAny(s, "<> \t,;"):
 		return nil, fmt.Errorf("%q is more than an address; write it alone, without a name, and several as a list", s)
 	case s != "" && !strings.ContainsAny(s, "@*"):
 		return nil, fmt.Errorf(`%q matches no address: it has no @; for all of a domain write "*@%s"`, s, s)
 	}
-	return glob(foldAddress(s))
+	return glob(s, foldAddress(s))
 }
 
-// listPattern is a glob for the identifier of a mailing list (RFC 2919 2) when it has a star in it, and text otherwise.
-func listPattern(s string) (pattern, error) {
+// listPattern is a glob for the identifier of a mailing list (RFC 2919 2), or for a file name, when it has a star in it,
+// and text otherwise.
+func listPattern(s string) (*pattern, error) {
 	if isRegexp(s) || !strings.Contains(s, "*") {
 		return textPattern(s)
 	}
-	p, err := glob(fold(s))
-	return func(t text) bool {
+	p, err := glob(s, fold(s))
+	if err != nil {
+		return nil, err
+	}
+	whole := p.holds
+	p.holds = func(t text) bool {
 		if start := strings.LastIndexByte(t.folded, '<'); start >= 0 {
 			id, _, _ := strings.Cut(t.folded[start+1:], ">")
 			t.folded = id
 		}
 		t.folded = strings.TrimSpace(t.folded)
-		return p(t)
-	}, err
+		return whole(t)
+	}
+	return p, nil
 }
 
 // glob compiles a folded glob. It has to cover the whole text.
-func glob(s string) (pattern, error) {
+func glob(written, s string) (*pattern, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, errors.New("is empty, and would match nothing; remove it")
 	}
 	if !strings.ContainsAny(s, "*?") {
-		return func(t text) bool { return t.folded == s }, nil
+		return &pattern{written: written, holds: func(t text) bool { return t.folded == s }}, nil
 	}
 	expr := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(s))
 	re, err := regexp.Compile(`(?s)^` + expr + `$`)
 	if err != nil {
-		return nil, fmt.Errorf("%q cannot be compiled: %w", s, err)
+		return nil, fmt.Errorf("%q cannot be compiled: %w", written, err)
 	}
-	return func(t text) bool { return re.MatchString(t.folded) }, nil
+	return &pattern{written: written, holds: func(t text) bool { return re.MatchString(t.folded) }}, nil
 }
 
 func isRegexp(s string) bool {
 	return len(s) >= 2 && strings.HasPrefix(s, "/") && strings.HasSuffix(s, "/")
 }
 
-// regexpPattern compiles /text/; ok is false when s is not written so.
-func regexpPattern(s string) (p pattern, ok bool, err error) {
-	if !isRegexp(s) {
-		return nil, false, nil
-	}
+// regexpPattern compiles /text/.
+func regexpPattern(s string) (*pattern, error) {
 	expr := norm.NFC.String(s[1 : len(s)-1])
 	if expr == "" {
-		return nil, true, errors.New(`"//" is empty, and would match everything; for a field that is there write /^/`)
+		return nil, errors.New(`"//" is empty, and would match everything; for a field that is there write /^/`)
 	}
-	// The first compilation is for its error, which quotes the expression as the user wrote it.
-	if _, err := syntax.Parse(expr, syntax.Perl); err != nil {
-		return nil, true, fmt.Errorf("%q is no regular expression (RE2): %w", s, err)
+	// The first parsing is for its error, which quotes the expression as the user wrote it.
+	parsed, err := syntax.Parse(expr, syntax.Perl)
+	var re *regexp.Regexp
+	if err == nil {
+		re, err = regexp.Compile("(?i)" + expr)
 	}
-	re, err := regexp.Compile("(?i)" + expr)
 	if err != nil {
-		return nil, true, fmt.Errorf("%q is no regular expression (RE2): %w", s, err)
+		return nil, fmt.Errorf("%q is no regular expression (RE2): %w", s, err)
 	}
-	return func(t text) bool {
+	needles := needles(parsed)
+	return &pattern{written: s, re: re, holds: func(t text) bool {
+		if t.long && needles != nil && !slices.ContainsFunc(needles, func(n string) bool { return strings.Contains(t.folded, n) }) {
+			return false
+		}
 		return re.MatchString(t.shown) || (t.wide != t.shown && re.MatchString(t.wide))
-	}, true, nil
+	}}, nil
+}
+
+// names are those of the expression's groups.
+func (p *pattern) names() []string {
+	if p.re == nil {
+		return nil
+	}
+	return slices.DeleteFunc(p.re.SubexpNames(), func(s string) bool { return s == "" })
+}
+
+// capture adds what the named groups are in t, except those that are there already.
+func (p *pattern) capture(t text, into map[string]string) {
+	if p.re == nil {
+		return
+	}
+	groups := p.re.FindStringSubmatch(t.shown)
+	if groups == nil {
+		groups = p.re.FindStringSubmatch(t.wide)
+	}
+	for i, name := range p.re.SubexpNames() {
+		if name != "" && i < len(groups) && groups[i] != "" && into[name] == "" {
+			into[name] = groups[i]
+		}
+	}
 }

@@ -3,19 +3,23 @@
 // A table of rules is compiled once and then asked for each message. Rules are tried in order and the first that
 // matches decides, unless it says continue: then its recipients are collected and the next rule is tried. All keys of
 // a match have to hold, a list means any of, and a match without keys holds for every message, also for one whose
-// header nobody can read.
+// header nobody can read. A condition on what cannot be read is undecided: neither it nor its negation holds.
 //
 // Addresses, inboxes and folders are compared with globs (* any text, ? one character) that have to cover all of it.
 // Text is searched for a substring, or for a regular expression written /so/ (RE2). Neither looks at case, at how a
-// character is composed or how wide it is; an internationalised domain equals its xn-- form.
+// character is composed or how wide it is; an internationalised domain equals its xn-- form. What the named groups of a
+// regular expression capture can stand in recipients and the priority; a rule whose recipient comes out as no address is
+// passed over, and the next ones are tried.
 //
-// Decide and Explain are one evaluation. The package knows neither IMAP, SMTP, the database nor the configuration
-// file.
+// The content is decoded once a decision, when a rule asks for it, and no further than package message allows. Time is that
+// of arrival (view.go), so that a decision made again later is the same. Decide and Explain are one evaluation. The
+// package knows neither IMAP, SMTP, the database nor the configuration file.
 package route
 
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"postrider/internal/message"
 )
@@ -33,8 +37,8 @@ const (
 type Rule struct {
 	Name      string    `yaml:"name"`
 	Match     Match     `yaml:"match"`
-	To        []string  `yaml:"to"` // plain addresses
-	Priority  Priority  `yaml:"priority"`
+	To        []string  `yaml:"to"`       // plain addresses, with ${name} for what match has captured
+	Priority  Priority  `yaml:"priority"` // the same way
 	Uncertain Uncertain `yaml:"uncertain"`
 	Continue  bool      `yaml:"continue"` // collect To and go on to the next rule
 	Skip      bool      `yaml:"skip"`     // forward to nobody on purpose
@@ -49,18 +53,28 @@ type Match struct {
 	Cc            []string            `yaml:"cc"`     // globs
 	Recipient     []string            `yaml:"recipient"`
 	Subject       []string            `yaml:"subject"` // text
+	Body          []string            `yaml:"body"`    // text
 	Header        map[string][]string `yaml:"header"`  // field name -> text
 	ListID        []string            `yaml:"list_id"` // text, or a glob for the identifier
 	HasAttachment *bool               `yaml:"has_attachment"`
-	Larger        Size                `yaml:"larger"`  // than this many octets
-	Smaller       Size                `yaml:"smaller"` // than this many octets
+	Attachment    []string            `yaml:"attachment"` // text, or a glob for a file name
+	Larger        Size                `yaml:"larger"`     // than this many octets
+	Smaller       Size                `yaml:"smaller"`    // than this many octets
+	Age           *Age                `yaml:"age"`        // when it was registered
+	Weekday       []string            `yaml:"weekday"`    // of its arrival: sat, mon-fri
+	Hours         []string            `yaml:"hours"`      // of its arrival: 08:00-18:00
+	TimeZone      string              `yaml:"time_zone"`  // of weekday, hours and when, also in groups; an IANA name
+	Any           []Match             `yaml:"any"`        // one of them holds
+	Not           *Match              `yaml:"not"`        // does not hold
+	When          string              `yaml:"when"`       // an expression, see type letter
 }
 
-// Mail is what a rule looks at. Message may be nil: nothing is known of its header then.
+// Mail is what a rule looks at. Message may be nil: nothing is known of it then but where it lies, and its size.
 type Mail struct {
 	Inbox, Folder string
 	Message       *message.Message
-	Size          int64 // octets
+	Size          int64     // octets
+	At            time.Time // when it was registered, or now if that is still to come
 }
 
 // Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else
@@ -71,7 +85,8 @@ type Decision struct {
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
-	Reason   string // one line for a person
+	Reason   string   // one line for a person
+	Problems []string // what was captured and could not be used, one line each; it may quote the message
 }
 
 // Table is a compiled list of rules. It does not change and may be used by several goroutines at once.
@@ -82,17 +97,19 @@ func (t *Table) Decide(m Mail) Decision {
 	d := Decision{Priority: Normal}
 	seen := map[string]bool{}
 	skip := false
-	for i, s := range t.evaluate(m) {
-		if s.Outcome != Matched {
+	for _, r := range t.evaluate(m, false) {
+		if r.problem != "" {
+			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
+		}
+		if r.outcome != Matched {
 			continue
 		}
-		r := t.rules[i]
 		d.Matched = append(d.Matched, r.Name)
 		skip = r.Skip
-		if r.Priority == High {
+		if r.urgency == High {
 			d.Priority = High
 		}
-		for _, to := range r.To {
+		for _, to := range r.to {
 			if key := mailbox(to); !seen[key] {
 				seen[key] = true
 				d.To = append(d.To, to)
@@ -101,13 +118,63 @@ func (t *Table) Decide(m Mail) Decision {
 	}
 	d.Skip = skip && len(d.To) == 0
 	d.Route = joined(d.Matched)
+	d.Reason = strings.Join(append([]string{d.reason()}, d.Problems...), "; ")
+	return d
+}
+
+func (d Decision) reason() string {
 	switch {
 	case len(d.Matched) == 0:
-		d.Reason = "no route matches"
+		return "no route matches"
 	case d.Skip:
-		d.Reason = fmt.Sprintf("route %q skips it", d.Matched[len(d.Matched)-1])
-	default:
-		d.Reason = "matches route " + strings.Join(d.Matched, ", ")
+		return fmt.Sprintf("route %q skips it", d.Matched[len(d.Matched)-1])
 	}
-	return d
+	return "matches route " + strings.Join(d.Matched, ", ")
+}
+
+// result is what became of one rule.
+type result struct {
+	*compiled
+	outcome  Outcome
+	found    []finding
+	captured map[string]string
+	to       []string
+	urgency  Priority
+	problem  string
+}
+
+// evaluate tries the rules up to and including the one that decides. With whole, all conditions of a rule are asked, for a
+// person to see; the outcome is the same.
+func (t *Table) evaluate(m Mail, whole bool) []result {
+	v := newView(m)
+	var results []result
+	for i := range t.rules {
+		one := t.rules[i].try(v, whole)
+		results = append(results, one)
+		if one.outcome == Matched && !one.Continue {
+			break
+		}
+	}
+	return results
+}
+
+func (r *compiled) try(v *view, whole bool) result {
+	res := result{compiled: r, outcome: Failed}
+	held, found := all(r.conditions, v, whole)
+	res.found = found
+	if held != yes {
+		return res
+	}
+	res.captured = map[string]string{}
+	captures(found, res.captured)
+	to, err := r.recipients(res.captured)
+	if err != nil {
+		res.outcome, res.problem = PassedOver, err.Error()
+		return res
+	}
+	res.outcome, res.to = Matched, to
+	if res.urgency, err = r.priority(res.captured); err != nil {
+		res.problem = err.Error()
+	}
+	return res
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	"strings"
+	"time"
 
 	"postrider/internal/message"
 )
@@ -10,13 +11,15 @@ import (
 // blind copy shows only in the latter.
 var recipientFields = []string{"To", "Cc", "Delivered-To", "X-Original-To", "Envelope-To"}
 
-// view is one message with what rules have asked of it so far: two hundred rules decode a subject once.
+// view is one message with what rules have asked of it so far: two hundred rules decode a subject, and the body, once.
 type view struct {
-	mail       Mail
-	header     message.Header
-	texts      map[string][]text
-	addresses  map[string][]text
-	attachment *bool
+	mail      Mail
+	header    message.Header
+	texts     map[string][]text
+	addresses map[string][]text
+	parts     *message.Content
+	bodyText  []text
+	names     []text
 }
 
 func newView(m Mail) *view {
@@ -55,10 +58,47 @@ func (v *view) addressesOf(fields ...string) []text {
 	return out
 }
 
-func (v *view) hasAttachment() bool {
-	if v.attachment == nil {
-		has := v.mail.Message != nil && v.mail.Message.Content().HasAttachment
-		v.attachment = &has
+// content is asked for only of messages that are there.
+func (v *view) content() *message.Content {
+	if v.parts == nil {
+		c := v.mail.Message.Content()
+		v.parts = &c
 	}
-	return *v.attachment
+	return v.parts
 }
+
+// body is the decoded text; none when the message has none.
+func (v *view) body() []text {
+	if v.bodyText == nil && v.content().Text != "" {
+		v.bodyText = []text{newText(v.content().Text)}
+	}
+	return v.bodyText
+}
+
+// attachments are their file names.
+func (v *view) attachments() []text {
+	if v.names == nil {
+		for _, name := range v.content().Attachments {
+			v.names = append(v.names, newText(name))
+		}
+	}
+	return v.names
+}
+
+// arrived is when the last server took the message in, else when it was written, else when it was registered; never later
+// than that. It stays the same however often and whenever the message is decided about.
+func (v *view) arrived() time.Time {
+	for _, t := range []time.Time{v.header.Received(), v.header.Date()} {
+		switch {
+		case t.IsZero():
+		case !v.mail.At.IsZero() && t.After(v.mail.At):
+			return v.mail.At
+		default:
+			return t
+		}
+	}
+	return v.mail.At
+}
+
+// age is how old the message was when it was registered.
+func (v *view) age() time.Duration { return max(v.mail.At.Sub(v.arrived()), 0) }

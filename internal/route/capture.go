@@ -1,0 +1,98 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// placeholder stands for what a regular expression of the rule has captured, as in ${client}@firm.example.
+var placeholder = regexp.MustCompile(`\$\{(\w*)\}`)
+
+// expand puts what was captured into a template.
+func expand(template string, captured map[string]string) string {
+	return placeholder.ReplaceAllStringFunc(template, func(s string) string { return captured[s[2:len(s)-1]] })
+}
+
+func isTemplate(s string) bool { return strings.Contains(s, "${") }
+
+// checkTemplate looks at what an address or a priority has placeholders for.
+func (c *compiler) checkTemplate(key, template string) bool {
+	ok := true
+	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
+		if c.faulty || slices.Contains(c.names, m[1]) {
+			continue
+		}
+		ok = false
+		c.fail(key, "%s is not captured; match needs a regular expression with a group of that name, such as subject: '/case (?P<%s>\\d+)/'", m[0], m[1])
+	}
+	if strings.Contains(placeholder.ReplaceAllString(template, ""), "${") {
+		c.fail(key, "%q has ${ without a name and } behind it; write it like ${client}", template)
+		return false
+	}
+	return ok
+}
+
+// checkTo looks at one recipient. Of a template it checks what is written; what is captured is checked for each message.
+func (c *compiler) checkTo(key, to string) {
+	if !isTemplate(to) {
+		if err := CheckAddress(to); err != nil {
+			c.fail(key, "%s", err)
+		}
+		return
+	}
+	if !c.checkTemplate(key, to) {
+		return
+	}
+	sample := placeholder.ReplaceAllString(to, "x")
+	if !strings.Contains(sample, "@") { // the message says all of it
+		sample = placeholder.ReplaceAllString(to, "x@x.example")
+	}
+	if CheckAddress(sample) != nil {
+		c.fail(key, "%q is no address, whatever is captured; write it like ${client}@firm.example", to)
+	}
+}
+
+// recipients are the addresses of a rule that matched. The error says, for a person, which of them is none.
+func (r Rule) recipients(captured map[string]string) ([]string, error) {
+	var list []string
+	for i, to := range r.To {
+		address := expand(to, captured)
+		if isTemplate(to) {
+			if err := checkCaptured(address); err != nil {
+				return nil, fmt.Errorf("to[%d] (%q) becomes %q, which is no address: %w", i, to, excerpt(address), err)
+			}
+		}
+		list = append(list, address)
+	}
+	return list, nil
+}
+
+// checkCaptured is stricter than CheckAddress: a stranger has written a part of this address, and what relays and shells
+// make of quotes, percent signs and the like is not his to choose.
+func checkCaptured(address string) error {
+	if i := strings.IndexFunc(address, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r)
+	}); i >= 0 {
+		return fmt.Errorf("captured text may bring letters, digits and @ . _ + - = ' into an address, not %q", []rune(address[i:])[0])
+	}
+	if strings.HasPrefix(address, "-") {
+		return errors.New("what is captured may not make it begin with a dash")
+	}
+	return CheckAddress(address)
+}
+
+// priority is that of a rule that matched. The error says, for a person, that what was captured is none; it is normal then.
+func (r Rule) priority(captured map[string]string) (Priority, error) {
+	switch p := Priority(fold(expand(string(r.Priority), captured))); p {
+	case "":
+		return Normal, nil
+	case Normal, High:
+		return p, nil
+	default:
+		return Normal, fmt.Errorf("priority (%q) becomes %q, which is none; it is normal", r.Priority, excerpt(string(p)))
+	}
+}

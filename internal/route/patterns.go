@@ -1,0 +1,73 @@
+package route
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// patterns is the condition that one of the texts is like one of the patterns.
+func (c *compiler) patterns(s scope, key string, want []string, compile func(string) (*pattern, error), get func(*view) []text) []condition {
+	if want == nil {
+		return nil
+	}
+	if len(want) == 0 {
+		c.failIn(s, key, "is an empty list, and would match nothing; remove the key, or give a pattern")
+		return nil
+	}
+	var list []*pattern
+	var names []string
+	for i, s2 := range want {
+		p, err := compile(s2)
+		if err != nil {
+			c.failIn(s, fmt.Sprintf("%s[%d]", key, i), "%s", err)
+			continue
+		}
+		list, names = append(list, p), append(names, p.names()...)
+	}
+	return []condition{{key: s.prefix + key, want: want, names: names, test: func(v *view, f *finding) { f.compare(get(v), list) }}}
+}
+
+// look notes what is looked at.
+func (f *finding) look(t ...text) { f.got = t }
+
+func (f *finding) compare(texts []text, any []*pattern) {
+	f.look(texts...)
+	for _, t := range texts {
+		for _, p := range any {
+			if p.holds(t) {
+				f.verdict, f.on, f.by = yes, t, p
+				return
+			}
+		}
+	}
+}
+
+// contents are the conditions for which the content has to be decoded. What is found there is there; what is not may only
+// not have been reached.
+func (c *compiler) contents(m Match, s scope) []condition {
+	list := append(
+		c.patterns(s, "attachment", m.Attachment, listPattern, func(v *view) []text { return v.attachments() }),
+		c.patterns(s, "body", m.Body, textPattern, func(v *view) []text { return v.body() })...)
+	if m.HasAttachment != nil {
+		list = append(list, hasAttachment(s, *m.HasAttachment))
+	}
+	for i := range list {
+		test := list[i].test
+		list[i].letter, list[i].costly = true, true
+		list[i].test = func(v *view, f *finding) {
+			test(v, f)
+			if why := v.content().Incomplete; why != "" && f.by == nil {
+				f.unknown(why)
+			}
+		}
+	}
+	return list
+}
+
+func hasAttachment(s scope, want bool) condition {
+	return condition{key: s.prefix + "has_attachment", want: []string{strconv.FormatBool(want)}, test: func(v *view, f *finding) {
+		has := v.content().HasAttachment
+		f.look(text{shown: strconv.FormatBool(has)})
+		f.is(has == want)
+	}}
+}
