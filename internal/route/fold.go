@@ -15,8 +15,12 @@ var turkish = strings.NewReplacer("i\u0307", "i", "ı", "i")
 // upper and lower case, with the full mapping (ß is ss). What is not UTF-8 is replaced first: NFKC would
 // leave some of what follows as it is.
 func fold(s string) string {
-	s = cases.Fold().String(norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd")))
-	return turkish.Replace(norm.NFKC.String(s))
+	return foldCompatible(norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd")))
+}
+
+// foldCompatible is fold for text whose compatible forms have been made one.
+func foldCompatible(s string) string {
+	return turkish.Replace(norm.NFKC.String(cases.Fold().String(s)))
 }
 
 // squeeze makes one space of each run of white space: where a long field was folded is no matter (RFC 5322 2.2.3).

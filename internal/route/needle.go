@@ -2,77 +2,72 @@ package route
 
 import (
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode"
 )
 
-// needles are pieces of text of which a folded text has at least one when the expression matches it, whatever its case;
-// nil when there are none to tell. Looking for them first makes regular expressions over long texts affordable.
-func needles(re *syntax.Regexp) []string {
+// needles are pieces of text that a folded text has when the expression matches it, whatever its case: of each list at
+// least one. Looking for them first makes regular expressions over long texts affordable.
+type needles [][]string
+
+func needlesOf(re *syntax.Regexp) needles {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return piece(re.Rune)
+		return pieces(re.Rune)
 	case syntax.OpCapture, syntax.OpPlus:
-		return needles(re.Sub[0])
+		return needlesOf(re.Sub[0])
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return needles(re.Sub[0])
+			return needlesOf(re.Sub[0])
 		}
 	case syntax.OpConcat:
-		var best []string
+		var sum needles
 		for _, sub := range re.Sub {
-			if n := needles(sub); shortest(n) > shortest(best) {
-				best = n
-			}
-		}
-		return best
-	case syntax.OpAlternate:
-		var sum []string
-		for _, sub := range re.Sub {
-			n := needles(sub)
-			if n == nil {
-				return nil
-			}
-			sum = append(sum, n...)
+			sum = append(sum, needlesOf(sub)...)
 		}
 		return sum
+	case syntax.OpAlternate:
+		var either []string
+		for _, sub := range re.Sub {
+			n := needlesOf(sub)
+			if len(n) == 0 {
+				return nil
+			}
+			either = append(either, slices.MaxFunc(n, func(a, b []string) int { return shortest(a) - shortest(b) })...)
+		}
+		return needles{either}
 	}
 	return nil
 }
 
-// piece is the longest run of a literal that folding leaves alone: ASCII letters and digits, and Han. A letter's accent may
+func (n needles) in(t text) bool {
+	return !slices.ContainsFunc(n, func(either []string) bool { return !slices.ContainsFunc(either, t.has) })
+}
+
+// pieces are the runs of a literal that folding leaves alone: ASCII letters and digits, and Han. A letter's accent may
 // follow as a character of its own and become one with it, so a letter at the end does not count.
-func piece(literal []rune) []string {
-	best := ""
+func pieces(literal []rune) needles {
+	var list needles
 	for _, run := range strings.FieldsFunc(string(literal), func(r rune) bool { return !stable(r) }) {
 		run = strings.ToLower(run)
 		if last := run[len(run)-1]; last >= 'a' && last <= 'z' {
 			run = run[:len(run)-1]
 		}
-		if len(run) > len(best) {
-			best = run
+		if run != "" {
+			list = append(list, []string{run})
 		}
 	}
-	if len(best) < 2 {
-		return nil
-	}
-	return []string{best}
+	return list
 }
 
 func stable(r rune) bool {
-	if r >= 0x80 {
-		return unicode.Is(unicode.Unified_Ideograph, r) && fold(string(r)) == string(r)
+	if r < 0x80 {
+		return unicode.IsLetter(r) || unicode.IsDigit(r)
 	}
-	return unicode.IsLetter(r) || unicode.IsDigit(r)
+	return unicode.Is(unicode.Unified_Ideograph, r) && fold(string(r)) == string(r)
 }
 
 func shortest(list []string) int {
-	if len(list) == 0 {
-		return 0
-	}
-	n := len(list[0])
-	for _, s := range list {
-		n = min(n, len(s))
-	}
-	return n
+	return len(slices.MinFunc(list, func(a, b string) int { return len(a) - len(b) }))
 }

@@ -16,11 +16,19 @@ type text struct {
 	shown  string // as a person reads it
 	folded string // for globs and substrings
 	wide   string // compatible forms made one, for regular expressions, which see shown too
-	long   bool   // an expression is worth being tried only when one of its needles is in folded
+	grams  *grams // of folded, when it is long; nil otherwise
 }
 
+// longText is where looking for needles first begins to pay, in octets.
+const longText = 1 << 10
+
 func newText(s string) text {
-	return text{shown: norm.NFC.String(s), folded: squeeze(fold(s)), wide: squeeze(norm.NFKC.String(s)), long: len(s) > 1<<10}
+	compatible := norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd"))
+	t := text{shown: norm.NFC.String(s), folded: squeeze(foldCompatible(compatible)), wide: squeeze(compatible)}
+	if len(t.folded) > longText {
+		t.grams = gramsOf(t.folded)
+	}
+	return t
 }
 
 func newAddress(s string) text {
@@ -48,7 +56,7 @@ func textPattern(s string) (*pattern, error) {
 	if strings.TrimSpace(sub) == "" {
 		return nil, errors.New("is empty, and would match everything; remove it")
 	}
-	return &pattern{written: s, part: sub, holds: func(t text) bool { return strings.Contains(t.folded, sub) }}, nil
+	return &pattern{written: s, part: sub, holds: func(t text) bool { return t.has(sub) }}, nil
 }
 
 // namePattern is a glob for a name such as a folder's.
@@ -129,9 +137,9 @@ func regexpPattern(s string) (*pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is no regular expression (RE2): %w", s, err)
 	}
-	needles := needles(parsed)
+	needles := needlesOf(parsed)
 	return &pattern{written: s, re: re, holds: func(t text) bool {
-		if t.long && needles != nil && !slices.ContainsFunc(needles, func(n string) bool { return strings.Contains(t.folded, n) }) {
+		if t.grams != nil && !needles.in(t) {
 			return false
 		}
 		return re.MatchString(t.shown) || (t.wide != t.shown && re.MatchString(t.wide))
