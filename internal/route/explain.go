@@ -154,7 +154,7 @@ const maxExcerpt = 80
 // excerpt is the beginning of a text, in one line.
 func excerpt(s string) string {
 	if len(s) <= maxExcerpt {
-		return squeeze(s)
+		return strings.TrimSpace(squeeze(s))
 	}
 	return strings.TrimSpace(squeeze(strings.ToValidUTF8(norm.NFC.String(s[:maxExcerpt]), ""))) + "…"
 }

@@ -138,8 +138,8 @@ func (e *expression) test(v *view, f *finding) {
 		f.unknown("the expression fails: " + problem)
 		return
 	}
-	is, _ := held.(bool) // AsBool
-	f.is(is)
+	f.look(text{shown: fmt.Sprint(held)})
+	f.is(held == true)
 }
 
 // maxList is how many addresses, names and fields of one kind an expression sees.

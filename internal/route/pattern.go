@@ -151,7 +151,7 @@ func (p *pattern) names() []string {
 	if p.re == nil {
 		return nil
 	}
-	return slices.DeleteFunc(p.re.SubexpNames(), func(s string) bool { return s == "" })
+	return slices.DeleteFunc(slices.Clone(p.re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
 // capture adds what the named groups are in t, except those that are there already.

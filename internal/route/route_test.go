@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -50,6 +51,7 @@ func TestFiles(t *testing.T) {
 				That, Folder, Message, Route, Priority string
 				To                                     []string
 				Skip                                   bool
+				Registered                             time.Time
 			}
 		}
 		src, err := os.ReadFile(name)
@@ -63,6 +65,7 @@ func TestFiles(t *testing.T) {
 		for _, c := range file.Messages {
 			t.Run(filepath.Base(name)+"/"+c.That, func(t *testing.T) {
 				m := mailOf(t, c.Message)
+				m.At = c.Registered
 				if c.Folder != "" {
 					m.Folder = c.Folder
 				}

@@ -61,7 +61,7 @@ func (c *compiler) age(a *Age, s scope) []condition {
 		}
 		age := v.age()
 		f.look(text{shown: days(age)})
-		f.is(age > a.Over && (a.Under == 0 || age < a.Under))
+		f.is((a.Over == 0 || age > a.Over) && (a.Under == 0 || age < a.Under))
 	}}}
 }
 

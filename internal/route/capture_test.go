@@ -1,0 +1,146 @@
+package route
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp/syntax"
+	"strings"
+	"testing"
+)
+
+func TestCaptures(t *testing.T) {
+	subject := func(re string) Match { return Match{Subject: []string{re}} }
+	word := subject(`/client (?P<c>.+)$/`)
+	tests := []struct {
+		name  string
+		match Match
+		to    string
+		mail  string
+		want  string // the recipient; else a part of why there is none
+	}{
+		{"a part", word, "${c}@x.example", "Subject: client smith", "smith@x.example"},
+		{"case is kept", word, "${c}@x.example", "Subject: client McSmith", "McSmith@x.example"},
+		{"a domain", word, "desk@${c}.example", "Subject: client smith", "desk@smith.example"},
+		{"all of it", word, "${c}", "Subject: client a@b.example", "a@b.example"},
+		{"twice", word, "${c}+${c}@x.example", "Subject: client a", "a+a@x.example"},
+		{"full width digits", subject(`/no\. (?P<c>\d+)/`), "${c}@x.example", "Subject: Ｎｏ．　１２", "12@x.example"},
+		{"the second of two fields", Match{Header: map[string][]string{"X-C": {`/^c=(?P<c>\w+)$/`}}}, "${c}@x.example", "X-C: d\nX-C: c=7", "7@x.example"},
+		{"the first pattern that holds", Match{Subject: []string{`/never (?P<c>a)/`, `/(?P<c>b)/`}}, "${c}@x.example", "Subject: a b", "b@x.example"},
+		{"the first of a choice", Match{Any: []Match{subject("/(?P<c>z)/"), subject("/(?P<c>b)/"), subject("/(?P<c>a)/")}}, "${c}@x.example", "Subject: a b", "b@x.example"},
+		{"of an address", Match{To: []string{`/^intake\+(?P<c>[^@]+)@/`}}, "${c}@x.example", "To: Intake+7@firm.example", "7@x.example"},
+		{"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client", `to[0] ("${c}@x.example") becomes "@x.example", which is no address`},
+		{"two addresses", word, "${c}@x.example", "Subject: client a@b.example,c", "not ','"},
+		{"another domain", word, "${c}@x.example", "Subject: client a@b.example", "is no address"},
+		{"quotes", word, "${c}@x.example", `Subject: client "a b"`, `not '"'`},
+		{"a route of its own", word, "${c}@x.example", "Subject: client a%b.example", "not '%'"},
+		{"an option", word, "${c}@x.example", "Subject: client -oQ", "begin with a dash"},
+		{"an SMTP command", word, "${c}@x.example", "Subject: client a@x.example> RCPT TO:<b", "not '>'"},
+		{"too long", word, "${c}@x.example", "Subject: client " + strings.Repeat("x", 65), "is longer than mail allows"},
+		{"a control character", word, "${c}@x.example", "Subject: =?utf-8?Q?client_a=E2=80=AEb?=", "into an address, not"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := compile(t, Rule{Name: "r", Match: tt.match, To: []string{tt.to}}, Rule{Name: "rest", To: []string{"rest@x.example"}})
+			d := table.Decide(mailOf(t, tt.mail))
+			switch {
+			case len(d.To) == 1 && d.To[0] == tt.want && d.Problems == nil:
+			case reflect.DeepEqual(d.To, []string{"rest@x.example"}) && len(d.Problems) == 1 && strings.Contains(d.Problems[0], tt.want):
+				if want := "matches route rest; " + d.Problems[0]; d.Reason != want {
+					t.Errorf("the reason is %q, want %q", d.Reason, want)
+				}
+			default:
+				t.Errorf("decided %+v, want %q, or in a reason why the next rule was taken", d, tt.want)
+			}
+		})
+	}
+}
+
+// TestCapturedPriority: one that is none is normal, and said.
+func TestCapturedPriority(t *testing.T) {
+	table := compile(t, Rule{Name: "r", To: []string{"a@x.example"}, Priority: "${p}", Match: Match{Subject: []string{`/^(?P<p>\w*)/`}}})
+	for subject, want := range map[string]Priority{"HIGH": High, "high now": High, "normal": Normal, "": Normal, "higher": Normal} {
+		d := table.Decide(mailOf(t, "Subject: "+subject))
+		said := strings.Contains(d.Reason, `priority ("${p}") becomes "higher", which is none; it is normal`)
+		if d.Priority != want || len(d.To) != 1 || said != (subject == "higher") {
+			t.Errorf("subject %q: decided %+v, want priority %s, and a reason only for what is none", subject, d, want)
+		}
+	}
+}
+
+func TestExplainConditions(t *testing.T) {
+	table := compile(t,
+		Rule{Name: "first", To: []string{"${n}@x.example"}, Match: Match{
+			Subject: []string{"x", `/case (?P<n>\d+)/`}, From: []string{"a@*"},
+			Any: []Match{{Cc: []string{"c@*"}}, {Body: []string{"HEARING"}}},
+		}},
+		Rule{Name: "second", To: []string{"a@x.example"}})
+	m := mailOf(t, "From: b@x.example\nSubject: case 7\n\n"+strings.Repeat("text ", 100)+"of a Hearing on Monday")
+	want := []Step{
+		{Route: "first", Outcome: Failed, Conditions: []Check{
+			{Key: "from", Is: NotHeld, Want: []string{"a@*"}, Got: []string{"b@x.example"}},
+			{Key: "subject", Is: Held, Want: []string{"x", `/case (?P<n>\d+)/`}, Got: []string{"case 7"}, On: "case 7", By: `/case (?P<n>\d+)/`},
+			{Key: "any", Is: Held, Of: []Check{
+				{Key: "any[0]", Is: NotHeld, Of: []Check{{Key: "any[0].cc", Is: NotHeld, Want: []string{"c@*"}}}},
+				{Key: "any[1]", Is: Held, Of: []Check{{
+					Key: "any[1].body", Is: Held, Want: []string{"HEARING"}, By: "HEARING",
+					Got: []string{"text text text text text text text text text text text text text text text text…"}, On: "…text text text of a hearing on monday",
+				}}},
+			}},
+		}},
+		{Route: "second", Outcome: Matched, Conditions: []Check{}, Captured: map[string]string{}},
+	}
+	if got, want := asJSON(t, table.Explain(m)), asJSON(t, want); got != want {
+		t.Errorf("explained as\n%s\nwant\n%s", got, want)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// FuzzNeedles: looking for needles first never hides what an expression matches.
+func FuzzNeedles(f *testing.F) {
+	for _, s := range [][2]string{
+		{`case (no\.|number) \d+`, "Case No. 7"},
+		{`j`, "J\u030c"},
+		{`k`, "\u212a"},
+		{`(ſ|x)y*`, "S"},
+		{`開廷|期日`, "開廷"},
+		{`fi`, "ﬁ"},
+		{`(?-i)It|é`, "I\u0307t"},
+		{`a{2,}b?[c]`, "aac"},
+		{`h\x{331}`, "H\u0331"},
+		{`ss`, "ß"},
+		{`\xff`, "\xff"},
+		{`豈`, "豈"},
+	} {
+		f.Add(s[0], s[1])
+	}
+	filler := strings.Repeat(" .", longText)
+	f.Fuzz(func(t *testing.T, expr, s string) {
+		p, err := regexpPattern("/" + expr + "/")
+		if err != nil {
+			return
+		}
+		long := newText(filler + s + filler)
+		all := long
+		all.grams = nil
+		if got, want := p.holds(long), p.holds(all); got != want {
+			t.Errorf("/%s/ in %q, folded %q: %v with needles %q, want %v as without", expr, s, newText(s).folded, got, needlesOf(mustParse(t, expr)), want)
+		}
+	})
+}
+
+func mustParse(t *testing.T, expr string) *syntax.Regexp {
+	t.Helper()
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return re
+}

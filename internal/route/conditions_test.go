@@ -1,0 +1,200 @@
+package route
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC) // a Tuesday
+
+// only decides by one match.
+func only(t *testing.T, match Match, m Mail) (matched bool, why string) {
+	t.Helper()
+	table := compile(t, Rule{Name: "r", Match: match, To: []string{"d@x.example"}})
+	return len(table.Decide(m).To) > 0, explain(table, m)
+}
+
+func TestConditions(t *testing.T) {
+	const received = "Received: by mx; Tue, 3 Mar 2026 07:30:00 +0000\n"
+	utc := func(m Match) Match { m.TimeZone = "UTC"; return m }
+	tests := []struct {
+		name  string
+		match Match
+		mail  string
+		want  bool
+	}{
+		{"body, part", Match{Body: []string{"HEARING on"}}, "Subject: x\n\nThe hearing\non Monday", true},
+		{"body is not the subject", Match{Body: []string{"hearing"}}, "Subject: hearing\n\nx", false},
+		{"body, regexp over a line end", Match{Body: []string{`/hearing on/`}}, "Subject: x\n\nThe hearing\non Monday", true},
+		{"body, regexp at a line's beginning", Match{Body: []string{`/(?m)^on/`}}, "Subject: x\n\nThe hearing\non Monday", true},
+		{"body, long, regexp", Match{Body: []string{`/case (no\.|number) \d+ [a-z]/`}}, "Subject: x\n\n" + strings.Repeat("text 11 ", 1000) + "Case No. 7 x", true},
+		{"body, long, part", Match{Body: []string{`KLÄGER`}}, "Content-Type: text/plain; charset=utf-8\n\n" + strings.Repeat("text ", 1000) + "der Kläger", true},
+		{"no body", Match{Body: []string{"/^/"}}, "Subject: x", false},
+		{"attachment, part", Match{Attachment: []string{"invoice"}}, "Content-Type: application/pdf; name=The-Invoice.pdf\n\n", true},
+		{"attachment, glob covers all", Match{Attachment: []string{"invoice*"}}, "Content-Type: application/pdf; name=The-Invoice.pdf\n\n", false},
+		{"attachment, none", Match{Attachment: []string{"*"}}, "Subject: x\n\n", false},
+		{"age over", Match{Age: &Age{Over: 4 * time.Hour}}, received, true},
+		{"age not over", Match{Age: &Age{Over: 5 * time.Hour}}, received, false},
+		{"age under", Match{Age: &Age{Under: 5 * time.Hour}}, received, true},
+		{"age between", Match{Age: &Age{Over: time.Hour, Under: 4 * time.Hour}}, received, false},
+		{"age by Date, without Received", Match{Age: &Age{Over: time.Hour}}, "Date: Tue, 3 Mar 2026 07:30:00 +0000", true},
+		{"age of what comes from the future", Match{Age: &Age{Under: time.Second}}, "Date: Tue, 3 Mar 2099 07:30:00 +0000", true},
+		{"age without any date", Match{Age: &Age{Under: time.Second}}, "Subject: x", true},
+		{"weekday", utc(Match{Weekday: []string{"Tue"}}), received, true},
+		{"weekday, long name", utc(Match{Weekday: []string{"tuesday"}}), received, true},
+		{"weekday, span over Sunday", utc(Match{Weekday: []string{"sat-mon"}}), received, false},
+		{"weekday, span", utc(Match{Weekday: []string{"sat", "mon-fri"}}), received, true},
+		{"weekday, in Auckland it is later", Match{Weekday: []string{"wed"}, TimeZone: "Pacific/Auckland"}, "Received: x; Tue, 3 Mar 2026 11:30:00 +0000", true},
+		{"hours", utc(Match{Hours: []string{"07:30-08:00"}}), received, true},
+		{"hours end before their end", utc(Match{Hours: []string{"07:00-07:30"}}), received, false},
+		{"hours over midnight", utc(Match{Hours: []string{"18:00-8:00"}}), received, true},
+		{"hours to the end of the day", utc(Match{Hours: []string{"00:00-24:00"}}), received, true},
+		{"hours, in summer time", Match{Hours: []string{"09:00-10:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Tue, 3 Jun 2025 07:30:00 +0000", true},
+		{"zone of the match around", Match{TimeZone: "Asia/Tokyo", Any: []Match{{Hours: []string{"16:00-17:00"}}}}, received, true},
+		{"any", Match{Any: []Match{{Subject: []string{"a"}}, {Subject: []string{"b"}}}}, "Subject: b", true},
+		{"any, none", Match{Any: []Match{{Subject: []string{"a"}}, {Subject: []string{"b"}}}}, "Subject: c", false},
+		{"any beside a key", Match{From: []string{"a@*"}, Any: []Match{{Subject: []string{"b"}}}}, "Subject: b", false},
+		{"not", Match{Not: &Match{Subject: []string{"a"}}}, "Subject: b", true},
+		{"not, it is", Match{Not: &Match{Subject: []string{"a"}}}, "Subject: a", false},
+		{"not all of its keys", Match{Not: &Match{Subject: []string{"a"}, From: []string{"a@*"}}}, "Subject: a", true},
+		{"neither", Match{Not: &Match{Any: []Match{{Subject: []string{"a"}}, {From: []string{"a@*"}}}}}, "Subject: a", false},
+		{"not not", Match{Not: &Match{Not: &Match{Subject: []string{"a"}}}}, "Subject: a", true},
+		{"when, addresses are in lower case", Match{When: `"a@münchen.example" in from`}, "From: A@xn--mnchen-3ya.EXAMPLE", true},
+		{"when, a field", Match{When: `int(header("X-Score")) > 5`}, "X-Score: 7", true},
+		{"when, all fields", Match{When: `len(headers("Received")) == 2`}, "Received: a\nReceived: b", true},
+		{"when, body", Match{When: `lower(body) contains "hearing"`}, "Subject: x\n\nHearing", true},
+		{"when, attachments", Match{When: `any(attachments, # matches "(?i)\\.pdf$") and has_attachment`}, "Content-Type: application/pdf; name=a.PDF\n\n", true},
+		{"when, times", Match{When: `arrived.Hour() == 16 and age > duration("4h") and sent.Year() == 1`, TimeZone: "Asia/Tokyo"}, received, true},
+		{"when, the rest", Match{When: `inbox == "office@firm.example" and folder == "INBOX" and size > 0 and list_id == "" and len(recipients) == 1`}, "X-Original-To: a@b.example", true},
+		{"when fails", Match{When: `from[0] == "a"`}, "Subject: x", false},
+		{"when fails under not", Match{Not: &Match{When: `from[0] == "a"`}}, "Subject: x", false},
+		{"when takes too long", Match{When: `all(split(body, ""), true)`}, "Subject: x\n\n" + strings.Repeat("x", maxSteps), false},
+		{"when goes far", Match{When: `all(split(body, ""), true)`}, "Subject: x\n\n" + strings.Repeat("x", maxSteps-10), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mailOf(t, tt.mail)
+			m.At = noon
+			if got, why := only(t, tt.match, m); got != tt.want {
+				t.Errorf("matched = %v, want %v; explained as\n%s", got, tt.want, why)
+			}
+		})
+	}
+}
+
+// TestUndecided: neither a condition on what cannot be read holds, nor its negation; what was found counts.
+func TestUndecided(t *testing.T) {
+	yes := true
+	const broken = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nseen\n--b\nno header\n\nhidden\n--b--\n"
+	tests := []struct {
+		name  string
+		match Match
+		mail  string
+		want  bool
+		why   string
+	}{
+		{"not found", Match{Body: []string{"hidden"}}, broken, false, "body is undecided: its parts cannot be told apart"},
+		{"its negation", Match{Not: &Match{Body: []string{"hidden"}}}, broken, false, "not is undecided: one of its conditions is"},
+		{"found before that", Match{Body: []string{"seen"}}, broken, true, "matched"},
+		{"found, negated", Match{Not: &Match{Body: []string{"seen"}}}, broken, false, "not failed"},
+		{"beside what fails, negated", Match{Not: &Match{Body: []string{"hidden"}, Subject: []string{"x"}}}, broken, true, "matched"},
+		{"beside what holds, as a choice", Match{Any: []Match{{Body: []string{"hidden"}}, {Folder: []string{"INBOX"}}}}, broken, true, "matched"},
+		{"beside what fails, as a choice", Match{Any: []Match{{Body: []string{"hidden"}}, {Subject: []string{"x"}}}}, broken, false, "any is undecided"},
+		{"has_attachment", Match{HasAttachment: &yes}, broken, false, "has_attachment is undecided"},
+		{"when", Match{When: `body contains "seen"`}, broken, false, "when is undecided: its parts"},
+		{"too long", Match{Not: &Match{Body: []string{"x"}}}, "Subject: a\n\n" + strings.Repeat("a ", 300<<10), false, "not is undecided"},
+		{"no message", Match{Not: &Match{Subject: []string{"x"}}}, "", false, "not is undecided"},
+		{"no message, but its place", Match{Not: &Match{Folder: []string{"Junk"}}}, "", true, "matched"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := Mail{Inbox: "office@firm.example", Folder: "INBOX"}
+			if tt.mail != "" {
+				m = mailOf(t, tt.mail)
+			}
+			got, why := only(t, tt.match, m)
+			if got != tt.want || !strings.Contains(why, tt.why) {
+				t.Errorf("matched = %v, want %v; explained as\n%s, want %q in it", got, tt.want, why, tt.why)
+			}
+		})
+	}
+	m := mailOf(t, "Subject: x")
+	m.Inbox = ""
+	if got, why := only(t, Match{Not: &Match{Inbox: []string{"a@*"}}}, m); got {
+		t.Errorf("matched without an inbox, want it undecided:\n%s", why)
+	}
+}
+
+func TestCompileConditionErrors(t *testing.T) {
+	deep := Match{Subject: []string{"x"}}
+	for range maxGroups + 1 {
+		deep = Match{Any: []Match{deep}}
+	}
+	tests := []struct {
+		name string
+		rule Rule
+		want string // a part of the only error
+	}{
+		{"regexp for the body", Rule{Match: Match{Body: []string{"/(/"}}}, "match.body[0]: "},
+		{"no attachment", Rule{Match: Match{Attachment: []string{}}}, "match.attachment: is an empty list"},
+		{"empty age", Rule{Match: Match{Age: &Age{}}}, "match.age: needs over or under"},
+		{"impossible age", Rule{Match: Match{Age: &Age{Over: 2, Under: 1}}}, "match.age: matches nothing"},
+		{"no zone", Rule{Match: Match{Hours: []string{"8:00-9:00"}}}, "match.time_zone: is missing"},
+		{"wrong zone", Rule{Match: Match{TimeZone: "Berlin"}}, `match.time_zone: "Berlin" is no time zone`},
+		{"the zone of this host", Rule{Match: Match{TimeZone: "Local"}}, `match.time_zone: "Local" is no time zone`},
+		{"wrong day", Rule{Match: Match{TimeZone: "UTC", Weekday: []string{"mon", "fri-holiday"}}}, `match.weekday[1]: "fri-holiday" is no day of the week`},
+		{"wrong hours", Rule{Match: Match{TimeZone: "UTC", Hours: []string{"8-18"}}}, `match.hours[0]: "8-18" is no span of hours`},
+		{"hours past midnight", Rule{Match: Match{TimeZone: "UTC", Hours: []string{"18:00-25:00"}}}, `match.hours[0]: "18:00-25:00" is no span`},
+		{"hours without end", Rule{Match: Match{TimeZone: "UTC", Hours: []string{"08:00-08:00"}}}, "begins when it ends"},
+		{"no choice", Rule{Match: Match{Any: []Match{}}}, "match.any: is an empty list"},
+		{"a choice that is everything", Rule{Match: Match{Any: []Match{{Subject: []string{"x"}}, {}}}}, "match.any[1]: has no conditions, and would match everything"},
+		{"not everything", Rule{Match: Match{Not: &Match{}}}, "match.not: has no conditions, and would match nothing"},
+		{"a fault in a group", Rule{Match: Match{Any: []Match{{Not: &Match{Subject: []string{"x", "/(/"}}}}}}, "match.any[0].not.subject[1]: "},
+		{"groups too deep", Rule{Match: deep}, "groups are nested more than 10 deep"},
+		{"a capture that is not there", Rule{To: []string{"${file}@x.example"}}, "to[0]: ${file} is not captured; match needs a regular expression with a group of that name"},
+		{"a capture of a negation", Rule{To: []string{"${f}@x.example"}, Match: Match{Not: &Match{Subject: []string{"/(?P<f>a)/"}}}}, "to[0]: ${f} is not captured"},
+		{"a placeholder without end", Rule{To: []string{"${f@x.example"}}, "has ${ without a name and } behind it"},
+		{"no address, whatever is captured", Rule{To: []string{"${f}@"}, Match: Match{Subject: []string{"/(?P<f>a)/"}}}, "is no address, whatever is captured"},
+		{"a priority that is not captured", Rule{Priority: "${p}"}, "priority: ${p} is not captured"},
+		{"a fault of the expression hides no names", Rule{To: []string{"${f}@x.example"}, Match: Match{Subject: []string{"/(?P<f>a/"}}}, "match.subject[0]: "},
+		{"when, grammar", Rule{Match: Match{When: "subject =="}}, "match.when: unexpected token EOF"},
+		{"when, name", Rule{Match: Match{When: "subjcet == 'x'"}}, "match.when: unknown name subjcet; there are inbox, folder,"},
+		{"when, type", Rule{Match: Match{When: "size > 'x'"}}, "match.when: invalid operation: > (mismatched types int and string)"},
+		{"when, not a truth", Rule{Match: Match{When: "subject"}}, "match.when: expected bool, but got string"},
+		{"when, the time of day", Rule{Match: Match{When: "now().Hour() > 3"}}, "match.when: "},
+		{"when, a regexp from the message", Rule{Match: Match{When: `subject matches header("X")`}}, "match.when: the regular expression after matches has to be written out"},
+		{"when, a regexp that is none", Rule{Match: Match{When: `subject matches "("`}}, "match.when: "},
+		{"when, what is inside", Rule{Match: Match{When: `$env["body"] == ""`}}, "match.when: unknown name $env"},
+		{"when, how loops are counted", Rule{Match: Match{When: `step__()`}}, "match.when: unknown name step__"},
+		{"when, too long", Rule{Match: Match{When: "true" + strings.Repeat(" and true", maxNodes)}}, "match.when: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.rule.Name = "r"
+			if tt.rule.To == nil {
+				tt.rule.To = []string{"a@x.example"}
+			}
+			_, err := Compile([]Rule{tt.rule})
+			var errs Errors
+			if !errors.As(err, &errs) || len(errs) != 1 {
+				t.Fatalf("Compile = %v, want one error", err)
+			}
+			if !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Compile = %q, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestExpressionFaultHasAPlace: the character of the expression, from 1.
+func TestExpressionFaultHasAPlace(t *testing.T) {
+	for src, want := range map[string]int{"größe": 1, "subject == \"ü\" and bodyy == 1": 20, "size >\n 1 and\nx": 15, `subject matches subject`: 9} {
+		_, err := Compile([]Rule{{Name: "r", To: []string{"a@x.example"}, Match: Match{When: src}}})
+		var errs Errors
+		if !errors.As(err, &errs) || errs[0].Char != want {
+			t.Errorf("%q: the fault %v is at character %d, want %d", src, err, errs[0].Char, want)
+		}
+	}
+}
