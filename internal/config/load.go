@@ -54,6 +54,7 @@ func Load(path string, env Lookup) (*Config, error) {
 	}
 	c := Default()
 	r := newReader(path, env, private)
+	r.src = src
 	r.file(root, c)
 	r.finish(c)
 	if len(r.errs.All) > 0 {

@@ -12,15 +12,10 @@ import (
 // maxNodes bounds the work that aliases can ask for: a few lines of them can stand for any number of values.
 const maxNodes = 100_000
 
-// place is where a value was given.
-type place struct {
-	source       string
-	line, column int
-}
-
 // reader fills a Config from a tree of YAML nodes and the environment, and remembers where each key was given.
 type reader struct {
 	path    string
+	src     []byte
 	env     Lookup
 	private bool
 	places  map[string]place // by full name, such as routes[0].match.subject[1]
@@ -154,6 +149,7 @@ func (r *reader) entries(n *yaml.Node, key string) []entry {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, value := resolve(n.Content[i]), n.Content[i+1]
 		where := r.placeOf(n.Content[i])
+		where.value = resolve(value)
 		if k.ShortTag() == "!!merge" {
 			merged = append(merged, r.merge(value, key, where)...)
 			continue
@@ -203,7 +199,7 @@ func (r *reader) failAt(at place, key, format string, args ...any) {
 	r.errs.All = append(r.errs.All, Error{at.source, at.line, at.column, key, fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) placeOf(n *yaml.Node) place { return place{r.path, n.Line, n.Column} }
+func (r *reader) placeOf(n *yaml.Node) place { return place{r.path, n.Line, n.Column, resolve(n)} }
 
 func resolve(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {

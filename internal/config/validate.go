@@ -215,6 +215,11 @@ func (r *reader) spoiled(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
 }
 
+// spoiledWithin tells whether something in a section has a fault: the section may look empty for that alone.
+func (r *reader) spoiledWithin(key string) bool {
+	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return strings.HasPrefix(e.Key, key+".") })
+}
+
 func (r *reader) routes(rules []route.Rule) {
 	if len(rules) == 0 {
 		r.refuse("routes", "is missing; without a route nothing is ever forwarded")
@@ -228,6 +233,12 @@ func (r *reader) routes(rules []route.Rule) {
 	_, err := route.Compile(rules)
 	errors.As(err, &faults)
 	for _, f := range faults {
-		r.refuse(fmt.Sprintf("routes[%d].%s", f.Index, f.Key), "%s", f.Problem)
+		key := fmt.Sprintf("routes[%d].%s", f.Index, f.Key)
+		if p, ok := r.places[key]; ok && f.Char > 0 {
+			r.places[key] = p.at(r.src, f.Char)
+		}
+		if !r.spoiledWithin(key) {
+			r.refuse(key, "%s", f.Problem)
+		}
 	}
 }

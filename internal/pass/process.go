@@ -33,8 +33,11 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 		return j.send(ctx, j.claim.Route, j.claim.Deliveries)
 	}
 	d := r.Routes.Decide(route.Mail{
-		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(),
+		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(), At: j.claim.CreatedAt,
 	})
+	if len(d.Problems) > 0 { // without its words, which quote the message
+		j.log.Warn("what a route captured from the message could not be used (see `postrider route test --task`)", "task", j.claim.ID)
+	}
 	planned := j.claim.Route != "" // the routes said otherwise when it was registered
 	switch {
 	case d.Skip:
