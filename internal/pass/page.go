@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dustin/go-humanize"
-
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
@@ -77,8 +75,7 @@ func (b *box) batch(rest []imapsrc.Meta, alone bool) []fetched {
 	for _, m := range rest {
 		it := fetched{Meta: m}
 		if m.Size > b.Config.MaxSize {
-			it.skip = fmt.Sprintf("too_large: %s, forward.max_size is %s",
-				humanize.IBytes(uint64(m.Size)), humanize.IBytes(uint64(b.Config.MaxSize)))
+			it.skip = tooLarge(m.Size, b.Config.MaxSize)
 		} else {
 			octets += m.Size
 		}

@@ -41,7 +41,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	planned := j.claim.Route != "" // the routes said otherwise when it was registered
 	switch {
 	case d.Skip:
-		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: "by_route: " + d.Reason, Route: d.Route, Yields: planned})
+		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: byRoute(d), Route: d.Route, Yields: planned})
 	case len(d.To) == 0:
 		return j.finish(ctx, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: planned})
 	}

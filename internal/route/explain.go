@@ -2,7 +2,9 @@ package route
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -69,7 +71,7 @@ func (c Check) String() string {
 	case c.Is == Undecided:
 		return fmt.Sprintf("%s is undecided: %s", c.Key, c.Why)
 	case c.On != "":
-		return fmt.Sprintf("%s has %q, as wanted by %q", c.Key, c.On, c.By)
+		return fmt.Sprintf("%s has %s, as wanted by %s", c.Key, quote(c.On), quote(c.By))
 	case len(c.Of) > 0:
 		return fmt.Sprintf("%s %s", c.Key, c.Is)
 	}
@@ -86,9 +88,17 @@ func gotOf(got []string) string {
 func quoteAll(list []string, sep string) string {
 	out := make([]string, len(list))
 	for i, s := range list {
-		out[i] = fmt.Sprintf("%q", s)
+		out[i] = quote(s)
 	}
 	return strings.Join(out, sep)
+}
+
+// quote leaves backslashes alone: patterns are to be seen as they are written.
+func quote(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return `"` + s + `"`
 }
 
 // Explain tells what became of each rule, in order, and of each condition of those that were reached.

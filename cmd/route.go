@@ -1,0 +1,169 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/config"
+	"postrider/internal/forward"
+	"postrider/internal/pass"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+func (a *app) routeCommand() *cobra.Command {
+	return group("route", "Look at the routes of the configuration", a.routeTestCommand())
+}
+
+type routeOptions struct {
+	inbox, folder     string
+	task              int64
+	json, showMessage bool
+}
+
+func (a *app) routeTestCommand() *cobra.Command {
+	var opts routeOptions
+	c := &cobra.Command{
+		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--json | --show-message]",
+		Short: "Show who would get a message by the routes of today, and why",
+		Long: `test tries the routes on one message and shows each in order: which condition held or failed, and on what text; then what would become of
+the message: its recipients, priority, uncertain policy and mode. Nothing is sent, and nothing is changed.
+
+The message is a file, - for standard input, or with --task that of a registered task, which is fetched from its server. For a file say
+with --inbox and --folder where it would have arrived: without them conditions on the inbox are undecided, and the folder is INBOX. Ages
+count from now, and for a task from its registration.
+
+--show-message prints the message that would go out, octet for octet, to standard output, and the rest to standard error. This shows
+texts of the message, as no other command does.
+` + exitHelp,
+		Args: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("task") {
+				return takesNone(c, args)
+			}
+			return takes(1, 1, "one FILE, - for standard input, or --task ID")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := opts.check(c); err != nil {
+				return err
+			}
+			return a.routeTest(c.Context(), args, opts)
+		},
+	}
+	c.Flags().StringVar(&opts.inbox, "inbox", "", "as if it had arrived in the inbox `ADDR`")
+	c.Flags().StringVar(&opts.folder, "folder", "INBOX", "as if it had arrived in this `NAME`")
+	c.Flags().Int64Var(&opts.task, "task", 0, "the message of the task with this `ID`, fetched from its server")
+	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
+	complete(c, "inbox", a.addresses)
+	return c
+}
+
+func (o *routeOptions) check(c *cobra.Command) error {
+	changed := c.Flags().Changed
+	switch {
+	case o.json && o.showMessage:
+		return usage(errors.New("--json and --show-message both print to standard output; choose one"))
+	case changed("task") && (changed("inbox") || changed("folder")):
+		return usage(errors.New("--task knows the inbox and the folder; leave out --inbox and --folder"))
+	case changed("task") && o.task < 1:
+		return usage(fmt.Errorf("%d is not the ID of a task; `postrider task list` shows them in its first column", o.task))
+	}
+	return nil
+}
+
+// specimen is a message to try the routes on.
+type specimen struct {
+	route.Mail
+	task tasks.Task // the zero task for a file
+}
+
+func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) error {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return err
+	}
+	table, err := route.Compile(cfg.Routes)
+	if err != nil {
+		return usage(err)
+	}
+	var s specimen
+	if opts.task != 0 {
+		s, err = a.fromTask(ctx, opts.task)
+	} else {
+		s, err = a.fromFile(args[0], opts)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Message.Close() }()
+	trial, err := a.try(cfg, table, s)
+	switch {
+	case err != nil:
+		return err
+	case opts.json:
+		return a.printJSON(trial)
+	case opts.showMessage:
+		return errors.Join((&app{out: a.err}).showTrial(trial), a.showMessage(trial, s))
+	}
+	return a.showTrial(trial)
+}
+
+// routeTrial is what came of it, as JSON.
+type routeTrial struct {
+	Inbox        string          `json:"inbox"`
+	Folder       string          `json:"folder"`
+	Task         int64           `json:"task,omitempty"`
+	Subject      string          `json:"subject"`
+	Sender       string          `json:"sender"`
+	Size         int64           `json:"size"`
+	Status       tasks.Status    `json:"status"`
+	Reason       string          `json:"reason"`
+	Route        string          `json:"route"`
+	Recipients   []string        `json:"recipients"`
+	EnvelopeFrom string          `json:"envelope_from"`
+	Priority     route.Priority  `json:"priority"`
+	Uncertain    route.Uncertain `json:"uncertain"`
+	Mode         string          `json:"mode"`
+	Settled      []string        `json:"settled,omitempty"` // who gets it all the same: recipients that the task has already
+	Routes       []route.Step    `json:"routes"`
+}
+
+func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTrial, error) {
+	log, err := a.logger()
+	if err != nil {
+		return routeTrial{}, err
+	}
+	relay, err := (&services{cfg: cfg, log: log}).relay() // which does not connect
+	if err != nil {
+		return routeTrial{}, err
+	}
+	defer func() { _ = relay.Close() }()
+	f := pass.Foresee(table, s.Mail, int64(cfg.Forward.MaxSize))
+	d := f.Decision
+	t := routeTrial{
+		Inbox: s.Inbox, Folder: s.Folder, Task: s.task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
+		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), Priority: d.Priority,
+		Uncertain: route.Retry, Mode: cfg.Forward.Mode, Routes: table.Explain(s.Mail),
+		EnvelopeFrom: relay.Envelope(s.Message.Header, d.To).From,
+	}
+	if table.Holds(d.Route, cfg.Forward.Uncertain == string(route.Hold)) {
+		t.Uncertain = route.Hold
+	}
+	for _, del := range s.task.Deliveries {
+		t.Settled = append(t.Settled, del.Recipient)
+	}
+	return t, nil
+}
+
+// showMessage prints what would go out, and nothing when nothing would.
+func (a *app) showMessage(t routeTrial, s specimen) error {
+	if t.Status != tasks.Forwarded {
+		return nil
+	}
+	_, err := io.Copy(a.out, forward.Redirect(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}).Reader())
+	return err
+}

@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// showTrial prints each route with its conditions, and below them what becomes of the message.
+func (a *app) showTrial(t routeTrial) error {
+	out := bufio.NewWriter(a.out)
+	for i, s := range t.Routes {
+		_, _ = fmt.Fprintf(out, "%d. %s: %s\n", i+1, printable(s.Route), s.Outcome) // Flush keeps the error
+		if s.Outcome == route.Matched && len(s.Conditions) == 0 {
+			_, _ = fmt.Fprintln(out, "     it takes every message")
+		}
+		showChecks(out, s.Conditions, "     ")
+		for _, name := range slices.Sorted(maps.Keys(s.Captured)) {
+			_, _ = fmt.Fprintf(out, "     captured ${%s}: %q\n", name, s.Captured[name])
+		}
+		if s.Problem != "" {
+			_, _ = fmt.Fprintf(out, "     %s\n", printable(s.Problem))
+		}
+	}
+	_, _ = fmt.Fprintln(out)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return a.fields(t.summary()...)
+}
+
+func showChecks(out *bufio.Writer, list []route.Check, indent string) {
+	for _, c := range list {
+		mark := map[route.Truth]string{route.Held: "+", route.NotHeld: "-", route.Undecided: "?"}[c.Is]
+		_, _ = fmt.Fprintf(out, "%s%s %s\n", indent, mark, printable(c.String()))
+		showChecks(out, c.Of, indent+"  ")
+	}
+}
+
+// summary is names and values for fields.
+func (t routeTrial) summary() []string {
+	where := t.Folder
+	if t.Inbox != "" {
+		where = t.Inbox + " " + where
+	}
+	out := []string{
+		"message", fmt.Sprintf("from %s, %q, %s", t.Sender, shorten(t.Subject, 60), humanize.IBytes(uint64(t.Size))),
+		"in", where, "fate", t.fate(), "reason", t.Reason,
+	}
+	if t.Status == tasks.Forwarded {
+		out = append(out, "route", t.Route, "to", strings.Join(t.Recipients, ", "), "sender", "<"+t.EnvelopeFrom+">",
+			"priority", string(t.Priority), "uncertain", string(t.Uncertain), "mode", t.Mode)
+	}
+	if len(t.Settled) > 0 {
+		out = append(out, "but", fmt.Sprintf("task %d has its recipients already, and keeps them: %s", t.Task, strings.Join(t.Settled, ", ")))
+	}
+	return out
+}
+
+func (t routeTrial) fate() string {
+	switch t.Status {
+	case tasks.Forwarded:
+		return "would be forwarded"
+	case tasks.Skipped:
+		return "would be skipped"
+	}
+	return "would not be forwarded"
+}
