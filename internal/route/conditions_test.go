@@ -2,9 +2,13 @@ package route
 
 import (
 	"errors"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 var noon = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC) // a Tuesday
@@ -196,5 +200,25 @@ func TestExpressionFaultHasAPlace(t *testing.T) {
 		if !errors.As(err, &errs) || errs[0].Char != want {
 			t.Errorf("%q: the fault %v is at character %d, want %d", src, err, errs[0].Char, want)
 		}
+	}
+}
+
+// TestReadme: what the README shows compiles.
+func TestReadme(t *testing.T) {
+	src, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile(`(?m)^    (match: \{.*\})$`).FindAllSubmatch(src, -1)
+	if len(shown) < 4 {
+		t.Errorf("README.md shows %d expressions, want 4 or more", len(shown))
+	}
+	for _, s := range shown {
+		var r Rule
+		if err := yaml.Unmarshal(s[1], &r); err != nil {
+			t.Fatalf("%s: %v", s[1], err)
+		}
+		r.Name, r.To = "r", []string{"a@x.example"}
+		compile(t, r)
 	}
 }

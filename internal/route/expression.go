@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -111,13 +112,27 @@ func (l *looker) fail(n ast.Node, problem string) {
 func exprFault(err error) (char int, problem string) {
 	var e *file.Error
 	if !errors.As(err, &e) {
-		return 0, err.Error()
+		return 0, oneLine(err.Error())
 	}
-	problem = e.Message
+	problem = oneLine(e.Message)
 	if strings.HasPrefix(problem, "unknown name") {
 		problem += "; there are inbox, folder, from, to, cc, recipients, subject, list_id, header(name), headers(name), body, attachments, has_attachment, size, sent, arrived, age"
 	}
 	return e.From + 1, problem
+}
+
+// oneLine keeps what an expression, or a message, may put into an error within a line.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	if len(s) > 4*maxExcerpt {
+		s = strings.ToValidUTF8(s[:4*maxExcerpt], "") + "…"
+	}
+	return s
 }
 
 // expression is a compiled when.

@@ -22,6 +22,10 @@ func FuzzDecide(f *testing.F) {
 	f.Add("a\nb", "*@*", "a@x.example", "X-A", mail, uint(1))
 	f.Add("r", "*@*", "second@X.example", "X-A", mail, uint(1))
 	f.Add("r", "*@*", "second@X.example", "X-A", mail, uint(1+8+64))
+	f.Add("r", "/(?P<w>\\w+)/", "${w}@x.example", "X-A", mail, uint(8))
+	f.Add("r", "/(?P<w>.*)/", "${w}", "X-A", mail, uint(12))
+	f.Add("r", `from[1] == subject or int(subject) > 1`, "a@x.example", "X-A", mail, uint(10))
+	f.Add("r", `any(split(body, ""), # matches "x") and age > duration("1h")`, "a@x.example", "X-A", mail, uint(11))
 	files, _ := filepath.Glob("../../../shared/corpus/*/*/*.eml")
 	for _, name := range files {
 		if raw, err := os.ReadFile(name); err == nil && len(raw) < 4<<10 {
@@ -59,7 +63,11 @@ func ruleOf(name, pattern, to, field string, bits uint) Rule {
 		{Inbox: any, Folder: any},
 		{Header: map[string][]string{field: any}},
 		{HasAttachment: &yes, Larger: Size(bits)},
-	}[bits%8]
+		{Body: any, Attachment: any},
+		{Any: []Match{{Body: any}, {Not: &Match{Subject: any}}}},
+		{When: pattern},
+		{Not: &Match{When: pattern, Header: map[string][]string{field: any}}},
+	}[bits%12]
 	r := Rule{Name: name, Match: m, Continue: bits&8 != 0, Skip: bits&16 != 0}
 	if !r.Skip || bits&128 != 0 {
 		r.To = []string{to}
