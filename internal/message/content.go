@@ -26,7 +26,7 @@ type Content struct {
 // What a message may make us hold and do. Beyond it Content is incomplete.
 const (
 	maxText  = 512 << 10 // octets of Content.Text
-	maxRaw   = 8 << 20   // octets of text parts before they are decoded
+	maxRaw   = 4 << 20   // octets of text parts before they are decoded
 	maxDepth = 30        // of parts in parts
 	maxParts = 1000
 )
@@ -108,7 +108,7 @@ func (c *contentReader) multipart(body io.Reader, boundary string, depth int) {
 		case errors.Is(err, io.EOF): // also when the last boundary is missing, but all has been read
 			return
 		case err != nil:
-			c.incomplete("its parts cannot be told apart: one has no proper header")
+			c.incomplete("its parts cannot be told apart")
 			return
 		}
 		c.part(p.Header, p, depth)
@@ -119,7 +119,7 @@ func (c *contentReader) readText(p part, encoding string, body io.Reader) {
 	octets, err := io.ReadAll(io.LimitReader(body, c.raw+1))
 	if c.raw -= int64(len(octets)); c.raw < 0 {
 		c.raw = 0
-		c.incomplete("its text is larger than 8 MiB")
+		c.incomplete("its text is larger than 4 MiB")
 	}
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		c.incomplete("its text cannot be read: " + oneLine(err.Error()))

@@ -54,7 +54,7 @@ func TestContent(t *testing.T) {
 		{"no boundary", lines("Content-Type: multipart/mixed\n\n--b\n\none"), Content{Incomplete: "it has parts, and does not say where they begin"}},
 		{"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"), Content{Text: "hea\n", Incomplete: "its text is not encoded properly: illegal base64 data at input byte 4"}},
 		{"careless quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\n\nhea=ZZ ring"), Content{Text: "hea=ZZ ring\n"}},
-		{"a part whose header is none", parts("\none", "no header: \x00\nthis neither\n\ntwo"), Content{Text: "one\n", Incomplete: "its parts cannot be told apart: one has no proper header"}},
+		{"a part whose header is none", parts("\none", "no header: \x00\nthis neither\n\ntwo"), Content{Text: "one\n", Incomplete: "its parts cannot be told apart"}},
 		{"too many parts", parts(strings.Split(strings.Repeat(",\nx", 2000)[1:], ",")...), Content{Text: strings.Repeat("x\n", 999), Incomplete: "it has more than 1,000 parts"}},
 	}
 	for _, tt := range tests {

@@ -98,7 +98,7 @@ func (l *looker) Visit(node *ast.Node) {
 		}
 	case *ast.PredicateNode:
 		step := &ast.CallNode{Callee: &ast.IdentifierNode{Value: "step__"}}
-		n.Node = &ast.ConditionalNode{Cond: step, Exp1: n.Node, Exp2: n.Node}
+		n.Node = &ast.ConditionalNode{Cond: step, Exp1: n.Node, Exp2: &ast.NilNode{}}
 	}
 }
 
