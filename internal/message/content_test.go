@@ -68,16 +68,16 @@ func TestContent(t *testing.T) {
 
 // TestContentIsBounded: a message made to exhaust memory yields so much, and says that there is more.
 func TestContentIsBounded(t *testing.T) {
-	for name, raw := range map[string]string{
-		"long text":     "Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("ü", maxText),
-		"much markup":   "Content-Type: text/html\r\n\r\n" + strings.Repeat("<i>", maxRaw/3+1),
-		"deep in parts": nested(maxDepth + 1),
+	for want, raw := range map[string]string{
+		"its text is longer than 512 KiB":        "Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("ü", maxText),
+		"its text is larger than 4 MiB":          "Content-Type: text/html\r\n\r\n" + strings.Repeat("<i>", maxRaw/3+1),
+		"its parts are nested more than 30 deep": nested(maxDepth + 1),
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			c := parse(t, raw).Content()
-			if c.Incomplete == "" || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete because %q; want at most %d octets of UTF-8, and a reason",
-					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText)
+			if c.Incomplete != want || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
+				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete because %q; want at most %d octets of UTF-8, and that %s",
+					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText, want)
 			}
 		})
 	}

@@ -27,6 +27,7 @@ func TestCaptures(t *testing.T) {
 		{"the second of two fields", Match{Header: map[string][]string{"X-C": {`/^c=(?P<c>\w+)$/`}}}, "${c}@x.example", "X-C: d\nX-C: c=7", "7@x.example"},
 		{"the first pattern that holds", Match{Subject: []string{`/never (?P<c>a)/`, `/(?P<c>b)/`}}, "${c}@x.example", "Subject: a b", "b@x.example"},
 		{"the first of a choice", Match{Any: []Match{subject("/(?P<c>z)/"), subject("/(?P<c>b)/"), subject("/(?P<c>a)/")}}, "${c}@x.example", "Subject: a b", "b@x.example"},
+		{"never of a negation", Match{Not: &Match{Subject: []string{`/(?P<c>a)/`}, From: []string{"x@*"}}, Body: []string{"/(?P<c>b)/"}}, "${c}@x.example", "Subject: a\n\nb", "b@x.example"},
 		{"of an address", Match{To: []string{`/^intake\+(?P<c>[^@]+)@/`}}, "${c}@x.example", "To: Intake+7@firm.example", "7@x.example"},
 		{"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client", `to[0] ("${c}@x.example") becomes "@x.example", which is no address`},
 		{"two addresses", word, "${c}@x.example", "Subject: client a@b.example,c", "not ','"},
@@ -91,6 +92,20 @@ func TestExplainConditions(t *testing.T) {
 	}
 	if got, want := asJSON(t, table.Explain(m)), asJSON(t, want); got != want {
 		t.Errorf("explained as\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestExplainCapturesTheSame: to explain is to look at all of a choice, and still only what held first is captured.
+func TestExplainCapturesTheSame(t *testing.T) {
+	choice := []Match{{Subject: []string{"/(?P<c>b)/"}}, {Subject: []string{"/(?P<d>a)/"}}}
+	table := compile(t, Rule{Name: "r", Match: Match{Any: choice}, To: []string{"${c}+${d}@x.example"}})
+	m := mailOf(t, "Subject: a b")
+	steps := table.Explain(m)
+	if want := map[string]string{"c": "b"}; !reflect.DeepEqual(steps[0].Captured, want) || len(steps[0].Conditions[0].Of) != 2 {
+		t.Errorf("explained as %+v, want both of the choice, and captured %v", steps[0], want)
+	}
+	if d := table.Decide(m); !reflect.DeepEqual(d.To, []string{"b+@x.example"}) {
+		t.Errorf("decided %+v, want what Explain says", d)
 	}
 }
 

@@ -56,6 +56,7 @@ func TestConditions(t *testing.T) {
 		{"hours over midnight", utc(Match{Hours: []string{"18:00-8:00"}}), received, true},
 		{"hours to the end of the day", utc(Match{Hours: []string{"00:00-24:00"}}), received, true},
 		{"hours, in summer time", Match{Hours: []string{"09:00-10:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Tue, 3 Jun 2025 07:30:00 +0000", true},
+		{"hours of what comes from the future", utc(Match{Hours: []string{"12:00-12:01"}}), "Received: x; Tue, 3 Mar 2099 07:30:00 +0000", true},
 		{"zone of the match around", Match{TimeZone: "Asia/Tokyo", Any: []Match{{Hours: []string{"16:00-17:00"}}}}, received, true},
 		{"any", Match{Any: []Match{{Subject: []string{"a"}}, {Subject: []string{"b"}}}}, "Subject: b", true},
 		{"any, none", Match{Any: []Match{{Subject: []string{"a"}}, {Subject: []string{"b"}}}}, "Subject: c", false},
