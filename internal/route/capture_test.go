@@ -27,7 +27,7 @@ func TestCaptures(t *testing.T) {
 		{"the second of two fields", Match{Header: map[string][]string{"X-C": {`/^c=(?P<c>\w+)$/`}}}, "${c}@x.example", "X-C: d\nX-C: c=7", "7@x.example"},
 		{"the first pattern that holds", Match{Subject: []string{`/never (?P<c>a)/`, `/(?P<c>b)/`}}, "${c}@x.example", "Subject: a b", "b@x.example"},
 		{"the first of a choice", Match{Any: []Match{subject("/(?P<c>z)/"), subject("/(?P<c>b)/"), subject("/(?P<c>a)/")}}, "${c}@x.example", "Subject: a b", "b@x.example"},
-		{"never of a negation", Match{Not: &Match{Subject: []string{`/(?P<c>a)/`}, From: []string{"x@*"}}, Body: []string{"/(?P<c>b)/"}}, "${c}@x.example", "Subject: a\n\nb", "b@x.example"},
+		{"never of a negation", Match{Not: &Match{From: []string{`/^(?P<c>a)@/`}, Subject: []string{"x"}}, Body: []string{"/(?P<c>b)/"}}, "${c}@x.example", "From: a@y.example\n\nb", "b@x.example"},
 		{"of an address", Match{To: []string{`/^intake\+(?P<c>[^@]+)@/`}}, "${c}@x.example", "To: Intake+7@firm.example", "7@x.example"},
 		{"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client", `to[0] ("${c}@x.example") becomes "@x.example", which is no address`},
 		{"two addresses", word, "${c}@x.example", "Subject: client a@b.example,c", "not ','"},
