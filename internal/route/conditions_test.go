@@ -73,6 +73,8 @@ func TestConditions(t *testing.T) {
 		{"when, attachments", Match{When: `any(attachments, # matches "(?i)\\.pdf$") and has_attachment`}, "Content-Type: application/pdf; name=a.PDF\n\n", true},
 		{"when, times", Match{When: `arrived.Hour() == 16 and age > duration("4h") and sent.Year() == 1`, TimeZone: "Asia/Tokyo"}, received, true},
 		{"when, the rest", Match{When: `inbox == "office@firm.example" and folder == "INBOX" and size > 0 and list_id == "" and len(recipients) == 1`}, "X-Original-To: a@b.example", true},
+		{"when, loops of all kinds", Match{When: `sum(map(to, len(#))) == 22 and count(to, # contains "b") == 1 and find(to, # startsWith "b") == "b@x.example" and filter(to, any(from, # == "z")) == [] and len(to) == sum(to, 1)`}, "To: a@x.example, b@x.example", true},
+		{"when, loops in loops", Match{When: strings.Repeat("any(to, ", 30) + `# != ""` + strings.Repeat(")", 30)}, "To: a@x.example", true},
 		{"when fails", Match{When: `from[0] == "a"`}, "Subject: x", false},
 		{"when fails under not", Match{Not: &Match{When: `from[0] == "a"`}}, "Subject: x", false},
 		{"when takes too long", Match{When: `all(split(body, ""), true)`}, "Subject: x\n\n" + strings.Repeat("x", maxSteps), false},
