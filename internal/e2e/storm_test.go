@@ -125,6 +125,7 @@ func (s *storm) rage(rounds int) {
 	}
 	s.calm.Store(true)
 	s.eventually(func() bool { s.one(); return s.look() })
+	s.must(0, "audit")
 	s.tally()
 }
 
