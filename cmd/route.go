@@ -142,7 +142,7 @@ func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTria
 		return routeTrial{}, err
 	}
 	defer func() { _ = relay.Close() }()
-	f := pass.Foresee(table, s.Mail, int64(cfg.Forward.MaxSize))
+	f := pass.Foresee(table, s.Mail, int64(cfg.Forward.MaxSize), cfg.Forward.MaxReceived)
 	d := f.Decision
 	t := routeTrial{
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,

@@ -61,7 +61,7 @@ func (r *Rewriter) Forward(address string) (string, error) {
 	switch {
 	case !ok:
 		return "", fmt.Errorf("%q is not an address", address)
-	case strings.EqualFold(domain, r.cfg.Domain):
+	case r.Owns(address):
 		return address, nil
 	case strings.ContainsFunc(local+domain, func(c rune) bool { return c >= 0x80 }):
 		return "", fmt.Errorf("%s would need SMTPUTF8, which not every server takes", address)
@@ -71,6 +71,11 @@ func (r *Rewriter) Forward(address string) (string, error) {
 		return "", fmt.Errorf("%s becomes a local part of %d octets, and servers need take no more than %d", address, n, maxLocal)
 	}
 	return made, nil
+}
+
+// Owns reports whether an address is of the own domain.
+func (r *Rewriter) Owns(address string) bool {
+	return strings.EqualFold(address[strings.LastIndexByte(address, '@')+1:], r.cfg.Domain)
 }
 
 // rewrite gives the new local part, not quoted.
