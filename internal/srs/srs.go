@@ -97,7 +97,8 @@ type Decoded struct {
 	Address  string    // where a bounce goes next: to the original sender, or from SRS1 to the first forwarder
 	Original string    // the original sender; as the first forwarder puts it, who alone can tell whether that is true
 	Made     time.Time // the day, in UTC. Zero for SRS1, whose age is the first forwarder's affair
-	Expired  bool      // it was made longer ago than Config.MaxAge
+	Until    time.Time // the last day on which it is good; zero for SRS1
+	Expired  bool      // that is over
 	Secret   int       // the number of the secret that signed it, from 1; 0 is none: somebody else made it
 }
 
@@ -120,11 +121,11 @@ func (r *Rewriter) Decode(address string) (Decoded, error) {
 		return Decoded{}, fmt.Errorf("%s is not an SRS address, which begins with SRS0=HHHH=TT=domain=name@ or SRS1=HHHH=domain==HHHH=", join(local, domain))
 	}
 	original := join(p.local, p.domain)
+	made := r.cfg.Now().UTC().Truncate(day).Add(-time.Duration(age) * day)
 	return Decoded{
 		Address: original, Original: original,
-		Made:    r.cfg.Now().UTC().Truncate(day).Add(-time.Duration(age) * day),
-		Expired: time.Duration(age)*day > r.cfg.MaxAge,
-		Secret:  r.signer(p.hash, p.stamp, p.domain, p.local),
+		Made: made, Until: made.Add(r.cfg.MaxAge.Truncate(day)), Expired: time.Duration(age)*day > r.cfg.MaxAge,
+		Secret: r.signer(p.hash, p.stamp, p.domain, p.local),
 	}, nil
 }
 

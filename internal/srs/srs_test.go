@@ -158,8 +158,8 @@ func TestDecode(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := on(t, tt.now, "example.com", tt.secrets...).Decode(tt.address)
-			if err != nil || d.Secret != tt.secret || d.Expired != tt.expired || !d.Made.Equal(tt.day) {
-				t.Errorf("Decode(%s) = %+v, %v, want secret %d, expired %v, made %v", tt.address, d, err, tt.secret, tt.expired, tt.day)
+			if err != nil || d.Secret != tt.secret || d.Expired != tt.expired || !d.Made.Equal(tt.day) || !d.Until.Equal(tt.day.Add(21*day)) {
+				t.Errorf("Decode(%s) = %+v, %v, want secret %d, expired %v, made %v, good for three weeks", tt.address, d, err, tt.secret, tt.expired, tt.day)
 			}
 		})
 	}
