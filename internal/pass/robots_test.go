@@ -1,7 +1,9 @@
 package pass
 
 import (
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,19 +45,38 @@ func TestRobotsAndLoops(t *testing.T) {
 		robotMail("Auto-Submitted: auto-generated\r\n", "notice"),
 		robotMail(hops(51), "hops"),
 		robotMail("", "mine"))
-	r.want(r.run(), Counters{Registered: 5, Forwarded: 1, Skipped: 4})
-	r.wantArrived(person)
 	want := map[string]string{
 		"bounce": `automated: its reverse-path is null, as that of a bounce, and route "quiet" skips such mail`,
 		"notice": `automated: it says Auto-Submitted: auto-generated, and route "quiet" skips such mail`,
 		"hops":   "loop: it has 51 Received fields, more than 50",
 		"mine":   "loop: it would only go back to this inbox, desk@firm.example",
 	}
-	got := r.reasons()
-	for subject, reason := range want {
-		if got[subject] != reason {
-			t.Errorf("%s: the reason is %q, want %q", subject, got[subject], reason)
-		}
+	foretold := previews{why: map[string]string{}}
+	r.Config.DryRun, r.Observer = true, &foretold
+	r.run()
+	if !reflect.DeepEqual(foretold.why, want) {
+		t.Errorf("a dry run foretells %q, want %q", foretold.why, want)
+	}
+	r.Config.DryRun, r.Observer = false, nobody{}
+	r.want(r.run(), Counters{Registered: 5, Forwarded: 1, Skipped: 4})
+	r.wantArrived(person)
+	if got := r.reasons(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the reasons are %q, want %q", got, want)
+	}
+}
+
+// previews are why a dry run would not forward messages, by subject.
+type previews struct {
+	nobody
+	mu  sync.Mutex
+	why map[string]string
+}
+
+func (p *previews) Preview(v Preview) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v.Route == "" {
+		p.why[v.Subject] = v.Why
 	}
 }
 
