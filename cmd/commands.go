@@ -11,6 +11,7 @@ func (a *app) commands() []*cobra.Command {
 		a.routeCommand(),
 		a.statusCommand(),
 		a.auditCommand(),
+		a.srsCommand(),
 		a.checkCommand(),
 		a.demoCommand(),
 		a.versionCommand(),

@@ -142,13 +142,13 @@ func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTria
 		return routeTrial{}, err
 	}
 	defer func() { _ = relay.Close() }()
-	f := pass.Foresee(table, s.Mail, int64(cfg.Forward.MaxSize))
+	f := pass.Foresee(table, s.Mail, int64(cfg.Forward.MaxSize), cfg.Forward.MaxReceived)
 	d := f.Decision
 	t := routeTrial{
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
 		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), Priority: d.Priority,
 		Uncertain: route.Retry, Mode: cfg.Forward.Mode, Routes: table.Explain(s.Mail),
-		EnvelopeFrom: relay.Envelope(s.Message.Header, d.To).From,
+		EnvelopeFrom: relay.Envelope(s.Mail.Message, s.Mail.Inbox, d.To).From,
 	}
 	if table.Holds(d.Route, cfg.Forward.Uncertain == string(route.Hold)) {
 		t.Uncertain = route.Hold

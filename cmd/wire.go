@@ -18,6 +18,7 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/pass"
 	"postrider/internal/route"
+	"postrider/internal/srs"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
 )
@@ -117,16 +118,26 @@ func (s *services) relay() (*forward.Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	var senders *srs.Rewriter
+	if c.Forward.EnvelopeFrom == forward.SRS {
+		if senders, err = rewriter(c); err != nil {
+			return nil, usage(err)
+		}
+	}
 	relay, err := forward.NewRelay(forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, LocalName: c.SMTP.LocalName,
-		EnvelopeFrom: c.Forward.EnvelopeFrom, From: c.Forward.From, RootCAs: roots, Logger: s.log,
+		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 	})
 	if err != nil {
 		return nil, usage(err)
 	}
 	return relay, nil
+}
+
+func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
+	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
 }
 
 // pass wires one run. The relay is the caller's to close.
@@ -143,7 +154,8 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 		Config: pass.Config{
 			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
 			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
-			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
+			MaxReceived: s.cfg.Forward.MaxReceived,
+			Dedupe:      tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
 			Retention: pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)},
 		},
 		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Relay: relay,

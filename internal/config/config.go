@@ -12,6 +12,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"postrider/internal/health"
@@ -25,6 +26,7 @@ type Config struct {
 	SMTP        SMTP          `yaml:"smtp"`
 	IMAP        IMAP          `yaml:"imap"`
 	Forward     Forward       `yaml:"forward"`
+	SRS         SRS           `yaml:"srs"`
 	Retry       Retry         `yaml:"retry"`
 	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
 	Concurrency Concurrency   `yaml:"concurrency"`
@@ -66,9 +68,24 @@ type IMAP struct {
 type Forward struct {
 	Mode         string     `yaml:"mode"` // redirect
 	From         string     `yaml:"from"`
-	EnvelopeFrom string     `yaml:"envelope_from"` // an address, or keep; never empty after Load
+	EnvelopeFrom string     `yaml:"envelope_from"` // an address, srs or keep; never empty after Load
 	Uncertain    string     `yaml:"uncertain"`     // retry, hold
 	MaxSize      route.Size `yaml:"max_size"`
+	MaxReceived  int        `yaml:"max_received"`
+
+	Automated route.Automated `yaml:"automated"` // forward, skip; after Load the routes have it, too
+}
+
+// SRS is how senders are rewritten.
+type SRS struct {
+	Domain string        `yaml:"domain"` // in its ASCII form after Load
+	Secret secret.String `yaml:"secret"` // one a line
+	MaxAge time.Duration `yaml:"max_age"`
+}
+
+// Secrets are the lines of Secret, in order.
+func (s SRS) Secrets() []string {
+	return strings.FieldsFunc(string(s.Secret), func(c rune) bool { return c == '\n' || c == '\r' })
 }
 
 // Retry is how long and how often a message is tried.
@@ -106,7 +123,8 @@ func Default() *Config {
 		Database:    Database{Driver: "sqlite", Path: "postrider.db"},
 		SMTP:        SMTP{Security: "starttls", Connections: 4},
 		IMAP:        IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
-		Forward:     Forward{Mode: "redirect", Uncertain: "retry", MaxSize: 50 << 20},
+		Forward:     Forward{Mode: "redirect", Uncertain: "retry", MaxSize: 50 << 20, MaxReceived: 50, Automated: route.ForwardAutomated},
+		SRS:         SRS{MaxAge: 21 * 24 * time.Hour},
 		Retry:       Retry{MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3},
 		Dedupe:      "inbox",
 		Concurrency: Concurrency{Inboxes: 8, PerHost: 8, Page: 100, Lease: 5 * time.Minute},

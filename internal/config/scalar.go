@@ -96,7 +96,7 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 // holdsPassword tells whether a secret as plain text really is one: a proxy's URL and a data source name need not have a
 // password.
 func holdsPassword(key, text string) bool {
-	if key == "smtp.password" {
+	if key == "smtp.password" || key == "srs.secret" {
 		return true
 	}
 	if _, rest, ok := strings.Cut(text, "://"); ok {

@@ -27,10 +27,12 @@ func (r *reader) finish(c *Config) {
 	r.proxy(string(c.IMAP.Proxy))
 	r.readable("imap.ca_file", c.IMAP.CAFile)
 	r.forward(&c.Forward)
+	r.srs(&c.SRS, c.Forward)
 	r.numbers(c)
 	r.alerts(c.Alerts)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.routes(c.Routes)
+	r.automated(c)
 }
 
 func (r *reader) database(d *Database) {
@@ -122,12 +124,10 @@ func (r *reader) forward(f *Forward) {
 
 func (r *reader) envelopeFrom(s string) {
 	switch s {
-	case "", "keep":
-	case "srs":
-		r.refuse("forward.envelope_from", "srs is not available in this version; use an address or keep")
+	case "", "keep", "srs":
 	default:
 		if err := route.CheckAddress(s); err != nil {
-			r.refuse("forward.envelope_from", "%s; or use keep", err)
+			r.refuse("forward.envelope_from", "%s; or use srs or keep", err)
 		}
 	}
 }
@@ -138,6 +138,8 @@ func (r *reader) numbers(c *Config) {
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
 	between(r, "imap.idle_timeout", c.IMAP.IdleTimeout, time.Second, time.Hour)
 	between(r, "imap.dial_timeout", c.IMAP.DialTimeout, time.Second, time.Hour)
+	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)
+	between(r, "srs.max_age", c.SRS.MaxAge, day, 1000*day)
 	between(r, "retry.max_attempts", c.Retry.MaxAttempts, 1, 1_000_000)
 	between(r, "retry.give_up_after", c.Retry.GiveUpAfter, time.Second, 365*day)
 	between(r, "retry.base", c.Retry.Base, time.Millisecond, day)

@@ -121,7 +121,7 @@ func TestAuditFindsALateMessage(t *testing.T) {
 		}
 		w.wantOnce(backlog)
 		res := w.must(0, "audit", "--list")
-		if n := strings.Count(res.stdout, ": forwarded to desk@firm.example (task "); n != 1150 {
+		if n := strings.Count(res.stdout, ": forwarded to intake@firm.example (task "); n != 1150 {
 			t.Errorf("the list has %d messages that are forwarded, want 1150", n)
 		}
 	})

@@ -151,7 +151,7 @@ func TestDryRun(t *testing.T) {
 	w.imap.Append(t, "desk@firm.example", "INBOX", msgs...)
 	for range 2 {
 		res := w.must(0, "run", "--dry-run")
-		if n := strings.Count(res.stdout, "would be forwarded to desk@firm.example by route all"); n != 3 {
+		if n := strings.Count(res.stdout, "would be forwarded to intake@firm.example by route all"); n != 3 {
 			t.Errorf("the dry run tells of %d messages, want 3:\n%s", n, res.stdout)
 		}
 	}

@@ -82,7 +82,7 @@ const password = "correct horse"
 
 func newWorld(t *testing.T, kind string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), imap: testserver.Dovecot(t), routes: "  - {name: all, match: {}, to: [desk@firm.example]}\n"}
+	w := &world{t: t, dir: t.TempDir(), imap: testserver.Dovecot(t), routes: "  - {name: all, match: {}, to: [intake@firm.example]}\n"}
 	w.database = databases[kind](t, w.dir)
 	w.imapPort = w.imap.Port
 	w.startSink(nil)

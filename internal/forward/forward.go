@@ -30,19 +30,22 @@ import (
 	"net/mail"
 	"strconv"
 	"time"
+
+	"postrider/internal/srs"
 )
 
 // Config is how to reach the relay, and as whom.
 type Config struct {
 	Host               string
 	Port               int
-	Security           string // tls | starttls | none
-	Username, Password string // no login without a username
-	AllowPlaintext     bool   // log in without TLS on hosts other than loopback, too
-	Connections        int    // at most, and at least one
-	LocalName          string // for EHLO, a domain or an address literal; by default this host's
-	EnvelopeFrom       string // an address; "keep" for the original's Return-Path; empty for the address of From
-	From               string // "Name <address>"
+	Security           string        // tls | starttls | none
+	Username, Password string        // no login without a username
+	AllowPlaintext     bool          // log in without TLS on hosts other than loopback, too
+	Connections        int           // at most, and at least one
+	LocalName          string        // for EHLO, a domain or an address literal; by default this host's
+	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
+	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
+	From               string        // "Name <address>"
 	RootCAs            *x509.CertPool
 	Timeouts           Timeouts
 	Logger             *slog.Logger
@@ -98,18 +101,24 @@ func (c Config) validate() error {
 		return fmt.Errorf("the relay's security %q is unknown: set smtp.security to tls, starttls or none", c.Security)
 	case c.Username != "" && c.Security == "none" && !c.AllowPlaintext && !loopback(c.Host):
 		return fmt.Errorf("the password for the relay %s would go over the network in plain text: set smtp.security to tls or starttls", c.Host)
+	case c.EnvelopeFrom == SRS && c.SRS == nil:
+		return errors.New("forward.envelope_from is srs, which needs srs.domain and srs.secret")
 	case c.LocalName != "" && !validDomain(c.LocalName):
 		return fmt.Errorf("the name for EHLO %q is neither a domain nor an address literal", c.LocalName)
 	}
 	return nil
 }
 
-const keep = "keep"
+// What Config.EnvelopeFrom may be besides an address.
+const (
+	Keep = "keep" // the original's Return-Path
+	SRS  = "srs"  // an address of Config.SRS that leads back to it
+)
 
-// sender is the configured envelope sender, in mode keep the one for messages whose Return-Path cannot be used.
+// sender is the configured envelope sender, with Keep and SRS the one for messages whose Return-Path cannot be used.
 func (c Config) sender() (path, error) {
 	key, text := "forward.envelope_from", c.EnvelopeFrom
-	if text == "" || text == keep {
+	if text == "" || text == Keep || text == SRS {
 		key, text = "forward.from", c.From
 	}
 	if text == "" {

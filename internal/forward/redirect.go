@@ -22,17 +22,15 @@ type Trace struct {
 
 const traceField = "X-Postrider-Trace"
 
-// maxReceived is how many hops a message may have made: more is a loop (RFC 5321 6.3).
-const maxReceived = 100
-
 // token is the same for every message and every retry of an inbox, and does not reveal its address.
 func token(inbox string) string {
 	sum := sha256.Sum256([]byte("postrider trace 1\n" + strings.ToLower(inbox)))
 	return hex.EncodeToString(sum[:])[:20]
 }
 
-// Looped reports whether a message has been forwarded from this inbox before, or has made too many hops, and says which.
-func Looped(h message.Header, inbox string) (reason string, looped bool) {
+// Looped reports whether a message has been forwarded from this inbox before, or has made more than maxReceived hops (RFC
+// 5321 6.3), and says which.
+func Looped(h message.Header, inbox string, maxReceived int) (reason string, looped bool) {
 	own := token(inbox)
 	for _, v := range h.Values(traceField) {
 		if t, _, _ := strings.Cut(v, ";"); strings.TrimSpace(t) == own {
@@ -43,6 +41,14 @@ func Looped(h message.Header, inbox string) (reason string, looped bool) {
 		return fmt.Sprintf("loop: it has %d Received fields, more than %d", n, maxReceived), true
 	}
 	return "", false
+}
+
+// returned reports whether a message has another one in it, or its header, that was forwarded from this inbox: it is a
+// bounce of that.
+func returned(m *message.Message, inbox string) bool {
+	const enough = 1 << 20 // a report is about the header, which comes first
+	b, _ := io.ReadAll(io.LimitReader(m.Body.Reader(), enough))
+	return bytes.Contains(b, []byte(token(inbox)))
 }
 
 // Content is what will be sent: a trace field, and below it the original, octet for octet.

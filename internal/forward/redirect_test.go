@@ -4,6 +4,9 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
+
+	"postrider/internal/srs"
 )
 
 func TestRedirect(t *testing.T) {
@@ -68,12 +71,12 @@ func TestLooped(t *testing.T) {
 		{"ours, case of the address", once, "IN@X.example", true},
 		{"another inbox", once, "other@x.example", false},
 		{"ours below others", "X-Postrider-Trace: 0123; task=1\r\nReceived: x\r\n" + once, "in@x.example", true},
-		{"100 hops", strings.Repeat("Received: from x\r\n", 100) + plain, "in@x.example", false},
-		{"101 hops", strings.Repeat("Received: from x\r\n", 101) + plain, "in@x.example", true},
+		{"50 hops", strings.Repeat("Received: from x\r\n", 50) + plain, "in@x.example", false},
+		{"51 hops", strings.Repeat("Received: from x\r\n", 51) + plain, "in@x.example", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if reason, got := Looped(parse(t, tt.raw).Header, tt.inbox); got != tt.want || got != strings.HasPrefix(reason, "loop") {
+			if reason, got := Looped(parse(t, tt.raw).Header, tt.inbox, 50); got != tt.want || got != strings.HasPrefix(reason, "loop") {
 				t.Errorf("Looped = %q, %v, want %v", reason, got, tt.want)
 			}
 		})
@@ -83,31 +86,62 @@ func TestLooped(t *testing.T) {
 	}
 }
 
+// rewriter makes SRS addresses of srs.example, on a day whose stamp is JJ.
+func rewriter(t testing.TB) *srs.Rewriter {
+	t.Helper()
+	r, err := srs.New(srs.Config{
+		Domain: "srs.example", Secrets: []string{"tops3cr3t"}, MaxAge: 21 * 24 * time.Hour,
+		Now: func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func bySRS(t testing.TB) func(*Config) {
+	return func(c *Config) { c.EnvelopeFrom, c.SRS = SRS, rewriter(t) }
+}
+
 func TestEnvelope(t *testing.T) {
 	configured := relayOn(t, 25)
-	kept := relayOn(t, 25, func(c *Config) { c.EnvelopeFrom = "keep" })
+	kept := relayOn(t, 25, func(c *Config) { c.EnvelopeFrom = Keep })
+	rewritten := relayOn(t, 25, bySRS(t))
+	long := strings.Repeat("x", 60) + "@y.example"
 	tests := []struct {
-		name, header       string
-		configured, inKeep string
+		name, header              string
+		configured, inKeep, inSRS string
 	}{
-		{"none", "", me, me},
-		{"an address", "Return-Path: <b@y.example>", me, "b@y.example"},
-		{"without brackets", "Return-Path: b@y.example", me, "b@y.example"},
-		{"null", "Return-Path: <>", "", ""},
-		{"null with a space", "Return-Path: < >", "", ""},
-		{"empty field", "Return-Path:", me, me},
-		{"no address", "Return-Path: <MAILER-DAEMON>", me, me},
-		{"hostile", "Return-Path: <a@x.example> SIZE=1", me, me},
-		{"the topmost counts", "Return-Path: <b@y.example>\r\nReturn-Path: <>", me, "b@y.example"},
+		{"none", "From: b@y.example", me, me, me},
+		{"an address", "Return-Path: <b@y.example>", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
+		{"without brackets", "Return-Path: b@y.example", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
+		{"null", "Return-Path: <>", "", "", ""},
+		{"null with a space", "Return-Path: < >", "", "", ""},
+		{"empty field", "Return-Path:", me, me, me},
+		{"no address", "Return-Path: <MAILER-DAEMON>", me, me, me},
+		{"hostile", "Return-Path: <a@x.example> SIZE=1", me, me, me},
+		{"the topmost counts", "Return-Path: <b@y.example>\r\nReturn-Path: <>", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
+		{"rewritten by another", "Return-Path: <SRS0=abcd=JJ=y.example=b@z.example>", me, "SRS0=abcd=JJ=y.example=b@z.example", "SRS1=vxlS=z.example==abcd=JJ=y.example=b@srs.example"},
+		{"rewritten by us", "Return-Path: <SRS0=abcd=JJ=y.example=b@srs.example>", me, "SRS0=abcd=JJ=y.example=b@srs.example", "SRS0=abcd=JJ=y.example=b@srs.example"},
+		{"internationalised domain", "Return-Path: <b@bücher.example>", me, "b@bücher.example", "SRS0=bGTV=JJ=xn--bcher-kva.example=b@srs.example"},
+		{"internationalised name", "Return-Path: <jörg@y.example>", me, "jörg@y.example", me},
+		{"too long once it is rewritten", "Return-Path: <" + long + ">", me, long, me},
+		{"quoted", `Return-Path: <"b c"@y.example>`, me, `"b c"@y.example`, `"SRS0=6HUp=JJ=y.example=b c"@srs.example`},
+		{"a bounce whose Return-Path is missing", "Content-Type: multipart/report; report-type=delivery-status; boundary=b", "", "", ""},
+		{"an absence note", "Return-Path: <b@y.example>\r\nAuto-Submitted: auto-replied", "", "", ""},
+		{"by a program that answers nobody", "Return-Path: <b@y.example>\r\nAuto-Submitted: auto-generated", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := parse(t, tt.header+"\r\nSubject: x\r\n\r\n").Header
-			if got := configured.Envelope(h, nil).From; got != tt.configured {
+			m := parse(t, tt.header+"\r\nSubject: x\r\n\r\n")
+			if got := configured.Envelope(m, "in@x.example", nil).From; got != tt.configured {
 				t.Errorf("with a configured sender: From = %q, want %q", got, tt.configured)
 			}
-			if got := kept.Envelope(h, nil).From; got != tt.inKeep {
+			if got := kept.Envelope(m, "in@x.example", nil).From; got != tt.inKeep {
 				t.Errorf("in mode keep: From = %q, want %q", got, tt.inKeep)
+			}
+			if got := rewritten.Envelope(m, "in@x.example", nil).From; got != tt.inSRS {
+				t.Errorf("with SRS: From = %q, want %q", got, tt.inSRS)
 			}
 		})
 	}

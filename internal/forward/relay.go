@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,27 +31,48 @@ type Relay struct {
 
 var errClosed = errors.New("the relay is closed")
 
-// Envelope is who a message is sent on for. A null reverse-path stays null, so that no bounce makes a bounce (RFC
-// 5321 4.5.5). In mode keep, any other Return-Path is kept as well, if it is an address. Else it is the configured
-// sender.
-func (r *Relay) Envelope(h message.Header, to []string) Envelope {
-	path, given := returnPath(h)
-	if given && path == "" || r.cfg.EnvelopeFrom == keep && given {
-		return Envelope{From: path, To: to}
+// Envelope is who a message that came to inbox is sent on for. A null reverse-path stays null, so that no bounce makes a
+// bounce (RFC 5321 4.5.5), and any other answer of a program gets one. Else it is as Config.EnvelopeFrom says.
+//
+// The original's reverse-path is its Return-Path. A message without one, or with one that is no address or cannot be
+// rewritten, goes out with the configured sender: the address in From is not where its author wants bounces, and may be
+// anybody's.
+func (r *Relay) Envelope(m *message.Message, inbox string, to []string) Envelope {
+	if m.Header.Answers() {
+		return Envelope{To: to, NullOnly: returned(m, inbox)}
+	}
+	given, _ := m.Header.ReturnPath()
+	original, err := parsePath(given)
+	if err != nil {
+		return Envelope{From: r.sender.name, To: to}
+	}
+	switch r.cfg.EnvelopeFrom {
+	case Keep:
+		return Envelope{From: original.name, To: to}
+	case SRS:
+		return Envelope{From: r.rewrite(original), To: to}
 	}
 	return Envelope{From: r.sender.name, To: to}
 }
 
-// returnPath is the path in the topmost Return-Path, empty for the null one. given is false when there is none that
-// can be used.
-func returnPath(h message.Header) (path string, given bool) {
-	v, found := strings.CutPrefix(h.Get("Return-Path"), "<")
-	v, closed := strings.CutSuffix(strings.TrimSpace(v), ">")
-	if v == "" {
-		return "", found && closed
+// rewrite is the SRS address for a reverse-path. That a message arrives matters more than where its bounce would go: what
+// servers may refuse is not used.
+func (r *Relay) rewrite(original path) string {
+	from, err := r.cfg.SRS.Forward(original.wire)
+	if err == nil {
+		_, err = parsePath(from)
 	}
-	_, err := parsePath(v)
-	return v, err == nil
+	if err != nil {
+		r.log.Info("a sender cannot be rewritten; bounces go to the configured address", "sender", original.name, "address", r.sender.name, "reason", err)
+		return r.sender.name
+	}
+	return from
+}
+
+// ours reports whether a reverse-path is the configured one, or made by SRS: what the relay has against it is then no
+// fault of the message.
+func (r *Relay) ours(from path) bool {
+	return from.name == r.sender.name || r.cfg.EnvelopeFrom == SRS && r.cfg.SRS.Owns(from.name)
 }
 
 // Check connects, logs in and leaves again.

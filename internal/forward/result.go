@@ -7,8 +7,9 @@ import (
 
 // Envelope is who a message is sent for and to. An empty From is the null reverse-path.
 type Envelope struct {
-	From string
-	To   []string
+	From     string
+	To       []string
+	NullOnly bool // not even a relay that refuses the null reverse-path gets another: a bounce of what was forwarded would come back for ever
 }
 
 // Status is what became of one recipient.

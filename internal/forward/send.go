@@ -38,7 +38,7 @@ func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, before
 	}
 	for len(todo) > 0 {
 		n := min(len(todo), maxRecipients)
-		t := transaction{relay: r, from: from, to: todo[:n], content: content}
+		t := transaction{relay: r, from: from, nullOnly: env.NullOnly, to: todo[:n], content: content}
 		t.beforeDot = func(ctx context.Context, accepted []string) error {
 			return beforeDot(ctx, Result{slices.Concat(res.Outcomes, t.done)}, accepted)
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -180,6 +181,8 @@ func TestNewRelay(t *testing.T) {
 		{"no sender in keep", func(c *Config) { c.From, c.EnvelopeFrom = "", "keep" }, "forward.from"},
 		{"only an envelope sender", func(c *Config) { c.From, c.EnvelopeFrom = "", "f@example.com" }, ""},
 		{"srs", func(c *Config) { c.EnvelopeFrom = "srs" }, "forward.envelope_from"},
+		{"srs, as it should be", bySRS(t), ""},
+		{"no address for what srs cannot rewrite", func(c *Config) { bySRS(t)(c); c.From = "" }, "forward.from"},
 		{"bad sender", func(c *Config) { c.From = "F <f@exa mple.com>" }, "forward.from"},
 		{"bad name", func(c *Config) { c.LocalName = "a b" }, "EHLO"},
 	}
@@ -272,6 +275,39 @@ func TestNullSenderRefused(t *testing.T) {
 	res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), proceed)
 	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
 		t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
+	}
+}
+
+// TestBounceOfOurs: what bounced of the inbox's own forwarding never gets a sender, or its next bounce would come back to
+// the inbox, and so for ever.
+func TestBounceOfOurs(t *testing.T) {
+	const bounce = "Return-Path: <>\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
+		"--b\r\n\r\nNo.\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\n%s\r\n--b--\r\n"
+	sent, _ := io.ReadAll(content(t, plain).Reader())
+	tests := []struct{ name, inbox, want string }{
+		{"of this inbox", "in@x.example", "a refused 550 5.7.1"},
+		{"of another", "other@x.example", "a accepted 250 2.0.0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
+			r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
+			res, err := r.Send(t.Context(), r.Envelope(m, tt.inbox, []string{"a@x.example"}), Redirect(m, Trace{Inbox: tt.inbox}), proceed)
+			if got := brief(res); got != tt.want || err != nil {
+				t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestRefusedRewrittenSender: a relay that does not let us send as what SRS makes is a fault of the configuration, and none
+// of the message.
+func TestRefusedRewrittenSender(t *testing.T) {
+	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
+	r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
+	res, err := r.Send(t.Context(), r.Envelope(m, "in@x.example", []string{"a@x.example"}), Redirect(m, Trace{}), proceed)
+	if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
+		t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
 	}
 }
 

@@ -14,12 +14,13 @@ var errNoUTF8 = errors.New("it needs SMTPUTF8, which the relay does not offer")
 type transaction struct {
 	relay     *Relay
 	from      path
+	nullOnly  bool // no other sender, should the relay refuse the null one
 	to        []path
 	content   *Content
 	beforeDot func(ctx context.Context, accepted []string) error
 
 	c        *conn
-	own      bool   // the sender is the configured one
+	own      bool   // the sender is ours
 	accepted []path // at RCPT, and without an outcome yet
 	again    []path // for another transaction
 	done     []Outcome
@@ -74,7 +75,7 @@ func (t *transaction) run(ctx context.Context) error {
 // mail reports whether the relay takes the sender; if not, it has dealt with it.
 func (t *transaction) mail(params string) (bool, error) {
 	rep, err := t.mailFrom(t.from, params)
-	if err == nil && t.from.wire == "" && rep.hasCode("5") {
+	if err == nil && t.from.wire == "" && !t.nullOnly && rep.hasCode("5") {
 		// Some relays take no null reverse-path from who logs in. A bounce that is sent on with a sender beats one
 		// that is lost.
 		rep, err = t.mailFrom(t.relay.sender, params)
@@ -89,7 +90,7 @@ func (t *transaction) mail(params string) (bool, error) {
 }
 
 func (t *transaction) mailFrom(from path, params string) (reply, error) {
-	t.own = from.name == t.relay.sender.name
+	t.own = t.relay.ours(from)
 	return t.c.command("MAIL FROM:<%s>%s", from.wire, params)
 }
 

@@ -18,16 +18,16 @@ type Foresight struct {
 }
 
 // Foresee decides about a message as a pass would, and changes nothing. m.Message is there.
-func Foresee(table *route.Table, m route.Mail, maxSize int64) Foresight {
+func Foresee(table *route.Table, m route.Mail, maxSize int64, maxReceived int) Foresight {
 	d := table.Decide(m)
-	looped, loops := forward.Looped(m.Message.Header, m.Inbox)
+	looped, loops := forward.Looped(m.Message.Header, m.Inbox, maxReceived)
 	switch {
 	case m.Size > maxSize:
 		return Foresight{tasks.Skipped, tooLarge(m.Size, maxSize), d}
 	case loops:
 		return Foresight{tasks.Skipped, looped, d}
 	case d.Skip:
-		return Foresight{tasks.Skipped, byRoute(d), d}
+		return Foresight{tasks.Skipped, d.Reason, d}
 	case len(d.To) == 0:
 		return Foresight{tasks.SkippedNoMatch, d.Reason, d}
 	}
@@ -37,5 +37,3 @@ func Foresee(table *route.Table, m route.Mail, maxSize int64) Foresight {
 func tooLarge(size, limit int64) string {
 	return fmt.Sprintf("too_large: %s, forward.max_size is %s", humanize.IBytes(uint64(size)), humanize.IBytes(uint64(limit)))
 }
-
-func byRoute(d route.Decision) string { return "by_route: " + d.Reason }

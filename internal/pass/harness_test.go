@@ -108,7 +108,7 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	spooler := &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}
 	r.Pass = &Pass{
 		Config: Config{
-			Host: "test", Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, Dedupe: tasks.DedupeInbox,
+			Host: "test", Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
 			Policy: tasks.Policy{
 				MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 				Jitter: func() float64 { return 0.5 },

@@ -215,7 +215,7 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 	d := b.Routes.Decide(route.Mail{Inbox: b.in.Address, Folder: f.Name, Message: it.msg, Size: e.Size, At: b.Now()})
 	e.Why = d.Reason
 	if it.msg != nil {
-		if why, looped := forward.Looped(it.msg.Header, b.in.Address); looped {
+		if why, looped := forward.Looped(it.msg.Header, b.in.Address, b.Config.MaxReceived); looped {
 			e.Why, d.To = why, nil
 		}
 	}

@@ -44,7 +44,7 @@ type Source interface {
 // Relay is the SMTP side, *forward.Relay.
 type Relay interface {
 	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error)
-	Envelope(h message.Header, to []string) forward.Envelope
+	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
 }
 
 // Inboxes is what a pass needs of *inbox.Store.
@@ -65,17 +65,18 @@ type Inboxes interface {
 
 // Config is how a pass behaves.
 type Config struct {
-	Host    string        // its name in leases
-	Worker  string        // who claims: unique to this run, and begins with Host and a colon
-	Lease   time.Duration // of claims and scans, renewed while they last
-	Page    int           // messages registered in one transaction
-	Inboxes int           // worked on at once
-	PerHost int           // worked on at once at one IMAP server
-	Senders int           // connections to the relay
-	MaxSize int64         // octets; a larger message is skipped without being downloaded
-	Dedupe  tasks.Dedupe
-	Policy  tasks.Policy
-	DryRun  bool // register nothing, send nothing, tell Observer.Preview what would happen
+	Host        string        // its name in leases
+	Worker      string        // who claims: unique to this run, and begins with Host and a colon
+	Lease       time.Duration // of claims and scans, renewed while they last
+	Page        int           // messages registered in one transaction
+	Inboxes     int           // worked on at once
+	PerHost     int           // worked on at once at one IMAP server
+	Senders     int           // connections to the relay
+	MaxSize     int64         // octets; a larger message is skipped without being downloaded
+	MaxReceived int           // hops: a message that made more is a loop
+	Dedupe      tasks.Dedupe
+	Policy      tasks.Policy
+	DryRun      bool // register nothing, send nothing, tell Observer.Preview what would happen
 
 	Retention Retention
 }

@@ -26,7 +26,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 			return j.duplicate(ctx, of, err)
 		}
 	}
-	if why, looped := forward.Looped(j.msg.Header, j.in.Address); looped {
+	if why, looped := forward.Looped(j.msg.Header, j.in.Address, r.Config.MaxReceived); looped {
 		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route})
 	}
 	if len(j.claim.Deliveries) > 0 {
@@ -41,7 +41,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	planned := j.claim.Route != "" // the routes said otherwise when it was registered
 	switch {
 	case d.Skip:
-		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: byRoute(d), Route: d.Route, Yields: planned})
+		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: d.Reason, Route: d.Route, Yields: planned})
 	case len(d.To) == 0:
 		return j.finish(ctx, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: planned})
 	}
@@ -74,7 +74,7 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 		j.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.ID)
 	}
 	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID})
-	env := j.Relay.Envelope(j.msg.Header, a.to)
+	env := j.Relay.Envelope(j.msg, j.in.Address, a.to)
 	res, err := j.Relay.Send(ctx, env, content, func(ctx context.Context, sofar forward.Result, accepted []string) error {
 		a.apply(sofar)
 		a.sending(accepted)

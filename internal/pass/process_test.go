@@ -321,7 +321,7 @@ func TestRetryByTheRoutesOfToday(t *testing.T) {
 	msgs := mails(1)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 1, Dead: 1})
-	table, err := route.Compile([]route.Rule{{Name: "mended", To: []string{"desk@firm.example"}}})
+	table, err := route.Compile([]route.Rule{{Name: "mended", To: []string{"intake@firm.example"}}})
 	check(t, err)
 	r.Routes = table
 	_, err = r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)

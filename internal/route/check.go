@@ -42,11 +42,18 @@ func (c *compiler) checkFate() {
 	default:
 		c.fail("uncertain", "%q is not one of retry, hold", c.Uncertain)
 	}
+	switch c.Automated {
+	case "", ForwardAutomated, SkipAutomated:
+	default:
+		c.fail("automated", "%q is not one of forward, skip", c.Automated)
+	}
 	switch {
 	case c.Skip && len(c.To) > 0:
 		c.fail("skip", "contradicts to: a route either skips or has recipients")
 	case c.Skip && c.Uncertain != "":
 		c.fail("skip", "contradicts uncertain: a route that skips sends nothing")
+	case c.Skip && c.Automated != "":
+		c.fail("skip", "contradicts automated: a route that skips sends nothing")
 	case c.Skip && c.Continue:
 		c.fail("skip", "contradicts continue: a route that skips is the last one")
 	case !c.Skip && len(c.To) == 0:

@@ -18,6 +18,8 @@ func TestCompileErrors(t *testing.T) {
 		{"plus in the name", Rule{Name: "a+b", To: to}, "name: must not contain +"},
 		{"the mark of a cut as a name", Rule{Name: "…", To: to}, "name: must not be … alone"},
 		{"uncertain", Rule{Name: "r", To: to, Uncertain: "maybe"}, `uncertain: "maybe" is not one of retry, hold`},
+		{"automated", Rule{Name: "r", To: to, Automated: "drop"}, `automated: "drop" is not one of forward, skip`},
+		{"skip with automated", Rule{Name: "r", Skip: true, Automated: SkipAutomated}, "skip: contradicts automated"},
 		{"skip with uncertain", Rule{Name: "r", Skip: true, Uncertain: Hold}, "skip: contradicts uncertain"},
 		{"no recipient", Rule{Name: "r"}, `route "r": to: is missing`},
 		{"skip with recipients", Rule{Name: "r", Skip: true, To: to}, "skip: contradicts to"},

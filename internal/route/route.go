@@ -17,6 +17,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type Rule struct {
 	To        []string  `yaml:"to"`       // plain addresses, with ${name} for what match has captured
 	Priority  Priority  `yaml:"priority"` // the same way
 	Uncertain Uncertain `yaml:"uncertain"`
+	Automated Automated `yaml:"automated"`
 	Continue  bool      `yaml:"continue"` // collect To and go on to the next rule
 	Skip      bool      `yaml:"skip"`     // forward to nobody on purpose
 }
@@ -78,14 +80,14 @@ type Mail struct {
 }
 
 // Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else
-// because no rule matched.
+// because no rule matched. The inbox that the message came to is never a recipient: there it is already.
 type Decision struct {
 	Route    string   // the names of the rules that matched, joined by "+"; at most 255 octets, "…" standing for the rest
 	Matched  []string // the same names
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
-	Reason   string   // one line for a person
+	Reason   string   // one line for a person; with Skip it begins with by_route, automated or loop, and a colon
 	Problems []string // what was captured and could not be used, one line each; it may quote the message
 }
 
@@ -95,8 +97,9 @@ type Table struct{ rules []compiled }
 // Decide says who gets m. A rule that skips ends the search; what earlier rules collected still goes out.
 func (t *Table) Decide(m Mail) Decision {
 	d := Decision{Priority: Normal}
-	seen := map[string]bool{}
-	skip := false
+	robot, here := automated(m), mailbox(m.Inbox)
+	seen := map[string]bool{here: true}
+	var why string // the last rule that matched adds nobody on purpose
 	for _, r := range t.evaluate(m, false) {
 		if r.problem != "" {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
@@ -105,9 +108,11 @@ func (t *Table) Decide(m Mail) Decision {
 			continue
 		}
 		d.Matched = append(d.Matched, r.Name)
-		skip = r.Skip
 		if r.urgency == High {
 			d.Priority = High
+		}
+		if why = r.skips(robot); why != "" {
+			continue
 		}
 		for _, to := range r.to {
 			if key := mailbox(to); !seen[key] {
@@ -116,18 +121,19 @@ func (t *Table) Decide(m Mail) Decision {
 			}
 		}
 	}
-	d.Skip = skip && len(d.To) == 0
+	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
 	d.Route = joined(d.Matched)
-	d.Reason = strings.Join(append([]string{d.reason()}, d.Problems...), "; ")
+	why = cmp.Or(why, "loop: it would only go back to this inbox, "+m.Inbox)
+	d.Reason = strings.Join(append([]string{d.reason(why)}, d.Problems...), "; ")
 	return d
 }
 
-func (d Decision) reason() string {
+func (d Decision) reason(skipped string) string {
 	switch {
 	case len(d.Matched) == 0:
 		return "no route matches"
 	case d.Skip:
-		return fmt.Sprintf("route %q skips it", d.Matched[len(d.Matched)-1])
+		return skipped
 	}
 	return "matches route " + strings.Join(d.Matched, ", ")
 }

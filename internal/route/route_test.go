@@ -216,7 +216,7 @@ func TestDecideNames(t *testing.T) {
 		t.Errorf("without rules decided %+v, want %+v", got, want)
 	}
 	skip := compile(t, Rule{Name: "s", Skip: true}).Decide(Mail{})
-	if !skip.Skip || skip.Reason != `route "s" skips it` {
+	if !skip.Skip || skip.Reason != `by_route: route "s" skips it` {
 		t.Errorf("a skipping rule decided %+v, want Skip and a reason", skip)
 	}
 }

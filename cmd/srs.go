@@ -1,0 +1,77 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/srs"
+)
+
+func (a *app) srsCommand() *cobra.Command {
+	return group("srs", "Read rewritten senders (forward.envelope_from: srs)", a.srsDecodeCommand())
+}
+
+func (a *app) srsDecodeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "decode ADDRESS",
+		Short: "Tell whose address was rewritten to an SRS address",
+		Long: `decode tells whom a bounce to an SRS address is for, when the address was made, and whether it may be believed: it is signed with a secret
+of srs.secret, and not older than srs.max_age. The exit code is 0 then, 1 when it may not, and 2 when it is no SRS address.
+
+    postrider srs decode SRS0=vmyz=2W=author.example=alice@srs.firm.example
+` + exitHelp,
+		Args: takes(1, 1, "one ADDRESS"),
+		RunE: func(_ *cobra.Command, args []string) error { return a.srsDecode(args[0]) },
+	}
+}
+
+func (a *app) srsDecode(address string) error {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return err
+	}
+	r, err := rewriter(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	address = strings.TrimSuffix(strings.TrimPrefix(address, "<"), ">")
+	d, err := r.Decode(address)
+	if err != nil {
+		return usage(fmt.Errorf("%s", printable(err.Error())))
+	}
+	if _, err := fmt.Fprint(a.out, decoded(d, len(cfg.SRS.Secrets()))); err != nil {
+		return err
+	}
+	if d.Secret == 0 || d.Expired {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// decoded is one line for each thing that a person wants to know.
+func decoded(d srs.Decoded, secrets int) string {
+	var b strings.Builder
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(&b, "%-10s %s\n", what, printable(fmt.Sprintf(format, args...)))
+	}
+	line("bounces to", "%s", d.Address)
+	if d.Original != "" && d.Original != d.Address {
+		line("original", "%s, as the server there has it", d.Original)
+	}
+	switch {
+	case d.Made.IsZero(): // that is for the server there to know
+	case d.Expired:
+		line("made", "%s, EXPIRED: it was good until %s (srs.max_age)", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
+	default:
+		line("made", "%s, good until %s", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
+	}
+	if d.Secret == 0 {
+		line("signed", "by NOBODY HERE: with none of the %d in srs.secret; somebody may have made the address up", secrets)
+	} else {
+		line("signed", "with secret %d of %d", d.Secret, secrets)
+	}
+	return b.String()
+}

@@ -1,0 +1,40 @@
+package message
+
+import "testing"
+
+func TestAutomated(t *testing.T) {
+	tests := []struct {
+		name, header string
+		why          string // Automated
+		answers      bool
+	}{
+		{"a letter", "Return-Path: <a@x.example>\r\nContent-Type: text/plain", "", false},
+		{"no header to speak of", "X: y", "", false},
+		{"a bounce", "Return-Path: <>", "its reverse-path is null, as that of a bounce", true},
+		{"null with a space", "Return-Path: < >", "its reverse-path is null, as that of a bounce", true},
+		{"an empty Return-Path says nothing", "Return-Path:", "", false},
+		{"the topmost Return-Path counts", "Return-Path: <a@x.example>\r\nReturn-Path: <>", "", false},
+		{"a delivery report", "Content-Type: multipart/report; report-type=delivery-status; boundary=b", "it is a report (delivery-status)", true},
+		{"a receipt", "Content-Type: Multipart/Report;\r\n report-type=\"Disposition-Notification\"; boundary=b", "it is a report (Disposition-Notification)", true},
+		{"a complaint is for people to answer", "Return-Path: <fbl@x.example>\r\nContent-Type: multipart/report; report-type=feedback-report; boundary=b", "it is a report (feedback-report)", false},
+		{"a report of some kind", "Content-Type: multipart/report; boundary=b", "it is a report", false},
+		{"a report with a broken parameter", "Content-Type: multipart/report; boundary=", "it is a report", false},
+		{"auto-generated", "Auto-Submitted: auto-generated", "it says Auto-Submitted: auto-generated", false},
+		{"an absence note", "Auto-Submitted: auto-replied (vacation)", "it says Auto-Submitted: auto-replied", true},
+		{"with a parameter", "auto-submitted: Auto-Replied; owner-email=\"a@x.example\"", "it says Auto-Submitted: auto-replied", true},
+		{"auto-notified (RFC 5436)", "Auto-Submitted: auto-notified; owner-email=\"a@x.example\"", "it says Auto-Submitted: auto-notified", false},
+		{"by a person", "Auto-Submitted: no", "", false},
+		{"by a person, in capitals", "Auto-Submitted: NO (really)", "", false},
+		{"Auto-Submitted that says nothing", "Auto-Submitted:", "", false},
+		{"to a list", "Precedence: list\r\nList-Id: <l.x.example>", "", false},
+		{"in bulk", "Precedence: bulk\r\nX-Auto-Response-Suppress: All", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := parse(t, tt.header+"\r\nSubject: x\r\n\r\nbody").Header
+			if why, answers := h.Automated(), h.Answers(); why != tt.why || answers != tt.answers {
+				t.Errorf("Automated = %q, Answers = %v; want %q, %v", why, answers, tt.why, tt.answers)
+			}
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package route
+
+import "fmt"
+
+// Automated is what becomes of a message that a program sent: a bounce, a report, a notice, an absence note. A rule that
+// names none forwards it.
+type Automated string
+
+// The ways.
+const (
+	ForwardAutomated Automated = "forward"
+	SkipAutomated    Automated = "skip" // the rule adds no recipients
+)
+
+// automated says why a message counts as a program's; it is empty for a person's, and where nobody knows.
+func automated(m Mail) string {
+	if m.Message == nil {
+		return ""
+	}
+	return m.Message.Header.Automated()
+}
+
+// skips says why the rule, which matches, adds no recipients; it is empty when it adds them.
+func (r Rule) skips(robot string) string {
+	switch {
+	case r.Skip:
+		return fmt.Sprintf("by_route: route %q skips it", r.Name)
+	case robot != "" && r.Automated == SkipAutomated:
+		return fmt.Sprintf("automated: %s, and route %q skips such mail", robot, r.Name)
+	}
+	return ""
+}
