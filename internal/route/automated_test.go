@@ -42,18 +42,11 @@ func TestAutomated(t *testing.T) {
 	}
 }
 
-func TestOwnInboxIsNoRecipient(t *testing.T) {
-	m := Mail{Inbox: "desk@firm.example"}
-	d := compile(t, Rule{Name: "a", To: []string{"desk@FIRM.example", "b@x.example"}}).Decide(m)
-	if !reflect.DeepEqual(d.To, []string{"b@x.example"}) || d.Skip {
-		t.Errorf("decided %+v, want b@x.example alone", d)
-	}
-	d = compile(t, Rule{Name: "a", To: []string{"desk@firm.example"}}).Decide(m)
-	if !d.Skip || d.Reason != "loop: it would only go back to this inbox, desk@firm.example" || d.Route != "a" {
-		t.Errorf("decided %+v, want it skipped as a loop", d)
-	}
-	m.Inbox = "other@firm.example"
-	if d := compile(t, Rule{Name: "a", To: []string{"desk@firm.example"}}).Decide(m); d.Skip {
-		t.Errorf("from another inbox: decided %+v, want it forwarded", d)
+// TestOwnInboxAsRecipient: the relay may know another mailbox by the same address, as while a server is moved. Where it does
+// not, the copy that comes back is told by its trace field.
+func TestOwnInboxAsRecipient(t *testing.T) {
+	d := compile(t, Rule{Name: "a", To: []string{"desk@firm.example"}}).Decide(Mail{Inbox: "desk@firm.example"})
+	if !reflect.DeepEqual(d.To, []string{"desk@firm.example"}) || d.Skip {
+		t.Errorf("decided %+v, want it forwarded", d)
 	}
 }

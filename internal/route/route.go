@@ -17,7 +17,6 @@
 package route
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -87,7 +86,7 @@ type Decision struct {
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
-	Reason   string   // one line for a person; with Skip it begins with by_route, automated or loop, and a colon
+	Reason   string   // one line for a person; with Skip it begins with by_route or automated, and a colon
 	Problems []string // what was captured and could not be used, one line each; it may quote the message
 }
 
@@ -97,8 +96,8 @@ type Table struct{ rules []compiled }
 // Decide says who gets m. A rule that skips ends the search; what earlier rules collected still goes out.
 func (t *Table) Decide(m Mail) Decision {
 	d := Decision{Priority: Normal}
-	robot, here := automated(m), mailbox(m.Inbox)
-	seen := map[string]bool{here: true}
+	robot := automated(m)
+	seen := map[string]bool{}
 	var why string // the last rule that matched adds nobody on purpose
 	for _, r := range t.evaluate(m, false) {
 		if r.problem != "" {
@@ -123,7 +122,6 @@ func (t *Table) Decide(m Mail) Decision {
 	}
 	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
 	d.Route = joined(d.Matched)
-	why = cmp.Or(why, "loop: it would only go back to this inbox, "+m.Inbox)
 	d.Reason = strings.Join(append([]string{d.reason(why)}, d.Problems...), "; ")
 	return d
 }
