@@ -18,6 +18,7 @@ type feeder struct {
 	folders map[int64]*folder
 	flying  sync.WaitGroup // claims in work
 
+	worked  bool      // something was claimed
 	helping bool      // another host scans the inbox
 	until   time.Time // and so claim until then, waiting for tasks
 
@@ -53,6 +54,10 @@ func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
 			return ctx.Err()
 		}
 	}
+	if err := f.drain(ctx); err != nil || !f.worked {
+		return err
+	}
+	f.flying.Wait() // what was in work may have left a copy in its place
 	return f.drain(ctx)
 }
 
@@ -87,6 +92,7 @@ func (f *feeder) drain(ctx context.Context) error {
 			f.leases.hold(c.Receipt)
 		}
 		f.flying.Add(len(claims))
+		f.worked = true
 		if err := f.deliver(ctx, claims); err != nil {
 			return err
 		}
@@ -110,6 +116,10 @@ func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
 	want := tasks.Want{
 		InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
 		MaxLostLeases: f.Config.Policy.MaxLostLeases, InHand: f.leases.tasks(),
+		Buried: func(t tasks.Task) {
+			f.log.Warn("a task was given up: it seems to kill its workers", "task", t.ID, "as", t.Status)
+			f.count(t.Status)
+		},
 	}
 	if f.helping && !solo {
 		if want.Wait = time.Until(f.until); want.Wait <= 0 {
@@ -208,6 +218,8 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		case it.msg != nil:
 			j.msg = it.msg
 			found = append(found, j)
+		case it.gone && f.helping: // whoever scans knows better what is there
+			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "not found by a helper", nil))
 		case it.gone:
 			j.done(j.vanished(ctx, "it was expunged before it could be read"))
 		case it.err != nil:

@@ -13,6 +13,7 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/testserver/smtpsink"
 )
 
 func TestEmptyFolderMissesNothing(t *testing.T) {
@@ -241,6 +242,39 @@ func TestMovedWhileWaiting(t *testing.T) {
 	r.want(r.run(), Counters{Forwarded: 2, Skipped: 1})
 	r.want(r.run(), Counters{})
 	r.wantArrived(msgs)
+}
+
+// TestMovedWhileOneWaits moves a message to another watched folder when one recipient has it and the other was put off: that one
+// gets it from there, and nobody twice.
+func TestMovedWhileOneWaits(t *testing.T) {
+	var later atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" && strings.HasPrefix(e.Arg, "second@") && !later.Load() {
+			return smtpsink.Action{Code: 450}
+		}
+		return smtpsink.Action{}
+	}, route.Rule{Name: "both", To: []string{"first@firm.example", "second@firm.example"}})
+	r.add(inbox.StartAll, "INBOX", "Done")
+	check(t, r.imap.CreateFolder(address, "Done"))
+	msgs := mails(1)
+	uids := r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.put("Done", msgs[0])
+	check(t, r.imap.Expunge(address, "INBOX", uids[0]))
+	r.run() // registers the copy as a duplicate
+	later.Store(true)
+	r.clock.advance(2 * time.Hour)
+	rep := r.run()
+	if rep.Forwarded+r.run().Forwarded != 1 {
+		t.Errorf("the pass reports %+v, want the copy forwarded, in this pass or the next", rep)
+	}
+	var got []string
+	for _, m := range r.sink.Messages() {
+		got = append(got, m.To...)
+	}
+	if !slices.Equal(got, []string{"first@firm.example", "second@firm.example"}) {
+		t.Errorf("it went to %q, want to each once", got)
+	}
 }
 
 // TestRoutesChangeWhileWaiting: a copy that was skipped as a duplicate takes the place of a message that the routes of today do not

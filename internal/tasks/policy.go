@@ -72,34 +72,42 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 func (p Policy) Fail(t Task, now time.Time, err error) Result {
 	res := Result{Status: Error, Delay: p.Backoff(t.Attempts), Reason: err.Error(), Route: t.Route}
 	if p.exhausted(t, now) {
-		res.Status, res.Delay, res.Yields = Dead, 0, nobodyHas(t.Deliveries)
+		res.Status, res.Delay, res.Yields = Dead, 0, !stands(t.Deliveries, Sending)
 		res.Reason = fmt.Sprintf("given up after %d attempts in %s: %v", t.Attempts, now.Sub(t.QueuedAt).Round(time.Second), err)
 	}
 	return res
 }
 
-// nobodyHas reports whether no recipient has, or may have, the message.
-func nobodyHas(ds []Delivery) bool {
-	for _, d := range ds {
-		if d.Status == Delivered || d.Status == Sending {
-			return false
-		}
-	}
-	return true
+// stands reports whether one of the deliveries stands so.
+func stands(ds []Delivery, is DeliveryStatus) bool {
+	return slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == is })
 }
+
+// Reached reports whether somebody has the message, or may have it.
+func Reached(ds []Delivery) bool { return stands(ds, Delivered) || stands(ds, Sending) }
 
 // VanishedPrefix begins the reason of a task whose message is not there any more. Should it show up again, the task goes on.
 const VanishedPrefix = "vanished: "
 
-// Vanished is the end of a task whose message is not there any more. When an outcome is unknown it waits for a person: the
-// message may have arrived, and cannot be sent again.
+// Vanished is the end of a task whose message is not there any more: dead, naming those who did not get it, when others
+// did. When an outcome is unknown it waits for a person: the message may have arrived, and cannot be sent again.
 func Vanished(t Task, why string) Result {
 	res := Result{
-		Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: nobodyHas(t.Deliveries),
+		Status: Skipped, Reason: VanishedPrefix + why, Route: t.Route, Yields: true,
 		Missed: &Place{t.Epoch, t.UID},
 	}
-	if slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return d.Status == Sending }) {
-		res.Status, res.Reason = Uncertain, "it may have arrived, and cannot be sent again: "+why
+	switch {
+	case stands(t.Deliveries, Sending):
+		res.Status, res.Reason, res.Yields = Uncertain, MayHaveArrived+", and cannot be sent again: "+why, false
+	case stands(t.Deliveries, Delivered):
+		var without []string
+		for _, d := range t.Deliveries {
+			if d.Status != Delivered {
+				without = append(without, d.line())
+			}
+		}
+		res.Status = Dead
+		res.Reason = fmt.Sprintf("its message is gone (%s), and not all have it: %s", why, strings.Join(without, "; "))
 	}
 	return res
 }

@@ -63,7 +63,7 @@ type Steward interface {
 	// or goes on for recipients that are still pending.
 	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known, with the state in which its task ended.
-	// A duplicate stays while the message that it is a duplicate of may still be forwarded: it may have to take its place.
+	// A duplicate stays while the task that it is a duplicate of is there and was not forwarded: it may have to take its place.
 	Purge(ctx context.Context, who string, ids ...int64) (int, error)
 
 	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at most limit of them.
@@ -153,6 +153,7 @@ type Want struct {
 	Worker        string
 	Wait          time.Duration // for a task to become due, when none is
 	InHand        []int64       // tasks that the caller is at work on: not to be claimed, even when their leases ran out
+	Buried        func(Task)    // called for each task that ended instead of being claimed: it kills its workers; may be nil
 	MaxLostLeases int           // a task whose lease is lost that often while it is worked on alone is dead: it kills its workers
 }
 
@@ -163,8 +164,8 @@ type Result struct {
 	Route      string
 	Delay      time.Duration // for Error: not before that has passed
 	Deliveries []Delivery
-	// Yields says that nobody got the message, and nobody will by this task: an equal one that was skipped as its
-	// duplicate, if there is one, takes its place.
+	// Yields says that nobody else will get the message by this task: an equal one that was skipped as its duplicate, if there is
+	// one, takes its place, with its route and deliveries when somebody got it.
 	Yields bool
 	Missed *Place // where the message was looked for and not found
 }

@@ -3,6 +3,7 @@ package tasks
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // DuplicatePrefix and the id of a task make the reason of a duplicate of it.
@@ -13,10 +14,32 @@ func DuplicateOf(id int64) string {
 	return DuplicatePrefix + strconv.FormatInt(id, 10)
 }
 
-// Poisoned is the reason of a task that is dead because it lost so many leases, the last one under worker.
-func Poisoned(id int64, lostLeases int, worker string) string {
-	return fmt.Sprintf("its worker died or hung %d times (last: %s): it seems to kill its workers; try again with `postrider task retry %d`",
-		lostLeases, worker, id)
+// MayHaveArrived begins the reason of a task that waits for a person since its outcome is not known, whatever else is known.
+const MayHaveArrived = "it may have arrived"
+
+// Poisoned is how a task ends that lost so many leases, and why: dead, or uncertain when a worker was sending it.
+func Poisoned(t Task) (Status, string) {
+	why := fmt.Sprintf("its worker died or hung %d times (last: %s): it seems to kill its workers; try again with `postrider task retry %d`",
+		t.LostLeases, t.Worker, t.ID)
+	if stands(t.Deliveries, Sending) {
+		return Uncertain, MayHaveArrived + ": " + why
+	}
+	return Dead, why
+}
+
+// TakenOver is what the audit trail says of a claim whose lease ran out under another worker, and to whom the message may
+// have gone by then.
+func TakenOver(from string, ds []Delivery) string {
+	var sending []string
+	for _, d := range ds {
+		if d.Status == Sending {
+			sending = append(sending, d.Recipient)
+		}
+	}
+	if len(sending) == 0 {
+		return "taken over from " + from
+	}
+	return "taken over from " + from + "; it was sending to " + strings.Join(sending, ", ")
 }
 
 // Conflict is what the audit trail says of a receipt that was stale when its holder wanted the task to become wanted.

@@ -19,7 +19,8 @@ type Row struct {
 	TaskID      int64               // 0: there before the start
 	Fingerprint message.Fingerprint // its outline when it was there before the start
 	Status      tasks.Status        // of the task; empty when that has been purged
-	PurgedAs    string              // then: the state in which it ended, or Vanished; empty for forwarded
+	PurgedAs    string              // then: as PurgedAs tells; empty for forwarded
+	Reached     bool                // of the task: somebody has the message, or may have it
 	Route       string
 	Reason      string
 }
@@ -27,10 +28,17 @@ type Row struct {
 // Vanished is PurgedAs of a task that ended because its message was not there any more: should it show up again, it is new.
 const Vanished = "vanished"
 
-// PurgedAs is what the ledger keeps of a task that is deleted.
-func PurgedAs(s tasks.Status, reason string) string {
-	if s == tasks.Skipped && strings.HasPrefix(reason, tasks.VanishedPrefix) {
+// partly begins PurgedAs of a task that was not forwarded though somebody has the message.
+const partly = "partly_"
+
+// PurgedAs is what the ledger keeps of a task that is deleted: Vanished, or the state in which it ended, with a mark when
+// somebody has the message all the same.
+func PurgedAs(s tasks.Status, reason string, reached bool) string {
+	switch {
+	case s == tasks.Skipped && strings.HasPrefix(reason, tasks.VanishedPrefix):
 		return Vanished
+	case s != tasks.Forwarded && reached:
+		return partly + string(s)
 	}
 	return string(s)
 }
@@ -43,7 +51,7 @@ func Disposed(purgedAs string) tasks.Status {
 	case Vanished:
 		return tasks.Skipped
 	}
-	return tasks.Status(purgedAs)
+	return tasks.Status(strings.TrimPrefix(purgedAs, partly))
 }
 
 // vanished reports whether the row's task ended because its message was not there any more.
@@ -51,13 +59,16 @@ func (r Row) vanished() bool {
 	return r.Status == tasks.Skipped && strings.HasPrefix(r.Reason, tasks.VanishedPrefix)
 }
 
-// forwards reports whether the row's task was, or is to be, forwarded.
+// forwards reports whether the row's task was, or is to be, forwarded. One that somebody got, or may have got, counts whatever
+// became of it: a copy would be sent to that one again, and who did not get it is the task's to tell.
 func (r Row) forwards() bool {
 	switch {
 	case r.TaskID == 0:
 		return false
 	case r.Status == "":
-		return Disposed(r.PurgedAs) == tasks.Forwarded
+		return Disposed(r.PurgedAs) == tasks.Forwarded || strings.HasPrefix(r.PurgedAs, partly)
+	case r.Reached:
+		return true
 	case r.Status.Ended():
 		return r.Status == tasks.Forwarded || r.Status == tasks.Uncertain && r.Route != ""
 	}

@@ -95,6 +95,9 @@ func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task
 		lost := losses(t)
 		if t.Status == tasks.InProgress && lost > want.MaxLostLeases {
 			q.bury(t, lost, now)
+			if want.Buried != nil {
+				want.Buried(t.Task)
+			}
 			continue
 		}
 		if lost > 0 && len(taken) > 0 {
@@ -110,13 +113,14 @@ func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task
 
 func (q *Queue) bury(t *task, lost int, now time.Time) {
 	t.LostLeases, t.receipt = lost, ""
-	q.end(t, tasks.Dead, tasks.Poisoned(t.ID, lost, t.Worker), now)
-	q.event(now, t.ID, t.Worker, "dead", t.Reason)
+	status, why := tasks.Poisoned(t.Task)
+	q.end(t, status, why, now)
+	q.event(now, t.ID, t.Worker, string(status), why)
 }
 
 func (q *Queue) claim(t *task, want tasks.Want, now time.Time) tasks.Claim {
 	if t.Status == tasks.InProgress {
-		q.event(now, t.ID, want.Worker, "lease_lost", "taken over from "+t.Worker)
+		q.event(now, t.ID, want.Worker, "lease_lost", tasks.TakenOver(t.Worker, t.Deliveries))
 	}
 	due, until := *t.VisibleAt, now.Add(want.Lease)
 	t.LostLeases = losses(t)

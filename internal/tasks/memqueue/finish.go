@@ -79,6 +79,10 @@ func (q *Queue) inherit(gone *task, why string, now time.Time) {
 		case t == nil || t.Status != tasks.Skipped || t.Reason != tasks.DuplicateOf(gone.ID):
 		case heir == nil:
 			heir = t
+			if tasks.Reached(gone.Deliveries) { // nobody gets it twice
+				t.Route = gone.Route
+				t.deliver(gone.Deliveries, now)
+			}
 			q.revive(t, now, fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", gone.ID, why))
 		default:
 			t.Reason = tasks.DuplicateOf(heir.ID)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"postrider/internal/message"
+	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
 )
 
@@ -74,7 +75,7 @@ func (q *Queue) alike(keys ...message.Fingerprint) []ledger.Row {
 			InboxID: r.inboxID, FolderID: r.folderID, Epoch: r.epoch, TaskID: r.taskID, Fingerprint: r.key, PurgedAs: r.purgedAs,
 		}
 		if t := q.tasks[r.taskID]; t != nil {
-			out[i].Status, out[i].Route, out[i].Reason = t.Status, t.Route, t.Reason
+			out[i].Status, out[i].Route, out[i].Reason, out[i].Reached = t.Status, t.Route, t.Reason, tasks.Reached(t.Deliveries)
 		}
 	}
 	return out

@@ -53,7 +53,7 @@ func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) 
 		if t.Status == tasks.Skipped && q.needed(t) {
 			return false
 		}
-		q.ledger.purge(t.ID, ledger.PurgedAs(t.Status, t.Reason))
+		q.ledger.purge(t.ID, ledger.PurgedAs(t.Status, t.Reason, tasks.Reached(t.Deliveries)))
 		delete(q.tasks, t.ID)
 		return true
 	}), nil
@@ -63,7 +63,7 @@ func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) 
 func (q *Queue) needed(t *task) bool {
 	return slices.ContainsFunc(q.ledger.like[t.Fingerprint], func(r *row) bool {
 		other := q.tasks[r.taskID]
-		return other != nil && (other.VisibleAt != nil || other.Status == tasks.Uncertain) && t.Reason == tasks.DuplicateOf(other.ID)
+		return other != nil && other.Status != tasks.Forwarded && t.Reason == tasks.DuplicateOf(other.ID)
 	})
 }
 

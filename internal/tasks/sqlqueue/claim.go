@@ -78,15 +78,21 @@ func (q *Queue) untilDue(ctx context.Context, want tasks.Want) (time.Duration, e
 // it; only what it loses alone counts against it.
 func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
+	var buried []tasks.Task
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
 		done, err := committed(tx, claims)
 		if err == nil && !done {
-			claims, err = q.receive(tx, want)
+			claims, buried, err = q.receive(tx, want)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, wrap(err, "claim tasks")
+	}
+	for _, t := range buried {
+		if want.Buried != nil {
+			want.Buried(t)
+		}
 	}
 	return claims, nil
 }
@@ -101,10 +107,10 @@ func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 	return holder.Receipt == claims[0].Receipt.Token, err
 }
 
-func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
+func (q *Queue) receive(tx *gorm.DB, want tasks.Want) (claims []tasks.Claim, buried []tasks.Task, _ error) {
 	micros, now, err := q.now(tx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
@@ -112,37 +118,39 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) ([]tasks.Claim, error) {
 			var due []taskRow
 			err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, inHand(want), want.Max-len(taken)).Scan(&due).Error
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			next, buried, err := take(tx, want, now, taken, due)
+			next, dead, err := take(tx, want, now, taken, due)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
-			if !buried {
+			buried = append(buried, dead...)
+			if len(dead) == 0 {
 				taken = next
 				break
 			} // else there is room for what stands behind
 		}
 	}
-	if len(taken) == 0 {
-		return nil, nil
+	if len(taken) > 0 {
+		claims, err = claim(tx, want, micros, now, taken)
 	}
-	return claim(tx, want, micros, now, taken)
+	return claims, buried, err
 }
 
 // inHand is for NOT IN, whose list must not be empty. No task has the id 0.
 func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...) }
 
 // take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
-func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, buried bool, _ error) {
+func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, buried []tasks.Task, _ error) {
 	for _, r := range due {
 		if r.Status == tasks.InProgress {
 			r.LostLeases++
 			if r.LostLeases > want.MaxLostLeases {
-				if err := bury(tx, r, now); err != nil {
-					return nil, false, err
+				t, err := bury(tx, r, now)
+				if err != nil {
+					return nil, nil, err
 				}
-				buried = true
+				buried = append(buried, t)
 				continue
 			}
 		}
@@ -158,12 +166,19 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ 
 	return taken, buried, nil
 }
 
-func bury(tx *gorm.DB, r taskRow, now time.Time) error {
-	why := tasks.Poisoned(r.ID, r.LostLeases, r.Worker)
-	if err := tx.Exec(sqlPoisoned, clean(why, maxText), now, now, r.ID).Error; err != nil {
-		return err
+// bury ends a task that kills its workers, and returns it as it stands then.
+func bury(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
+	ds, err := deliveries(tx, []int64{r.ID})
+	if err != nil {
+		return tasks.Task{}, err
 	}
-	return event(tx, now, r.ID, r.Worker, "dead", why)
+	t := r.task()
+	t.Deliveries = ds[r.ID]
+	t.Status, t.Reason = tasks.Poisoned(t)
+	if err := tx.Exec(sqlPoisoned, t.Status, clean(t.Reason, maxText), now, now, r.ID).Error; err != nil {
+		return t, err
+	}
+	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
 }
 
 func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow) ([]tasks.Claim, error) {
@@ -173,11 +188,6 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []ta
 	claims := make([]tasks.Claim, len(taken))
 	for i, r := range taken {
 		ids[i] = r.ID
-		if r.Status == tasks.InProgress {
-			if err := event(tx, now, r.ID, want.Worker, "lease_lost", "taken over from "+r.Worker); err != nil {
-				return nil, err
-			}
-		}
 		claims[i] = tasks.Claim{
 			Task:    r.task(),
 			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10), Worker: want.Worker},
@@ -188,10 +198,29 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []ta
 		claims[i].Status, claims[i].Worker = tasks.InProgress, want.Worker
 		claims[i].Attempts++
 	}
+	if err := complete(tx, want.InboxID, ids, claims); err != nil {
+		return nil, err
+	}
+	if err := noteLost(tx, now, taken, claims); err != nil {
+		return nil, err
+	}
 	if err := tx.Exec(sqlClaim, until, token, clean(want.Worker, 255), now, ids).Error; err != nil {
 		return nil, err
 	}
-	return claims, complete(tx, want.InboxID, ids, claims)
+	return claims, nil
+}
+
+// noteLost writes into the trail which claims take a task over whose lease ran out.
+func noteLost(tx *gorm.DB, now time.Time, taken []taskRow, claims []tasks.Claim) error {
+	for i, r := range taken {
+		if r.Status != tasks.InProgress {
+			continue
+		}
+		if err := event(tx, now, r.ID, claims[i].Worker, "lease_lost", tasks.TakenOver(r.Worker, claims[i].Deliveries)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // complete adds to claims what stands in other tables.

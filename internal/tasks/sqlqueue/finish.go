@@ -92,12 +92,28 @@ func inherit(tx *gorm.DB, now time.Time, taskID int64, why string) error {
 	if err := tx.Exec(sqlInherit, now.UnixMicro(), now, now, heirs[0]).Error; err != nil {
 		return err
 	}
+	if err := handOver(tx, now, taskID, heirs[0]); err != nil {
+		return err
+	}
 	if len(heirs) > 1 {
 		if err := tx.Exec(sqlNewOriginal, tasks.DuplicateOf(heirs[0]), heirs[1:]).Error; err != nil {
 			return err
 		}
 	}
 	return event(tx, now, heirs[0], "", "requeued", fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", taskID, why))
+}
+
+// handOver gives the heir the route and the deliveries of a task that somebody has got the message by: nobody gets it twice. After
+// one that nobody got it by, the routes of today decide.
+func handOver(tx *gorm.DB, now time.Time, taskID, heir int64) error {
+	all, err := deliveries(tx, []int64{taskID})
+	if err != nil || !tasks.Reached(all[taskID]) {
+		return err
+	}
+	if err := tx.Exec(sqlInheritRoute, taskID, heir).Error; err != nil {
+		return err
+	}
+	return upsert(tx, deliveryRows(heir, all[taskID], now))
 }
 
 // Release implements tasks.Queue.

@@ -92,7 +92,7 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 	}{
 		{"claim of 8", 150, func(tx *gorm.DB) error {
 			want := tasks.Want{InboxID: inboxID, Max: 8, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
-			claims, err := New(r.DB).receive(tx, want)
+			claims, _, err := New(r.DB).receive(tx, want)
 			if len(claims) != 8 {
 				t.Errorf("claimed %d, want 8", len(claims))
 			}
@@ -151,7 +151,7 @@ func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
 	first, second := New(r.DB), New(r.again(t))
 	want := tasks.Want{InboxID: inboxID, Max: 4, Lease: time.Minute, Worker: "first", MaxLostLeases: 3}
 	r.tx(t, func(tx *gorm.DB) error {
-		mine, err := first.receive(tx, want)
+		mine, _, err := first.receive(tx, want)
 		if err != nil {
 			return err
 		}

@@ -191,7 +191,8 @@ func (s *storm) accountTask(a *audit, id int64) {
 	count, conflicts, takenOver := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, e := range events {
 		if e.Event == "lease_lost" {
-			takenOver[strings.TrimPrefix(e.Detail, "taken over from ")] = true
+			from, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, "taken over from "), ";")
+			takenOver[from] = true
 		}
 		count[e.Event]++
 		if e.Event == "conflict" {

@@ -22,7 +22,11 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
-		if err := tx.Exec(sqlPurgedAs, ledger.PurgedAs(t.Status, t.ErrorMessage), [][]byte{t.Fingerprint, t.Noted}, id).Error; err != nil {
+		var reached int
+		if err := tx.Raw(sqlReached, id).Scan(&reached).Error; err != nil {
+			return 0, err
+		}
+		if err := tx.Exec(sqlPurgedAs, ledger.PurgedAs(t.Status, t.ErrorMessage, reached > 0), [][]byte{t.Fingerprint, t.Noted}, id).Error; err != nil {
 			return 0, err
 		}
 		return 1, tx.Exec(sqlDelete, []int64{id}).Error

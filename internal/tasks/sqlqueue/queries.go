@@ -17,7 +17,8 @@ const (
 
 	sqlSeenByFingerprint = `
 SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route,
-  COALESCE(t.error_message, '') AS reason
+  COALESCE(t.error_message, '') AS reason,
+  EXISTS (SELECT 1 FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND d.status IN ('delivered', 'sending')) AS reached
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint IN ?
 ORDER BY s.task_id, s.uid_validity, s.uid`
@@ -61,7 +62,7 @@ UPDATE monitored_emails_tasks SET
 WHERE id IN ?`
 
 	sqlPoisoned = `
-UPDATE monitored_emails_tasks SET status = 'dead', lost_leases = lost_leases + 1, visible_at = NULL,
+UPDATE monitored_emails_tasks SET status = ?, lost_leases = lost_leases + 1, visible_at = NULL,
   receipt = '', error_message = ?, finished_at = ?, updated_at = ?
 WHERE id = ?`
 
@@ -111,6 +112,9 @@ UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt =
   finished_at = NULL
 WHERE id = ? AND status = 'skipped'`
 
+	sqlInheritRoute = `
+UPDATE monitored_emails_tasks SET route = (SELECT route FROM (SELECT route FROM monitored_emails_tasks WHERE id = ?) AS o) WHERE id = ?`
+
 	sqlNewOriginal = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id IN ?`
 
 	sqlHolderEvent = `
@@ -148,7 +152,7 @@ SELECT t.status, t.error_message, t.fingerprint, n.fingerprint AS noted FROM mon
 LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
 WHERE t.id = ? AND t.status IN ? AND NOT (t.status = 'skipped' AND EXISTS (
   SELECT 1 FROM monitored_emails_seen s JOIN monitored_emails_tasks o ON o.id = s.task_id
-  WHERE s.fingerprint = t.fingerprint AND (o.visible_at IS NOT NULL OR o.status = 'uncertain') AND t.error_message = CONCAT(?, o.id)))`
+  WHERE s.fingerprint = t.fingerprint AND o.status <> 'forwarded' AND t.error_message = CONCAT(?, o.id)))`
 
 	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint), and by the one of
 	// the row where its message is now: a task that was registered unread may have been found again by its content.

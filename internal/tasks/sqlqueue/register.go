@@ -166,7 +166,26 @@ func fatesOf(tx *gorm.DB, page tasks.Page) ([]ledger.Fate, error) {
 		keys = append(keys, e.Fingerprint[:], e.Outline[:])
 	}
 	found, err := seenLike(tx, keys...)
-	return ledger.Decide(page, seen, found), err
+	if err != nil {
+		return nil, err
+	}
+	fates := ledger.Decide(page, seen, found)
+	return fates, remember(tx, page, seen, fates)
+}
+
+// remember mends a ledger that lacks the row of a task that is there, which no run leaves behind: else its message could never be
+// registered, nor those beside it.
+func remember(tx *gorm.DB, page tasks.Page, seen map[uint32]int64, fates []ledger.Fate) error {
+	there, err := byUID(tx, sqlTaskIDs, page.FolderID, page.Epoch, uidsOf(page.Entries))
+	for i, f := range fates {
+		_, noted := seen[f.UID]
+		if id, ok := there[f.UID]; ok && !noted {
+			fates[i] = ledger.Fate{
+				Registration: tasks.Registration{UID: f.UID, TaskID: id, Fate: tasks.Known}, Entry: f.Entry, Note: true,
+			}
+		}
+	}
+	return err
 }
 
 // carryOut writes tasks and ledger. It fills in the ids of new tasks; duplicates come after the messages that they

@@ -117,6 +117,7 @@ type matchRow struct {
 	TaskID      int64
 	Fingerprint []byte
 	PurgedAs    string
+	Reached     bool
 	Status      tasks.Status // empty when there is no such task any more
 	Route       string
 	Reason      string
@@ -125,7 +126,7 @@ type matchRow struct {
 func (r matchRow) row() ledger.Row {
 	return ledger.Row{
 		InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, TaskID: r.TaskID, Fingerprint: message.Fingerprint(r.Fingerprint),
-		PurgedAs: r.PurgedAs, Status: r.Status, Route: r.Route, Reason: r.Reason,
+		PurgedAs: r.PurgedAs, Reached: r.Reached, Status: r.Status, Route: r.Route, Reason: r.Reason,
 	}
 }
 

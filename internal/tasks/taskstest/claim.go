@@ -16,6 +16,7 @@ var claimTests = map[string]func(*suite){
 	"claim/lease runs out":  testLeaseExpires,
 	"claim/alone":           testAlone,
 	"claim/poison":          testPoison,
+	"claim/poison sent":     testPoisonSent,
 	"claim/behind poison":   testBehindPoison,
 	"claim/extend":          testExtend,
 	"claim/long delivery":   testLongDelivery,
@@ -134,6 +135,26 @@ func testAlone(s *suite) {
 	p.register(urgent)
 	p.claimed(10, 4) // the three others lost theirs, each has to come alone
 	p.claimed(10, 1)
+}
+
+// testPoisonSent: what killed its workers while it was being sent may have arrived, which is a person's to say.
+func testPoisonSent(s *suite) {
+	p := s.place()
+	c := p.claim()
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}}))
+	s.Age(s.t, lease+time.Second)
+	var told []tasks.Task
+	want := p.want(1)
+	want.MaxLostLeases, want.Buried = 0, func(t tasks.Task) { told = append(told, t) }
+	claims, err := s.Queue.Receive(s.ctx, want)
+	s.must("receive", err)
+	got := s.stands(c.ID, tasks.Uncertain)
+	if !strings.HasPrefix(got.Reason, tasks.MayHaveArrived) || len(claims) != 0 {
+		s.t.Errorf("reason %q, %d claimed; want it to say that it may have arrived, and none", got.Reason, len(claims))
+	}
+	if len(told) != 1 || told[0].ID != c.ID || told[0].Status != tasks.Uncertain {
+		s.t.Errorf("the claimer was told of %+v; want of this task, uncertain", told)
+	}
 }
 
 func testPoison(s *suite) {

@@ -2,6 +2,7 @@ package taskstest
 
 import (
 	"reflect"
+	"strings"
 	"time"
 
 	"postrider/internal/tasks"
@@ -14,6 +15,8 @@ var identifyTests = map[string]func(*suite){
 	"identify/hostile":        testIdentifyHostile,
 	"heirs/first takes place": testHeirs,
 	"heirs/none":              testNoHeirs,
+	"heirs/of some":           testHeirOfSome,
+	"heirs/some have it":      testSomeHaveIt,
 	"heirs/back":              testBack,
 }
 
@@ -122,6 +125,57 @@ func testHeirs(s *suite) {
 			s.t.Errorf("the last one is skipped as %q; want as a duplicate of the heir, task %d", last.Reason, regs[1].TaskID)
 		}
 		gone = p.claimed(10, heir)[0]
+	}
+}
+
+// testHeirOfSome: when some had got the message, the heir goes on for the others alone.
+func testHeirOfSome(s *suite) {
+	p := s.place()
+	regs := p.fates([]tasks.Entry{s.msg(1, "m"), s.msg(2, "m")}, tasks.New, tasks.Duplicate)
+	ds := []tasks.Delivery{
+		{Recipient: "ann@example.com", Status: tasks.Delivered}, {Recipient: "bob@example.com", Status: tasks.Pending, Code: 450, Reply: "later"},
+	}
+	c := p.claimed(1, 1)[0]
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: "team", Deliveries: ds}))
+	s.Age(s.t, time.Second)
+	c = p.claimed(1, 1)[0]
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Vanished(c.Task, "expunged")))
+	if got := s.stands(regs[0].TaskID, tasks.Dead); !strings.Contains(got.Reason, "bob@example.com: 450 later") {
+		s.t.Errorf("the reason is %q, want it to name who did not get it", got.Reason)
+	}
+	heir := p.claimed(1, 2)[0]
+	if heir.Route != "team" || len(heir.Deliveries) != 2 || heir.Deliveries[0].Status != tasks.Delivered || heir.Deliveries[1].Status != tasks.Pending {
+		s.t.Errorf("the heir goes by route %q to %+v; want the route and the deliveries of its original", heir.Route, heir.Deliveries)
+	}
+}
+
+// testSomeHaveIt: a copy of what somebody got, or may have got, is a duplicate, whatever became of the task, also once that is
+// purged: nobody gets it twice.
+func testSomeHaveIt(s *suite) {
+	for _, status := range []tasks.DeliveryStatus{tasks.Delivered, tasks.Sending} {
+		for _, end := range []tasks.Status{tasks.Dead, tasks.Skipped} {
+			p := s.place()
+			content := string(status) + string(end)
+			id := p.register(s.msg(1, content))[0].TaskID
+			ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: status}, {Recipient: "bob@example.com", Status: tasks.Failed}}
+			s.must("finish", s.Queue.Finish(s.ctx, p.claimed(1, 1)[0].Receipt, tasks.Result{Status: end, Route: "desk", Deliveries: ds}))
+			p.beside("Junk").fates([]tasks.Entry{s.msg(1, content)}, tasks.Duplicate)
+			copies := p.beside("Copies")
+			s.purgeAll(p.inbox)
+			copies.fates([]tasks.Entry{s.msg(1, content)}, tasks.Duplicate)
+			p.disposed([]tasks.Disposition{{UID: 1, TaskID: id, Status: end, Purged: true}})
+		}
+	}
+}
+
+// purgeAll purges what stands in the inbox, duplicates last.
+func (s *suite) purgeAll(inbox int64) {
+	for range 2 {
+		var ids []int64
+		err := s.Queue.List(s.ctx, tasks.Filter{InboxID: inbox}, func(t tasks.Task) error { ids = append(ids, t.ID); return nil })
+		s.must("list", err)
+		_, err = s.Queue.Purge(s.ctx, "ann", ids...)
+		s.must("purge", err)
 	}
 }
 

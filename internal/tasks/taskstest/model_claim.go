@@ -81,9 +81,13 @@ func (op Receive) play(w *world) error {
 		return fmt.Errorf("claimed %v, want %v", w.names(is), w.names(want))
 	}
 	for _, t := range buried {
-		w.put(t, tasks.Dead, "", 0)
+		as := tasks.Dead
+		if slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending }) {
+			as = tasks.Uncertain
+		}
+		w.put(t, as, "", 0)
 		t.Reason, t.LostLeases = "buried", t.LostLeases+1
-		w.note(t.ID, "dead", t.Worker)
+		w.note(t.ID, string(as), t.Worker)
 	}
 	for i, t := range want {
 		if err := w.claim(t, got[i], worker); err != nil {
@@ -312,6 +316,10 @@ func (w *world) inherit(t *task) {
 		case o.purged || o.Status != tasks.Skipped || o.Reason != tasks.DuplicateOf(t.ID):
 		case heir == nil:
 			heir = o
+			if slices.ContainsFunc(t.Deliveries, reached) {
+				o.Route = t.Route
+				o.deliver(t.Deliveries)
+			}
 			w.put(o, tasks.Received, "", 0)
 			o.queued, o.plain = w.now, o.plain && t.plain
 			w.note(o.ID, "requeued", "")

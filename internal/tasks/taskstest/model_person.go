@@ -163,8 +163,8 @@ func (op Purge) play(w *world) error {
 	return nil
 }
 
-// open tasks may still be forwarded.
-func (t *task) open() bool { return t.live() || !t.purged && t.Status == tasks.Uncertain }
+// open tasks may still be forwarded, be it after a person's word.
+func (t *task) open() bool { return !t.purged && t.Status != tasks.Forwarded }
 
 func (w *world) equalIsOpen(t *task) bool {
 	return slices.ContainsFunc(w.tasks, func(o *task) bool {

@@ -276,8 +276,11 @@ func (w *world) knownAs(t *task, key message.Fingerprint) bool {
 	return slices.ContainsFunc(w.rows, func(r *row) bool { return r.task == t && r.key == key })
 }
 
-// forwards: it was forwarded, or may have been, or is going to be.
+// forwards: it was forwarded, or may have been, or is going to be, be it to some alone.
 func (t *task) forwards() bool {
+	if slices.ContainsFunc(t.Deliveries, reached) {
+		return !t.purged || !t.vanished()
+	}
 	switch t.Status {
 	case tasks.Forwarded:
 		return true
