@@ -36,7 +36,8 @@ func (s *Store) AcquireHelp(ctx context.Context, h Help, ttl time.Duration) (boo
 	return err == nil, h.wrap(err, "acquire")
 }
 
-// RenewHelp makes the lease last for ttl from now. ErrHelpLost: it ran out, and another run of the host has it.
+// RenewHelp makes the lease last for ttl from now. ErrHelpLost: it ran out, and a run of any host cleared it away, or one of
+// this host has it.
 func (s *Store) RenewHelp(ctx context.Context, h Help, ttl time.Duration) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)

@@ -107,8 +107,8 @@ func (e *ExistsError) Error() string {
 var (
 	// ErrScanLost is a scan lease that ran out and was taken over, or was released.
 	ErrScanLost = errors.New("the scan lease of this inbox was lost to another process")
-	// ErrHelpLost is the lease of a helper that ran out, and that another run of its host has now.
-	ErrHelpLost = errors.New("another run of this host helps with this inbox now")
+	// ErrHelpLost is the lease of a helper that ran out and was cleared away by a run of any host, or taken over by one of its own.
+	ErrHelpLost = errors.New("the lease of this helper ran out, and other runs go on without it")
 	// ErrCursorMoved is a folder that is not, or no longer, in the state its caller saw.
 	ErrCursorMoved = errors.New("the folder's cursor was changed by another process")
 )

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +49,7 @@ func (r *running) inbox(ctx context.Context, in inbox.Inbox, help bool) (report 
 		later, err = b.underLease(ctx, help)
 	}
 	if err != nil && ctx.Err() == nil {
-		b.report.Error = strings.ReplaceAll(err.Error(), "\n", "; ")
+		b.report.Error = oneLine(err)
 		b.log.Error("the inbox could not be worked through", "error", err)
 	}
 	return b.report, later

@@ -2,7 +2,6 @@ package pass
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"postrider/internal/inbox"
@@ -59,7 +58,7 @@ func (r *running) portions(ctx context.Context, age time.Duration, remove func()
 func (r *running) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
 	r.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
 	if _, err := r.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {
-		report.Error = fmt.Sprintf("the database is gone: %v", err)
+		report.Error = "the database is gone: " + oneLine(err)
 		return true
 	}
 	return false

@@ -94,11 +94,12 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	// monitored_emails_seen_fingerprint.
 	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
 
+	// As sqlScopeInbox, for the inbox of a task.
+	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`
+
 	// An heir is a task that was skipped as the duplicate of one whose message turned out to be gone. It is found by its
 	// fingerprint, in monitored_emails_seen_fingerprint: that of the row where the message is now, which is its content also when
 	// the task was registered unread.
-	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`
-
 	sqlHeirs = `
 SELECT DISTINCT t.id FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint = (
