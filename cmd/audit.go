@@ -32,10 +32,10 @@ func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit [--inbox ADDR]... [--list] [--repair] [--json]",
 		Short: "Prove that every message on the servers is accounted for, and find those that are not",
-		Long: `audit compares every message in the watched folders, and every unfinished task, with the registry: forwarded, and to whom; skipped, and why;
-waiting; uncertain; dead; purged (its task has ended and was deleted); there before the start; new (the next run registers it).
-What lies at or below a folder's cursor and is none of these is missing; what was skipped as vanished and is there has reappeared. It reads no bodies and, without --repair, changes
-nothing; runs may go on beside it.
+		Long: `audit compares every message in the watched folders, and every unfinished task, with the registry: forwarded, and to
+whom; skipped, and why; waiting; uncertain; dead; purged (its task has ended and was deleted); there before the start; new
+(the next run registers it). What lies at or below a folder's cursor and is none of these is missing; what was skipped as
+vanished and is there has reappeared. It reads no bodies and, without --repair, changes nothing; runs may go on beside it.
 
 --list prints every message with how it is accounted for, one a line: the proof. --repair registers what is missing, as a run would; the
 next run forwards it. Without --inbox the active inboxes are audited; a disabled one can be named.

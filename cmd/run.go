@@ -27,8 +27,9 @@ func (a *app) runCommand() *cobra.Command {
 		Use:   "run [--inbox ADDR]... [--dry-run] [--json] [--timeout D]",
 		Short: "Do one pass over the active inboxes: this is what cron runs",
 		Long: `run does one pass: it works off what earlier passes left, registers what is new in the active inboxes, decides who gets it and
-forwards it. Passes may overlap; one that finds an inbox being worked on steps aside, or helps when another host is at it. It is silent on success unless
-on a terminal. What is past a threshold of the configuration (alerts) afterwards is told, and makes the exit code 75.
+forwards it. Passes may overlap; one that finds an inbox being worked on steps aside, or helps when another host is at it.
+It is silent on success unless on a terminal. What is past a threshold of the configuration (alerts) afterwards is told,
+and makes the exit code 75.
 
 SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for the next pass, exit code 75. A
 second signal ends it at once; nothing is lost by that either.

@@ -80,7 +80,8 @@ func (r *reader) proxy(value string) {
 	}
 	u, err := url.Parse(value)
 	// What comes behind the host is, mostly, the rest of a password with a bare /, ? or # in it.
-	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" || !slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
+	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" ||
+		!slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
 		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
 	}
 }

@@ -166,7 +166,9 @@ func needsMessage(d *tasks.Disposition) bool {
 }
 
 // describeMissing asks when the missing messages arrived, and how large they are.
-func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []uint32, known map[uint32]*tasks.Disposition) (map[uint32]imapsrc.Meta, error) {
+func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []uint32,
+	known map[uint32]*tasks.Disposition,
+) (map[uint32]imapsrc.Meta, error) {
 	var missing []uint32
 	for _, uid := range uids {
 		if f.account(uid, known[uid]) == AsMissing {

@@ -112,7 +112,8 @@ func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	// What is in hand is not claimed again: while the database is away its leases run out, and whoever came first after that would send it once more.
+	// What is in hand is not claimed again: while the database is away its leases run out, and whoever came first after
+	// that would send it once more.
 	want := tasks.Want{
 		InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
 		MaxLostLeases: f.Config.Policy.MaxLostLeases, InHand: f.leases.tasks(),

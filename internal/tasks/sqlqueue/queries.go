@@ -16,8 +16,8 @@ const (
 	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
 
 	sqlSeenByFingerprint = `
-SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route,
-  COALESCE(t.error_message, '') AS reason,
+SELECT s.inbox_id, s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as,
+  COALESCE(t.status, '') AS status, COALESCE(t.route, '') AS route, COALESCE(t.error_message, '') AS reason,
   EXISTS (SELECT 1 FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND d.status IN ('delivered', 'sending')) AS reached
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint IN ?
@@ -50,7 +50,8 @@ SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND vis
 ORDER BY visible_at, id LIMIT ?`
 
 	sqlNextDue = `
-SELECT visible_at FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at > 0 AND id NOT IN ? ORDER BY visible_at LIMIT 1`
+SELECT visible_at FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at > 0 AND id NOT IN ?
+ORDER BY visible_at LIMIT 1`
 
 	sqlNames = `
 SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id WHERE f.inbox_id = ?`
@@ -82,7 +83,9 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
-	sqlIdentity = `SELECT inbox_id, folder_id, uid_validity, uid, fingerprint FROM monitored_emails_tasks WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+	sqlIdentity = `
+SELECT inbox_id, folder_id, uid_validity, uid, fingerprint FROM monitored_emails_tasks
+WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlIdentify = `
 UPDATE monitored_emails_tasks SET fingerprint = ?, message_id = ?, subject = ?, sender = ?, email_date = ?, size = ?, updated_at = ?
@@ -206,5 +209,6 @@ SELECT uid, task_id, purged_as FROM monitored_emails_seen WHERE folder_id = ? AN
 	sqlTasksByID = `SELECT id, uid, status, error_message FROM monitored_emails_tasks WHERE id IN ?`
 
 	sqlOldest = `
-SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error') ORDER BY queued_at LIMIT 1`
+SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error')
+ORDER BY queued_at LIMIT 1`
 )

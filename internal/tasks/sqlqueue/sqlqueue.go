@@ -3,8 +3,8 @@
 // All its SQL stands in queries.go, with the index that serves it. Every change is one transaction; visibility and
 // leases go by the database's clock. A transaction whose commit went through unnoticed is run again by package db, so
 // each of them recognises its own work: registering by UID, claiming and finishing by the receipt, which stays with
-// a task until somebody else changes it. Only the count of what a person changed may then be too low; the change is made once, and in the
-// trail once.
+// a task until somebody else changes it. Only the count of what a person changed may then be too low; the change is made
+// once, and in the trail once.
 package sqlqueue
 
 import (
