@@ -94,8 +94,8 @@ func (s *Store) FinishScan(ctx context.Context, inboxID, token int64, errText st
 	})
 }
 
-// UnderScan does f while no run works on the inbox, or tells who does and leaves it undone. The lease is not renewed: f is
-// over within a minute, or fails with ErrScanLost once somebody else has taken it.
+// UnderScan does f while no run works on the inbox, or tells who does and leaves it undone. The lease is not renewed: after a
+// minute somebody else may take it, and then what f changes under the Scan fails with ErrScanLost.
 func (s *Store) UnderScan(ctx context.Context, inboxID int64, holder string, f func(Scan) error) (*Busy, error) {
 	token, busy, err := s.AcquireScan(ctx, inboxID, holder, time.Minute)
 	if err != nil || busy != nil {

@@ -151,7 +151,7 @@ type Want struct {
 	Max           int
 	Lease         time.Duration
 	Worker        string
-	Wait          time.Duration // for a task to become due, when none is
+	Wait          time.Duration // for a task to become due, when none is; a moment longer when others have locked what is due
 	InHand        []int64       // tasks that the caller is at work on: not to be claimed, even when their leases ran out
 	Buried        func(Task)    // called for each task that ended instead of being claimed: it kills its workers; may be nil
 	MaxLostLeases int           // a task whose lease is lost that often while it is worked on alone is dead: it kills its workers
