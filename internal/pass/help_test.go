@@ -269,8 +269,8 @@ func TestHelperEnds(t *testing.T) {
 			r.clock.advance(time.Second)
 			return got
 		})
-		if rep := b.ended(done); !strings.Contains(rep.Error, "another run of this host helps") {
-			t.Errorf("the pass reports %+v, want that another run helps now", rep)
+		if rep := b.ended(done); !strings.Contains(rep.Error, "the lease of this helper ran out") {
+			t.Errorf("the pass reports %+v, want that its lease ran out", rep)
 		}
 	})
 	t.Run("context", func(t *testing.T) {
