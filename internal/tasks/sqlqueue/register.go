@@ -2,6 +2,7 @@ package sqlqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,7 +46,7 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 	if page.DryRun {
 		return q.preview(ctx, page)
 	}
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+	err := q.again(ctx, func(tx *gorm.DB) error {
 		out = nil
 		if err := q.lockScope(tx, page); err != nil {
 			return err
@@ -69,6 +70,18 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 		q.bell.ring()
 	}
 	return out, wrap(err, "register a page of folder %d", page.FolderID)
+}
+
+// errPurged is a task that a person has purged since it was found to have its message in the page.
+var errPurged = errors.New("the task was purged meanwhile")
+
+// again is a transaction that decides anew, from what the ledger says by then, as often as a task is purged under its hands.
+func (q *Queue) again(ctx context.Context, f func(tx *gorm.DB) error) error {
+	for {
+		if err := q.db.Tx(ctx, f); !errors.Is(err, errPurged) {
+			return err
+		}
+	}
 }
 
 // mayBeDue reports whether registering the message may have made a task visible.
@@ -199,8 +212,12 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []ledger.Fate) erro
 		if f.Fate != tasks.Moved {
 			continue
 		}
-		if err := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID).Error; err != nil {
-			return err
+		moved := tx.Exec(sqlMoveTask, page.Epoch, f.UID, now, f.TaskID)
+		if moved.Error == nil && moved.RowsAffected == 0 {
+			return errPurged
+		}
+		if moved.Error != nil {
+			return moved.Error
 		}
 		if f.Back {
 			if err := tx.Exec(sqlInherit, micros, now, now, f.TaskID).Error; err != nil {
