@@ -98,7 +98,7 @@ func (p *plan) decide(e tasks.Entry) Fate {
 func (p *plan) earlier(e tasks.Entry) (Row, bool) {
 	for _, key := range []message.Fingerprint{e.Fingerprint, e.Outline} {
 		for _, m := range p.matches[key] {
-			if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] && m.PurgedAs != Vanished {
+			if p.older(m) && m.TaskID != 0 && !p.here[m.TaskID] && m.PurgedAs != Vanished && !p.sentElsewhere(m, e) {
 				p.here[m.TaskID] = true
 				return m, true
 			}
@@ -109,6 +109,13 @@ func (p *plan) earlier(e tasks.Entry) (Row, bool) {
 	}
 	p.before[e.Outline]--
 	return Row{}, true
+}
+
+// sentElsewhere reports whether the row's task ended as vanished, and an equal message was, or is to be, forwarded since: then
+// the message is that one's duplicate, and its task does not go on.
+func (p *plan) sentElsewhere(m Row, e tasks.Entry) bool {
+	of, uid := p.duplicate(e)
+	return m.vanished() && (of != 0 || uid != 0)
 }
 
 // foundAgain has the rest of the page know a message of an older epoch by what is known of it now: its content, and that

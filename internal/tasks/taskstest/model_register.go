@@ -193,7 +193,8 @@ func (w *world) fate(f *folder, p tasks.Page, e tasks.Entry) (fate tasks.Fate, o
 	if r := w.at(f, e.UID); r != nil {
 		return tasks.Known, r.task, false
 	}
-	if t := w.elsewhen(f, e); t != nil {
+	original := w.original(f, p, e)
+	if t := w.elsewhen(f, e, original != nil); t != nil {
 		if t.purged {
 			return tasks.Known, t, true
 		}
@@ -207,14 +208,23 @@ func (w *world) fate(f *folder, p tasks.Page, e tasks.Entry) (fate tasks.Fate, o
 	case e.Skip != "":
 		return tasks.SkippedAt, nil, true
 	}
-	if e.Fingerprint != e.Outline && p.Dedupe != tasks.DedupeOff {
-		for _, t := range w.tasks {
-			if (p.Dedupe == tasks.DedupeAll || t.InboxID == f.inbox) && t.forwards() && w.knownAs(t, e.Fingerprint) {
-				return tasks.Duplicate, t, true
-			}
-		}
+	if original != nil {
+		return tasks.Duplicate, original, true
 	}
 	return tasks.New, nil, true
+}
+
+// original is the task of an equal message that is forwarded instead, nil when there is none.
+func (w *world) original(f *folder, p tasks.Page, e tasks.Entry) *task {
+	if e.Fingerprint == e.Outline || p.Dedupe == tasks.DedupeOff {
+		return nil
+	}
+	for _, t := range w.tasks {
+		if (p.Dedupe == tasks.DedupeAll || t.InboxID == f.inbox) && t.forwards() && w.knownAs(t, e.Fingerprint) {
+			return t
+		}
+	}
+	return nil
 }
 
 // at is what is known of a UID of the folder's epoch.
@@ -228,8 +238,8 @@ func (w *world) at(f *folder, uid uint32) *row {
 }
 
 // elsewhen is the task that had the message in an older epoch, and has none in this one: by its content, else by its outline when its
-// content was never read. One that ended since the message had vanished is not found again once it is purged.
-func (w *world) elsewhen(f *folder, e tasks.Entry) *task {
+// content was never read. One that ended since the message had vanished is not found again once it is purged, nor when an equal one has been sent.
+func (w *world) elsewhen(f *folder, e tasks.Entry, sent bool) *task {
 	for _, key := range []message.Fingerprint{e.Fingerprint, e.Outline} {
 		for _, t := range w.tasks {
 			var older, here bool
@@ -239,7 +249,7 @@ func (w *world) elsewhen(f *folder, e tasks.Entry) *task {
 					older = older || r.epoch != f.epoch && r.key == key
 				}
 			}
-			if older && !here && (!t.purged || !t.vanished()) {
+			if older && !here && !(t.vanished() && (t.purged || sent)) {
 				return t
 			}
 		}
