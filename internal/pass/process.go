@@ -23,7 +23,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	}
 	if j.msg.Fingerprint != j.claim.Fingerprint {
 		if of, err := j.identify(ctx); err != nil || of != 0 {
-			return j.duplicate(ctx, of, err)
+			return j.ended(tasks.Skipped, err)
 		}
 	}
 	if why, looped := forward.Looped(j.msg.Header, j.in.Address, r.Config.MaxReceived); looped {
@@ -57,13 +57,6 @@ func (j job) identify(ctx context.Context) (duplicateOf int64, err error) {
 	var e tasks.Entry
 	describe(&e, j.msg)
 	return j.Queue.Identify(context.WithoutCancel(ctx), j.claim.Receipt, e, j.Config.Dedupe)
-}
-
-func (j job) duplicate(ctx context.Context, of int64, err error) (tasks.Status, error) {
-	if err != nil {
-		return j.ended("", err)
-	}
-	return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: tasks.DuplicateOf(of)})
 }
 
 // send makes one attempt for all recipients that do not have the message yet. When ctx ends, what is on the wire finishes.

@@ -43,8 +43,9 @@ type Claimer interface {
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
 	// Sending commits, before the final dot, to whom it is about to go.
 	Sending(ctx context.Context, r Receipt, route string, deliveries []Delivery) error
-	// Identify tells who a claimed task is that was registered before its content was known. It reports the task of
-	// an equal message that was forwarded, or is going to be, so that this one is a duplicate; 0 when there is none.
+	// Identify tells who a claimed task is that was registered before its content was known. When an equal message was
+	// forwarded, or is going to be, the claim ends: this one is skipped as a duplicate of that task, which is reported; 0
+	// when there is none, and the claim goes on.
 	Identify(ctx context.Context, r Receipt, e Entry, dedupe Dedupe) (duplicateOf int64, err error)
 	// Finish ends the claim with what came of it. Doing it twice with the same end changes nothing; so with Release.
 	Finish(ctx context.Context, r Receipt, res Result) error

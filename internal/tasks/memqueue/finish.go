@@ -33,6 +33,10 @@ func (q *Queue) Identify(_ context.Context, r tasks.Receipt, e tasks.Entry, dedu
 		if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
 			q.ledger.rekey(r, e.Fingerprint)
 		}
+		if duplicateOf != 0 {
+			q.end(t, tasks.Skipped, tasks.DuplicateOf(duplicateOf), now)
+			q.event(now, t.ID, t.Worker, string(tasks.Skipped), t.Reason)
+		}
 	})
 	return duplicateOf, err
 }

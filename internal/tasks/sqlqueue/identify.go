@@ -12,10 +12,14 @@ import (
 )
 
 // Identify implements tasks.Queue. What could not be read when it was registered may be a message that is known by
-// its content.
+// its content. It is skipped in the same transaction: later, the original may have ended and left its place to nobody, or
+// this process may have died, and the next one would take the task for one that is to be sent.
 func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, dedupe tasks.Dedupe) (int64, error) {
 	var of int64
 	err := q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
+		if done, err := duplicated(tx, r, of); done || err != nil {
+			return 1, err
+		}
 		of = 0
 		if err := q.lockHeirs(tx, r.TaskID); err != nil {
 			return 0, err
@@ -32,9 +36,27 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 		if i := slices.IndexFunc(found, func(row ledger.Row) bool { return row.Duplicates(this, dedupe) }); i >= 0 {
 			of = found[i].TaskID
 		}
-		return 1, identify(tx, r, self, e, now)
+		if err := identify(tx, r, self, e, now); err != nil || of == 0 {
+			return 1, err
+		}
+		why := tasks.DuplicateOf(of)
+		if err := tx.Exec(sqlFinish, tasks.Skipped, nil, self.Route, why, now, now, r.TaskID, r.Token).Error; err != nil {
+			return 1, err
+		}
+		return 1, tx.Exec(sqlHolderEvent, now, tasks.Skipped, why, r.TaskID).Error
 	})
 	return of, err
+}
+
+// duplicated reports whether an earlier try has skipped the task as a duplicate of of: its commit went through without our
+// hearing of it.
+func duplicated(tx *gorm.DB, r tasks.Receipt, of int64) (bool, error) {
+	if of == 0 {
+		return false, nil
+	}
+	var holder taskRow
+	err := tx.Raw(sqlHolder, r.TaskID).Scan(&holder).Error
+	return holder.Receipt == r.Token && holder.Status == tasks.Skipped, err
 }
 
 func identify(tx *gorm.DB, r tasks.Receipt, self taskRow, e tasks.Entry, now time.Time) error {

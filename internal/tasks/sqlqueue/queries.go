@@ -84,7 +84,7 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
 	sqlIdentity = `
-SELECT inbox_id, folder_id, uid_validity, uid, fingerprint FROM monitored_emails_tasks
+SELECT inbox_id, folder_id, uid_validity, uid, fingerprint, route FROM monitored_emails_tasks
 WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlIdentify = `

@@ -18,6 +18,8 @@ var identifyTests = map[string]func(*suite){
 	"heirs/of some":           testHeirOfSome,
 	"heirs/some have it":      testSomeHaveIt,
 	"heirs/back":              testBack,
+	"heirs/identified":        testHeirIdentified,
+	"heirs/sent since":        testSentSince,
 }
 
 // testIdentify: a message that could not be read when it was registered becomes known by its content.
@@ -206,4 +208,34 @@ func testBack(s *suite) {
 	}
 	s.has(id, "skipped", "requeued")
 	p.claimed(1, 7)
+}
+
+// testHeirIdentified: what turns out to be a duplicate is one at once. Should its worker die, it is not sent, and should its
+// original be gone, it takes its place.
+func testHeirIdentified(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "m"))
+	late := p.beside("Junk").register(s.unread(1, "m", ""))[0].TaskID
+	claims := p.claimed(2, 1, 1)
+	of, err := s.Queue.Identify(s.ctx, claims[1].Receipt, s.msg(1, "m"), tasks.DedupeInbox)
+	if of != claims[0].ID || err != nil {
+		s.t.Fatalf("a duplicate of %d, %v; want of %d", of, err, claims[0].ID)
+	}
+	s.stands(late, tasks.Skipped)
+	s.must("finish", s.Queue.Finish(s.ctx, claims[0].Receipt, tasks.Vanished(claims[0].Task, "expunged")))
+	s.stands(late, tasks.Received)
+	s.has(late, "skipped", "requeued")
+}
+
+// testSentSince: what vanished and shows up again is not sent when an equal message has been sent since.
+func testSentSince(s *suite) {
+	p := s.place()
+	p.finished(vanished)
+	archive := p.beside("Archive")
+	archive.fates([]tasks.Entry{s.msg(1, "m")}, tasks.New)
+	archive.finishAll(tasks.Forwarded)
+	p.anew().fates([]tasks.Entry{s.msg(7, "m")}, tasks.Duplicate)
+	if again := p.receive(1); len(again) > 0 {
+		s.t.Errorf("task %d is to be sent, want it to be a duplicate", again[0].ID)
+	}
 }

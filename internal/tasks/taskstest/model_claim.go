@@ -264,6 +264,11 @@ func (op Identify) play(w *world) error {
 			r.key = key
 		}
 	}
+	if of != 0 {
+		w.put(t, tasks.Skipped, tasks.DuplicateOf(of), 0)
+		t.settled = true
+		w.note(t.ID, string(tasks.Skipped), h.Receipt.Worker)
+	}
 	return nil
 }
 
