@@ -75,7 +75,7 @@ func (a *app) taskSkipCommand() *cobra.Command {
 
 func (a *app) taskPurgeCommand() *cobra.Command {
 	how := purge()
-	return a.changeCommand("purge", "Delete tasks that ended; their messages stay known and are not forwarded again",
+	return a.changeCommand("purge", "Delete tasks that ended; what somebody got is not forwarded again",
 		"Without --status a filter means forwarded tasks. The audit trail of a deleted task stays.", &how)
 }
 

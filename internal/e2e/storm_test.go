@@ -180,7 +180,7 @@ func (s *storm) tally() {
 			}
 			if got[id] > 1 {
 				repeated += got[id] - 1
-				if !s.sending[id] {
+				if !s.sending[id] && !s.sentAtTakeOver(id) {
 					s.t.Errorf("message %s arrived %d times, and was not being sent when a pass ended", id, got[id])
 				}
 			}
@@ -193,6 +193,18 @@ func (s *storm) tally() {
 		s.t.Error("no fault was injected")
 	}
 	s.t.Logf("| %s | %s | %d | %d | %d | %d |", s.fault.name, kindOf(s.t), total, s.injected.Load(), lost, repeated)
+}
+
+// sentAtTakeOver reports whether the audit trail has it that a message was being sent when another pass took it over: nobody
+// looks at just that moment.
+func (s *storm) sentAtTakeOver(messageID string) bool {
+	s.t.Helper()
+	for _, one := range s.tasks() {
+		if one.MessageID == messageID {
+			return strings.Contains(s.must(0, "task", "show", fmt.Sprint(one.ID), "--json").stdout, "; it was sending to ")
+		}
+	}
+	return false
 }
 
 // moment is a random time within a pass.
