@@ -51,8 +51,10 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 	defer cancel()
 	err := s.watch(ctx, only, func(f health.Facts) { alerts = append(alerts, health.Check(f, s.cfg.Alerts)...) })
 	if err != nil {
-		return alerts, &exitError{exitRetry,
-			fmt.Errorf("the pass is over, but what it left could not be compared with the alerts; see `postrider status`: %w", err)}
+		return alerts, &exitError{
+			exitRetry,
+			fmt.Errorf("the pass is over, but what it left could not be compared with the alerts; see `postrider status`: %w", err),
+		}
 	}
 	return alerts, nil
 }

@@ -95,8 +95,10 @@ func (j *job) conclude() error {
 	}
 	end := outcome(len(j.ids)-r.Changed, len(j.ids))
 	if r.Left > 0 {
-		return &exitError{exitCode(end),
-			fmt.Errorf("stopped: %d of %d tasks were changed, %d were not come to and are as they were", r.Changed, len(j.ids), r.Left)}
+		return &exitError{
+			exitCode(end),
+			fmt.Errorf("stopped: %d of %d tasks were changed, %d were not come to and are as they were", r.Changed, len(j.ids), r.Left),
+		}
 	}
 	return end
 }

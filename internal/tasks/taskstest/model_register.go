@@ -249,7 +249,7 @@ func (w *world) elsewhen(f *folder, e tasks.Entry, sent bool) *task {
 					older = older || r.epoch != f.epoch && r.key == key
 				}
 			}
-			if older && !here && !(t.vanished() && (t.purged || sent)) {
+			if older && !here && (!t.vanished() || !t.purged && !sent) {
 				return t
 			}
 		}
