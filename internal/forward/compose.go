@@ -82,6 +82,9 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forward.from: %w", err)
 	}
+	if p.utf8 {
+		return nil, fmt.Errorf("forward.from: nothing can be composed in the name of %s for relays without SMTPUTF8: give an ASCII address", from.Address)
+	}
 	c.from = mail.Address{Name: from.Name, Address: p.wire}
 	return c, nil
 }

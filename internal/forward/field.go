@@ -18,14 +18,17 @@ func field(name, value string) string {
 	var b bytes.Buffer
 	h.Add(name, value)
 	_ = textproto.WriteHeader(&b, h) // into memory
-	return strings.TrimSuffix(b.String(), "\r\n")
+	return name + strings.TrimSuffix(b.String()[len(name):], "\r\n") // the name as it is usually written
 }
 
 // maxWords is how many characters of a stranger's text a composed field takes.
 const maxWords = 500
 
 // words is unstructured text, in encoded words where that is needed (RFC 2047).
-func words(s string) string { return mime.QEncoding.Encode("utf-8", cutTo(s, maxWords)) }
+func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(cutTo(s, maxWords))) }
+
+// literal keeps text that looks like an encoded word, but has been decoded, from being taken for one.
+func literal(s string) string { return strings.ReplaceAll(s, "=?", "= ?") }
 
 func cutTo(s string, limit int) string {
 	n := 0
@@ -53,7 +56,7 @@ func mailbox(a message.Address) string {
 // phrase is a display name: an atom, a quoted string or encoded words.
 func phrase(name string) string {
 	const at = " <a@a>"
-	a := mail.Address{Name: cutTo(name, maxWords), Address: "a@a"}
+	a := mail.Address{Name: literal(cutTo(name, maxWords)), Address: "a@a"}
 	return strings.TrimSuffix(a.String(), at)
 }
 

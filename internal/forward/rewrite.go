@@ -102,7 +102,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 
 // renamed keeps what stands in a field under another name.
 func renamed(name string, f message.Field, h message.Header) string {
-	if !has8bit(f.Raw) {
+	if !nonASCII(f.Raw) {
 		_, value, _ := bytes.Cut(f.Raw, []byte(":"))
 		return name + ":" + ended(string(value))
 	}
@@ -118,7 +118,7 @@ var addressFields = map[string]bool{"to": true, "cc": true, "bcc": true, "reply-
 // inASCII is a field as it stands, or with what is not ASCII in it encoded, so that every relay takes it. n is how many
 // fields of that name come before it.
 func inASCII(f message.Field, h message.Header, n int) string {
-	if !has8bit(f.Raw) {
+	if !nonASCII(f.Raw) {
 		return ended(string(f.Raw))
 	}
 	name, _, _ := strings.Cut(string(f.Raw), ":")
@@ -137,4 +137,4 @@ func inASCII(f message.Field, h message.Header, n int) string {
 	return field(name, words(value))
 }
 
-func has8bit(b []byte) bool { return bytes.ContainsFunc(b, func(r rune) bool { return r >= 0x80 }) }
+func nonASCII(b []byte) bool { return bytes.ContainsFunc(b, func(r rune) bool { return r >= 0x80 }) }
