@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	msgauth "github.com/emersion/go-msgauth/dkim"
 	gomessage "github.com/emersion/go-message"
+	msgauth "github.com/emersion/go-msgauth/dkim"
 
 	"postrider/internal/dkim"
 	"postrider/internal/testserver/smtpsink"

@@ -17,7 +17,7 @@ func field(name, value string) string {
 	var h textproto.Header
 	var b bytes.Buffer
 	h.Add(name, value)
-	_ = textproto.WriteHeader(&b, h) // into memory
+	_ = textproto.WriteHeader(&b, h)                                 // into memory
 	return name + strings.TrimSuffix(b.String()[len(name):], "\r\n") // the name as it is usually written
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 // Sending implements tasks.Queue.
-func (q *Queue) Sending(_ context.Context, r tasks.Receipt, route string, ds []tasks.Delivery) error {
+func (q *Queue) Sending(_ context.Context, r tasks.Receipt, route, mode string, ds []tasks.Delivery) error {
 	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
-		t.Route = route
+		t.Route, t.Mode = route, mode
 		t.deliver(ds, now)
 	})
 }

@@ -67,7 +67,7 @@ WHERE id = ?`
 
 	sqlExtend = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
-	sqlSending = `UPDATE monitored_emails_tasks SET route = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+	sqlSending = `UPDATE monitored_emails_tasks SET route = ?, mode = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlFinish = `
 UPDATE monitored_emails_tasks SET status = ?, visible_at = ?, route = ?, error_message = ?, updated_at = ?, finished_at = ?

@@ -117,7 +117,7 @@ func testTwice(s *suite) {
 func testUnknownTask(s *suite) {
 	r := tasks.Receipt{TaskID: 1 << 40, Token: "x"}
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
-	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", nil), tasks.ErrLeaseLost)
+	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", "redirect", nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
 	s.wantErr("get", err, tasks.ErrNotFound)
 }
@@ -131,7 +131,7 @@ func testSending(s *suite) {
 		{Recipient: "eve@example.com", Status: tasks.Failed, Code: 550, Reply: "5.1.1 no such user", Attempts: 1},
 	}
 	for range 2 {
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", ds))
+		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", "redirect", ds))
 	}
 	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || !sameDeliveries(got.Deliveries, ds) {
 		s.t.Errorf("route %q, deliveries %+v; want court, %+v", got.Route, got.Deliveries, ds)
@@ -168,7 +168,7 @@ func testDeliveries(s *suite) {
 	for i := range 450 { // more than one INSERT takes
 		all = append(all, tasks.Delivery{Recipient: string(rune('a'+i%26)) + time.Duration(i).String() + "@example.com", Status: tasks.Sending})
 	}
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", all))
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", "redirect", all))
 	if got := s.get(c.ID); len(got.Deliveries) != len(all) {
 		s.t.Fatalf("%d deliveries, want %d", len(got.Deliveries), len(all))
 	}
