@@ -82,18 +82,18 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forward.from: %w", err)
 	}
-	if p.utf8 {
-		return nil, fmt.Errorf("forward.from: nothing can be composed in the name of %s for relays without SMTPUTF8: give an ASCII address", from.Address)
+	if p.utf8 { // redirect can do without; the rest may have to go to a relay without SMTPUTF8
+		return c, nil
 	}
 	c.from = mail.Address{Name: from.Name, Address: p.wire}
 	return c, nil
 }
 
 // Compose makes what goes out of m, which must stay open while the content is in use. It fails when m's spool cannot be
-// read, and when there is no address that something could be composed in the name of.
+// read, and when there is no ASCII address that something could be composed in the name of.
 func (c *Composer) Compose(m *message.Message, o Origin, s Style) (*Content, error) {
 	if c.from.Address == "" && (m.HeaderOnly || s.Mode != Redirect || s.Resent || s.Fallback) {
-		return nil, fmt.Errorf("compose a message in mode %s: there is no address to do so in the name of: set forward.from", s.Mode)
+		return nil, fmt.Errorf("compose a message in mode %s: there is no ASCII address to do so in the name of: set forward.from", s.Mode)
 	}
 	switch {
 	case m.HeaderOnly:
