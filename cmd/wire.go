@@ -143,19 +143,28 @@ func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
 
 // composer makes what goes out.
 func composer(cfg *config.Config) (*forward.Composer, error) {
-	c := forward.ComposeConfig{From: cfg.Forward.From, Note: cfg.Forward.Note}
-	if d := cfg.DKIM; d.KeyFile != "" {
-		key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
-		if err != nil {
-			return nil, usage(fmt.Errorf("dkim.key_file: %w", err))
-		}
-		c.Key = key
+	key, err := dkimKey(cfg)
+	if err != nil {
+		return nil, err
 	}
-	made, err := forward.NewComposer(c)
+	made, err := forward.NewComposer(forward.ComposeConfig{From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key})
 	if err != nil {
 		return nil, usage(err)
 	}
 	return made, nil
+}
+
+// dkimKey is nil where nothing is signed.
+func dkimKey(cfg *config.Config) (*dkim.Key, error) {
+	d := cfg.DKIM
+	if d.KeyFile == "" {
+		return nil, nil
+	}
+	key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
+	if err != nil {
+		return nil, usage(fmt.Errorf("dkim.key_file: %w", err))
+	}
+	return key, nil
 }
 
 func style(cfg *config.Config) route.Style {

@@ -133,13 +133,13 @@ func testSending(s *suite) {
 	for range 2 {
 		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", "redirect", ds))
 	}
-	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || !sameDeliveries(got.Deliveries, ds) {
-		s.t.Errorf("route %q, deliveries %+v; want court, %+v", got.Route, got.Deliveries, ds)
+	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || got.Mode != "redirect" || !sameDeliveries(got.Deliveries, ds) {
+		s.t.Errorf("route %q, mode %q, deliveries %+v; want court, redirect, %+v", got.Route, got.Mode, got.Deliveries, ds)
 	}
 	s.Age(s.t, lease+time.Second)
 	c = p.claimed(1, 1)[0]
-	if c.Route != "court" || !sameDeliveries(c.Deliveries, ds) {
-		s.t.Errorf("the next claim has route %q, deliveries %+v; want court, %+v", c.Route, c.Deliveries, ds)
+	if c.Route != "court" || c.Mode != "redirect" || !sameDeliveries(c.Deliveries, ds) {
+		s.t.Errorf("the next claim has route %q, mode %q, deliveries %+v; want court, redirect, %+v", c.Route, c.Mode, c.Deliveries, ds)
 	}
 	s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, nil))
 	if got := s.get(c.ID); !sameDeliveries(got.Deliveries, ds) {
