@@ -25,7 +25,7 @@ func (r *reader) composing(c *Config) {
 // senderFor checks forward.from, in whose name something is composed that key asks for.
 func (r *reader) senderFor(key, from string) {
 	if from == "" {
-		r.refuse(key, `needs an address that is written in the name of; set forward.from, such as "Forwarder <forwarder@example.com>"`)
+		r.refuse(key, `needs an address in whose name to write; set forward.from, such as "Forwarder <forwarder@example.com>"`)
 		return
 	}
 	a, err := mail.ParseAddress(from)
