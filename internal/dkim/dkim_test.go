@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -35,6 +36,28 @@ func pkcs8(t *testing.T, key any) []byte {
 	return der
 }
 
+// weak is a key of 512 bits, which the standard library does not make any more.
+func weak(t *testing.T) *rsa.PrivateKey {
+	t.Helper()
+	e, one := big.NewInt(65537), big.NewInt(1)
+	for {
+		p, err := rand.Prime(rand.Reader, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := rand.Prime(rand.Reader, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		phi := new(big.Int).Mul(new(big.Int).Sub(p, one), new(big.Int).Sub(q, one))
+		d := new(big.Int).ModInverse(e, phi)
+		n := new(big.Int).Mul(p, q)
+		if d != nil && n.BitLen() == 512 && p.Cmp(q) != 0 {
+			return &rsa.PrivateKey{PublicKey: rsa.PublicKey{N: n, E: 65537}, D: d, Primes: []*big.Int{p, q}}
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	good, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
@@ -49,6 +72,7 @@ func TestLoad(t *testing.T) {
 	}{
 		{"RSA, PKCS #8", write(t, "PRIVATE KEY", pkcs8(t, good)), ""},
 		{"RSA, PKCS #1", write(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(good)), ""},
+		{"RSA that verifiers do not take", write(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(weak(t))), "512 bits"},
 		{"another kind", write(t, "PRIVATE KEY", pkcs8(t, curve)), "use RSA or Ed25519"},
 		{"encrypted", write(t, "ENCRYPTED PRIVATE KEY", nil), "is encrypted"},
 		{"a certificate", write(t, "CERTIFICATE", nil), "no private key in PEM"},

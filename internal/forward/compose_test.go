@@ -27,10 +27,12 @@ func TestComposedHeader(t *testing.T) {
 		{"rewrite keeps what the author wished", author + "Reply-To: desk@client.example\r\nAuto-Submitted: auto-replied\r\n", Rewrite, []string{
 			"Reply-To: desk@client.example", "Auto-Submitted: auto-replied", "Date: Fri, 20 Nov 2026 10:00:00 +0000",
 		}, []string{"Reply-To: \"Alice"}},
-		{"rewrite takes out what can no longer verify", "Return-Path: <x@client.example>\r\nDKIM-Signature: v=1; h=from;\r\n b=abc\r\nARC-Seal: i=1\r\n" +
-			"ARC-Message-Signature: i=1\r\nARC-Authentication-Results: i=1\r\nAuthentication-Results: mx\r\n" + author + "Sender: bob@client.example\r\nList-Id: <l.example>\r\n", Rewrite,
+		{
+			"rewrite takes out what can no longer verify", "Return-Path: <x@client.example>\r\nDKIM-Signature: v=1; h=from;\r\n b=abc\r\nARC-Seal: i=1\r\n" +
+				"ARC-Message-Signature: i=1\r\nARC-Authentication-Results: i=1\r\nAuthentication-Results: mx\r\n" + author + "Sender: bob@client.example\r\nList-Id: <l.example>\r\n", Rewrite,
 			[]string{"X-Original-Sender: bob@client.example", "List-Id: <l.example>", "Authentication-Results: mx"},
-			[]string{"DKIM-", "ARC-", "Return-Path", "Sender:", " b=abc"}},
+			[]string{"DKIM-", "ARC-", "Return-Path", "Sender:", " b=abc"},
+		},
 		{"no name", "From: alice@client.example\r\n", Rewrite, []string{`From: "alice at client.example via Intake" <forwarder@example.com>`}, nil},
 		{"nobody", "Subject: x\r\n", Rewrite, []string{`From: "Intake" <forwarder@example.com>`}, []string{"Reply-To", "X-Original-From"}},
 		{"name in another script", "From: =?utf-8?B?546L5bCP5piO?= <w@client.example>\r\n", Rewrite, []string{

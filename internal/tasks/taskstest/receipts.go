@@ -15,6 +15,7 @@ var receiptTests = map[string]func(*suite){
 	"receipt/twice":        testTwice,
 	"receipt/unknown task": testUnknownTask,
 	"receipt/sending":      testSending,
+	"receipt/mode":         testModeFromTheStart,
 	"receipt/deliveries":   testDeliveries,
 	"receipt/reasons":      testFinishEvents,
 }
@@ -158,6 +159,26 @@ func sameDeliveries(a, b []tasks.Delivery) bool {
 		}
 	}
 	return true
+}
+
+// testModeFromTheStart: what has to go out in one mode says so to whoever claims it, also when a person had it begin anew.
+func testModeFromTheStart(s *suite) {
+	p := s.place()
+	e := s.unread(1, "large", "")
+	e.Mode = "notice"
+	p.register(e, s.msg(2, "m"))
+	for i, c := range p.claimed(2, 1, 2) {
+		if want := []string{"notice", ""}[i]; c.Mode != want {
+			s.t.Errorf("UID %d is claimed with mode %q, want %q", c.UID, c.Mode, want)
+		}
+		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Dead, Route: "desk"}))
+		if _, err := s.Queue.Requeue(s.ctx, "ann", c.ID); err != nil {
+			s.t.Fatal(err)
+		}
+		if got := s.get(c.ID); got.Mode != c.Mode {
+			s.t.Errorf("put back by a person, UID %d has mode %q, want %q", c.UID, got.Mode, c.Mode)
+		}
+	}
 }
 
 // testDeliveries: each recipient has one row, which is brought up to date, and those not named stay.
