@@ -167,6 +167,9 @@ func dkimKey(cfg *config.Config) (*dkim.Key, error) {
 	return key, nil
 }
 
+// notices reports whether messages that are too large are announced.
+func notices(cfg *config.Config) bool { return cfg.Forward.TooLarge == "notice" }
+
 func style(cfg *config.Config) route.Style {
 	return route.Style{Mode: route.Mode(cfg.Forward.Mode), Fallback: route.Fallback(cfg.Forward.Fallback), Resent: cfg.Forward.Resent}
 }
@@ -189,7 +192,7 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 		Config: pass.Config{
 			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
 			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
-			MaxReceived: s.cfg.Forward.MaxReceived, Notices: s.cfg.Forward.TooLarge == "notice", Style: style(s.cfg),
+			MaxReceived: s.cfg.Forward.MaxReceived, Notices: notices(s.cfg), Style: style(s.cfg),
 			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
 			Retention: pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)},
 		},

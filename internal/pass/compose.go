@@ -11,8 +11,7 @@ import (
 // compose makes what goes out by the routes of today. Once somebody has the message, or may have it, it goes out as it did
 // then: nobody gets two different ones.
 func (j job) compose(via string, ds []tasks.Delivery) (*forward.Content, error) {
-	s := j.Routes.Style(via, j.Config.Style)
-	style := forward.Style{Mode: forward.Mode(s.Mode), Resent: s.Resent, Fallback: s.Fallback == route.FallbackAttach}
+	style := StyleOf(j.Routes.Style(via, j.Config.Style))
 	if j.claim.Mode != "" && slices.ContainsFunc(ds, reached) {
 		style.Mode, style.Fallback = forward.Mode(j.claim.Mode), false
 	}
@@ -20,6 +19,11 @@ func (j job) compose(via string, ds []tasks.Delivery) (*forward.Content, error) 
 		Trace: forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID}, Folder: j.claim.Folder, UID: j.claim.UID,
 		Registered: j.claim.CreatedAt, Size: j.size(), MaxSize: j.Config.MaxSize,
 	}, style)
+}
+
+// StyleOf is a style of routes, as package forward has it.
+func StyleOf(s route.Style) forward.Style {
+	return forward.Style{Mode: forward.Mode(s.Mode), Resent: s.Resent, Fallback: s.Fallback == route.FallbackAttach}
 }
 
 func reached(d tasks.Delivery) bool { return d.Status == tasks.Sending || d.Status == tasks.Delivered }
