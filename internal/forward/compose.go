@@ -123,7 +123,7 @@ func (c *Composer) orAttach(m *message.Message, o Origin, s Style) (*Content, er
 		return content, err
 	}
 	content.instead = func() (*Content, error) {
-		return c.attach(m, o, "attached instead: the relay takes no 8-bit message, or no header with UTF-8")
+		return c.attach(m, o, "attached instead: the relay takes no 8-bit message, or no SMTPUTF8")
 	}
 	return content, nil
 }

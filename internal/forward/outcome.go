@@ -10,15 +10,19 @@ const (
 	mend8bit  = "set fallback: attach, and what the relay does not take goes as an attachment"
 )
 
-// choose takes what can go out instead of a content that the relay cannot take.
+// choose takes what can go out instead of a content that the relay cannot take. What is written in the forwarder's name
+// needs nobody else's address for its sender.
 func (t *transaction) choose() error {
-	for t.content.instead != nil &&
-		(t.content.Needs8bit() && !t.c.offers("8BITMIME") || t.content.WantsUTF8() && !t.c.offers("SMTPUTF8")) {
+	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
+	for t.content.instead != nil && (t.content.Needs8bit() && !eight || (t.content.WantsUTF8() || t.from.utf8) && !utf8) {
 		other, err := t.content.instead()
 		if err != nil {
 			return err
 		}
 		t.content = other
+	}
+	if t.content.Mode != Redirect && t.from.utf8 && !utf8 {
+		t.from = t.relay.sender
 	}
 	return nil
 }
