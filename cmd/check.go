@@ -57,6 +57,9 @@ func (a *app) check(ctx context.Context) error {
 	if err := a.report(relay); err != nil {
 		return err
 	}
+	if err := a.checkDKIM(cfg); err != nil {
+		return err
+	}
 	failed := 0
 	for _, f := range append(found, relay) {
 		if f.err != nil {
@@ -129,6 +132,16 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 		})
 	}
 	return found, group.Wait()
+}
+
+// checkDKIM says what has to stand in the DNS. Nothing is looked up there.
+func (a *app) checkDKIM(cfg *config.Config) error {
+	key, err := dkimKey(cfg)
+	if key == nil || err != nil {
+		return err
+	}
+	name, text := key.Record()
+	return a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, text)})
 }
 
 func checkRelay(ctx context.Context, s *services) (finding, error) {

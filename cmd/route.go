@@ -37,7 +37,7 @@ The message is a file, - for standard input, or with --task that of a registered
 with --inbox and --folder where it would have arrived: without them conditions on the inbox are undecided, and the folder is INBOX. Ages
 count from now, and for a task from its registration.
 
---show-message prints the message that would go out, octet for octet, to standard output, and the rest to standard error. This shows
+--show-message prints the message that would go out (to a relay that takes 8-bit messages), octet for octet, to standard output, and the rest to standard error. This shows
 texts of the message, as no other command does.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
@@ -100,6 +100,9 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 		return err
 	}
 	defer func() { _ = s.Message.Close() }()
+	if s.Size > int64(cfg.Forward.MaxSize) && notices(cfg) {
+		s.Message.HeaderOnly = true // all that a pass would have of it
+	}
 	trial, err := a.try(cfg, table, s)
 	switch {
 	case err != nil:
@@ -107,7 +110,7 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	case opts.json:
 		return a.printJSON(trial)
 	case opts.showMessage:
-		return errors.Join((&app{out: a.err}).showTrial(trial), a.showMessage(trial, s))
+		return errors.Join((&app{out: a.err}).showTrial(trial), a.showMessage(trial))
 	}
 	return a.showTrial(trial)
 }
@@ -128,8 +131,11 @@ type routeTrial struct {
 	Priority     route.Priority  `json:"priority"`
 	Uncertain    route.Uncertain `json:"uncertain"`
 	Mode         string          `json:"mode"`
-	Settled      []string        `json:"settled,omitempty"` // who gets it all the same: recipients that the task has already
+	ModeReason   string          `json:"mode_reason,omitempty"` // why it is not as the configuration asks
+	Settled      []string        `json:"settled,omitempty"`     // who gets it all the same: recipients that the task has already
 	Routes       []route.Step    `json:"routes"`
+
+	content *forward.Content // what would go out; nil when nothing would
 }
 
 func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTrial, error) {
@@ -153,17 +159,39 @@ func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTria
 	if table.Holds(d.Route, cfg.Forward.Uncertain == string(route.Hold)) {
 		t.Uncertain = route.Hold
 	}
+	if f.Status == tasks.Forwarded {
+		if err := t.compose(cfg, table, s); err != nil {
+			return routeTrial{}, err
+		}
+	}
 	for _, del := range s.task.Deliveries {
 		t.Settled = append(t.Settled, del.Recipient)
 	}
 	return t, nil
 }
 
+// compose makes what would go out.
+func (t *routeTrial) compose(cfg *config.Config, table *route.Table, s specimen) error {
+	c, err := composer(cfg)
+	if err != nil {
+		return err
+	}
+	t.content, err = c.Compose(s.Message, forward.Origin{
+		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}, Folder: s.Folder, UID: s.task.UID,
+		Registered: s.At, Size: s.Size, MaxSize: int64(cfg.Forward.MaxSize),
+	}, pass.StyleOf(table.Style(t.Route, style(cfg))))
+	if err != nil {
+		return err
+	}
+	t.Mode, t.ModeReason = string(t.content.Mode), t.content.Remark
+	return nil
+}
+
 // showMessage prints what would go out, and nothing when nothing would.
-func (a *app) showMessage(t routeTrial, s specimen) error {
-	if t.Status != tasks.Forwarded {
+func (a *app) showMessage(t routeTrial) error {
+	if t.content == nil {
 		return nil
 	}
-	_, err := io.Copy(a.out, forward.Redirect(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}).Reader())
+	_, err := io.Copy(a.out, t.content.Reader())
 	return err
 }

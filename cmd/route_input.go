@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/message"
 	"postrider/internal/route"
@@ -57,13 +58,19 @@ func (a *app) fromTask(ctx context.Context, id int64) (s specimen, err error) {
 			return fmt.Errorf("fetch the message of task %d: %w", id, err)
 		}
 		s = specimen{task: t, Mail: route.Mail{Inbox: t.Inbox, Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt}}
+		if m.HeaderOnly {
+			s.Size = t.Size
+		}
 		return nil
 	})
 	return s, err
 }
 
 func (s *services) fetch(ctx context.Context, in inbox.Inbox, t tasks.Task) (m *message.Message, err error) {
-	if limit := int64(s.cfg.Forward.MaxSize); t.Size > limit {
+	fetch := (*imapsrc.Conn).Bodies
+	if limit := int64(s.cfg.Forward.MaxSize); t.Size > limit && notices(s.cfg) {
+		fetch = (*imapsrc.Conn).Headers
+	} else if t.Size > limit {
 		return nil, fmt.Errorf("it has %d octets, and what is larger than forward.max_size (%d) is never downloaded", t.Size, limit)
 	}
 	d, err := s.dialer()
@@ -82,7 +89,7 @@ func (s *services) fetch(ctx context.Context, in inbox.Inbox, t tasks.Task) (m *
 	case info.UIDValidity != t.UIDValidity():
 		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; `postrider run --inbox %s` finds its messages again", t.Folder, in.Address)
 	}
-	found, err := conn.Bodies(ctx, []uint32{t.UID}, func(_ uint32, one *message.Message) error {
+	found, err := fetch(conn, ctx, []uint32{t.UID}, func(_ uint32, one *message.Message) error {
 		m = one
 		return nil
 	})

@@ -56,7 +56,7 @@ func (t routeTrial) summary() []string {
 	}
 	if t.Status == tasks.Forwarded {
 		out = append(out, "route", t.Route, "to", strings.Join(t.Recipients, ", "), "sender", "<"+t.EnvelopeFrom+">",
-			"priority", string(t.Priority), "uncertain", string(t.Uncertain), "mode", t.Mode)
+			"priority", string(t.Priority), "uncertain", string(t.Uncertain), "mode", t.Mode, "because", t.ModeReason)
 	}
 	if len(t.Settled) > 0 {
 		out = append(out, "but", fmt.Sprintf("task %d has its recipients already, and keeps them: %s", t.Task, strings.Join(t.Settled, ", ")))

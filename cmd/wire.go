@@ -12,6 +12,7 @@ import (
 
 	"postrider/internal/config"
 	"postrider/internal/db"
+	"postrider/internal/dkim"
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -140,6 +141,39 @@ func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
 	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
 }
 
+// composer makes what goes out.
+func composer(cfg *config.Config) (*forward.Composer, error) {
+	key, err := dkimKey(cfg)
+	if err != nil {
+		return nil, err
+	}
+	made, err := forward.NewComposer(forward.ComposeConfig{From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return made, nil
+}
+
+// dkimKey is nil where nothing is signed.
+func dkimKey(cfg *config.Config) (*dkim.Key, error) {
+	d := cfg.DKIM
+	if d.KeyFile == "" {
+		return nil, nil
+	}
+	key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
+	if err != nil {
+		return nil, usage(fmt.Errorf("dkim.key_file: %w", err))
+	}
+	return key, nil
+}
+
+// notices reports whether messages that are too large are announced.
+func notices(cfg *config.Config) bool { return cfg.Forward.TooLarge == "notice" }
+
+func style(cfg *config.Config) route.Style {
+	return route.Style{Mode: route.Mode(cfg.Forward.Mode), Fallback: route.Fallback(cfg.Forward.Fallback), Resent: cfg.Forward.Resent}
+}
+
 // pass wires one run. The relay is the caller's to close.
 func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun bool) (*pass.Pass, error) {
 	d, err := s.dialer()
@@ -150,15 +184,19 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 	if err != nil {
 		return nil, usage(err)
 	}
+	made, err := composer(s.cfg)
+	if err != nil {
+		return nil, err
+	}
 	return &pass.Pass{
 		Config: pass.Config{
 			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
 			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
-			MaxReceived: s.cfg.Forward.MaxReceived,
-			Dedupe:      tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
+			MaxReceived: s.cfg.Forward.MaxReceived, Notices: notices(s.cfg), Style: style(s.cfg),
+			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
 			Retention: pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)},
 		},
-		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Relay: relay,
+		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: relay,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {

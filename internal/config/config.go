@@ -27,6 +27,7 @@ type Config struct {
 	IMAP        IMAP          `yaml:"imap"`
 	Forward     Forward       `yaml:"forward"`
 	SRS         SRS           `yaml:"srs"`
+	DKIM        DKIM          `yaml:"dkim"`
 	Retry       Retry         `yaml:"retry"`
 	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
 	Concurrency Concurrency   `yaml:"concurrency"`
@@ -66,11 +67,15 @@ type IMAP struct {
 
 // Forward is what goes out.
 type Forward struct {
-	Mode         string     `yaml:"mode"` // redirect
+	Mode         string     `yaml:"mode"`     // redirect, rewrite, attach
+	Fallback     string     `yaml:"fallback"` // none, attach
+	Resent       bool       `yaml:"resent"`
+	Note         string     `yaml:"note"` // a template; empty: the one that forward has
 	From         string     `yaml:"from"`
 	EnvelopeFrom string     `yaml:"envelope_from"` // an address, srs or keep; never empty after Load
 	Uncertain    string     `yaml:"uncertain"`     // retry, hold
 	MaxSize      route.Size `yaml:"max_size"`
+	TooLarge     string     `yaml:"too_large"` // skip, notice
 	MaxReceived  int        `yaml:"max_received"`
 
 	Automated route.Automated `yaml:"automated"` // forward, skip; after Load the routes have it, too
@@ -86,6 +91,13 @@ type SRS struct {
 // Secrets are the lines of Secret, in order.
 func (s SRS) Secrets() []string {
 	return strings.FieldsFunc(string(s.Secret), func(c rune) bool { return c == '\n' || c == '\r' })
+}
+
+// DKIM signs what is composed or rewritten, when it is given.
+type DKIM struct {
+	Domain   string `yaml:"domain"`
+	Selector string `yaml:"selector"`
+	KeyFile  string `yaml:"key_file"`
 }
 
 // Retry is how long and how often a message is tried.
@@ -120,10 +132,12 @@ type Retention struct {
 // Default is the configuration of an empty file. It lacks what has no default: the relay, a sender, and routes.
 func Default() *Config {
 	return &Config{
-		Database:    Database{Driver: "sqlite", Path: "postrider.db"},
-		SMTP:        SMTP{Security: "starttls", Connections: 4},
-		IMAP:        IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
-		Forward:     Forward{Mode: "redirect", Uncertain: "retry", MaxSize: 50 << 20, MaxReceived: 50, Automated: route.ForwardAutomated},
+		Database: Database{Driver: "sqlite", Path: "postrider.db"},
+		SMTP:     SMTP{Security: "starttls", Connections: 4},
+		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
+		Forward: Forward{
+			Mode: "redirect", Fallback: "none", Uncertain: "retry", MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50, Automated: route.ForwardAutomated,
+		},
 		SRS:         SRS{MaxAge: 21 * 24 * time.Hour},
 		Retry:       Retry{MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3},
 		Dedupe:      "inbox",

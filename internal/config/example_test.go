@@ -1,6 +1,10 @@
 package config
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -34,6 +38,9 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "srs-secret"), []byte("a secret for the example"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "dkim.pem"), []byte(dkimKey(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("POSTRIDER_DSN", "user:password@tcp(host:3306)/postrider")
@@ -104,4 +111,18 @@ func TestExampleExplainsEveryKey(t *testing.T) {
 			t.Errorf("config.example.yaml does not say why: %s", line)
 		}
 	}
+}
+
+// dkimKey is a private key as PEM.
+func dkimKey(t *testing.T) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }

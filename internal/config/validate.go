@@ -19,7 +19,7 @@ import (
 
 // finish fills in what depends on other keys, and checks what a single value cannot tell.
 func (r *reader) finish(c *Config) {
-	for _, p := range []*string{&c.Database.Path, &c.Secrets.KeyFile, &c.SMTP.CAFile, &c.IMAP.CAFile} {
+	for _, p := range []*string{&c.Database.Path, &c.Secrets.KeyFile, &c.SMTP.CAFile, &c.IMAP.CAFile, &c.DKIM.KeyFile} {
 		*p = beside(r.path, *p)
 	}
 	r.database(&c.Database)
@@ -28,6 +28,8 @@ func (r *reader) finish(c *Config) {
 	r.readable("imap.ca_file", c.IMAP.CAFile)
 	r.forward(&c.Forward)
 	r.srs(&c.SRS, c.Forward)
+	r.composing(c)
+	r.dkim(c.DKIM)
 	r.numbers(c)
 	r.alerts(c.Alerts)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
@@ -102,12 +104,13 @@ func (r *reader) readable(key, path string) {
 }
 
 func (r *reader) forward(f *Forward) {
-	switch f.Mode {
-	case "rewrite", "attach":
-		r.refuse("forward.mode", "%s is not available in this version; use redirect", f.Mode)
-	default:
-		r.oneOf("forward.mode", f.Mode, "redirect")
+	if f.Mode == "auto" {
+		r.refuse("forward.mode", "auto is not available in this version; use redirect, rewrite or attach")
+	} else {
+		r.oneOf("forward.mode", f.Mode, "redirect", "rewrite", "attach")
 	}
+	r.oneOf("forward.fallback", f.Fallback, "none", "attach")
+	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
 	if f.From == "" && f.EnvelopeFrom == "" {
 		r.refuse("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)

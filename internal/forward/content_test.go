@@ -81,7 +81,7 @@ func TestCorpus(t *testing.T) {
 		}
 		c := content(t, string(raw))
 		got := delivered(t, s, r, c)
-		if got != arrives(t, c) || !strings.HasSuffix(strings.TrimSuffix(got, "\r\n"), strings.TrimSuffix(arrives(t, &Content{body: c.body}), "\r\n")) {
+		if got != arrives(t, c) || !strings.HasSuffix(strings.TrimSuffix(got, "\r\n"), strings.TrimSuffix(arrives(t, &Content{parts: c.parts[len(c.parts)-1:]}), "\r\n")) {
 			t.Errorf("%s: arrived otherwise than it was", f)
 		}
 	}
@@ -206,7 +206,7 @@ func TestSpoolFails(t *testing.T) {
 	s := sink(t, smtpsink.Options{})
 	r := relayOn(t, s.Port())
 	m := parse(t, plain)
-	c := Redirect(m, Trace{})
+	c := redirected(m, Trace{})
 	_ = m.Close()
 	res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error {
 		t.Error("beforeDot is called, want it not to be: the message is not complete")
@@ -242,7 +242,7 @@ func TestLargeMessage(t *testing.T) {
 	r := relayOn(t, s.Port())
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c := Redirect(m, Trace{})
+	c := redirected(m, Trace{})
 	res, err := send(t, r, c, "a@x.example")
 	runtime.ReadMemStats(&after)
 	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].Size != c.Size() {

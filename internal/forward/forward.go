@@ -1,5 +1,6 @@
-// Package forward is what goes out: the message as it is sent on (mode redirect), and the SMTP side that hands it to
-// the relay.
+// Package forward is what goes out, and the SMTP side that hands it to the relay.
+//
+// A Composer makes a Content of a message in its mode (compose.go): the same in every attempt, and never held in memory.
 //
 // Send reports an Outcome for each recipient, and blames whoever is to blame (the table is in classify.go):
 //   - a recipient: refused or deferred alone; the others go on

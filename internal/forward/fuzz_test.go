@@ -36,7 +36,7 @@ func FuzzRedirect(f *testing.F) {
 	relays := senders(f)
 	f.Fuzz(func(t *testing.T, raw, inbox string, task int64) {
 		m := inMemory(t, raw)
-		c := Redirect(m, Trace{Inbox: inbox, TaskID: task})
+		c := redirected(m, Trace{Inbox: inbox, TaskID: task})
 		sent, original := octets(t, c.Reader()), octets(t, m.Body.Reader())
 		head, found := strings.CutSuffix(sent, original)
 		if !found || c.Size() != int64(len(sent)) || c.Needs8bit() != has8bit(original) {

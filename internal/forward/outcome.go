@@ -5,7 +5,27 @@ import (
 	"slices"
 )
 
-const mendASCII = "set forward.envelope_from to an ASCII address"
+const (
+	mendASCII = "set forward.envelope_from to an ASCII address"
+	mend8bit  = "set fallback: attach, and what the relay does not take goes as an attachment"
+)
+
+// choose takes what can go out instead of a content that the relay cannot take. What is written in the forwarder's name
+// needs nobody else's address for its sender.
+func (t *transaction) choose() error {
+	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
+	for t.content.instead != nil && (t.content.Needs8bit() && !eight || (t.content.WantsUTF8() || t.from.utf8) && !utf8) {
+		other, err := t.content.instead()
+		if err != nil {
+			return err
+		}
+		t.content = other
+	}
+	if t.content.Mode != Redirect && t.from.utf8 && !utf8 {
+		t.from = t.relay.sender
+	}
+	return nil
+}
 
 // fits checks what the relay offers against what the message needs, and returns the parameters of MAIL. When they do
 // not fit, all is decided.
@@ -14,15 +34,15 @@ func (t *transaction) fits() (params string, ok bool, err error) {
 	utf8 := t.c.offers("SMTPUTF8")
 	switch {
 	case limit > 0 && size > limit: // RFC 1870 6.1
-		t.misfit(fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit))
+		t.misfit(fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit), "")
 		return "", false, nil
 	case t.content.Needs8bit() && !t.c.offers("8BITMIME"): // RFC 6152
-		t.misfit("the relay does not take 8-bit messages: it does not offer 8BITMIME")
+		t.misfit("the relay does not take 8-bit messages: it does not offer 8BITMIME", mend8bit)
 		return "", false, nil
 	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
 		return "", false, &Error{Relay: t.relay.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Mend: mendASCII}
 	case t.from.utf8 && !utf8:
-		t.misfit(fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8))
+		t.misfit(fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8), "")
 		return "", false, nil
 	}
 	if t.c.offers("SIZE") {
@@ -37,9 +57,9 @@ func (t *transaction) fits() (params string, ok bool, err error) {
 	return params, true, nil
 }
 
-func (t *transaction) misfit(reason string) {
+func (t *transaction) misfit(reason, mend string) {
 	for _, rcpt := range t.to {
-		t.decide(rcpt, Refused, reply{text: reason}, "")
+		t.decide(rcpt, Refused, reply{text: reason}, mend)
 	}
 }
 

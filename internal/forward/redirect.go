@@ -14,12 +14,6 @@ import (
 	"postrider/internal/message"
 )
 
-// Trace says which inbox a message came through, and as which task.
-type Trace struct {
-	Inbox  string // its address
-	TaskID int64
-}
-
 const traceField = "X-Postrider-Trace"
 
 // token is the same for every message and every retry of an inbox, and does not reveal its address.
@@ -51,23 +45,33 @@ func returned(m *message.Message, inbox string) bool {
 	return bytes.Contains(b, []byte(token(inbox)))
 }
 
-// Content is what will be sent: a trace field, and below it the original, octet for octet.
-type Content struct {
-	head string
-	body *message.Spool
-	utf8 bool
+// redirect puts a trace field on top of m, and a Resent- block if that is asked for. They are left off where they would
+// do harm: a signature covers the name, so that adding it would break the signature, or the message does not start with
+// a header field, so that putting one on top would change how what follows is understood. Received fields still end a
+// loop.
+func (c *Composer) redirect(m *message.Message, o Origin, resent bool) *Content {
+	out := &Content{Mode: Redirect, eight: m.Body.Has8bit(), utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
+	if startsWithField(m.Body.Reader()) {
+		head := ""
+		if !signed(m.Header, traceField) {
+			head = o.field()
+		}
+		if resent {
+			var block string
+			block, out.Remark = c.resent(m, o)
+			head += block
+		}
+		out.parts = append(out.parts, text(head))
+	} else if resent {
+		out.Remark = "no Resent- fields: the message does not begin with a header field"
+	}
+	out.parts = append(out.parts, stored(m.Body, 0))
+	return out
 }
 
-// Redirect puts the trace field on top of m, which must stay open while the content is in use. The field is left off
-// where it would do harm: a signature covers its name, so that adding it would break the signature, or the message
-// does not start with a header field, so that putting one on top would change how what follows is understood.
-// Received fields still end a loop.
-func Redirect(m *message.Message, trace Trace) *Content {
-	c := &Content{body: m.Body, utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
-	if !signed(m.Header, traceField) && startsWithField(m.Body.Reader()) {
-		c.head = fmt.Sprintf("%s: %s; task=%d\r\n", traceField, token(trace.Inbox), trace.TaskID)
-	}
-	return c
+// field is the trace field.
+func (t Trace) field() string {
+	return fmt.Sprintf("%s: %s; task=%d\r\n", traceField, token(t.Inbox), t.TaskID)
 }
 
 // signed reports whether a signature lists the field in its h= tag (RFC 6376 3.5, RFC 8617 4.1.2).
@@ -108,17 +112,3 @@ func headerIsUTF8(r io.Reader) bool {
 	header, _, _ = bytes.Cut(header, []byte("\r\n\r\n"))
 	return err == nil && utf8.Valid(header)
 }
-
-// Size is the number of octets, as RFC 1870 counts them.
-func (c *Content) Size() int64 { return int64(len(c.head)) + c.body.Size() }
-
-// Reader reads from the start.
-func (c *Content) Reader() io.Reader {
-	return io.MultiReader(strings.NewReader(c.head), c.body.Reader())
-}
-
-// Needs8bit reports whether the relay must offer 8BITMIME (RFC 6152).
-func (c *Content) Needs8bit() bool { return c.body.Has8bit() }
-
-// WantsUTF8 reports whether the header has valid UTF-8 in it, which SMTPUTF8 is for (RFC 6531).
-func (c *Content) WantsUTF8() bool { return c.utf8 }

@@ -35,7 +35,7 @@ func parse(t testing.TB, raw string) *message.Message {
 }
 
 func content(t testing.TB, raw string) *Content {
-	return Redirect(parse(t, raw), Trace{Inbox: "in@x.example", TaskID: 7})
+	return redirected(parse(t, raw), Trace{Inbox: "in@x.example", TaskID: 7})
 }
 
 func sink(t testing.TB, opts smtpsink.Options) *smtpsink.Server {
@@ -105,4 +105,8 @@ func TestSend(t *testing.T) {
 	if p := strings.Join(got[0].Params, " "); p != "SIZE=107" || got[0].Size != 107 {
 		t.Errorf("MAIL had %q and %d octets came, want 107 for both", p, got[0].Size)
 	}
+}
+
+func redirected(m *message.Message, trace Trace) *Content {
+	return (&Composer{}).redirect(m, Origin{Trace: trace}, false)
 }

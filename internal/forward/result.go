@@ -34,7 +34,10 @@ type Outcome struct {
 }
 
 // Result has one outcome for each recipient that was decided about. Nothing went out to a recipient that is not in it.
-type Result struct{ Outcomes []Outcome }
+type Result struct {
+	Outcomes []Outcome
+	Sent     *Content // what was, or is about to be, sent: the content, or what goes instead; never nil for BeforeDot
+}
 
 // Stage is where in a session something went wrong.
 type Stage string

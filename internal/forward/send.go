@@ -40,10 +40,10 @@ func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, before
 		n := min(len(todo), maxRecipients)
 		t := transaction{relay: r, from: from, nullOnly: env.NullOnly, to: todo[:n], content: content}
 		t.beforeDot = func(ctx context.Context, accepted []string) error {
-			return beforeDot(ctx, Result{slices.Concat(res.Outcomes, t.done)}, accepted)
+			return beforeDot(ctx, Result{slices.Concat(res.Outcomes, t.done), t.content}, accepted)
 		}
 		err := r.transact(ctx, &t)
-		res.Outcomes = append(res.Outcomes, t.done...)
+		res.Outcomes, res.Sent = append(res.Outcomes, t.done...), t.content
 		if err != nil {
 			return res, err
 		}

@@ -51,6 +51,9 @@ func (t *transaction) runOn(ctx context.Context, c *conn) error {
 }
 
 func (t *transaction) run(ctx context.Context) error {
+	if err := t.choose(); err != nil {
+		return err
+	}
 	params, ok, err := t.fits()
 	if !ok || err != nil {
 		return err

@@ -23,17 +23,33 @@ type Result struct {
 //
 // With an error, what was handed over and what Result names is settled, and nothing is known about the rest.
 func (c *Conn) Bodies(ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error) (Result, error) {
+	return c.sections(ctx, uids, imap.FetchItemBodySection{Peek: true}, each)
+}
+
+// maxHeader is how much of a header Headers fetches, in octets: as much as package message looks at.
+const maxHeader = 1 << 20
+
+// Headers is Bodies for the headers alone. Of one that is longer than 1 MiB the beginning is handed over.
+func (c *Conn) Headers(ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error) (Result, error) {
+	header := imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Partial: &imap.SectionPartial{Size: maxHeader}, Peek: true}
+	return c.sections(ctx, uids, header, func(uid uint32, m *message.Message) error {
+		m.HeaderOnly = true
+		return each(uid, m)
+	})
+}
+
+// sections fetches one section of each message.
+func (c *Conn) sections(ctx context.Context, uids []uint32, section imap.FetchItemBodySection, each func(uid uint32, m *message.Message) error) (Result, error) {
 	uids = sortedUnique(uids)
 	b := &bodies{
-		c: c, ctx: ctx, each: each, buf: make([]byte, 32<<10),
+		c: c, ctx: ctx, section: section.Specifier, each: each, buf: make([]byte, 32<<10),
 		state: make(map[uint32]state, len(uids)), failed: map[uint32]error{},
 	}
 	for _, uid := range uids {
 		b.state[uid] = asked
 	}
-	whole := &imap.FetchItemBodySection{Peek: true}
 	f := &fetcher{c: c, op: "fetch from folder", take: b.take, got: b.got, options: &imap.FetchOptions{
-		UID: true, RFC822Size: true, BodySection: []*imap.FetchItemBodySection{whole},
+		UID: true, RFC822Size: true, BodySection: []*imap.FetchItemBodySection{&section},
 	}}
 	refused, missing, err := f.run(ctx, uids)
 	result := Result{Failed: b.failed}
@@ -70,14 +86,15 @@ const (
 )
 
 type bodies struct {
-	c      *Conn
-	ctx    context.Context // of the one call this lives for
-	each   func(uid uint32, m *message.Message) error
-	state  map[uint32]state
-	failed map[uint32]error
-	buf    []byte
-	cut    uint32 // the message in which the connection broke
-	err    error  // ends the call, and is not the server's
+	c       *Conn
+	ctx     context.Context // of the one call this lives for
+	section imap.PartSpecifier
+	each    func(uid uint32, m *message.Message) error
+	state   map[uint32]state
+	failed  map[uint32]error
+	buf     []byte
+	cut     uint32 // the message in which the connection broke
+	err     error  // ends the call, and is not the server's
 }
 
 func (b *bodies) got(uid uint32) bool { return b.state[uid] == settled }
@@ -92,7 +109,7 @@ func (b *bodies) take(msg *imapclient.FetchMessageData) {
 		case imapclient.FetchItemDataRFC822Size:
 			in.size = item.Size
 		case imapclient.FetchItemDataBodySection:
-			if isWhole(item.Section) && !in.came && b.err == nil {
+			if b.isAsked(item.Section) && !in.came && b.err == nil {
 				in.came = true
 				in.body, in.cut = b.spool(item.Literal)
 			}
@@ -110,8 +127,8 @@ type incoming struct {
 	cut  bool           // it did not come to its end
 }
 
-func isWhole(s *imap.FetchItemBodySection) bool {
-	return s.Specifier == imap.PartSpecifierNone && len(s.Part) == 0 && s.Partial == nil
+func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {
+	return s.Specifier == b.section && len(s.Part) == 0 && (s.Partial == nil || b.section != imap.PartSpecifierNone && s.Partial.Offset == 0)
 }
 
 // spool copies a literal. When that fails the connection is of no use any more, and is closed; the command fails with it.
@@ -191,7 +208,7 @@ func (in *incoming) drop() {
 }
 
 func (b *bodies) deliver(in *incoming) {
-	if got := in.body.Size(); got != in.size {
+	if got := in.body.Size(); got != in.size && b.section == imap.PartSpecifierNone {
 		b.c.cfg.Logger.DebugContext(b.ctx, "size differs from RFC822.SIZE", "imap", b.c.host, "folder", b.c.folder, "uid", in.uid,
 			"announced", in.size, "came", got)
 	}

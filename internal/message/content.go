@@ -44,6 +44,10 @@ func (m *Message) Content() (c Content) {
 		c = r.Content
 		c.Text = r.text.String()
 	}()
+	if m.HeaderOnly {
+		r.incomplete("its body was not downloaded")
+		return
+	}
 	body := bufio.NewReader(m.Body.Reader())
 	if _, err := readHeader(body); err != nil {
 		r.incomplete("it cannot be read: " + err.Error())

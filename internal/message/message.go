@@ -18,6 +18,7 @@ type Message struct {
 	Body        *Spool
 	Header      Header
 	Fingerprint Fingerprint
+	HeaderOnly  bool // the body was not downloaded; the fingerprint is of the header alone, then
 }
 
 // Parse reads the header and the fingerprint of what was spooled. It takes over body, and fails only when the spool

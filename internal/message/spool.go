@@ -162,11 +162,14 @@ func (b *Spool) Has8bit() bool { return b.eight }
 func (b *Spool) Changed() bool { return b.fixed }
 
 // Reader reads from the start. Several readers may be used at once.
-func (b *Spool) Reader() io.Reader {
+func (b *Spool) Reader() io.Reader { return b.From(0) }
+
+// From is Reader from an offset on, in octets.
+func (b *Spool) From(offset int64) io.Reader {
 	if b.file != nil {
-		return io.NewSectionReader(b.file, 0, b.size)
+		return io.NewSectionReader(b.file, offset, b.size-offset)
 	}
-	return bytes.NewReader(b.mem.Bytes())
+	return bytes.NewReader(b.mem.Bytes()[min(offset, int64(b.mem.Len())):])
 }
 
 // Close gives the memory or the file back. The spool must not be used afterwards.

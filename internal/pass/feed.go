@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"postrider/internal/forward"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
@@ -196,6 +197,7 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 			byUID[j.claim.UID] = j
 			batch = append(batch, fetched{})
 			batch[len(batch)-1].UID = j.claim.UID
+			batch[len(batch)-1].head = j.claim.Mode == string(forward.Notice)
 		}
 	}
 	if len(batch) == 0 {

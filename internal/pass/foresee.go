@@ -17,12 +17,13 @@ type Foresight struct {
 	Decision route.Decision // the routes', also when it is skipped for another reason
 }
 
-// Foresee decides about a message as a pass would, and changes nothing. m.Message is there.
+// Foresee decides about a message as a pass would, and changes nothing. m.Message is there; of one that is too
+// large, and whose header alone it is, a notice goes out.
 func Foresee(table *route.Table, m route.Mail, maxSize int64, maxReceived int) Foresight {
 	d := table.Decide(m)
 	looped, loops := forward.Looped(m.Message.Header, m.Inbox, maxReceived)
 	switch {
-	case m.Size > maxSize:
+	case m.Size > maxSize && !m.Message.HeaderOnly:
 		return Foresight{tasks.Skipped, tooLarge(m.Size, maxSize), d}
 	case loops:
 		return Foresight{tasks.Skipped, looped, d}

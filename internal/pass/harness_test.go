@@ -105,16 +105,19 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	}
 	table, err := route.Compile(rules)
 	check(t, err)
+	composer, err := forward.NewComposer(forward.ComposeConfig{From: "Intake <forwarder@firm.example>"})
+	check(t, err)
 	spooler := &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}
 	r.Pass = &Pass{
 		Config: Config{
 			Host: "test", Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
+			Style: route.Style{Mode: route.Redirect, Fallback: route.FallbackNone},
 			Policy: tasks.Policy{
 				MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 				Jitter: func() float64 { return 0.5 },
 			},
 		},
-		Inboxes: r.store, Queue: r.queue, Routes: table, Relay: r.relay(), Now: r.clock.Now,
+		Inboxes: r.store, Queue: r.queue, Routes: table, Composer: composer, Relay: r.relay(), Now: r.clock.Now,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: nobody{},
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) {
 			return imapsrc.Dial(ctx, imapsrc.Config{

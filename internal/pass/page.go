@@ -16,6 +16,7 @@ type fetched struct {
 	imapsrc.Meta
 	msg  *message.Message // nil when it was not fetched
 	skip string           // why it is not fetched on purpose
+	head bool             // the header alone is fetched
 	gone bool             // expunged between the listing and the fetch
 	err  error            // why it could not be fetched
 }
@@ -74,10 +75,13 @@ func (b *box) batch(rest []imapsrc.Meta, alone bool) []fetched {
 	octets := int64(0)
 	for _, m := range rest {
 		it := fetched{Meta: m}
-		if m.Size > b.Config.MaxSize {
-			it.skip = tooLarge(m.Size, b.Config.MaxSize)
-		} else {
+		switch {
+		case m.Size <= b.Config.MaxSize:
 			octets += m.Size
+		case b.Config.Notices:
+			it.head = true
+		default:
+			it.skip = tooLarge(m.Size, b.Config.MaxSize)
 		}
 		if len(batch) > 0 && (alone || octets > maxPageOctets) {
 			break
@@ -87,12 +91,22 @@ func (b *box) batch(rest []imapsrc.Meta, alone bool) []fetched {
 	return batch
 }
 
-// fetch reads the bodies of a batch into it.
+// fetch reads the messages of a batch into it, whole or the header alone.
 func (b *box) fetch(ctx context.Context, f *folder, batch []fetched) error {
+	if err := b.fetchAs(ctx, f, batch, false, Source.Bodies); err != nil {
+		return err
+	}
+	return b.fetchAs(ctx, f, batch, true, Source.Headers)
+}
+
+// fetcher is Source.Bodies or Source.Headers.
+type fetcher func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+
+func (b *box) fetchAs(ctx context.Context, f *folder, batch []fetched, head bool, fetch fetcher) error {
 	at := make(map[uint32]*fetched, len(batch))
 	var uids []uint32
 	for i := range batch {
-		if batch[i].skip == "" {
+		if batch[i].skip == "" && batch[i].head == head {
 			at[batch[i].UID] = &batch[i]
 			uids = append(uids, batch[i].UID)
 		}
@@ -101,7 +115,7 @@ func (b *box) fetch(ctx context.Context, f *folder, batch []fetched) error {
 		return nil
 	}
 	return b.within(ctx, f, func(src Source) error {
-		res, err := src.Bodies(ctx, uids, func(uid uint32, m *message.Message) error {
+		res, err := fetch(src, ctx, uids, func(uid uint32, m *message.Message) error {
 			if it := at[uid]; it != nil && it.msg == nil {
 				it.msg = m
 				return nil
@@ -209,6 +223,9 @@ func outlined(m imapsrc.Meta) tasks.Entry {
 func (b *box) entry(f *folder, it fetched) tasks.Entry {
 	e := outlined(it.Meta)
 	e.Skip = it.skip
+	if it.head {
+		e.Mode = string(forward.Notice)
+	}
 	if it.msg != nil {
 		describe(&e, it.msg)
 	}
@@ -228,8 +245,10 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 	return e
 }
 
-// describe adds what the content says.
+// describe adds what the content says. A header alone says nothing of the content's identity: the outline stays.
 func describe(e *tasks.Entry, m *message.Message) {
-	e.Fingerprint, e.Size = m.Fingerprint, m.Body.Size()
+	if !m.HeaderOnly {
+		e.Fingerprint, e.Size = m.Fingerprint, m.Body.Size()
+	}
 	e.MessageID, e.Subject, e.Sender, e.Date = m.MessageID(), m.Subject(), m.From(), m.Date()
 }

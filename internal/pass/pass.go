@@ -38,6 +38,7 @@ type Source interface {
 	Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error)
 	Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
 	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+	Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
 	Close() error
 }
 
@@ -72,7 +73,9 @@ type Config struct {
 	Inboxes     int           // worked on at once
 	PerHost     int           // worked on at once at one IMAP server
 	Senders     int           // connections to the relay
-	MaxSize     int64         // octets; a larger message is skipped without being downloaded
+	MaxSize     int64         // octets; a larger message is not downloaded: it is skipped, or a notice goes out
+	Notices     bool          // a notice of a larger message goes out
+	Style       route.Style   // of messages whose routes do not say
 	MaxReceived int           // hops: a message that made more is a loop
 	Dedupe      tasks.Dedupe
 	Policy      tasks.Policy
@@ -95,6 +98,7 @@ type Pass struct {
 	Inboxes  Inboxes
 	Queue    tasks.Queue
 	Routes   *route.Table
+	Composer *forward.Composer
 	Relay    Relay
 	Dial     func(ctx context.Context, box inbox.Inbox) (Source, error)
 	Now      func() time.Time

@@ -21,7 +21,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	case r.down.err() != nil:
 		return j.release(ctx, "the relay is at fault")
 	}
-	if j.msg.Fingerprint != j.claim.Fingerprint {
+	if j.msg.Fingerprint != j.claim.Fingerprint && !j.msg.HeaderOnly {
 		if of, err := j.identify(ctx); err != nil || of != 0 {
 			return j.ended(tasks.Skipped, err)
 		}
@@ -33,7 +33,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 		return j.send(ctx, j.claim.Route, j.claim.Deliveries)
 	}
 	d := r.Routes.Decide(route.Mail{
-		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.msg.Body.Size(), At: j.claim.CreatedAt,
+		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.size(), At: j.claim.CreatedAt,
 	})
 	if len(d.Problems) > 0 { // without its words, which quote the message
 		j.log.Warn("what a route captured from the message could not be used (see `postrider route test --task`)", "task", j.claim.ID)
@@ -66,13 +66,19 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	if j.msg.Body.Changed() {
 		j.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.ID)
 	}
-	content := forward.Redirect(j.msg, forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID})
+	content, err := j.compose(via, ds)
+	if err != nil {
+		return j.hand(ctx, err, a.known(stored))
+	}
 	env := j.Relay.Envelope(j.msg, j.in.Address, a.to)
 	res, err := j.Relay.Send(ctx, env, content, func(ctx context.Context, sofar forward.Result, accepted []string) error {
 		a.apply(sofar)
 		a.sending(accepted)
 		stored = true
-		return j.Queue.Sending(ctx, j.claim.Receipt, via, ds)
+		if why := sofar.Sent.Remark; why != "" {
+			j.log.Info(why, "task", j.claim.ID, "mode", sofar.Sent.Mode)
+		}
+		return j.Queue.Sending(ctx, j.claim.Receipt, via, string(sofar.Sent.Mode), ds)
 	})
 	a.apply(res)
 	var relay *forward.Error

@@ -56,6 +56,7 @@ func Compile(rules []Rule) (*Table, error) {
 		c := compiler{Rule: r, index: i, errs: &errs, names: captured(conditions), faulty: len(inMatch) > 0}
 		c.checkName(first)
 		c.checkFate()
+		c.checkStyle()
 		errs = append(errs, inMatch...)
 		table.rules = append(table.rules, compiled{r, conditions})
 	}

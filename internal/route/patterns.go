@@ -68,6 +68,10 @@ func hasAttachment(s scope, want bool) condition {
 	return condition{key: s.prefix + "has_attachment", want: []string{strconv.FormatBool(want)}, test: func(v *view, f *finding) {
 		has := v.content().HasAttachment
 		f.look(text{shown: strconv.FormatBool(has)})
+		if why := v.content().Incomplete; why != "" && !has {
+			f.unknown(why)
+			return
+		}
 		f.is(has == want)
 	}}
 }

@@ -41,6 +41,9 @@ type Rule struct {
 	Priority  Priority  `yaml:"priority"` // the same way
 	Uncertain Uncertain `yaml:"uncertain"`
 	Automated Automated `yaml:"automated"`
+	Mode      Mode      `yaml:"mode"`
+	Fallback  Fallback  `yaml:"fallback"`
+	Resent    *bool     `yaml:"resent"`
 	Continue  bool      `yaml:"continue"` // collect To and go on to the next rule
 	Skip      bool      `yaml:"skip"`     // forward to nobody on purpose
 }

@@ -62,6 +62,7 @@ type Task struct {
 	Fingerprint message.Fingerprint
 
 	Route      string // the route that decided, empty while none has
+	Mode       string // as what it goes out, or last did: redirect, rewrite, attach, notice; empty while that is not decided
 	Priority   Priority
 	Status     Status
 	Attempts   int // counted at the claim

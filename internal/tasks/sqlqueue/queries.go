@@ -69,7 +69,7 @@ WHERE id = ?`
 
 	sqlExtend = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
-	sqlSending = `UPDATE monitored_emails_tasks SET route = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+	sqlSending = `UPDATE monitored_emails_tasks SET route = ?, mode = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlFinish = `
 UPDATE monitored_emails_tasks SET status = ?, visible_at = ?, route = ?, error_message = ?, updated_at = ?, finished_at = ?
@@ -116,8 +116,9 @@ UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt =
   finished_at = NULL
 WHERE id = ? AND status = 'skipped'`
 
-	sqlInheritRoute = `
-UPDATE monitored_emails_tasks SET route = (SELECT route FROM (SELECT route FROM monitored_emails_tasks WHERE id = ?) AS o) WHERE id = ?`
+	sqlDecided = `SELECT route, mode FROM monitored_emails_tasks WHERE id = ?`
+
+	sqlDecide = `UPDATE monitored_emails_tasks SET route = ?, mode = ? WHERE id = ?`
 
 	sqlNewOriginal = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id IN ?`
 

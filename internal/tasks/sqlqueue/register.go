@@ -273,7 +273,7 @@ func newTask(page tasks.Page, f ledger.Fate, ids map[uint32]int64, micros int64,
 	r := taskRow{
 		InboxID: page.InboxID, FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID,
 		MessageID: clean(e.MessageID, maxText), Fingerprint: e.Fingerprint[:], Subject: clean(e.Subject, maxText),
-		Sender: clean(e.Sender, maxText), Size: e.Size, Route: clean(e.Route, 255), Priority: e.Priority,
+		Sender: clean(e.Sender, maxText), Size: e.Size, Route: clean(e.Route, 255), Mode: e.Mode, Priority: e.Priority,
 		Status: tasks.Received, VisibleAt: &micros, CreatedAt: now, QueuedAt: now, UpdatedAt: now, EmailDate: storable(e.Date),
 	}
 	if f.Fate == tasks.Duplicate {

@@ -15,6 +15,7 @@ var receiptTests = map[string]func(*suite){
 	"receipt/twice":        testTwice,
 	"receipt/unknown task": testUnknownTask,
 	"receipt/sending":      testSending,
+	"receipt/mode":         testModeFromTheStart,
 	"receipt/deliveries":   testDeliveries,
 	"receipt/reasons":      testFinishEvents,
 }
@@ -117,7 +118,7 @@ func testTwice(s *suite) {
 func testUnknownTask(s *suite) {
 	r := tasks.Receipt{TaskID: 1 << 40, Token: "x"}
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
-	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", nil), tasks.ErrLeaseLost)
+	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", "redirect", nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
 	s.wantErr("get", err, tasks.ErrNotFound)
 }
@@ -131,15 +132,15 @@ func testSending(s *suite) {
 		{Recipient: "eve@example.com", Status: tasks.Failed, Code: 550, Reply: "5.1.1 no such user", Attempts: 1},
 	}
 	for range 2 {
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", ds))
+		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", "redirect", ds))
 	}
-	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || !sameDeliveries(got.Deliveries, ds) {
-		s.t.Errorf("route %q, deliveries %+v; want court, %+v", got.Route, got.Deliveries, ds)
+	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || got.Mode != "redirect" || !sameDeliveries(got.Deliveries, ds) {
+		s.t.Errorf("route %q, mode %q, deliveries %+v; want court, redirect, %+v", got.Route, got.Mode, got.Deliveries, ds)
 	}
 	s.Age(s.t, lease+time.Second)
 	c = p.claimed(1, 1)[0]
-	if c.Route != "court" || !sameDeliveries(c.Deliveries, ds) {
-		s.t.Errorf("the next claim has route %q, deliveries %+v; want court, %+v", c.Route, c.Deliveries, ds)
+	if c.Route != "court" || c.Mode != "redirect" || !sameDeliveries(c.Deliveries, ds) {
+		s.t.Errorf("the next claim has route %q, mode %q, deliveries %+v; want court, redirect, %+v", c.Route, c.Mode, c.Deliveries, ds)
 	}
 	s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, nil))
 	if got := s.get(c.ID); !sameDeliveries(got.Deliveries, ds) {
@@ -160,6 +161,26 @@ func sameDeliveries(a, b []tasks.Delivery) bool {
 	return true
 }
 
+// testModeFromTheStart: what has to go out in one mode says so to whoever claims it, also when a person had it begin anew.
+func testModeFromTheStart(s *suite) {
+	p := s.place()
+	e := s.unread(1, "large", "")
+	e.Mode = "notice"
+	p.register(e, s.msg(2, "m"))
+	for i, c := range p.claimed(2, 1, 2) {
+		if want := []string{"notice", ""}[i]; c.Mode != want {
+			s.t.Errorf("UID %d is claimed with mode %q, want %q", c.UID, c.Mode, want)
+		}
+		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Dead, Route: "desk"}))
+		if _, err := s.Queue.Requeue(s.ctx, "ann", c.ID); err != nil {
+			s.t.Fatal(err)
+		}
+		if got := s.get(c.ID); got.Mode != c.Mode {
+			s.t.Errorf("put back by a person, UID %d has mode %q, want %q", c.UID, got.Mode, c.Mode)
+		}
+	}
+}
+
 // testDeliveries: each recipient has one row, which is brought up to date, and those not named stay.
 func testDeliveries(s *suite) {
 	p := s.place()
@@ -168,7 +189,7 @@ func testDeliveries(s *suite) {
 	for i := range 450 { // more than one INSERT takes
 		all = append(all, tasks.Delivery{Recipient: string(rune('a'+i%26)) + time.Duration(i).String() + "@example.com", Status: tasks.Sending})
 	}
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", all))
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", "redirect", all))
 	if got := s.get(c.ID); len(got.Deliveries) != len(all) {
 		s.t.Fatalf("%d deliveries, want %d", len(got.Deliveries), len(all))
 	}

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/mail"
+	"strings"
+
+	"postrider/internal/dkim"
+	"postrider/internal/forward"
+)
+
+// composing checks what is needed where a message is composed, by the general settings or those of a route.
+func (r *reader) composing(c *Config) {
+	if c.Forward.Note != "" {
+		if err := forward.CheckNote(c.Forward.Note); err != nil {
+			r.refuse("forward.note", "%s", strings.TrimPrefix(err.Error(), "forward.note "))
+		}
+	}
+	for _, use := range composes(c) {
+		r.senderFor(use, c.Forward.From)
+	}
+}
+
+// senderFor checks forward.from, in whose name something is composed that key asks for.
+func (r *reader) senderFor(key, from string) {
+	if from == "" {
+		r.refuse(key, `needs an address in whose name to write; set forward.from, such as "Forwarder <forwarder@example.com>"`)
+		return
+	}
+	a, err := mail.ParseAddress(from)
+	if err != nil {
+		return // it has its own fault
+	}
+	local, _, _ := strings.Cut(a.Address, "@")
+	if strings.ContainsFunc(local, func(c rune) bool { return c >= 0x80 }) {
+		r.refuse(key, "needs an address of ASCII letters before the @ in forward.from, not %s: not every relay takes another", a.Address)
+	}
+}
+
+// composes are the keys by which something is composed.
+func composes(c *Config) []string {
+	var uses []string
+	add := func(yes bool, key string) {
+		if yes {
+			uses = append(uses, key)
+		}
+	}
+	f := c.Forward
+	add(f.Mode == "rewrite" || f.Mode == "attach", "forward.mode")
+	add(f.Fallback == "attach", "forward.fallback")
+	add(f.Resent, "forward.resent")
+	add(f.TooLarge == "notice", "forward.too_large")
+	for i, rule := range c.Routes {
+		at := fmt.Sprintf("routes[%d].", i)
+		add(rule.Mode == "rewrite" || rule.Mode == "attach", at+"mode")
+		add(rule.Fallback == "attach", at+"fallback")
+		add(rule.Resent != nil && *rule.Resent, at+"resent")
+	}
+	return uses
+}
+
+func (r *reader) dkim(d DKIM) {
+	if d == (DKIM{}) {
+		return
+	}
+	whole := true
+	for _, k := range []struct{ name, value, say string }{
+		{"domain", d.Domain, "the domain that signs, such as example.com"},
+		{"selector", d.Selector, "the name under which the key is published, such as postrider2026"},
+		{"key_file", d.KeyFile, "the file with the private key, as PEM"},
+	} {
+		switch {
+		case k.value == "":
+			r.refuse("dkim."+k.name, "is missing; domain, selector and key_file go together: give %s", k.say)
+			whole = false
+		case k.name != "key_file" && !dnsName(k.value):
+			r.refuse("dkim."+k.name, "%q is no name in the DNS; give %s", k.value, k.say)
+		}
+	}
+	if !whole {
+		return
+	}
+	if _, err := dkim.Load(d.Domain, d.Selector, d.KeyFile); err != nil {
+		r.refuse("dkim.key_file", "cannot be used: %v", err)
+	}
+}
+
+// dnsName: an internationalized domain is given in its xn-- form, as it stands in a signature (RFC 6376 3.5).
+func dnsName(s string) bool {
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(c rune) bool {
+			return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_'
+		}) {
+			return false
+		}
+	}
+	return net.ParseIP(s) == nil
+}

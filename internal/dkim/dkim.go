@@ -1,0 +1,126 @@
+// Package dkim signs mail with the key of one domain (RFC 6376; RFC 8463 for Ed25519).
+//
+// A message is read once from beginning to end, and nothing of it is kept: memory does not grow with its size. The
+// signature is relaxed/relaxed, and covers what people see and what decides how the body is read. Those names are
+// over-signed: a field of that name that is added on the way breaks the signature.
+//
+// No error contains anything of the key.
+package dkim
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/emersion/go-msgauth/dkim"
+
+	"postrider/internal/secret"
+)
+
+// Key signs for a domain.
+type Key struct {
+	domain, selector string
+	signer           crypto.Signer
+}
+
+// Load reads a private key as PEM: PKCS #8 (RSA or Ed25519), or PKCS #1 (RSA). Nobody but its owner may read the file.
+func Load(domain, selector, file string) (*Key, error) {
+	text, err := secret.ReadPrivateFile(file)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &Key{domain: domain, selector: selector, signer: signer}, nil
+}
+
+const makeOne = "make one with: openssl genpkey -algorithm rsa -pkeyopt rsa_keygen_bits:2048 (or -algorithm ed25519)"
+
+var (
+	errNoPEM     = errors.New("is no private key in PEM; " + makeOne)
+	errKind      = errors.New("is a key of a kind that DKIM does not have; use RSA or Ed25519: " + makeOne)
+	errEncrypted = errors.New("is encrypted, and nobody is there to be asked for its password; write it without one: openssl pkey -in FILE -out FILE2")
+)
+
+func parse(text []byte) (crypto.Signer, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errNoPEM
+	}
+	switch block.Type {
+	case "ENCRYPTED PRIVATE KEY":
+		return nil, errEncrypted
+	case "RSA PRIVATE KEY":
+		if block.Headers["DEK-Info"] != "" {
+			return nil, errEncrypted
+		}
+		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, errNoPEM
+		}
+		return strong(key)
+	case "PRIVATE KEY":
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, errNoPEM
+		}
+		return strong(key)
+	}
+	return nil, errNoPEM
+}
+
+// strong refuses what verifiers do (RFC 8301 3.2: at least 1024 bits).
+func strong(key any) (crypto.Signer, error) {
+	switch key := key.(type) {
+	case ed25519.PrivateKey:
+		return key, nil
+	case *rsa.PrivateKey:
+		if bits := key.N.BitLen(); bits < 1024 {
+			return nil, fmt.Errorf("is an RSA key of %d bits, which no verifier accepts; use 2048: %s", bits, makeOne)
+		}
+		return key, nil
+	}
+	return nil, errKind
+}
+
+// covered are the fields of RFC 6376 5.4.1 that are about the message itself. Those of mailing lists are not among them: a
+// list that the message goes through later adds its own.
+var covered = []string{
+	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To", "Cc", "In-Reply-To", "References",
+	"MIME-Version", "Content-Type", "Content-Transfer-Encoding",
+}
+
+// Sign reads a message and returns the field to be put on top of it, with its line end.
+func (k *Key) Sign(message io.Reader) (field string, err error) {
+	s, err := dkim.NewSigner(&dkim.SignOptions{
+		Domain: k.domain, Selector: k.selector, Signer: k.signer, HeaderKeys: append(covered[:len(covered):len(covered)], covered...),
+		HeaderCanonicalization: dkim.CanonicalizationRelaxed, BodyCanonicalization: dkim.CanonicalizationRelaxed,
+	})
+	if err != nil {
+		return "", fmt.Errorf("sign for %s: %w", k.domain, err)
+	}
+	_, copied := io.Copy(s, message)
+	if err := errors.Join(copied, s.Close()); err != nil {
+		return "", fmt.Errorf("sign for %s: %w", k.domain, err)
+	}
+	return s.Signature(), nil
+}
+
+// Record is what has to be published in the DNS for the signatures to verify: the name, and the text of its TXT record
+// (RFC 6376 3.6.1, RFC 8463 4.2).
+func (k *Key) Record() (name, text string) {
+	name = k.selector + "._domainkey." + k.domain
+	if key, ok := k.signer.Public().(ed25519.PublicKey); ok {
+		return name, "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(key)
+	}
+	der, _ := x509.MarshalPKIXPublicKey(k.signer.Public()) // of an RSA key, which never fails
+	return name, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(der)
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/emersion/go-msgauth/dkim"
+
+	"postrider/internal/testserver"
+)
+
+// makeKey writes a DKIM key for the configuration.
+func (w *world) makeKey() {
+	w.t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path("dkim.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	w.extra = "dkim: {domain: firm.example, selector: s1, key_file: dkim.pem}"
+	w.configure()
+}
+
+var txtRecord = regexp.MustCompile(`s1\._domainkey\.firm\.example, which has to be: (v=DKIM1; .*)`)
+
+// TestModes: each route's mode through the program; what it composes or rewrites verifies by the record that check prints.
+func TestModes(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.routes = `  - {name: attach, match: {subject: attach}, to: [desk@firm.example], mode: attach}
+  - {name: rewrite, match: {subject: rewrite}, to: [desk@firm.example], mode: rewrite}
+  - {name: redirect, match: {}, to: [desk@firm.example], resent: true}
+`
+		w.makeKey()
+		record := txtRecord.FindStringSubmatch(w.must(0, "check").stdout)
+		if record == nil {
+			t.Fatal("check does not say which record has to be published")
+		}
+		w.addInbox("desk@firm.example", "--start", "all")
+		for _, subject := range []string{"attach", "rewrite", "redirect"} {
+			w.imap.Append(t, "desk@firm.example", "INBOX", mails(1, subject)...)
+		}
+		if r, _ := w.pass(0); r.Totals.Forwarded != 3 {
+			t.Fatalf("the pass reports %+v, want three forwarded", r.Totals)
+		}
+		signed := 0
+		for _, m := range w.sink.Messages() {
+			found, err := dkim.VerifyWithOptions(strings.NewReader(string(m.Data)), &dkim.VerifyOptions{
+				LookupTXT: func(string) ([]string, error) { return record[1:], nil },
+			})
+			for _, v := range found {
+				signed++
+				if err != nil || v.Err != nil {
+					t.Errorf("the signature does not verify: %v, %v\n%s", err, v.Err, m.Header)
+				}
+			}
+		}
+		if signed != 2 {
+			t.Errorf("%d signatures, want one on what is attached, one on what is rewritten, and none on the redirect", signed)
+		}
+		for _, one := range w.tasks() {
+			if mode := one.Route; !strings.Contains(w.must(0, "task", "show", "--json", fmt.Sprint(one.ID)).stdout, `"mode":"`+mode+`"`) {
+				t.Errorf("task show %d does not say that it went out in mode %s", one.ID, mode)
+			}
+		}
+	})
+}
+
+// TestMemoryOfModes: a message of 25 MiB that has to be encoded, and signed, goes out without being held in memory.
+func TestMemoryOfModes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the peak is read from /proc")
+	}
+	for _, mode := range []string{"rewrite", "attach"} {
+		t.Run(mode, func(t *testing.T) {
+			w := newWorld(t, "sqlite")
+			w.routes = "  - {name: all, match: {}, to: [desk@firm.example], mode: " + mode + "}\n"
+			w.makeKey()
+			w.addInbox("desk@firm.example", "--start", "all")
+			large := testserver.Mail("alice@client.example", "desk@firm.example", "large", strings.Repeat(strings.Repeat("x", 76)+"\r\n", 25<<20/78)+strings.Repeat("y", 2000))
+			w.imap.Append(t, "desk@firm.example", "INBOX", large, append([]byte("X-Copy: 2\r\n"), large...), append([]byte("X-Copy: 3\r\n"), large...))
+			f := (&bench{T: t}).pass(w)
+			if n := len(w.sink.Messages()); n != 3 {
+				t.Fatalf("%d messages arrived, want 3\n%s", n, f.out)
+			}
+			if f.peak == 0 || f.peak > 64<<20 {
+				t.Errorf("the pass took %d octets at its peak, want at most 64 MiB", f.peak)
+			}
+		})
+	}
+}

@@ -1,0 +1,123 @@
+package forward
+
+import (
+	"bytes"
+	"mime"
+	"mime/quotedprintable"
+	"strings"
+	"unicode"
+
+	"postrider/internal/message"
+)
+
+// attach makes a new message with a note, and the original in it.
+//
+// The original is message/rfc822 where that can carry it: RFC 2046 5.2.1 allows no encoding of that type but 7bit, 8bit and
+// binary. What would not arrive as it is in 7bit or 8bit (long lines, NUL), what a relay without 8BITMIME is not to get,
+// and what is no RFC 5322 message at all (8-bit header, no header) goes in base64 as application/octet-stream,
+// named .eml: nobody on the way may touch that, and mail programs open it.
+func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
+	form, err := shapeOf(m.Body.Reader())
+	if err != nil {
+		return nil, err
+	}
+	if form.unfit() != "" || m.Header.Has8bit() || !startsWithField(m.Body.Reader()) {
+		return c.attached(m, o, remark, true, false)
+	}
+	out, err := c.attached(m, o, remark, false, form.eight)
+	if err == nil && form.eight {
+		out.instead = func() (*Content, error) { return c.attached(m, o, remark, true, false) }
+	}
+	return out, err
+}
+
+func (c *Composer) attached(m *message.Message, o Origin, remark string, encode, eight bool) (*Content, error) {
+	note, err := c.noteText(c.note, m.Header, o)
+	if err != nil {
+		return nil, err
+	}
+	boundary := "postrider-" + digest("boundary", o.Inbox, o.TaskID, m.Fingerprint)
+	head := c.composed(m, o, "attach", "Fwd: ") +
+		field("Content-Type", mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})) + "\r\n" +
+		"--" + boundary + "\r\n" + note + "\r\n--" + boundary + "\r\n" + partHeader(fileName(m), encode, eight) + "\r\n"
+	original := stored(m.Body, 0)
+	if encode {
+		original = encoded(m.Body)
+	}
+	return c.signed(&Content{
+		Mode: Attach, Remark: remark, eight: eight, parts: []part{text(head), original, text("\r\n--" + boundary + "--\r\n")},
+	})
+}
+
+// composed is the header of a new message, up to its Content-Type. It is in the author's thread, and an answer goes to
+// the author; an automatic answer must not come (RFC 3834 5). It has no List- fields: it does not come from the list
+// (RFC 2369 2), the original in it does.
+func (c *Composer) composed(m *message.Message, o Origin, kind, prefix string) string {
+	h := m.Header
+	var b strings.Builder
+	b.WriteString(o.field())
+	b.WriteString(field("From", c.sender(h)))
+	b.WriteString(replyTo(h))
+	b.WriteString(field("To", mailbox(message.Address{Addr: o.Inbox})))
+	b.WriteString(field("Subject", words(strings.TrimSpace(prefix+m.Subject()))))
+	b.WriteString(field("Date", date(o.Registered)))
+	b.WriteString(field("Message-ID", c.messageID(kind, o.identity(m)...)))
+	if ids := thread(h); len(ids) > 0 {
+		b.WriteString(field("In-Reply-To", ids[len(ids)-1]))
+		b.WriteString(field("References", strings.Join(ids, " ")))
+	}
+	b.WriteString(field("Auto-Submitted", "auto-generated"))
+	b.WriteString(field("MIME-Version", "1.0"))
+	return b.String()
+}
+
+// identity is what makes a message another one: its content, or the task of one whose content is not known.
+func (o Origin) identity(m *message.Message) []any {
+	if m.HeaderOnly {
+		return []any{o.Inbox, o.TaskID, m.Fingerprint}
+	}
+	return []any{o.Inbox, m.Fingerprint}
+}
+
+func partHeader(name string, encode, eight bool) string {
+	kind, encoding := "message/rfc822", "7bit"
+	switch {
+	case encode:
+		kind, encoding = "application/octet-stream", "base64"
+	case eight:
+		encoding = "8bit"
+	}
+	params := map[string]string{}
+	if encode {
+		params["name"] = name
+	}
+	return field("Content-Type", mime.FormatMediaType(kind, params)) +
+		field("Content-Transfer-Encoding", encoding) +
+		field("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+}
+
+// fileName is made of the subject, for those who save the attachment.
+func fileName(m *message.Message) string {
+	const longest = 40
+	name := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || strings.ContainsRune(" -_", r) {
+			return r
+		}
+		return ' '
+	}, m.Subject())
+	runes := []rune(strings.Join(strings.Fields(name), " "))
+	name = strings.TrimSpace(string(runes[:min(len(runes), longest)]))
+	if name == "" {
+		name = "message"
+	}
+	return name + ".eml"
+}
+
+// notePart is a text as a part of a message, with its header.
+func notePart(s string) string {
+	var b bytes.Buffer
+	w := quotedprintable.NewWriter(&b)
+	_, _ = w.Write([]byte(s)) // into memory
+	_ = w.Close()
+	return "Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n" + b.String()
+}

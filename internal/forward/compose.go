@@ -1,0 +1,187 @@
+package forward
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/mail"
+	"strings"
+	"text/template"
+	"time"
+
+	"postrider/internal/dkim"
+	"postrider/internal/message"
+)
+
+// Mode is what a message goes out as.
+type Mode string
+
+// The modes. Notice is for a message that was not downloaded: it says where that lies.
+const (
+	Redirect Mode = "redirect" // the original, octet for octet, below fields on top
+	Rewrite  Mode = "rewrite"  // the original's body, octet for octet, below a header in the forwarder's name
+	Attach   Mode = "attach"   // a new message with the original in it
+	Notice   Mode = "notice"
+)
+
+// Style is how a message is to go out.
+type Style struct {
+	Mode   Mode
+	Resent bool // redirect: a Resent- block on top (RFC 5322 3.6.6)
+	// Fallback: a message that cannot go out, or not arrive as it is, by its mode is attached instead.
+	Fallback bool
+}
+
+// Trace says which inbox a message came through, and as which task.
+type Trace struct {
+	Inbox  string // its address
+	TaskID int64
+}
+
+// Origin is where a message came from.
+type Origin struct {
+	Trace
+	Folder     string
+	UID        uint32
+	Registered time.Time // the date of what is composed: the same in every attempt
+	Size       int64     // octets, at the server
+	MaxSize    int64     // why it was not downloaded, when it was not
+}
+
+// ComposeConfig is in whose name a Composer writes, and what.
+type ComposeConfig struct {
+	From string    // "Name <address>"; needed for all but redirect
+	Note string    // a template for what stands above an attached original; empty for DefaultNote
+	Key  *dkim.Key // signs what is composed or rewritten; nil for none
+}
+
+// Composer makes what goes out. What it makes of a message depends on nothing but the message, its Origin and the Style
+// (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same.
+type Composer struct {
+	from mail.Address // empty without ComposeConfig.From
+	note *template.Template
+	key  *dkim.Key
+}
+
+// NewComposer validates the configuration.
+func NewComposer(cfg ComposeConfig) (*Composer, error) {
+	note, err := parseNote(cmp.Or(cfg.Note, DefaultNote))
+	if err != nil {
+		return nil, err
+	}
+	c := &Composer{note: note, key: cfg.Key}
+	if cfg.From == "" {
+		return c, nil
+	}
+	from, err := mail.ParseAddress(cfg.From)
+	if err != nil {
+		return nil, fmt.Errorf("forward.from %q is not an address: %w", cfg.From, err)
+	}
+	p, err := parsePath(from.Address)
+	if err != nil {
+		return nil, fmt.Errorf("forward.from: %w", err)
+	}
+	if p.utf8 { // redirect can do without; the rest may have to go to a relay without SMTPUTF8
+		return c, nil
+	}
+	c.from = mail.Address{Name: from.Name, Address: p.wire}
+	return c, nil
+}
+
+// Compose makes what goes out of m, which must stay open while the content is in use. It fails when m's spool cannot be
+// read, and when there is no ASCII address that something could be composed in the name of.
+func (c *Composer) Compose(m *message.Message, o Origin, s Style) (*Content, error) {
+	if c.from.Address == "" && (m.HeaderOnly || s.Mode != Redirect || s.Resent || s.Fallback) {
+		return nil, fmt.Errorf("compose a message in mode %s: there is no ASCII address to do so in the name of: set forward.from", s.Mode)
+	}
+	switch {
+	case m.HeaderOnly:
+		return c.notice(m, o)
+	case s.Mode == Attach:
+		return c.attach(m, o, "")
+	case s.Fallback:
+		return c.orAttach(m, o, s)
+	case s.Mode == Rewrite:
+		return c.rewrite(m, o)
+	}
+	return c.redirect(m, o, s.Resent), nil
+}
+
+// orAttach is Compose for a message that is attached when it would not arrive as it is.
+func (c *Composer) orAttach(m *message.Message, o Origin, s Style) (*Content, error) {
+	form, err := shapeOf(m.Body.Reader())
+	if err != nil {
+		return nil, err
+	}
+	if why := form.unfit(); why != "" {
+		return c.attach(m, o, "attached instead: "+why)
+	}
+	s.Fallback = false
+	content, err := c.Compose(m, o, s)
+	if err != nil || content.Mode == Attach {
+		return content, err
+	}
+	content.instead = func() (*Content, error) {
+		return c.attach(m, o, "attached instead: the relay takes no 8-bit message, or no SMTPUTF8")
+	}
+	return content, nil
+}
+
+// signed puts a signature on top.
+func (c *Composer) signed(content *Content) (*Content, error) {
+	if c.key == nil {
+		return content, nil
+	}
+	field, err := c.key.Sign(content.Reader())
+	if err != nil {
+		return nil, err
+	}
+	content.parts = append([]part{text(field)}, content.parts...)
+	return content, nil
+}
+
+// sender is the address that something is composed in the name of, with the author's name: "Alice via Intake".
+func (c *Composer) sender(h message.Header) string {
+	_, domain, _ := strings.Cut(c.from.Address, "@")
+	via := cmp.Or(c.from.Name, domain)
+	name := via
+	if author := authorName(h); author != "" {
+		name = cutTo(author, 100) + " via " + via
+	}
+	return phrase(name) + " <" + c.from.Address + ">"
+}
+
+// authorName has no @ in it: an address in a display name beside another address is what fraud looks like.
+func authorName(h message.Header) string {
+	for _, a := range h.Addresses("From") {
+		return strings.ReplaceAll(cmp.Or(a.Name, a.Addr), "@", " at ")
+	}
+	return ""
+}
+
+// replyTo is the field that makes an answer go to the author.
+func replyTo(h message.Header) string {
+	list := h.Addresses("Reply-To")
+	if len(list) == 0 {
+		list = h.Addresses("From")
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return field("Reply-To", mailboxes(list[:min(len(list), 20)]))
+}
+
+// messageID is the same in every attempt, and for all recipients: what is retried can be recognised.
+func (c *Composer) messageID(kind string, parts ...any) string {
+	_, domain, _ := strings.Cut(c.from.Address, "@")
+	return "<" + digest("message-id", append(parts, kind)...) + "." + kind + "@" + domain + ">"
+}
+
+// digest is a short text that differs when any of the parts does.
+func digest(what string, parts ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "postrider %s 1\n%q", what, fmt.Sprintf("%q", parts)))
+	return hex.EncodeToString(sum[:])[:32]
+}
+
+func date(t time.Time) string { return t.UTC().Format(time.RFC1123Z) }

@@ -1,0 +1,177 @@
+package forward
+
+import (
+	"strings"
+	"testing"
+)
+
+// headerOf is what is composed, up to the empty line, unfolded.
+func headerOf(t *testing.T, c *Content) string {
+	t.Helper()
+	head, _, _ := strings.Cut(octetsOf(t, c.Reader()), "\r\n\r\n")
+	return strings.NewReplacer("\r\n ", " ", "\r\n\t", " ").Replace(head) + "\r\n"
+}
+
+func TestComposedHeader(t *testing.T) {
+	const author = "From: Alice Example <alice@client.example>\r\n"
+	tests := []struct {
+		name, raw string
+		mode      Mode
+		want      []string // lines
+		never     []string // starts of lines
+	}{
+		{"rewrite", author + "Subject: x\r\nMessage-ID: <a@b>\r\nDate: yesterday\r\n", Rewrite, []string{
+			`From: "Alice Example via Intake" <forwarder@example.com>`, "Reply-To: \"Alice Example\" <alice@client.example>",
+			"X-Original-From: Alice Example <alice@client.example>", "Subject: x", "Message-ID: <a@b>", "Date: yesterday",
+		}, []string{"From: Alice", "Auto-Submitted"}},
+		{"rewrite keeps what the author wished", author + "Reply-To: desk@client.example\r\nAuto-Submitted: auto-replied\r\n", Rewrite, []string{
+			"Reply-To: desk@client.example", "Auto-Submitted: auto-replied", "Date: Fri, 20 Nov 2026 10:00:00 +0000",
+		}, []string{"Reply-To: \"Alice"}},
+		{
+			"rewrite takes out what can no longer verify", "Return-Path: <x@client.example>\r\nDKIM-Signature: v=1; h=from;\r\n b=abc\r\nARC-Seal: i=1\r\n" +
+				"ARC-Message-Signature: i=1\r\nARC-Authentication-Results: i=1\r\nAuthentication-Results: mx\r\n" + author + "Sender: bob@client.example\r\nList-Id: <l.example>\r\n", Rewrite,
+			[]string{"X-Original-Sender: bob@client.example", "List-Id: <l.example>", "Authentication-Results: mx"},
+			[]string{"DKIM-", "ARC-", "Return-Path", "Sender:", " b=abc"},
+		},
+		{"no name", "From: alice@client.example\r\n", Rewrite, []string{`From: "alice at client.example via Intake" <forwarder@example.com>`}, nil},
+		{"nobody", "Subject: x\r\n", Rewrite, []string{`From: "Intake" <forwarder@example.com>`}, []string{"Reply-To", "X-Original-From"}},
+		{"name in another script", "From: =?utf-8?B?546L5bCP5piO?= <w@client.example>\r\n", Rewrite, []string{
+			"From: =?utf-8?q?=E7=8E=8B=E5=B0=8F=E6=98=8E_via_Intake?= <forwarder@example.com>", "X-Original-From: =?utf-8?B?546L5bCP5piO?= <w@client.example>",
+		}, nil},
+		{"raw UTF-8 is encoded", "From: Zoë <z@client.example>\r\nSubject: Größe\r\nTo: Jörg <j@firm.example>, b@firm.example\r\nX-Note: ä\r\n", Rewrite, []string{
+			"Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=", "To: =?utf-8?q?J=C3=B6rg?= <j@firm.example>, b@firm.example", "X-Note: =?utf-8?q?=C3=A4?=",
+			"X-Original-From: =?utf-8?q?Zo=C3=AB_<z@client.example>?=",
+		}, nil},
+		{"raw file name", author + "Content-Type: application/pdf; name=\"Akte ä.pdf\"\r\n", Rewrite, []string{"Content-Type: application/pdf; name*=utf-8''Akte%20%C3%A4.pdf"}, nil},
+		{"an address only SMTPUTF8 can say", "From: Jörg <jörg@client.example>\r\n", Attach, []string{"Reply-To: =?utf-8?b?SsO2cmcgasO2cmdAY2xpZW50LmV4YW1wbGU=?=:;"}, nil},
+		{"a domain that is not ASCII", "From: j@exämple.example\r\n", Attach, []string{"Reply-To: j@xn--exmple-cua.example"}, nil},
+		{"attach", author + "Subject: x\r\nMessage-ID: <c@b>\r\nReferences: <a@b> <b@b>\r\nList-Id: <l.example>\r\n", Attach, []string{
+			`From: "Alice Example via Intake" <forwarder@example.com>`, "Reply-To: \"Alice Example\" <alice@client.example>", "To: office@firm.example",
+			"Subject: Fwd: x", "Date: Fri, 20 Nov 2026 10:00:00 +0000", "In-Reply-To: <c@b>", "References: <a@b> <b@b> <c@b>",
+			"Auto-Submitted: auto-generated", "MIME-Version: 1.0",
+		}, []string{"List-Id", "Message-ID: <c@b>", "X-Original"}},
+		{"no subject, no thread", author, Attach, []string{"Subject: Fwd:"}, []string{"In-Reply-To", "References"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			head := "\r\n" + headerOf(t, compose(t, composer(t, ComposeConfig{}), parse(t, tt.raw+"\r\nbody\r\n"), Style{Mode: tt.mode}))
+			for _, want := range tt.want {
+				if !strings.Contains(head, "\r\n"+want+"\r\n") {
+					t.Errorf("want the field %q in:%s", want, head)
+				}
+			}
+			for _, never := range tt.never {
+				if strings.Contains(head, "\r\n"+never) {
+					t.Errorf("want no line that starts with %q in:%s", never, head)
+				}
+			}
+		})
+	}
+}
+
+// TestMessageID: two messages, two inboxes, two kinds have different ones; what is rewritten keeps its own.
+func TestMessageID(t *testing.T) {
+	c := composer(t, ComposeConfig{})
+	seen := map[string]string{}
+	for name, raw := range map[string]string{"one": "Subject: 1\r\n\r\n", "other": "Subject: 2\r\n\r\n"} {
+		for _, mode := range []Mode{Rewrite, Attach} {
+			for _, inbox := range []string{"a@firm.example", "b@firm.example"} {
+				o := origin
+				o.Inbox = inbox
+				out, err := c.Compose(parse(t, raw), o, Style{Mode: mode})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, id, _ := strings.Cut(headerOf(t, out), "\r\nMessage-ID: ")
+				id, _, _ = strings.Cut(id, "\r\n")
+				where := strings.Join([]string{name, string(mode), inbox}, " ")
+				if !strings.HasSuffix(id, "."+string(mode)+"@example.com>") || seen[id] != "" {
+					t.Errorf("%s has Message-ID %q, which %q has too; want its own", where, id, seen[id])
+				}
+				seen[id] = where
+			}
+		}
+	}
+}
+
+func TestResent(t *testing.T) {
+	const all = "Resent-Date: Fri, 20 Nov 2026 10:00:00 +0000\r\nResent-From: \"Intake\" <forwarder@example.com>\r\n"
+	tests := []struct{ name, signs, want, remark string }{
+		{"not signed", "", all + "Resent-Message-ID: <", ""},
+		{"signed otherwise", "from:to:subject", all + "Resent-Message-ID: <", ""},
+		{"the identifier is covered", "from:Resent-Message-Id", all, "without Resent-Message-ID"},
+		{"the author is covered", "from:resent-from", "", "no Resent- fields: a signature covers Resent-From"},
+		{"over-signed", "from:resent-date:resent-date", "", "no Resent- fields: a signature covers Resent-Date"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			raw := plain
+			if tt.signs != "" {
+				raw = "DKIM-Signature: v=1; h=" + tt.signs + "; b=x\r\n" + raw
+			}
+			c := compose(t, composer(t, ComposeConfig{}), parse(t, raw), Style{Mode: Redirect, Resent: true})
+			head, whole := strings.CutSuffix(octetsOf(t, c.Reader()), raw)
+			_, block, traced := strings.Cut(head, "task=7\r\n")
+			if !whole || !traced || !strings.HasPrefix(block, tt.want) || (tt.want == "" || tt.want == all && tt.remark != "") && block != tt.want {
+				t.Errorf("on top is %q, want a trace field and %q", head, tt.want)
+			}
+			if !strings.HasPrefix(c.Remark, tt.remark) || (tt.remark == "") != (c.Remark == "") {
+				t.Errorf("Remark = %q, want %q", c.Remark, tt.remark)
+			}
+		})
+	}
+	c := compose(t, composer(t, ComposeConfig{}), parse(t, "hello\r\nworld\r\n"), Style{Mode: Redirect, Resent: true})
+	if c.Remark == "" || octetsOf(t, c.Reader()) != "hello\r\nworld\r\n" {
+		t.Errorf("without a header: %q, remark %q, want it unchanged, and said", octetsOf(t, c.Reader()), c.Remark)
+	}
+}
+
+func TestNotice(t *testing.T) {
+	m := parse(t, "From: Alice <alice@client.example>\r\nSubject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=\r\nMessage-ID: <big@client.example>\r\n\r\n")
+	m.HeaderOnly = true
+	c := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Redirect})
+	if c.Mode != Notice || c.Needs8bit() {
+		t.Errorf("mode %s, 8 bits %v, want a notice that every relay takes", c.Mode, c.Needs8bit())
+	}
+	got := strings.ReplaceAll(octetsOf(t, c.Reader()), "=\r\n", "")
+	for _, want := range []string{
+		"Auto-Submitted: auto-generated\r\n", "In-Reply-To: <big@client.example>\r\n", "4.2 KiB", "50 MiB", "Folder / ", ": INBOX\r\n", "UID: 12\r\n",
+		"Message-ID: <big@client.example>\r\n", "Alice <alice@client.example>\r\n", "Gr=C3=B6=C3=9Fe",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("want %q in the notice:\n%s", want, got)
+		}
+	}
+}
+
+func TestNoteTemplate(t *testing.T) {
+	c := composer(t, ComposeConfig{Note: "{{.Task}} {{.UID}} {{.Folder}}: {{.Subject}}"})
+	got := octetsOf(t, compose(t, c, parse(t, "Subject: =?utf-8?q?=C3=9F?=\r\n\r\n"), Style{Mode: Attach}).Reader())
+	if !strings.Contains(got, "\r\n\r\n7 12 INBOX: =C3=9F\r\n--") {
+		t.Errorf("want the note as its template says in:\n%s", got)
+	}
+	for name, bad := range map[string]string{
+		"unknown": "{{.Nobody}}", "syntax": "{{.From", "too long": "{{printf \"%70000d\" 1}}",
+	} {
+		if err := CheckNote(bad); err == nil || !strings.Contains(err.Error(), "forward.note") || !strings.Contains(err.Error(), "{{.From}}") {
+			t.Errorf("%s: CheckNote = %v, want an error that says what can be used", name, err)
+		}
+	}
+}
+
+func TestNoSender(t *testing.T) {
+	for _, from := range []string{"", "jörg@example.com"} {
+		c, err := NewComposer(ComposeConfig{From: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Compose(parse(t, plain), origin, Style{Mode: Redirect}); err != nil {
+			t.Errorf("From %q, redirect: %v, want it to need no address", from, err)
+		}
+		for _, s := range []Style{{Mode: Rewrite}, {Mode: Attach}, {Mode: Redirect, Resent: true}, {Mode: Redirect, Fallback: true}} {
+			if _, err := c.Compose(parse(t, plain), origin, s); err == nil || !strings.Contains(err.Error(), "forward.from") {
+				t.Errorf("From %q, %+v: %v, want an error that names forward.from", from, s, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package forward
+
+import (
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gomessage "github.com/emersion/go-message"
+	msgauth "github.com/emersion/go-msgauth/dkim"
+
+	"postrider/internal/dkim"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// zone is the DNS that a verifier asks.
+type zone map[string]string
+
+func (z zone) lookup(name string) ([]string, error) { return []string{z[name]}, nil }
+
+// verify fails unless the message has n signatures and all verify.
+func (z zone) verify(t *testing.T, what, raw string, n int) {
+	t.Helper()
+	found, err := msgauth.VerifyWithOptions(strings.NewReader(raw), &msgauth.VerifyOptions{LookupTXT: z.lookup})
+	if err != nil || len(found) != n {
+		t.Errorf("%s: %d signatures, %v, want %d\n%.800s", what, len(found), err, n, raw)
+	}
+	for _, v := range found {
+		if v.Err != nil {
+			t.Errorf("%s: the signature of %s does not verify: %v\n%.800s", what, v.Domain, v.Err, raw)
+		}
+	}
+}
+
+// keys are a key of each kind; their records are in z.
+func keys(t *testing.T, z zone) map[string]crypto.Signer {
+	t.Helper()
+	weak, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, strong, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, _ := x509.MarshalPKIXPublicKey(&weak.PublicKey)
+	z["rsa._domainkey.client.example"] = "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(der)
+	z["ed25519._domainkey.client.example"] = "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)
+	return map[string]crypto.Signer{"rsa": weak, "ed25519": strong}
+}
+
+func keyFile(t *testing.T, key crypto.Signer) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "dkim.pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestSignaturesSurvive: what the author signed verifies after redirect, and in the attachment after attach; what is
+// composed or rewritten verifies by our key.
+func TestSignaturesSurvive(t *testing.T) {
+	z := zone{}
+	authors := keys(t, z)
+	s := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}})
+	r := relayOn(t, s.Port())
+	messages := map[string]string{
+		"7 bits": "From: Alice <alice@client.example>\r\nTo: office@firm.example\r\nSubject: hello  there\r\nDate: Fri, 20 Nov 2026 10:00:00 +0000\r\n\r\nHello, \t world\r\n.\r\n\r\n\r\n",
+		"8 bits": "From: Alice <alice@client.example>\r\nSubject: hello\r\nContent-Transfer-Encoding: 8bit\r\n\r\nZażółć gęślą jaźń\r\n",
+	}
+	for ours, own := range authors {
+		key, err := dkim.Load("firm.example", ours, keyFile(t, own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, record := key.Record()
+		z[name] = record
+		c := composer(t, ComposeConfig{From: "Intake <intake@firm.example>", Key: key})
+		for theirs, signer := range authors {
+			for _, canon := range []msgauth.Canonicalization{msgauth.CanonicalizationSimple, msgauth.CanonicalizationRelaxed} {
+				for kind, raw := range messages {
+					for _, h := range []string{"From:Subject", "From:From:Subject:Subject:To:Date:Reply-To:Sender", "From:X-Postrider-Trace:Resent-From:Resent-Date"} {
+						var b strings.Builder
+						if err := msgauth.Sign(&b, strings.NewReader(raw), &msgauth.SignOptions{
+							Domain: "client.example", Selector: theirs, Signer: signer, HeaderCanonicalization: canon, BodyCanonicalization: canon,
+							HeaderKeys: strings.Split(h, ":"),
+						}); err != nil {
+							t.Fatal(err)
+						}
+						m := parse(t, b.String())
+						what := strings.Join([]string{kind, theirs, string(canon), h, "forwarded with", ours}, " ")
+						z.verify(t, "redirect "+what, delivered(t, s, r, compose(t, c, m, Style{Mode: Redirect, Resent: true})), 1)
+						z.verify(t, "rewrite "+what, delivered(t, s, r, compose(t, c, m, Style{Mode: Rewrite})), 1)
+						outer := delivered(t, s, r, compose(t, c, m, Style{Mode: Attach}))
+						z.verify(t, "attach "+what, outer, 1)
+						e, err := gomessage.Read(strings.NewReader(outer))
+						if err != nil {
+							t.Fatal(err)
+						}
+						z.verify(t, "the attached original "+what, taken(t, e), 1)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSignatureIsBroken by what forgers do: the verifier of these tests sees it.
+func TestSignatureIsBroken(t *testing.T) {
+	z := zone{}
+	key, err := dkim.Load("client.example", "rsa", keyFile(t, keys(t, z)["rsa"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := composer(t, ComposeConfig{Key: key})
+	raw := octetsOf(t, compose(t, c, parse(t, plain), Style{Mode: Attach}).Reader())
+	z.verify(t, "untouched", raw, 1)
+	for name, forged := range map[string]string{
+		"another Subject on top": "Subject: forged\r\n" + raw, "another author": "From: x@y.example\r\n" + raw,
+		"a Cc that was not there": "Cc: x@y.example\r\n" + raw, "the body": strings.Replace(raw, "..two", "..three", 1),
+	} {
+		found, err := msgauth.VerifyWithOptions(strings.NewReader(forged), &msgauth.VerifyOptions{LookupTXT: z.lookup})
+		if err == nil && found[0].Err == nil {
+			t.Errorf("%s: the signature verifies, want it broken", name)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package forward
+
+import (
+	"bytes"
+	"mime"
+	"net/mail"
+	"regexp"
+	"strings"
+
+	"github.com/emersion/go-message/textproto"
+
+	"postrider/internal/message"
+)
+
+// field is a header field with its line end, folded. The value is ASCII on one line.
+func field(name, value string) string {
+	var h textproto.Header
+	var b bytes.Buffer
+	h.Add(name, value)
+	_ = textproto.WriteHeader(&b, h)                                 // into memory
+	return name + strings.TrimSuffix(b.String()[len(name):], "\r\n") // the name as it is usually written
+}
+
+// maxWords is how many characters of a stranger's text a composed field takes.
+const maxWords = 500
+
+// words is unstructured text, in encoded words where that is needed (RFC 2047).
+func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(cutTo(s, maxWords))) }
+
+// literal keeps text that looks like an encoded word, but has been decoded, from being taken for one.
+func literal(s string) string { return strings.ReplaceAll(s, "=?", "= ?") }
+
+func cutTo(s string, limit int) string {
+	n := 0
+	for i := range s {
+		if n++; n > limit {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// mailbox is an address of a header (RFC 5322 3.4). One that cannot be said in ASCII, or is none, becomes a group
+// without members that shows it (RFC 6857 3.1.7).
+func mailbox(a message.Address) string {
+	p, err := parsePath(a.Addr)
+	switch {
+	case err != nil || p.utf8:
+		return phrase(strings.TrimSpace(a.Name+" "+a.Addr)) + ":;"
+	case a.Name == "":
+		return p.wire
+	}
+	return phrase(a.Name) + " <" + p.wire + ">"
+}
+
+// phrase is a display name: an atom, a quoted string or encoded words.
+func phrase(name string) string {
+	const at = " <a@a>"
+	a := mail.Address{Name: literal(cutTo(name, maxWords)), Address: "a@a"}
+	return strings.TrimSuffix(a.String(), at)
+}
+
+func mailboxes(list []message.Address) string {
+	out := make([]string, len(list))
+	for i, a := range list {
+		out[i] = mailbox(a)
+	}
+	return strings.Join(out, ", ")
+}
+
+var msgID = regexp.MustCompile(`<[!-;=?-~]{1,250}>`)
+
+// thread are the identifiers of a message and of those it refers to, the latest last (RFC 5322 3.6.4). Of a long thread
+// the beginning and the end are kept.
+func thread(h message.Header) []string {
+	const first, last = 1, 20
+	ids := msgID.FindAllString(h.Get("References"), -1)
+	if len(ids) == 0 {
+		ids = msgID.FindAllString(h.Get("In-Reply-To"), 1)
+	}
+	if len(ids) > first+last {
+		ids = append(ids[:first:first], ids[len(ids)-last:]...)
+	}
+	return append(ids, msgID.FindAllString(h.Get("Message-ID"), 1)...)
+}

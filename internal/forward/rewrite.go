@@ -1,0 +1,140 @@
+package forward
+
+import (
+	"bytes"
+	"mime"
+	"strings"
+
+	"postrider/internal/message"
+)
+
+// rewrite puts the header into the forwarder's name and keeps the body, octet for octet. A message whose header cannot be
+// told from its body is attached instead.
+func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
+	fields, err := m.Fields()
+	if err != nil {
+		return nil, err
+	}
+	fields, body, why := split(fields, m.Body.Size())
+	if why != "" {
+		return c.attach(m, o, "attached instead of rewritten: "+why)
+	}
+	out := &Content{Mode: Rewrite, eight: m.Body.Has8bit(), parts: []part{text(c.rewritten(fields, m, o)), stored(m.Body, body)}}
+	if out.eight && m.Header.Has8bit() { // which is ASCII now
+		form, err := shapeOf(m.Body.From(body))
+		if err != nil {
+			return nil, err
+		}
+		out.eight = form.eight
+	}
+	return c.signed(out)
+}
+
+// split tells the fields from the body, which begins at an offset. A "From " line of a mbox on top is no part of the
+// message.
+func split(all []message.Field, size int64) (fields []message.Field, body int64, why string) {
+	ended := false
+	for i, f := range all {
+		body += int64(len(f.Raw))
+		switch {
+		case f.Name != "":
+			fields = append(fields, f)
+		case i == len(all)-1 && (len(f.Raw) == 0 || bytes.Equal(f.Raw, crlf)):
+			ended = true
+		case i == 0 && bytes.HasPrefix(f.Raw, []byte("From ")):
+		default:
+			return nil, 0, "its header has a line that is no field"
+		}
+	}
+	switch {
+	case !ended && body < size:
+		return nil, 0, "its header is longer than 1 MiB"
+	case len(fields) == 0:
+		return nil, 0, "it has no header"
+	}
+	return fields, body, ""
+}
+
+var crlf = []byte("\r\n")
+
+// dropped are the fields that a new author makes untrue: the author, of course; every signature over the header, since all
+// of them cover From (RFC 6376 5.4), an ARC set being one (RFC 8617 4.1); and the reverse-path, which whoever
+// delivers the message writes anew (RFC 5321 4.4).
+var dropped = map[string]bool{
+	"from": true, "sender": true, "return-path": true, "dkim-signature": true, "domainkey-signature": true, "x-google-dkim-signature": true,
+	"arc-seal": true, "arc-message-signature": true, "arc-authentication-results": true,
+}
+
+// rewritten is the new header, with the empty line. What is not about the author stays: Message-ID, References and List-
+// fields, so that threads and filters go on to work, and Auto-Submitted (RFC 3834 5). Date and Message-ID are added to a
+// message without them.
+func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origin) string {
+	var b strings.Builder
+	b.WriteString(o.field())
+	b.WriteString(field("From", c.sender(m.Header)))
+	has := map[string]bool{}
+	for _, f := range fields {
+		has[f.Name] = true
+		if kept := map[string]string{"from": "X-Original-From", "sender": "X-Original-Sender"}[f.Name]; kept != "" {
+			b.WriteString(renamed(kept, f, m.Header))
+		}
+	}
+	if !has["reply-to"] {
+		b.WriteString(replyTo(m.Header))
+	}
+	if !has["date"] {
+		b.WriteString(field("Date", date(o.Registered)))
+	}
+	if !has["message-id"] {
+		b.WriteString(field("Message-ID", c.messageID("rewrite", o.Inbox, m.Fingerprint)))
+	}
+	seen := map[string]int{}
+	for _, f := range fields {
+		n := seen[f.Name]
+		seen[f.Name]++
+		if !dropped[f.Name] {
+			b.WriteString(inASCII(f, m.Header, n))
+		}
+	}
+	b.WriteString("\r\n")
+	return b.String()
+}
+
+// renamed keeps what stands in a field under another name.
+func renamed(name string, f message.Field, h message.Header) string {
+	if !nonASCII(f.Raw) {
+		_, value, _ := bytes.Cut(f.Raw, []byte(":"))
+		return name + ":" + ended(string(value))
+	}
+	return field(name, words(h.Text(f.Name)))
+}
+
+// ended is s with a line end: the last field of a message without a body may lack it.
+func ended(s string) string { return strings.TrimSuffix(s, "\r\n") + "\r\n" }
+
+// addressFields hold addresses, which are encoded otherwise than text.
+var addressFields = map[string]bool{"to": true, "cc": true, "bcc": true, "reply-to": true}
+
+// inASCII is a field as it stands, or with what is not ASCII in it encoded, so that every relay takes it. n is how many
+// fields of that name come before it.
+func inASCII(f message.Field, h message.Header, n int) string {
+	if !nonASCII(f.Raw) {
+		return ended(string(f.Raw))
+	}
+	name, _, _ := strings.Cut(string(f.Raw), ":")
+	name = strings.TrimSpace(name)
+	value := h.Texts(f.Name)[n]
+	switch {
+	case addressFields[f.Name] && n == 0: // all fields of that name go into the first
+		return field(name, mailboxes(h.Addresses(f.Name)))
+	case addressFields[f.Name]:
+		return ""
+	case strings.HasPrefix(f.Name, "content-"):
+		if v, params, err := mime.ParseMediaType(value); err == nil {
+			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
+		}
+	}
+	return field(name, words(value))
+}
+
+func nonASCII(b []byte) bool { return bytes.ContainsFunc(b, func(r rune) bool { return r >= 0x80 }) }

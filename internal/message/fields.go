@@ -1,0 +1,21 @@
+package message
+
+import "bufio"
+
+// Field is one header field as it stands in the message, folding and line ends included. Name is in lower case; it is
+// empty for a line that is no field.
+type Field struct {
+	Name string
+	Raw  []byte
+}
+
+// Fields reads the header again, as it stands: everything before the body, in order. The last one is the empty line,
+// without a name, unless the message ends before it or its header is longer than what is looked at.
+func (m *Message) Fields() ([]Field, error) {
+	fields, err := readHeader(bufio.NewReaderSize(m.Body.Reader(), 32<<10))
+	out := make([]Field, len(fields))
+	for i, f := range fields {
+		out[i] = Field{Name: f.name, Raw: f.raw}
+	}
+	return out, err
+}

@@ -1,0 +1,71 @@
+package route
+
+import "strings"
+
+// Mode is what a message goes out as.
+type Mode string
+
+// The modes. A rule that names none has the general one.
+const (
+	Redirect Mode = "redirect" // the original below fields on top
+	Rewrite  Mode = "rewrite"  // the original's body below a header in the forwarder's name
+	Attach   Mode = "attach"   // a new message with the original in it
+)
+
+// Fallback is what goes out when a message cannot, or would not arrive as it is, in its mode.
+type Fallback string
+
+// The fallbacks. A rule that names none has the general one.
+const (
+	FallbackNone   Fallback = "none" // it is refused, or takes its chance
+	FallbackAttach Fallback = "attach"
+)
+
+// Style is how a message goes out.
+type Style struct {
+	Mode     Mode
+	Fallback Fallback
+	Resent   bool // with a Resent- block, in mode redirect
+}
+
+// Style is how a message goes out that went by route, a Decision's of this table or of an earlier one: of the rules named
+// there the first that says decides, for each key, and what none says is as in general.
+func (t *Table) Style(route string, general Style) Style {
+	s := general
+	var mode, fallback, resent bool // said
+	for _, name := range strings.Split(route, plus) {
+		for _, r := range t.rules {
+			if name != r.Name {
+				continue
+			}
+			if r.Mode != "" && !mode {
+				s.Mode, mode = r.Mode, true
+			}
+			if r.Fallback != "" && !fallback {
+				s.Fallback, fallback = r.Fallback, true
+			}
+			if r.Resent != nil && !resent {
+				s.Resent, resent = *r.Resent, true
+			}
+		}
+	}
+	return s
+}
+
+func (c *compiler) checkStyle() {
+	switch c.Mode {
+	case "", Redirect, Rewrite, Attach:
+	case "auto":
+		c.fail("mode", "auto is not available in this version; use redirect, rewrite or attach")
+	default:
+		c.fail("mode", "%q is not one of redirect, rewrite, attach", c.Mode)
+	}
+	switch c.Fallback {
+	case "", FallbackNone, FallbackAttach:
+	default:
+		c.fail("fallback", "%q is not one of attach, none", c.Fallback)
+	}
+	if c.Skip && (c.Mode != "" || c.Fallback != "" || c.Resent != nil) {
+		c.fail("skip", "contradicts mode, fallback and resent: a route that skips sends nothing")
+	}
+}
