@@ -75,23 +75,38 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 
 // inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.
 func (q *Queue) inherit(gone *task, why string, now time.Time) {
-	var heir *task
+	var heir int64
 	key := q.ledger.at[place{gone.FolderID, gone.Epoch, gone.UID}].key // its content, also when it was registered unread
 	for _, r := range q.alike(key) {
 		t := q.tasks[r.TaskID]
-		switch {
-		case t == nil || t.Status != tasks.Skipped || t.Reason != tasks.DuplicateOf(gone.ID):
-		case heir == nil:
-			heir = t
-			if tasks.Reached(gone.Deliveries) { // nobody gets it twice
-				t.Route, t.Mode = gone.Route, gone.Mode
-				t.deliver(gone.Deliveries, now)
-			}
-			q.revive(t, now, fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", gone.ID, why))
-		default:
-			t.Reason = tasks.DuplicateOf(heir.ID)
+		if t == nil || t.Status != tasks.Skipped || t.Reason != tasks.DuplicateOf(gone.ID) {
+			continue
+		}
+		if heir == 0 {
+			heir = q.another(gone, t)
+		}
+		if heir != 0 {
+			t.Reason = tasks.DuplicateOf(heir)
+			continue
+		}
+		heir = t.ID
+		if tasks.Reached(gone.Deliveries) { // nobody gets it twice
+			t.Route, t.Mode = gone.Route, gone.Mode
+			t.deliver(gone.Deliveries, now)
+		}
+		q.revive(t, now, fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", gone.ID, why))
+	}
+}
+
+// another is a task by which the message of an heir is forwarded anyway, 0 when there is none.
+func (q *Queue) another(gone, heir *task) int64 {
+	this := ledger.Row{InboxID: heir.InboxID, FolderID: heir.FolderID, Epoch: heir.Epoch, TaskID: heir.ID}
+	for _, r := range q.alike(heir.Fingerprint) {
+		if r.TaskID != gone.ID && r.Duplicates(this, tasks.DedupeInbox) {
+			return r.TaskID
 		}
 	}
+	return 0
 }
 
 // Release implements tasks.Queue.

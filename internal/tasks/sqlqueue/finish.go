@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"postrider/internal/tasks"
+	"postrider/internal/tasks/ledger"
 )
 
 // Sending implements tasks.Queue.
@@ -89,6 +90,13 @@ func inherit(tx *gorm.DB, now time.Time, taskID int64, why string) error {
 	if err := tx.Raw(sqlHeirs, taskID, tasks.DuplicateOf(taskID)).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
 		return err
 	}
+	other, err := another(tx, taskID, heirs[0])
+	if err != nil {
+		return err
+	}
+	if other != 0 {
+		return tx.Exec(sqlNewOriginal, tasks.DuplicateOf(other), heirs).Error
+	}
 	if err := tx.Exec(sqlInherit, now.UnixMicro(), now, now, heirs[0]).Error; err != nil {
 		return err
 	}
@@ -101,6 +109,22 @@ func inherit(tx *gorm.DB, now time.Time, taskID int64, why string) error {
 		}
 	}
 	return event(tx, now, heirs[0], "", "requeued", fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", taskID, why))
+}
+
+// another is a task by which the message of an heir is forwarded anyway, 0 when there is none.
+func another(tx *gorm.DB, gone, heir int64) (int64, error) {
+	var h taskRow
+	if err := tx.Raw(sqlTask, heir).Scan(&h).Error; err != nil {
+		return 0, err
+	}
+	found, err := seenLike(tx, h.Fingerprint)
+	this := ledger.Row{InboxID: h.InboxID, FolderID: h.FolderID, Epoch: h.UIDValidity, TaskID: heir}
+	for _, r := range found {
+		if r.TaskID != gone && r.Duplicates(this, tasks.DedupeInbox) {
+			return r.TaskID, err
+		}
+	}
+	return 0, err
 }
 
 // handOver gives the heir the route and the deliveries of a task that somebody has got the message by: nobody gets it twice. After

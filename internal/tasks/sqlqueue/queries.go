@@ -111,6 +111,8 @@ WHERE s.fingerprint = (
 AND t.status = 'skipped' AND t.error_message = ?
 ORDER BY t.id`
 
+	sqlTask = `SELECT * FROM monitored_emails_tasks WHERE id = ?`
+
 	sqlInherit = `
 UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', error_message = '', queued_at = ?, updated_at = ?,
   finished_at = NULL

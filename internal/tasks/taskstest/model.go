@@ -21,12 +21,14 @@ import (
 // Model drives a queue and a simple model of it with the same random operations and compares them after each. What it
 // finds is shrunk and printed as a Go test, to be pasted beside the function open, and as the seed that finds it again.
 //
-// It tries that many cases, unless -rapid.checks or RAPID_CHECKS says otherwise. No case waits: all waits are whole
+// It tries that many cases, the same ones each time, unless -rapid.checks and -rapid.seed (RAPID_CHECKS, RAPID_SEED) say
+// otherwise. No case waits: all waits are whole
 // minutes and all limits have half a minute more, so that a case may take that long without changing its outcome.
 // Nothing else may use the registry meanwhile.
 func Model(t *testing.T, cases int, open func(t *testing.T) Fixture) {
 	t.Helper()
 	preset(t, "checks", "RAPID_CHECKS", strconv.Itoa(cases))
+	preset(t, "seed", "RAPID_SEED", "1")                // the same cases in each run of the tests, others where somebody looks for more
 	preset(t, "nofailfile", "RAPID_NOFAILFILE", "true") // the printed test takes its place
 	f := open(t)
 	// Slices are short by nature: three of each other make them long, and can still be shrunk to one operation.

@@ -319,6 +319,9 @@ func (w *world) inherit(t *task) {
 	for _, o := range w.tasks {
 		switch {
 		case o.purged || o.Status != tasks.Skipped || o.Reason != tasks.DuplicateOf(t.ID):
+		case heir == nil && w.another(t, o) != nil:
+			heir = w.another(t, o)
+			o.Reason = tasks.DuplicateOf(heir.ID)
 		case heir == nil:
 			heir = o
 			if slices.ContainsFunc(t.Deliveries, reached) {
@@ -332,6 +335,16 @@ func (w *world) inherit(t *task) {
 			o.Reason = tasks.DuplicateOf(heir.ID)
 		}
 	}
+}
+
+// another is a task by which the message of an heir is forwarded anyway.
+func (w *world) another(gone, heir *task) *task {
+	for _, o := range w.tasks {
+		if o != gone && o != heir && o.InboxID == heir.InboxID && o.forwards() && w.knownAs(o, heir.Fingerprint) {
+			return o
+		}
+	}
+	return nil
 }
 
 func (op Release) play(w *world) error {
