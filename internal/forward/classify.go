@@ -83,8 +83,11 @@ var rules = []rule{
 
 	// The sender: the configured one is a fault of the configuration, and so the relay's; a message's own is the
 	// message's. Where it is about what the login may send as, a person can mend it, and no message is given up for
-	// it.
+	// it. At RCPT (Postfix speaks there of what it has against MAIL) only words that are the same for all recipients
+	// stop the pass: others may be about a sender that this very recipient does not take.
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, mend: mendSender},
+	{at: rcptOnly, codes: []string{"5"}, says: []string{"sender address rejected: not logged in"}, own: true, then: relayRefuses, mend: mendLogin},
+	{at: rcptOnly, codes: []string{"5"}, says: []string{"not owned by user"}, own: true, then: relayRefuses, mend: mendSender},
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender, then: deferred, mend: mendSender},
 	{at: rcptOnly, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: badSender, own: true, then: deferred, mend: mendSender},
 	{at: rcptOnly, codes: []string{"5"}, says: noRelaying, then: deferred, mend: mendLogin},
