@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -75,7 +76,8 @@ func newRelayWorld(t *testing.T, c relayCase) *relayWorld {
 		w.routes = "  - {name: all, match: {}, to: [" + c.to + "]}\n"
 	}
 	w.extra = "retry: {base: 1s, max: 1s}\n"
-	rw.login(password, c.smtp)
+	rw.writeSecrets()
+	rw.login(cmp.Or(c.smtp, loggedIn))
 	if rw.mails == nil {
 		rw.mails = mails(3, "letter")
 	}
@@ -84,15 +86,30 @@ func newRelayWorld(t *testing.T, c relayCase) *relayWorld {
 	return rw
 }
 
-// login has postrider log in at the relay with that password.
-func (w *relayWorld) login(secret, more string) {
+// What the section smtp has besides host and port.
+const (
+	anonymous = `security: starttls, ca_file: relay.pem`
+	loggedIn  = anonymous + `, username: forwarder@firm.example, password: "file:smtp-password"`
+)
+
+// login writes the configuration, with this in its section smtp.
+func (w *relayWorld) login(more string) {
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, %s", w.smtpPort, more)
+	w.configure()
+}
+
+// writeSecrets writes the files that loggedIn names.
+func (w *relayWorld) writeSecrets() {
 	w.t.Helper()
-	if err := os.WriteFile(w.path("smtp-password"), []byte(secret+"\n"), 0o600); err != nil {
+	ca, err := os.ReadFile(w.relay.CAFile)
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: starttls, username: forwarder@firm.example, password: \"file:smtp-password\", ca_file: %q%s",
-		w.smtpPort, w.relay.CAFile, more)
-	w.configure()
+	for name, text := range map[string]string{"relay.pem": string(ca), "smtp-password": password + "\n"} {
+		if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
 // arriveOnce waits for the relay's queue, and checks that all messages arrived, each once.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,8 @@ type relayCase struct {
 	policy   func(w *relayWorld, asked map[string]string) string // a policy service
 	policyAt string                                              // where main.cf asks it, POLICY
 	before   func(w *relayWorld)                                 // the first pass
-	smtp     string                                              // more of postrider's section smtp
+	smtp     string                                              // of postrider's configuration, when it is not loggedIn
+	mend     string                                              // what whoever reads of the fault is told to do about it
 	to       string
 	mails    [][]byte
 	then     func(t *testing.T, w *relayWorld) // after the first pass
@@ -33,8 +35,35 @@ func relayCases() map[string]relayCase {
 			to:   "intake@firm.example, second@firm.example",
 			then: func(_ *testing.T, w *relayWorld) { w.arriveOnce() },
 		},
-		"wrong password":    {before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") }, then: rightPassword},
-		"foreign sender":    {settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender, then: rightSender},
+		"wrong password": {
+			before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") }, mend: "check smtp.username and smtp.password", then: rightPassword,
+		},
+		"no login": {
+			settings: []string{"smtpd_client_restrictions = permit_sasl_authenticated, reject"}, smtp: anonymous, mend: "check smtp.username and smtp.password",
+			then: func(_ *testing.T, w *relayWorld) {
+				w.login(loggedIn)
+				w.untilForwarded()
+			},
+		},
+		"no TLS": {
+			smtp: "security: none", mend: "set smtp.security to starttls",
+			then: func(t *testing.T, w *relayWorld) {
+				w.login(loggedIn)
+				w.pass(0)
+				w.arriveOnce()
+			},
+		},
+		"name in EHLO that it does not like": {
+			settings: []string{"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname"}, smtp: loggedIn + ", local_name: box", mend: "set smtp.local_name",
+			then: func(t *testing.T, w *relayWorld) {
+				w.login(loggedIn + ", local_name: box.firm.example")
+				w.untilForwarded()
+			},
+		},
+		"foreign sender": {
+			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender,
+			mend: "set forward.envelope_from", then: rightSender,
+		},
 		"unknown recipient": {to: "nobody@firm.example", then: nothingArrives},
 		"one recipient unknown": {
 			to: "intake@firm.example, nobody@firm.example, third@firm.example",
@@ -56,9 +85,9 @@ func relayCases() map[string]relayCase {
 			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "umlauts", "Grüße")}, then: reasonSays("8BITMIME"),
 		},
 		"address that needs SMTPUTF8": {settings: []string{"smtputf8_enable = no"}, to: "büro@firm.example", then: reasonSays("SMTPUTF8")},
-		"greylisting":                       greylisting(),
-		"too many connections":              {settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"), then: fewerConnections},
-		"its disk is full":                  {settings: []string{"queue_minfree = 4000000000000000000"}, then: nothingArrives},
+		"greylisting":                 greylisting(),
+		"too many connections":        {settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"), mend: "lower smtp.connections", then: fewerConnections},
+		"its disk is full":            {settings: []string{"queue_minfree = 4000000000000000000"}, then: nothingArrives},
 		"content it does not like": {
 			settings: []string{"header_checks = regexp:$config_directory/checks"}, files: map[string]string{"checks": "/^Subject: letter 0/ REJECT no letters here\n"},
 			then: func(_ *testing.T, w *relayWorld) {
@@ -70,6 +99,17 @@ func relayCases() map[string]relayCase {
 			mails:  large(8 << 20),
 			before: func(w *relayWorld) { w.smtpPort = tap(w.t, w.relay.Port, 1<<20, func() { w.relay.Kill(w.t, "smtpd") }) },
 			then:   func(_ *testing.T, w *relayWorld) { w.untilForwarded() },
+		},
+		"connection lost after the content": {
+			policyAt: "smtpd_end_of_data_restrictions = POLICY", policy: killOnce(),
+			mails: mails(1, "letter"), before: func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", "hold") },
+			then: func(t *testing.T, w *relayWorld) {
+				w.pass(0)
+				nothingArrives(t, w)
+				w.must(0, "task", "resolve", "--retry", "1")
+				w.pass(0)
+				w.arriveOnce()
+			},
 		},
 		"it stops in the middle of a pass": stops(),
 	}
@@ -91,14 +131,14 @@ func TestRelayReplies(t *testing.T) {
 			}
 			w := newRelayWorld(t, c)
 			r, res := w.pass(want.exit)
-			w.meets(want, r, res)
+			w.meets(c, want, r, res)
 			c.then(t, w)
 		})
 	}
 }
 
 // meets checks a pass against its row. A state stands for one message at least: others may be on their way.
-func (w *relayWorld) meets(want fate, r report, res result) {
+func (w *relayWorld) meets(c relayCase, want fate, r report, res result) {
 	w.t.Helper()
 	found := w.tasks("--status", want.state)
 	if len(found) == 0 {
@@ -112,10 +152,14 @@ func (w *relayWorld) meets(want fate, r report, res result) {
 	case want.state == "received" && (told != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
 		w.t.Errorf("the relay's fault was told %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",
 			told, found[0].Attempts, r.Totals, res.stderr)
+	case want.state == "received" && !strings.Contains(r.RelayError, c.mend), want.state != "received" && !strings.Contains(found[0].Reason, c.mend):
+		w.t.Errorf("the relay's fault is %q, the reason %q, want %q in it", r.RelayError, found[0].Reason, c.mend)
 	case want.state == "dead" && !strings.Contains(found[0].Reason, "@firm.example"):
 		w.t.Errorf("the reason is %q, want who did not get it", found[0].Reason)
 	}
 }
+
+var codes = regexp.MustCompile(`: (\d{3} \d\.\d+\.\d+) `)
 
 // replyOf is the codes that are kept of a message: of the recipient that did not get it, else of the relay's fault.
 func replyOf(one task, fault string) string {
@@ -125,12 +169,8 @@ func replyOf(one task, fault string) string {
 			reply = fmt.Sprintf("%d %s", d.Code, strings.Fields(d.Reply + " ?")[0])
 		}
 	}
-	if len(one.Deliveries) == 0 {
-		for _, text := range []string{"535 5.7.8", "553 5.7.1", "421 4.7.0"} {
-			if strings.Contains(fault, ": "+text+" ") {
-				reply = text
-			}
-		}
+	if m := codes.FindStringSubmatch(fault); m != nil && len(one.Deliveries) == 0 {
+		reply = m[1]
 	}
 	return reply
 }
@@ -168,7 +208,7 @@ func rightSender(t *testing.T, w *relayWorld) {
 }
 
 func fewerConnections(_ *testing.T, w *relayWorld) {
-	w.login(password, ", connections: 1")
+	w.login(loggedIn + ", connections: 1")
 	w.untilForwarded()
 }
 
@@ -203,6 +243,17 @@ func greylisting() relayCase {
 				}
 			}
 		},
+	}
+}
+
+// killOnce kills the process that has a message and has not answered yet.
+func killOnce() func(*relayWorld, map[string]string) string {
+	var done atomic.Bool
+	return func(w *relayWorld, _ map[string]string) string {
+		if done.CompareAndSwap(false, true) {
+			w.relay.Kill(w.t, "smtpd")
+		}
+		return "DUNNO"
 	}
 }
 

@@ -62,6 +62,9 @@ func TestClassify(t *testing.T) {
 		{"RCPT 550 5.1.8, configured sender", StageRCPT, 550, "5.1.8 <x>: Sender address rejected: Domain not found", own, deferred},
 		{"RCPT 550 5.1.8, their sender", StageRCPT, 550, "5.1.8 <x>: Sender address rejected: Domain not found", theirs, refused},
 		{"RCPT 554, relay access", StageRCPT, 554, "5.7.1 <x>: Relay access denied", own, deferred},
+		{"RCPT 554, client host", StageRCPT, 554, "5.7.1 <unknown[192.0.2.1]>: Client host rejected: Access denied", own, deferred},
+		{"RCPT 554, listed", StageRCPT, 554, "5.7.1 Service unavailable; Client host [192.0.2.1] blocked using list.example", theirs, deferred},
+		{"RCPT 504, name in EHLO", StageRCPT, 504, "5.5.2 <box>: Helo command rejected: need fully-qualified hostname", own, deferred},
 		{"RCPT 550 5.7.1 of the recipient", StageRCPT, 550, "5.7.1 takes no mail from outside", own, refused},
 
 		{"DATA 451", StageDATA, 451, "", own, deferred},
