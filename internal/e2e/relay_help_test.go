@@ -139,7 +139,7 @@ func policyService(t *testing.T, answer func(asked map[string]string) string) (p
 				asked[name] = value
 				continue
 			}
-			fmt.Fprintf(conn, "action=%s\n\n", answer(asked))
+			_, _ = fmt.Fprintf(conn, "action=%s\n\n", answer(asked))
 			clear(asked)
 		}
 	})

@@ -186,8 +186,13 @@ func (s *SMTP) prepare(t testing.TB, opts PostfixOptions) error {
 			return err
 		}
 	}
+	stable := time.Now().Add(-time.Hour) // it waits for seconds beside a file that somebody may be writing still
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return err
+		}
+		if err := os.Chtimes(path, stable, stable); err != nil {
 			return err
 		}
 	}
