@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -257,15 +258,22 @@ func killOnce() func(*relayWorld, map[string]string) string {
 	}
 }
 
-// stops ends the relay when it is asked about the content of the fourth message.
+// stops ends the relay when it is asked about the content of the fourth message. Those before it have been handed on then.
 func stops() relayCase {
 	var asked atomic.Int32
+	var once sync.Once
 	return relayCase{
 		mails:    mails(40, "letter"),
 		policyAt: "smtpd_data_restrictions = POLICY",
 		policy: func(w *relayWorld, _ map[string]string) string {
-			if asked.Add(1) == 4 {
-				w.relay.Stop()
+			if asked.Add(1) > 3 {
+				once.Do(func() {
+					if err := w.sink.Wait(w.t.Context(), 3); err != nil {
+						w.t.Error(err)
+					}
+					w.relay.Drain(w.t)
+					w.relay.Stop(w.t)
+				})
 			}
 			return "DUNNO"
 		},

@@ -3,6 +3,7 @@ package testserver
 import (
 	"embed"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -59,7 +60,7 @@ func Postfix(t testing.TB, opts PostfixOptions) *SMTP {
 	}
 	s.Start(t)
 	t.Cleanup(func() {
-		s.proc.stop()
+		s.Stop(t)
 		if log, err := os.ReadFile(s.logFile()); t.Failed() && err == nil {
 			t.Logf("Postfix logged:\n%s", log)
 		}
@@ -96,13 +97,28 @@ func (s *SMTP) queued() int {
 	n := 0
 	for _, queue := range []string{"incoming", "active", "deferred"} {
 		files, _ := filepath.Glob(filepath.Join(s.dir, "queue", queue, "*"))
-		n += len(files)
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil && info.Mode()&0o100 != 0 { // else it is still coming in
+				n++
+			}
+		}
 	}
 	return n
 }
 
-// Stop stops the server at once, with all its connections.
-func (s *SMTP) Stop() { s.proc.stop() }
+// Stop ends the server at once, with all its connections, and returns when its port is free. What it was handing on at that
+// moment may arrive twice.
+func (s *SMTP) Stop(t testing.TB) {
+	s.proc.kill()
+	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); {
+		conn, err := net.DialTimeout("tcp", address(s.Port), time.Second)
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+	t.Errorf("Postfix still listens %v after it was stopped", stopTimeout)
+}
 
 // Kill ends the server's child processes of that name, such as smtpd, as a crash would. It returns when they are gone.
 func (s *SMTP) Kill(t testing.TB, name string) {

@@ -28,7 +28,8 @@ func TestPostfix(t *testing.T) {
 	submit(t, s, "ann")
 	s.Kill(t, "smtpd")
 	submit(t, s, "ann")
-	s.Stop()
+	s.Drain(t)
+	s.Stop(t)
 	if conn, err := net.DialTimeout("tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), time.Second); err == nil {
 		_ = conn.Close()
 		t.Error("it still listens after Stop")
