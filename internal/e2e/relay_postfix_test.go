@@ -65,6 +65,16 @@ func relayCases() map[string]relayCase {
 			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender,
 			mend: "set forward.envelope_from", then: rightSender,
 		},
+		"foreign sender, kept": {
+			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"},
+			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "kept", "The body.", "Return-Path: <alice@client.example>")},
+			before:   func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "keep") },
+			mend:     "set forward.envelope_from",
+			then: func(t *testing.T, w *relayWorld) {
+				t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "forwarder@firm.example")
+				w.untilForwarded()
+			},
+		},
 		"unknown recipient": {to: "nobody@firm.example", then: nothingArrives},
 		"one recipient unknown": {
 			to: "intake@firm.example, nobody@firm.example, third@firm.example",

@@ -120,7 +120,8 @@ func (s *SMTP) Stop(t testing.TB) {
 	t.Errorf("Postfix still listens %v after it was stopped", stopTimeout)
 }
 
-// Kill ends the server's child processes of that name, such as smtpd, as a crash would. It returns when they are gone.
+// Kill ends the server's child processes of that name, such as smtpd, as a crash would. It returns when they are gone. Linux
+// alone shows which those are.
 func (s *SMTP) Kill(t testing.TB, name string) {
 	t.Helper()
 	killed := 0
