@@ -65,7 +65,7 @@ func relayCases() map[string]relayCase {
 			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender,
 			mend: "set forward.envelope_from", then: rightSender,
 		},
-		"foreign sender, kept": {
+		"foreign sender that was kept": {
 			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"},
 			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "kept", "The body.", "Return-Path: <alice@client.example>")},
 			before:   func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "keep") },
