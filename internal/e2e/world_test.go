@@ -3,6 +3,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,6 +75,7 @@ type world struct {
 	database string // the section of the configuration
 	imapPort int    // where inboxes connect: Dovecot, or a proxy in front of it
 	smtpPort int
+	smtp     string // of the configuration, when it is not a relay on smtpPort without TLS and login
 	extra    string // more configuration
 	routes   string
 }
@@ -107,13 +109,14 @@ func (w *world) startSink(reply func(smtpsink.Event) smtpsink.Action) {
 // configure writes the configuration file.
 func (w *world) configure() {
 	w.t.Helper()
+	smtp := cmp.Or(w.smtp, fmt.Sprintf("host: 127.0.0.1, port: %d, security: none", w.smtpPort))
 	text := fmt.Sprintf(`database: {%s}
-smtp: {host: 127.0.0.1, port: %d, security: none}
+smtp: {%s}
 forward: {from: forwarder@firm.example}
 secrets: {key_file: postrider.key}
 %s
 routes:
-%s`, w.database, w.smtpPort, w.extra, w.routes)
+%s`, w.database, smtp, w.extra, w.routes)
 	if err := os.WriteFile(w.path("postrider.yaml"), []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}

@@ -46,6 +46,7 @@ const (
 	mendLogin  = "check smtp.username and smtp.password"
 	mendTLS    = "set smtp.security to starttls or tls"
 	mendSender = "set forward.envelope_from and forward.from to an address that this login may send as"
+	mendName   = "set smtp.local_name to this host's name in DNS"
 	mendQuota  = "the relay limits how much it takes from this login; raise the limit, or wait"
 )
 
@@ -83,11 +84,15 @@ var rules = []rule{
 
 	// The sender: the configured one is a fault of the configuration, and so the relay's; a message's own is the
 	// message's. Where it is about what the login may send as, a person can mend it, and no message is given up for
-	// it.
+	// it. At RCPT (Postfix speaks there of what it has against MAIL) only words that are the same for all recipients
+	// stop the pass: others may be about a sender that this very recipient does not take.
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, mend: mendSender},
+	{at: rcptOnly, codes: []string{"5"}, says: []string{"sender address rejected: not logged in"}, own: true, then: relayRefuses, mend: mendLogin},
+	{at: rcptOnly, codes: []string{"5"}, says: []string{"not owned by user"}, own: true, then: relayRefuses, mend: mendSender},
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender, then: deferred, mend: mendSender},
 	{at: rcptOnly, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: badSender, own: true, then: deferred, mend: mendSender},
 	{at: rcptOnly, codes: []string{"5"}, says: noRelaying, then: deferred, mend: mendLogin},
+	{at: rcptOnly, codes: []string{"5"}, says: []string{"helo command rejected"}, then: deferred, mend: mendName},
 
 	// RFC 5321 4.5.3.1.10: too many recipients, once some were taken; 552 is what old servers say for it.
 	{at: rcptOnly, codes: []string{"452", "552"}, enhanced: []string{"", "5.3"}, then: tooMany},
@@ -96,14 +101,14 @@ var rules = []rule{
 }
 
 // The words of common relays: for a sender that the login may not use, for a bad sender, and for mail from somebody
-// who is not logged in.
+// who is not logged in, or from a host that they do not serve.
 var (
 	notOurSender = []string{
 		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
 		"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",
 	}
 	badSender  = []string{"sender address rejected"}
-	noRelaying = []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay"}
+	noRelaying = []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay", "client host rejected", "client host ["}
 )
 
 // classify finds the first rule for a reply that is not positive. own: the sender is the configured one.

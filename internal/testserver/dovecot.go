@@ -21,10 +21,11 @@ const dovecotMissing = "dovecot is not installed: apt-get install dovecot-imapd,
 
 // IMAP is a running Dovecot with Maildir folders.
 type IMAP struct {
-	Host    string // 127.0.0.1, which the certificate names, like localhost
-	Port    int    // plain, and STARTTLS
-	TLSPort int    // TLS from the first octet
-	CAFile  string // the certificate to trust, in PEM
+	Host     string // 127.0.0.1, which the certificate names, like localhost
+	Port     int    // plain, and STARTTLS
+	TLSPort  int    // TLS from the first octet
+	AuthPort int    // where another server asks about its users
+	CAFile   string // the certificate to trust, in PEM
 
 	dir       string
 	as        *account
@@ -39,11 +40,11 @@ func Dovecot(t testing.TB) *IMAP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], as: as}
+	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], AuthPort: ports[2], as: as}
 	if err := s.prepare(t, version); err != nil {
 		t.Fatalf("prepare a Dovecot: %v", err)
 	}
@@ -128,7 +129,7 @@ func (s *IMAP) config(version string) ([]byte, error) {
 	}
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{
-		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid, "Port": s.Port, "TLSPort": s.TLSPort,
+		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid, "Port": s.Port, "TLSPort": s.TLSPort, "AuthPort": s.AuthPort,
 	})
 	return []byte(text.String()), err
 }

@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"postrider/internal/testserver"
+)
+
+// fate is a row of the README's table of what the relay says.
+type fate struct {
+	reply string // the codes: `550 5.1.1`, or `none`
+	state string
+	exit  int
+}
+
+// fates reads that table: situation, reply, state, exit, and what to do.
+func fates(t *testing.T) map[string]fate {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "\n### What the relay says\n")
+	if !found {
+		t.Fatal("README.md has no section `What the relay says`")
+	}
+	section, _, _ = strings.Cut(section, "\n#")
+	out := map[string]fate{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 7 {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.Trim(cells[i], " `")
+		}
+		if exit, err := strconv.Atoi(cells[4]); err == nil { // else it is the head of the table
+			out[cells[1]] = fate{reply: cells[2], state: cells[3], exit: exit}
+		}
+	}
+	return out
+}
+
+// relayWorld is a world whose relay is a Postfix, with w.sink behind it.
+type relayWorld struct {
+	*world
+	relay *testserver.SMTP
+	mails [][]byte
+}
+
+func newRelayWorld(t *testing.T, c relayCase) *relayWorld {
+	t.Helper()
+	w := newWorld(t, "sqlite")
+	w.imap.AddUser(t, "forwarder@firm.example", password)
+	opts := testserver.PostfixOptions{AuthPort: w.imap.AuthPort, Next: w.smtpPort, Files: c.files, Settings: c.settings}
+	rw := &relayWorld{world: w, mails: c.mails}
+	if c.policy != nil {
+		port := policyService(t, func(asked map[string]string) string { return c.policy(rw, asked) })
+		opts.Settings = append(opts.Settings, strings.ReplaceAll(c.policyAt, "POLICY", fmt.Sprintf("check_policy_service inet:127.0.0.1:%d", port)))
+	}
+	rw.relay = testserver.Postfix(t, opts)
+	rw.smtpPort = rw.relay.Port
+	if c.before != nil {
+		c.before(rw)
+	}
+	if c.to != "" {
+		w.routes = "  - {name: all, match: {}, to: [" + c.to + "]}\n"
+	}
+	w.extra = "retry: {base: 1s, max: 1s}\n"
+	rw.writeSecrets()
+	rw.login(cmp.Or(c.smtp, loggedIn))
+	if rw.mails == nil {
+		rw.mails = mails(3, "letter")
+	}
+	w.addInbox(desk, "--start", "all")
+	w.imap.Append(t, desk, "INBOX", rw.mails...)
+	return rw
+}
+
+// What the section smtp has besides host and port.
+const (
+	anonymous = `security: starttls, ca_file: relay.pem`
+	loggedIn  = anonymous + `, username: forwarder@firm.example, password: "file:smtp-password"`
+)
+
+// login writes the configuration, with this in its section smtp.
+func (w *relayWorld) login(more string) {
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, %s", w.smtpPort, more)
+	w.configure()
+}
+
+// writeSecrets writes the files that loggedIn names.
+func (w *relayWorld) writeSecrets() {
+	w.t.Helper()
+	ca, err := os.ReadFile(w.relay.CAFile)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for name, text := range map[string]string{"relay.pem": string(ca), "smtp-password": password + "\n"} {
+		if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// arriveOnce waits for the relay's queue, and checks that all messages arrived, each once.
+func (w *relayWorld) arriveOnce() {
+	w.t.Helper()
+	w.relay.Drain(w.t)
+	w.wantOnce(w.mails)
+}
+
+// untilForwarded runs pass after pass until no task waits any more.
+func (w *relayWorld) untilForwarded() {
+	w.t.Helper()
+	w.eventually(func() bool {
+		w.start(nil, "run").wait()
+		return len(w.tasks("--status", "forwarded")) == len(w.mails)
+	})
+	w.arriveOnce()
+}
+
+// policyService answers Postfix's questions (SMTPD_POLICY_README: name=value lines, an empty line, `action=...` back).
+func policyService(t *testing.T, answer func(asked map[string]string) string) (port int) {
+	t.Helper()
+	return listen(t, func(conn net.Conn) {
+		asked := map[string]string{}
+		for lines := bufio.NewScanner(conn); lines.Scan(); {
+			if name, value, ok := strings.Cut(lines.Text(), "="); ok {
+				asked[name] = value
+				continue
+			}
+			_, _ = fmt.Fprintf(conn, "action=%s\n\n", answer(asked))
+			clear(asked)
+		}
+	})
+}
+
+// tap passes connections on to a port. When so much has come from the client, nothing goes on until full has returned.
+func tap(t *testing.T, to int, most int64, full func()) (port int) {
+	t.Helper()
+	once := sync.OnceFunc(full)
+	return listen(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", to))
+		if err != nil {
+			return
+		}
+		defer func() { _ = server.Close() }()
+		go func() {
+			_, _ = io.Copy(client, server)
+			_ = client.Close()
+		}()
+		if _, err := io.CopyN(server, client, most); err != nil {
+			return
+		}
+		once()
+		_, _ = io.Copy(server, client)
+	})
+}
+
+// listen serves connections to a port until the test is over.
+func listen(t *testing.T, serve func(net.Conn)) (port int) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				serve(conn)
+			}()
+		}
+	}()
+	return ln.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,298 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver"
+)
+
+// relayCase is one row of the README's table: a Postfix that answers so, and what has to come of it besides the row.
+type relayCase struct {
+	settings []string // of main.cf
+	files    map[string]string
+	policy   func(w *relayWorld, asked map[string]string) string // a policy service
+	policyAt string                                              // where main.cf asks it, POLICY
+	before   func(w *relayWorld)                                 // the first pass
+	smtp     string                                              // of postrider's configuration, when it is not loggedIn
+	mend     string                                              // what whoever reads of the fault is told to do about it
+	to       string
+	mails    [][]byte
+	then     func(t *testing.T, w *relayWorld) // after the first pass
+}
+
+const ownSenderOnly = "smtpd_sender_login_maps = inline:{ forwarder@firm.example=forwarder@firm.example, other@firm.example=somebody }"
+
+// relayCases by the row's first cell.
+func relayCases() map[string]relayCase {
+	return map[string]relayCase{
+		"all is well": {
+			to:   "intake@firm.example, second@firm.example",
+			then: func(_ *testing.T, w *relayWorld) { w.arriveOnce() },
+		},
+		"wrong password": {
+			before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") }, mend: "check smtp.username and smtp.password", then: rightPassword,
+		},
+		"no login": {
+			settings: []string{"smtpd_client_restrictions = permit_sasl_authenticated, reject"}, smtp: anonymous, mend: "check smtp.username and smtp.password",
+			then: func(_ *testing.T, w *relayWorld) {
+				w.login(loggedIn)
+				w.untilForwarded()
+			},
+		},
+		"no TLS": {
+			smtp: "security: none", mend: "set smtp.security to starttls",
+			then: func(t *testing.T, w *relayWorld) {
+				w.login(loggedIn)
+				w.pass(0)
+				w.arriveOnce()
+			},
+		},
+		"name in EHLO that it does not like": {
+			settings: []string{"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname"}, smtp: loggedIn + ", local_name: box", mend: "set smtp.local_name",
+			then: func(t *testing.T, w *relayWorld) {
+				w.login(loggedIn + ", local_name: box.firm.example")
+				w.untilForwarded()
+			},
+		},
+		"foreign sender": {
+			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender,
+			mend: "set forward.envelope_from", then: rightSender,
+		},
+		"foreign sender that was kept": {
+			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"},
+			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "kept", "The body.", "Return-Path: <alice@client.example>")},
+			before:   func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "keep") },
+			mend:     "set forward.envelope_from",
+			then: func(t *testing.T, w *relayWorld) {
+				t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "forwarder@firm.example")
+				w.untilForwarded()
+			},
+		},
+		"unknown recipient": {to: "nobody@firm.example", then: nothingArrives},
+		"one recipient unknown": {
+			to: "intake@firm.example, nobody@firm.example, third@firm.example",
+			then: func(t *testing.T, w *relayWorld) {
+				w.arriveOnce()
+				for _, d := range w.tasks()[0].Deliveries {
+					if delivered := d.Status == "delivered"; delivered == (d.Recipient == "nobody@firm.example") {
+						t.Errorf("the delivery to %s is %s, want delivered to all but nobody@", d.Recipient, d.Status)
+					}
+				}
+			},
+		},
+		"larger than it announces to take": {settings: []string{"message_size_limit = 20000"}, mails: large(30_000), then: reasonSays("the relay takes at most 20000")},
+		"larger than it takes": {
+			settings: []string{"message_size_limit = 20000", "smtpd_discard_ehlo_keywords = size"}, mails: large(30_000), then: nothingArrives,
+		},
+		"8-bit text without 8BITMIME": {
+			settings: []string{"smtpd_discard_ehlo_keywords = 8bitmime"},
+			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "umlauts", "Grüße")}, then: reasonSays("8BITMIME"),
+		},
+		"address that needs SMTPUTF8": {settings: []string{"smtputf8_enable = no"}, to: "büro@firm.example", then: reasonSays("SMTPUTF8")},
+		"greylisting":                 greylisting(),
+		"too many connections":        {settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"), mend: "lower smtp.connections", then: fewerConnections},
+		"its disk is full":            {settings: []string{"queue_minfree = 4000000000000000000"}, then: nothingArrives},
+		"content it does not like": {
+			settings: []string{"header_checks = regexp:$config_directory/checks"}, files: map[string]string{"checks": "/^Subject: letter 0/ REJECT no letters here\n"},
+			then: func(_ *testing.T, w *relayWorld) {
+				w.mails = w.mails[1:]
+				w.arriveOnce()
+			},
+		},
+		"connection lost in the content": {
+			mails:  large(8 << 20),
+			before: func(w *relayWorld) { w.smtpPort = tap(w.t, w.relay.Port, 1<<20, func() { w.relay.Kill(w.t, "smtpd") }) },
+			then:   func(_ *testing.T, w *relayWorld) { w.untilForwarded() },
+		},
+		"connection lost after the content": {
+			policyAt: "smtpd_end_of_data_restrictions = POLICY", policy: killOnce(),
+			mails: mails(1, "letter"), before: func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", "hold") },
+			then: func(t *testing.T, w *relayWorld) {
+				w.pass(0)
+				nothingArrives(t, w)
+				w.must(0, "task", "resolve", "--retry", "1")
+				w.pass(0)
+				w.arriveOnce()
+			},
+		},
+		"it stops in the middle of a pass": stops(),
+	}
+}
+
+// TestRelayReplies: each row of the README's table is what happens with a Postfix as the relay.
+func TestRelayReplies(t *testing.T) {
+	rows, cases := fates(t), relayCases()
+	for name := range rows {
+		if _, ok := cases[name]; !ok {
+			t.Errorf("README.md has a row %q that nothing proves", name)
+		}
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			want, ok := rows[name]
+			if !ok {
+				t.Fatalf("README.md has no row %q", name)
+			}
+			w := newRelayWorld(t, c)
+			r, res := w.pass(want.exit)
+			w.meets(c, want, r, res)
+			c.then(t, w)
+		})
+	}
+}
+
+// meets checks a pass against its row. A state stands for one message at least: others may be on their way.
+func (w *relayWorld) meets(c relayCase, want fate, r report, res result) {
+	w.t.Helper()
+	found := w.tasks("--status", want.state)
+	if len(found) == 0 {
+		w.t.Fatalf("no message is %s; the tasks are %+v\n%s", want.state, w.tasks(), res.stderr)
+	}
+	if got := replyOf(found[0], r.RelayError); got != want.reply {
+		w.t.Errorf("the reply kept is %q, want %q\n%+v\n%s", got, want.reply, found[0], res.stderr)
+	}
+	told := strings.Count(res.stderr, "the relay is at fault")
+	switch {
+	case want.state == "received" && (told != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
+		w.t.Errorf("the relay's fault was told %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",
+			told, found[0].Attempts, r.Totals, res.stderr)
+	case want.state == "received" && !strings.Contains(r.RelayError, c.mend), want.state != "received" && !strings.Contains(found[0].Reason, c.mend):
+		w.t.Errorf("the relay's fault is %q, the reason %q, want %q in it", r.RelayError, found[0].Reason, c.mend)
+	case want.state == "dead" && !strings.Contains(found[0].Reason, "@firm.example"):
+		w.t.Errorf("the reason is %q, want who did not get it", found[0].Reason)
+	}
+}
+
+var codes = regexp.MustCompile(`: (\d{3} \d\.\d+\.\d+) `)
+
+// replyOf is the codes that are kept of a message: of the recipient that did not get it, else of the relay's fault.
+func replyOf(one task, fault string) string {
+	reply := "none"
+	for _, d := range one.Deliveries {
+		if d.Code != 0 && (d.Status != "delivered" || reply == "none") {
+			reply = fmt.Sprintf("%d %s", d.Code, strings.Fields(d.Reply + " ?")[0])
+		}
+	}
+	if m := codes.FindStringSubmatch(fault); m != nil && len(one.Deliveries) == 0 {
+		reply = m[1]
+	}
+	return reply
+}
+
+func large(size int) [][]byte {
+	return [][]byte{testserver.Mail("alice@client.example", desk, "large", strings.Repeat("The quick brown fox.\n", size/21))}
+}
+
+func nothingArrives(t *testing.T, w *relayWorld) {
+	w.relay.Drain(t)
+	w.wantOnce()
+}
+
+func reasonSays(text string) func(*testing.T, *relayWorld) {
+	return func(t *testing.T, w *relayWorld) {
+		if got := w.tasks()[0].Reason; !strings.Contains(got, text) {
+			t.Errorf("the reason is %q, want %q in it", got, text)
+		}
+		nothingArrives(t, w)
+	}
+}
+
+func rightPassword(t *testing.T, w *relayWorld) {
+	w.imap.SetPassword(t, "forwarder@firm.example", password)
+	w.pass(0)
+	w.arriveOnce()
+}
+
+func otherSender(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "other@firm.example") }
+
+func rightSender(t *testing.T, w *relayWorld) {
+	t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "forwarder@firm.example")
+	w.pass(0)
+	w.arriveOnce()
+}
+
+func fewerConnections(_ *testing.T, w *relayWorld) {
+	w.login(loggedIn + ", connections: 1")
+	w.untilForwarded()
+}
+
+// greylisting defers each recipient once.
+func greylisting() relayCase {
+	var accept atomic.Bool
+	return relayCase{
+		policyAt: "smtpd_recipient_restrictions = POLICY",
+		policy: func(*relayWorld, map[string]string) string {
+			if accept.Load() {
+				return "DUNNO"
+			}
+			return "450 4.2.0 Greylisted, come back later"
+		},
+		then: func(t *testing.T, w *relayWorld) {
+			var shown struct {
+				UpdatedAt time.Time `json:"updated_at"`
+				DueAt     time.Time `json:"due_at"`
+			}
+			if err := json.Unmarshal([]byte(w.must(0, "task", "show", "1", "--json").stdout), &shown); err != nil {
+				t.Fatal(err)
+			}
+			const slack = 100 * time.Millisecond // two clock readings in one transaction
+			if pause := shown.DueAt.Sub(shown.UpdatedAt); pause < 700*time.Millisecond-slack || pause > 1300*time.Millisecond+slack {
+				t.Errorf("the next attempt is due after %v, want retry.base, 1s, give or take 0.3", pause)
+			}
+			accept.Store(true)
+			w.untilForwarded()
+			for _, one := range w.tasks() {
+				if one.Attempts != 2 {
+					t.Errorf("task %d took %d attempts, want 2", one.ID, one.Attempts)
+				}
+			}
+		},
+	}
+}
+
+// killOnce kills the process that has a message and has not answered yet.
+func killOnce() func(*relayWorld, map[string]string) string {
+	var done atomic.Bool
+	return func(w *relayWorld, _ map[string]string) string {
+		if done.CompareAndSwap(false, true) {
+			w.relay.Kill(w.t, "smtpd")
+		}
+		return "DUNNO"
+	}
+}
+
+// stops ends the relay when it is asked about the content of the fourth message. Those before it have been handed on then.
+func stops() relayCase {
+	var asked atomic.Int32
+	var once sync.Once
+	return relayCase{
+		mails:    mails(40, "letter"),
+		policyAt: "smtpd_data_restrictions = POLICY",
+		policy: func(w *relayWorld, _ map[string]string) string {
+			if asked.Add(1) > 3 {
+				once.Do(func() {
+					if err := w.sink.Wait(w.t.Context(), 3); err != nil {
+						w.t.Error(err)
+					}
+					w.relay.Drain(w.t)
+					w.relay.Stop(w.t)
+				})
+			}
+			return "DUNNO"
+		},
+		then: func(t *testing.T, w *relayWorld) {
+			if n := len(w.tasks("--status", "received")); n == 0 {
+				t.Error("no message waits without an attempt, want all that were not on their way")
+			}
+			w.relay.Start(t)
+			w.untilForwarded()
+		},
+	}
+}
