@@ -25,6 +25,9 @@ func (a *app) showTrial(t routeTrial) error {
 		for _, name := range slices.Sorted(maps.Keys(s.Captured)) {
 			_, _ = fmt.Fprintf(out, "     captured ${%s}: %q\n", name, s.Captured[name])
 		}
+		for _, c := range s.Contacts {
+			_, _ = fmt.Fprintf(out, "     + %s\n", printable(c.String()))
+		}
 		if s.Problem != "" {
 			_, _ = fmt.Fprintf(out, "     %s\n", printable(s.Problem))
 		}

@@ -35,14 +35,15 @@ const (
 
 // Rule says who gets the messages that match.
 type Rule struct {
-	Name      string    `yaml:"name"`
-	Match     Match     `yaml:"match"`
-	To        []string  `yaml:"to"`       // plain addresses, with ${name} for what match has captured
-	Priority  Priority  `yaml:"priority"` // the same way
-	Uncertain Uncertain `yaml:"uncertain"`
-	Automated Automated `yaml:"automated"`
-	Continue  bool      `yaml:"continue"` // collect To and go on to the next rule
-	Skip      bool      `yaml:"skip"`     // forward to nobody on purpose
+	Name       string      `yaml:"name"`
+	Match      Match       `yaml:"match"`
+	To         []string    `yaml:"to"` // plain addresses, with ${name} for what match has captured
+	ToContacts *ToContacts `yaml:"to_contacts"`
+	Priority   Priority    `yaml:"priority"` // the same way
+	Uncertain  Uncertain   `yaml:"uncertain"`
+	Automated  Automated   `yaml:"automated"`
+	Continue   bool        `yaml:"continue"` // collect To and go on to the next rule
+	Skip       bool        `yaml:"skip"`     // forward to nobody on purpose
 }
 
 // Match is what has to be true of a message. A nil or zero key is not looked at.
@@ -87,11 +88,14 @@ type Decision struct {
 	Priority Priority // high when any rule that matched is
 	Skip     bool
 	Reason   string   // one line for a person; with Skip it begins with by_route or automated, and a colon
-	Problems []string // what was captured and could not be used, one line each; it may quote the message
+	Problems []string // what was captured and could not be used, and contacts without an address, one line each; it may quote the message
 }
 
 // Table is a compiled list of rules. It does not change and may be used by several goroutines at once.
-type Table struct{ rules []compiled }
+type Table struct {
+	rules     []compiled
+	directory *Directory // nil: nobody is in it
+}
 
 // Decide says who gets m. A rule that skips ends the search; what earlier rules collected still goes out.
 func (t *Table) Decide(m Mail) Decision {
@@ -100,7 +104,7 @@ func (t *Table) Decide(m Mail) Decision {
 	seen := map[string]bool{}
 	var why string // the last rule that matched adds nobody on purpose
 	for _, r := range t.evaluate(m, false) {
-		if r.problem != "" {
+		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
 		if r.outcome != Matched {
@@ -143,6 +147,7 @@ type result struct {
 	found    []finding
 	captured map[string]string
 	to       []string
+	contacts []Mention
 	urgency  Priority
 	problem  string
 }
@@ -151,6 +156,7 @@ type result struct {
 // person to see; the outcome is the same.
 func (t *Table) evaluate(m Mail, whole bool) []result {
 	v := newView(m)
+	v.directory = t.directory
 	var results []result
 	for i := range t.rules {
 		one := t.rules[i].try(v, whole)
@@ -177,8 +183,9 @@ func (r *compiled) try(v *view, whole bool) result {
 		return res
 	}
 	res.outcome, res.to = Matched, to
-	if res.urgency, err = r.priority(res.captured); err != nil {
-		res.problem = err.Error()
+	res.addContacts(v)
+	if res.urgency, err = r.priority(res.captured); err != nil && res.outcome == Matched {
+		res.problem = strings.TrimPrefix(res.problem+"; "+err.Error(), "; ")
 	}
 	return res
 }
