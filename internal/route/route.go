@@ -11,6 +11,9 @@
 // regular expression capture can stand in recipients and the priority; a rule whose recipient comes out as no address is
 // passed over, and the next ones are tried.
 //
+// With to_contacts a rule adds the contacts that the message names. They are looked for all at once, as whole words in scripts
+// that have them and anywhere in others; one that is nobody's address leads to no recipient, and is told of.
+//
 // The content is decoded once a decision, when a rule asks for it, and no further than package message allows. Time is that
 // of arrival (view.go), so that a decision made again later is the same. Decide and Explain are one evaluation. The
 // package knows neither IMAP, SMTP, the database nor the configuration file.
