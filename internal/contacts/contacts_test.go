@@ -13,6 +13,8 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/message"
+	"postrider/internal/route"
 	"postrider/internal/testserver"
 )
 
@@ -53,7 +55,7 @@ func check(t *testing.T, err error) {
 }
 
 // all prints the directory, one contact a line.
-func all(t *testing.T, ctx context.Context, s *Store) string {
+func all(ctx context.Context, t *testing.T, s *Store) string {
 	t.Helper()
 	list, err := s.List(ctx)
 	check(t, err)
@@ -80,8 +82,10 @@ func TestImport(t *testing.T) {
 			"+ Ann Müller <ann@firm.example>: file 4711; client 7\n+ 王小明\n+ 𝄞 Bo <bo@firm.example> (not active)",
 		},
 		{"a new one beside one of the same name", "name,email\nAnn Müller,ann2@firm.example\n", "+ Ann Müller <ann2@firm.example>", ""},
-		{"by address, other case; columns that are missing stay", "email;name\nANN@firm.example;Ann Meier\n",
-			"~ Ann Müller <ann@firm.example>: name \"Ann Müller\" becomes \"Ann Meier\", email \"ann@firm.example\" becomes \"ANN@firm.example\"", ""},
+		{
+			"by address, other case; columns that are missing stay", "email;name\nANN@firm.example;Ann Meier\n",
+			"~ Ann Müller <ann@firm.example>: name \"Ann Müller\" becomes \"Ann Meier\", email \"ann@firm.example\" becomes \"ANN@firm.example\"", "",
+		},
 		{"an address becomes known", "name,email\n王小明,wang@firm.example", `~ 王小明: email "" becomes "wang@firm.example"`, ""},
 		{"by name alone", "name,active,keywords\n王小明,no,Wang\n𝄞 Bo,yes,", "~ 王小明 <wang@firm.example>: keywords \"\" becomes \"Wang\", is not active any more\n~ 𝄞 Bo <bo@firm.example>: is active again", ""},
 		{
@@ -91,10 +95,10 @@ func TestImport(t *testing.T) {
 	}
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		for _, step := range steps {
-			before := all(t, ctx, s)
+			before := all(ctx, t, s)
 			plan, err := s.Plan(ctx, read(t, step.file))
 			check(t, err)
-			if got := all(t, ctx, s); got != before {
+			if got := all(ctx, t, s); got != before {
 				t.Errorf("%s: the plan made it\n%s\nwant no change from\n%s", step.name, got, before)
 			}
 			done, err := s.Put(ctx, read(t, step.file))
@@ -110,7 +114,7 @@ func TestImport(t *testing.T) {
 					t.Errorf("%s: %s\n%s\nwant\n%s", step.name, what, got, step.changes)
 				}
 			}
-			if got := all(t, ctx, s); step.after != "" && got != step.after {
+			if got := all(ctx, t, s); step.after != "" && got != step.after {
 				t.Errorf("%s: the directory is\n%s\nwant\n%s", step.name, got, step.after)
 			}
 		}
@@ -122,8 +126,8 @@ func TestAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		_, err := s.Put(ctx, read(t, "name\nAnn\nBert\nX\n"))
 		var invalid *InvalidError
-		if !errors.As(err, &invalid) || all(t, ctx, s) != "" {
-			t.Errorf("put in %q with the error %v, want nothing and an InvalidError", all(t, ctx, s), err)
+		if !errors.As(err, &invalid) || all(ctx, t, s) != "" {
+			t.Errorf("put in %q with the error %v, want nothing and an InvalidError", all(ctx, t, s), err)
 		}
 	})
 }
@@ -146,7 +150,7 @@ func TestFindAndRemove(t *testing.T) {
 		c, err := s.Find(ctx, "ann2@firm.example")
 		check(t, err)
 		check(t, s.Remove(ctx, c.ID))
-		if got, want := all(t, ctx, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
+		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
 			t.Errorf("after it was removed the directory is\n%s\nwant\n%s", got, want)
 		}
 	})
@@ -161,7 +165,12 @@ func TestBrokenByHand(t *testing.T) {
 		}))
 		list, err := s.List(ctx)
 		check(t, err)
-		_, faults := Directory(list)
+		directory, faults := Directory(list)
+		table, err := route.Compile([]route.Rule{{Name: "p", ToContacts: &route.ToContacts{In: []string{"subject"}}}})
+		check(t, err)
+		if got := table.With(directory).Decide(route.Mail{Message: letter(t, "Subject: Ann, Bert, x\n\n")}).To; !slices.Equal(got, []string{"ann@firm.example"}) {
+			t.Errorf("a message that names all of them goes to %v, want ann@firm.example alone", got)
+		}
 		var got []string
 		for _, f := range faults {
 			got = append(got, strings.SplitN(f.Error(), ";", 2)[0])
@@ -175,6 +184,17 @@ func TestBrokenByHand(t *testing.T) {
 			t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	})
+}
+
+func letter(t *testing.T, text string) *message.Message {
+	t.Helper()
+	spool := (&message.Spooler{Limit: 1 << 20, Budget: 1 << 20}).New()
+	_, err := spool.Write([]byte(text))
+	check(t, err)
+	m, err := message.Parse(spool)
+	check(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	return m
 }
 
 func TestReadCSV(t *testing.T) {

@@ -31,8 +31,13 @@ func TestToContacts(t *testing.T) {
 		{"only where it says", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: x\n\nAnn Miller", "rest", rest.To, ""},
 		{"body", []Rule{{Name: "p", ToContacts: in("subject", "body")}}, "Subject: x\nContent-Type: text/html\n\nAnn&nbsp;<b>Miller</b>", "p", []string{"ann@firm.example"}, ""},
 		{"attachment's name", []Rule{{Name: "p", ToContacts: in("attachment")}}, "Content-Disposition: attachment; filename=\"file 4711_b.pdf\"\n\nx", "p", []string{"ann@firm.example"}, ""},
-		{"several, in the directory's order, each once", []Rule{{Name: "p", ToContacts: in("subject", "body")}},
-			"Subject: =?utf-8?B?546L5bCP5piO?=\n\nAnn Miller, Ann Miller, file 4711", "p", []string{"ann@firm.example", "wang@firm.example"}, ""},
+		{
+			"several, in the directory's order, each once",
+			[]Rule{{Name: "p", ToContacts: in("subject", "body")}},
+			"Subject: =?utf-8?B?546L5bCP5piO?=\n\nAnn Miller, Ann Miller, file 4711", "p",
+			[]string{"ann@firm.example", "wang@firm.example"},
+			"",
+		},
 		{"beside others", []Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject")}}, "Subject: Ann Miller", "p", []string{"desk@firm.example", "ann@firm.example"}, ""},
 		{"beside others, nobody named", []Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject")}}, "Subject: x", "p", []string{"desk@firm.example"}, ""},
 		{"nobody named", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: x", "rest", rest.To, ""},
@@ -65,13 +70,17 @@ func TestToContactsUndecided(t *testing.T) {
 		want  string
 	}{
 		"no message":   {compile(t, rule).With(NewDirectory(staff)), Mail{}, "p: no match: to_contacts is undecided: the message could not be fetched"},
+		"too long": {
+			compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"body"}}}).With(NewDirectory(staff)),
+			mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 600<<10/5)+"Ann Miller"), "p: no match: to_contacts is undecided: ",
+		},
 		"nobody named": {compile(t, rule).With(NewDirectory(staff)), mailOf(t, "Subject: x"), "p: no match: to_contacts finds nobody of the directory in: subject"},
 		"no directory": {compile(t, rule), mailOf(t, "Subject: Ann Miller"), "p: no match: to_contacts finds nobody of the directory in: subject"},
 	} {
 		if d := tt.table.Decide(tt.mail); len(d.To)+len(d.Matched)+len(d.Problems) > 0 {
 			t.Errorf("%s: decided %+v, want no match", name, d)
 		}
-		if got := tt.table.Explain(tt.mail)[0].String(); got != tt.want {
+		if got := tt.table.Explain(tt.mail)[0].String(); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: explained %q, want %q", name, got, tt.want)
 		}
 	}
