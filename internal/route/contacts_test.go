@@ -69,7 +69,7 @@ func TestToContactsUndecided(t *testing.T) {
 		mail  Mail
 		want  string
 	}{
-		"no message":   {compile(t, rule).With(NewDirectory(staff)), Mail{}, "p: no match: to_contacts is undecided: the message could not be fetched"},
+		"no message": {compile(t, rule).With(NewDirectory(staff)), Mail{}, "p: no match: to_contacts is undecided: the message could not be fetched"},
 		"too long": {
 			compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"body"}}}).With(NewDirectory(staff)),
 			mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 600<<10/5)+"Ann Miller"), "p: no match: to_contacts is undecided: ",
