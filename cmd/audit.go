@@ -74,7 +74,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	if watch.bar != nil {
 		watch.bar.Describe("comparing")
 	}
-	p, err := s.pass(nil, watch, false)
+	p, err := s.pass(ctx, nil, watch, false)
 	if err != nil {
 		return err
 	}

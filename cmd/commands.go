@@ -8,6 +8,7 @@ func (a *app) commands() []*cobra.Command {
 		a.migrateCommand(),
 		a.inboxCommand(),
 		a.taskCommand(),
+		a.contactCommand(),
 		a.routeCommand(),
 		a.statusCommand(),
 		a.auditCommand(),

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
+	"postrider/internal/contacts"
 	"postrider/internal/db"
 	"postrider/internal/inbox"
 )
@@ -141,12 +142,14 @@ func exitCode(err error) int {
 	var unknown *inbox.NotFoundError
 	var exists *inbox.ExistsError
 	var dsn *db.DSNError
+	var contact *contacts.InvalidError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), errors.As(err, &dsn):
+	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), errors.As(err, &dsn),
+		errors.As(err, &contact):
 		return exitUsage
 	}
 	return exitFailed

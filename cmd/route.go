@@ -75,6 +75,22 @@ func (o *routeOptions) check(c *cobra.Command) error {
 	return nil
 }
 
+// routes opens the database only if one of them asks for the directory.
+func (a *app) routes(ctx context.Context, cfg *config.Config) (table *route.Table, err error) {
+	table, err = route.Compile(cfg.Routes)
+	switch {
+	case err != nil:
+		return nil, usage(err)
+	case !table.UsesContacts():
+		return table, nil
+	}
+	err = a.with(ctx, func(s *services) error {
+		table, err = s.routes(ctx)
+		return err
+	})
+	return table, err
+}
+
 // specimen is a message to try the routes on.
 type specimen struct {
 	route.Mail
@@ -86,9 +102,9 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if err != nil {
 		return err
 	}
-	table, err := route.Compile(cfg.Routes)
+	table, err := a.routes(ctx, cfg)
 	if err != nil {
-		return usage(err)
+		return err
 	}
 	var s specimen
 	if opts.task != 0 {

@@ -18,12 +18,15 @@ func (a *app) showTrial(t routeTrial) error {
 	out := bufio.NewWriter(a.out)
 	for i, s := range t.Routes {
 		_, _ = fmt.Fprintf(out, "%d. %s: %s\n", i+1, printable(s.Route), s.Outcome) // Flush keeps the error
-		if s.Outcome == route.Matched && len(s.Conditions) == 0 {
+		if s.Outcome == route.Matched && len(s.Conditions) == 0 && len(s.Contacts) == 0 {
 			_, _ = fmt.Fprintln(out, "     it takes every message")
 		}
 		showChecks(out, s.Conditions, "     ")
 		for _, name := range slices.Sorted(maps.Keys(s.Captured)) {
 			_, _ = fmt.Fprintf(out, "     captured ${%s}: %q\n", name, s.Captured[name])
+		}
+		for _, c := range s.Contacts {
+			_, _ = fmt.Fprintf(out, "     + %s\n", printable(c.String()))
 		}
 		if s.Problem != "" {
 			_, _ = fmt.Fprintf(out, "     %s\n", printable(s.Problem))

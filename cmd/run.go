@@ -74,7 +74,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	defer func() { _ = relay.Close() }()
 	watch := a.observer(opts)
-	p, err := s.pass(relay, watch, opts.dryRun)
+	p, err := s.pass(ctx, relay, watch, opts.dryRun)
 	if err != nil {
 		return err
 	}

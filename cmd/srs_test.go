@@ -109,7 +109,7 @@ func TestForwardIsWired(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = relay.Close() }()
-	p, err := s.pass(relay, nil, false)
+	p, err := s.pass(t.Context(), relay, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

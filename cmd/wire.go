@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"postrider/internal/config"
+	"postrider/internal/contacts"
 	"postrider/internal/db"
 	"postrider/internal/dkim"
 	"postrider/internal/forward"
@@ -30,6 +31,7 @@ type services struct {
 	log     *slog.Logger
 	db      *db.DB
 	inboxes *inbox.Store
+	people  *contacts.Store
 	queue   *sqlqueue.Queue
 }
 
@@ -62,6 +64,7 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	return &services{
 		cfg: cfg, log: log, db: d,
 		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile)),
+		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
 	}, nil
 }
@@ -175,14 +178,14 @@ func style(cfg *config.Config) route.Style {
 }
 
 // pass wires one run. The relay is the caller's to close.
-func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun bool) (*pass.Pass, error) {
+func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass.Observer, dryRun bool) (*pass.Pass, error) {
 	d, err := s.dialer()
 	if err != nil {
 		return nil, err
 	}
-	table, err := route.Compile(s.cfg.Routes)
+	table, err := s.routes(ctx)
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
 	made, err := composer(s.cfg)
 	if err != nil {
@@ -206,6 +209,26 @@ func (s *services) pass(relay *forward.Relay, observer pass.Observer, dryRun boo
 		},
 		Now: time.Now, Log: s.log, Observer: observer,
 	}, nil
+}
+
+// routes are those of the configuration, with the directory as it is now if one of them asks for it.
+func (s *services) routes(ctx context.Context) (*route.Table, error) {
+	table, err := route.Compile(s.cfg.Routes)
+	switch {
+	case err != nil:
+		return nil, usage(err)
+	case !table.UsesContacts():
+		return table, nil
+	}
+	all, err := s.people.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	directory, faults := contacts.Directory(all)
+	for _, f := range faults {
+		s.log.Warn("a contact cannot be used as it is in the database; what is wrong of it is left out", "error", oneLine(f))
+	}
+	return table.With(directory), nil
 }
 
 func policy(cfg *config.Config) tasks.Policy {

@@ -38,14 +38,8 @@ func leavesOf(parent string, v reflect.Value) []leaf {
 	return out
 }
 
-// notYet are keys that are described but not built.
-var notYet = map[string]bool{"to_contacts": true}
-
 // suggest is the mend for an unknown key: one that is spelled nearly so, or the same one in another section.
 func suggest(full, key string, known []string) string {
-	if notYet[key] {
-		return ": it is not available in this version"
-	}
 	best, distance := "", 1+max(1, len(key)/3)
 	for _, k := range known {
 		if d := editDistance(strings.ToLower(key), k); d < distance {

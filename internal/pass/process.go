@@ -36,7 +36,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.size(), At: j.claim.CreatedAt,
 	})
 	if len(d.Problems) > 0 { // without its words, which quote the message
-		j.log.Warn("what a route captured from the message could not be used (see `postrider route test --task`)", "task", j.claim.ID)
+		j.log.Warn("what a route captured from the message could not be used, or a contact it names has no email address (see `postrider route test --task`)", "task", j.claim.ID)
 	}
 	planned := j.claim.Route != "" // the routes said otherwise when it was registered
 	switch {

@@ -56,9 +56,10 @@ func (c *compiler) checkFate() {
 		c.fail("skip", "contradicts automated: a route that skips sends nothing")
 	case c.Skip && c.Continue:
 		c.fail("skip", "contradicts continue: a route that skips is the last one")
-	case !c.Skip && len(c.To) == 0:
-		c.fail("to", "is missing; name at least one recipient, or write skip: true to forward to nobody on purpose")
+	case !c.Skip && len(c.To) == 0 && c.ToContacts == nil:
+		c.fail("to", "is missing; name at least one recipient, or to_contacts, or write skip: true to forward to nobody on purpose")
 	}
+	c.checkContacts()
 	for i, to := range c.To {
 		c.checkTo(fmt.Sprintf("to[%d]", i), to)
 	}

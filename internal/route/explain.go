@@ -16,7 +16,7 @@ type Outcome string
 const (
 	Matched    Outcome = "matched"
 	Failed     Outcome = "no match"
-	PassedOver Outcome = "passed over" // it matches, but what it captured makes no address
+	PassedOver Outcome = "passed over" // it matches, but leads to no address: by what it captured, or by what the directory has
 	NotReached Outcome = "not reached" // an earlier rule has decided
 )
 
@@ -36,7 +36,8 @@ type Step struct {
 	Outcome    Outcome           `json:"outcome"`
 	Conditions []Check           `json:"conditions"` // in the order they are asked; empty for a catch-all, and when not reached
 	Captured   map[string]string `json:"captured,omitempty"`
-	Problem    string            `json:"problem,omitempty"` // of what was captured: why it was passed over, or has no priority
+	Contacts   []Mention         `json:"contacts,omitempty"` // of to_contacts
+	Problem    string            `json:"problem,omitempty"`  // of what was captured and of to_contacts: why it was passed over, or does not match, or has no priority
 }
 
 // Check is one condition of an explanation.
@@ -105,7 +106,7 @@ func quote(s string) string {
 func (t *Table) Explain(m Mail) []Step {
 	var steps []Step
 	for _, r := range t.evaluate(m, true) {
-		s := Step{Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured, Problem: r.problem}
+		s := Step{Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured, Contacts: r.contacts, Problem: r.problem}
 		steps = append(steps, s)
 	}
 	for _, r := range t.rules[len(steps):] {

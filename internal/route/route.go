@@ -11,6 +11,9 @@
 // regular expression capture can stand in recipients and the priority; a rule whose recipient comes out as no address is
 // passed over, and the next ones are tried.
 //
+// With to_contacts a rule adds the contacts that the message names. They are looked for all at once, as whole words in scripts
+// that have them and anywhere in others; one that is nobody's address leads to no recipient, and is told of.
+//
 // The content is decoded once a decision, when a rule asks for it, and no further than package message allows. Time is that
 // of arrival (view.go), so that a decision made again later is the same. Decide and Explain are one evaluation. The
 // package knows neither IMAP, SMTP, the database nor the configuration file.
@@ -35,17 +38,18 @@ const (
 
 // Rule says who gets the messages that match.
 type Rule struct {
-	Name      string    `yaml:"name"`
-	Match     Match     `yaml:"match"`
-	To        []string  `yaml:"to"`       // plain addresses, with ${name} for what match has captured
-	Priority  Priority  `yaml:"priority"` // the same way
-	Uncertain Uncertain `yaml:"uncertain"`
-	Automated Automated `yaml:"automated"`
-	Mode      Mode      `yaml:"mode"`
-	Fallback  Fallback  `yaml:"fallback"`
-	Resent    *bool     `yaml:"resent"`
-	Continue  bool      `yaml:"continue"` // collect To and go on to the next rule
-	Skip      bool      `yaml:"skip"`     // forward to nobody on purpose
+	Name       string      `yaml:"name"`
+	Match      Match       `yaml:"match"`
+	To         []string    `yaml:"to"` // plain addresses, with ${name} for what match has captured
+	ToContacts *ToContacts `yaml:"to_contacts"`
+	Priority   Priority    `yaml:"priority"` // the same way
+	Uncertain  Uncertain   `yaml:"uncertain"`
+	Automated  Automated   `yaml:"automated"`
+	Mode       Mode        `yaml:"mode"`
+	Fallback   Fallback    `yaml:"fallback"`
+	Resent     *bool       `yaml:"resent"`
+	Continue   bool        `yaml:"continue"` // collect To and go on to the next rule
+	Skip       bool        `yaml:"skip"`     // forward to nobody on purpose
 }
 
 // Match is what has to be true of a message. A nil or zero key is not looked at.
@@ -82,7 +86,7 @@ type Mail struct {
 }
 
 // Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else
-// because no rule matched. The inbox that the message came to is never a recipient: there it is already.
+// because no rule matched.
 type Decision struct {
 	Route    string   // the names of the rules that matched, joined by "+"; at most 255 octets, "…" standing for the rest
 	Matched  []string // the same names
@@ -90,11 +94,14 @@ type Decision struct {
 	Priority Priority // high when any rule that matched is
 	Skip     bool
 	Reason   string   // one line for a person; with Skip it begins with by_route or automated, and a colon
-	Problems []string // what was captured and could not be used, one line each; it may quote the message
+	Problems []string // what was captured and could not be used, and contacts without an address, one line each; it may quote the message
 }
 
 // Table is a compiled list of rules. It does not change and may be used by several goroutines at once.
-type Table struct{ rules []compiled }
+type Table struct {
+	rules     []compiled
+	directory *Directory // nil: nobody is in it
+}
 
 // Decide says who gets m. A rule that skips ends the search; what earlier rules collected still goes out.
 func (t *Table) Decide(m Mail) Decision {
@@ -103,7 +110,7 @@ func (t *Table) Decide(m Mail) Decision {
 	seen := map[string]bool{}
 	var why string // the last rule that matched adds nobody on purpose
 	for _, r := range t.evaluate(m, false) {
-		if r.problem != "" {
+		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
 		if r.outcome != Matched {
@@ -146,6 +153,7 @@ type result struct {
 	found    []finding
 	captured map[string]string
 	to       []string
+	contacts []Mention
 	urgency  Priority
 	problem  string
 }
@@ -154,6 +162,7 @@ type result struct {
 // person to see; the outcome is the same.
 func (t *Table) evaluate(m Mail, whole bool) []result {
 	v := newView(m)
+	v.directory = t.directory
 	var results []result
 	for i := range t.rules {
 		one := t.rules[i].try(v, whole)
@@ -180,8 +189,9 @@ func (r *compiled) try(v *view, whole bool) result {
 		return res
 	}
 	res.outcome, res.to = Matched, to
-	if res.urgency, err = r.priority(res.captured); err != nil {
-		res.problem = err.Error()
+	res.addContacts(v)
+	if res.urgency, err = r.priority(res.captured); err != nil && res.outcome == Matched {
+		res.problem = strings.TrimPrefix(res.problem+"; "+err.Error(), "; ")
 	}
 	return res
 }

@@ -47,6 +47,7 @@ func TestFiles(t *testing.T) {
 	for _, name := range files {
 		var file struct {
 			Routes   []Rule
+			Contacts []Contact // the directory
 			Messages []struct {
 				That, Folder, Message, Route, Priority string
 				To                                     []string
@@ -61,7 +62,7 @@ func TestFiles(t *testing.T) {
 		if err := yaml.Unmarshal(src, &file); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		table := compile(t, file.Routes...)
+		table := compile(t, file.Routes...).With(NewDirectory(file.Contacts))
 		for _, c := range file.Messages {
 			t.Run(filepath.Base(name)+"/"+c.That, func(t *testing.T) {
 				m := mailOf(t, c.Message)

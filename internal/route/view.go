@@ -20,10 +20,12 @@ type view struct {
 	parts     *message.Content
 	bodyText  []text
 	names     []text
+	directory *Directory
+	mentions  map[string]located // by place
 }
 
 func newView(m Mail) *view {
-	v := &view{mail: m, texts: map[string][]text{}, addresses: map[string][]text{}}
+	v := &view{mail: m, texts: map[string][]text{}, addresses: map[string][]text{}, mentions: map[string]located{}}
 	if m.Message != nil {
 		v.header = m.Message.Header
 	}

@@ -1,0 +1,286 @@
+package contacts
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/text/encoding/unicode"
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/message"
+	"postrider/internal/route"
+	"postrider/internal/testserver"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+// onEach runs a test on every engine.
+func onEach(t *testing.T, test func(t *testing.T, ctx context.Context, s *Store)) {
+	t.Helper()
+	for name, cfg := range map[string]func(t *testing.T) db.Config{
+		"sqlite": func(t *testing.T) db.Config {
+			return db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
+		},
+		"mariadb": func(t *testing.T) db.Config {
+			return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)}
+		},
+		"mysql": func(t *testing.T) db.Config {
+			return db.Config{Driver: db.MySQL, DSN: testserver.MySQL(t).NewDatabase(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			d, err := db.OpenAnySchema(ctx, cfg(t))
+			check(t, err)
+			defer func() { _ = d.Close() }()
+			_, err = d.Migrate(ctx)
+			check(t, err)
+			test(t, ctx, New(d))
+		})
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all prints the directory, one contact a line.
+func all(ctx context.Context, t *testing.T, s *Store) string {
+	t.Helper()
+	list, err := s.List(ctx)
+	check(t, err)
+	var lines []string
+	for _, c := range list {
+		lines = append(lines, Change{New: c}.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func read(t *testing.T, text string) []Entry {
+	t.Helper()
+	entries, err := ReadCSV("people.csv", strings.NewReader(text))
+	check(t, err)
+	return entries
+}
+
+// TestImport puts several files in, one after the other.
+func TestImport(t *testing.T) {
+	steps := []struct{ name, file, changes, after string }{
+		{
+			"new", "name,email,keywords,active\nAnn Müller,ann@firm.example,\"file 4711; client 7\",yes\n王小明,,,\n𝄞 Bo,bo@firm.example,,no\n",
+			"+ Ann Müller <ann@firm.example>: file 4711; client 7\n+ 王小明\n+ 𝄞 Bo <bo@firm.example> (not active)",
+			"+ Ann Müller <ann@firm.example>: file 4711; client 7\n+ 王小明\n+ 𝄞 Bo <bo@firm.example> (not active)",
+		},
+		{"a new one beside one of the same name", "name,email\nAnn Müller,ann2@firm.example\n", "+ Ann Müller <ann2@firm.example>", ""},
+		{
+			"by address, other case; columns that are missing stay", "email;name\nANN@firm.example;Ann Meier\n",
+			"~ Ann Müller <ann@firm.example>: name \"Ann Müller\" becomes \"Ann Meier\", email \"ann@firm.example\" becomes \"ANN@firm.example\"", "",
+		},
+		{"an address becomes known", "name,email\n王小明,wang@firm.example", `~ 王小明: email "" becomes "wang@firm.example"`, ""},
+		{"by name alone", "name,active,keywords\n王小明,no,Wang\n𝄞 Bo,yes,", "~ 王小明 <wang@firm.example>: keywords \"\" becomes \"Wang\", is not active any more\n~ 𝄞 Bo <bo@firm.example>: is active again", ""},
+		{
+			"nothing changes", "name,email,keywords,active\nAnn Meier,ANN@firm.example,\"file 4711,client 7\",1\n", "",
+			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n+ 王小明 <wang@firm.example>: Wang (not active)\n+ 𝄞 Bo <bo@firm.example>\n+ Ann Müller <ann2@firm.example>",
+		},
+	}
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		for _, step := range steps {
+			before := all(ctx, t, s)
+			plan, err := s.Plan(ctx, read(t, step.file))
+			check(t, err)
+			if got := all(ctx, t, s); got != before {
+				t.Errorf("%s: the plan made it\n%s\nwant no change from\n%s", step.name, got, before)
+			}
+			done, err := s.Put(ctx, read(t, step.file))
+			check(t, err)
+			for what, list := range map[string][]Change{"planned": plan, "done": done} {
+				var lines []string
+				for _, c := range list {
+					if c.String() != "" {
+						lines = append(lines, c.String())
+					}
+				}
+				if got := strings.Join(lines, "\n"); got != step.changes {
+					t.Errorf("%s: %s\n%s\nwant\n%s", step.name, what, got, step.changes)
+				}
+			}
+			if got := all(ctx, t, s); step.after != "" && got != step.after {
+				t.Errorf("%s: the directory is\n%s\nwant\n%s", step.name, got, step.after)
+			}
+		}
+	})
+}
+
+// TestAllOrNothing: a fault in one line, and none is put in.
+func TestAllOrNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		_, err := s.Put(ctx, read(t, "name\nAnn\nBert\nX\n"))
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || all(ctx, t, s) != "" {
+			t.Errorf("put in %q with the error %v, want nothing and an InvalidError", all(ctx, t, s), err)
+		}
+	})
+}
+
+func TestFindAndRemove(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		_, err := s.Put(ctx, read(t, "name,email\nAnn,ann@firm.example\nAnn,ann2@firm.example\nBert,\n"))
+		check(t, err)
+		for who, want := range map[string]string{"ANN@firm.example": "ann@firm.example", "Bert": ""} {
+			c, err := s.Find(ctx, who)
+			if err != nil || c.Email != want {
+				t.Errorf("%q is %v (%v), want the address %q", who, c, err, want)
+			}
+		}
+		for who, want := range map[string]string{"Ann": "2 contacts; name one by its ID: ", "": "there is no contact", "Cyd": "there is no contact"} {
+			if _, err := s.Find(ctx, who); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: the error is %v, want one that says %q", who, err, want)
+			}
+		}
+		c, err := s.Find(ctx, "ann2@firm.example")
+		check(t, err)
+		check(t, s.Remove(ctx, c.ID))
+		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
+			t.Errorf("after it was removed the directory is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// TestBrokenByHand: what somebody wrote past the commands keeps nobody else from being found.
+func TestBrokenByHand(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		check(t, s.db.Tx(ctx, func(tx *gorm.DB) error {
+			return tx.Exec(`INSERT INTO contacts (name, email, keywords, is_active) VALUES
+				('Ann', 'ann@firm.example', 'x', 1), ('', '', '', 1), ('Bert', 'nowhere', '', 1), ('', '', '', 0)`).Error
+		}))
+		list, err := s.List(ctx)
+		check(t, err)
+		directory, faults := Directory(list)
+		table, err := route.Compile([]route.Rule{{Name: "p", ToContacts: &route.ToContacts{In: []string{"subject"}}}})
+		check(t, err)
+		if got := table.With(directory).Decide(route.Mail{Message: letter(t, "Subject: Ann, Bert, x\n\n")}).To; !slices.Equal(got, []string{"ann@firm.example"}) {
+			t.Errorf("a message that names all of them goes to %v, want ann@firm.example alone", got)
+		}
+		var got []string
+		for _, f := range faults {
+			got = append(got, strings.SplitN(f.Error(), ";", 2)[0])
+		}
+		want := []string{
+			`contact 1 (Ann): the keyword "x" is too short to be looked for: it would be found everywhere`,
+			`contact 2 (): the name is missing`,
+			`contact 3 (Bert): email: "nowhere" is no address`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+func letter(t *testing.T, text string) *message.Message {
+	t.Helper()
+	spool := (&message.Spooler{Limit: 1 << 20, Budget: 1 << 20}).New()
+	_, err := spool.Write([]byte(text))
+	check(t, err)
+	m, err := message.Parse(spool)
+	check(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+func TestReadCSV(t *testing.T) {
+	utf16 := func(e unicode.Endianness) func(string) string {
+		return func(s string) string {
+			out, _ := unicode.UTF16(e, unicode.UseBOM).NewEncoder().String(s)
+			return out
+		}
+	}
+	const plain = "name,email\nMüller,m@x.example\n"
+	tests := []struct{ name, file, want string }{
+		{"UTF-8", plain, "+ Müller <m@x.example>"},
+		{"byte order mark", "\ufeff" + plain, "+ Müller <m@x.example>"},
+		{"UTF-16, little end", utf16(unicode.LittleEndian)(plain), "+ Müller <m@x.example>"},
+		{"UTF-16, big end", utf16(unicode.BigEndian)(plain), "+ Müller <m@x.example>"},
+		{"CR LF", strings.ReplaceAll(plain, "\n", "\r\n"), "+ Müller <m@x.example>"},
+		{"semicolons", "name;email;keywords\nMüller;m@x.example;\"ab;cd\"\n", "+ Müller <m@x.example>: ab; cd"},
+		{"tabs", "name\temail\tkeywords\nMüller\t\tab, cd\n", "+ Müller: ab; cd"},
+		{"any order, any case, spaces", "Email , NAME\nm@x.example , Müller \n", "+ Müller <m@x.example>"},
+		{"quoted line ends", "name,keywords\n\"Müller,\nHans\",\"ab\ncd\"\n", "+ Müller, Hans: ab; cd"},
+		{"keywords of Chinese and Japanese keyboards", "name,keywords\n王小明,小明、老王；王总\n", "+ 王小明: 小明; 老王; 王总"},
+		{"empty lines and fields", "name,email\n\n,\nMüller,\n", "+ Müller"},
+		{"no contacts", "name\n", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			changes, err := plan(nil, read(t, tt.file))
+			check(t, err)
+			var lines []string
+			for _, c := range changes {
+				lines = append(lines, c.String())
+			}
+			if got := strings.Join(lines, "\n"); got != tt.want {
+				t.Errorf("read\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadCSVFaults(t *testing.T) {
+	twoAnns := []Contact{{ID: 1, Name: "Ann", Email: "a@x.example"}, {ID: 2, Name: "Ann", Email: "b@x.example"}}
+	tests := []struct {
+		name, file string
+		want       []string // of each line of the error its beginning
+	}{
+		{"empty", "", []string{"p.csv:1: has to name the columns: name,email,keywords,active"}},
+		{"unknown column", "name,mail\n", []string{`p.csv:1: there is no column "mail"; the first line names the columns`}},
+		{"no header", "Ann,ann@x.example\n", []string{`p.csv:1: there is no column "ann"`}},
+		{"column twice", "name,name\n", []string{"p.csv:1: the column name appears twice"}},
+		{"no names", "email\n", []string{"p.csv:1: the column name is missing"}},
+		{"Latin-1", "name\nAnn\nM\xfcller\n", []string{"p.csv:3: is not UTF-8 (perhaps Latin-1 or the like); save it as CSV UTF-8"}},
+		{"UTF-16 without a mark", "n\x00a\x00m\x00e\x00", []string{"p.csv:1: has octets of zero"}},
+		{"workbook", "PK\x03\x04...", []string{"p.csv: is a workbook, not a CSV file"}},
+		{
+			"all at once, after a field of two lines",
+			"name,email,keywords,active\n\"Bert\nB.\",,,\n,,ok,\nCyd,nowhere,x,\nDan,,,perhaps\nEve\nAnn,,,\nFay,f@x.example,,\nFay,F@X.example,,\n\"Gil\n",
+			[]string{
+				"p.csv:4: the name is missing",
+				`p.csv:5: email: "nowhere" is no address; write it like name@domain.example`,
+				`p.csv:5: the keyword "x" is too short to be looked for`,
+				`p.csv:6: active is "perhaps"; write yes or no`,
+				"p.csv:7: has 1 fields, the first line has 4",
+				`p.csv:8: 2 contacts have the name "Ann"; say by the email address which one is meant`,
+				"p.csv:10: Fay <F@X.example> has been named before, p.csv:9; remove one of them",
+				"p.csv:11: is no CSV:",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			entries, err := ReadCSV("p.csv", strings.NewReader(tt.file))
+			if err == nil {
+				_, err = plan(twoAnns, entries)
+			}
+			var invalid *InvalidError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("the error is %v, want an InvalidError", err)
+			}
+			got := strings.Split(err.Error(), "\n")
+			ok := len(got) == len(tt.want)
+			for i := range min(len(got), len(tt.want)) {
+				ok = ok && strings.HasPrefix(got[i], tt.want[i])
+			}
+			if !ok {
+				t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}

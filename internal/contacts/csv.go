@@ -1,0 +1,162 @@
+package contacts
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
+)
+
+// maxFile is far above any directory.
+const maxFile = 16 << 20
+
+var columns = []string{"name", "email", "keywords", "active"}
+
+// ReadCSV reads contacts from a CSV file (RFC 4180) in UTF-8, or in UTF-16 with a byte order mark, separated by commas,
+// semicolons or tabs. Its first line names the columns, in any order; only name has to be there. What a missing column would say
+// is left open. What is wrong with a line is in its entry, for Plan and Put to tell; an *InvalidError tells why there are no
+// entries. name is the file's.
+func ReadCSV(name string, in io.Reader) ([]Entry, error) {
+	src, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read contacts from %s: %w", name, err)
+	}
+	if len(src) > maxFile {
+		return nil, fault(name, 0, "is larger than 16 MiB, which no directory is")
+	}
+	if src, err = utf8Of(name, src); err != nil {
+		return nil, err
+	}
+	return newFile(name, src).entries()
+}
+
+func fault(name string, line int, format string, args ...any) *InvalidError {
+	where := name
+	if line > 0 {
+		where = fmt.Sprintf("%s:%d", name, line)
+	}
+	return &InvalidError{errors.New(where + ": " + fmt.Sprintf(format, args...))}
+}
+
+// utf8Of is the text without its byte order mark.
+func utf8Of(name string, src []byte) ([]byte, error) {
+	const mend = "save it as CSV UTF-8"
+	if bytes.HasPrefix(src, []byte("\xff\xfe")) || bytes.HasPrefix(src, []byte("\xfe\xff")) {
+		return unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(src)
+	}
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	if bytes.HasPrefix(src, []byte("PK\x03\x04")) || bytes.HasPrefix(src, []byte("\xd0\xcf\x11\xe0")) {
+		return nil, fault(name, 0, "is a workbook, not a CSV file; %s", mend)
+	}
+	for i, line := range bytes.Split(src, []byte("\n")) {
+		switch {
+		case bytes.IndexByte(line, 0) >= 0:
+			return nil, fault(name, i+1, "has octets of zero, as UTF-16 without a byte order mark does; %s", mend)
+		case !utf8.Valid(line):
+			return nil, fault(name, i+1, "is not UTF-8 (perhaps Latin-1 or the like); %s", mend)
+		}
+	}
+	return src, nil
+}
+
+// file is a CSV file that is read.
+type file struct {
+	name   string
+	csv    *csv.Reader
+	column map[string]int
+	width  int
+}
+
+func newFile(name string, src []byte) *file {
+	f := &file{name: name, csv: csv.NewReader(bytes.NewReader(src)), column: map[string]int{}}
+	header, _, _ := strings.Cut(string(src), "\n")
+	for _, r := range ";\t" {
+		if strings.ContainsRune(header, r) && !strings.Contains(header, ",") {
+			f.csv.Comma = r
+		}
+	}
+	f.csv.FieldsPerRecord = -1
+	f.csv.TrimLeadingSpace = f.csv.Comma != '\t'
+	return f
+}
+
+func (f *file) entries() (list []Entry, err error) {
+	if err := f.header(); err != nil {
+		return nil, err
+	}
+	for {
+		record, err := f.csv.Read()
+		var syntax *csv.ParseError
+		switch {
+		case errors.Is(err, io.EOF):
+			return list, nil
+		case errors.As(err, &syntax): // what follows it cannot be told apart
+			return append(list, Entry{Where: f.at(syntax.StartLine), Fault: fmt.Errorf(
+				`is no CSV: %w (in line %d); text with quotes or separators in it is written "in quotes", with each quote in it doubled`, syntax.Err, syntax.Line)}), nil
+		case err != nil:
+			return nil, fmt.Errorf("read contacts from %s: %w", f.name, err)
+		case strings.TrimSpace(strings.Join(record, "")) != "":
+			line, _ := f.csv.FieldPos(0)
+			list = append(list, f.entry(line, record))
+		}
+	}
+}
+
+func (f *file) at(line int) string { return fmt.Sprintf("%s:%d", f.name, line) }
+
+// header reads the line that names the columns.
+func (f *file) header() error {
+	names, err := f.csv.Read()
+	if err != nil {
+		return fault(f.name, 1, "has to name the columns: %s", strings.Join(columns, ","))
+	}
+	f.width = len(names)
+	for i, name := range names {
+		name = strings.ToLower(strings.TrimSpace(name))
+		_, twice := f.column[name]
+		switch {
+		case !slices.Contains(columns, name):
+			return fault(f.name, 1, "there is no column %q; the first line names the columns, which are %s", name, strings.Join(columns, ","))
+		case twice:
+			return fault(f.name, 1, "the column %s appears twice", name)
+		}
+		f.column[name] = i
+	}
+	if _, ok := f.column["name"]; !ok {
+		return fault(f.name, 1, "the column name is missing")
+	}
+	return nil
+}
+
+// entry is one line.
+func (f *file) entry(line int, record []string) Entry {
+	e := Entry{Where: f.at(line)}
+	if len(record) != f.width {
+		e.Fault = fmt.Errorf("has %d fields, the first line has %d; text with a separator in it is written \"in quotes\"", len(record), f.width)
+		return e
+	}
+	e.Name = record[f.column["name"]]
+	if i, ok := f.column["email"]; ok {
+		e.Email = &record[i]
+	}
+	if i, ok := f.column["keywords"]; ok {
+		e.Keywords = append([]string{}, Keywords(record[i])...)
+	}
+	if i, ok := f.column["active"]; ok {
+		active, ok := truths[strings.ToLower(strings.TrimSpace(record[i]))]
+		if !ok {
+			e.Fault = fmt.Errorf("active is %q; write yes or no", record[i])
+		}
+		e.Active = &active
+	}
+	return e
+}
+
+// truths are what may stand in the column active. Empty is yes.
+var truths = map[string]bool{"": true, "yes": true, "y": true, "true": true, "1": true, "no": false, "n": false, "false": false, "0": false}

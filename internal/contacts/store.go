@@ -1,0 +1,137 @@
+package contacts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+const (
+	// The directory is read whole.
+	sqlList   = `SELECT id, name, email, keywords, is_active FROM contacts ORDER BY id`
+	sqlInsert = `INSERT INTO contacts (name, email, keywords, is_active) VALUES (?, ?, ?, ?)`
+	sqlUpdate = `UPDATE contacts SET name = ?, email = ?, keywords = ?, is_active = ? WHERE id = ?`
+	sqlDelete = `DELETE FROM contacts WHERE id IN ?`
+)
+
+// Store is the directory in the database. It is safe for concurrent use.
+type Store struct{ db *db.DB }
+
+// New returns the store over a database.
+func New(db *db.DB) *Store { return &Store{db} }
+
+// List is all contacts, in the order in which they were added.
+func (s *Store) List(ctx context.Context) (all []Contact, err error) {
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		all, err = list(tx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list contacts: %w", err)
+	}
+	return all, nil
+}
+
+func list(tx *gorm.DB) ([]Contact, error) {
+	var rows []struct {
+		ID       int64
+		Name     string
+		Email    string
+		Keywords string
+		IsActive bool
+	}
+	if err := tx.Raw(sqlList).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	all := make([]Contact, len(rows))
+	for i, r := range rows {
+		all[i] = Contact{r.ID, r.Name, r.Email, Keywords(r.Keywords), r.IsActive}
+	}
+	return all, nil
+}
+
+// Plan tells what Put would do with entries, and changes nothing. An *InvalidError tells everything that is wrong with them.
+func (s *Store) Plan(ctx context.Context, entries []Entry) ([]Change, error) {
+	all, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return plan(all, entries)
+}
+
+// Put adds entries to the directory, or changes the contacts that are there, in one transaction, and returns what it did.
+// An *InvalidError tells everything that is wrong with them; nothing is changed then.
+func (s *Store) Put(ctx context.Context, entries []Entry) (changes []Change, err error) {
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+		all, err := list(tx)
+		if err != nil {
+			return err
+		}
+		if changes, err = plan(all, entries); err != nil {
+			return err
+		}
+		for _, c := range changes {
+			if err := put(tx, c); err != nil {
+				return fmt.Errorf("save contact %s: %w", c.New, err)
+			}
+		}
+		return nil
+	})
+	return changes, err
+}
+
+func put(tx *gorm.DB, c Change) error {
+	n := c.New
+	switch {
+	case c.Old == nil:
+		return tx.Exec(sqlInsert, n.Name, n.Email, joined(n.Keywords), n.Active).Error
+	case !c.Old.same(n):
+		return tx.Exec(sqlUpdate, n.Name, n.Email, joined(n.Keywords), n.Active, n.ID).Error
+	}
+	return nil
+}
+
+// Find is the one contact that somebody means by an ID, an email address or a name. An *InvalidError says that there is
+// none, or which there are.
+func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
+	all, err := s.List(ctx)
+	if err != nil {
+		return Contact{}, err
+	}
+	id, _ := strconv.ParseInt(who, 10, 64)
+	for _, is := range []func(Contact) bool{
+		func(c Contact) bool { return c.ID == id },
+		func(c Contact) bool { return strings.EqualFold(c.Email, who) && who != "" },
+		func(c Contact) bool { return c.Name == oneLine(who) },
+	} {
+		var ids []string
+		at := slices.IndexFunc(all, is)
+		for _, c := range all {
+			if is(c) {
+				ids = append(ids, strconv.FormatInt(c.ID, 10))
+			}
+		}
+		switch {
+		case len(ids) == 1:
+			return all[at], nil
+		case len(ids) > 1:
+			return Contact{}, &InvalidError{fmt.Errorf("%q are %d contacts; name one by its ID: %s", who, len(ids), strings.Join(ids, ", "))}
+		}
+	}
+	return Contact{}, &InvalidError{fmt.Errorf("there is no contact with the ID, email address or name %q; see `postrider contact list`", who)}
+}
+
+// Remove forgets contacts. What was decided before stays: a message on its way to one of them still goes out.
+func (s *Store) Remove(ctx context.Context, ids ...int64) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDelete, ids).Error })
+	if err != nil {
+		return fmt.Errorf("remove contacts: %w", err)
+	}
+	return nil
+}
