@@ -29,10 +29,13 @@ func FuzzUnseal(f *testing.F) {
 	store := &Store{sealer: OpenSealer(path)}
 	const address, sealed = "a@x.example", fuzzSealed
 	box := func(s string) string {
-		b, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, sealedPrefix))
+		b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, sealedPrefix))
+		if err != nil {
+			return "damaged" // also when what comes before the damage would do
+		}
 		return string(b)
 	}
-	for _, s := range []string{sealed, "", "v1:", "v1:!", "v1:AAAA", "v2:" + sealed[3:], sealed[:len(sealed)-4], sealed + "\n", "env:", "file:"} {
+	for _, s := range []string{sealed, "", "v1:", "v1:!", "v1:AAAA", "v2:" + sealed[3:], sealed[:len(sealed)-4], sealed + "\n", sealed + "\x10", "env:", "file:"} {
 		f.Add(address, s, uint(0), byte(0))
 	}
 	f.Add("b@x.example", sealed, uint(0), byte(0))
