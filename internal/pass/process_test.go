@@ -376,25 +376,6 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 	r.wantArrived(first, second)
 }
 
-// TestPoisonIsReported: what is given up on before it is worked on is in the report, and not passed over in silence.
-func TestPoisonIsReported(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartAll)
-	relay := r.Relay
-	r.Relay = unreachable{relay}
-	r.put("INBOX", mails(1)...)
-	r.run() // registers
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
-	for range 2 {
-		_, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 1})
-		check(t, err)
-		r.clock.advance(2 * time.Minute)
-	}
-	r.Relay, r.Config.Policy.MaxLostLeases = relay, 1
-	r.want(r.run(), Counters{Dead: 1})
-}
-
 // unreachable is a relay that is down.
 type unreachable struct{ Relay }
 
