@@ -56,7 +56,11 @@ func greet(ctx context.Context, pool *sql.DB) error {
 		if err == nil || unreachable || !transient(err) || attempt == 3 || ctx.Err() != nil {
 			return err
 		}
-		time.Sleep(backoff(attempt))
+		select {
+		case <-time.After(backoff(attempt)):
+		case <-ctx.Done():
+			return err
+		}
 	}
 }
 
