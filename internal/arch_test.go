@@ -32,6 +32,7 @@ var rules = []rule{
 	{pkg: "internal/db", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
 	{pkg: "internal/message", never: []string{"internal"}},
 	{pkg: "internal/srs", never: []string{"internal"}},
+	{pkg: "internal/address", never: []string{"internal"}},
 }
 
 func TestImports(t *testing.T) {

@@ -3,9 +3,9 @@ package config
 import (
 	"fmt"
 	"net"
-	"net/mail"
 	"strings"
 
+	"postrider/internal/address"
 	"postrider/internal/dkim"
 	"postrider/internal/forward"
 )
@@ -28,13 +28,8 @@ func (r *reader) senderFor(key, from string) {
 		r.refuse(key, `needs an address in whose name to write; set forward.from, such as "Forwarder <forwarder@example.com>"`)
 		return
 	}
-	a, err := mail.ParseAddress(from)
-	if err != nil {
-		return // it has its own fault
-	}
-	local, _, _ := strings.Cut(a.Address, "@")
-	if strings.ContainsFunc(local, func(c rune) bool { return c >= 0x80 }) {
-		r.refuse(key, "needs an address of ASCII letters before the @ in forward.from, not %s: not every relay takes another", a.Address)
+	if _, a, err := address.ParseNamed(from); err == nil && a.UTF8 { // an error has its own fault
+		r.refuse(key, "needs an address of ASCII letters before the @ in forward.from, not %s: not every relay takes another", a.Text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"postrider/internal/address"
 	"postrider/internal/route"
 )
 
@@ -19,7 +20,7 @@ func (r *reader) srs(s *SRS, f Forward) {
 	}
 	if s.Domain != "" {
 		ascii, err := idna.Lookup.ToASCII(s.Domain)
-		if err != nil || route.CheckAddress("srs@"+ascii) != nil {
+		if err != nil || address.Check("srs@"+ascii) != nil {
 			r.refuse("srs.domain", "%q is no domain; write it like srs.example.com", s.Domain)
 		}
 		s.Domain = ascii

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/mail"
 	"net/url"
 	"os"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"postrider/internal/address"
 	"postrider/internal/health"
 	"postrider/internal/route"
 )
@@ -115,13 +115,15 @@ func (r *reader) forward(f *Forward) {
 	if f.From == "" && f.EnvelopeFrom == "" {
 		r.refuse("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
 	}
-	from, err := mail.ParseAddress(f.From)
-	switch {
-	case f.From == "":
-	case err != nil || route.CheckAddress(from.Address) != nil:
-		r.refuse("forward.from", `%q is no address; write it like "Forwarder <forwarder@example.com>"`, f.From)
-	default:
-		f.EnvelopeFrom = cmp.Or(f.EnvelopeFrom, from.Address)
+	if f.From != "" {
+		_, from, err := address.ParseNamed(f.From)
+		if err == nil {
+			err = address.Check(from.Text)
+		}
+		if err != nil {
+			r.refuse("forward.from", "%s", err)
+		}
+		f.EnvelopeFrom = cmp.Or(f.EnvelopeFrom, from.Text)
 	}
 	r.envelopeFrom(f.EnvelopeFrom)
 }
@@ -130,7 +132,7 @@ func (r *reader) envelopeFrom(s string) {
 	switch s {
 	case "", "keep", "srs":
 	default:
-		if err := route.CheckAddress(s); err != nil {
+		if err := address.Check(s); err != nil {
 			r.refuse("forward.envelope_from", "%s; or use srs or keep", err)
 		}
 	}

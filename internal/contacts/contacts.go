@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"postrider/internal/address"
 	"postrider/internal/route"
 )
 
@@ -75,7 +76,7 @@ func (c *Contact) normalize() error {
 		errs = append(errs, checkText("name", c.Name))
 	}
 	if c.Email != "" {
-		if err := route.CheckAddress(c.Email); err != nil {
+		if err := address.Check(c.Email); err != nil {
 			errs = append(errs, fmt.Errorf("email: %w", err))
 		}
 	}
@@ -117,7 +118,7 @@ func Directory(all []Contact) (*route.Directory, []error) {
 		broken := c
 		if err := broken.normalize(); err != nil {
 			faults = append(faults, fmt.Errorf("contact %d (%s): %w", c.ID, c.Name, err))
-			if route.CheckAddress(broken.Email) != nil {
+			if address.Check(broken.Email) != nil {
 				broken.Email = ""
 			}
 		}

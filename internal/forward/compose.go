@@ -10,6 +10,7 @@ import (
 	"text/template"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/dkim"
 	"postrider/internal/message"
 )
@@ -74,18 +75,14 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	if cfg.From == "" {
 		return c, nil
 	}
-	from, err := mail.ParseAddress(cfg.From)
-	if err != nil {
-		return nil, fmt.Errorf("forward.from %q is not an address: %w", cfg.From, err)
-	}
-	p, err := parsePath(from.Address)
+	name, from, err := address.ParseNamed(cfg.From)
 	if err != nil {
 		return nil, fmt.Errorf("forward.from: %w", err)
 	}
-	if p.utf8 { // redirect can do without; the rest may have to go to a relay without SMTPUTF8
+	if from.UTF8 { // redirect can do without; the rest may have to go to a relay without SMTPUTF8
 		return c, nil
 	}
-	c.from = mail.Address{Name: from.Name, Address: p.wire}
+	c.from = mail.Address{Name: name, Address: from.Wire}
 	return c, nil
 }
 
@@ -143,8 +140,7 @@ func (c *Composer) signed(content *Content) (*Content, error) {
 
 // sender is the address that something is composed in the name of, with the author's name: "Alice via Intake".
 func (c *Composer) sender(h message.Header) string {
-	_, domain, _ := strings.Cut(c.from.Address, "@")
-	via := cmp.Or(c.from.Name, domain)
+	via := cmp.Or(c.from.Name, c.domain())
 	name := via
 	if author := authorName(h); author != "" {
 		name = cutTo(author, 100) + " via " + via
@@ -174,8 +170,11 @@ func replyTo(h message.Header) string {
 
 // messageID is the same in every attempt, and for all recipients: what is retried can be recognised.
 func (c *Composer) messageID(kind string, parts ...any) string {
-	_, domain, _ := strings.Cut(c.from.Address, "@")
-	return "<" + digest("message-id", append(parts, kind)...) + "." + kind + "@" + domain + ">"
+	return "<" + digest("message-id", append(parts, kind)...) + "." + kind + "@" + c.domain() + ">"
+}
+
+func (c *Composer) domain() string {
+	return c.from.Address[strings.LastIndexByte(c.from.Address, '@')+1:]
 }
 
 // digest is a short text that differs when any of the parts does.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"postrider/internal/address"
+
 	"github.com/wneessen/go-mail/smtp"
 )
 
@@ -108,7 +110,7 @@ func (c *conn) localName() string {
 	if c.cfg.LocalName != "" {
 		return c.cfg.LocalName
 	}
-	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && validDomain(name) {
+	if name, err := os.Hostname(); err == nil && strings.Contains(name, ".") && address.IsDomain(name) {
 		return name
 	}
 	ip := net.IPv4(127, 0, 0, 1)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/emersion/go-message/textproto"
 
+	"postrider/internal/address"
 	"postrider/internal/message"
 )
 
@@ -43,7 +44,7 @@ func cutTo(s string, limit int) string {
 // mailbox is an address of a header (RFC 5322 3.4). One that cannot be said in ASCII, or is none, becomes a group
 // without members that shows it (RFC 6857 3.1.7).
 func mailbox(a message.Address) string {
-	p, err := parsePath(a.Addr)
+	p, err := parsePath(address.Quoted(a.Addr))
 	switch {
 	case err != nil || p.utf8:
 		return phrase(strings.TrimSpace(a.Name+" "+a.Addr)) + ":;"

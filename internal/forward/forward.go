@@ -28,10 +28,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/mail"
 	"strconv"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/srs"
 )
 
@@ -104,7 +104,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("the password for the relay %s would go over the network in plain text: set smtp.security to tls or starttls", c.Host)
 	case c.EnvelopeFrom == SRS && c.SRS == nil:
 		return errors.New("forward.envelope_from is srs, which needs srs.domain and srs.secret")
-	case c.LocalName != "" && !validDomain(c.LocalName):
+	case c.LocalName != "" && !address.IsDomain(c.LocalName):
 		return fmt.Errorf("the name for EHLO %q is neither a domain nor an address literal", c.LocalName)
 	}
 	return nil
@@ -125,15 +125,11 @@ func (c Config) sender() (path, error) {
 	if text == "" {
 		return path{}, errors.New("there is no sender for forwarded mail: set forward.from")
 	}
-	a, err := mail.ParseAddress(text)
+	_, a, err := address.ParseNamed(text)
 	if err != nil {
-		return path{}, fmt.Errorf("%s %q is not an address: %w", key, text, err)
+		return path{}, fmt.Errorf("%s: %w", key, err)
 	}
-	sender, err := parsePath(a.Address)
-	if err != nil {
-		return path{}, fmt.Errorf("%s %q cannot be used as a sender: %w", key, text, err)
-	}
-	return sender, nil
+	return parsePath(a.Text)
 }
 
 func loopback(host string) bool {

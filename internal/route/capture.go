@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"postrider/internal/address"
 )
 
 // placeholder stands for what a regular expression of the rule has captured, as in ${client}@firm.example.
@@ -39,7 +41,7 @@ func (c *compiler) checkTemplate(key, template string) bool {
 // checkTo looks at one recipient. Of a template it checks what is written; what is captured is checked for each message.
 func (c *compiler) checkTo(key, to string) {
 	if !isTemplate(to) {
-		if err := CheckAddress(to); err != nil {
+		if err := address.Check(to); err != nil {
 			c.fail(key, "%s", err)
 		}
 		return
@@ -51,7 +53,7 @@ func (c *compiler) checkTo(key, to string) {
 	if !strings.Contains(sample, "@") { // the message says all of it
 		sample = placeholder.ReplaceAllString(to, "x@x.example")
 	}
-	if CheckAddress(sample) != nil {
+	if address.Check(sample) != nil {
 		c.fail(key, "%q is no address, whatever is captured; write it like ${client}@firm.example", to)
 	}
 }
@@ -60,29 +62,29 @@ func (c *compiler) checkTo(key, to string) {
 func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	var list []string
 	for i, to := range r.To {
-		address := expand(to, captured)
+		made := expand(to, captured)
 		if isTemplate(to) {
-			if err := checkCaptured(address); err != nil {
-				return nil, fmt.Errorf("to[%d] (%q) becomes %q, which is no address: %w", i, to, excerpt(address), err)
+			if err := checkCaptured(made); err != nil {
+				return nil, fmt.Errorf("to[%d] (%q) becomes %q, which is no address: %w", i, to, excerpt(made), err)
 			}
 		}
-		list = append(list, address)
+		list = append(list, made)
 	}
 	return list, nil
 }
 
-// checkCaptured is stricter than CheckAddress: a stranger has written a part of this address, and what relays and shells
+// checkCaptured is stricter than address.Check: a stranger has written a part of this address, and what relays and shells
 // make of quotes, percent signs and the like is not his to choose.
-func checkCaptured(address string) error {
-	if i := strings.IndexFunc(address, func(r rune) bool {
+func checkCaptured(s string) error {
+	if i := strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r)
 	}); i >= 0 {
-		return fmt.Errorf("captured text may bring letters, digits and @ . _ + - = ' into an address, not %q", []rune(address[i:])[0])
+		return fmt.Errorf("captured text may bring letters, digits and @ . _ + - = ' into an address, not %q", []rune(s[i:])[0])
 	}
-	if strings.HasPrefix(address, "-") {
+	if strings.HasPrefix(s, "-") {
 		return errors.New("what is captured may not make it begin with a dash")
 	}
-	return CheckAddress(address)
+	return address.Check(s)
 }
 
 // priority is that of a rule that matched. The error says, for a person, that what was captured is none; it is normal then.

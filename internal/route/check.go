@@ -1,9 +1,7 @@
 package route
 
 import (
-	"errors"
 	"fmt"
-	"net/mail"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -63,23 +61,4 @@ func (c *compiler) checkFate() {
 	for i, to := range c.To {
 		c.checkTo(fmt.Sprintf("to[%d]", i), to)
 	}
-}
-
-// CheckAddress reports what keeps s from being a mailbox that mail can be sent to: local@domain, without a name (RFC
-// 5321 4.1.2), within the lengths of 4.5.3.1.
-func CheckAddress(s string) error {
-	a, err := mail.ParseAddress(s)
-	switch {
-	case s == "":
-		return errors.New("an address is missing")
-	case err != nil:
-		return fmt.Errorf("%q is no address; write it like name@domain.example", s)
-	case a.Address != s:
-		return fmt.Errorf("%q is more than an address; write only %s", s, a.Address)
-	case strings.ContainsAny(s[strings.LastIndexByte(s, '@')+1:], "!#$%&'*+/=?^`{|}~"): // net/mail lets them through
-		return fmt.Errorf("%q is no address: its domain has a character that no domain has", s)
-	case len(s) > 254 || strings.LastIndexByte(s, '@') > 64:
-		return fmt.Errorf("%q is longer than mail allows (64 octets before the @, 254 in all)", s)
-	}
-	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"postrider/internal/address"
 )
 
 // FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one fate that Explain
@@ -119,7 +121,7 @@ func checkDecision(t *testing.T, table *Table, m Mail) {
 	}
 	seen := map[string]bool{}
 	for _, to := range d.To {
-		if seen[mailbox(to)] || CheckAddress(to) != nil {
+		if seen[mailbox(to)] || address.Check(to) != nil {
 			t.Errorf("recipients are %q, want addresses, and each mailbox once", d.To)
 		}
 		seen[mailbox(to)] = true

@@ -1,0 +1,56 @@
+package address
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// checkDomain returns the domain as it goes over the wire.
+func checkDomain(s string) (string, error) {
+	switch {
+	case s == "":
+		return "", errors.New("nothing stands behind the @; write it like name@domain.example")
+	case strings.HasSuffix(s, "."):
+		return "", errors.New("its domain ends with a dot; leave that out")
+	case strings.ContainsFunc(s, unseen):
+		return "", errUnseen
+	}
+	wire := s
+	if !ascii(s) {
+		var err error
+		if wire, err = idna.Lookup.ToASCII(s); err != nil {
+			return "", errors.New("its domain is no internationalized name (RFC 5890)")
+		}
+	}
+	if !strings.HasPrefix(wire, "[") && strings.ContainsFunc(wire, func(r rune) bool { return r != '.' && notLabel(r) }) {
+		return "", errors.New("its domain has a character that no domain has")
+	}
+	if !IsDomain(wire) {
+		return "", errors.New("its domain is none; it is a name, or an address like [192.0.2.1] or [IPv6:2001:db8::1] (RFC 5321 4.1.2)")
+	}
+	return wire, nil
+}
+
+// IsDomain reports whether s is a Domain or an address-literal of RFC 5321 4.1.2, in ASCII. Underscores are let through:
+// there are hosts that have them.
+func IsDomain(s string) bool {
+	if literal, ok := strings.CutPrefix(s, "["); ok {
+		literal, ok = strings.CutSuffix(literal, "]")
+		v6, isV6 := strings.CutPrefix(literal, "IPv6:")
+		ip, err := netip.ParseAddr(v6)
+		return ok && err == nil && ip.Is6() == isV6 && ip.Zone() == ""
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, notLabel) {
+			return false
+		}
+	}
+	return true
+}
+
+func notLabel(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+}
