@@ -43,6 +43,15 @@ func TestComposedHeader(t *testing.T) {
 			"X-Original-From: =?utf-8?q?Zo=C3=AB_<z@client.example>?=",
 		}, nil},
 		{"raw file name", author + "Content-Type: application/pdf; name=\"Akte ä.pdf\"\r\n", Rewrite, []string{"Content-Type: application/pdf; name*=utf-8''Akte%20%C3%A4.pdf"}, nil},
+		{"raw file name that breaks the grammar", author + "Content-Type: multipart/mixed;\r\n boundary=abc; name=Aktä.pdf\r\n", Rewrite, []string{
+			"Content-Type: multipart/mixed; boundary=abc; name=Akt_.pdf",
+		}, nil},
+		{"raw UTF-8 in one of several fields", author + "To: a@firm.example\r\nTo: Jörg <j@firm.example>\r\nCc: Zoë <z@firm.example>\r\nCc: b@firm.example\r\n", Rewrite, []string{
+			"To: a@firm.example", "To: =?utf-8?q?J=C3=B6rg?= <j@firm.example>", "Cc: =?utf-8?q?Zo=C3=AB?= <z@firm.example>", "Cc: b@firm.example",
+		}, nil},
+		{"rewrite with a Reply-To that leads nowhere", author + "Reply-To: undisclosed:;\r\n", Rewrite, []string{
+			"Reply-To: \"Alice Example\" <alice@client.example>",
+		}, []string{"Reply-To: undisclosed"}},
 		{"an address only SMTPUTF8 can say", "From: Jörg <jörg@client.example>\r\n", Attach, []string{"Reply-To: =?utf-8?b?SsO2cmcgasO2cmdAY2xpZW50LmV4YW1wbGU=?=:;"}, nil},
 		{"a domain that is not ASCII", "From: j@exämple.example\r\n", Attach, []string{"Reply-To: j@xn--exmple-cua.example"}, nil},
 		{"attach", author + "Subject: x\r\nMessage-ID: <c@b>\r\nReferences: <a@b> <b@b>\r\nList-Id: <l.example>\r\n", Attach, []string{
@@ -173,5 +182,17 @@ func TestNoSender(t *testing.T) {
 				t.Errorf("From %q, %+v: %v, want an error that names forward.from", from, s, err)
 			}
 		}
+	}
+}
+
+// TestCostOfRewriting: a header of many fields takes no more than its length.
+func TestCostOfRewriting(t *testing.T) {
+	c := composer(t, ComposeConfig{})
+	cost := func(n int) float64 {
+		m := parse(t, "From: a@client.example\r\n"+strings.Repeat("X: ä\r\nTo: ä <b@client.example>\r\n", n)+"\r\n")
+		return testing.AllocsPerRun(1, func() { compose(t, c, m, Style{Mode: Rewrite}) })
+	}
+	if one, four := cost(100), cost(400); four > 6*one {
+		t.Errorf("400 fields take %.0f allocations, and 100 fields %.0f, want about four times as many", four, one)
 	}
 }

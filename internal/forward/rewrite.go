@@ -9,13 +9,13 @@ import (
 )
 
 // rewrite puts the header into the forwarder's name and keeps the body, octet for octet. A message whose header cannot be
-// told from its body is attached instead.
+// told from its body, or is very long, is attached instead.
 func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	fields, err := m.Fields()
 	if err != nil {
 		return nil, err
 	}
-	fields, body, why := split(fields, m.Body.Size())
+	fields, body, why := split(fields)
 	if why != "" {
 		return c.attach(m, o, "attached instead of rewritten: "+why)
 	}
@@ -30,25 +30,26 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	return c.signed(out)
 }
 
+// maxRewritten is the longest header that is rewritten, in octets: what takes it apart and signs it is not made for more.
+const maxRewritten = 256 << 10
+
 // split tells the fields from the body, which begins at an offset. A "From " line of a mbox on top is no part of the
 // message.
-func split(all []message.Field, size int64) (fields []message.Field, body int64, why string) {
-	ended := false
+func split(all []message.Field) (fields []message.Field, body int64, why string) {
 	for i, f := range all {
 		body += int64(len(f.Raw))
 		switch {
 		case f.Name != "":
 			fields = append(fields, f)
 		case i == len(all)-1 && (len(f.Raw) == 0 || bytes.Equal(f.Raw, crlf)):
-			ended = true
 		case i == 0 && bytes.HasPrefix(f.Raw, []byte("From ")):
 		default:
 			return nil, 0, "its header has a line that is no field"
 		}
 	}
 	switch {
-	case !ended && body < size:
-		return nil, 0, "its header is longer than 1 MiB"
+	case body > maxRewritten:
+		return nil, 0, "its header is longer than 256 KiB"
 	case len(fields) == 0:
 		return nil, 0, "it has no header"
 	}
@@ -79,7 +80,8 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 			b.WriteString(renamed(kept, f, m.Header))
 		}
 	}
-	if !has["reply-to"] {
+	answered := len(m.Header.Addresses("Reply-To")) > 0
+	if !answered { // there is none, or it leads nowhere
 		b.WriteString(replyTo(m.Header))
 	}
 	if !has["date"] {
@@ -88,12 +90,9 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 	if !has["message-id"] {
 		b.WriteString(field("Message-ID", c.messageID("rewrite", o.Inbox, m.Fingerprint)))
 	}
-	seen := map[string]int{}
 	for _, f := range fields {
-		n := seen[f.Name]
-		seen[f.Name]++
-		if !dropped[f.Name] {
-			b.WriteString(inASCII(f, m.Header, n))
+		if !dropped[f.Name] && (answered || f.Name != "reply-to") {
+			b.WriteString(inASCII(f, m.Header))
 		}
 	}
 	b.WriteString("\r\n")
@@ -106,7 +105,7 @@ func renamed(name string, f message.Field, h message.Header) string {
 		_, value, _ := bytes.Cut(f.Raw, []byte(":"))
 		return name + ":" + ended(string(value))
 	}
-	return field(name, words(h.Text(f.Name)))
+	return field(name, words(h.TextOf(f)))
 }
 
 // ended is s with a line end: the last field of a message without a body may lack it.
@@ -115,26 +114,34 @@ func ended(s string) string { return strings.TrimSuffix(s, "\r\n") + "\r\n" }
 // addressFields hold addresses, which are encoded otherwise than text.
 var addressFields = map[string]bool{"to": true, "cc": true, "bcc": true, "reply-to": true}
 
-// inASCII is a field as it stands, or with what is not ASCII in it encoded, so that every relay takes it. n is how many
-// fields of that name come before it.
-func inASCII(f message.Field, h message.Header, n int) string {
+// inASCII is a field as it stands, or with what is not ASCII in it encoded, so that every relay takes it.
+func inASCII(f message.Field, h message.Header) string {
 	if !nonASCII(f.Raw) {
 		return ended(string(f.Raw))
 	}
 	name, _, _ := strings.Cut(string(f.Raw), ":")
 	name = strings.TrimSpace(name)
-	value := h.Texts(f.Name)[n]
 	switch {
-	case addressFields[f.Name] && n == 0: // all fields of that name go into the first
-		return field(name, mailboxes(h.Addresses(f.Name)))
 	case addressFields[f.Name]:
-		return ""
-	case strings.HasPrefix(f.Name, "content-"):
+		return field(name, mailboxes(h.AddressesOf(f)))
+	case parameterFields[f.Name]:
+		value := h.TextOf(f)
 		if v, params, err := mime.ParseMediaType(value); err == nil {
 			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
 		}
+		return field(name, strings.Map(masked, value)) // what else it says is needed to read the body
 	}
-	return field(name, words(value))
+	return field(name, words(h.TextOf(f)))
+}
+
+// parameterFields have parameters (RFC 2045 5.1, RFC 2183), in which encoded words mean nothing.
+var parameterFields = map[string]bool{"content-type": true, "content-disposition": true}
+
+func masked(r rune) rune {
+	if r >= 0x80 {
+		return '_'
+	}
+	return r
 }
 
 func nonASCII(b []byte) bool { return bytes.ContainsFunc(b, func(r rune) bool { return r >= 0x80 }) }

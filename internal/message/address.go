@@ -19,19 +19,23 @@ var looksLikeAddress = regexp.MustCompile(`[^\s<>(),;:"\[\]]+@[^\s<>(),;:"\[\]]+
 // 3.4) yields whatever in it looks like an address.
 func (h Header) Addresses(name string) []Address {
 	var out []Address
-	parser := mail.AddressParser{WordDecoder: &mime.WordDecoder{CharsetReader: anyCharset}}
 	for _, raw := range h.Values(name) {
-		raw = h.plain(raw)
-		list, err := parser.ParseList(raw)
-		if err != nil {
-			for _, a := range looksLikeAddress.FindAllString(raw, -1) {
-				out = append(out, Address{Addr: strings.Trim(oneLine(a), ".'")})
-			}
-			continue
+		out = append(out, h.addresses(raw)...)
+	}
+	return out
+}
+
+func (h Header) addresses(raw string) (out []Address) {
+	raw = h.plain(raw)
+	parser := mail.AddressParser{WordDecoder: &mime.WordDecoder{CharsetReader: anyCharset}}
+	list, err := parser.ParseList(raw)
+	if err != nil {
+		for _, a := range looksLikeAddress.FindAllString(raw, -1) {
+			out = append(out, Address{Addr: strings.Trim(oneLine(a), ".'")})
 		}
-		for _, a := range list {
-			out = append(out, Address{Name: oneLine(a.Name), Addr: oneLine(a.Address)})
-		}
+	}
+	for _, a := range list {
+		out = append(out, Address{Name: oneLine(a.Name), Addr: oneLine(a.Address)})
 	}
 	return out
 }

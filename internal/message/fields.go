@@ -19,3 +19,9 @@ func (m *Message) Fields() ([]Field, error) {
 	}
 	return out, err
 }
+
+// TextOf is Text for one field of this header.
+func (h Header) TextOf(f Field) string { return h.decode(unfolded(f.Raw)) }
+
+// AddressesOf is Addresses for one field of this header.
+func (h Header) AddressesOf(f Field) []Address { return h.addresses(unfolded(f.Raw)) }

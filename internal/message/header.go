@@ -75,13 +75,17 @@ func newHeader(fields []field) Header {
 		if f.name == "" {
 			continue
 		}
-		_, v, _ := bytes.Cut(f.raw, []byte(":"))
-		v = bytes.ReplaceAll(v, crlf, nil)
-		h.fields = append(h.fields, headerField{f.name, strings.TrimSpace(string(v))})
+		h.fields = append(h.fields, headerField{f.name, unfolded(f.raw)})
 	}
 	_, params, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	h.charset = params["charset"]
 	return h
+}
+
+// unfolded is the value of a field.
+func unfolded(raw []byte) string {
+	_, v, _ := bytes.Cut(raw, []byte(":"))
+	return strings.TrimSpace(string(bytes.ReplaceAll(v, crlf, nil)))
 }
 
 // Values are the raw values of all fields of that name, unfolded, in order; names match without regard to case.
