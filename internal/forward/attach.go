@@ -32,10 +32,11 @@ func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content
 }
 
 func (c *Composer) attached(m *message.Message, o Origin, remark string, encode, eight bool) (*Content, error) {
-	note, err := c.noteText(c.note, m.Header, o)
+	note, why, err := c.configuredNote(m.Header, o)
 	if err != nil {
 		return nil, err
 	}
+	remark = strings.Trim(remark+"; "+why, "; ")
 	boundary := "postrider-" + digest("boundary", o.Inbox, o.TaskID, m.Fingerprint)
 	head := c.composed(m, o, "attach", "Fwd: ") +
 		field("Content-Type", mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})) + "\r\n" +
@@ -55,7 +56,7 @@ func (c *Composer) attached(m *message.Message, o Origin, remark string, encode,
 func (c *Composer) composed(m *message.Message, o Origin, kind, prefix string) string {
 	h := m.Header
 	var b strings.Builder
-	b.WriteString(o.field())
+	b.WriteString(o.field() + traces(h))
 	b.WriteString(field("From", c.sender(h)))
 	b.WriteString(replyTo(h))
 	b.WriteString(field("To", mailbox(message.Address{Addr: o.Inbox})))

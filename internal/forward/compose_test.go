@@ -168,6 +168,15 @@ func TestNoteTemplate(t *testing.T) {
 	}
 }
 
+// TestNoteFails: a note that can be written for some messages only keeps none back.
+func TestNoteFails(t *testing.T) {
+	c := composer(t, ComposeConfig{Note: "{{if .Subject}}{{slice .Subject 0 10}}{{end}}"})
+	out := compose(t, c, parse(t, "Subject: short\r\n\r\n"), Style{Mode: Attach})
+	if got := octetsOf(t, out.Reader()); !strings.Contains(got, "Forwarded from office@firm.example") || !strings.Contains(out.Remark, "forward.note fails") {
+		t.Errorf("want the default note, and that said; the remark is %q:\n%s", out.Remark, got)
+	}
+}
+
 func TestNoSender(t *testing.T) {
 	for _, from := range []string{"", "jörg@example.com"} {
 		c, err := NewComposer(ComposeConfig{From: from})

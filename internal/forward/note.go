@@ -87,7 +87,7 @@ func (b *limited) Write(p []byte) (int, error) {
 }
 
 // noteText is a filled template as a part of a message.
-func (c *Composer) noteText(t *template.Template, h message.Header, o Origin) (string, error) {
+func noteText(t *template.Template, h message.Header, o Origin) (string, error) {
 	line := func(field string) string { return cutTo(h.Text(field), maxWords) }
 	s, err := fill(t, Note{
 		From: line("From"), To: line("To"), Cc: line("Cc"), Subject: line("Subject"), MessageID: line("Message-ID"),
@@ -101,13 +101,27 @@ func (c *Composer) noteText(t *template.Template, h message.Header, o Origin) (s
 	return notePart(s), nil
 }
 
+// configuredNote is the note of forward.note. It was tried with nothing in it; what fails with this message gives way to
+// the default, and no mail waits for it.
+func (c *Composer) configuredNote(h message.Header, o Origin) (note, remark string, err error) {
+	if note, err = noteText(c.note, h, o); err == nil {
+		return note, "", nil
+	}
+	remark = "with the default note: forward.note fails for this message: " + oneLine(err.Error())
+	t, err := parseNote(DefaultNote)
+	if err == nil {
+		note, err = noteText(t, h, o)
+	}
+	return note, remark, err
+}
+
 // notice says of a message that is too large where it lies.
 func (c *Composer) notice(m *message.Message, o Origin) (*Content, error) {
 	t, err := template.New("notice").Parse(noticeText)
 	if err != nil {
 		return nil, err
 	}
-	body, err := c.noteText(t, m.Header, o)
+	body, err := noteText(t, m.Header, o)
 	if err != nil {
 		return nil, err
 	}

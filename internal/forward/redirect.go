@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,6 +22,20 @@ func token(inbox string) string {
 	sum := sha256.Sum256([]byte("postrider trace 1\n" + strings.ToLower(inbox)))
 	return hex.EncodeToString(sum[:])[:20]
 }
+
+// traces are the fields that other inboxes put on a message which is not sent on itself, but in or about which another one
+// is: without them two inboxes that forward to each other would never end.
+func traces(h message.Header) string {
+	var b strings.Builder
+	for _, v := range h.Values(traceField) {
+		if traceValue.MatchString(v) {
+			b.WriteString(traceField + ": " + v + "\r\n")
+		}
+	}
+	return b.String()
+}
+
+var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`) // a stranger may write what he likes
 
 // Looped reports whether a message has been forwarded from this inbox before, or has made more than maxReceived hops (RFC
 // 5321 6.3), and says which.

@@ -146,3 +146,34 @@ func TestEnvelope(t *testing.T) {
 		})
 	}
 }
+
+// TestLoopOfSeveralInboxes: what one inbox sent is known there again in whatever form another one sends it back.
+func TestLoopOfSeveralInboxes(t *testing.T) {
+	there, back := origin, origin
+	there.Inbox, back.Inbox = "there@x.example", "back@x.example"
+	c := composer(t, ComposeConfig{})
+	modes := []Mode{Redirect, Rewrite, Attach, Notice}
+	for _, first := range modes {
+		for _, second := range modes {
+			m := parse(t, plain)
+			for _, step := range []struct {
+				Mode
+				Origin
+			}{{first, there}, {second, back}} {
+				m.HeaderOnly = step.Mode == Notice
+				out, err := c.Compose(m, step.Origin, Style{Mode: step.Mode})
+				if err != nil {
+					t.Fatal(err)
+				}
+				m = parse(t, octetsOf(t, out.Reader()))
+			}
+			if _, looped := Looped(m.Header, there.Inbox, 50); !looped {
+				t.Errorf("%s, then %s by another inbox: it is not known as a loop", first, second)
+			}
+		}
+	}
+	m := parse(t, "X-Postrider-Trace: =?utf-8?q?=0D=0ABcc:_evil@x.example?=\r\nX-Postrider-Trace: a;\r\n b\r\n"+plain)
+	if got := headerOf(t, compose(t, c, m, Style{Mode: Attach})); strings.Count(got, traceField) != 1 {
+		t.Errorf("a trace field of somebody else's making is kept, want our own alone:\n%s", got)
+	}
+}
