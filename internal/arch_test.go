@@ -33,6 +33,7 @@ var rules = []rule{
 	{pkg: "internal/message", never: []string{"internal"}},
 	{pkg: "internal/srs", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},
+	{pkg: "internal/dmarc", never: []string{"internal"}},
 }
 
 func TestImports(t *testing.T) {

@@ -1,0 +1,290 @@
+package dmarc
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/emersion/go-msgauth/dkim"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// zone is a DNS; the text "!" stands for a server that fails, "?" for one that is silent.
+type zone struct {
+	texts map[string]string
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (z *zone) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	z.mu.Lock()
+	z.asked = append(z.asked, name)
+	z.mu.Unlock()
+	text, known := z.texts[strings.TrimSuffix(name, ".")]
+	if all := z.texts["*"]; !known && all != "" {
+		text, known = all, true
+	}
+	switch {
+	case text == "!":
+		return nil, &net.DNSError{Err: "server misbehaving", Name: name, Server: "192.0.2.53:53", IsTemporary: true}
+	case text == "?":
+		<-ctx.Done()
+		return nil, &net.DNSError{Err: "i/o timeout", Name: name, Server: "192.0.2.53:53", IsTimeout: true, IsTemporary: true}
+	case !known:
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}
+	return []string{text}, nil
+}
+
+// author signs messages.
+type author struct {
+	key    crypto.Signer
+	record string
+}
+
+func newAuthor(t testing.TB) author {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return author{key, "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)}
+}
+
+const plain = "From: Alice <alice@mail.client.example>\r\nSubject: x\r\n\r\nhello\r\n"
+
+func (a author) sign(t testing.TB, raw, domain string) string {
+	t.Helper()
+	var b strings.Builder
+	err := dkim.Sign(&b, strings.NewReader(raw), &dkim.SignOptions{Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "Subject"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func judged(t *testing.T, z *zone, domain, raw string) Verdict {
+	t.Helper()
+	v, err := NewJudge(z).Redirectable(t.Context(), domain, strings.NewReader(raw))
+	if err != nil {
+		t.Fatalf("Redirectable = %v, want a verdict", err)
+	}
+	return v
+}
+
+func TestRedirectable(t *testing.T) {
+	a := newAuthor(t)
+	signed := a.sign(t, plain, "client.example")
+	sub := a.sign(t, plain, "mail.client.example")
+	stranger := a.sign(t, plain, "other.example")
+	const reject = "v=DMARC1; p=reject"
+	const at = "mail.client.example"
+	tests := []struct {
+		name    string
+		records map[string]string // besides the keys
+		raw     string
+		want    bool
+		says    string
+	}{
+		{"no policy anywhere", nil, plain, true, "mail.client.example has no DMARC policy"},
+		{"p=none", map[string]string{"_dmarc." + at: "v=DMARC1; p=none"}, plain, true, "the DMARC policy of mail.client.example is none"},
+		{"p=quarantine, not signed", map[string]string{"_dmarc." + at: "v=DMARC1; p=quarantine"}, plain, false, "is quarantine, and nothing lets a redirect pass: it has no DKIM signature of its domain"},
+		{"p=reject, signed by its organisation", map[string]string{"_dmarc." + at: reject}, signed, true, "is reject, and a redirect passes by the DKIM signature of client.example"},
+		{"p=reject, strict, signed by its organisation", map[string]string{"_dmarc." + at: reject + "; adkim=s"}, signed, false, "no DKIM signature of its domain"},
+		{"p=reject, strict, signed by the very domain", map[string]string{"_dmarc." + at: reject + "; adkim=s"}, sub, true, "signature of mail.client.example"},
+		{"p=reject, signed by a stranger", map[string]string{"_dmarc." + at: reject}, stranger, false, "no DKIM signature of its domain"},
+		{"p=reject, broken", map[string]string{"_dmarc." + at: reject}, strings.Replace(signed, "hello", "hi", 1), false, "signature of client.example does not verify (body hash did not verify)"},
+		{"p=reject, broken, and another that is not", map[string]string{"_dmarc." + at: reject}, a.sign(t, strings.Replace(signed, "hello", "hi", 1), at), true, "signature of mail.client.example"},
+		{"the organisation's policy", map[string]string{"_dmarc.client.example": reject}, plain, false, "the DMARC policy of mail.client.example is reject"},
+		{"the organisation's policy for subdomains", map[string]string{"_dmarc.client.example": reject + "; sp=none"}, plain, true, "is none"},
+		{"the domain's own comes first", map[string]string{"_dmarc." + at: "v=DMARC1; p=none", "_dmarc.client.example": reject}, plain, true, "is none"},
+		{"sp is not for the domain itself", map[string]string{"_dmarc." + at: reject + "; sp=none"}, plain, false, "is reject"},
+		{"another TXT record", map[string]string{"_dmarc." + at: "v=spf1 -all"}, plain, true, "has no DMARC policy"},
+		{"a policy that cannot be read", map[string]string{"_dmarc." + at: "v=DMARC1; p=REJECT!"}, plain, false, "the DMARC policy of mail.client.example is not known (invalid policy"},
+		{"a policy that cannot be read, signed by its organisation: it may be strict", map[string]string{"_dmarc." + at: "v=DMARC1; p=reject; adkim=x"}, signed, false, "is not known"},
+		{"a policy that cannot be read, signed by the very domain", map[string]string{"_dmarc." + at: "v=DMARC1; p=reject; adkim=x"}, sub, true, "is not known"},
+		{"the server fails", map[string]string{"_dmarc." + at: "!"}, plain, false, "is not known (lookup _dmarc.mail.client.example. on 192.0.2.53:53: server misbehaving)"},
+		{"the server fails, but the key is there", map[string]string{"_dmarc." + at: "!"}, sub, true, "signature of mail.client.example"},
+		{"the key's server fails", map[string]string{"_dmarc." + at: reject, "s._domainkey.client.example": "!"}, signed, false, "does not verify (key unavailable"},
+		{"the key was revoked", map[string]string{"_dmarc." + at: reject, "s._domainkey.client.example": "v=DKIM1; p="}, signed, false, "key revoked"},
+		{"no end of the header", map[string]string{"_dmarc." + at: reject}, "From: alice@mail.client.example", false, "its signatures cannot be read"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			z := &zone{texts: map[string]string{"s._domainkey.client.example": a.record, "s._domainkey.mail.client.example": a.record, "s._domainkey.other.example": a.record}}
+			for name, text := range tt.records {
+				z.texts[name] = text
+			}
+			if v := judged(t, z, "Mail.Client.Example", tt.raw); v.Redirect != tt.want || !strings.Contains(v.Why, tt.says) {
+				t.Errorf("Redirectable = %+v, want %v, since %q", v, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+// TestStrangersNamesAreNotAsked: who writes a message must not choose whom we ask.
+func TestStrangersNamesAreNotAsked(t *testing.T) {
+	a := newAuthor(t)
+	raw := plain
+	for i := range 5 {
+		raw = a.sign(t, raw, fmt.Sprintf("s._domainkey.client.example.n%d.evil.example", i))
+	}
+	z := &zone{texts: map[string]string{"_dmarc.mail.client.example": "v=DMARC1; p=reject"}}
+	judged(t, z, "mail.client.example", raw)
+	if got := strings.Join(z.asked, " "); got != "_dmarc.mail.client.example." {
+		t.Errorf("asked for %s, want the policy alone", got)
+	}
+}
+
+// TestAskedOnce: each name is asked for once, whatever the answer, also by many at once.
+func TestAskedOnce(t *testing.T) {
+	a := newAuthor(t)
+	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
+	j := NewJudge(z)
+	raw := a.sign(t, plain, "client.example")
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if v, err := j.Redirectable(t.Context(), "mail.client.example", strings.NewReader(raw)); err != nil || !v.Redirect {
+				t.Errorf("Redirectable = %+v, %v, want a redirect", v, err)
+			}
+		})
+	}
+	all.Wait()
+	if len(z.asked) != 3 { // the domain's policy, which is not there, the organisation's, and the key
+		t.Errorf("asked for %q, want each name once", z.asked)
+	}
+}
+
+// TestSilentDNS: one message waits for Patience at most, and when the DNS stays silent it is not asked any more.
+func TestSilentDNS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{texts: map[string]string{"*": "?"}}
+		j := NewJudge(z)
+		start := time.Now()
+		for i := range 100 {
+			before := time.Now()
+			domain := fmt.Sprintf("d%d.example", i)
+			v, err := j.Redirectable(t.Context(), domain, strings.NewReader(newAuthor(t).sign(t, plain, domain)))
+			if err != nil || v.Redirect || !strings.Contains(v.Why, "is not known (") {
+				t.Fatalf("Redirectable = %+v, %v, want no redirect, since the policy is not known", v, err)
+			}
+			if d := time.Since(before); d > Patience {
+				t.Fatalf("message %d waited for %v, want at most %v", i, d, Patience)
+			}
+		}
+		if d := time.Since(start); d > maxSilent*Patience {
+			t.Errorf("100 messages of different domains waited for %v, want at most %v", d, maxSilent*Patience)
+		}
+	})
+}
+
+// TestSilentDomain: a domain whose servers are silent is not waited for again, and does not keep others from being asked.
+func TestSilentDomain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{texts: map[string]string{"_dmarc.a.example": "?", "_dmarc.b.example": "?", "_dmarc.c.example": "v=DMARC1; p=none"}}
+		j := NewJudge(z)
+		start := time.Now()
+		for range 10 {
+			for domain, want := range map[string]bool{"a.example": false, "b.example": false, "c.example": true} {
+				if v, err := j.Redirectable(t.Context(), domain, strings.NewReader(plain)); err != nil || v.Redirect != want {
+					t.Fatalf("%s: Redirectable = %+v, %v, want %v", domain, v, err, want)
+				}
+			}
+		}
+		if d := time.Since(start); d > 2*Patience {
+			t.Errorf("waited for %v, want at most once for each silent domain", d)
+		}
+	})
+}
+
+// TestInAHurry: a question that was not put, since the message's time was over, is put for the next one.
+func TestInAHurry(t *testing.T) {
+	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=none"}}
+	j := NewJudge(z)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if v, err := j.Redirectable(over, "client.example", strings.NewReader(plain)); err != nil || v.Redirect {
+		t.Errorf("Redirectable = %+v, %v, want no redirect and no error", v, err)
+	}
+	if v, err := j.Redirectable(t.Context(), "client.example", strings.NewReader(plain)); err != nil || !v.Redirect {
+		t.Errorf("Redirectable = %+v, %v, want a redirect", v, err)
+	}
+}
+
+// TestCacheIsBounded: who writes to us must not decide how much memory a pass takes.
+func TestCacheIsBounded(t *testing.T) {
+	z := &zone{texts: map[string]string{"*": strings.Repeat("x", 60_000)}}
+	c := newCache(z)
+	for i := range 200 {
+		if _, err := c.LookupTXT(t.Context(), fmt.Sprintf("n%d.example", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.size > maxCached || len(c.answers) > maxCached/60_000 {
+		t.Errorf("%d answers of %d octets are kept, want at most %d octets", len(c.answers), c.size, maxCached)
+	}
+}
+
+// TestUnreadable: what cannot be read is the spool's fault, and leaves nobody behind (see TestMain).
+func TestUnreadable(t *testing.T) {
+	a := newAuthor(t)
+	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
+	broken := errors.New("the disk is gone")
+	raw := a.sign(t, a.sign(t, plain, "client.example"), "client.example")
+	for _, at := range []int{10, len(raw) - 3} {
+		r := &cut{strings.NewReader(raw[:at]), broken}
+		if _, err := NewJudge(z).Redirectable(t.Context(), "client.example", r); !errors.Is(err, broken) {
+			t.Errorf("after %d octets: Redirectable = %v, want the reader's error", at, err)
+		}
+	}
+	if _, err := NewJudge(z).Redirectable(t.Context(), "client.example", iotest.DataErrReader(strings.NewReader(raw))); err != nil {
+		t.Errorf("Redirectable = %v, want the end of the message to be none", err)
+	}
+}
+
+// cut fails at its end.
+type cut struct {
+	*strings.Reader
+	err error
+}
+
+func (c *cut) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != nil {
+		err = c.err
+	}
+	return n, err
+}
+
+// FuzzRedirectable: no message and no record makes it fail or panic, and a policy that is enforced never lets an unsigned
+// message through.
+func FuzzRedirectable(f *testing.F) {
+	a := newAuthor(f)
+	f.Add(a.sign(f, plain, "client.example"), "v=DMARC1; p=reject; sp=none; adkim=s; pct=50", a.record)
+	f.Add("DKIM-Signature: v=1; a=rsa-sha256; d=client.example; s=s; h=from; bh=; b=\r\n\r\n", "v=DMARC1;p=none", "v=DKIM1; k=rsa; p=MA==")
+	f.Fuzz(func(t *testing.T, raw, record, key string) {
+		z := &zone{texts: map[string]string{"*": key, "_dmarc.mail.client.example": record}}
+		if v := judged(t, z, "mail.client.example", raw); v.Why == "" {
+			t.Errorf("Redirectable = %+v, want a reason", v)
+		}
+		z.texts["_dmarc.mail.client.example"] = "v=DMARC1; p=reject"
+		if v := judged(t, z, "mail.client.example", raw); v.Redirect && !strings.Contains(strings.ToLower(raw), "dkim-signature") {
+			t.Errorf("Redirectable = %+v, want an unsigned message not to pass", v)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package dmarc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/emersion/go-msgauth/dkim"
+)
+
+// maxSignatures is how many are looked at: who writes a message decides how many there are.
+const maxSignatures = 10
+
+var errNotAligned = errors.New("it is of another domain")
+
+// verify is the domain of a signature that verifies and is aligned; when there is none it is empty, and why says so. The
+// error is the message's reader's.
+func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(signer string) bool) (domain, why string, err error) {
+	src := &patient{r: message}
+	found, failed := dkim.VerifyWithOptions(src, &dkim.VerifyOptions{
+		MaxVerifications: maxSignatures,
+		LookupTXT: func(name string) ([]string, error) {
+			// The signer's name is a stranger's to choose: only what would count is asked for.
+			if i := strings.LastIndex(name, "._domainkey."); i < 0 || !aligned(strings.ToLower(name[i+len("._domainkey."):])) {
+				return nil, errNotAligned
+			}
+			return j.dns.LookupTXT(ctx, name)
+		},
+	})
+	switch {
+	case src.err != nil:
+		return "", "", fmt.Errorf("read a message to verify its signatures: %w", src.err)
+	case failed != nil && !errors.Is(failed, dkim.ErrTooManySignatures):
+		return "", "its signatures cannot be read", nil
+	}
+	why = "it has no DKIM signature of its domain"
+	for _, v := range found {
+		signer := strings.ToLower(v.Domain)
+		switch {
+		case !aligned(signer):
+		case v.Err == nil:
+			return signer, "", nil
+		default:
+			why = fmt.Sprintf("the DKIM signature of %s does not verify (%s)", signer, reason(v.Err))
+		}
+	}
+	return "", why, nil
+}
+
+// patient reads to the end, and keeps an error for later: the verifier leaves its goroutines behind when it meets one.
+type patient struct {
+	r   io.Reader
+	err error
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err, err = err, io.EOF
+	}
+	return n, err
+}
