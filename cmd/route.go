@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
+	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/pass"
 	"postrider/internal/route"
@@ -23,12 +24,13 @@ type routeOptions struct {
 	inbox, folder     string
 	task              int64
 	json, showMessage bool
+	noDNS             bool
 }
 
 func (a *app) routeTestCommand() *cobra.Command {
 	var opts routeOptions
 	c := &cobra.Command{
-		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--json | --show-message]",
+		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--no-dns] [--json | --show-message]",
 		Short: "Show who would get a message by the routes of today, and why",
 		Long: `test tries the routes on one message and shows each in order: which condition held or failed, and on what text; then what would become of
 the message: its recipients, priority, uncertain policy and mode. Nothing is sent, and nothing is changed.
@@ -36,6 +38,8 @@ the message: its recipients, priority, uncertain policy and mode. Nothing is sen
 The message is a file, - for standard input, or with --task that of a registered task, which is fetched from its server. For a file say
 with --inbox and --folder where it would have arrived: without them conditions on the inbox are undecided, and the folder is INBOX. Ages
 count from now, and for a task from its registration.
+
+Mode auto asks the DNS, for at most five seconds; with --no-dns it decides as it would without an answer.
 
 --show-message prints the message that would go out (to a relay that takes 8-bit messages), octet for octet, to standard output, and the rest to standard error. This shows
 texts of the message, as no other command does.
@@ -58,6 +62,7 @@ texts of the message, as no other command does.
 	c.Flags().Int64Var(&opts.task, "task", 0, "the message of the task with this `ID`, fetched from its server")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
+	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask nobody: mode auto decides as when the DNS is down")
 	complete(c, "inbox", a.addresses)
 	return c
 }
@@ -91,6 +96,20 @@ func (a *app) routes(ctx context.Context, cfg *config.Config) (table *route.Tabl
 	return table, err
 }
 
+// resolver is whom mode auto asks.
+func (o *routeOptions) resolver(cfg *config.Config) dmarc.Resolver {
+	if o.noDNS {
+		return noDNS{}
+	}
+	return resolver(cfg)
+}
+
+type noDNS struct{}
+
+func (noDNS) LookupTXT(context.Context, string) ([]string, error) {
+	return nil, errors.New("nobody was asked: --no-dns")
+}
+
 // specimen is a message to try the routes on.
 type specimen struct {
 	route.Mail
@@ -119,7 +138,7 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if s.Size > int64(cfg.Forward.MaxSize) && notices(cfg) {
 		s.Message.HeaderOnly = true // all that a pass would have of it
 	}
-	trial, err := a.try(cfg, table, s)
+	trial, err := a.try(ctx, cfg, table, s, opts)
 	switch {
 	case err != nil:
 		return err
@@ -147,14 +166,14 @@ type routeTrial struct {
 	Priority     route.Priority  `json:"priority"`
 	Uncertain    route.Uncertain `json:"uncertain"`
 	Mode         string          `json:"mode"`
-	ModeReason   string          `json:"mode_reason,omitempty"` // why it is not as the configuration asks
+	ModeReason   string          `json:"mode_reason,omitempty"` // why, where that was decided for this message
 	Settled      []string        `json:"settled,omitempty"`     // who gets it all the same: recipients that the task has already
 	Routes       []route.Step    `json:"routes"`
 
 	content *forward.Content // what would go out; nil when nothing would
 }
 
-func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTrial, error) {
+func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s specimen, opts routeOptions) (routeTrial, error) {
 	log, err := a.logger()
 	if err != nil {
 		return routeTrial{}, err
@@ -176,9 +195,14 @@ func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTria
 		t.Uncertain = route.Hold
 	}
 	if f.Status == tasks.Forwarded {
-		if err := t.compose(cfg, table, s); err != nil {
+		made, err := composer(cfg, opts.resolver(cfg))
+		if err != nil {
 			return routeTrial{}, err
 		}
+		if err := t.compose(ctx, cfg, made, table, s); err != nil {
+			return routeTrial{}, err
+		}
+		t.EnvelopeFrom = relay.Sender(t.EnvelopeFrom, t.content.Mode)
 	}
 	for _, del := range s.task.Deliveries {
 		t.Settled = append(t.Settled, del.Recipient)
@@ -187,12 +211,8 @@ func (a *app) try(cfg *config.Config, table *route.Table, s specimen) (routeTria
 }
 
 // compose makes what would go out.
-func (t *routeTrial) compose(cfg *config.Config, table *route.Table, s specimen) error {
-	c, err := composer(cfg)
-	if err != nil {
-		return err
-	}
-	t.content, err = c.Compose(s.Message, forward.Origin{
+func (t *routeTrial) compose(ctx context.Context, cfg *config.Config, c *forward.Composer, table *route.Table, s specimen) (err error) {
+	t.content, err = c.Compose(ctx, s.Message, forward.Origin{
 		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}, Folder: s.Folder, UID: s.task.UID,
 		Registered: s.At, Size: s.Size, MaxSize: int64(cfg.Forward.MaxSize),
 	}, pass.StyleOf(table.Style(t.Route, style(cfg))))

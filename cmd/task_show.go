@@ -23,6 +23,7 @@ type taskDetails struct {
 	Size        int64      `json:"size"`
 	Fingerprint string     `json:"fingerprint"`
 	Mode        string     `json:"mode"` // as what it went out; empty before
+	ModeReason  string     `json:"mode_reason"`
 	Priority    string     `json:"priority"`
 	LostLeases  int        `json:"lost_leases"`
 	Worker      string     `json:"worker"`
@@ -102,7 +103,7 @@ func parseIDs(args []string) ([]int64, error) {
 func detailsOf(t tasks.Task, events []tasks.Event) taskDetails {
 	d := taskDetails{
 		taskView: viewTask(t), Sender: t.Sender, EmailDate: utc(t.Date), Size: t.Size, Fingerprint: t.Fingerprint.String(),
-		Mode: t.Mode, Priority: priority(t), LostLeases: t.LostLeases, Worker: t.Worker, DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(),
+		Mode: t.Mode, ModeReason: t.ModeReason, Priority: priority(t), LostLeases: t.LostLeases, Worker: t.Worker, DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(),
 		QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(), FinishedAt: utc(t.FinishedAt),
 		Deliveries: []deliveryDetails{}, Events: viewEvents(events),
 	}
@@ -125,7 +126,7 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 		"inbox", t.Inbox, "folder", t.Folder, "UIDVALIDITY", strconv.FormatUint(uint64(t.UIDValidity()), 10),
 		"UID", strconv.FormatUint(uint64(t.UID), 10), "Message-ID", t.MessageID, "from", t.Sender, "subject", t.Subject,
 		"date", a.whenKnown(t.Date), "size", fmt.Sprintf("%d octets", t.Size), "fingerprint", t.Fingerprint.String(),
-		"route", t.Route, "mode", t.Mode, "priority", priority(t), "attempts", strconv.Itoa(t.Attempts), "lost leases", strconv.Itoa(t.LostLeases),
+		"route", t.Route, "mode", t.Mode, "because", t.ModeReason, "priority", priority(t), "attempts", strconv.Itoa(t.Attempts), "lost leases", strconv.Itoa(t.LostLeases),
 		"worker", t.Worker, "registered", a.when(&t.CreatedAt), "queued", a.when(&t.QueuedAt), "changed", a.when(&t.UpdatedAt),
 		"finished", a.whenKnown(t.FinishedAt))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"net"
 	"os"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"postrider/internal/contacts"
 	"postrider/internal/db"
 	"postrider/internal/dkim"
+	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -144,13 +146,23 @@ func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
 	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
 }
 
+// resolver is whom mode auto asks.
+func resolver(cfg *config.Config) *net.Resolver {
+	if cfg.DNS.Server == "" {
+		return net.DefaultResolver
+	}
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, cfg.DNS.Server)
+	}}
+}
+
 // composer makes what goes out.
-func composer(cfg *config.Config) (*forward.Composer, error) {
+func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error) {
 	key, err := dkimKey(cfg)
 	if err != nil {
 		return nil, err
 	}
-	made, err := forward.NewComposer(forward.ComposeConfig{From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key})
+	made, err := forward.NewComposer(forward.ComposeConfig{From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key, Judge: dmarc.NewJudge(dns)})
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -187,7 +199,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	if err != nil {
 		return nil, err
 	}
-	made, err := composer(s.cfg)
+	made, err := composer(s.cfg, resolver(s.cfg))
 	if err != nil {
 		return nil, err
 	}

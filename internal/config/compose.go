@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"postrider/internal/address"
@@ -42,17 +43,22 @@ func composes(c *Config) []string {
 		}
 	}
 	f := c.Forward
-	add(f.Mode == "rewrite" || f.Mode == "attach", "forward.mode")
+	add(mayCompose(f.Mode), "forward.mode")
 	add(f.Fallback == "attach", "forward.fallback")
 	add(f.Resent, "forward.resent")
 	add(f.TooLarge == "notice", "forward.too_large")
 	for i, rule := range c.Routes {
 		at := fmt.Sprintf("routes[%d].", i)
-		add(rule.Mode == "rewrite" || rule.Mode == "attach", at+"mode")
+		add(mayCompose(string(rule.Mode)), at+"mode")
 		add(rule.Fallback == "attach", at+"fallback")
 		add(rule.Resent != nil && *rule.Resent, at+"resent")
 	}
 	return uses
+}
+
+// mayCompose tells the modes in which something is, or may be, composed.
+func mayCompose(mode string) bool {
+	return slices.Contains([]string{"auto", "rewrite", "attach"}, mode)
 }
 
 func (r *reader) dkim(d DKIM) {

@@ -28,6 +28,7 @@ type Config struct {
 	Forward     Forward       `yaml:"forward"`
 	SRS         SRS           `yaml:"srs"`
 	DKIM        DKIM          `yaml:"dkim"`
+	DNS         DNS           `yaml:"dns"`
 	Retry       Retry         `yaml:"retry"`
 	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
 	Concurrency Concurrency   `yaml:"concurrency"`
@@ -67,7 +68,7 @@ type IMAP struct {
 
 // Forward is what goes out.
 type Forward struct {
-	Mode         string     `yaml:"mode"`     // redirect, rewrite, attach
+	Mode         string     `yaml:"mode"`     // auto, redirect, rewrite, attach
 	Fallback     string     `yaml:"fallback"` // none, attach
 	Resent       bool       `yaml:"resent"`
 	Note         string     `yaml:"note"` // a template; empty: the one that forward has
@@ -98,6 +99,11 @@ type DKIM struct {
 	Domain   string `yaml:"domain"`
 	Selector string `yaml:"selector"`
 	KeyFile  string `yaml:"key_file"`
+}
+
+// DNS is whom mode auto asks.
+type DNS struct {
+	Server string `yaml:"server"` // its IP address and port; empty: the system's
 }
 
 // Retry is how long and how often a message is tried.

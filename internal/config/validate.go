@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -30,6 +31,7 @@ func (r *reader) finish(c *Config) {
 	r.srs(&c.SRS, c.Forward)
 	r.composing(c)
 	r.dkim(c.DKIM)
+	r.dns(&c.DNS)
 	r.numbers(c)
 	r.alerts(c.Alerts)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
@@ -104,11 +106,7 @@ func (r *reader) readable(key, path string) {
 }
 
 func (r *reader) forward(f *Forward) {
-	if f.Mode == "auto" {
-		r.refuse("forward.mode", "auto is not available in this version; use redirect, rewrite or attach")
-	} else {
-		r.oneOf("forward.mode", f.Mode, "redirect", "rewrite", "attach")
-	}
+	r.oneOf("forward.mode", f.Mode, "auto", "redirect", "rewrite", "attach")
 	r.oneOf("forward.fallback", f.Fallback, "none", "attach")
 	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
@@ -136,6 +134,23 @@ func (r *reader) envelopeFrom(s string) {
 			r.refuse("forward.envelope_from", "%s; or use srs or keep", err)
 		}
 	}
+}
+
+func (r *reader) dns(d *DNS) {
+	if d.Server == "" {
+		return
+	}
+	server, err := netip.ParseAddrPort(d.Server)
+	if err != nil {
+		var ip netip.Addr
+		ip, err = netip.ParseAddr(d.Server)
+		server = netip.AddrPortFrom(ip, 53)
+	}
+	if err != nil || server.Port() == 0 {
+		r.refuse("dns.server", "%q is no server; write its IP address, and its port if that is not 53, such as 192.0.2.53 or [2001:db8::53]:5353", d.Server)
+		return
+	}
+	d.Server = server.String()
 }
 
 func (r *reader) numbers(c *Config) {

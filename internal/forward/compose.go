@@ -2,6 +2,7 @@ package forward
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/dkim"
+	"postrider/internal/dmarc"
 	"postrider/internal/message"
 )
 
@@ -23,6 +25,7 @@ const (
 	Redirect Mode = "redirect" // the original, octet for octet, below fields on top
 	Rewrite  Mode = "rewrite"  // the original's body, octet for octet, below a header in the forwarder's name
 	Attach   Mode = "attach"   // a new message with the original in it
+	Auto     Mode = "auto"     // in a Style alone: redirect or rewrite, whichever arrives; attached when it would not arrive as it is
 	Notice   Mode = "notice"
 )
 
@@ -55,14 +58,18 @@ type ComposeConfig struct {
 	From string    // "Name <address>"; needed for all but redirect
 	Note string    // a template for what stands above an attached original; empty for DefaultNote
 	Key  *dkim.Key // signs what is composed or rewritten; nil for none
+	// Judge says for mode auto what receivers make of a redirect; needed for that alone.
+	Judge *dmarc.Judge
 }
 
 // Composer makes what goes out. What it makes of a message depends on nothing but the message, its Origin and the Style
-// (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same.
+// (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same. What mode Auto picks depends on
+// the DNS besides: who has sent a message in one mode asks for that mode from then on.
 type Composer struct {
-	from mail.Address // empty without ComposeConfig.From
-	note *template.Template
-	key  *dkim.Key
+	from  mail.Address // empty without ComposeConfig.From
+	note  *template.Template
+	key   *dkim.Key
+	judge *dmarc.Judge
 }
 
 // NewComposer validates the configuration.
@@ -71,7 +78,7 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Composer{note: note, key: cfg.Key}
+	c := &Composer{note: note, key: cfg.Key, judge: cfg.Judge}
 	if cfg.From == "" {
 		return c, nil
 	}
@@ -87,8 +94,9 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 }
 
 // Compose makes what goes out of m, which must stay open while the content is in use. It fails when m's spool cannot be
-// read, and when there is no ASCII address that something could be composed in the name of.
-func (c *Composer) Compose(m *message.Message, o Origin, s Style) (*Content, error) {
+// read, and when there is no ASCII address that something could be composed in the name of. In mode Auto it asks the DNS,
+// for at most dmarc.Patience; whatever comes of that, and when ctx ends, there is a content.
+func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s Style) (*Content, error) {
 	if c.from.Address == "" && (m.HeaderOnly || s.Mode != Redirect || s.Resent || s.Fallback) {
 		return nil, fmt.Errorf("compose a message in mode %s: there is no ASCII address to do so in the name of: set forward.from", s.Mode)
 	}
@@ -97,8 +105,8 @@ func (c *Composer) Compose(m *message.Message, o Origin, s Style) (*Content, err
 		return c.notice(m, o)
 	case s.Mode == Attach:
 		return c.attach(m, o, "")
-	case s.Fallback:
-		return c.orAttach(m, o, s)
+	case s.Fallback || s.Mode == Auto:
+		return c.orAttach(ctx, m, o, s)
 	case s.Mode == Rewrite:
 		return c.rewrite(m, o)
 	}
@@ -106,7 +114,7 @@ func (c *Composer) Compose(m *message.Message, o Origin, s Style) (*Content, err
 }
 
 // orAttach is Compose for a message that is attached when it would not arrive as it is.
-func (c *Composer) orAttach(m *message.Message, o Origin, s Style) (*Content, error) {
+func (c *Composer) orAttach(ctx context.Context, m *message.Message, o Origin, s Style) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())
 	if err != nil {
 		return nil, err
@@ -114,15 +122,24 @@ func (c *Composer) orAttach(m *message.Message, o Origin, s Style) (*Content, er
 	if why := form.unfit(); why != "" {
 		return c.attach(m, o, "attached instead: "+why)
 	}
+	why := ""
+	if s.Mode == Auto {
+		if s.Mode, why, err = c.choose(ctx, m, o, s); err != nil {
+			return nil, err
+		}
+	}
 	s.Fallback = false
-	content, err := c.Compose(m, o, s)
-	if err != nil || content.Mode == Attach {
-		return content, err
+	content, err := c.Compose(ctx, m, o, s)
+	if err != nil {
+		return nil, err
+	}
+	if content.Mode == Attach {
+		return content.because(why), nil
 	}
 	content.instead = func() (*Content, error) {
 		return c.attach(m, o, "attached instead: the relay takes no 8-bit message, or no SMTPUTF8")
 	}
-	return content, nil
+	return content.because(why), nil
 }
 
 // signed puts a signature on top.

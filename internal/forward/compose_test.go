@@ -87,7 +87,7 @@ func TestMessageID(t *testing.T) {
 			for _, inbox := range []string{"a@firm.example", "b@firm.example"} {
 				o := origin
 				o.Inbox = inbox
-				out, err := c.Compose(parse(t, raw), o, Style{Mode: mode})
+				out, err := c.Compose(t.Context(), parse(t, raw), o, Style{Mode: mode})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -183,11 +183,11 @@ func TestNoSender(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Compose(parse(t, plain), origin, Style{Mode: Redirect}); err != nil {
+		if _, err := c.Compose(t.Context(), parse(t, plain), origin, Style{Mode: Redirect}); err != nil {
 			t.Errorf("From %q, redirect: %v, want it to need no address", from, err)
 		}
 		for _, s := range []Style{{Mode: Rewrite}, {Mode: Attach}, {Mode: Redirect, Resent: true}, {Mode: Redirect, Fallback: true}} {
-			if _, err := c.Compose(parse(t, plain), origin, s); err == nil || !strings.Contains(err.Error(), "forward.from") {
+			if _, err := c.Compose(t.Context(), parse(t, plain), origin, s); err == nil || !strings.Contains(err.Error(), "forward.from") {
 				t.Errorf("From %q, %+v: %v, want an error that names forward.from", from, s, err)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // stay open while it is in use.
 type Content struct {
 	Mode   Mode   // as it goes out
-	Remark string // what was decided otherwise than asked for, and why, for a person; mostly empty
+	Remark string // why it goes out as it does, where that was decided for this message, for a person; mostly empty
 
 	parts   []part
 	eight   bool                     // an octet above 127

@@ -38,7 +38,7 @@ func composer(t testing.TB, cfg ComposeConfig) *Composer {
 
 func compose(t testing.TB, c *Composer, m *message.Message, s Style) *Content {
 	t.Helper()
-	out, err := c.Compose(m, origin, s)
+	out, err := c.Compose(t.Context(), m, origin, s)
 	if err != nil {
 		t.Fatalf("Compose in mode %s: %v", s.Mode, err)
 	}

@@ -21,7 +21,7 @@ func (t *transaction) choose() error {
 		}
 		t.content = other
 	}
-	if t.content.Mode != Redirect && t.from.utf8 && !utf8 {
+	if t.content.Mode != Redirect && t.from.utf8 && !utf8 || t.relay.Sender(t.from.name, t.content.Mode) != t.from.name {
 		t.from = t.relay.sender
 	}
 	return nil

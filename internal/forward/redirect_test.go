@@ -161,7 +161,7 @@ func TestLoopOfSeveralInboxes(t *testing.T) {
 				Origin
 			}{{first, there}, {second, back}} {
 				m.HeaderOnly = step.Mode == Notice
-				out, err := c.Compose(m, step.Origin, Style{Mode: step.Mode})
+				out, err := c.Compose(t.Context(), m, step.Origin, Style{Mode: step.Mode})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -55,6 +55,15 @@ func (r *Relay) Envelope(m *message.Message, inbox string, to []string) Envelope
 	return Envelope{From: r.sender.name, To: to}
 }
 
+// Sender is the reverse-path that something goes out with whose envelope is from somebody. What is in the forwarder's name
+// does not keep the author's: SPF has to be about the address in From, or DMARC fails (RFC 7489 3.1.2). Null stays null.
+func (r *Relay) Sender(from string, as Mode) string {
+	if r.cfg.EnvelopeFrom == Keep && as != Redirect && from != "" {
+		return r.sender.name
+	}
+	return from
+}
+
 // rewrite is the SRS address for a reverse-path. That a message arrives matters more than where its bounce would go: what
 // servers may refuse is not used.
 func (r *Relay) rewrite(original path) string {

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"fmt"
 	"mime"
 	"strings"
 
@@ -20,6 +21,9 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 		return c.attach(m, o, "attached instead of rewritten: "+why)
 	}
 	out := &Content{Mode: Rewrite, eight: m.Body.Has8bit(), parts: []part{text(c.rewritten(fields, m, o)), stored(m.Body, body)}}
+	if n := signatures(fields); n > 0 {
+		out.Remark = fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
+	}
 	if out.eight && m.Header.Has8bit() { // which is ASCII now
 		form, err := shapeOf(m.Body.From(body))
 		if err != nil {
@@ -58,12 +62,26 @@ func split(all []message.Field) (fields []message.Field, body int64, why string)
 
 var crlf = []byte("\r\n")
 
-// dropped are the fields that a new author makes untrue: the author, of course; every signature over the header, since all
-// of them cover From (RFC 6376 5.4), an ARC set being one (RFC 8617 4.1); and the reverse-path, which whoever
-// delivers the message writes anew (RFC 5321 4.4).
-var dropped = map[string]bool{
-	"from": true, "sender": true, "return-path": true, "dkim-signature": true, "domainkey-signature": true, "x-google-dkim-signature": true,
+// signing are the fields of signatures over the header: all of them cover From (RFC 6376 5.4), an ARC set being one (RFC 8617 4.1).
+var signing = map[string]bool{
+	"dkim-signature": true, "domainkey-signature": true, "x-google-dkim-signature": true,
 	"arc-seal": true, "arc-message-signature": true, "arc-authentication-results": true,
+}
+
+// dropped tells the fields that a new author makes untrue: the author, of course; every signature; and the reverse-path,
+// which whoever delivers the message writes anew (RFC 5321 4.4).
+func dropped(name string) bool {
+	return signing[name] || name == "from" || name == "sender" || name == "return-path"
+}
+
+func signatures(fields []message.Field) int {
+	n := 0
+	for _, f := range fields {
+		if signing[f.Name] {
+			n++
+		}
+	}
+	return n
 }
 
 // rewritten is the new header, with the empty line. What is not about the author stays: Message-ID, References and List-
@@ -91,7 +109,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 		b.WriteString(field("Message-ID", c.messageID("rewrite", o.Inbox, m.Fingerprint)))
 	}
 	for _, f := range fields {
-		if !dropped[f.Name] && (answered || f.Name != "reply-to") {
+		if !dropped(f.Name) && (answered || f.Name != "reply-to") {
 			b.WriteString(inASCII(f, m.Header))
 		}
 	}

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"context"
 	"slices"
 
 	"postrider/internal/forward"
@@ -8,17 +9,31 @@ import (
 	"postrider/internal/tasks"
 )
 
-// compose makes what goes out by the routes of today. Once somebody has the message, or may have it, it goes out as it did
-// then: nobody gets two different ones.
-func (j job) compose(via string, ds []tasks.Delivery) (*forward.Content, error) {
+// begun reports whether somebody has the message, or may have it: from then on it goes out in the mode it went out in, for
+// the reason it had then, whatever routes and the DNS say now. Nobody gets two different ones.
+func (j job) begun(ds []tasks.Delivery) bool {
+	return j.claim.Mode != "" && slices.ContainsFunc(ds, reached)
+}
+
+// compose makes what goes out by the routes of today, unless it has begun.
+func (j job) compose(ctx context.Context, via string, begun bool) (*forward.Content, error) {
 	style := StyleOf(j.Routes.Style(via, j.Config.Style))
-	if j.claim.Mode != "" && slices.ContainsFunc(ds, reached) {
+	if begun {
 		style.Mode, style.Fallback = forward.Mode(j.claim.Mode), false
 	}
-	return j.Composer.Compose(j.msg, forward.Origin{
+	return j.Composer.Compose(ctx, j.msg, forward.Origin{
 		Trace: forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID}, Folder: j.claim.Folder, UID: j.claim.UID,
 		Registered: j.claim.CreatedAt, Size: j.size(), MaxSize: j.Config.MaxSize,
 	}, style)
+}
+
+// form is what the registry keeps of a content.
+func (j job) form(c *forward.Content, begun bool) tasks.Form {
+	as := tasks.Form{Mode: string(c.Mode), ModeReason: c.Remark}
+	if begun {
+		as.ModeReason = j.claim.ModeReason
+	}
+	return as
 }
 
 // StyleOf is a style of routes, as package forward has it.

@@ -66,7 +66,8 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	if j.msg.Body.Changed() {
 		j.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.ID)
 	}
-	content, err := j.compose(via, ds)
+	begun := j.begun(ds)
+	content, err := j.compose(ctx, via, begun)
 	if err != nil {
 		return j.hand(ctx, err, a.known(stored))
 	}
@@ -75,10 +76,11 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 		a.apply(sofar)
 		a.sending(accepted)
 		stored = true
-		if why := sofar.Sent.Remark; why != "" {
-			j.log.Info(why, "task", j.claim.ID, "mode", sofar.Sent.Mode)
+		as := j.form(sofar.Sent, begun)
+		if as.ModeReason != "" {
+			j.log.Info(as.ModeReason, "task", j.claim.ID, "mode", as.Mode)
 		}
-		return j.Queue.Sending(ctx, j.claim.Receipt, via, string(sofar.Sent.Mode), ds)
+		return j.Queue.Sending(ctx, j.claim.Receipt, via, as, ds)
 	})
 	a.apply(res)
 	var relay *forward.Error

@@ -187,7 +187,7 @@ func TestKilledWhileSending(t *testing.T) {
 		check(t, err)
 		claims, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
 		check(t, err)
-		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, "all", "redirect", []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
+		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, "all", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
 		r.want(r.run(), Counters{}) // its lease holds
 		r.clock.advance(2 * time.Minute)
 		if hold {
@@ -261,11 +261,11 @@ type breaking struct {
 	fail atomic.Bool
 }
 
-func (q *breaking) Sending(ctx context.Context, r tasks.Receipt, route, mode string, ds []tasks.Delivery) error {
+func (q *breaking) Sending(ctx context.Context, r tasks.Receipt, route string, as tasks.Form, ds []tasks.Delivery) error {
 	if q.fail.Load() {
 		return context.DeadlineExceeded
 	}
-	return q.Queue.Sending(ctx, r, route, mode, ds)
+	return q.Queue.Sending(ctx, r, route, as, ds)
 }
 
 // TestNoDotWithoutTheDatabase sends nothing that could not be marked first.

@@ -10,6 +10,7 @@ const (
 	Redirect Mode = "redirect" // the original below fields on top
 	Rewrite  Mode = "rewrite"  // the original's body below a header in the forwarder's name
 	Attach   Mode = "attach"   // a new message with the original in it
+	Auto     Mode = "auto"     // whichever of them arrives
 )
 
 // Fallback is what goes out when a message cannot, or would not arrive as it is, in its mode.
@@ -54,11 +55,9 @@ func (t *Table) Style(route string, general Style) Style {
 
 func (c *compiler) checkStyle() {
 	switch c.Mode {
-	case "", Redirect, Rewrite, Attach:
-	case "auto":
-		c.fail("mode", "auto is not available in this version; use redirect, rewrite or attach")
+	case "", Auto, Redirect, Rewrite, Attach:
 	default:
-		c.fail("mode", "%q is not one of redirect, rewrite, attach", c.Mode)
+		c.fail("mode", "%q is not one of auto, redirect, rewrite, attach", c.Mode)
 	}
 	switch c.Fallback {
 	case "", FallbackNone, FallbackAttach:

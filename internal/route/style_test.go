@@ -43,7 +43,6 @@ func TestStyleFaults(t *testing.T) {
 	to := []string{"a@x.example"}
 	yes := true
 	for want, r := range map[string]Rule{
-		"mode: auto is not available":          {Name: "x", To: to, Mode: "auto"},
 		`mode: "forward" is not one of`:        {Name: "x", To: to, Mode: "forward"},
 		`fallback: "rewrite" is not one of`:    {Name: "x", To: to, Fallback: "rewrite"},
 		"skip: contradicts mode, fallback and": {Name: "x", Skip: true, Resent: &yes},

@@ -41,8 +41,8 @@ type Claimer interface {
 	Receive(ctx context.Context, want Want) ([]Claim, error)
 	// Extend makes the receipts good for another lease. Those that are lost are returned.
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
-	// Sending commits, before the final dot, to whom it is about to go, and as what.
-	Sending(ctx context.Context, r Receipt, route, mode string, deliveries []Delivery) error
+	// Sending commits, before the final dot, to whom it is about to go, as what, and why so.
+	Sending(ctx context.Context, r Receipt, route string, as Form, deliveries []Delivery) error
 	// Identify tells who a claimed task is that was registered before its content was known. When an equal message was
 	// forwarded, or is going to be, the claim ends: this one is skipped as a duplicate of that task, which is reported; 0
 	// when there is none, and the claim goes on.

@@ -62,7 +62,7 @@ type Task struct {
 	Fingerprint message.Fingerprint
 
 	Route      string // the route that decided, empty while none has
-	Mode       string // as what it goes out, or last did: redirect, rewrite, attach, notice; empty while that is not decided
+	Form              // as what it goes out, or last did
 	Priority   Priority
 	Status     Status
 	Attempts   int // counted at the claim
@@ -77,6 +77,12 @@ type Task struct {
 	FinishedAt *time.Time
 
 	Deliveries []Delivery
+}
+
+// Form is as what a message goes out.
+type Form struct {
+	Mode       string // redirect, rewrite, attach, notice; empty while that is not decided
+	ModeReason string // why, where that was decided for this message; mostly empty
 }
 
 // UIDValidity is the server's value, as 32 bits.

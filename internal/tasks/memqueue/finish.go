@@ -12,9 +12,9 @@ import (
 )
 
 // Sending implements tasks.Queue.
-func (q *Queue) Sending(_ context.Context, r tasks.Receipt, route, mode string, ds []tasks.Delivery) error {
+func (q *Queue) Sending(_ context.Context, r tasks.Receipt, route string, as tasks.Form, ds []tasks.Delivery) error {
 	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
-		t.Route, t.Mode = route, mode
+		t.Route, t.Form = route, as
 		t.deliver(ds, now)
 	})
 }
@@ -91,7 +91,7 @@ func (q *Queue) inherit(gone *task, why string, now time.Time) {
 		}
 		heir = t.ID
 		if tasks.Reached(gone.Deliveries) { // nobody gets it twice
-			t.Route, t.Mode = gone.Route, gone.Mode
+			t.Route, t.Form = gone.Route, gone.Form
 			t.deliver(gone.Deliveries, now)
 		}
 		q.revive(t, now, fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", gone.ID, why))

@@ -138,7 +138,7 @@ func (q *Queue) add(page tasks.Page, f *ledger.Fate, now time.Time) int64 {
 	q.ids++
 	t := &task{Task: tasks.Task{
 		ID: q.ids, InboxID: page.InboxID, Inbox: q.inboxes[page.InboxID].address, FolderID: page.FolderID, Folder: q.folders[page.FolderID].name,
-		Epoch: page.Epoch, UID: e.UID, CreatedAt: now, QueuedAt: now, UpdatedAt: now, Route: e.Route, Mode: e.Mode, Priority: e.Priority,
+		Epoch: page.Epoch, UID: e.UID, CreatedAt: now, QueuedAt: now, UpdatedAt: now, Route: e.Route, Form: tasks.Form{Mode: e.Mode}, Priority: e.Priority,
 	}}
 	t.describe(e)
 	q.tasks[t.ID] = t

@@ -226,7 +226,9 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	"sending": func(e *example) (func() error, func()) {
 		c := e.claim()
 		ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Sending}}
-		return func() error { return e.lossy.Sending(e.t.Context(), c.Receipt, "desk", "redirect", ds) }, func() { e.proves(c.ID, tasks.InProgress, 1) }
+		return func() error {
+			return e.lossy.Sending(e.t.Context(), c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds)
+		}, func() { e.proves(c.ID, tasks.InProgress, 1) }
 	},
 	"forwarded": func(e *example) (func() error, func()) {
 		c := e.claim()

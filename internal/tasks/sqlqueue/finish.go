@@ -13,9 +13,9 @@ import (
 )
 
 // Sending implements tasks.Queue.
-func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route, mode string, ds []tasks.Delivery) error {
+func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route string, as tasks.Form, ds []tasks.Delivery) error {
 	return q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
-		res := tx.Exec(sqlSending, clean(route, 255), mode, r.TaskID, r.Token)
+		res := tx.Exec(sqlSending, clean(route, 255), as.Mode, clean(as.ModeReason, 500), r.TaskID, r.Token)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
@@ -138,7 +138,7 @@ func handOver(tx *gorm.DB, now time.Time, taskID, heir int64) error {
 	if err := tx.Raw(sqlDecided, taskID).Scan(&gone).Error; err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlDecide, gone.Route, gone.Mode, heir).Error; err != nil {
+	if err := tx.Exec(sqlDecide, gone.Route, gone.Mode, gone.ModeReason, heir).Error; err != nil {
 		return err
 	}
 	return upsert(tx, deliveryRows(heir, all[taskID], now))

@@ -253,7 +253,7 @@ func (h *hand) forward(ctx context.Context, c tasks.Claim) error {
 	ds := h.pending(c)
 	went := false
 	err := h.tell(note{What: "sending", Task: c.ID, Receipt: c.Receipt.Token, To: byRecipient(ds)}, func() error {
-		err := h.Sending(ctx, c.Receipt, "desk", "redirect", ds)
+		err := h.Sending(ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds)
 		went = err == nil
 		return err
 	})

@@ -69,7 +69,7 @@ WHERE id = ?`
 
 	sqlExtend = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
-	sqlSending = `UPDATE monitored_emails_tasks SET route = ?, mode = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+	sqlSending = `UPDATE monitored_emails_tasks SET route = ?, mode = ?, mode_reason = ? WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlFinish = `
 UPDATE monitored_emails_tasks SET status = ?, visible_at = ?, route = ?, error_message = ?, updated_at = ?, finished_at = ?
@@ -118,9 +118,9 @@ UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt =
   finished_at = NULL
 WHERE id = ? AND status = 'skipped'`
 
-	sqlDecided = `SELECT route, mode FROM monitored_emails_tasks WHERE id = ?`
+	sqlDecided = `SELECT route, mode, mode_reason FROM monitored_emails_tasks WHERE id = ?`
 
-	sqlDecide = `UPDATE monitored_emails_tasks SET route = ?, mode = ? WHERE id = ?`
+	sqlDecide = `UPDATE monitored_emails_tasks SET route = ?, mode = ?, mode_reason = ? WHERE id = ?`
 
 	sqlNewOriginal = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id IN ?`
 

@@ -31,6 +31,7 @@ type taskRow struct {
 	Size         int64
 	Route        string
 	Mode         string
+	ModeReason   string
 	Priority     tasks.Priority
 	Status       tasks.Status
 	AttemptCount int
@@ -56,7 +57,7 @@ func (r taskRow) task() tasks.Task {
 	t := tasks.Task{
 		ID: r.ID, InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, UID: r.UID,
 		MessageID: r.MessageID, Subject: r.Subject, Sender: r.Sender, Date: r.EmailDate, Size: r.Size,
-		Route: r.Route, Mode: r.Mode, Priority: r.Priority, Status: r.Status, Attempts: r.AttemptCount, LostLeases: r.LostLeases,
+		Route: r.Route, Form: tasks.Form{Mode: r.Mode, ModeReason: r.ModeReason}, Priority: r.Priority, Status: r.Status, Attempts: r.AttemptCount, LostLeases: r.LostLeases,
 		Worker: r.Worker, Reason: r.ErrorMessage,
 		CreatedAt: r.CreatedAt, QueuedAt: r.QueuedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 	}

@@ -121,7 +121,7 @@ func TestBell(t *testing.T) {
 			return q.Release(t.Context(), c, "stopped", 0, nil)
 		}},
 		{"sending", false, func(_ *example, q *Queue, c tasks.Claim) error {
-			return q.Sending(t.Context(), c.Receipt, "desk", "redirect", nil)
+			return q.Sending(t.Context(), c.Receipt, "desk", tasks.Form{Mode: "redirect"}, nil)
 		}},
 		{"changed by a person", true, func(_ *example, q *Queue, c tasks.Claim) error {
 			if err := q.Finish(t.Context(), c.Receipt, tasks.Result{Status: tasks.Forwarded}); err != nil {

@@ -141,7 +141,7 @@ func testAlone(s *suite) {
 func testPoisonSent(s *suite) {
 	p := s.place()
 	c := p.claim()
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", "redirect", []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}}))
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}}))
 	s.Age(s.t, lease+time.Second)
 	var told []tasks.Task
 	want := p.want(1)

@@ -138,6 +138,8 @@ func testHeirOfSome(s *suite) {
 		{Recipient: "ann@example.com", Status: tasks.Delivered}, {Recipient: "bob@example.com", Status: tasks.Pending, Code: 450, Reply: "later"},
 	}
 	c := p.claimed(1, 1)[0]
+	as := tasks.Form{Mode: "rewrite", ModeReason: "auto: the policy is reject"}
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "team", as, ds))
 	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: "team", Deliveries: ds}))
 	s.Age(s.t, time.Second)
 	c = p.claimed(1, 1)[0]
@@ -146,8 +148,8 @@ func testHeirOfSome(s *suite) {
 		s.t.Errorf("the reason is %q, want it to name who did not get it", got.Reason)
 	}
 	heir := p.claimed(1, 2)[0]
-	if heir.Route != "team" || len(heir.Deliveries) != 2 || heir.Deliveries[0].Status != tasks.Delivered || heir.Deliveries[1].Status != tasks.Pending {
-		s.t.Errorf("the heir goes by route %q to %+v; want the route and the deliveries of its original", heir.Route, heir.Deliveries)
+	if heir.Route != "team" || heir.Form != as || len(heir.Deliveries) != 2 || heir.Deliveries[0].Status != tasks.Delivered || heir.Deliveries[1].Status != tasks.Pending {
+		s.t.Errorf("the heir goes by route %q as %+v to %+v; want all of it as its original", heir.Route, heir.Form, heir.Deliveries)
 	}
 }
 

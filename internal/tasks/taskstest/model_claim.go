@@ -220,7 +220,7 @@ func (op Sending) play(w *world) error {
 	if !ok {
 		return nil
 	}
-	done, err := w.settle(h, w.Queue.Sending(w.ctx, h.Receipt, op.Route, "redirect", op.Deliveries), tasks.InProgress)
+	done, err := w.settle(h, w.Queue.Sending(w.ctx, h.Receipt, op.Route, tasks.Form{Mode: "redirect"}, op.Deliveries), tasks.InProgress)
 	if done {
 		h.task.Route = op.Route
 		h.task.deliver(op.Deliveries)

@@ -57,7 +57,7 @@ func testRaceClaims(s *suite) {
 			mu.Unlock()
 			for _, c := range claims {
 				ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Delivered}}
-				err := errors.Join(q.Sending(s.ctx, c.Receipt, "desk", "redirect", ds),
+				err := errors.Join(q.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds),
 					q.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
 				if err != nil {
 					s.t.Errorf("finish: %v", err)

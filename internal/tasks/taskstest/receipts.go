@@ -118,12 +118,12 @@ func testTwice(s *suite) {
 func testUnknownTask(s *suite) {
 	r := tasks.Receipt{TaskID: 1 << 40, Token: "x"}
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
-	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", "redirect", nil), tasks.ErrLeaseLost)
+	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
 	s.wantErr("get", err, tasks.ErrNotFound)
 }
 
-// testSending: who was `sending` when a worker died is known to the next, and to a person.
+// testSending: who was `sending` when a worker died, as what and why so, is known to the next, and to a person.
 func testSending(s *suite) {
 	p := s.place()
 	c := p.claim()
@@ -131,16 +131,17 @@ func testSending(s *suite) {
 		{Recipient: "bob@example.com", Status: tasks.Sending, Attempts: 1},
 		{Recipient: "eve@example.com", Status: tasks.Failed, Code: 550, Reply: "5.1.1 no such user", Attempts: 1},
 	}
+	as := tasks.Form{Mode: "rewrite", ModeReason: "auto: the policy is reject"}
 	for range 2 {
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", "redirect", ds))
+		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "court", as, ds))
 	}
-	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || got.Mode != "redirect" || !sameDeliveries(got.Deliveries, ds) {
-		s.t.Errorf("route %q, mode %q, deliveries %+v; want court, redirect, %+v", got.Route, got.Mode, got.Deliveries, ds)
+	if got := s.stands(c.ID, tasks.InProgress); got.Route != "court" || got.Form != as || !sameDeliveries(got.Deliveries, ds) {
+		s.t.Errorf("route %q, form %+v, deliveries %+v; want court, %+v, %+v", got.Route, got.Form, got.Deliveries, as, ds)
 	}
 	s.Age(s.t, lease+time.Second)
 	c = p.claimed(1, 1)[0]
-	if c.Route != "court" || c.Mode != "redirect" || !sameDeliveries(c.Deliveries, ds) {
-		s.t.Errorf("the next claim has route %q, mode %q, deliveries %+v; want court, redirect, %+v", c.Route, c.Mode, c.Deliveries, ds)
+	if c.Route != "court" || c.Form != as || !sameDeliveries(c.Deliveries, ds) {
+		s.t.Errorf("the next claim has route %q, form %+v, deliveries %+v; want court, %+v, %+v", c.Route, c.Form, c.Deliveries, as, ds)
 	}
 	s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, nil))
 	if got := s.get(c.ID); !sameDeliveries(got.Deliveries, ds) {
@@ -189,7 +190,7 @@ func testDeliveries(s *suite) {
 	for i := range 450 { // more than one INSERT takes
 		all = append(all, tasks.Delivery{Recipient: string(rune('a'+i%26)) + time.Duration(i).String() + "@example.com", Status: tasks.Sending})
 	}
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", "redirect", all))
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, all))
 	if got := s.get(c.ID); len(got.Deliveries) != len(all) {
 		s.t.Fatalf("%d deliveries, want %d", len(got.Deliveries), len(all))
 	}

@@ -47,7 +47,9 @@ func withReceipt() []deed {
 		{name: "release", to: tasks.Received, do: func(p place, c tasks.Claim) error {
 			return p.Queue.Release(p.ctx, c, "stopped", 0, ds)
 		}},
-		{name: "sending", do: func(p place, c tasks.Claim) error { return p.Queue.Sending(p.ctx, c.Receipt, "other", "redirect", ds) }},
+		{name: "sending", do: func(p place, c tasks.Claim) error {
+			return p.Queue.Sending(p.ctx, c.Receipt, "other", tasks.Form{Mode: "redirect"}, ds)
+		}},
 		{name: "identify", do: func(p place, c tasks.Claim) error {
 			_, err := p.Queue.Identify(p.ctx, c.Receipt, p.msg(1, "other"), tasks.DedupeAll)
 			return err
