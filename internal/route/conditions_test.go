@@ -38,6 +38,7 @@ func TestConditions(t *testing.T) {
 		{"no body", Match{Body: []string{"/^/"}}, "Subject: x", false},
 		{"attachment, part", Match{Attachment: []string{"invoice"}}, "Content-Type: application/pdf; name=The-Invoice.pdf\n\n", true},
 		{"attachment, glob covers all", Match{Attachment: []string{"invoice*"}}, "Content-Type: application/pdf; name=The-Invoice.pdf\n\n", false},
+		{"attachment, glob, angle brackets", Match{Attachment: []string{"*.exe"}}, "Content-Disposition: attachment; filename=\"a<b>.exe\"\n\n", true},
 		{"attachment, none", Match{Attachment: []string{"*"}}, "Subject: x\n\n", false},
 		{"age over", Match{Age: &Age{Over: 4 * time.Hour}}, received, true},
 		{"age not over", Match{Age: &Age{Over: 5 * time.Hour}}, received, false},

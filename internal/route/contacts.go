@@ -126,15 +126,15 @@ func (r *result) addContacts(v *view) {
 	}
 	list, why := v.named(r.ToContacts.In)
 	r.contacts = list
-	var mute []string
+	var mute []Mention
 	for _, m := range list {
 		if m.Email == "" {
-			mute = append(mute, fmt.Sprintf("contact %s is named in the %s and has no email address", quote(m.Name), m.In))
+			mute = append(mute, m)
 			continue
 		}
 		r.to = append(r.to, m.Email)
 	}
-	r.problem = strings.Join(mute, "; ")
+	r.problem = unreachable(mute)
 	switch {
 	case len(r.to) > 0:
 	case len(list) > 0:
@@ -144,4 +144,17 @@ func (r *result) addContacts(v *view) {
 	default:
 		r.outcome, r.problem = Failed, "to_contacts finds nobody of the directory in: "+strings.Join(r.ToContacts.In, ", ")
 	}
+}
+
+// unreachable says which contacts have no address.
+func unreachable(list []Mention) string {
+	const most = 10
+	var lines []string
+	for _, m := range list[:min(len(list), most)] {
+		lines = append(lines, fmt.Sprintf("contact %s is named in the %s and has no email address", quote(m.Name), m.In))
+	}
+	if n := len(list) - most; n > 0 {
+		lines = append(lines, fmt.Sprintf("%d more contacts have none", n))
+	}
+	return strings.Join(lines, "; ")
 }

@@ -86,6 +86,18 @@ func TestToContactsUndecided(t *testing.T) {
 	}
 }
 
+// TestManyWithoutAddress: the reason is one line for a person, however many a message names.
+func TestManyWithoutAddress(t *testing.T) {
+	mute := make([]Contact, 1000)
+	for i := range mute {
+		mute[i] = Contact{Name: "Nobody", Keywords: []string{"hearing"}}
+	}
+	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject"}}}).With(NewDirectory(mute))
+	if got := table.Decide(mailOf(t, "Subject: hearing")).Reason; len(got) > 1000 || !strings.HasSuffix(got, "; 990 more contacts have none") {
+		t.Errorf("the reason has %d octets: %.200s; want ten names and the number of the others", len(got), got)
+	}
+}
+
 func TestExplainContacts(t *testing.T) {
 	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject", "body"}}}).With(NewDirectory(staff))
 	step := table.Explain(mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 30)+"and the FILE 4711, if you please"))[0]

@@ -80,9 +80,25 @@ func addressPattern(s string) (*pattern, error) {
 	return glob(s, foldAddress(s))
 }
 
-// listPattern is a glob for the identifier of a mailing list (RFC 2919 2), or for a file name, when it has a star in it,
-// and text otherwise.
+// listPattern is a glob for the identifier of a mailing list (RFC 2919 2) when it has a star in it, and text otherwise.
 func listPattern(s string) (*pattern, error) {
+	p, err := filePattern(s)
+	if err != nil || isRegexp(s) || !strings.Contains(s, "*") {
+		return p, err
+	}
+	whole := p.holds
+	p.holds = func(t text) bool {
+		if start := strings.LastIndexByte(t.folded, '<'); start >= 0 {
+			id, _, _ := strings.Cut(t.folded[start+1:], ">")
+			t.folded = id
+		}
+		return whole(t)
+	}
+	return p, nil
+}
+
+// filePattern is a glob for the name of a file when it has a star in it, and text otherwise.
+func filePattern(s string) (*pattern, error) {
 	if isRegexp(s) || !strings.Contains(s, "*") {
 		return textPattern(s)
 	}
@@ -92,10 +108,6 @@ func listPattern(s string) (*pattern, error) {
 	}
 	whole := p.holds
 	p.holds = func(t text) bool {
-		if start := strings.LastIndexByte(t.folded, '<'); start >= 0 {
-			id, _, _ := strings.Cut(t.folded[start+1:], ">")
-			t.folded = id
-		}
 		t.folded = strings.TrimSpace(t.folded)
 		return whole(t)
 	}

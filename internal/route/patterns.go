@@ -46,7 +46,7 @@ func (f *finding) compare(texts []text, any []*pattern) {
 // not have been reached.
 func (c *compiler) contents(m Match, s scope) []condition {
 	list := append(
-		c.patterns(s, "attachment", m.Attachment, listPattern, func(v *view) []text { return v.attachments() }),
+		c.patterns(s, "attachment", m.Attachment, filePattern, func(v *view) []text { return v.attachments() }),
 		c.patterns(s, "body", m.Body, textPattern, func(v *view) []text { return v.body() })...)
 	if m.HasAttachment != nil {
 		list = append(list, hasAttachment(s, *m.HasAttachment))
