@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"mime/quotedprintable"
 	"net/textproto"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -135,16 +137,45 @@ func (c *contentReader) readText(p part, encoding string, body io.Reader) {
 	c.add(p.decode(octets))
 }
 
-// transferDecode undoes the Content-Transfer-Encoding (RFC 2045 6). With an error it returns what came before the fault.
+// transferDecode undoes the Content-Transfer-Encoding (RFC 2045 6). With an error it returns what can be read all the same, as
+// mail programs show it.
 func transferDecode(octets []byte, encoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "base64":
-		text := strings.TrimRight(string(bytes.Join(bytes.Fields(octets), nil)), "=")
-		return base64.RawStdEncoding.DecodeString(text)
+		return base64Decode(octets)
 	case "quoted-printable":
+		octets = slices.DeleteFunc(octets, func(c byte) bool { return c < ' ' && bytes.IndexByte(space, c) < 0 }) // which a decoder would stop at
 		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(octets)))
 	}
 	return octets, nil
+}
+
+var space = []byte(" \t\r\n")
+
+// base64Decode passes over what is not of the alphabet (RFC 2045 6.8), and says so. After padding a text may go on: programs put
+// several together.
+func base64Decode(octets []byte) (out []byte, err error) {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	var strange []byte
+	for text := range bytes.SplitSeq(octets, []byte("=")) {
+		text = slices.DeleteFunc(text, func(c byte) bool {
+			foreign := strings.IndexByte(alphabet, c) < 0
+			if foreign && bytes.IndexByte(space, c) < 0 {
+				strange = []byte{c}
+			}
+			return foreign
+		})
+		if len(text)%4 == 1 { // six bits are no octet
+			text = text[:len(text)-1]
+		}
+		if out, err = base64.RawStdEncoding.AppendDecode(out, text); err != nil {
+			return out, err
+		}
+	}
+	if strange != nil {
+		return out, fmt.Errorf("base64 has no %q", strange)
+	}
+	return out, nil
 }
 
 // add appends one part's text.
