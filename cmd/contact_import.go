@@ -27,7 +27,7 @@ name has to be there; what a missing column would say stays as it is. Separators
 Excel writes it. Whatever is wrong with the file is told at once, by line, and nothing is changed then.
 
 A line is about the contact with that email address; else, when the address is new, about the contact of that name that has none yet; and
-without an address about the contact of that name. Contacts that the file does not name stay as they are.
+without an address about the contact of that name, of several the one that has none. Contacts that the file does not name stay as they are.
 ` + exitHelp,
 		Example: `  postrider contact import people.csv --dry-run
   postrider contact import people.csv --yes`,
@@ -81,7 +81,7 @@ func (a *app) readContacts(name string) ([]contacts.Entry, error) {
 	}
 	entries, err := contacts.ReadCSV(name, io.Reader(in))
 	if err != nil {
-		return nil, notImported(err)
+		return nil, usage(notImported(err))
 	}
 	return entries, nil
 }

@@ -16,6 +16,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"postrider/internal/address"
 	"postrider/internal/route"
 )
@@ -60,7 +62,16 @@ func Keywords(s string) []string {
 	return out
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is a text as it is kept: what is written alike is alike, however its characters are put together.
+func oneLine(s string) string { return strings.Join(strings.Fields(norm.NFC.String(s)), " ") }
+
+// identity is what an address is known by: neither case nor how its domain is written (xn--) makes another one.
+func identity(email string) string {
+	if a, err := address.Parse(email); err == nil {
+		email = a.Wire
+	}
+	return strings.ToLower(email)
+}
 
 // normalize tidies a contact up and reports everything that is wrong with it.
 func (c *Contact) normalize() error {

@@ -121,6 +121,24 @@ func TestImport(t *testing.T) {
 	})
 }
 
+// TestImportAgain: a file that was put in changes nothing when it is put in again, even where it was written by another system.
+func TestImportAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		for i, file := range []string{
+			"name,email\nAnn,\nAnn,ann@firm.example\nZoë,\nBo,bo@exämple.example\n",
+			"name,email\nAnn,\nAnn,ann@firm.example\nZoe\u0308,\nBo,bo@xn--exmple-cua.example\n",
+		} {
+			changes, err := s.Put(ctx, read(t, file))
+			check(t, err)
+			for _, c := range changes {
+				if added := c.Old == nil; added != (i == 0) {
+					t.Errorf("file %d: %s is added: %v, want that of the first file alone", i+1, c.New, added)
+				}
+			}
+		}
+	})
+}
+
 // TestAllOrNothing: a fault in one line, and none is put in.
 func TestAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {

@@ -3,6 +3,7 @@ package contacts
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -96,7 +97,7 @@ func twice(first map[string]string, e Entry, c Change) error {
 // key is what a contact goes by.
 func key(c Contact) string {
 	if c.Email != "" {
-		return "email:" + strings.ToLower(c.Email)
+		return "email:" + identity(c.Email)
 	}
 	return "name:" + c.Name
 }
@@ -120,7 +121,7 @@ func newIndex(all []Contact) index {
 	for i := range all {
 		c := &all[i]
 		if c.Email != "" {
-			x.byEmail[strings.ToLower(c.Email)] = c
+			x.byEmail[identity(c.Email)] = c
 		}
 		x.byName[c.Name] = append(x.byName[c.Name], c)
 	}
@@ -159,16 +160,14 @@ func (x index) change(e Entry) (Change, error) {
 }
 
 // find is the contact with that address; else, when an address has become known, the one of that name without an address;
-// and without an address the one of that name.
+// and without an address the one of that name, of several the one that has none either.
 func (x index) find(c Contact) (*Contact, error) {
-	if old := x.byEmail[strings.ToLower(c.Email)]; old != nil {
+	if old := x.byEmail[identity(c.Email)]; old != nil {
 		return old, nil
 	}
-	var of []*Contact
-	for _, old := range x.byName[c.Name] {
-		if c.Email == "" || old.Email == "" {
-			of = append(of, old)
-		}
+	of := x.byName[c.Name]
+	if mute := without(of); c.Email != "" || len(of) > 1 && len(mute) > 0 {
+		of = mute
 	}
 	switch len(of) {
 	case 0:
@@ -177,4 +176,9 @@ func (x index) find(c Contact) (*Contact, error) {
 		return of[0], nil
 	}
 	return nil, fmt.Errorf("%d contacts have the name %q; say by the email address which one is meant", len(of), c.Name)
+}
+
+// without are those that have no address.
+func without(list []*Contact) []*Contact {
+	return slices.DeleteFunc(slices.Clone(list), func(c *Contact) bool { return c.Email != "" })
 }

@@ -107,7 +107,7 @@ func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
 	id, _ := strconv.ParseInt(who, 10, 64)
 	for _, is := range []func(Contact) bool{
 		func(c Contact) bool { return c.ID == id },
-		func(c Contact) bool { return strings.EqualFold(c.Email, who) && who != "" },
+		func(c Contact) bool { return who != "" && identity(c.Email) == identity(who) },
 		func(c Contact) bool { return c.Name == oneLine(who) },
 	} {
 		var ids []string
