@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) routeCommand() *cobra.Command {
-	return group("route", "Look at the routes of the configuration", a.routeTestCommand())
+	return group("route", "Look at the routes of the configuration", a.routeTestCommand(), a.routeReplayCommand())
 }
 
 type routeOptions struct {

@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget,
+			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
 		},
 	})
 }
@@ -118,6 +118,13 @@ func mail(ts *testscript.TestScript, _ bool, args []string) {
 		_, err := ts.Value("servers").(servers).imap.Append(deskUser, args[0], msg)
 		ts.Check(err)
 	}
+}
+
+// expunge FOLDER UID: the server has that message no more.
+func expunge(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.ParseUint(args[1], 10, 32)
+	ts.Check(err)
+	ts.Check(ts.Value("servers").(servers).imap.Expunge(deskUser, args[0], uint32(n)))
 }
 
 // uidvalidity FOLDER N: the server changes its mind about a folder.

@@ -46,7 +46,7 @@ func TestParseAge(t *testing.T) {
 		"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "0s": 0, "1h30m": 90 * time.Minute,
 		"": -1, "d": -1, "-1d": -1, "-1h": -1, "90": -1, "99999999d": -1,
 	} {
-		got, err := parseAge(in)
+		got, err := parseAge("--since", in)
 		if want < 0 {
 			if exitCode(err) != exitUsage {
 				t.Errorf("parseAge(%q) gives %v, want bad usage", in, err)

@@ -51,7 +51,7 @@ func (f *taskFilter) parse() (tasks.Filter, error) {
 	var out tasks.Filter
 	var err error
 	if out.Statuses, err = parseStatuses(f.statuses); err == nil && f.given("older-than") {
-		out.Registered, err = parseAge(f.olderThan)
+		out.Registered, err = parseAge("--older-than", f.olderThan)
 	}
 	return out, err
 }
@@ -151,10 +151,10 @@ func meant(name string, known []string) string {
 }
 
 // parseAge reads a duration that may be in days.
-func parseAge(s string) (time.Duration, error) {
+func parseAge(flag, s string) (time.Duration, error) {
 	d, err := config.Duration(s)
 	if err != nil || d < 0 {
-		return 0, usage(fmt.Errorf("--older-than is %q; write it like 90d or 36h", s))
+		return 0, usage(fmt.Errorf("%s is %q; write it like 90d or 36h", flag, s))
 	}
 	return d, nil
 }

@@ -12,6 +12,12 @@ const (
 	SkipAutomated    Automated = "skip" // the rule adds no recipients
 )
 
+// What the Reason of a Decision with Skip begins with.
+const (
+	ByRoute     = "by_route:"
+	ByAutomated = "automated:"
+)
+
 // automated says why a message counts as a program's; it is empty for a person's, and where nobody knows.
 func automated(m Mail) string {
 	if m.Message == nil {
@@ -24,9 +30,9 @@ func automated(m Mail) string {
 func (r Rule) skips(robot string) string {
 	switch {
 	case r.Skip:
-		return fmt.Sprintf("by_route: route %q skips it", r.Name)
+		return fmt.Sprintf("%s route %q skips it", ByRoute, r.Name)
 	case robot != "" && r.Automated == SkipAutomated:
-		return fmt.Sprintf("automated: %s, and route %q skips such mail", robot, r.Name)
+		return fmt.Sprintf("%s %s, and route %q skips such mail", ByAutomated, robot, r.Name)
 	}
 	return ""
 }

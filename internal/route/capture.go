@@ -21,6 +21,11 @@ func expand(template string, captured map[string]string) string {
 
 func isTemplate(s string) bool { return strings.Contains(s, "${") }
 
+// captures reports whether the rule uses what is captured.
+func (r Rule) captures() bool {
+	return isTemplate(string(r.Priority)) || slices.ContainsFunc(r.To, isTemplate)
+}
+
 // checkTemplate looks at what an address or a priority has placeholders for.
 func (c *compiler) checkTemplate(key, template string) bool {
 	ok := true

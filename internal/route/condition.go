@@ -88,6 +88,11 @@ func combine(cs []condition, v *view, whole bool, begin, decides verdict) (resul
 	return result, found
 }
 
+// undecided reports whether one of them, or of what is in it, is unknown: what others captured may not be the first.
+func undecided(found []finding) bool {
+	return slices.ContainsFunc(found, func(f finding) bool { return f.verdict == unknown || undecided(f.group) })
+}
+
 // captures collects the named groups of the regular expressions that held, of several of one name the first. Of a choice
 // the first that held counts, and what a negation looked at never.
 func captures(found []finding, into map[string]string) {

@@ -125,7 +125,7 @@ func (r *result) addContacts(v *view) {
 		return
 	}
 	list, why := v.named(r.ToContacts.In)
-	r.contacts = list
+	r.contacts, r.unsure = list, r.unsure || why != ""
 	var mute []Mention
 	for _, m := range list {
 		if m.Email == "" {

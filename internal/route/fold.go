@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -62,4 +63,17 @@ func foldDomain(domain string) string {
 func mailbox(addr string) string {
 	at := strings.LastIndexByte(addr, '@')
 	return addr[:at+1] + foldDomain(addr[at+1:])
+}
+
+// SameMailboxes reports whether two lists name the same mailboxes, in any order.
+func SameMailboxes(a, b []string) bool {
+	set := func(list []string) []string {
+		var keys []string
+		for _, s := range list {
+			keys = append(keys, mailbox(s))
+		}
+		slices.Sort(keys)
+		return slices.Compact(keys)
+	}
+	return slices.Equal(set(a), set(b))
 }

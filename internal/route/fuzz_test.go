@@ -48,6 +48,7 @@ func FuzzDecide(f *testing.F) {
 		m := mailOf(t, raw)
 		m.Inbox, m.Folder = to, name
 		checkDecision(t, table, m)
+		checkSure(t, table, m)
 		m.Message = nil
 		checkDecision(t, table, m)
 	})

@@ -93,7 +93,8 @@ type Decision struct {
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
-	Reason   string   // one line for a person; with Skip it begins with by_route or automated, and a colon
+	Reason   string   // one line for a person; with Skip it begins with ByRoute or ByAutomated
+	Unsure   bool     // not all that was asked could be told: with more of the message the decision may be another
 	Problems []string // what was captured and could not be used, and contacts without an address, one line each; it may quote the message
 }
 
@@ -113,9 +114,11 @@ func (t *Table) Decide(m Mail) Decision {
 		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
+		d.Unsure = d.Unsure || r.unsure
 		if r.outcome != Matched {
 			continue
 		}
+		d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program's, perhaps
 		d.Matched = append(d.Matched, r.Name)
 		if r.urgency == High {
 			d.Priority = High
@@ -156,6 +159,7 @@ type result struct {
 	contacts []Mention
 	urgency  Priority
 	problem  string
+	unsure   bool // it could not be decided, or not what it captures or whom of the directory it finds
 }
 
 // evaluate tries the rules up to and including the one that decides. With whole, all conditions of a rule are asked, for a
@@ -177,10 +181,11 @@ func (t *Table) evaluate(m Mail, whole bool) []result {
 func (r *compiled) try(v *view, whole bool) result {
 	res := result{compiled: r, outcome: Failed}
 	held, found := all(r.conditions, v, whole)
-	res.found = found
+	res.found, res.unsure = found, held == unknown
 	if held != yes {
 		return res
 	}
+	res.unsure = r.captures() && undecided(found)
 	res.captured = map[string]string{}
 	captures(found, res.captured)
 	to, err := r.recipients(res.captured)

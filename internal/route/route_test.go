@@ -70,6 +70,7 @@ func TestFiles(t *testing.T) {
 				if c.Folder != "" {
 					m.Folder = c.Folder
 				}
+				checkSure(t, table, m)
 				d := table.Decide(m)
 				got := fmt.Sprintf("route %q to %v skip %v priority %s", d.Route, d.To, d.Skip, d.Priority)
 				want := fmt.Sprintf("route %q to %v skip %v priority %s", c.Route, c.To, c.Skip, c.Priority)

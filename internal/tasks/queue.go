@@ -184,6 +184,7 @@ type Filter struct {
 	InboxID    int64
 	Route      string        // the route, or one of the routes, that decided
 	Registered time.Duration // registered at least so long ago
+	Within     time.Duration // registered at most so long ago
 	Ended      time.Duration // ended at least so long ago
 	Due        bool          // could be claimed now
 	Limit      int           // newest first when set, oldest first otherwise

@@ -46,6 +46,7 @@ func selects(f tasks.Filter, t *task, now time.Time) bool {
 		(f.InboxID == 0 || f.InboxID == t.InboxID) &&
 		(f.Route == "" || strings.Contains("+"+t.Route+"+", "+"+f.Route+"+")) && // the names of several are joined by "+"
 		(f.Registered <= 0 || past(&t.CreatedAt, f.Registered)) &&
+		(f.Within <= 0 || !t.CreatedAt.Before(now.Add(-f.Within))) &&
 		(f.Ended <= 0 || past(t.FinishedAt, f.Ended)) &&
 		(!f.Due || past(t.VisibleAt, 0))
 }

@@ -63,6 +63,9 @@ func (q *Queue) list(ctx context.Context, f tasks.Filter, now time.Time, last in
 	if f.Registered > 0 {
 		add("t.created_at <= ?", now.Add(-f.Registered))
 	}
+	if f.Within > 0 {
+		add("t.created_at >= ?", now.Add(-f.Within))
+	}
 	if f.Ended > 0 {
 		add("t.finished_at <= ?", now.Add(-f.Ended))
 	}

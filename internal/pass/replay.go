@@ -1,0 +1,220 @@
+package pass
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// ReplayOptions says what is replayed.
+type ReplayOptions struct {
+	Within time.Duration // what was registered at most so long ago, by the database's clock
+	Route  string        // only what this route decided then; empty for all
+	Named  bool          // the inboxes were named: one that is disabled is connected to as well
+	// Each is told of every message that would go elsewhere, or could not be compared: by ascending task in an inbox, and from
+	// several goroutines at once. Its error ends the replay of that inbox.
+	Each func(Replayed) error
+}
+
+// Replay runs the routes of today over what was registered, and compares to whom each message went, or was to go, with to whom
+// it would go now. It reads alone: neither the database nor a server is changed. A message, its header first, is
+// fetched only when a route that could decide asks for what the registry does not know. Memory does not grow with the
+// number of tasks.
+func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptions) ReplayReport {
+	report := ReplayReport{Inboxes: make([]InboxReplay, len(boxes))}
+	r := &running{Pass: p, hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}}}
+	var group errgroup.Group
+	group.SetLimit(p.Config.Inboxes)
+	for i, in := range boxes {
+		group.Go(func() error {
+			report.Inboxes[i] = r.replay(ctx, in, opts)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	report.Interrupted = ctx.Err() != nil
+	for _, in := range report.Inboxes {
+		report.Totals.add(in.ReplayCounts)
+	}
+	return report
+}
+
+// replayer replays one inbox, in pages.
+type replayer struct {
+	*box
+	opts  ReplayOptions
+	found InboxReplay
+	page  []*replayed
+	shut  error            // why nothing can be fetched from the inbox
+	bad   map[string]error // or from a folder, by its name and UIDVALIDITY
+}
+
+// replayed is one message while it is compared.
+type replayed struct {
+	task    tasks.Task
+	now     *route.Decision // nil while it is not known
+	unknown string          // why it never will be
+}
+
+// replayPage is how many messages are looked at together: fetched with few commands, and no more than these held.
+const replayPage = 200
+
+func (r *running) replay(ctx context.Context, in inbox.Inbox, opts ReplayOptions) InboxReplay {
+	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf()}
+	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
+	defer b.mail.close()
+	a := &replayer{box: b, opts: opts, found: InboxReplay{Email: in.Address}, bad: map[string]error{}}
+	if !in.Active && !opts.Named {
+		a.shut = fmt.Errorf("its inbox is disabled; name it with --inbox %s", in.Address)
+	}
+	leave, err := r.hosts.enter(ctx, in.Host)
+	if err == nil {
+		err = a.inbox(ctx)
+		leave()
+	}
+	switch {
+	case ctx.Err() != nil:
+		a.found.Error = "stopped before all of it was compared"
+	case err != nil:
+		a.found.Error = oneLine(err)
+	}
+	return a.found
+}
+
+func (a *replayer) inbox(ctx context.Context) error {
+	f := tasks.Filter{InboxID: a.in.ID, Route: a.opts.Route, Within: a.opts.Within}
+	err := a.Queue.List(ctx, f, func(t tasks.Task) error {
+		a.page = append(a.page, &replayed{task: t})
+		if len(a.page) < replayPage {
+			return nil
+		}
+		return a.flush(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return a.flush(ctx)
+}
+
+// flush compares a page, and tells of it.
+func (a *replayer) flush(ctx context.Context) error {
+	page := a.page
+	a.page = nil
+	a.Observer.Expect(len(page))
+	var unsure []*replayed
+	for _, it := range page {
+		if a.outcome(it.task) == Compared && !a.decide(it, nil) {
+			unsure = append(unsure, it)
+		}
+	}
+	place := func(it *replayed) string { return fmt.Sprintf("%s %d", it.task.Folder, it.task.Epoch) }
+	slices.SortStableFunc(unsure, func(x, y *replayed) int { return cmp.Compare(place(x), place(y)) })
+	for len(unsure) > 0 {
+		n := slices.IndexFunc(unsure, func(it *replayed) bool { return place(it) != place(unsure[0]) })
+		if n < 0 {
+			n = len(unsure)
+		}
+		if err := a.read(ctx, place(unsure[0]), unsure[:n]); err != nil {
+			return err
+		}
+		unsure = unsure[n:]
+	}
+	for _, it := range page {
+		if err := a.tell(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outcome tells what cannot be compared from what can.
+func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
+	decided := len(t.Deliveries) > 0 || t.Status == tasks.SkippedNoMatch ||
+		t.Status == tasks.Skipped && (strings.HasPrefix(t.Reason, route.ByRoute) || strings.HasPrefix(t.Reason, route.ByAutomated))
+	switch {
+	case !decided && !t.Status.Ended():
+		return Waiting
+	case !decided, t.Size > a.Config.MaxSize && !a.Config.Notices:
+		return NotByRoute
+	}
+	return Compared
+}
+
+// decide asks the routes, and reports whether they are sure with what there is of the message.
+func (a *replayer) decide(it *replayed, m *message.Message) bool {
+	mail := route.Mail{Inbox: a.in.Address, Folder: it.task.Folder, Message: m, Size: it.task.Size, At: it.task.CreatedAt}
+	if m != nil && !m.HeaderOnly {
+		mail.Size = m.Body.Size()
+	}
+	d := a.Routes.Decide(mail)
+	whole := m != nil && (!m.HeaderOnly || it.task.Size > a.Config.MaxSize) // all that a pass would have of it
+	if d.Unsure && !whole {
+		return false
+	}
+	it.now = &d
+	return true
+}
+
+// tell counts one message, and says where it would go.
+func (a *replayer) tell(it *replayed) error {
+	a.Observer.Done(1)
+	a.found.Messages++
+	outcome := a.outcome(it.task)
+	if outcome == Compared {
+		outcome = compared(it)
+	}
+	a.found.count(outcome)
+	if outcome != Elsewhere && outcome != NotCompared {
+		return nil
+	}
+	out := Replayed{
+		TaskID: it.task.ID, Inbox: it.task.Inbox, Folder: it.task.Folder, UID: it.task.UID, Subject: it.task.Subject,
+		Outcome: outcome, Before: before(it.task), Why: it.unknown,
+	}
+	if it.now != nil {
+		out.Now = now(*it.now)
+	}
+	return a.opts.Each(out)
+}
+
+func compared(it *replayed) ReplayOutcome {
+	switch {
+	case it.now == nil:
+		return NotCompared
+	case route.SameMailboxes(before(it.task).Recipients, it.now.To):
+		return Unchanged
+	}
+	return Elsewhere
+}
+
+func before(t tasks.Task) ReplayFate {
+	f := ReplayFate{Status: t.Status, Route: t.Route, Recipients: []string{}}
+	for _, d := range t.Deliveries {
+		f.Recipients = append(f.Recipients, d.Recipient)
+	}
+	if len(f.Recipients) == 0 {
+		f.Reason = t.Reason
+	}
+	return f
+}
+
+func now(d route.Decision) *ReplayFate {
+	f := &ReplayFate{Status: tasks.Forwarded, Route: d.Route, Recipients: append([]string{}, d.To...)}
+	switch {
+	case d.Skip:
+		f.Status, f.Reason = tasks.Skipped, d.Reason
+	case len(d.To) == 0:
+		f.Status, f.Reason = tasks.SkippedNoMatch, d.Reason
+	}
+	return f
+}

@@ -1,0 +1,86 @@
+package route
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// parts are a mail without its message, with the header alone, and whole.
+func parts(m Mail) map[string]Mail {
+	nothing, header := m, m
+	nothing.Message = nil
+	head := *m.Message
+	head.HeaderOnly = true
+	header.Message = &head
+	return map[string]Mail{"nothing": nothing, "header": header, "all": m}
+}
+
+// checkSure: a decision that is not unsure is the one that all of the message leads to.
+func checkSure(t *testing.T, table *Table, m Mail) {
+	t.Helper()
+	want := table.Decide(m)
+	for what, part := range parts(m) {
+		got := table.Decide(part)
+		if got.Unsure {
+			continue
+		}
+		if got.Route != want.Route || got.Skip != want.Skip || got.Priority != want.Priority || !slices.Equal(got.To, want.To) {
+			t.Errorf("with %s of the message it is decided, and not unsure: %+v; with all of it %+v", what, got, want)
+		}
+	}
+}
+
+// TestUnsure: how much of a message it takes to be sure.
+func TestUnsure(t *testing.T) {
+	to := []string{"a@x.example"}
+	rest := Rule{Name: "rest", To: to}
+	yes := true
+	tests := []struct {
+		name  string
+		rules []Rule
+		needs string // the least that is enough
+	}{
+		{"a catch-all", []Rule{rest}, "nothing"},
+		{"folder", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, rest}, "nothing"},
+		{"folder, and behind it what is not reached", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}}, "nothing"},
+		{"folder, and it goes on", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to, Continue: true}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}}, "all"},
+		{"another folder, and a word", []Rule{{Name: "r", Match: Match{Folder: []string{"Junk"}, Body: []string{"x"}}, To: to}, rest}, "nothing"},
+		{"size", []Rule{{Name: "r", Match: Match{Larger: 1 << 20}, To: to}, rest}, "nothing"},
+		{"subject", []Rule{{Name: "r", Match: Match{Subject: []string{"hello"}}, To: to}, rest}, "header"},
+		{"age", []Rule{{Name: "r", Match: Match{Age: &Age{Over: 1}}, To: to}, rest}, "header"},
+		{"a field in an expression", []Rule{{Name: "r", Match: Match{When: `subject == "x"`}, To: to}, rest}, "header"},
+		{"the text in an expression", []Rule{{Name: "r", Match: Match{When: `body == "x"`}, To: to}, rest}, "all"},
+		{"body", []Rule{{Name: "r", Match: Match{Body: []string{"x"}}, To: to}, rest}, "all"},
+		{"another subject, and a word", []Rule{{Name: "r", Match: Match{Subject: []string{"no"}, Body: []string{"x"}}, To: to}, rest}, "header"},
+		{"attachment", []Rule{{Name: "r", Match: Match{HasAttachment: &yes}, To: to}, rest}, "all"},
+		{"not a word", []Rule{{Name: "r", Match: Match{Not: &Match{Body: []string{"x"}}}, To: to}, rest}, "all"},
+		{"this subject or a word", []Rule{{Name: "r", Match: Match{Any: []Match{{Subject: []string{"hello"}}, {Body: []string{"x"}}}}, To: to}, rest}, "header"},
+		{
+			"a capture that a word may change",
+			[]Rule{{Name: "r", To: []string{"${w}@x.example"}, Match: Match{Any: []Match{
+				{Body: []string{"/(?P<w>[a-z]+)/"}}, {Subject: []string{"/(?P<w>[a-z]+)/"}},
+			}}}, rest},
+			"all",
+		},
+		{"programs are skipped", []Rule{{Name: "r", To: to, Automated: SkipAutomated}}, "header"},
+		{"contacts in the subject", []Rule{{Name: "r", To: to, ToContacts: &ToContacts{In: []string{"subject"}}}}, "header"},
+		{"contacts in the text", []Rule{{Name: "r", To: to, ToContacts: &ToContacts{In: []string{"body"}}}}, "all"},
+	}
+	m := mailOf(t, "From: b@y.example\nSubject: hello ann\n\nthe text of bob\n")
+	m.At = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	directory := NewDirectory([]Contact{{Name: "Ann", Email: "ann@x.example"}, {Name: "Bob", Email: "bob@x.example"}})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table := compile(t, tt.rules...).With(directory)
+			enough := false
+			for _, what := range []string{"nothing", "header", "all"} {
+				enough = enough || what == tt.needs
+				if d := table.Decide(parts(m)[what]); d.Unsure == enough {
+					t.Errorf("with %s of the message unsure is %v, want %s to be the least that is enough", what, d.Unsure, tt.needs)
+				}
+			}
+			checkSure(t, table, m)
+		})
+	}
+}
