@@ -45,7 +45,7 @@ const (
 )
 
 // builtins are the functions of the language that an expression may use: none of them tells the time of day, and none takes
-// longer than its list or text is long.
+// longer than its list or text is long (see looker.builtin).
 var builtins = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "count", "sum", "len", "abs", "int", "float", "string",
 	"trim", "trimPrefix", "trimSuffix", "upper", "lower", "split", "replace", "join", "indexOf", "lastIndexOf", "hasPrefix", "hasSuffix",
@@ -96,9 +96,24 @@ func (l *looker) Visit(node *ast.Node) {
 		if _, written := n.Right.(*ast.StringNode); n.Operator == "matches" && !written {
 			l.fail(n, "the regular expression after matches has to be written out, in quotes")
 		}
+	case *ast.BuiltinNode:
+		l.builtin(n)
 	case *ast.PredicateNode:
 		step := &ast.CallNode{Callee: &ast.IdentifierNode{Value: "step__"}}
 		n.Node = &ast.ConditionalNode{Cond: step, Exp1: n.Node, Exp2: &ast.NilNode{}}
+	}
+}
+
+// builtin forbids what the options let through, and what would make more of a text than its author and the message wrote: a
+// text put into each place of another.
+func (l *looker) builtin(n *ast.BuiltinNode) {
+	if !slices.Contains(builtins, n.Name) {
+		l.fail(n, "unknown name "+n.Name)
+	}
+	if at := map[string]int{"replace": 2, "join": 1}[n.Name]; at > 0 && at < len(n.Arguments) {
+		if _, written := n.Arguments[at].(*ast.StringNode); !written {
+			l.fail(n, fmt.Sprintf("what %s puts in has to be written out, in quotes", n.Name))
+		}
 	}
 }
 
