@@ -1,0 +1,292 @@
+package e2e
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver/smtpsink"
+)
+
+// asked notes each recipient that the relay is asked about, and answers as reply says.
+func asked(reply func(smtpsink.Event) smtpsink.Action) (*tally, func(smtpsink.Event) smtpsink.Action) {
+	a := &tally{n: map[string]int{}}
+	return a, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" {
+			a.mu.Lock()
+			a.n[e.Arg]++
+			a.mu.Unlock()
+		}
+		return reply(e)
+	}
+}
+
+type tally struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func (a *tally) of(name string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.n[name]
+}
+
+// TestThreeFates: one recipient is refused for good, one for now, one accepted: three rows with three fates, and one task
+// that ends when all have theirs.
+func TestThreeFates(t *testing.T) {
+	const never, later, taken = "never@firm.example", "later@firm.example", "taken@firm.example"
+	onEach(t, all, func(t *testing.T, w *world) {
+		var mended atomic.Bool
+		rcpts, reply := asked(func(e smtpsink.Event) smtpsink.Action {
+			switch {
+			case e.Stage == "rcpt" && e.Arg == never:
+				return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+			case e.Stage == "rcpt" && e.Arg == later && !mended.Load():
+				return smtpsink.Action{Code: 451, Text: "4.2.1 come back later"}
+			}
+			return smtpsink.Action{}
+		})
+		w.startSink(reply)
+		w.extra = "retry: {base: 300ms}"
+		w.routes = fmt.Sprintf("  - {name: all, match: {}, to: [%s, %s, %s]}\n", never, later, taken)
+		w.configure()
+		w.addInbox(desk, "--start", "all")
+		letter := mails(1, "letter")
+		w.imap.Append(t, desk, "INBOX", letter...)
+
+		if r, _ := w.pass(75); r.Totals.Retry != 1 || r.Totals.Dead+r.Totals.Forwarded != 0 {
+			t.Errorf("the first pass reports %+v, want one message that is tried again", r.Totals)
+		}
+		w.wantFates("error", later+" pending 451 4.2.1 come back later", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
+		w.wantShown(
+			`(?m)^status +error$`, `(?m)^due +`, `│ later@firm.example *│ pending *│ 451 *│ 4\.2\.1 come back later`,
+			`│ never@firm.example *│ failed *│ 550 *│ 5\.1\.1 there is nobody`, `│ taken@firm.example *│ delivered *│ 250 *│ 2\.0\.0`)
+
+		mended.Store(true)
+		var second result
+		w.eventually(func() bool { // until it is due
+			second = w.start(nil, "run", "--json").wait()
+			return w.tasks()[0].Status != "error"
+		})
+		if second.code != 75 || !strings.Contains(second.stdout, `"dead":1`) {
+			t.Errorf("the pass that ends it: exit %d, %s; want 75 and one dead", second.code, second.stdout)
+		}
+		w.wantFates("dead", later+" delivered 250 2.0.0 taken", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
+		if why := w.tasks()[0].Reason; !strings.Contains(why, never) || strings.Contains(why, later) || strings.Contains(why, taken) {
+			t.Errorf("the reason is %q, want it to name %s alone", why, never)
+		}
+		w.wantShown(`(?m)^status +dead$`, `(?m)^reason +refused for good: never@firm\.example: 550 5\.1\.1`)
+
+		w.pass(0)
+		if r, l, n := rcpts.of(never), rcpts.of(later), rcpts.of(taken); r != 1 || l != 2 || n != 1 {
+			t.Errorf("the relay was asked %d, %d and %d times about never@, later@ and taken@, want once, twice and once", r, l, n)
+		}
+		if got := w.perRecipient(); got[taken] != 1 || got[later] != 1 || len(got) != 2 {
+			t.Errorf("copies that arrived: %v, want one for each who was accepted", got)
+		}
+	})
+}
+
+// wantFates checks the one task there is, and each of its deliveries: recipient, status, code and the beginning of the reply.
+func (w *world) wantFates(status string, want ...string) {
+	w.t.Helper()
+	one := w.tasks()[0]
+	var got []string
+	for _, d := range one.Deliveries {
+		got = append(got, fmt.Sprintf("%s %s %d %s", d.Recipient, d.Status, d.Code, d.Reply))
+	}
+	fits := len(got) == len(want)
+	for i := range want {
+		fits = fits && strings.HasPrefix(got[i], strings.TrimSuffix(want[i], " taken"))
+	}
+	if one.Status != status || !fits {
+		w.t.Errorf("the task is %s with the deliveries\n%s\nwant %s with\n%s", one.Status, strings.Join(got, "\n"), status, strings.Join(want, "\n"))
+	}
+}
+
+// wantShown checks what `task show 1` prints.
+func (w *world) wantShown(patterns ...string) {
+	w.t.Helper()
+	shown := w.must(0, "task", "show", "1").stdout
+	for _, p := range patterns {
+		if !regexp.MustCompile(p).MatchString(shown) {
+			w.t.Errorf("task show has nothing like %s:\n%s", p, shown)
+		}
+	}
+}
+
+// perRecipient counts the copies that each recipient got.
+func (w *world) perRecipient() map[string]int {
+	got := map[string]int{}
+	for _, m := range w.sink.Messages() {
+		for _, to := range m.To {
+			got[to]++
+		}
+	}
+	return got
+}
+
+// crowd is so many recipients, as they are ordered everywhere.
+func crowd(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("r%03d@firm.example", i+1))
+	}
+	return out
+}
+
+// inTransactions checks how many recipients each message at the relay had, and returns how often each recipient got it.
+func (w *world) inTransactions(sizes ...int) map[string]int {
+	w.t.Helper()
+	var got []int
+	for _, m := range w.sink.Messages() {
+		got = append(got, len(m.To))
+	}
+	if !slices.Equal(got, sizes) {
+		w.t.Errorf("the transactions had %v recipients, want %v", got, sizes)
+	}
+	return w.perRecipient()
+}
+
+// wantCopies checks that each of the recipients got n copies.
+func wantCopies(t *testing.T, got map[string]int, n int, who []string) {
+	t.Helper()
+	for _, to := range who {
+		if got[to] != n {
+			t.Errorf("%s got %d copies, want %d", to, got[to], n)
+		}
+	}
+}
+
+// toCrowd is a world with one message to 250 recipients.
+func (w *world) toCrowd(reply func(smtpsink.Event) smtpsink.Action) {
+	w.t.Helper()
+	w.startSink(reply)
+	w.extra = "concurrency: {lease: 1s}\nretry: {base: 300ms}"
+	w.routes = "  - {name: all, match: {}, to: [" + strings.Join(crowd(250), ", ") + "]}\n"
+	w.configure()
+	w.addInbox(desk, "--start", "all")
+	w.imap.Append(w.t, desk, "INBOX", mails(1, "letter")...)
+}
+
+// TestManyRecipients: more than a hundred are split (RFC 5321 4.5.3.1.8).
+func TestManyRecipients(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.toCrowd(nil)
+		if r, _ := w.pass(0); r.Totals.Forwarded != 1 {
+			t.Errorf("the pass reports %+v, want one forwarded", r.Totals)
+		}
+		wantCopies(t, w.inTransactions(100, 100, 50), 1, crowd(250))
+		w.pass(0)
+		if n := len(w.sink.Messages()); n != 3 {
+			t.Errorf("%d transactions after the second pass, want the same three", n)
+		}
+	})
+}
+
+// TestOneOfManyIsDeferred: a 4xx for the 101st alone costs nobody else a second copy.
+func TestOneOfManyIsDeferred(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		var mended atomic.Bool
+		w.toCrowd(func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage == "rcpt" && e.Arg == "r101@firm.example" && !mended.Load() {
+				return smtpsink.Action{Code: 450, Text: "4.2.0 greylisted"}
+			}
+			return smtpsink.Action{}
+		})
+		if r, _ := w.pass(75); r.Totals.Retry != 1 {
+			t.Errorf("the first pass reports %+v, want one message that is tried again", r.Totals)
+		}
+		w.inTransactions(100, 99, 50)
+		one := w.tasks()[0]
+		for _, d := range one.Deliveries {
+			if pending := d.Status == "pending"; pending != (d.Recipient == "r101@firm.example") {
+				t.Errorf("the delivery to %s is %s, want pending for r101@ alone", d.Recipient, d.Status)
+			}
+		}
+		mended.Store(true)
+		w.untilState("forwarded")
+		wantCopies(t, w.inTransactions(100, 99, 50, 1), 1, crowd(250))
+	})
+}
+
+// untilState runs passes until the one task there is has that state.
+func (w *world) untilState(state string) {
+	w.t.Helper()
+	w.eventually(func() bool {
+		w.start(nil, "run").wait()
+		return w.tasks()[0].Status == state
+	})
+}
+
+// TestKilledBetweenTransactions: a pass that is killed when the first hundred have the message, and nothing of the second
+// transaction has gone out, leaves nobody twice and nobody without.
+func TestKilledBetweenTransactions(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		at, answer := make(chan struct{}, 1), make(chan struct{})
+		w.toCrowd(func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage != "mail" || e.N != 2 {
+				return smtpsink.Action{}
+			}
+			at <- struct{}{}
+			return smtpsink.Action{Block: answer, Drop: true}
+		})
+		w.killedAt(at)
+		close(answer)
+		w.untilState("forwarded")
+		wantCopies(t, w.inTransactions(100, 100, 50), 1, crowd(250))
+	})
+}
+
+// TestKilledAtTheSecondDot: only those of the transaction whose outcome nobody knows get it again, or wait for a person.
+func TestKilledAtTheSecondDot(t *testing.T) {
+	for _, policy := range []string{"retry", "hold"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", policy)
+			onEach(t, all, func(t *testing.T, w *world) {
+				at, answer := make(chan struct{}, 1), make(chan struct{})
+				w.toCrowd(func(e smtpsink.Event) smtpsink.Action {
+					if e.Stage != "dot" || e.N != 2 {
+						return smtpsink.Action{}
+					}
+					at <- struct{}{}
+					return smtpsink.Action{Block: answer, AcceptAndDrop: true}
+				})
+				w.killedAt(at)
+				close(answer)
+				w.eventually(func() bool { return len(w.sink.Messages()) == 2 })
+				everybody := crowd(250)
+				if policy == "retry" {
+					w.untilState("forwarded")
+					got := w.inTransactions(100, 100, 100, 50)
+					wantCopies(t, got, 1, slices.Concat(everybody[:100], everybody[200:]))
+					wantCopies(t, got, 2, everybody[100:200])
+					return
+				}
+				w.untilState("uncertain")
+				w.must(0, "task", "resolve", "--delivered", "1")
+				w.untilState("forwarded")
+				wantCopies(t, w.inTransactions(100, 100, 50), 1, everybody)
+			})
+		})
+	}
+}
+
+// killedAt kills a pass when the relay says so.
+func (w *world) killedAt(at <-chan struct{}) {
+	w.t.Helper()
+	p := w.start(nil, "run")
+	select {
+	case <-at:
+	case <-time.After(time.Minute):
+		w.t.Fatal("the relay was not asked as far as that")
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.ended()
+}
