@@ -26,19 +26,33 @@ func forget(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 }
 
+// delete UID...: somebody deletes tasks in the database.
+func deleteTasks(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})
+	ts.Check(err)
+	defer func() { _ = d.Close() }()
+	ts.Check(d.Tx(ctx, func(tx *gorm.DB) error {
+		return tx.Exec(`DELETE FROM monitored_emails_tasks WHERE uid IN ?`, args).Error
+	}))
+}
+
 func TestStrayNote(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		stray pass.Stray
-		want  string
+		name      string
+		stray     pass.Stray
+		unwatched bool
+		want      string
 	}{
-		{"expunged", pass.Stray{UIDValidity: 7, Status: tasks.Error}, "is no longer on the server; a run that does not find it ends it as vanished"},
-		{"expunged, uncertain", pass.Stray{UIDValidity: 7, Status: tasks.Uncertain}, "is no longer on the server; it waits for your word, and cannot be sent again"},
-		{"reappeared", pass.Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, "was skipped as vanished, and is on the server; `postrider task retry 12` lets it go on"},
-		{"another epoch", pass.Stray{UIDValidity: 6, Status: tasks.Received}, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
+		{"expunged", pass.Stray{UIDValidity: 7, Status: tasks.Error}, false, "is no longer on the server; a run that does not find it ends it as vanished"},
+		{"expunged, uncertain", pass.Stray{UIDValidity: 7, Status: tasks.Uncertain}, false, "is no longer on the server; it waits for your word, and cannot be sent again"},
+		{"reappeared", pass.Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, false, "was skipped as vanished, and is on the server; `postrider task retry 12` lets it go on"},
+		{"another epoch", pass.Stray{UIDValidity: 6, Status: tasks.Received}, false, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
+		{"deleted", pass.Stray{TaskID: 12, UIDValidity: 6}, false, "of UIDVALIDITY 6 has not been found again; its task was deleted, though not by postrider, so nobody knows what became of it"},
+		{"not watched", pass.Stray{UIDValidity: 6, Status: tasks.Uncertain}, true, "is of a folder that is not watched any more; it waits for your word: `postrider task resolve`"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := strayNote(tt.stray, 7); got != tt.want {
+			if got := strayNote(tt.stray, &pass.FolderAudit{UIDValidity: 7, Unwatched: tt.unwatched}); got != tt.want {
 				t.Errorf("the note is %q, want %q", got, tt.want)
 			}
 		})

@@ -35,6 +35,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
+			"delete": deleteTasks,
 		},
 	})
 }
@@ -120,11 +121,13 @@ func mail(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// expunge FOLDER UID: the server has that message no more.
+// expunge FOLDER UID...: they are gone.
 func expunge(ts *testscript.TestScript, _ bool, args []string) {
-	n, err := strconv.ParseUint(args[1], 10, 32)
-	ts.Check(err)
-	ts.Check(ts.Value("servers").(servers).imap.Expunge(deskUser, args[0], uint32(n)))
+	for _, arg := range args[1:] {
+		uid, err := strconv.ParseUint(arg, 10, 32)
+		ts.Check(err)
+		ts.Check(ts.Value("servers").(servers).imap.Expunge(deskUser, args[0], uint32(uid)))
+	}
 }
 
 // uidvalidity FOLDER N: the server changes its mind about a folder.

@@ -15,14 +15,15 @@ import (
 
 // AuditOptions says how an audit is done.
 type AuditOptions struct {
-	Repair bool // register what is missing
-	// Each is told of every message on the server, if it is set: by ascending UID in a folder, and from several
-	// goroutines at once. Its error ends the audit of that folder.
+	Repair bool   // register what is missing
+	Who    string // repairs, for the audit trail
+	// Each is told of every message on the server, if it is set, by ascending UID in a folder, and of every task whose message is
+	// not there; from several goroutines at once. Its error ends the audit of that folder.
 	Each func(Audited) error
 }
 
-// Audit compares every message that the servers have, and every unfinished task, with the registry. It lists UIDs in
-// bounded ranges and reads no bodies; unless it repairs it takes no lease and changes nothing. Runs may go on beside it:
+// Audit compares every message that the servers have with the registry, and every task of the registry with the servers. It
+// lists UIDs in bounded ranges and reads no bodies; unless it repairs it takes no lease and changes nothing. Runs may go on beside it:
 // the cursor is read before the server is asked, and the ledger after it, so a message at or below that cursor had its
 // disposition before it was looked for.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
@@ -54,6 +55,7 @@ type auditor struct {
 type auditedFolder struct {
 	*folder
 	found *FolderAudit
+	lost  []tasks.Place // of its strays
 }
 
 func (r *running) audit(ctx context.Context, in inbox.Inbox, opts AuditOptions) InboxAudit {
@@ -92,9 +94,12 @@ func (a *auditor) inbox(ctx context.Context) error {
 			return err
 		}
 		if !wanted {
+			if err := a.unwatched(ctx, row); err != nil {
+				return err
+			}
 			continue
 		}
-		af := &auditedFolder{f, newFolderAudit(row.Name)}
+		af := &auditedFolder{folder: f, found: newFolderAudit(row.Name)}
 		a.folders, a.found.Folders = append(a.folders, af), append(a.found.Folders, af.found)
 		if err := a.folder(ctx, af); err != nil {
 			af.found.Error = oneLine(err)
@@ -105,36 +110,11 @@ func (a *auditor) inbox(ctx context.Context) error {
 			a.log.Error("the folder could not be audited", "folder", f.Name, "error", err)
 		}
 	}
-	if err := a.strays(ctx); err != nil || !a.opts.Repair {
-		return err
+	if !a.opts.Repair {
+		return nil
 	}
 	return a.repair(ctx)
 }
-
-// strays finds the unfinished tasks of older epochs. Those that live are rare, and there is a quick way to know of none.
-func (a *auditor) strays(ctx context.Context) error {
-	statuses := []tasks.Status{tasks.Uncertain}
-	for _, f := range a.folders {
-		live, err := a.Queue.Unreconciled(ctx, f.ID, f.UIDValidity)
-		if err != nil {
-			return err
-		}
-		if live {
-			statuses = unfinished
-		}
-	}
-	return a.Queue.List(ctx, tasks.Filter{InboxID: a.in.ID, Statuses: statuses}, func(t tasks.Task) error {
-		for _, f := range a.folders {
-			if f.ID == t.FolderID && f.UIDValidity != t.Epoch {
-				f.found.Strays = append(f.found.Strays, Stray{TaskID: t.ID, UIDValidity: t.UIDValidity(), UID: t.UID, Status: t.Status})
-			}
-		}
-		return nil
-	})
-}
-
-// unfinished are the states of tasks that need their message still, or may need it.
-var unfinished = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error, tasks.Uncertain}
 
 // row reads a folder's row anew.
 func (a *auditor) row(ctx context.Context, id int64) (inbox.Folder, error) {

@@ -34,7 +34,7 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 		}
 		w.advance(len(uids))
 	}
-	return nil
+	return a.leftBehind(ctx, f, f.UIDValidity)
 }
 
 // look reads the folder's row, and then opens it. A run may begin a new epoch in between, so it looks twice.
@@ -122,13 +122,12 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 		if !there && f.account(uid, known[uid]) == AsMissing {
 			continue // it has gone meanwhile
 		}
-		if err := a.message(ctx, f, uid, known[uid], m); err != nil {
+		if err := a.message(f, uid, known[uid], m); err != nil {
 			return 0, err
 		}
 		delete(known, uid)
 	}
-	f.absent(known)
-	return rows, nil
+	return rows, a.absent(f, known)
 }
 
 func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window) (map[uint32]*tasks.Disposition, error) {
@@ -160,6 +159,9 @@ func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposit
 	}
 	return open > 0
 }
+
+// unfinished are the states of tasks that need their message still, or may need it.
+var unfinished = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error, tasks.Uncertain}
 
 func needsMessage(d *tasks.Disposition) bool {
 	return d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status)
@@ -203,6 +205,8 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 	switch {
 	case d != nil && d.TaskID == 0:
 		return AsBeforeStart
+	case d != nil && d.Lost():
+		return AsMissing
 	case d != nil && d.Purged:
 		return AsPurged
 	case d != nil && d.Status == tasks.Skipped && strings.HasPrefix(d.Reason, tasks.VanishedPrefix):
@@ -219,23 +223,8 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 	return AsMissing
 }
 
-// absent is what the ledger knows of messages that are not on the server.
-func (f *auditedFolder) absent(known map[uint32]*tasks.Disposition) {
-	from := len(f.found.Strays)
-	for uid, d := range known {
-		switch {
-		case d.TaskID == 0:
-		case needsMessage(d):
-			f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.found.UIDValidity, UID: uid, Status: d.Status})
-		default:
-			f.found.Gone++
-		}
-	}
-	slices.SortFunc(f.found.Strays[from:], func(x, y Stray) int { return int(int64(x.UID) - int64(y.UID)) })
-}
-
 // message counts one message, and tells of it.
-func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *tasks.Disposition, m imapsrc.Meta) error {
+func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m imapsrc.Meta) error {
 	as := f.account(uid, d)
 	if as == "" {
 		return nil
@@ -243,7 +232,11 @@ func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *
 	f.found.Messages++
 	f.found.Counts[as]++
 	if as == AsMissing {
-		f.found.Missing = append(f.found.Missing, MissingMessage{UID: uid, Received: m.Received, Size: m.Size})
+		missing := MissingMessage{UID: uid, Received: m.Received, Size: m.Size}
+		if d != nil {
+			missing.TaskID = d.TaskID
+		}
+		f.found.Missing = append(f.found.Missing, missing)
 	}
 	if as == AsReappeared {
 		f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.found.UIDValidity, UID: uid, Status: d.Status})
@@ -258,19 +251,15 @@ func (a *auditor) message(ctx context.Context, f *auditedFolder, uid uint32, d *
 	if d != nil {
 		line.tell(*d)
 	}
-	if as == AsWaiting {
-		t, err := a.Queue.Get(ctx, d.TaskID)
-		if err != nil && !errors.Is(err, tasks.ErrNotFound) {
-			return err
-		}
-		line.Since, line.NextTry = &t.QueuedAt, t.VisibleAt
-	}
 	return a.opts.Each(line)
 }
 
 // tell adds what the registry knows.
 func (m *Audited) tell(d tasks.Disposition) {
 	m.TaskID, m.Status, m.Reason = d.TaskID, d.Status, d.Reason
+	if accountOf[d.Status] == AsWaiting {
+		m.Since, m.NextTry = &d.QueuedAt, d.VisibleAt
+	}
 	for _, to := range d.Deliveries {
 		if to.Status == tasks.Delivered {
 			m.To = append(m.To, to.Recipient)

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -176,8 +177,10 @@ func TestAuditOfAnUnwatchedFolder(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsWaiting: 2})
 	up.Store(true)
 	r.run()
-	if found, _ = r.audit(AuditOptions{}); len(found.Folders) != 1 || found.Folders[0].Name != "INBOX" {
-		t.Errorf("the audit looked at %+v, want INBOX alone", found.Folders)
+	found, _ = r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{})
+	if f := found.Folders[0]; !f.Unwatched || !maps.Equal(f.GoneAs, map[Account]int{AsForwarded: 2}) || found.Folders[1].Name != "INBOX" {
+		t.Errorf("the audit found %+v; want two forwarded tasks of a folder that is not watched any more", *f)
 	}
 }
 
@@ -264,8 +267,7 @@ func (s *sparse) Dispositions(_ context.Context, _, _ int64, from, to uint32) (o
 	return out, nil
 }
 
-func (s *sparse) Unreconciled(context.Context, int64, int64) (bool, error) { return false, nil }
-func (s *sparse) List(context.Context, tasks.Filter, func(tasks.Task) error) error {
+func (s *sparse) LeftBehind(context.Context, int64, int64, func(int64, tasks.Disposition) error) error {
 	return nil
 }
 

@@ -10,9 +10,10 @@ import (
 	"postrider/internal/inbox"
 )
 
-// repair registers what is missing, under the scan lease: nobody else moves the cursors meanwhile. The next run forwards it.
+// repair registers what is missing, under the scan lease: nobody else moves the cursors meanwhile. The next run forwards it. What
+// others have deleted, and is not on the server either, is forgotten.
 func (a *auditor) repair(ctx context.Context) error {
-	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.found.Missing) > 0 }) {
+	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.found.Missing)+len(f.lost) > 0 }) {
 		return nil
 	}
 	token, busy, err := a.acquire(ctx)
@@ -32,6 +33,9 @@ func (a *auditor) repair(ctx context.Context) error {
 				if err == nil && len(f.found.Missing) > 0 {
 					err = a.register(ctx, f)
 				}
+				if err == nil {
+					err = a.forget(ctx, f)
+				}
 			}
 			return err
 		})
@@ -49,8 +53,13 @@ func (a *auditor) register(ctx context.Context, f *auditedFolder) error {
 	if i < 0 || a.in.Folders[i].UIDValidity != f.UIDValidity {
 		return fmt.Errorf("%s: %w", f.folder, errEpoch)
 	}
+	if err := a.forgetMissing(ctx, f); err != nil {
+		return err
+	}
 	row := &folder{Folder: a.in.Folders[i], next: f.next}
+	all := len(f.found.Missing)
 	rest := slices.DeleteFunc(f.found.Missing, func(m MissingMessage) bool { return m.UID > row.LastSeenUID })
+	f.found.Counts[AsNew] += all - len(rest)
 	f.found.Missing = []MissingMessage{}
 	var err error
 	for part := range slices.Chunk(rest, a.Config.Page) {
@@ -63,6 +72,30 @@ func (a *auditor) register(ctx context.Context, f *auditedFolder) error {
 	}
 	f.found.Counts[AsMissing] = len(f.found.Missing)
 	return err
+}
+
+// forgetMissing has the registry forget the deleted tasks of messages that are there, so that these are registered anew: by the
+// next run when the cursor is below them by now, and not at all in a folder that is not watched any more.
+func (a *auditor) forgetMissing(ctx context.Context, f *auditedFolder) error {
+	var deleted []uint32
+	for _, m := range f.found.Missing {
+		if m.TaskID != 0 {
+			deleted = append(deleted, m.UID)
+		}
+	}
+	for uids := range slices.Chunk(deleted, a.Config.Page) {
+		n, err := a.Queue.Forget(ctx, a.opts.Who, f.ID, f.UIDValidity, uids...)
+		if err != nil {
+			return err
+		}
+		if !f.Active {
+			f.found.Forgotten += n
+		}
+	}
+	if !f.Active {
+		f.found.Missing = []MissingMessage{}
+	}
+	return nil
 }
 
 // registerPage returns those that are still missing.

@@ -67,6 +67,10 @@ type Steward interface {
 	// A duplicate stays while the task that it is a duplicate of is there and was not forwarded: it may have to take its place.
 	Purge(ctx context.Context, who string, ids ...int64) (int, error)
 
+	// Forget drops from the ledger those of the messages whose tasks others than the queue have deleted (Disposition.Lost), so that
+	// they can be registered anew.
+	Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error)
+
 	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at most limit of them.
 	Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error)
 	// ExpireEvents deletes lines of the audit trail that are older than age, oldest first, at most limit of them.
@@ -86,6 +90,9 @@ type Reader interface {
 	// Dispositions tells how each message of a folder with a UID in [from, to] is accounted for, by ascending UID. A UID that is
 	// missing is not accounted for.
 	Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Disposition, error)
+	// LeftBehind tells of each task that a folder had in an epoch before the given one, and whose message has not been found again
+	// since: by ascending epoch and UID.
+	LeftBehind(ctx context.Context, folderID, before int64, each func(epoch int64, d Disposition) error) error
 }
 
 // Dedupe says where an equal message counts as the same one.
@@ -207,8 +214,13 @@ type Stats struct {
 type Disposition struct {
 	UID        uint32
 	TaskID     int64  // 0: it was there before the start and is not forwarded
-	Status     Status // of its task, or in which its task ended that was purged; empty without a task
+	Status     Status // of its task, or in which its task ended that was purged; empty without a task, and of one that is lost
 	Purged     bool
 	Reason     string
+	QueuedAt   time.Time  // of its task
+	VisibleAt  *time.Time // of its task; nil once that has ended
 	Deliveries []Delivery // gone with the task when that was purged
 }
+
+// Lost reports whether the message had a task that others than the queue have deleted: nobody knows what became of it.
+func (d Disposition) Lost() bool { return d.TaskID != 0 && d.Status == "" }

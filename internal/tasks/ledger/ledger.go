@@ -19,7 +19,7 @@ type Row struct {
 	TaskID      int64               // 0: there before the start
 	Fingerprint message.Fingerprint // its outline when it was there before the start
 	Status      tasks.Status        // of the task; empty when that has been purged
-	PurgedAs    string              // then: as PurgedAs tells; empty for forwarded
+	PurgedAs    string              // then: as PurgedAs tells; empty when others than postrider have deleted the task
 	Reached     bool                // of the task: somebody has the message, or may have it
 	Route       string
 	Reason      string
@@ -43,12 +43,10 @@ func PurgedAs(s tasks.Status, reason string, reached bool) string {
 	return string(s)
 }
 
-// Disposed is the state in which a purged task ended.
+// Disposed is the state in which a task ended that is gone; empty when nobody knows, since it was not postrider that
+// deleted it.
 func Disposed(purgedAs string) tasks.Status {
-	switch purgedAs {
-	case "":
-		return tasks.Forwarded
-	case Vanished:
+	if purgedAs == Vanished {
 		return tasks.Skipped
 	}
 	return tasks.Status(strings.TrimPrefix(purgedAs, partly))

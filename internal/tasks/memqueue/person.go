@@ -105,7 +105,10 @@ func (t *task) turn(to tasks.DeliveryStatus, from ...tasks.DeliveryStatus) {
 	}
 }
 
-// Expire implements tasks.Queue. What the ledger does not say otherwise of a task that is gone was forwarded.
+// Forget implements tasks.Queue. Nobody but the queue itself can delete a task of it.
+func (q *Queue) Forget(context.Context, string, int64, int64, ...uint32) (int, error) { return 0, nil }
+
+// Expire implements tasks.Queue.
 func (q *Queue) Expire(_ context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,6 +122,7 @@ func (q *Queue) Expire(_ context.Context, inboxID int64, age time.Duration, limi
 	slices.SortFunc(old, func(a, b *task) int { return a.FinishedAt.Compare(*b.FinishedAt) })
 	old = old[:min(len(old), limit)]
 	for _, t := range old {
+		q.ledger.purge(t.ID, string(tasks.Forwarded))
 		delete(q.tasks, t.ID)
 	}
 	return len(old), nil

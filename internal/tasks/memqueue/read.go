@@ -139,10 +139,44 @@ func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to 
 	return out, nil
 }
 
+// LeftBehind implements tasks.Queue.
+func (q *Queue) LeftBehind(_ context.Context, folderID, before int64, each func(int64, tasks.Disposition) error) error {
+	for _, r := range q.leftBehind(folderID, before) {
+		if err := each(r.epoch, r.d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type left struct {
+	epoch int64
+	d     tasks.Disposition
+}
+
+func (q *Queue) leftBehind(folderID, before int64) []left {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	last := map[int64]*row{} // where the message of each task was seen last
+	for _, r := range q.ledger.at {
+		if r.folderID == folderID && r.taskID != 0 && (last[r.taskID] == nil || last[r.taskID].epoch < r.epoch) {
+			last[r.taskID] = r
+		}
+	}
+	var out []left
+	for _, r := range last {
+		if r.epoch < before {
+			out = append(out, left{r.epoch, q.disposition(r)})
+		}
+	}
+	slices.SortFunc(out, func(a, b left) int { return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.d.UID, b.d.UID)) })
+	return out
+}
+
 func (q *Queue) disposition(r *row) tasks.Disposition {
 	d := tasks.Disposition{UID: r.uid, TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
-		d.Status, d.Reason, d.Deliveries = t.Status, t.Reason, slices.Clone(t.Deliveries)
+		d.Status, d.Reason, d.Deliveries, d.QueuedAt, d.VisibleAt = t.Status, t.Reason, slices.Clone(t.Deliveries), t.QueuedAt, t.VisibleAt
 	} else if r.taskID != 0 {
 		d.Status, d.Purged = ledger.Disposed(r.purgedAs), true
 	}

@@ -3,6 +3,8 @@ package sqlqueue
 import (
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -12,54 +14,108 @@ import (
 
 // Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted for.
 func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
-	var out []tasks.Disposition
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		var rows []struct {
-			UID      uint32 `gorm:"column:uid"`
-			TaskID   int64
-			PurgedAs string
-		}
-		if err := tx.Raw(sqlSeenBetween, folderID, epoch, from, to).Scan(&rows).Error; err != nil {
-			return err
-		}
-		out = make([]tasks.Disposition, len(rows))
-		for i, r := range rows {
-			out[i] = tasks.Disposition{UID: r.UID, TaskID: r.TaskID}
-			if r.TaskID != 0 {
-				out[i].Status, out[i].Purged = ledger.Disposed(r.PurgedAs), true // unless the task is found
-			}
-		}
-		return describe(tx, out)
-	})
+	out, err := q.accounted(ctx, sqlSeenBetween, folderID, epoch, from, to)
 	return out, wrap(err, "read how folder %d is accounted for", folderID)
 }
 
-// describe adds what the tasks say that are still there.
-func describe(tx *gorm.DB, out []tasks.Disposition) error {
-	const portion = 500
-	for part := range slices.Chunk(out, portion) {
-		ids := make([]int64, len(part))
-		for i, d := range part {
-			ids[i] = d.TaskID
+// LeftBehind implements tasks.Queue. It reads in portions.
+func (q *Queue) LeftBehind(ctx context.Context, folderID, before int64, each func(int64, tasks.Disposition) error) error {
+	for epoch := int64(-1); ; {
+		var next *int64
+		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextEpoch, folderID, epoch, before).Scan(&next).Error })
+		if err != nil || next == nil {
+			return wrap(err, "look for tasks that folder %d had in older epochs", folderID)
 		}
-		var rows []taskRow
-		if err := tx.Raw(sqlTasksByID, ids).Scan(&rows).Error; err != nil {
+		epoch = *next
+		if err := q.leftIn(ctx, folderID, epoch, func(d tasks.Disposition) error { return each(epoch, d) }); err != nil {
 			return err
-		}
-		ds, err := deliveries(tx, ids)
-		if err != nil {
-			return err
-		}
-		found := map[int64]taskRow{}
-		for _, r := range rows {
-			found[r.ID] = r
-		}
-		for i := range part {
-			d := &part[i]
-			if r, ok := found[d.TaskID]; ok {
-				d.Status, d.Reason, d.Purged, d.Deliveries = r.Status, r.ErrorMessage, false, ds[r.ID]
-			}
 		}
 	}
-	return nil
+}
+
+// leftIn is LeftBehind for one epoch.
+func (q *Queue) leftIn(ctx context.Context, folderID, epoch int64, each func(tasks.Disposition) error) error {
+	const portion = 2000
+	for last := int64(-1); ; {
+		var page struct {
+			First, Last *uint32
+		}
+		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextPage, folderID, epoch, last, portion).Scan(&page).Error })
+		if err != nil || page.Last == nil {
+			return wrap(err, "read what folder %d had in an older epoch", folderID)
+		}
+		left, err := q.accounted(ctx, sqlLeftBehind, folderID, epoch, *page.First, *page.Last)
+		if err != nil {
+			return wrap(err, "read what folder %d had in an older epoch", folderID)
+		}
+		for _, d := range left {
+			if err := each(d); err != nil {
+				return err
+			}
+		}
+		last = int64(*page.Last)
+	}
+}
+
+// accountedRow is a row of sqlAccounted.
+type accountedRow struct {
+	UID         uint32 `gorm:"column:uid"`
+	TaskID      int64
+	PurgedAs    string
+	Status      tasks.Status // empty when there is no such task any more
+	Reason      string
+	QueuedAt    *time.Time
+	VisibleAt   *int64
+	Recipient   string // empty when there is no delivery
+	Delivery    tasks.DeliveryStatus
+	Code        int
+	Reply       string
+	Attempts    int
+	DeliveredAt *time.Time
+}
+
+func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
+	var out []tasks.Disposition
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		var rows []accountedRow
+		if err := tx.Raw(sql, folderID, epoch, from, to).Scan(&rows).Error; err != nil {
+			return err
+		}
+		out = nil
+		for _, r := range rows {
+			if len(out) == 0 || out[len(out)-1].UID != r.UID {
+				out = append(out, r.disposition())
+			}
+			if d := &out[len(out)-1]; r.Recipient != "" {
+				d.Deliveries = append(d.Deliveries, r.delivery())
+			}
+		}
+		return nil
+	})
+	for _, d := range out { // the statement sorts no more than its index does
+		slices.SortFunc(d.Deliveries, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
+	}
+	return out, err
+}
+
+func (r accountedRow) disposition() tasks.Disposition {
+	d := tasks.Disposition{UID: r.UID, TaskID: r.TaskID, Status: r.Status, Reason: r.Reason}
+	switch {
+	case r.TaskID == 0:
+	case r.Status == "":
+		d.Status, d.Purged = ledger.Disposed(r.PurgedAs), r.PurgedAs != ""
+	default:
+		d.QueuedAt = *r.QueuedAt
+		if r.VisibleAt != nil {
+			at := time.UnixMicro(*r.VisibleAt).UTC()
+			d.VisibleAt = &at
+		}
+	}
+	return d
+}
+
+func (r accountedRow) delivery() tasks.Delivery {
+	return tasks.Delivery{
+		Recipient: r.Recipient, Status: r.Delivery, Code: r.Code, Reply: r.Reply, Attempts: r.Attempts, DeliveredAt: r.DeliveredAt,
+	}
 }

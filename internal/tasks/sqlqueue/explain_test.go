@@ -30,6 +30,8 @@ func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int
 	}
 	r.exec(t, `INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
 		SELECT folder_id, uid_validity, uid, inbox_id, id, fingerprint FROM monitored_emails_tasks WHERE uid > 1`)
+	r.exec(t, `INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts)
+		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1 FROM monitored_emails_tasks`)
 	if _, err := New(r.DB).Register(t.Context(), tasks.Page{
 		InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 1, Entries: entries(1_000_000, due),
 	}); err != nil {
@@ -98,6 +100,7 @@ func TestIndexes(t *testing.T) {
 		inboxID, folderID := crowded(t, r, 20_000, 300)
 		now := time.Now().Add(time.Hour).UnixMicro()
 		keys, uids := keysAndUIDs(100)
+		portion, _ := keysAndUIDs(500)
 		ids := []int64{5, 6, 7, 8}
 		soon, old := time.Now().UTC().Add(time.Hour), time.Now().UTC().Add(-time.Hour)
 		var skipped int64
@@ -108,7 +111,7 @@ func TestIndexes(t *testing.T) {
 		sorted := map[string]bool{"oldest": true, "ledger by content": true} // few rows
 		for _, when := range []string{"as filled", "analyzed"} {
 			if when == "analyzed" {
-				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_events")
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_deliveries, monitored_emails_events")
 			}
 			for _, c := range []struct {
 				name, table, typ, key, sql string
@@ -127,16 +130,26 @@ func TestIndexes(t *testing.T) {
 				{"ended on the last day", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlLastDay, []any{inboxID, soon}, 1000},
 				{"conflicts", "v", "range", "monitored_emails_events_kind", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1000},
 				{"tasks of conflicts", "t", "eq_ref", "PRIMARY", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1},
-				{"ended long ago", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlExpired, []any{inboxID, old, 100}, 1000},
+				{"ended long ago", "t", "range", "monitored_emails_tasks_ended", New(r.DB).lock(sqlExpired), []any{inboxID, old, 100}, 1000},
+				{"notes of these", "n", "eq_ref", "PRIMARY", New(r.DB).lock(sqlExpired), []any{inboxID, old, 100}, 1},
+				{"a portion purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"forwarded", portion, ids}, 2000},
 				{"oldest events", "monitored_emails_events", "index", "PRIMARY", sqlOldestEvents, []any{100}, 1000},
-				{"audit", "monitored_emails_seen", "range", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1000},
-				{"tasks of an audit", "monitored_emails_tasks", "range", "PRIMARY", sqlTasksByID, []any{ids}, 1000},
+				{"audit", "s", "range", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1000},
+				{"tasks of an audit", "t", "eq_ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1},
+				{"deliveries of an audit", "d", "ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 10},
+				{"left behind", "s", "range", "PRIMARY", sqlLeftBehind, []any{folderID, 1, 1, 100}, 1000},
+				{"tasks left behind", "t", "eq_ref", "PRIMARY", sqlLeftBehind, []any{folderID, 1, 1, 100}, 1},
+				{"found again", "n", "ref", "monitored_emails_seen_fingerprint", sqlLeftBehind, []any{folderID, 1, 1, 100}, 10},
+				{"lost", "s", "range", "PRIMARY", sqlLost, []any{folderID, 1, uids}, 1000},
 				{"purgeable", "t", "const", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
 				{"its note", "n", "const", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
 				{"its originals", "s", "ref", "monitored_emails_seen_fingerprint", New(r.DB).lock(sqlPurgeable), purgeable, 1000},
 				{"tasks of its originals", "o", "eq_ref", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
-				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"dead", keys[:2], 1}, 1000},
+				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}, 1000},
 			} {
+				if c.name == "found again" && when == "as filled" {
+					continue // nothing is known yet of an index that was empty a moment ago
+				}
 				got := r.explain(t, c.sql, c.args...)[c.table]
 				if got.Type != c.typ || got.Key != c.key || got.Rows > c.rows || !sorted[c.name] && strings.Contains(got.Extra, "filesort") {
 					t.Errorf("%s, %s: %+v; want %s by %s, not sorted, at most %d rows", c.name, when, got, c.typ, c.key, c.rows)
@@ -170,12 +183,16 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"ended long ago", "monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at<?)", sqlExpired, []any{1, now, 100}},
 		{"oldest events", "SCAN monitored_emails_events}", sqlOldestEvents, []any{100}},
 		{"audit", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlSeenBetween, []any{1, 1, 1, 9}},
-		{"tasks of an audit", "monitored_emails_tasks USING INTEGER PRIMARY KEY (rowid=?)", sqlTasksByID, []any{[]int64{1, 2}}},
+		{"tasks of an audit", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"deliveries of an audit", "SEARCH d USING INDEX sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"left behind", "SEARCH s USING INDEX sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlLeftBehind, []any{1, 1, 1, 9}},
+		{"found again", "SEARCH n USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlLeftBehind, []any{1, 1, 1, 9}},
+		{"lost", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlLost, []any{1, 1, uids}},
 		{"purgeable", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlPurgeable, purgeable},
 		{"its note", "SEARCH n USING INDEX sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlPurgeable, purgeable},
 		{"its originals", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgeable, purgeable},
 		{"tasks of its originals", "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)", sqlPurgeable, purgeable},
-		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], 1}},
+		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}},
 	} {
 		var steps []struct{ Detail string }
 		r.query(t, &steps, "EXPLAIN QUERY PLAN "+c.sql, c.args...)

@@ -26,15 +26,13 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 		if err := tx.Raw(sqlReached, id).Scan(&reached).Error; err != nil {
 			return 0, err
 		}
-		if err := tx.Exec(sqlPurgedAs, ledger.PurgedAs(t.Status, t.ErrorMessage, reached > 0), [][]byte{t.Fingerprint, t.Noted}, id).Error; err != nil {
-			return 0, err
-		}
-		return 1, tx.Exec(sqlDelete, []int64{id}).Error
+		as := ledger.PurgedAs(t.Status, t.ErrorMessage, reached > 0)
+		return 1, remove(tx, as, [][]byte{t.Fingerprint, t.Noted}, []int64{id})
 	})
 }
 
-// Expire implements tasks.Queue.
-func (q *Queue) Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
+// Forget implements tasks.Queue.
+func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error) {
 	var ids []int64
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
 		ids = nil
@@ -42,12 +40,59 @@ func (q *Queue) Expire(ctx context.Context, inboxID int64, age time.Duration, li
 		if err != nil {
 			return err
 		}
-		if err := tx.Raw(sqlExpired, inboxID, now.Add(-age), limit).Scan(&ids).Error; err != nil || len(ids) == 0 {
+		var lost []struct {
+			TaskID      int64
+			Fingerprint []byte
+		}
+		if err := tx.Raw(sqlLost, folderID, epoch, uids).Scan(&lost).Error; err != nil || len(lost) == 0 {
 			return err
 		}
-		return tx.Exec(sqlDelete, ids).Error
+		var keys [][]byte
+		for _, r := range lost {
+			ids, keys = append(ids, r.TaskID), append(keys, r.Fingerprint)
+			if err := event(tx, now, r.TaskID, who, "forgotten", "others had deleted it"); err != nil {
+				return err
+			}
+		}
+		return tx.Exec(sqlForget, keys, ids).Error
+	})
+	return len(ids), wrap(err, "forget tasks of folder %d that others have deleted", folderID)
+}
+
+// Expire implements tasks.Queue.
+func (q *Queue) Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
+	var ids []int64
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		_, now, err := q.now(tx)
+		if err == nil {
+			ids, err = q.expire(tx, inboxID, now.Add(-age), limit)
+		}
+		return err
 	})
 	return len(ids), wrap(err, "delete tasks that were forwarded long ago")
+}
+
+func (q *Queue) expire(tx *gorm.DB, inboxID int64, before time.Time, limit int) (ids []int64, _ error) {
+	var old []struct {
+		ID                 int64
+		Fingerprint, Noted []byte
+	}
+	if err := tx.Raw(q.lock(sqlExpired), inboxID, before, limit).Scan(&old).Error; err != nil || len(old) == 0 {
+		return nil, err
+	}
+	var keys [][]byte
+	for _, t := range old {
+		ids, keys = append(ids, t.ID), append(keys, t.Fingerprint, t.Noted)
+	}
+	return ids, remove(tx, string(tasks.Forwarded), keys, ids)
+}
+
+// remove deletes tasks that ended so. The keys are the fingerprints of the tasks and those of their rows in the ledger.
+func remove(tx *gorm.DB, as string, keys [][]byte, ids []int64) error {
+	if err := tx.Exec(sqlPurgedAs, as, keys, ids).Error; err != nil {
+		return err
+	}
+	return tx.Exec(sqlDelete, ids).Error
 }
 
 // ExpireEvents implements tasks.Queue. Lines are written in the order of their ids, or nearly so.

@@ -163,16 +163,24 @@ WHERE t.id = ? AND t.status IN ? AND NOT (t.status = 'skipped' AND EXISTS (
 
 	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint), and by the one of
 	// the row where its message is now: a task that was registered unread may have been found again by its content.
-	sqlPurgedAs = `UPDATE monitored_emails_seen SET purged_as = ? WHERE fingerprint IN ? AND task_id = ?`
+	sqlPurgedAs = `UPDATE monitored_emails_seen SET purged_as = ? WHERE fingerprint IN ? AND task_id IN ?`
 
 	sqlDelete = `DELETE FROM monitored_emails_tasks WHERE id IN ?`
+
+	// What others have deleted, by the primary key of the ledger, and then by monitored_emails_seen_fingerprint.
+	sqlLost = `
+SELECT s.task_id, s.fingerprint FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid IN ? AND s.task_id > 0 AND s.purged_as = '' AND t.id IS NULL`
+
+	sqlForget = `DELETE FROM monitored_emails_seen WHERE fingerprint IN ? AND task_id IN ?`
 )
 
 // Retention, in portions: monitored_emails_tasks_ended gives the oldest tasks first, the primary key the oldest events.
-// What the ledger does not say otherwise of a task that is gone was forwarded.
 const (
 	sqlExpired = `
-SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND status = 'forwarded' AND finished_at < ? ORDER BY finished_at LIMIT ?`
+SELECT t.id, t.fingerprint, n.fingerprint AS noted FROM monitored_emails_tasks t
+LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
+WHERE t.inbox_id = ? AND t.status = 'forwarded' AND t.finished_at < ? ORDER BY t.finished_at LIMIT ?`
 
 	sqlOldestEvents = `SELECT id, at FROM monitored_emails_events ORDER BY id LIMIT ?`
 
@@ -205,11 +213,31 @@ WHERE inbox_id = ? AND status IN ('forwarded', 'dead') AND finished_at > ?`
 SELECT COUNT(*) FROM monitored_emails_events v JOIN monitored_emails_tasks t ON t.id = v.task_id
 WHERE v.event = 'conflict' AND v.at > ? AND t.inbox_id = ?`
 
-	// Audit: the ledger by its primary key, the tasks by monitored_emails_tasks_message.
-	sqlSeenBetween = `
-SELECT uid, task_id, purged_as FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ? ORDER BY uid`
+	// Audit: the ledger and all it leads to by their primary keys, in one statement, so that a task that is deleted meanwhile is told
+	// either with all it had or as deleted. A row for each delivery.
+	sqlAccounted = `
+SELECT s.uid, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,
+  COALESCE(d.recipient, '') AS recipient, COALESCE(d.status, '') AS delivery, COALESCE(d.code, 0) AS code, COALESCE(d.reply, '') AS reply,
+  COALESCE(d.attempts, 0) AS attempts, d.delivered_at
+FROM monitored_emails_seen s
+LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
+LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
+WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid BETWEEN ? AND ?`
 
-	sqlTasksByID = `SELECT id, uid, status, error_message FROM monitored_emails_tasks WHERE id IN ?`
+	sqlSeenBetween = sqlAccounted + ` ORDER BY s.uid`
+
+	// Not those that were found again in a later epoch: by monitored_emails_seen_fingerprint, when the task is gone.
+	sqlLeftBehind = sqlAccounted + ` AND s.task_id > 0 AND (
+  t.id IS NOT NULL AND t.uid_validity = s.uid_validity AND t.uid = s.uid
+  OR t.id IS NULL AND s.uid_validity = (SELECT MAX(n.uid_validity) FROM monitored_emails_seen n
+    WHERE n.fingerprint = s.fingerprint AND n.task_id = s.task_id))
+ORDER BY s.uid`
+
+	sqlNextEpoch = `SELECT MIN(uid_validity) FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity > ? AND uid_validity < ?`
+
+	sqlNextPage = `
+SELECT MIN(uid) AS first, MAX(uid) AS last FROM (
+  SELECT uid FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? ORDER BY uid LIMIT ?) AS page`
 
 	sqlOldest = `
 SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error')

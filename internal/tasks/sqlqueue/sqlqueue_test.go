@@ -51,7 +51,11 @@ func onEach(t *testing.T, test func(t *testing.T, r registry)) {
 }
 
 func onServers(t *testing.T, test func(t *testing.T, r registry)) {
-	for _, kind := range []string{"mariadb", "mysql"} {
+	on(t, test, "mariadb", "mysql")
+}
+
+func on(t *testing.T, test func(t *testing.T, r registry), kinds ...string) {
+	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) { test(t, newRegistry(t, kind)) })
 	}
 }

@@ -1,7 +1,11 @@
 package taskstest
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
+	"slices"
+	"time"
 
 	"postrider/internal/tasks"
 )
@@ -11,9 +15,12 @@ var dispositionTests = map[string]func(*suite){
 	"dispositions/range":         testDispositionsRange,
 	"dispositions/another epoch": testDispositionsEpoch,
 	"dispositions/many":          testDispositionsMany,
+	"left behind":                testLeftBehind,
+	"left behind/portions":       testLeftBehindPortions,
+	"forget":                     testForget,
 }
 
-// disposed checks how the messages of the folder are accounted for, but for when deliveries were made.
+// disposed checks how the messages of the folder are accounted for, but for when deliveries were made. Times are those of the task.
 func (p place) disposed(want []tasks.Disposition) {
 	p.t.Helper()
 	p.disposedIn(0, 1<<32-1, want)
@@ -25,6 +32,11 @@ func (p place) disposedIn(from, to uint32, want []tasks.Disposition) {
 	p.must("dispositions", err)
 	same := len(got) == len(want)
 	for i := range got {
+		t, err := p.Queue.Get(p.ctx, got[i].TaskID)
+		if err == nil && (!got[i].QueuedAt.Equal(t.QueuedAt) || !reflect.DeepEqual(got[i].VisibleAt, t.VisibleAt)) {
+			p.t.Errorf("UID %d waits since %v until %v, want %v and %v as its task does", got[i].UID, got[i].QueuedAt, got[i].VisibleAt, t.QueuedAt, t.VisibleAt)
+		}
+		got[i].QueuedAt, got[i].VisibleAt = time.Time{}, nil
 		if same {
 			same = sameDeliveries(got[i].Deliveries, want[i].Deliveries)
 			got[i].Deliveries, want[i].Deliveries = nil, nil
@@ -123,4 +135,98 @@ func testDispositionsMany(s *suite) {
 	if len(got) != 1100 || forwarded != 100 {
 		s.t.Errorf("%d dispositions, %d forwarded; want 1100 and 100", len(got), forwarded)
 	}
+}
+
+// left lists what a folder left behind in epochs before that one.
+func (p place) left(before int64) []string {
+	p.t.Helper()
+	var out []string
+	p.must("left behind", p.Queue.LeftBehind(p.ctx, p.folder, before, func(epoch int64, d tasks.Disposition) error {
+		out = append(out, fmt.Sprintf("%d/%d task %d %s purged %t to %d", epoch, d.UID, d.TaskID, d.Status, d.Purged, len(d.Deliveries)))
+		return nil
+	}))
+	return out
+}
+
+// testLeftBehind: tasks of older epochs, with where they were seen last; not those that were found again, there or purged.
+func testLeftBehind(s *suite) {
+	p := s.place()
+	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(1, "before", ""))))
+	regs := p.register(s.msg(2, "found"), s.msg(3, "lost sight of"), s.msg(4, "purged and found"), s.msg(5, "purged"), s.msg(6, "found later"))
+	ds := []tasks.Delivery{{Recipient: "a@x", Status: tasks.Delivered}, {Recipient: "b@x", Status: tasks.Delivered}}
+	for _, c := range p.claimed(4, 2, 3, 4, 5) {
+		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
+	}
+	p.beside("Junk").register(s.msg(7, "elsewhere"))
+	s.purged(regs[2].TaskID)
+	s.purged(regs[3].TaskID)
+	line := func(epoch int64, i int, status tasks.Status, purged bool, to int) string {
+		return fmt.Sprintf("%d/%d task %d %s purged %t to %d", epoch, regs[i].UID, regs[i].TaskID, status, purged, to)
+	}
+	all := []string{
+		line(p.epoch, 0, tasks.Forwarded, false, 2), line(p.epoch, 1, tasks.Forwarded, false, 2), line(p.epoch, 2, tasks.Forwarded, true, 0),
+		line(p.epoch, 3, tasks.Forwarded, true, 0), line(p.epoch, 4, tasks.Received, false, 0),
+	}
+	wantLines(s, "of the epoch itself", p.left(p.epoch), nil)
+	wantLines(s, "of an epoch that has just ended", p.left(p.epoch+1), all)
+	p = p.anew()
+	p.fates([]tasks.Entry{s.msg(12, "found"), s.msg(14, "purged and found")}, tasks.Moved, tasks.Known)
+	wantLines(s, "after two were found again", p.left(p.epoch), []string{all[1], all[3], all[4]})
+	p = p.anew()
+	p.fates([]tasks.Entry{s.msg(22, "found"), s.msg(26, "found later")}, tasks.Moved, tasks.Moved)
+	wantLines(s, "after two epochs", p.left(p.epoch), []string{
+		all[1], all[3], fmt.Sprintf("%d/14 task %d forwarded purged true to 0", p.epoch-1, regs[2].TaskID),
+	})
+	stop := errors.New("enough")
+	if err := s.Queue.LeftBehind(s.ctx, p.folder, p.epoch, func(int64, tasks.Disposition) error { return stop }); !errors.Is(err, stop) {
+		s.t.Errorf("error %v, want the callback's", err)
+	}
+}
+
+func wantLines(s *suite, what string, got, want []string) {
+	s.t.Helper()
+	if !slices.Equal(got, want) {
+		s.t.Errorf("left behind %s:\n%q, want\n%q", what, got, want)
+	}
+}
+
+// testLeftBehindPortions: more than a query has room for, of which many were found again.
+func testLeftBehindPortions(s *suite) {
+	p := s.place()
+	p.fill(5000)
+	p = p.anew()
+	var again []tasks.Entry
+	for i := range 2500 {
+		again = append(again, s.msg(uint32(i+1), fmt.Sprint("fill", i)))
+	}
+	p.register(again...)
+	var uids []uint32
+	s.must("left behind", s.Queue.LeftBehind(s.ctx, p.folder, p.epoch, func(_ int64, d tasks.Disposition) error {
+		uids = append(uids, d.UID)
+		return nil
+	}))
+	if len(uids) != 2500 || uids[0] != 2501 || !slices.IsSorted(uids) {
+		s.t.Errorf("%d UIDs are left behind, from %v on; want 2500 from 2501 on, in order", len(uids), uids[:min(len(uids), 1)])
+	}
+}
+
+// testForget: what the queue itself knows is not forgotten, in whatever state.
+func testForget(s *suite) {
+	for _, status := range tasks.Statuses {
+		p, c := s.bring(status)
+		before := s.record(c.ID)
+		if n, err := s.Queue.Forget(s.ctx, "ann", p.folder, p.epoch, 1, 99); n != 0 || err != nil {
+			s.t.Errorf("forget a task that is %s: %d, %v; want 0", status, n, err)
+		}
+		if after := s.record(c.ID); after.gone || len(after.events) != len(before.events) {
+			s.t.Errorf("a task that was %s is gone: %t, events %+v; want it as it was", status, after.gone, after.events)
+		}
+		p.fates([]tasks.Entry{s.msg(1, "again")}, tasks.Known)
+	}
+	p, c := s.bring(tasks.Forwarded)
+	p.purge()
+	if n, err := s.Queue.Forget(s.ctx, "ann", p.folder, p.epoch, 1); n != 0 || err != nil {
+		s.t.Errorf("forget a task that was purged: %d, %v; want 0", n, err)
+	}
+	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Forwarded, Purged: true}})
 }

@@ -1,0 +1,85 @@
+package pass
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// allEpochs is behind every epoch.
+const allEpochs = math.MaxInt64
+
+// unwatched tells of the tasks of a folder that is not watched any more, and that no task of waits: by the registry alone.
+func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
+	f := &auditedFolder{folder: &folder{Folder: row}, found: newFolderAudit(row.Name)}
+	f.found.Unwatched, f.found.UIDValidity = true, uint32(row.UIDValidity)
+	if err := a.leftBehind(ctx, f, allEpochs); err != nil {
+		return err
+	}
+	if f.found.Gone+len(f.found.Strays) > 0 {
+		a.folders, a.found.Folders = append(a.folders, f), append(a.found.Folders, f.found)
+	}
+	return nil
+}
+
+// leftBehind tells of the tasks that the folder had in epochs before that one.
+func (a *auditor) leftBehind(ctx context.Context, f *auditedFolder, before int64) error {
+	return a.Queue.LeftBehind(ctx, f.ID, before, func(epoch int64, d tasks.Disposition) error { return a.gone(f, epoch, d) })
+}
+
+// absent tells of what the ledger knows of messages of this epoch that are not on the server.
+func (a *auditor) absent(f *auditedFolder, known map[uint32]*tasks.Disposition) error {
+	for _, uid := range slices.Sorted(maps.Keys(known)) {
+		if err := a.gone(f, f.UIDValidity, *known[uid]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone counts a task whose message is not on the server, and tells of it.
+func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error {
+	if d.TaskID == 0 {
+		return nil
+	}
+	as := accountOf[d.Status]
+	switch {
+	case d.Lost():
+		as = AsMissing
+		f.lost = append(f.lost, tasks.Place{Epoch: epoch, UID: d.UID})
+	case d.Purged:
+		as = AsPurged
+	}
+	if d.Lost() || needsMessage(&d) {
+		f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: uint32(epoch), UID: d.UID, Status: d.Status})
+	} else {
+		f.found.Gone++
+		f.found.GoneAs[as]++
+	}
+	if a.opts.Each == nil {
+		return nil
+	}
+	line := Audited{
+		Inbox: a.in.Address, Folder: f.Name, UIDValidity: uint32(epoch), UID: d.UID, Account: as, Gone: !f.found.Unwatched, Unwatched: f.found.Unwatched,
+	}
+	line.tell(d)
+	return a.opts.Each(line)
+}
+
+// forget drops what nothing can be done about any more: tasks that others have deleted, and whose message is not there either.
+func (a *auditor) forget(ctx context.Context, f *auditedFolder) error {
+	for _, at := range f.lost {
+		n, err := a.Queue.Forget(ctx, a.opts.Who, f.ID, at.Epoch, at.UID)
+		if err != nil {
+			return err
+		}
+		f.found.Forgotten += n
+	}
+	f.lost = nil
+	f.found.Strays = slices.DeleteFunc(f.found.Strays, Stray.Lost)
+	return nil
+}

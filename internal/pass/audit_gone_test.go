@@ -1,0 +1,155 @@
+package pass
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// told are the lines of tasks whose message is not on the server.
+func told(lines []Audited) (out []string) {
+	for _, m := range lines {
+		if m.Gone || m.Unwatched {
+			out = append(out, fmt.Sprintf("%s %d/%d %s as %s to %d", m.Folder, m.UIDValidity, m.UID, m.Account, m.Status, len(m.To)))
+		}
+	}
+	return out
+}
+
+// TestAuditOfOlderEpochs: what ended before UIDVALIDITY changed, and is not there any more, is accounted for.
+func TestAuditOfOlderEpochs(t *testing.T) {
+	r := newRig(t, auditReply, auditRules...)
+	r.Config.Policy.Hold = true
+	r.add(inbox.StartAll)
+	uids := r.put("INBOX", letter("team 1"), letter("never 2"), letter("bulk 3"), letter("team 4"), letter("lost 5"), letter("team 6"), letter("team 7"))
+	r.run()
+	_, err := r.queue.Purge(t.Context(), "ann", r.tasks()[3].ID)
+	check(t, err)
+	check(t, r.imap.Expunge(address, "INBOX", uids[:6]...))
+	before, _ := r.audit(AuditOptions{})
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	r.run()
+	found, lines := r.audit(AuditOptions{})
+	f := found.Folders[0]
+	wantCounts(t, f, map[Account]int{AsForwarded: 1})
+	if want := (map[Account]int{AsForwarded: 2, AsDead: 1, AsSkipped: 1, AsPurged: 1}); f.Gone != 5 || !maps.Equal(f.GoneAs, want) {
+		t.Errorf("%d are gone, as %v; want 5, as %v", f.Gone, f.GoneAs, want)
+	}
+	epoch := before.Folders[0].UIDValidity
+	if b := before.Folders[0]; b.Gone != f.Gone || !maps.Equal(b.GoneAs, f.GoneAs) || len(b.Strays) != 1 {
+		t.Errorf("before the change the audit found %+v; want the same", *b)
+	}
+	line := func(uid int, as Account, status tasks.Status, to int) string {
+		return fmt.Sprintf("INBOX %d/%d %s as %s to %d", epoch, uid, as, status, to)
+	}
+	want := []string{
+		line(1, AsForwarded, tasks.Forwarded, 2), line(2, AsDead, tasks.Dead, 1), line(3, AsSkipped, tasks.Skipped, 0),
+		line(4, AsPurged, tasks.Forwarded, 0), line(5, AsUncertain, tasks.Uncertain, 0), line(6, AsForwarded, tasks.Forwarded, 2),
+	}
+	if got := told(lines); !slices.Equal(got, want) {
+		t.Errorf("the audit tells of\n%q\nwant\n%q", got, want)
+	}
+	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); !sum.Clean() || sum.Gone != 5 {
+		t.Errorf("the sum is %+v, want it clean, with 5 that are gone", sum)
+	}
+}
+
+// TestAuditOfWhatAnUnwatchedFolderHad: a task that waits for a person is told, though no run looks at it.
+func TestAuditOfWhatAnUnwatchedFolderHad(t *testing.T) {
+	r := newRig(t, auditReply, auditRules...)
+	r.Config.Policy.Hold = true
+	r.add(inbox.StartAll, "INBOX", "Cases", "Empty")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	check(t, r.imap.CreateFolder(address, "Empty"))
+	r.put("Cases", letter("lost 1"), letter("team 2"))
+	r.run()
+	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+	check(t, err)
+	check(t, r.imap.DeleteFolder(address, "Cases"))
+	found, lines := r.audit(AuditOptions{})
+	if len(found.Folders) != 2 || found.Error != "" {
+		t.Fatalf("the audit found %+v; want INBOX and Cases, without an error", found)
+	}
+	i := slices.IndexFunc(found.Folders, func(f *FolderAudit) bool { return f.Name == "Cases" })
+	f := found.Folders[i]
+	if !f.Unwatched || f.Gone != 1 || len(f.Strays) != 1 || f.Strays[0].Status != tasks.Uncertain {
+		t.Errorf("the audit found %+v; want one forwarded and one uncertain", *f)
+	}
+	if got := told(lines); len(got) != 2 {
+		t.Errorf("the audit tells of %q, want both", got)
+	}
+}
+
+// deleteTasks deletes tasks as somebody does who knows the database and not postrider.
+func (r *rig) deleteTasks(uids ...uint32) {
+	r.t.Helper()
+	pool, err := sql.Open("sqlite", r.db.Path)
+	check(r.t, err)
+	defer func() { _ = pool.Close() }()
+	for _, uid := range uids {
+		_, err := pool.ExecContext(r.t.Context(), "DELETE FROM monitored_emails_tasks WHERE uid = ?", uid)
+		check(r.t, err)
+	}
+}
+
+// TestAuditOfDeletedTasks: nobody knows what became of them, so their messages are missing; repaired, they are forwarded.
+func TestAuditOfDeletedTasks(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	msgs := mails(6)
+	r.put("INBOX", msgs...)
+	r.run()
+	r.deleteTasks(2, 3, 5)
+	check(t, r.imap.Expunge(address, "INBOX", 5))
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	r.want(r.run(), Counters{}) // by itself no run sends again what somebody may have
+
+	found, lines := r.audit(AuditOptions{})
+	f := found.Folders[0]
+	wantCounts(t, f, map[Account]int{AsForwarded: 3, AsMissing: 2})
+	if f.Missing[0].UID != 2 || f.Missing[0].TaskID != 2 || f.Missing[0].Size == 0 || len(f.Strays) != 1 || f.Strays[0].TaskID != 5 || !f.Strays[0].Lost() {
+		t.Errorf("missing are %+v, strays %+v; want the deleted tasks 2 and 3, and 5 among the strays", f.Missing, f.Strays)
+	}
+	if got := told(lines); len(got) != 1 || found.Error != "" {
+		t.Errorf("the audit tells of %q, error %q; want the one that is not there either", got, found.Error)
+	}
+	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); sum.Clean() || sum.Lost != 1 || sum.Missing != 2 {
+		t.Errorf("the sum is %+v, want it not clean: one lost, two missing", sum)
+	}
+
+	found, _ = r.audit(AuditOptions{Repair: true, Who: "ann@host"})
+	f = found.Folders[0]
+	wantCounts(t, f, map[Account]int{AsForwarded: 3})
+	if f.Registered != 2 || f.Forgotten != 1 || len(f.Strays) != 0 || found.Error != "" {
+		t.Errorf("the repair found %+v, error %q; want two registered and one forgotten", *f, found.Error)
+	}
+	events, err := r.queue.Events(t.Context(), 5)
+	if err != nil || len(events) != 1 || events[0].Worker != "ann@host" {
+		t.Errorf("the trail of the one that is forgotten is %+v, error %v; want who did it", events, err)
+	}
+	r.Config.Worker = "test:next"
+	r.want(r.run(), Counters{Forwarded: 2})
+	found, _ = r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 5})
+}
+
+// TestAuditRepairsADeletedTaskAboveTheCursor, which a rewind has put there: the next run registers it, and what lies before it.
+func TestAuditRepairsADeletedTaskAboveTheCursor(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(5)...)
+	r.run()
+	r.deleteTasks(3)
+	in, err := r.store.Get(t.Context(), address)
+	check(t, err)
+	r.rewind(in.Folders[0])
+	found, _ := r.audit(AuditOptions{Repair: true, Who: "ann"})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 4, AsNew: 1})
+	r.Config.Worker = "test:next"
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+}
