@@ -8,8 +8,10 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ import (
 	msgauth "github.com/emersion/go-msgauth/dkim"
 
 	"postrider/internal/dkim"
+	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -69,10 +72,11 @@ func keyFile(t *testing.T, key crypto.Signer) string {
 	return path
 }
 
-// TestSignaturesSurvive: what the author signed verifies after redirect, and in the attachment after attach; what is
-// composed or rewritten verifies by our key.
-func TestSignaturesSurvive(t *testing.T) {
-	z := zone{}
+// arrivals are messages as they arrive, by what they are: signed by their authors in all ways, in all modes, and what is taken
+// out of an attachment. Each has one signature, the author's or ours, that has to verify.
+func arrivals(t *testing.T) (zone, map[string]string) {
+	t.Helper()
+	z, out := zone{}, map[string]string{}
 	authors := keys(t, z)
 	s := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}})
 	r := relayOn(t, s.Port())
@@ -101,19 +105,52 @@ func TestSignaturesSurvive(t *testing.T) {
 						}
 						m := parse(t, b.String())
 						what := strings.Join([]string{kind, theirs, string(canon), h, "forwarded with", ours}, " ")
-						z.verify(t, "redirect "+what, delivered(t, s, r, compose(t, c, m, Style{Mode: Redirect, Resent: true})), 1)
-						z.verify(t, "rewrite "+what, delivered(t, s, r, compose(t, c, m, Style{Mode: Rewrite})), 1)
+						out["redirect "+what] = delivered(t, s, r, compose(t, c, m, Style{Mode: Redirect, Resent: true}))
+						out["rewrite "+what] = delivered(t, s, r, compose(t, c, m, Style{Mode: Rewrite}))
 						outer := delivered(t, s, r, compose(t, c, m, Style{Mode: Attach}))
-						z.verify(t, "attach "+what, outer, 1)
+						out["attach "+what] = outer
 						e, err := gomessage.Read(strings.NewReader(outer))
 						if err != nil {
 							t.Fatal(err)
 						}
-						z.verify(t, "the attached original "+what, taken(t, e), 1)
+						out["the attached original "+what] = taken(t, e)
 					}
 				}
 			}
 		}
+		large := parse(t, messages["7 bits"])
+		large.HeaderOnly = true
+		out["notice with "+ours] = delivered(t, s, r, compose(t, c, large, Style{Mode: Redirect}))
+	}
+	return z, out
+}
+
+// TestSignaturesSurvive: what the author signed verifies after redirect, and in the attachment after attach; what is
+// composed or rewritten verifies by our key.
+func TestSignaturesSurvive(t *testing.T) {
+	z, all := arrivals(t)
+	for what, raw := range all {
+		z.verify(t, what, raw, 1)
+	}
+}
+
+// TestSignaturesSurviveElsewhere is TestSignaturesSurvive with a verifier that nothing here is made of.
+func TestSignaturesSurviveElsewhere(t *testing.T) {
+	z, all := arrivals(t)
+	names := slices.Sorted(maps.Keys(all))
+	var messages []string
+	for _, what := range names {
+		messages = append(messages, all[what])
+	}
+	broken := strings.Replace(all[names[0]], "\r\n\r\n", "\r\n\r\nforged ", 1)
+	verified := testserver.VerifyDKIM(t, z, append(messages, broken)...)
+	for i, what := range names {
+		if got := verified[i]; len(got) != 1 || got[0] != "" {
+			t.Errorf("%s: its signatures are %q, want one that verifies\n%.800s", what, got, messages[i])
+		}
+	}
+	if got := verified[len(names)]; len(got) != 1 || got[0] == "" {
+		t.Errorf("a forged message: its signatures are %q, want one that does not verify", got)
 	}
 }
 
