@@ -23,7 +23,7 @@ func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(sign
 		MaxVerifications: maxSignatures,
 		LookupTXT: func(name string) ([]string, error) {
 			// The signer's name is a stranger's to choose: only what would count is asked for.
-			if i := strings.LastIndex(name, "._domainkey."); i < 0 || !aligned(strings.ToLower(name[i+len("._domainkey."):])) {
+			if _, signer, _ := strings.Cut(name, "._domainkey."); !aligned(strings.ToLower(signer)) {
 				return nil, errNotAligned
 			}
 			return j.dns.LookupTXT(ctx, name)

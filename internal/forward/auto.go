@@ -15,14 +15,14 @@ import (
 
 // choose is Auto: a redirect where receivers will take one with the author's From, and else what is in the forwarder's
 // name. It says why.
-func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s Style) (Mode, string, error) {
+func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s Style, form shape) (Mode, string, error) {
 	fields, err := m.Fields()
 	if err != nil {
 		return "", "", err
 	}
 	fields, _, odd := split(fields)
-	if odd == "" && costly(fields) {
-		odd = "its signatures name too many fields to be verified"
+	if odd == "" && (costly(fields) || form.empty > maxEmpty) {
+		odd = "its signatures would take long to verify"
 	}
 	domain, unknown := author(m.Header)
 	if odd = cmp.Or(odd, unknown); odd != "" {
@@ -37,6 +37,10 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 	}
 	return Rewrite, "auto: " + verdict.Why, nil
 }
+
+// maxEmpty is how many octets of empty lines a verifier may have to hold back, until it knows whether they are the end of the
+// message: its work grows with their square.
+const maxEmpty = 64 << 10
 
 // costly: a verifier looks through all fields for each that a signature names, and a stranger writes both.
 func costly(fields []message.Field) bool {

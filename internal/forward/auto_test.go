@@ -64,7 +64,9 @@ func TestAuto(t *testing.T) {
 		{"an empty From", "", "From: <>\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
 		{"a From that is no address", "", "From: Alice\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
 		{"an address literal", "", "From: alice@[192.0.2.1]\r\n" + rest, "", false, Rewrite, "auto: the address in its From field has no domain"},
-		{"signatures that take long to verify", "v=DMARC1; p=reject", strings.Repeat("X: y\r\n", 5000) + fromAlice + rest, strings.Repeat("X:", 300) + "From", false, Rewrite, "auto: its signatures name too many fields"},
+		{"signatures that take long to verify", "v=DMARC1; p=reject", strings.Repeat("X: y\r\n", 5000) + fromAlice + rest, strings.Repeat("X:", 300) + "From", false, Rewrite, "auto: its signatures would take long to verify"},
+		{"many empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n \r\n", 40_000) + "x\r\n", "From", false, Rewrite, "auto: its signatures would take long to verify"},
+		{"some empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n", 30_000) + "x\r\n" + strings.Repeat("\r\n", 30_000), "From", false, Redirect, "client.example is reject, and a redirect passes"},
 		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is no field; attached instead of rewritten: its header"},
 	}
 	for _, tt := range tests {

@@ -124,7 +124,7 @@ func (c *Composer) orAttach(ctx context.Context, m *message.Message, o Origin, s
 	}
 	why := ""
 	if s.Mode == Auto {
-		if s.Mode, why, err = c.choose(ctx, m, o, s); err != nil {
+		if s.Mode, why, err = c.choose(ctx, m, o, s, form); err != nil {
 			return nil, err
 		}
 	}

@@ -107,6 +107,7 @@ func (r *base64Reader) fill() {
 // shape is what a message is like on the wire.
 type shape struct {
 	longest int // line, in octets without its end
+	empty   int // octets of the longest run of lines with nothing but white space
 	nul     bool
 	eight   bool
 }
@@ -129,19 +130,25 @@ func (s shape) unfit() string {
 func shapeOf(r io.Reader) (shape, error) {
 	var s shape
 	buf := make([]byte, 32<<10)
-	line := 0
+	line, run := 0, 0
+	white := true
 	for {
 		n, err := r.Read(buf)
 		for _, c := range buf[:n] {
 			switch {
 			case c == '\n':
-				line = 0
+				if run += line + len("\r\n"); !white {
+					run = 0
+				}
+				s.empty = max(s.empty, run)
+				line, white = 0, true
 				continue
 			case c == 0:
 				s.nul = true
 			case c >= 0x80:
 				s.eight = true
 			}
+			white = white && (c == ' ' || c == '\t' || c == '\r')
 			if c != '\r' { // canonical: always before a LF
 				line++
 				s.longest = max(s.longest, line)
