@@ -15,8 +15,7 @@ type DNS struct {
 
 	mu      sync.Mutex
 	records map[string]string // by name, in lower case and with its dot
-	failing bool
-	asked   map[string]int
+	failing map[string]bool
 }
 
 // NameServer starts a name server, which ends with the test. Names that have no record do not exist.
@@ -26,7 +25,7 @@ func NameServer(t testing.TB, records map[string]string) *DNS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &DNS{Address: conn.LocalAddr().String(), records: map[string]string{}, asked: map[string]int{}}
+	s := &DNS{Address: conn.LocalAddr().String(), records: map[string]string{}, failing: map[string]bool{}}
 	for name, text := range records {
 		s.Set(name, text)
 	}
@@ -49,18 +48,11 @@ func (s *DNS) Set(name, text string) {
 	s.records[strings.ToLower(name)+"."] = text
 }
 
-// Fail makes it answer SERVFAIL to everything, until it is mended.
-func (s *DNS) Fail(yes bool) {
+// Fail makes it answer SERVFAIL to that name.
+func (s *DNS) Fail(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failing = yes
-}
-
-// Asked is how often it was asked for a name.
-func (s *DNS) Asked(name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked[strings.ToLower(name)+"."]
+	s.failing[strings.ToLower(name)+"."] = true
 }
 
 func (s *DNS) serve(conn net.PacketConn) {
@@ -85,14 +77,13 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 	defer s.mu.Unlock()
 	asked := q.Questions[0]
 	name := strings.ToLower(asked.Name.String())
-	s.asked[name]++
 	m := &dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: q.ID, Response: true, Authoritative: true, RecursionAvailable: true, RecursionDesired: q.RecursionDesired},
 		Questions: q.Questions,
 	}
 	text, known := s.records[name]
 	switch {
-	case s.failing:
+	case s.failing[name]:
 		m.RCode = dnsmessage.RCodeServerFailure
 	case !known:
 		m.RCode = dnsmessage.RCodeNameError

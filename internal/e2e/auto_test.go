@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-msgauth/dkim"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// authors are domains by what their DNS says, with one key for all of them.
+type authors struct {
+	key     ed25519.PrivateKey
+	records map[string]string
+	dns     *testserver.DNS
+}
+
+// newAuthors makes the domains none.example, quarantine.example and reject.example with that policy, silent.example
+// without one, and failing.example whose server fails when it is asked for the policy.
+func newAuthors(t *testing.T) authors {
+	t.Helper()
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := authors{key: key, records: map[string]string{}}
+	for _, policy := range []string{"none", "quarantine", "reject", "silent", "failing"} {
+		a.records["s._domainkey."+policy+".example"] = "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)
+		if policy != "silent" {
+			a.records["_dmarc."+policy+".example"] = "v=DMARC1; p=" + policy
+		}
+	}
+	a.dns = testserver.NameServer(t, a.records)
+	a.dns.Fail("_dmarc.failing.example")
+	return a
+}
+
+// mail is of an author at that domain, with a signature that is good, broken or none.
+func (a authors) mail(t *testing.T, domain, signature string) []byte {
+	t.Helper()
+	raw := testserver.Mail("Alice <alice@"+domain+">", "desk@firm.example", domain+" "+signature, "The body.")
+	if signature == "none" {
+		return raw
+	}
+	var b bytes.Buffer
+	if err := dkim.Sign(&b, bytes.NewReader(raw), &dkim.SignOptions{
+		Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "From", "Subject", "Subject", "Date", "Message-ID"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if signature == "broken" {
+		return bytes.Replace(b.Bytes(), []byte("The body."), []byte("Another body."), 1)
+	}
+	return b.Bytes()
+}
+
+// shown is what `task show --json` and `route test --json` say about the mode.
+type shown struct {
+	Mode   string `json:"mode"`
+	Reason string `json:"mode_reason"`
+}
+
+func (w *world) shown(args ...string) shown {
+	w.t.Helper()
+	var s shown
+	if err := json.Unmarshal([]byte(w.must(0, args...).stdout), &s); err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// TestAuto: each kind of author with each kind of signature goes out in the mode that arrives, which `task show` and
+// `route test` explain; a redirect's signature verifies at the receiver.
+func TestAuto(t *testing.T) {
+	a := newAuthors(t)
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.extra = "dns: {server: " + a.dns.Address + "}"
+		w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
+		w.configure()
+		w.addInbox("desk@firm.example", "--start", "all")
+		tests := []struct{ domain, signature, mode, reason string }{
+			{"none.example", "none", "redirect", "auto: the DMARC policy of none.example is none"},
+			{"none.example", "good", "redirect", "is none"},
+			{"none.example", "broken", "redirect", "is none"},
+			{"silent.example", "none", "redirect", "auto: silent.example has no DMARC policy"},
+			{"silent.example", "good", "redirect", "has no DMARC policy"},
+			{"silent.example", "broken", "redirect", "has no DMARC policy"},
+			{"quarantine.example", "none", "rewrite", "is quarantine, and nothing lets a redirect pass: it has no DKIM signature of its domain"},
+			{"quarantine.example", "good", "redirect", "is quarantine, and a redirect passes by the DKIM signature of quarantine.example"},
+			{"quarantine.example", "broken", "rewrite", "the DKIM signature of quarantine.example does not verify (body hash did not verify)"},
+			{"reject.example", "none", "rewrite", "is reject, and nothing lets a redirect pass: it has no DKIM signature of its domain"},
+			{"reject.example", "good", "redirect", "is reject, and a redirect passes by the DKIM signature of reject.example"},
+			{"reject.example", "broken", "rewrite", "does not verify (body hash did not verify); without its signature fields (1)"},
+			{"failing.example", "none", "rewrite", "the DMARC policy of failing.example is not known"},
+			{"failing.example", "good", "redirect", "is not known"},
+			{"failing.example", "broken", "rewrite", "is not known"},
+		}
+		for _, tt := range tests {
+			w.imap.Append(t, "desk@firm.example", "INBOX", a.mail(t, tt.domain, tt.signature))
+		}
+		if r, _ := w.pass(0); r.Totals.Forwarded != len(tests) {
+			t.Fatalf("the pass reports %+v, want all forwarded", r.Totals)
+		}
+		var redirected []string
+		for i, tt := range tests {
+			id := fmt.Sprint(i + 1)
+			what := tt.domain + " " + tt.signature
+			if got := w.shown("task", "show", "--json", id); got.Mode != tt.mode || !strings.Contains(got.Reason, tt.reason) {
+				t.Errorf("%s: task show says %+v, want %s, since %q", what, got, tt.mode, tt.reason)
+			}
+			if got := w.shown("route", "test", "--task", id, "--json"); got.Mode != tt.mode || !strings.Contains(got.Reason, tt.reason) {
+				t.Errorf("%s: route test says %+v, want %s, since %q", what, got, tt.mode, tt.reason)
+			}
+			copies := w.copies(what)
+			if len(copies) != 1 {
+				t.Fatalf("%s: %d copies arrived, want one", what, len(copies))
+			}
+			if got := w.must(0, "route", "test", "--task", id, "--show-message").stdout; got != string(copies[0].Data) {
+				t.Errorf("%s: route test shows\n%s\nand what arrived is\n%s\nwant no difference", what, got, copies[0].Data)
+			}
+			if tt.mode == "redirect" && tt.signature == "good" {
+				redirected = append(redirected, string(copies[0].Data))
+			}
+		}
+		if got := w.must(0, "task", "show", "10").stdout; !regexp.MustCompile(`(?m)^mode +rewrite\nbecause +auto: the DMARC policy of reject.example is reject`).MatchString(got) {
+			t.Errorf("task show prints\n%s\nwant the mode, and why", got)
+		}
+		for i, got := range testserver.VerifyDKIM(t, a.records, redirected...) {
+			if len(got) != 1 || got[0] != "" {
+				t.Errorf("the signatures of a redirect are %q, want one that verifies\n%s", got, redirected[i])
+			}
+		}
+	})
+}
+
+// TestAutoWithoutDNS: nothing waits or fails because nobody answers, and all is rewritten.
+func TestAutoWithoutDNS(t *testing.T) {
+	a := newAuthors(t)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // which nobody reads from
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	gone, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	for name, server := range map[string]net.PacketConn{"nothing listens": gone, "no answer": silent} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "sqlite")
+			w.extra = "dns: {server: " + server.LocalAddr().String() + "}"
+			w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
+			w.configure()
+			w.addInbox("desk@firm.example", "--start", "all")
+			const n = 40
+			for i := range n {
+				w.imap.Append(t, "desk@firm.example", "INBOX", a.mail(t, fmt.Sprintf("d%d.example", i), "good"))
+			}
+			start := time.Now()
+			if r, _ := w.pass(0); r.Totals.Forwarded != n {
+				t.Fatalf("the pass reports %+v, want all forwarded", r.Totals)
+			}
+			if d := time.Since(start); d > 25*time.Second {
+				t.Errorf("the pass took %v, want the DNS to be given up after a few questions", d)
+			}
+			if got := w.shown("task", "show", "--json", "1"); got.Mode != "rewrite" || !strings.Contains(got.Reason, "is not known") {
+				t.Errorf("task show says %+v, want rewrite, since nobody answers", got)
+			}
+		})
+	}
+}
+
+// TestAutoKilled kills a pass while the relay has the message. The next one sends the same octets again, though the DNS says
+// otherwise by then.
+func TestAutoKilled(t *testing.T) {
+	for policy, mode := range map[string]string{"none": "redirect", "reject": "rewrite"} {
+		t.Run(mode, func(t *testing.T) {
+			a := newAuthors(t)
+			w := newWorld(t, "sqlite")
+			at, answer := make(chan struct{}, 1), make(chan struct{})
+			w.startSink(func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage != "dot" || e.N > 1 {
+					return smtpsink.Action{}
+				}
+				at <- struct{}{}
+				return smtpsink.Action{Block: answer, AcceptAndDrop: true}
+			})
+			w.extra = "concurrency: {lease: 1s}\ndns: {server: " + a.dns.Address + "}"
+			w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
+			w.configure()
+			w.addInbox("desk@firm.example", "--start", "all")
+			w.imap.Append(t, "desk@firm.example", "INBOX", a.mail(t, policy+".example", "none"))
+			p := w.start(nil, "run")
+			select {
+			case <-at:
+			case <-time.After(time.Minute):
+				t.Fatal("the relay did not get the message")
+			}
+			_ = p.cmd.Process.Kill()
+			<-p.ended()
+			close(answer)
+			began := w.shown("task", "show", "--json", "1")
+			if began.Mode != mode || !strings.Contains(began.Reason, "is "+policy) {
+				t.Errorf("killed, the task says %+v, want %s, since the policy is %s", began, mode, policy)
+			}
+			a.dns.Set("_dmarc."+policy+".example", "v=DMARC1; p="+map[string]string{"none": "reject", "reject": "none"}[policy])
+			w.eventually(func() bool {
+				w.start(nil, "run").wait()
+				return len(w.tasks("--status", "forwarded")) == 1
+			})
+			wantSame(t, w.copies(policy+".example none"))
+			if got := w.shown("task", "show", "--json", "1"); got != began {
+				t.Errorf("the task says %+v, want %+v as when it was begun", got, began)
+			}
+		})
+	}
+}
+
+// TestAutoFile: without a server or a database, as one tries a configuration.
+func TestAutoFile(t *testing.T) {
+	a := newAuthors(t)
+	w := newWorld(t, "sqlite")
+	w.extra = "dns: {server: " + a.dns.Address + "}"
+	w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
+	w.configure()
+	if err := os.WriteFile(w.path("good.eml"), a.mail(t, "reject.example", "good"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.shown("route", "test", w.path("good.eml"), "--json"); got.Mode != "redirect" {
+		t.Errorf("route test says %+v, want redirect", got)
+	}
+	if got := w.shown("route", "test", w.path("good.eml"), "--json", "--no-dns"); got.Mode != "rewrite" || !strings.Contains(got.Reason, "--no-dns") {
+		t.Errorf("route test --no-dns says %+v, want rewrite, since nobody was asked", got)
+	}
+}
