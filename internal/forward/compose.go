@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/template"
 	"time"
+	"unicode"
 
 	"postrider/internal/address"
 	"postrider/internal/dkim"
@@ -165,13 +166,21 @@ func (c *Composer) sender(h message.Header) string {
 	return phrase(name) + " <" + c.from.Address + ">"
 }
 
-// authorName has no @ in it: an address in a display name beside another address is what fraud looks like.
+// authorName has no @ in it, and nothing that turns the writing around: an address in a display name beside another address
+// is what fraud looks like.
 func authorName(h message.Header) string {
 	for _, a := range h.Addresses("From") {
-		return strings.ReplaceAll(cmp.Or(a.Name, a.Addr), "@", " at ")
+		return strings.Map(func(r rune) rune {
+			if unicode.Is(unicode.Bidi_Control, r) {
+				return -1
+			}
+			return r
+		}, noAt.Replace(cmp.Or(a.Name, a.Addr)))
 	}
 	return ""
 }
+
+var noAt = strings.NewReplacer("@", " at ", "＠", " at ", "﹫", " at ")
 
 // replyTo is the field that makes an answer go to the author.
 func replyTo(h message.Header) string {

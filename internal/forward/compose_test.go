@@ -34,6 +34,7 @@ func TestComposedHeader(t *testing.T) {
 			[]string{"DKIM-", "ARC-", "Return-Path", "Sender:", " b=abc"},
 		},
 		{"no name", "From: alice@client.example\r\n", Rewrite, []string{`From: "alice at client.example via Intake" <forwarder@example.com>`}, nil},
+		{"a name made to deceive", "From: =?utf-8?B?Y2VvQGZpcm0uZXhhbXBsZSBvciBhQGIg77yg4oCuZQ==?= <a@x.example>\r\n", Rewrite, []string{`From: "ceo at firm.example or a at b  at e via Intake" <forwarder@example.com>`}, nil},
 		{"nobody", "Subject: x\r\n", Rewrite, []string{`From: "Intake" <forwarder@example.com>`}, []string{"Reply-To", "X-Original-From"}},
 		{"name in another script", "From: =?utf-8?B?546L5bCP5piO?= <w@client.example>\r\n", Rewrite, []string{
 			"From: =?utf-8?q?=E7=8E=8B=E5=B0=8F=E6=98=8E_via_Intake?= <forwarder@example.com>", "X-Original-From: =?utf-8?B?546L5bCP5piO?= <w@client.example>",
