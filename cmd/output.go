@@ -32,9 +32,9 @@ func newTable(w io.Writer, header ...any) table.Writer {
 }
 
 func (a *app) reportTable(r pass.Report) error {
-	t := newTable(a.out, "inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "backlog", "")
+	t := newTable(a.out, "inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "")
 	row := func(name string, c pass.Counters, note string) {
-		t.AppendRow(table.Row{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Backlog, note})
+		t.AppendRow(table.Row{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note})
 	}
 	for _, in := range r.Inboxes {
 		note := printable(strings.ReplaceAll(in.Error, "\n", "; "))
@@ -46,11 +46,23 @@ func (a *app) reportTable(r pass.Report) error {
 	t.AppendSeparator()
 	row("total", r.Totals, "")
 	t.Render()
+	if err := a.limitReached(r.LimitReached); err != nil {
+		return err
+	}
 	if r.RelayError != "" {
 		_, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError)
 		return err
 	}
 	return nil
+}
+
+// limitReached tells for which of smtp.limits mail waits.
+func (a *app) limitReached(limit string) error {
+	if limit == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(a.out, "Mail waits:", limit)
+	return err
 }
 
 // reportTrouble prints a line for each inbox with something that a person should know. Errors of inboxes and of the relay
@@ -67,6 +79,9 @@ func (a *app) reportTrouble(r pass.Report) error {
 		add(in.Dead, "dead (see `postrider task list --status dead`)")
 		add(in.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
 		add(in.Backlog, "not registered yet")
+		if len(parts) > 0 { // alone it is no trouble
+			add(in.Waiting, "waiting for smtp.limits")
+		}
 		if len(parts) == 0 {
 			continue
 		}

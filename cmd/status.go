@@ -45,6 +45,8 @@ func (a *app) statusCommand() *cobra.Command {
 next run takes up, and those waiting for their time, to be tried again or in progress. Under "last day" stand conflicts (a worker lost
 its lease to another) and the share of messages that took more than one attempt. What is 0 is left out.
 
+When a limit of the relay's provider (smtp.limits) is used up, a line below the table says until when: what is due waits for that.
+
 What is past a threshold of the configuration (alerts) is told below the table, and makes the exit code 75.
 ` + exitHelp,
 		Args: takesNone,
@@ -59,8 +61,17 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 		report := struct {
 			Inboxes []inboxStatus  `json:"inboxes"`
 			Alerts  []health.Alert `json:"alerts"`
-		}{[]inboxStatus{}, []health.Alert{}}
-		err := s.watch(ctx, nil, func(f health.Facts) {
+
+			LimitReached string `json:"limit_reached,omitempty"` // which of smtp.limits is used up, and until when
+		}{Inboxes: []inboxStatus{}, Alerts: []health.Alert{}}
+		limit, err := s.quota.Reached(ctx)
+		if err != nil {
+			return err
+		}
+		if limit != nil {
+			report.LimitReached = limit.Error()
+		}
+		err = s.watch(ctx, nil, func(f health.Facts) {
 			report.Inboxes = append(report.Inboxes, statusOf(f))
 			report.Alerts = append(report.Alerts, health.Check(f, s.cfg.Alerts)...)
 		})
@@ -70,7 +81,7 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 			err = a.printJSON(report)
 		default:
 			a.statusTable(report.Inboxes)
-			err = errors.Join(a.lastErrors(report.Inboxes), printAlerts(a.out, report.Alerts))
+			err = errors.Join(a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached), printAlerts(a.out, report.Alerts))
 		}
 		if err == nil && len(report.Alerts) > 0 {
 			return errRetry

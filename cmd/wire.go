@@ -19,6 +19,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/limits"
 	"postrider/internal/message"
 	"postrider/internal/pass"
 	"postrider/internal/route"
@@ -35,6 +36,7 @@ type services struct {
 	inboxes *inbox.Store
 	people  *contacts.Store
 	queue   *sqlqueue.Queue
+	quota   *limits.Quota
 }
 
 func (a *app) loadConfig() (*config.Config, error) {
@@ -68,6 +70,7 @@ func (a *app) open(ctx context.Context) (*services, error) {
 		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile)),
 		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
+		quota:   quota(d, cfg),
 	}, nil
 }
 
@@ -75,6 +78,23 @@ func (s *services) close() { _ = s.db.Close() }
 
 func dbConfig(cfg *config.Config) db.Config {
 	return db.Config{Driver: cfg.Database.Driver, Path: cfg.Database.Path, DSN: string(cfg.Database.DSN)}
+}
+
+// quota is what is left of smtp.limits.
+func quota(d *db.DB, cfg *config.Config) *limits.Quota {
+	l := cfg.SMTP.Limits
+	return limits.New(d, limits.Config{
+		Host: cfg.SMTP.Host, Port: cfg.SMTP.Port, User: cfg.SMTP.Username, Lease: cfg.Concurrency.Lease, Now: time.Now,
+		Limits: limits.Limits{PerMinute: orNone(l.PerMinute), PerHour: orNone(l.PerHour), PerDay: orNone(l.PerDay)},
+	})
+}
+
+// orNone is a limit, 0 when there is none.
+func orNone(limit *int) int {
+	if limit == nil {
+		return 0
+	}
+	return *limit
 }
 
 // dialer logs in to inboxes.
@@ -133,7 +153,7 @@ func (s *services) relay() (*forward.Relay, error) {
 	relay, err := forward.NewRelay(forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
-		Connections: c.SMTP.Connections, LocalName: c.SMTP.LocalName,
+		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota, LocalName: c.SMTP.LocalName,
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 	})
 	if err != nil {
@@ -211,7 +231,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
 			Retention: pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)},
 		},
-		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: relay,
+		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: relay, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {

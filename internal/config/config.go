@@ -56,6 +56,15 @@ type SMTP struct {
 	Connections    int           `yaml:"connections"`
 	LocalName      string        `yaml:"local_name"` // empty: the host's name
 	CAFile         string        `yaml:"ca_file"`    // empty: the system's
+	Limits         Limits        `yaml:"limits"`
+}
+
+// Limits are what the relay's provider allows; nil is no limit.
+type Limits struct {
+	PerMinute     *int `yaml:"per_minute"` // recipients, in any minute
+	PerHour       *int `yaml:"per_hour"`
+	PerDay        *int `yaml:"per_day"`
+	PerConnection *int `yaml:"per_connection"` // messages
 }
 
 // IMAP is what all inboxes have in common.

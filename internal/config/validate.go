@@ -33,6 +33,7 @@ func (r *reader) finish(c *Config) {
 	r.dkim(c.DKIM)
 	r.dns(&c.DNS)
 	r.numbers(c)
+	r.limits(c.SMTP.Limits)
 	r.alerts(c.Alerts)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.routes(c.Routes)
@@ -181,6 +182,19 @@ func (r *reader) numbers(c *Config) {
 // notInHost are characters that a host's name in leases does not have: a colon ends it there.
 func notInHost(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
+}
+
+func (r *reader) limits(l Limits) {
+	positive(r, "smtp.limits.per_minute", l.PerMinute)
+	positive(r, "smtp.limits.per_hour", l.PerHour)
+	positive(r, "smtp.limits.per_day", l.PerDay)
+	positive(r, "smtp.limits.per_connection", l.PerConnection)
+}
+
+func positive(r *reader, key string, limit *int) {
+	if limit != nil && *limit < 1 {
+		r.refuse(key, "%d would let nothing through; write 1 or more; without the key there is no limit", *limit)
+	}
 }
 
 func (r *reader) alerts(l health.Limits) {

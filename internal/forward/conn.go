@@ -22,6 +22,7 @@ type conn struct {
 	smtp  *smtp.Client
 	login string      // the mechanism used; empty without a login
 	dead  bool        // it was lost, or the relay closes it: not to be used again
+	uses  int         // how many messages it was used for
 	idle  *time.Timer // while it is in the pool
 	block []byte      // what is read of the content at once
 }

@@ -22,6 +22,7 @@ package forward
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -43,6 +44,8 @@ type Config struct {
 	Username, Password string        // no login without a username
 	AllowPlaintext     bool          // log in without TLS on hosts other than loopback, too
 	Connections        int           // at most, and at least one
+	PerConnection      int           // messages, then it is closed and another one opened; 0 is no limit
+	Quota              Quota         // of recipients; nil is no limit
 	LocalName          string        // for EHLO, a domain or an address literal; by default this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
 	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
@@ -50,6 +53,20 @@ type Config struct {
 	RootCAs            *x509.CertPool
 	Timeouts           Timeouts
 	Logger             *slog.Logger
+}
+
+// Quota is how many recipients may be named to the relay, over all processes that use it.
+type Quota interface {
+	// Reserve grants a transaction with up to n recipients some of them, at least one, or fails. When the transaction is over, done
+	// is told how many were named to the relay.
+	Reserve(ctx context.Context, n int) (granted int, done func(used int), err error)
+}
+
+// unlimited is the quota where there is none.
+type unlimited struct{}
+
+func (unlimited) Reserve(_ context.Context, n int) (int, func(int), error) {
+	return n, func(int) {}, nil
 }
 
 // Timeouts are what each step may take. Zero means the default.
@@ -86,6 +103,9 @@ func (c Config) withDefaults() Config {
 	t.Dot = cmp.Or(t.Dot, 10*time.Minute)
 	t.Idle = cmp.Or(t.Idle, 30*time.Second)
 	c.Connections = max(c.Connections, 1)
+	if c.Quota == nil {
+		c.Quota = unlimited{}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

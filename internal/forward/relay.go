@@ -15,8 +15,8 @@ import (
 )
 
 // Relay hands mail to one SMTP server, over at most Config.Connections connections. They are opened on demand, used
-// for one message after the other, and closed after a fault or when nothing needed them for a while. It may be used
-// from several goroutines at once.
+// for one message after the other, and closed after a fault, after Config.PerConnection messages, or when nothing needed
+// them for a while. It may be used from several goroutines at once.
 type Relay struct {
 	cfg    Config
 	addr   string // host:port
@@ -191,7 +191,7 @@ func (r *Relay) giveBack(c *conn) {
 		return
 	}
 	r.mu.Lock()
-	if !r.closed {
+	if !r.closed && (r.cfg.PerConnection == 0 || c.uses < r.cfg.PerConnection) {
 		r.idle = append(r.idle, c)
 		c.idle = time.AfterFunc(r.cfg.Timeouts.Idle, func() { r.expire(c) })
 		r.mu.Unlock()

@@ -14,14 +14,15 @@ const maxRecipients = 100
 type BeforeDot func(ctx context.Context, sofar Result, accepted []string) error
 
 // Send hands content to the relay, for all recipients of the envelope. That is one transaction for each hundred of
-// them, or fewer if the relay takes no more at once.
+// them, or fewer if the relay takes no more at once, or the quota leaves no more.
 //
 // In each, when all content is written and only the final dot is left, beforeDot is called with the recipients that
 // the relay has accepted, as they are in the envelope. When it fails, the connection is closed without the dot:
 // nothing is delivered to them, and Send returns that error.
 //
 // The result is to be used even with an error: it has the recipients that were decided about. Nothing went out to the
-// others. The error is an *Error when the relay is at fault, or what ended it: the context, beforeDot, or the spool.
+// others. The error is an *Error when the relay is at fault, or what ended it: the context, beforeDot, the quota (whose error
+// it is then), or the spool.
 // A context that ends before the final dot ends the transaction there; after it, it leaves the accepted recipients
 // Unknown.
 func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, beforeDot BeforeDot) (Result, error) {
@@ -37,12 +38,16 @@ func (r *Relay) Send(ctx context.Context, env Envelope, content *Content, before
 		todo = append(todo, rcpt)
 	}
 	for len(todo) > 0 {
-		n := min(len(todo), maxRecipients)
+		n, done, err := r.cfg.Quota.Reserve(ctx, min(len(todo), maxRecipients))
+		if err != nil {
+			return res, err
+		}
 		t := transaction{relay: r, from: from, nullOnly: env.NullOnly, to: todo[:n], content: content}
 		t.beforeDot = func(ctx context.Context, accepted []string) error {
 			return beforeDot(ctx, Result{slices.Concat(res.Outcomes, t.done), t.content}, accepted)
 		}
-		err := r.transact(ctx, &t)
+		err = r.transact(ctx, &t)
+		done(t.named)
 		res.Outcomes, res.Sent = append(res.Outcomes, t.done...), t.content
 		if err != nil {
 			return res, err
@@ -74,6 +79,7 @@ func (r *Relay) transact(ctx context.Context, t *transaction) error {
 			return err
 		}
 		r.log.Debug("the relay had closed a connection; opening another", "relay", r.addr, "reason", err)
+		again.named = t.named
 		*t = again
 	}
 	if c, err = r.dial(ctx); err != nil {

@@ -24,6 +24,7 @@ type transaction struct {
 	accepted []path // at RCPT, and without an outcome yet
 	again    []path // for another transaction
 	done     []Outcome
+	named    int         // how many recipients the relay was told, on any one connection
 	stale    bool        // the connection ended before any content went out
 	stop     func() bool // keeps the context from ending the connection; false when it has already
 	onWire   bool        // the relay has taken MAIL, and the context does not count any more
@@ -32,6 +33,7 @@ type transaction struct {
 // runOn runs t on c, and gives c back.
 func (t *transaction) runOn(ctx context.Context, c *conn) error {
 	t.c = c
+	c.uses++
 	t.stop = context.AfterFunc(ctx, func() { _ = c.raw.Close() })
 	err := t.run(ctx)
 	cancelled := !t.onWire && !t.stop()
@@ -100,11 +102,14 @@ func (t *transaction) mailFrom(from path, params string) (reply, error) {
 // rcpts asks for each recipient. From here on, what ends the connection is put down to the message, too (see the
 // package comment).
 func (t *transaction) rcpts() error {
+	named := 0
 	for i, rcpt := range t.to {
 		if rcpt.utf8 && !t.c.offers("SMTPUTF8") {
 			t.decide(rcpt, Refused, reply{text: errNoUTF8.Error()}, "")
 			continue
 		}
+		named++
+		t.named = max(t.named, named)
 		rep, err := t.c.command("RCPT TO:<%s>", rcpt.wire)
 		if err != nil {
 			return t.lost(StageRCPT, err)

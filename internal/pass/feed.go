@@ -62,8 +62,8 @@ func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
 	return f.drain(ctx)
 }
 
-// drain claims until nothing is due. When the relay is at fault nothing is claimed any more; what was registered
-// waits. A suspect is given back until all else in this process has been done, and is then worked on alone.
+// drain claims until nothing is due. When the relay is at fault nothing is claimed any more, and when a limit of its provider
+// is used up, not until that has passed; what was registered waits. A suspect is given back until all else in this process has been done, and is then worked on alone.
 func (f *feeder) drain(ctx context.Context) error {
 	solo := false
 	defer func() {
@@ -103,10 +103,10 @@ func (f *feeder) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due, as much as the senders can work on; nothing when the relay is at fault. A helper waits for tasks,
+// claim takes what is due, as much as the senders can work on; nothing when the relay is at fault, or a limit used up. A helper waits for tasks,
 // unless it keeps others waiting meanwhile.
 func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
-	if f.down.err() != nil {
+	if f.down.err() != nil || f.limited() != nil {
 		f.shelf.clear()
 		return nil, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/limits"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -117,7 +118,7 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 				Jitter: func() float64 { return 0.5 },
 			},
 		},
-		Inboxes: r.store, Queue: r.queue, Routes: table, Composer: composer, Relay: r.relay(), Now: r.clock.Now,
+		Inboxes: r.store, Queue: r.queue, Routes: table, Composer: composer, Relay: r.relay(), Limits: limits.New(nil, limits.Config{}), Now: r.clock.Now,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: nobody{},
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) {
 			return imapsrc.Dial(ctx, imapsrc.Config{
@@ -140,10 +141,12 @@ func (r *rig) open(now func() time.Time) (*inbox.Store, *sqlqueue.Queue) {
 	return inbox.New(d, inbox.OpenSealer(filepath.Join(r.t.TempDir(), "key"))), sqlqueue.New(d)
 }
 
-func (r *rig) relay() *forward.Relay {
+func (r *rig) relay() *forward.Relay { return r.relayWith(nil) }
+
+func (r *rig) relayWith(quota forward.Quota) *forward.Relay {
 	r.t.Helper()
 	relay, err := forward.NewRelay(forward.Config{
-		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2, From: "forwarder@firm.example",
+		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2, From: "forwarder@firm.example", Quota: quota,
 	})
 	check(r.t, err)
 	r.t.Cleanup(func() { _ = relay.Close() })

@@ -72,7 +72,7 @@ func (b *box) workBeside(ctx context.Context, busy *inbox.Busy) (token int64, er
 			known = false
 		case err != nil:
 			return 0, b.leave(busy, err)
-		case b.down.err() != nil:
+		case b.down.err() != nil || b.limited() != nil:
 			return 0, nil
 		}
 		if token, busy, err = b.acquire(ctx); err != nil || busy == nil || b.ours(busy) {

@@ -175,7 +175,7 @@ func (b *box) register(ctx context.Context, f *folder, batch []fetched, cursor u
 			fresh++
 		}
 		b.registered(page.Entries[i], r, f)
-		if m := bodies[r.UID]; m != nil && r.Fate == tasks.New && registered != nil && b.down.err() == nil {
+		if m := bodies[r.UID]; m != nil && r.Fate == tasks.New && registered != nil && b.down.err() == nil && b.limited() == nil {
 			b.shelf.put(r.TaskID, m)
 		} else if m != nil {
 			_ = m.Close()

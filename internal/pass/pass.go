@@ -9,7 +9,8 @@
 //
 // Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go
 // on. When the relay is at fault, forwarding stops for this pass and what is claimed is released uncounted;
-// registering goes on. When ctx ends, what is on the wire is finished, the rest is released.
+// registering goes on. When a limit of the relay's provider is used up, what is claimed is released uncounted, in its place, and
+// nothing is claimed until the limit allows more: waiting for it is no fault. When ctx ends, what is on the wire is finished, the rest is released.
 //
 // A pass that was not stopped deletes at its end what Retention does not keep. What was seen stays known.
 package pass
@@ -25,6 +26,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/limits"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -46,6 +48,13 @@ type Source interface {
 type Relay interface {
 	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error)
 	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
+}
+
+// Limits is what is left of the limits of the relay's provider, *limits.Quota. Relay reserves with it.
+type Limits interface {
+	Reached(ctx context.Context) (*limits.Reached, error)
+	Renew(ctx context.Context) error
+	Flush(ctx context.Context) error
 }
 
 // Inboxes is what a pass needs of *inbox.Store.
@@ -100,6 +109,7 @@ type Pass struct {
 	Routes   *route.Table
 	Composer *forward.Composer
 	Relay    Relay
+	Limits   Limits
 	Dial     func(ctx context.Context, box inbox.Inbox) (Source, error)
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -110,6 +120,7 @@ type Pass struct {
 type running struct {
 	*Pass
 	down   fault // the relay's
+	full   full  // the limits of its provider
 	hosts  *hosts
 	solo   sync.RWMutex // held for writing while a suspect is worked on, with nothing beside it
 	leases *leases
@@ -125,6 +136,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 		hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}},
 	}
 	stopLeases := r.leases.keep(context.WithoutCancel(ctx))
+	stopLimits := r.keepLimits(ctx)
 	var senders sync.WaitGroup
 	for range p.Config.Senders {
 		senders.Go(func() {
@@ -137,8 +149,10 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	close(r.jobs)
 	senders.Wait()
 	stopLeases()
+	stopLimits()
 	stopped := ctx.Err() // what comes now is not what a pass is for
 	r.expire(ctx, boxes, report.Inboxes)
+	r.waiting(ctx, boxes, &report)
 	report.finish(p.Now().Sub(start), r.down.err(), stopped)
 	return report
 }

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"postrider/internal/forward"
+	"postrider/internal/limits"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
@@ -20,6 +22,9 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 		return j.release(ctx, "stopped")
 	case r.down.err() != nil:
 		return j.release(ctx, "the relay is at fault")
+	}
+	if why := r.limited(); why != nil {
+		return j.wait(ctx, why, nil)
 	}
 	if j.msg.Fingerprint != j.claim.Fingerprint && !j.msg.HeaderOnly {
 		if of, err := j.identify(ctx); err != nil || of != 0 {
@@ -84,7 +89,10 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	})
 	a.apply(res)
 	var relay *forward.Error
+	var limit *limits.Reached
 	switch {
+	case errors.As(err, &limit):
+		return j.cutShort(ctx, via, a, limit, stored)
 	case errors.As(err, &relay):
 		if j.down.set(relay) {
 			j.Log.Error("forwarding stops for this pass, the relay is at fault; what is not forwarded waits for the next", "error", relay)
@@ -104,8 +112,12 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 // held reports whether an earlier attempt left an outcome unknown that waits for a person. Its message is not needed then,
 // and may be gone.
 func (j job) held() bool {
-	return j.Routes.Holds(j.claim.Route, j.Config.Policy.Hold) &&
-		slices.ContainsFunc(j.claim.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
+	return j.holds(j.claim.Route, j.claim.Deliveries)
+}
+
+func (j job) holds(via string, ds []tasks.Delivery) bool {
+	return j.Routes.Holds(via, j.Config.Policy.Hold) &&
+		slices.ContainsFunc(ds, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
 }
 
 // vanished ends a task whose message is not where it was when it was claimed, unless another run has found it at another place
@@ -173,6 +185,8 @@ type attempt struct {
 	touched bool // the relay said something about this message
 }
 
+// newAttempt names those first who were tried least often: a limit may cut the attempt short, and nobody is to wait behind
+// others for ever.
 func newAttempt(ds []tasks.Delivery) *attempt {
 	a := &attempt{ds: ds, before: slices.Clone(ds), at: map[string]int{}}
 	for i, d := range ds {
@@ -181,7 +195,13 @@ func newAttempt(ds []tasks.Delivery) *attempt {
 			a.to = append(a.to, d.Recipient)
 		}
 	}
+	slices.SortStableFunc(a.to, func(x, y string) int { return cmp.Compare(ds[a.at[x]].Attempts, ds[a.at[y]].Attempts) })
 	return a
+}
+
+// untried reports whether somebody has not been named to the relay yet, in any attempt.
+func (a *attempt) untried() bool {
+	return slices.ContainsFunc(a.ds, func(d tasks.Delivery) bool { return d.Status == tasks.Pending && d.Attempts == 0 })
 }
 
 // known are the deliveries to keep when the task is given back: none that the registry has not heard of, so that the

@@ -15,6 +15,7 @@ type Counters struct {
 	Retry          int `json:"retry"` // failed for now, or released
 	Dead           int `json:"dead"`
 	Uncertain      int `json:"uncertain"`
+	Waiting        int `json:"waiting"` // due, but for a limit of the relay's provider
 	Backlog        int `json:"backlog"` // UIDs above the cursor that this pass did not get to
 }
 
@@ -28,12 +29,13 @@ type InboxReport struct {
 
 // Report is what became of a pass. It is what `run --json` prints.
 type Report struct {
-	StartedAt   time.Time     `json:"started_at"`
-	DurationMS  int64         `json:"duration_ms"`
-	RelayError  string        `json:"relay_error,omitempty"` // why forwarding stopped
-	Interrupted bool          `json:"interrupted,omitempty"` // a signal or --timeout ended the pass early
-	Totals      Counters      `json:"totals"`
-	Inboxes     []InboxReport `json:"inboxes"`
+	StartedAt    time.Time     `json:"started_at"`
+	DurationMS   int64         `json:"duration_ms"`
+	RelayError   string        `json:"relay_error,omitempty"`   // why forwarding stopped
+	LimitReached string        `json:"limit_reached,omitempty"` // which of smtp.limits is used up, and until when: what is waiting waits for that
+	Interrupted  bool          `json:"interrupted,omitempty"`   // a signal or --timeout ended the pass early
+	Totals       Counters      `json:"totals"`
+	Inboxes      []InboxReport `json:"inboxes"`
 }
 
 func (c *Counters) add(o Counters) {
@@ -44,6 +46,7 @@ func (c *Counters) add(o Counters) {
 	c.Retry += o.Retry
 	c.Dead += o.Dead
 	c.Uncertain += o.Uncertain
+	c.Waiting += o.Waiting
 	c.Backlog += o.Backlog
 }
 
@@ -76,7 +79,8 @@ func (r *Report) finish(took time.Duration, relay, stopped error) {
 	}
 }
 
-// Clean reports whether nothing is left to be retried or to be looked at by a person.
+// Clean reports whether nothing is left to be retried or to be looked at by a person. What waits for a limit is not: later passes
+// send it.
 func (r *Report) Clean() bool {
 	if r.RelayError != "" || r.Interrupted {
 		return false

@@ -1,0 +1,169 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// limit adds smtp.limits to the configuration.
+func (w *world) limit(limits string) {
+	w.t.Helper()
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: none, limits: {%s}", w.smtpPort, limits)
+	w.configure()
+}
+
+// hourLater makes what was sent an hour older, and a minute.
+func (w *world) hourLater() {
+	w.t.Helper()
+	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
+	if _, dsn, ok := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`); ok {
+		cfg = db.Config{Driver: db.MySQL, DSN: dsn}
+	}
+	d, err := db.Open(w.t.Context(), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	err = d.Tx(w.t.Context(), func(tx *gorm.DB) error {
+		var text string
+		if err := tx.Raw(`SELECT used FROM relay_usage`).Scan(&text).Error; err != nil {
+			return err
+		}
+		var before, after struct {
+			Sent map[string]map[int64]int `json:"sent"`
+		}
+		if err := json.Unmarshal([]byte(text), &before); err != nil {
+			return err
+		}
+		after.Sent = map[string]map[int64]int{"per_hour": {}}
+		for minute, n := range before.Sent["per_hour"] {
+			after.Sent["per_hour"][minute-61] = n
+		}
+		made, err := json.Marshal(after)
+		if err != nil {
+			return err
+		}
+		return tx.Exec(`UPDATE relay_usage SET used = ?`, string(made)).Error
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// limited is `run --json` under a limit.
+func (w *world) limited(forwarded, waiting int) {
+	w.t.Helper()
+	res := w.must(0, "run", "--json")
+	var r struct {
+		Limit  string `json:"limit_reached"`
+		Totals struct{ Forwarded, Waiting, Retry int }
+	}
+	if err := json.Unmarshal([]byte(res.stdout), &r); err != nil {
+		w.t.Fatalf("run --json printed %q: %v", res.stdout, err)
+	}
+	if r.Totals.Forwarded != forwarded || r.Totals.Waiting != waiting || r.Totals.Retry != 0 ||
+		strings.HasPrefix(r.Limit, "smtp.limits.per_hour (10) is used up until ") != (waiting > 0) {
+		w.t.Errorf("the run reports %+v, want %d forwarded, %d waiting, none to be retried, and the limit", r, forwarded, waiting)
+	}
+}
+
+// TestLimits: 25 messages, of which 10 may go in an hour, and 4 over a connection. What waits is no fault, and goes in its time.
+func TestLimits(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.limit("per_hour: 10, per_connection: 4")
+		w.addInbox(desk, "--start", "all")
+		msgs := mails(25, "limited")
+		w.imap.Append(t, desk, "INBOX", msgs...)
+		if res := w.must(0, "run"); res.stdout+res.stderr != "" {
+			t.Errorf("a run that meets a limit prints %q, want nothing: cron would mail it", res.stdout+res.stderr)
+		}
+		if n := len(w.sink.Messages()); n != 10 {
+			t.Errorf("%d messages arrived, want 10", n)
+		}
+		w.limited(0, 15)
+		w.wantWaiting(15)
+
+		w.hourLater()
+		w.limited(10, 5)
+		w.hourLater()
+		w.limited(5, 0)
+		w.wantOnce(msgs)
+		over := map[int]int{}
+		for _, m := range w.sink.Messages() {
+			over[m.Conn]++
+		}
+		for conn, n := range over {
+			if n > 4 {
+				t.Errorf("%d messages came over connection %d, want 4 at most", n, conn)
+			}
+		}
+		for _, task := range w.tasks() {
+			if task.Status != "forwarded" || task.Attempts != 1 {
+				t.Errorf("task %d is %s after %d attempts, want it forwarded by one", task.ID, task.Status, task.Attempts)
+			}
+		}
+		if out := w.must(0, "status").stdout; strings.Contains(out, "waits") {
+			t.Errorf("status says that mail waits:\n%s", out)
+		}
+	})
+}
+
+// wantWaiting is what a person sees of tasks that wait for a limit.
+func (w *world) wantWaiting(n int) {
+	w.t.Helper()
+	const limit = "smtp.limits.per_hour (10) is used up until "
+	waiting := w.tasks("--status", "received")
+	if len(waiting) != n || len(w.tasks("--status", "error")) != 0 {
+		w.t.Fatalf("%d tasks wait, want %d, and none in error", len(waiting), n)
+	}
+	told := 0
+	for _, task := range waiting {
+		if task.Attempts != 0 || task.Reason != "" && !strings.HasPrefix(task.Reason, "waits: "+limit) {
+			w.t.Errorf("task %d waits after %d attempts since %q, want none, and the limit for a reason", task.ID, task.Attempts, task.Reason)
+		}
+		if task.Reason != "" {
+			told++
+			for _, out := range []string{w.must(0, "task", "list").stdout, w.must(0, "task", "show", fmt.Sprint(task.ID)).stdout} {
+				if !strings.Contains(out, "waits: "+limit) {
+					w.t.Errorf("a table does not say that task %d waits for the limit:\n%s", task.ID, out)
+				}
+			}
+		}
+	}
+	if told == 0 {
+		w.t.Error("no task says that it waits for the limit")
+	}
+	if out := w.must(0, "status").stdout; !strings.Contains(out, "Mail waits: "+limit) {
+		w.t.Errorf("status does not say that mail waits for the limit:\n%s", out)
+	}
+}
+
+// TestLimitsOfHosts: three hosts at once share the limit, and use it up to the last one.
+func TestLimitsOfHosts(t *testing.T) {
+	onHosts(t, func(t *testing.T, h *hosts) {
+		h.limit("per_hour: 40")
+		msgs := h.fill("desk@firm.example", 100)
+		msgs = append(msgs, h.fill("team@firm.example", 30)...)
+		a := h.on("a")
+		h.eventually(h.gotten(3))
+		for _, p := range []*process{a, h.on("b"), h.on("c")} {
+			if r := h.ended(p, 0); r.Totals.Retry != 0 {
+				t.Errorf("a host reports %+v, want nothing to be retried", r.Totals)
+			}
+		}
+		if n := len(h.sink.Messages()); n != 40 {
+			t.Errorf("%d messages arrived, want 40", n)
+		}
+		h.limit("per_hour: 1000")
+		h.ended(h.on("b"), 0)
+		h.wantOnce(msgs)
+	})
+}

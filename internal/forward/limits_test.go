@@ -1,0 +1,101 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"postrider/internal/testserver/smtpsink"
+)
+
+// budget is a quota of one process: what is left of it, and what each transaction was granted and used.
+type budget struct {
+	left int
+	log  []string
+}
+
+var errSpent = errors.New("the budget is spent")
+
+func (b *budget) Reserve(_ context.Context, n int) (int, func(int), error) {
+	granted := min(n, b.left)
+	if granted == 0 {
+		return 0, nil, errSpent
+	}
+	b.left -= granted
+	return granted, func(used int) {
+		b.left += granted - used
+		b.log = append(b.log, fmt.Sprintf("%d of %d used %d", granted, n, used))
+	}, nil
+}
+
+// TestQuota: what of five recipients the quota allows is sent, and what the relay was told counts.
+func TestQuota(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		left    int
+		answers map[string]smtpsink.Action
+		options smtpsink.Options
+		want    string // brief
+		err     string
+		log     string
+	}{
+		{"enough", 9, nil, smtpsink.Options{}, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0, d accepted 250 2.0.0, e accepted 250 2.0.0", "", "5 of 5 used 5"},
+		{"for three", 3, nil, smtpsink.Options{}, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0", "the budget is spent", "3 of 5 used 3"},
+		{"none", 0, nil, smtpsink.Options{}, "", "the budget is spent", ""},
+		{"refused ones count", 3, map[string]smtpsink.Action{"rcpt b@x.example": say(550, "5.1.1 no")}, smtpsink.Options{}, "a accepted 250 2.0.0, b refused 550 5.1.1, c accepted 250 2.0.0", "the budget is spent", "3 of 5 used 3"},
+		{
+			"too many at once are named twice", 9, map[string]smtpsink.Action{"rcpt c@x.example": say(452, "4.5.3 too many")}, smtpsink.Options{},
+			"a accepted 250 2.0.0, b accepted 250 2.0.0, c deferred 452 4.5.3, d accepted 250 2.0.0, e accepted 250 2.0.0", "", "5 of 5 used 3|3 of 3 used 3",
+		},
+		{"the sender is refused", 9, map[string]smtpsink.Action{"mail": say(451, "4.3.0 later")}, smtpsink.Options{}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0, d deferred 451 4.3.0, e deferred 451 4.3.0", "", "5 of 5 used 0"},
+		{"it is too large", 9, nil, smtpsink.Options{Extensions: []string{"SIZE 10"}}, "a refused 0, b refused 0, c refused 0, d refused 0, e refused 0", "", "5 of 5 used 0"},
+		{"the relay is down", 9, map[string]smtpsink.Action{"ehlo": say(421, "4.3.0 down")}, smtpsink.Options{}, "", "down", "5 of 5 used 0"},
+		{"refused at the end", 9, map[string]smtpsink.Action{"dot": say(554, "5.7.1 no")}, smtpsink.Options{}, "a refused 554 5.7.1, b refused 554 5.7.1, c refused 554 5.7.1, d refused 554 5.7.1, e refused 554 5.7.1", "", "5 of 5 used 5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.options.Reply = script(c.answers)
+			s, b := sink(t, c.options), &budget{left: c.left}
+			r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
+			res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example", "c@x.example", "d@x.example", "e@x.example")
+			if brief(res) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("Send = %q, %v, want %q, %q", brief(res), err, c.want, c.err)
+			}
+			if got := strings.Join(b.log, "|"); got != c.log {
+				t.Errorf("the quota was asked %q, want %q", got, c.log)
+			}
+		})
+	}
+}
+
+// TestQuotaOnAConnectionThatWasClosed: the relay has closed the connection when it is told the recipient, who is then told on a new
+// one, and counts once.
+func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
+	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		return smtpsink.Action{Drop: e.Stage == "rcpt" && e.Conn == 1 && e.N == 2}
+	}})
+	b := &budget{left: 9}
+	r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
+	mustSend(t, r)
+	mustSend(t, r)
+	if want := []string{"1 of 1 used 1", "1 of 1 used 1"}; !slices.Equal(b.log, want) || s.Connections() != 2 {
+		t.Errorf("the quota was asked %q over %d connections, want %q over 2", b.log, s.Connections(), want)
+	}
+}
+
+// TestPerConnection: after so many messages, whatever came of them, the relay hears QUIT, and the next one comes on a new connection.
+func TestPerConnection(t *testing.T) {
+	var stages log
+	s := sink(t, smtpsink.Options{Reply: stages.add})
+	r := relayOn(t, s.Port(), func(cfg *Config) { cfg.PerConnection = 2 })
+	for range 3 {
+		mustSend(t, r)
+	}
+	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit",
+		"connect", "ehlo", "mail", "rcpt", "data", "dot")
+	if err := r.Close(); err != nil || len(r.slots) != 0 {
+		t.Errorf("Close: %v, with %d connections in use, want none", err, len(r.slots))
+	}
+}

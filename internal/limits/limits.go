@@ -1,0 +1,184 @@
+// Package limits keeps to what a provider takes: so many recipients in any minute, hour and day, from all passes and hosts.
+//
+// Before a transaction with the relay its recipients are reserved in the database, under the lock of one row and by the
+// database's clock. A reservation counts in every window from when it is made until a window after the transaction has
+// ended; so it does not matter when in between the provider counts. What ended is noted with the next reservation, or by
+// Flush: one short transaction each time, and none when nothing is limited.
+//
+// A process that dies leaves its reservations behind. They are taken for used when they are no longer renewed: that costs some of
+// the provider's limit, and never goes beyond it. Windows move by a sixtieth of their length: a recipient counts for up to
+// so much longer.
+//
+// A relay is known by its host, port and user. Those of two accounts do not share their limits.
+package limits
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"postrider/internal/db"
+)
+
+// Limits are how many recipients may be named to the relay in any window of that length; 0 is no limit.
+type Limits struct {
+	PerMinute, PerHour, PerDay int
+}
+
+// Config is whose limits are kept, and how.
+type Config struct {
+	Host   string // the relay's
+	Port   int
+	User   string // empty without a login
+	Limits Limits
+	Lease  time.Duration // of a reservation; Renew has to be called more often, and it is at most a day
+	Now    func() time.Time
+}
+
+// Quota is what is left of the limits. It is safe for concurrent use, by any number of processes.
+type Quota struct {
+	db    *db.DB
+	cfg   Config
+	relay string
+
+	mu    sync.Mutex
+	open  map[string]bool // the tokens of reservations in use
+	ended []ended         // not noted yet
+}
+
+// ended is a reservation whose transaction is over.
+type ended struct {
+	token string
+	used  int
+	at    time.Time // by the host's clock
+}
+
+// New returns the quota that a database keeps of a relay.
+func New(d *db.DB, cfg Config) *Quota {
+	relay := strings.ToLower(net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)))
+	if cfg.User != "" {
+		relay = cfg.User + "@" + relay // a host has no @
+	}
+	return &Quota{db: d, cfg: cfg, relay: relay, open: map[string]bool{}}
+}
+
+// Reached is a limit that is used up. It is nobody's fault, and passes.
+type Reached struct {
+	Key   string        // such as smtp.limits.per_hour
+	Limit int           // recipients
+	Until time.Time     // by the database's clock; transactions that are under way now may put it off
+	Wait  time.Duration // until then
+}
+
+// Error is one line, with the minute in which the next recipient may go.
+func (r *Reached) Error() string {
+	until, layout := r.Until.Add(time.Minute-1).UTC().Truncate(time.Minute), "15:04 UTC"
+	if now := r.Until.Add(-r.Wait).UTC(); now.YearDay() != until.YearDay() {
+		layout = "2006-01-02 15:04 UTC"
+	}
+	return fmt.Sprintf("%s (%d) is used up until %s", r.Key, r.Limit, until.Format(layout))
+}
+
+// Reserve asks for one transaction with up to n recipients, and grants some of them: at least one, or it fails with *Reached. When
+// the transaction is over, done has to be told how many were named to the relay.
+func (q *Quota) Reserve(ctx context.Context, n int) (granted int, done func(used int), err error) {
+	if q.cfg.Limits == (Limits{}) {
+		return n, func(int) {}, nil
+	}
+	if ctx.Err() != nil {
+		return 0, nil, ctx.Err()
+	}
+	token := rand.Text()
+	var why *Reached
+	err = q.settle(ctx, func(u *usage, now int64) {
+		if granted = u.Open[token].N; granted > 0 { // an earlier try was committed without our hearing of it
+			return
+		}
+		if granted, why = u.left(q.cfg.Limits, now); why == nil {
+			granted = min(granted, n)
+			u.Open[token] = reservation{granted, now + q.cfg.Lease.Microseconds()}
+		}
+	})
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case why != nil:
+		return 0, nil, why
+	}
+	q.mu.Lock()
+	q.open[token] = true
+	q.mu.Unlock()
+	return granted, func(used int) { q.end(token, used) }, nil
+}
+
+func (q *Quota) end(token string, used int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.open, token)
+	q.ended = append(q.ended, ended{token, used, q.cfg.Now()})
+}
+
+// Reached tells whether a limit is used up now, and which; nil when none is.
+func (q *Quota) Reached(ctx context.Context) (*Reached, error) {
+	if q.cfg.Limits == (Limits{}) {
+		return nil, nil
+	}
+	u, now, err := q.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, why := u.left(q.cfg.Limits, now)
+	return why, nil
+}
+
+// Renew keeps the reservations of transactions that are under way.
+func (q *Quota) Renew(ctx context.Context) error {
+	q.mu.Lock()
+	idle := len(q.open) == 0
+	q.mu.Unlock()
+	if idle {
+		return nil
+	}
+	return q.settle(ctx, func(*usage, int64) {})
+}
+
+// Flush notes what ended. It is to be called before the process ends: otherwise its last transactions count for longer.
+func (q *Quota) Flush(ctx context.Context) error {
+	q.mu.Lock()
+	idle := len(q.ended) == 0
+	q.mu.Unlock()
+	if idle {
+		return nil
+	}
+	return q.settle(ctx, func(*usage, int64) {})
+}
+
+// settle notes what ended, renews what is under way, and makes a change.
+func (q *Quota) settle(ctx context.Context, change func(u *usage, now int64)) error {
+	q.mu.Lock()
+	over := q.ended
+	q.ended = nil
+	q.mu.Unlock()
+	err := q.update(context.WithoutCancel(ctx), func(u *usage, now int64, local time.Time) {
+		for _, e := range over {
+			u.end(e.token, e.used, now-max(local.Sub(e.at), 0).Microseconds())
+		}
+		q.mu.Lock()
+		for token := range q.open {
+			u.renew(token, now+q.cfg.Lease.Microseconds())
+		}
+		q.mu.Unlock()
+		change(u, now)
+	})
+	if err != nil {
+		q.mu.Lock()
+		q.ended = append(q.ended, over...)
+		q.mu.Unlock()
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package pass
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/limits"
+	"postrider/internal/tasks"
+)
+
+// full remembers which limit is used up, and until when by this host's clock.
+type full struct {
+	mu    sync.Mutex
+	why   *limits.Reached // the last one; nil when none was met
+	until time.Time
+}
+
+// meet reports whether it is news.
+func (f *full) meet(why *limits.Reached, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	news := f.why == nil || !now.Before(f.until)
+	f.why, f.until = why, now.Add(why.Wait)
+	return news
+}
+
+// met is the last limit that was met, and whether it still holds.
+func (f *full) met(now time.Time) (why *limits.Reached, holds bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.why, f.why != nil && now.Before(f.until)
+}
+
+// limited is the limit for which everything has to wait now, nil when there is none.
+func (r *running) limited() *limits.Reached {
+	if why, holds := r.full.met(r.Now()); holds {
+		return why
+	}
+	return nil
+}
+
+func (r *running) reached(why *limits.Reached) {
+	if r.full.meet(why, r.Now()) {
+		r.Log.Info("a limit of the relay's provider is used up; what is not forwarded waits for that", "limit", why)
+	}
+}
+
+// keepLimits looks whether a limit was used up before, and keeps what is reserved until stop is called.
+func (r *running) keepLimits(ctx context.Context) (stop func()) {
+	if r.Config.DryRun {
+		return func() {}
+	}
+	if why, err := r.Limits.Reached(ctx); err == nil && why != nil { // an error shows again when something is to be sent
+		r.reached(why)
+	}
+	after := context.WithoutCancel(ctx)
+	warn := func(err error) {
+		if err != nil {
+			r.Log.Warn("what counts against the limits of the relay's provider could not be noted; it counts for longer", "error", err)
+		}
+	}
+	stopRenewing := every(after, r.Config.Lease/3, func(ctx context.Context) { warn(r.Limits.Renew(ctx)) })
+	return func() {
+		stopRenewing()
+		warn(r.Limits.Flush(after))
+	}
+}
+
+// waiting adds to the report what waits for a limit that was met.
+func (r *running) waiting(ctx context.Context, boxes []inbox.Inbox, report *Report) {
+	why, _ := r.full.met(r.Now())
+	if why == nil {
+		return
+	}
+	for i, in := range boxes {
+		due, err := r.Queue.Due(context.WithoutCancel(ctx), in.ID)
+		if err != nil {
+			r.Log.Warn("what waits could not be counted", "inbox", in.Address, "error", err)
+		}
+		report.Inboxes[i].Waiting = due
+		if due > 0 {
+			report.LimitReached = why.Error()
+		}
+	}
+}
+
+// cutShort ends an attempt that met a limit. While there are recipients that were never named to the relay, it was the limit that
+// kept them waiting, and the attempt does not count; else an unwilling relay could be tried for ever.
+func (j job) cutShort(ctx context.Context, via string, a *attempt, why *limits.Reached, stored bool) (tasks.Status, error) {
+	j.reached(why)
+	if !a.touched || a.untried() && !j.holds(via, a.ds) {
+		return j.wait(ctx, why, a.known(stored))
+	}
+	return j.finish(ctx, j.settle(via, a.ds))
+}
+
+// wait gives a task back that waits for a limit, in its old place: order is kept, and nothing is claimed before the limit
+// allows more. It is not in error, and counts nowhere.
+func (j job) wait(ctx context.Context, why *limits.Reached, ds []tasks.Delivery) (tasks.Status, error) {
+	_, err := j.releaseWith(ctx, 0, "waits: "+why.Error(), ds)
+	return "", err
+}
