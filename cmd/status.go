@@ -45,7 +45,7 @@ func (a *app) statusCommand() *cobra.Command {
 next run takes up, and those waiting for their time, to be tried again or in progress. Under "last day" stand conflicts (a worker lost
 its lease to another) and the share of messages that took more than one attempt. What is 0 is left out.
 
-When a limit of the relay's provider (smtp.limits) is used up, a line below the table says until when: what is due waits for that.
+When a limit of the relay's provider (smtp.limits) is used up and something is due, a line below the table says until when that waits.
 
 What is past a threshold of the configuration (alerts) is told below the table, and makes the exit code 75.
 ` + exitHelp,
@@ -62,18 +62,18 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 			Inboxes []inboxStatus  `json:"inboxes"`
 			Alerts  []health.Alert `json:"alerts"`
 
-			LimitReached string `json:"limit_reached,omitempty"` // which of smtp.limits is used up, and until when
+			LimitReached string `json:"limit_reached,omitempty"` // for which of smtp.limits what is due waits, and until when
 		}{Inboxes: []inboxStatus{}, Alerts: []health.Alert{}}
 		limit, err := s.quota.Reached(ctx)
 		if err != nil {
 			return err
 		}
-		if limit != nil {
-			report.LimitReached = limit.Error()
-		}
 		err = s.watch(ctx, nil, func(f health.Facts) {
 			report.Inboxes = append(report.Inboxes, statusOf(f))
 			report.Alerts = append(report.Alerts, health.Check(f, s.cfg.Alerts)...)
+			if limit != nil && f.Stats.Due > 0 {
+				report.LimitReached = limit.Error()
+			}
 		})
 		switch {
 		case err != nil:

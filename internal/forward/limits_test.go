@@ -47,7 +47,9 @@ func TestQuota(t *testing.T) {
 		{"none", 0, nil, smtpsink.Options{}, "", "the budget is spent", ""},
 		{"refused ones count", 3, map[string]smtpsink.Action{"rcpt b@x.example": say(550, "5.1.1 no")}, smtpsink.Options{}, "a accepted 250 2.0.0, b refused 550 5.1.1, c accepted 250 2.0.0", "the budget is spent", "3 of 5 used 3"},
 		{
-			"too many at once are named twice", 9, map[string]smtpsink.Action{"rcpt c@x.example": say(452, "4.5.3 too many")}, smtpsink.Options{},
+			"too many at once are named twice", 9,
+			map[string]smtpsink.Action{"rcpt c@x.example": say(452, "4.5.3 too many")},
+			smtpsink.Options{},
 			"a accepted 250 2.0.0, b accepted 250 2.0.0, c deferred 452 4.5.3, d accepted 250 2.0.0, e accepted 250 2.0.0", "", "5 of 5 used 3|3 of 3 used 3",
 		},
 		{"the sender is refused", 9, map[string]smtpsink.Action{"mail": say(451, "4.3.0 later")}, smtpsink.Options{}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0, d deferred 451 4.3.0, e deferred 451 4.3.0", "", "5 of 5 used 0"},
@@ -70,18 +72,28 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaOnAConnectionThatWasClosed: the relay has closed the connection when it is told the recipient, who is then told on a new
-// one, and counts once.
+// TestQuotaOnAConnectionThatWasClosed: the relay has closed the connection when it is told the recipient, who is told on a new one, if
+// there is one to be had, and counts once in any case.
 func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
-	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-		return smtpsink.Action{Drop: e.Stage == "rcpt" && e.Conn == 1 && e.N == 2}
-	}})
-	b := &budget{left: 9}
-	r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
-	mustSend(t, r)
-	mustSend(t, r)
-	if want := []string{"1 of 1 used 1", "1 of 1 used 1"}; !slices.Equal(b.log, want) || s.Connections() != 2 {
-		t.Errorf("the quota was asked %q over %d connections, want %q over 2", b.log, s.Connections(), want)
+	for name, next := range map[string]smtpsink.Action{"accepted on a new one": {}, "no new one": say(421, "4.3.0 down")} {
+		t.Run(name, func(t *testing.T) {
+			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+				switch {
+				case e.Stage == "rcpt" && e.Conn == 1 && e.N == 2:
+					return drop
+				case e.Stage == "ehlo" && e.Conn == 2:
+					return next
+				}
+				return smtpsink.Action{}
+			}})
+			b := &budget{left: 9}
+			r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
+			mustSend(t, r)
+			_, err := send(t, r, content(t, plain), "a@x.example")
+			if want := []string{"1 of 1 used 1", "1 of 1 used 1"}; !slices.Equal(b.log, want) || (err == nil) != (next.Code == 0) {
+				t.Errorf("the quota was asked %q (%v), want %q", b.log, err, want)
+			}
+		})
 	}
 }
 
