@@ -88,17 +88,18 @@ func (r *running) waiting(ctx context.Context, boxes []inbox.Inbox, report *Repo
 
 // cutShort ends an attempt that met a limit. While there are recipients that were never named to the relay, it was the limit that
 // kept them waiting, and the attempt does not count; else an unwilling relay could be tried for ever.
-func (j job) cutShort(ctx context.Context, via string, a *attempt, why *limits.Reached, stored bool) (tasks.Status, error) {
+// What it came to so far is in the registry already.
+func (j job) cutShort(ctx context.Context, via string, a *attempt, why *limits.Reached) (tasks.Status, error) {
 	j.reached(why)
 	if !a.touched || a.untried() && !j.holds(via, a.ds) {
-		return j.wait(ctx, why, a.known(stored))
+		return j.wait(ctx, why)
 	}
 	return j.finish(ctx, j.settle(via, a.ds))
 }
 
 // wait gives a task back that waits for a limit, in its old place: order is kept, and nothing is claimed before the limit
 // allows more. It is not in error, and counts nowhere.
-func (j job) wait(ctx context.Context, why *limits.Reached, ds []tasks.Delivery) (tasks.Status, error) {
-	_, err := j.releaseWith(ctx, 0, "waits: "+why.Error(), ds)
+func (j job) wait(ctx context.Context, why *limits.Reached) (tasks.Status, error) {
+	_, err := j.release(ctx, "waits: "+why.Error())
 	return "", err
 }

@@ -129,6 +129,19 @@ func TestLimit(t *testing.T) {
 	n.want(t, 10, 25)
 }
 
+// TestLimitIsFreeInTime: what a pass sent last counts for a window, and not for its lease besides.
+func TestLimitIsFreeInTime(t *testing.T) {
+	r, n := narrowRig(t, limits.Limits{PerMinute: 3}, smtpsink.Action{})
+	r.Config.Lease = time.Hour
+	for range 3 {
+		r.limit(limits.Limits{PerMinute: 3}) // a process of its own
+		r.put("INBOX", mails(3)...)
+		r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
+		r.clock.advance(61 * time.Second)
+	}
+	n.want(t, 3, 9)
+}
+
 func crowd(n int) (to []string) {
 	for i := range n {
 		to = append(to, fmt.Sprintf("colleague%03d@firm.example", i))

@@ -24,7 +24,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 		return j.release(ctx, "the relay is at fault")
 	}
 	if why := r.limited(); why != nil {
-		return j.wait(ctx, why, nil)
+		return j.wait(ctx, why)
 	}
 	if j.msg.Fingerprint != j.claim.Fingerprint && !j.msg.HeaderOnly {
 		if of, err := j.identify(ctx); err != nil || of != 0 {
@@ -92,7 +92,7 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	var limit *limits.Reached
 	switch {
 	case errors.As(err, &limit):
-		return j.cutShort(ctx, via, a, limit, stored)
+		return j.cutShort(ctx, via, a, limit)
 	case errors.As(err, &relay):
 		if j.down.set(relay) {
 			j.Log.Error("forwarding stops for this pass, the relay is at fault; what is not forwarded waits for the next", "error", relay)
