@@ -80,17 +80,29 @@ func (s *Store) ReleaseScan(ctx context.Context, inboxID, token int64) error {
 	return nil
 }
 
+// enoughFailed is how many scans in a row have to fail until that is an outage: a server that is restarted is none.
+const enoughFailed = 3
+
 // FinishScan notes how a scan ended: an empty errText stamps last_scanned_at and clears last_error, any other becomes
-// last_error, cut to 2,000 characters. The lease stays. ErrScanLost: it was taken over or released.
+// last_error, cut to 2,000 characters. An outage of the inbox begins with the third failure in a row, and ends with a
+// scan that completed. The lease stays. ErrScanLost: it was taken over or released.
 func (s *Store) FinishScan(ctx context.Context, inboxID, token int64, errText string) error {
 	if runes := []rune(errText); len(runes) > 2000 {
 		errText = string(runes[:2000])
 	}
 	return s.underLease(ctx, "note the end of the scan of", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
-		if errText != "" {
-			return tx.Exec(sqlScanFailed, errText, inboxID, token)
+		at := time.UnixMicro(now).UTC()
+		if errText == "" {
+			return tx.Exec(sqlScanDone, at, at, inboxID, token)
 		}
-		return tx.Exec(sqlScanDone, time.UnixMicro(now).UTC(), inboxID, token)
+		noted := tx.Exec(sqlScanFailed, errText, at, inboxID, token)
+		if noted.Error != nil || noted.RowsAffected == 0 {
+			return noted
+		}
+		if outage := tx.Exec(sqlOutage, inboxID, enoughFailed); outage.Error != nil {
+			return outage
+		}
+		return noted
 	})
 }
 

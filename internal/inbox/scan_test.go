@@ -7,12 +7,21 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 )
 
 // expire lets the lease run out by the database's clock.
 func (b bench) expire(inboxID int64) {
 	b.t.Helper()
 	b.exec(`UPDATE monitored_emails SET scan_until = 1 WHERE id = ?`, inboxID)
+}
+
+func (b bench) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 func (b bench) acquire(inboxID int64, holder string) int64 {
@@ -129,6 +138,54 @@ func TestFinishScan(t *testing.T) {
 		in := b.get("desk@firm.example")
 		if in.LastScannedAt == nil || time.Since(*in.LastScannedAt).Abs() > time.Minute || in.LastError != "" {
 			t.Errorf("after a success: last scan %v, error %q; want now, none", in.LastScannedAt, in.LastError)
+		}
+	})
+}
+
+// TestOutage: an outage begins with the third failure in a row, is dated from the first, and ends with a success.
+func TestOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").ID
+		token := b.acquire(id, "run-1")
+		scan := func(failure string) { b.must(b.FinishScan(b.ctx, id, token, failure)) }
+		type outage struct {
+			FailedScans                            int
+			FailingSince, OutageSince, OutageUntil *time.Time
+		}
+		look := func() (o outage) {
+			b.must(b.db.View(b.ctx, func(tx *gorm.DB) error {
+				return tx.Raw(`SELECT failed_scans, failing_since, outage_since, outage_until FROM monitored_emails`).Scan(&o).Error
+			}))
+			return o
+		}
+		scan("no")
+		scan("no")
+		scan("")
+		scan("no")
+		scan("no")
+		two := look()
+		if two.FailedScans != 2 || two.FailingSince == nil || two.OutageSince != nil {
+			t.Fatalf("after two failures in a row it is %+v, want no outage", two)
+		}
+		scan("no")
+		scan("no")
+		if o := look(); o.FailedScans != 4 || o.OutageSince == nil || !o.OutageSince.Equal(*two.FailingSince) || o.OutageUntil != nil {
+			t.Fatalf("after four failures in a row it is %+v, want an outage since %s", o, two.FailingSince)
+		}
+		scan("")
+		over := look()
+		if over.FailedScans != 0 || over.FailingSince != nil || over.OutageSince == nil || over.OutageUntil == nil || !over.OutageUntil.After(*two.FailingSince) {
+			t.Fatalf("after a success it is %+v, want an outage that is over", over)
+		}
+		scan("")
+		scan("no")
+		if o := look(); !o.OutageSince.Equal(*over.OutageSince) || o.OutageUntil == nil || !o.OutageUntil.Equal(*over.OutageUntil) {
+			t.Errorf("later it is %+v, want the outage as it was: %+v", o, over)
+		}
+		scan("no")
+		scan("no")
+		if o := look(); !o.OutageSince.After(*over.OutageSince) || o.OutageUntil != nil {
+			t.Errorf("after three more failures it is %+v, want another outage", o)
 		}
 	})
 }

@@ -44,8 +44,16 @@ const (
 	sqlRenewScan   = `UPDATE monitored_emails SET scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlPauseScan   = `UPDATE monitored_emails SET scan_holder = ?, scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlReleaseScan = `UPDATE monitored_emails SET scan_holder = '', scan_until = 0 WHERE id = ? AND scan_token = ?`
-	sqlScanDone    = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '' WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
-	sqlScanFailed  = `UPDATE monitored_emails SET last_error = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+
+	sqlScanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0, failing_since = NULL,
+		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END
+		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+	// failing_since stands before failed_scans, as MySQL assigns.
+	sqlScanFailed = `UPDATE monitored_emails SET last_error = ?,
+		failing_since = CASE WHEN failed_scans = 0 THEN ? ELSE failing_since END, failed_scans = failed_scans + 1
+		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
+		WHERE id = ? AND failed_scans >= ? AND (outage_since IS NULL OR outage_until IS NOT NULL)`
 )
 
 // PRIMARY KEY (inbox_id, host)
