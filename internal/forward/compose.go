@@ -158,12 +158,16 @@ func (c *Composer) signed(content *Content) (*Content, error) {
 
 // sender is the address that something is composed in the name of, with the author's name: "Alice via Intake".
 func (c *Composer) sender(h message.Header) string {
-	via := cmp.Or(c.from.Name, c.domain())
-	name := via
+	name := c.via()
 	if author := authorName(h); author != "" {
-		name = cutTo(author, 100) + " via " + via
+		name = cutTo(author, 100) + " via " + name
 	}
 	return phrase(name) + " <" + c.from.Address + ">"
+}
+
+// via is the forwarder's name.
+func (c *Composer) via() string {
+	return cmp.Or(c.from.Name, c.domain())
 }
 
 // authorName has no @ in it, and nothing that turns the writing around: an address in a display name beside another address

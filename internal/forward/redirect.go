@@ -17,6 +17,9 @@ import (
 
 const traceField = "X-Postrider-Trace"
 
+// ownReport stands in the trace field of what postrider writes to the person who runs it.
+const ownReport = "report"
+
 // token is the same for every message and every retry of an inbox, and does not reveal its address.
 func token(inbox string) string {
 	sum := sha256.Sum256([]byte("postrider trace 1\n" + strings.ToLower(inbox)))
@@ -37,13 +40,17 @@ func traces(h message.Header) string {
 
 var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`) // a stranger may write what he likes
 
-// Looped reports whether a message has been forwarded from this inbox before, or has made more than maxReceived hops (RFC
-// 5321 6.3), and says which.
+// Looped reports whether a message has been forwarded from this inbox before, is a Report, or has made more than
+// maxReceived hops (RFC 5321 6.3), and says which. A Report is not forwarded by other installations either: two that watch
+// each other's would go on for ever.
 func Looped(h message.Header, inbox string, maxReceived int) (reason string, looped bool) {
 	own := token(inbox)
 	for _, v := range h.Values(traceField) {
-		if t, _, _ := strings.Cut(v, ";"); strings.TrimSpace(t) == own {
+		switch t, _, _ := strings.Cut(v, ";"); strings.TrimSpace(t) {
+		case own:
 			return "loop: it was forwarded from this inbox before (" + traceField + ")", true
+		case ownReport:
+			return "loop: it is a failure notice of postrider, which no postrider forwards (" + traceField + ")", true
 		}
 	}
 	if n := len(h.Values("Received")); n > maxReceived {

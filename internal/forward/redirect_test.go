@@ -71,6 +71,7 @@ func TestLooped(t *testing.T) {
 		{"ours, case of the address", once, "IN@X.example", true},
 		{"another inbox", once, "other@x.example", false},
 		{"ours below others", "X-Postrider-Trace: 0123; task=1\r\nReceived: x\r\n" + once, "in@x.example", true},
+		{"a failure notice", "X-Postrider-Trace: report\r\n" + plain, "in@x.example", true},
 		{"50 hops", strings.Repeat("Received: from x\r\n", 50) + plain, "in@x.example", false},
 		{"51 hops", strings.Repeat("Received: from x\r\n", 51) + plain, "in@x.example", true},
 	}

@@ -1,0 +1,36 @@
+package forward
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"postrider/internal/message"
+)
+
+// Report is a message of postrider's own, to the person who runs it.
+type Report struct {
+	To      string // one address
+	Subject string
+	Text    string // lines end in \n
+	At      time.Time
+	About   []string // what it tells: a report that tells the same to the same address has the same Message-ID
+}
+
+// Report makes what goes out of a report. No automatic answer is to come (RFC 3834 5), and Looped knows it again: no
+// postrider forwards it.
+func (c *Composer) Report(r Report) (*Content, error) {
+	if c.from.Address == "" {
+		return nil, errors.New("compose a report: there is no ASCII address to do so in the name of: set forward.from")
+	}
+	var b strings.Builder
+	b.WriteString(traceField + ": " + ownReport + "\r\n")
+	b.WriteString(field("From", phrase(c.via())+" <"+c.from.Address+">"))
+	b.WriteString(field("To", mailbox(message.Address{Addr: r.To})))
+	b.WriteString(field("Subject", words(r.Subject)))
+	b.WriteString(field("Date", date(r.At)))
+	b.WriteString(field("Message-ID", c.messageID("report", r.To, r.About)))
+	b.WriteString(field("Auto-Submitted", "auto-generated"))
+	b.WriteString(field("MIME-Version", "1.0"))
+	return c.signed(&Content{Mode: Notice, parts: []part{text(b.String() + notePart(r.Text))}})
+}
