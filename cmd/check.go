@@ -60,13 +60,21 @@ func (a *app) check(ctx context.Context) error {
 	if err := a.checkDKIM(cfg); err != nil {
 		return err
 	}
+	found = append(found, relay)
+	if len(cfg.Hook) > 0 {
+		hook := checkHook(cfg.Hook)
+		if err := a.report(hook); err != nil {
+			return err
+		}
+		found = append(found, hook)
+	}
 	failed := 0
-	for _, f := range append(found, relay) {
+	for _, f := range found {
 		if f.err != nil {
 			failed++
 		}
 	}
-	return outcome(failed, len(found)+1)
+	return outcome(failed, len(found))
 }
 
 func (a *app) report(f finding) error {

@@ -29,7 +29,8 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `run does one pass: it works off what earlier passes left, registers what is new in the active inboxes, decides who gets it and
 forwards it. Passes may overlap; one that finds an inbox being worked on steps aside, or helps when another host is at it.
 It is silent on success unless on a terminal. What is past a threshold of the configuration (alerts) afterwards is told,
-and makes the exit code 75.
+and makes the exit code 75. Then whom notify and hook name is told what failed; what goes wrong with that is logged, and
+does not change the exit code.
 
 SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for the next pass, exit code 75. A
 second signal ends it at once; nothing is lost by that either.
@@ -51,6 +52,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal is not caught any more
+	signalled := ctx
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
@@ -79,6 +81,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return err
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
+	if !opts.dryRun { // --timeout is the pass's: were it this one's, too, passes that always need more would never tell
+		s.tell(signalled, a.notifier(s, p.Composer, relay), report.RelayError == "")
+	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
 	if err := errors.Join(watch.close(), a.printReport(report, opts)); err != nil {

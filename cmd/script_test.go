@@ -77,6 +77,7 @@ func setup(env *testscript.Env) error {
 	env.Values["servers"] = servers{imap, sink}
 	env.Setenv("IMAP_PORT", strconv.Itoa(imap.Port()))
 	env.Setenv("POSTRIDER_SMTP_PORT", strconv.Itoa(sink.Port()))
+	env.Setenv("SINK_PORT", strconv.Itoa(sink.Port()))
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
 	file := filepath.Join(env.WorkDir, "postrider.yaml")
 	if _, err := os.Stat(file); err == nil {

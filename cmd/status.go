@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/health"
+	"postrider/internal/notify"
 	"postrider/internal/tasks"
 )
 
@@ -47,7 +48,8 @@ its lease to another) and the share of messages that took more than one attempt.
 
 When a limit of the relay's provider (smtp.limits) is used up and something is due, a line below the table says until when that waits.
 
-What is past a threshold of the configuration (alerts) is told below the table, and makes the exit code 75.
+What is past a threshold of the configuration (alerts) is told below the table, and makes the exit code 75. What failed and could not be
+told yet (notify, hook) is counted below that.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), asJSON) },
@@ -62,7 +64,8 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 			Inboxes []inboxStatus  `json:"inboxes"`
 			Alerts  []health.Alert `json:"alerts"`
 
-			LimitReached string `json:"limit_reached,omitempty"` // for which of smtp.limits what is due waits, and until when
+			Notices      []notify.Waiting `json:"notices,omitempty"`       // that nobody was told of yet
+			LimitReached string           `json:"limit_reached,omitempty"` // for which of smtp.limits what is due waits, and until when
 		}{Inboxes: []inboxStatus{}, Alerts: []health.Alert{}}
 		limit, err := s.quota.Reached(ctx)
 		if err != nil {
@@ -75,13 +78,17 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 				report.LimitReached = limit.Error()
 			}
 		})
+		if err == nil {
+			report.Notices, err = s.waitingNotices(ctx)
+		}
 		switch {
 		case err != nil:
 		case asJSON:
 			err = a.printJSON(report)
 		default:
 			a.statusTable(report.Inboxes)
-			err = errors.Join(a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached), printAlerts(a.out, report.Alerts))
+			err = errors.Join(a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached), printAlerts(a.out, report.Alerts),
+				a.printWaiting(report.Notices))
 		}
 		if err == nil && len(report.Alerts) > 0 {
 			return errRetry

@@ -26,6 +26,7 @@ var rules = []rule{
 	{pkg: "internal/route", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/db", "internal/testserver"}},
 	{pkg: "internal/forward", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/db", "internal/testserver"}},
 	{pkg: "internal/contacts", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
+	{pkg: "internal/notify", never: []string{"internal/pass", "internal/imapsrc", "internal/inbox", "internal/testserver"}},
 	{pkg: "internal/inbox", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
 	{pkg: "internal/tasks", except: "internal/tasks/sqlqueue", never: []string{"internal/imapsrc", "internal/forward", "internal/db"}},
 	{pkg: "internal/tasks", never: []string{"internal/pass", "internal/imapsrc", "internal/forward"}},

@@ -4,7 +4,7 @@
 // disk. What it returns is complete: defaults are filled in, relative paths stand for places beside the file (a cron
 // job's working directory is its user's home), secrets are resolved, and routes compile.
 //
-// Every key outside routes and their lists can be overridden by an environment variable named after it: smtp.host by
+// Every key outside routes that is no list can be overridden by an environment variable named after it: smtp.host by
 // POSTRIDER_SMTP_HOST. An empty variable counts as none; other variables of that prefix are left alone.
 //
 // No error shows the value of a secret. A secret that stands in the file as plain text is accepted only when nobody else
@@ -35,6 +35,8 @@ type Config struct {
 	Secrets     Secrets       `yaml:"secrets"`
 	Alerts      health.Limits `yaml:"alerts"`
 	Retention   Retention     `yaml:"retention"`
+	Notify      Notify        `yaml:"notify"`
+	Hook        []string      `yaml:"hook"` // a program and its arguments
 	Routes      []route.Rule  `yaml:"routes"`
 }
 
@@ -144,6 +146,13 @@ type Retention struct {
 	Events    Age `yaml:"events"`    // lines of the audit trail
 }
 
+// Notify is who is told what failed, and of what.
+type Notify struct {
+	To     []string      `yaml:"to"` // addresses
+	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable
+	AtMost time.Duration `yaml:"at_most"`
+}
+
 // Default is the configuration of an empty file. It lacks what has no default: the relay, a sender, and routes.
 func Default() *Config {
 	return &Config{
@@ -158,5 +167,6 @@ func Default() *Config {
 		Dedupe:      "inbox",
 		Concurrency: Concurrency{Inboxes: 8, PerHost: 8, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
+		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable"}, AtMost: time.Hour},
 	}
 }

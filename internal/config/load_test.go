@@ -192,7 +192,7 @@ func TestFile(t *testing.T) {
 		{"empty", "", "postrider.yaml: is empty; start from config.example.yaml"},
 		{"only comments", "# nothing\n", "postrider.yaml: is empty; start from config.example.yaml"},
 		{"only a document mark", "---\n", "postrider.yaml: is empty; start from config.example.yaml"},
-		{"text", "hello", "postrider.yaml: has to be a section with the keys database, smtp, imap, forward, srs, dkim, dns, retry, dedupe, concurrency, secrets, alerts, retention, routes, not a single value"},
+		{"text", "hello", "postrider.yaml: has to be a section with the keys database, smtp, imap, forward, srs, dkim, dns, retry, dedupe, concurrency, secrets, alerts, retention, notify, hook, routes, not a single value"},
 		{"tab", "smtp:\n\thost: x\n", "postrider.yaml:2: is not valid YAML here or nearby: found character that cannot start any token; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes"},
 		{"open quote", "smtp: {host: \"x}\n", "postrider.yaml:2: is not valid YAML here or nearby: found unexpected end of stream"},
 		{"indentation", "smtp:\n  host: x\n port: 1\n", "postrider.yaml:2: is not valid YAML here or nearby: did not find expected key; mind the indentation, and close what was opened"},

@@ -38,6 +38,7 @@ func (r *reader) finish(c *Config) {
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.routes(c.Routes)
 	r.automated(c)
+	r.notify(c)
 }
 
 func (r *reader) database(d *Database) {

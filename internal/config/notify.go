@@ -1,0 +1,66 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"postrider/internal/address"
+)
+
+// notify checks who is told what failed. That the hook can be run is not asked here: a program that is missing must not
+// keep mail from being forwarded.
+func (r *reader) notify(c *Config) {
+	n := c.Notify
+	for i, to := range n.To {
+		key := fmt.Sprintf("notify.to[%d]", i)
+		if err := address.Check(to); err != nil {
+			r.refuse(key, "%s", err)
+		} else if slices.Contains(n.To[:i], to) {
+			r.refuse(key, "%s stands here twice; remove one of them", to)
+		}
+	}
+	for i, on := range n.On {
+		r.oneOf(fmt.Sprintf("notify.on[%d]", i), on, "dead", "uncertain", "inbox_unreachable")
+	}
+	if len(n.On) == 0 {
+		r.refuse("notify.on", "is empty; name what to tell of: dead, uncertain, inbox_unreachable, or remove the line for all of them")
+	}
+	between(r, "notify.at_most", n.AtMost, 0, 30*24*time.Hour)
+	if _, given := r.places["notify"]; given && len(n.To) == 0 && len(c.Hook) == 0 && !r.spoiledWithin("notify") && !r.spoiled("hook") {
+		r.refuse("notify", "nobody is told; give notify.to, an address, or hook, a program")
+	}
+	if len(n.To) > 0 {
+		r.senderFor("notify.to", c.Forward.From)
+	}
+	r.hook(c.Hook)
+}
+
+// hook makes the program's path one beside the file. A name without a slash is looked up in PATH when it is run.
+func (r *reader) hook(args []string) {
+	if _, given := r.places["hook"]; !given {
+		return
+	}
+	if len(args) == 0 || args[0] == "" {
+		r.refuse("hook", "is empty; name a program, and its arguments as a list: hook: [/usr/local/bin/page, --team, mail]")
+		return
+	}
+	if slices.ContainsFunc(args, func(a string) bool { return strings.ContainsRune(a, 0) }) {
+		r.refuse("hook", "has a NUL in it, which no argument of a program can have")
+	}
+	program := args[0]
+	if strings.ContainsAny(program, "/"+string(filepath.Separator)) {
+		path, err := filepath.Abs(beside(r.path, program)) // without a slash it would be looked up in PATH
+		if err != nil {
+			r.refuse("hook", "its folder cannot be found: %v; write the whole path", err)
+		}
+		args[0] = path
+	}
+	if _, err := os.Stat(args[0]); err != nil && len(args) == 1 && strings.ContainsAny(program, " \t\n") {
+		r.refuse("hook", "%q is one word, the name of a program, since no shell reads it; write arguments as a list: hook: [%s]",
+			program, strings.Join(strings.Fields(program), ", "))
+	}
+}

@@ -1,0 +1,398 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+const notices = `
+notify: {to: ops@firm.example}
+hook: ./hook
+concurrency: {lease: 1s}
+`
+
+// hookScript keeps what it gets, a line for each digest.
+const hookScript = "#!/bin/sh\ncat >> told\n"
+
+// noticing makes a world tell what fails there: nobody@ is refused, and what reply says.
+func (w *world) noticing(reply func(smtpsink.Event) smtpsink.Action) *world {
+	w.t.Helper()
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" && e.Arg == "nobody@firm.example" {
+			return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+		}
+		if reply != nil {
+			return reply(e)
+		}
+		return smtpsink.Action{}
+	})
+	w.extra = notices
+	w.routes = `
+  - {name: lost, match: {subject: lost}, to: [lost@firm.example], uncertain: hold}
+  - {name: all, match: {}, to: [got@firm.example, nobody@firm.example]}
+`
+	w.hook(hookScript)
+	w.configure()
+	return w
+}
+
+func (w *world) hook(script string) {
+	w.t.Helper()
+	script = strings.Replace(script, "\n", "\ncd '"+w.dir+"'\n", 1)
+	if err := os.WriteFile(w.path("hook"), []byte(script), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// digest is what the hook gets, as a program outside reads it.
+type digest struct {
+	Version int            `json:"version"`
+	Counts  map[string]int `json:"counts"`
+	Tasks   []struct {
+		ID         int64    `json:"id"`
+		Status     string   `json:"status"`
+		Commands   []string `json:"commands"`
+		Deliveries []struct {
+			Recipient string `json:"recipient"`
+			Status    string `json:"status"`
+			Code      int    `json:"code"`
+		} `json:"deliveries"`
+	} `json:"tasks"`
+	Inboxes []struct {
+		Email string  `json:"email"`
+		Until *string `json:"reachable_since"`
+		Error string  `json:"error"`
+	} `json:"inboxes"`
+}
+
+// told is what the hook has got.
+func (w *world) told() []digest {
+	w.t.Helper()
+	text, err := os.ReadFile(w.path("told"))
+	if err != nil && !os.IsNotExist(err) {
+		w.t.Fatal(err)
+	}
+	var all []digest
+	for line := range strings.Lines(string(text)) {
+		var d digest
+		if err := json.Unmarshal([]byte(line), &d); err != nil || d.Version != 1 {
+			w.t.Fatalf("the hook got %q: %v", line, err)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// wantTold checks the subjects of the notices that were mailed so far, and that the hook got as many digests.
+func (w *world) wantTold(what string, hooks int, subjects ...string) []smtpsink.Message {
+	w.t.Helper()
+	var mails []smtpsink.Message
+	var got []string
+	for _, m := range w.sink.Messages() {
+		if len(m.To) == 1 && m.To[0] == "ops@firm.example" {
+			mails = append(mails, m)
+			_, rest, _ := strings.Cut(string(m.Header), "\r\nSubject: postrider: ")
+			subject, _, _ := strings.Cut(rest, "\r\n")
+			got = append(got, subject)
+		}
+	}
+	if strings.Join(got, "|") != strings.Join(subjects, "|") {
+		w.t.Fatalf("%s: the notices are %q, want %q", what, got, subjects)
+	}
+	if n := len(w.told()); n != hooks {
+		w.t.Fatalf("%s: the hook was told %d times, want %d", what, n, hooks)
+	}
+	return mails
+}
+
+func (w *world) put(address string, subjects ...string) {
+	w.t.Helper()
+	for _, subject := range subjects {
+		w.imap.Append(w.t, address, "INBOX", testserver.Mail("clerk@court.example", address, subject, "The body of "+subject))
+	}
+}
+
+// sql changes the database behind postrider's back: the tests cannot wait for hours.
+func (w *world) sql(query string) {
+	w.t.Helper()
+	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
+	if _, dsn, ok := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`); ok {
+		cfg = db.Config{Driver: db.MySQL, DSN: dsn}
+	}
+	d, err := db.Open(w.t.Context(), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Tx(w.t.Context(), func(tx *gorm.DB) error { return tx.Exec(query).Error }); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// later lets an hour pass for the notices.
+func (w *world) later() {
+	w.t.Helper()
+	w.sql(fmt.Sprintf("UPDATE monitored_emails_channels SET told_at = told_at - %[1]d, held_at = held_at - %[1]d, failed_at = failed_at - %[1]d", int64(time.Hour/time.Microsecond)))
+}
+
+// TestNotices: one digest, nothing twice, and what comes up meanwhile in the next.
+func TestNotices(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.noticing(nil)
+		w.addInbox("desk@firm.example", "--start", "all")
+		w.put("desk@firm.example", "one")
+		w.must(75, "run")
+		mails := w.wantTold("one is dead", 1, "1 message is dead")
+		text := string(mails[0].Data)
+		for _, want := range []string{
+			"X-Postrider-Trace: report\r\n", "Auto-Submitted: auto-generated\r\n", "\r\n  lacks it: nobody@firm.example (550 5.1.1 there is nobody)\r\n",
+			"\r\n  has it:   got@firm.example (250 ", "\r\n  then:     postrider task show 1\r\n            postrider task retry 1\r\n",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the notice is\n%s\nwant %q in it", text, want)
+			}
+		}
+		if mails[0].From != "" {
+			t.Errorf("its reverse-path is %q, want a null one", mails[0].From)
+		}
+		d := w.told()[0]
+		if d.Counts["dead"] != 1 || len(d.Tasks) != 1 || d.Tasks[0].ID != 1 || d.Tasks[0].Deliveries[0].Recipient != "nobody@firm.example" || d.Tasks[0].Deliveries[0].Code != 550 {
+			t.Errorf("the hook got %+v, want task 1 and who lacks it", d)
+		}
+		w.must(0, "run")
+		w.wantTold("a pass with nothing new", 1, "1 message is dead")
+		w.put("desk@firm.example", "two")
+		w.must(75, "run")
+		w.wantTold("another within the hour", 1, "1 message is dead")
+		if res := w.must(0, "status"); !strings.Contains(res.stdout, "notices: 1 waiting for ops@firm.example\n") || !strings.Contains(res.stdout, "notices: 1 waiting for hook\n") {
+			t.Errorf("status prints\n%s\nwant what waits", res.stdout)
+		}
+		w.later()
+		w.must(0, "run", "--dry-run")
+		w.wantTold("a dry run", 1, "1 message is dead")
+		w.must(0, "run")
+		w.wantTold("the hour is over", 2, "1 message is dead", "1 message is dead")
+		if d := w.told()[1]; len(d.Tasks) != 1 || d.Tasks[0].ID != 2 {
+			t.Errorf("the hook got %+v, want task 2 alone", d)
+		}
+		w.must(0, "task", "retry", "1")
+		w.later()
+		w.must(75, "run")
+		w.wantTold("it died again", 3, "1 message is dead", "1 message is dead", "1 message is dead")
+		if n := len(w.arrivedFor("got@firm.example")); n != 2 {
+			t.Errorf("%d messages arrived at got@, want 2: those who have it do not get it again", n)
+		}
+	})
+}
+
+func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
+	for _, m := range w.sink.Messages() {
+		if strings.Join(m.To, ",") == address {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// TestNoticesRelayDown: the hook is told at once, the operator when the relay is up again. Nothing else changes.
+func TestNoticesRelayDown(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(nil)
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.put("desk@firm.example", "one")
+	w.extra = "hook: ./hook\n"
+	w.configure()
+	w.must(75, "run")
+	w.wantTold("the hook alone", 1)
+	up := w.smtpPort
+	w.smtpPort, w.extra = 1, notices
+	w.configure()
+	w.put("desk@firm.example", "two")
+	w.later()
+	res := w.must(75, "run")
+	if n := strings.Count(res.stderr, "connection refused"); n != 1 {
+		t.Errorf("the relay that is down is told %d times, want once:\n%s", n, res.stderr)
+	}
+	w.wantTold("the relay is down, nothing new has died", 1)
+	w.smtpPort = up
+	w.configure()
+	w.later()
+	w.must(75, "run")
+	w.wantTold("it is up", 2, "2 messages are dead")
+}
+
+// TestNoticesUncertain: a message that waits for a person is told with the command that settles it.
+func TestNoticesUncertain(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(func(e smtpsink.Event) smtpsink.Action {
+		return smtpsink.Action{AcceptAndDrop: e.Stage == "dot" && e.Message.To[0] == "lost@firm.example"}
+	})
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.put("desk@firm.example", "lost")
+	w.must(75, "run")
+	mails := w.wantTold("it is held", 1, "1 message is uncertain")
+	for _, want := range []string{"\r\n  may have: lost@firm.example", "\r\n            postrider task resolve --delivered 1\r\n            postrider task resolve --retry 1\r\n"} {
+		if !strings.Contains(string(mails[0].Data), want) {
+			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
+		}
+	}
+	if d := w.told()[0]; d.Counts["uncertain"] != 1 || d.Tasks[0].Status != "uncertain" {
+		t.Errorf("the hook got %+v, want one that is uncertain", d)
+	}
+}
+
+// TestNoticesUnreachable: an inbox with a wrong password is told of after three passes, and when it is over.
+func TestNoticesUnreachable(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(nil)
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.must(0, "run")
+	w.imap.SetPassword(t, "desk@firm.example", "another")
+	for range 2 {
+		w.must(75, "run")
+	}
+	w.wantTold("two passes", 0)
+	for range 2 {
+		w.must(75, "run")
+	}
+	mails := w.wantTold("four passes", 1, "1 inbox is unreachable")
+	for _, want := range []string{"Inbox desk@firm.example is unreachable since ", "\r\n  error:    ", "\r\n  try:      postrider inbox check desk@firm.example\r\n"} {
+		if !strings.Contains(string(mails[0].Data), want) {
+			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
+		}
+	}
+	if d := w.told()[0]; len(d.Inboxes) != 1 || d.Inboxes[0].Until != nil || !strings.Contains(d.Inboxes[0].Error, "password") || strings.Contains(d.Inboxes[0].Error, password) {
+		t.Errorf("the hook got %+v, want the inbox and why", d)
+	}
+	w.imap.SetPassword(t, "desk@firm.example", password)
+	w.later()
+	w.must(0, "run")
+	w.wantTold("it is over", 2, "1 inbox is unreachable", "1 inbox is reachable again")
+	w.later()
+	w.must(0, "run")
+	w.wantTold("nothing new", 2, "1 inbox is unreachable", "1 inbox is reachable again")
+}
+
+// TestNoticesKilled kills a pass when the operator has the notice, and the next one when the hook has it.
+func TestNoticesKilled(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		at, answer := make(chan struct{}), make(chan struct{})
+		var once atomic.Bool
+		w.noticing(func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage == "dot" && e.Message.To[0] == "ops@firm.example" && once.CompareAndSwap(false, true) {
+				close(at)
+				return smtpsink.Action{Block: answer, AcceptAndDrop: true}
+			}
+			return smtpsink.Action{}
+		})
+		w.hook("#!/bin/sh\ncat >> told\nkill -9 $PPID\n")
+		w.addInbox("desk@firm.example", "--start", "all")
+		w.put("desk@firm.example", "one")
+		if res := w.start(nil, "run").wait(); res.code != -1 {
+			t.Fatalf("exit %d\n%s\nwant it killed by its hook", res.code, res.stderr)
+		}
+		w.wantTold("killed while it told the hook", 1)
+		w.hook(hookScript)
+		w.later()
+		p := w.start(nil, "run")
+		select {
+		case <-at:
+		case <-time.After(time.Minute):
+			t.Fatal("the relay did not get the notice")
+		}
+		_ = p.cmd.Process.Kill()
+		<-p.ended()
+		close(answer)
+		w.eventually(func() bool { return len(w.arrivedFor("ops@firm.example")) == 1 })
+		w.wantTold("the hook was told again", 2, "1 message is dead")
+		w.later()
+		w.must(0, "run")
+		mails := w.wantTold("the operator was told again", 2, "1 message is dead", "1 message is dead")
+		if a, z := idOf(t, mails[0].Header), idOf(t, mails[1].Header); a != z {
+			t.Errorf("the Message-IDs are %s and %s, want the same", a, z)
+		}
+		w.later()
+		w.must(0, "run")
+		w.wantTold("all has been told", 2, "1 message is dead", "1 message is dead")
+	})
+}
+
+// TestNoticesComeBack: the operator's address is a watched inbox, which takes no notice for mail to be forwarded.
+func TestNoticesComeBack(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(nil)
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.addInbox("ops@firm.example", "--start", "all")
+	w.put("desk@firm.example", "one")
+	w.must(75, "run")
+	mails := w.wantTold("one is dead", 1, "1 message is dead")
+	w.imap.Append(t, "ops@firm.example", "INBOX", mails[0].Data)
+	w.later()
+	w.must(0, "run")
+	w.wantTold("it came back", 1, "1 message is dead")
+	if skipped := w.tasks("--status", "skipped"); len(skipped) != 1 || !strings.Contains(skipped[0].Reason, "loop: it is a failure notice of postrider") {
+		t.Errorf("the skipped tasks are %+v, want the notice, with the reason", skipped)
+	}
+}
+
+// TestNoticesTwoHosts: two hosts end their passes at once, again and again, and tell each death once.
+func TestNoticesTwoHosts(t *testing.T) {
+	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
+		w.noticing(nil)
+		w.extra = strings.Replace(notices, "lease: 1s", "lease: 1s, host: HOST", 1)
+		w.configure()
+		h := &hosts{world: w}
+		w.addInbox("desk@firm.example", "--start", "all")
+		var subjects []string
+		for i := range 4 {
+			w.put("desk@firm.example", fmt.Sprint("one ", i))
+			w.must(75, "run") // so that both find the death there
+			if i == 0 {
+				subjects = append(subjects, "1 message is dead")
+			}
+			w.wantTold("before the hour is over", len(subjects), subjects...)
+			if i == 0 {
+				continue
+			}
+			w.later()
+			a, b := h.on("mail-a"), h.on("mail-b")
+			a.wait()
+			b.wait()
+			subjects = append(subjects, "1 message is dead")
+			w.wantTold("two hosts at once", len(subjects), subjects...)
+		}
+	})
+}
+
+// TestNoticesStopped: SIGTERM ends a hook that hangs, and the next pass tells again.
+func TestNoticesStopped(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(nil)
+	w.hook("#!/bin/sh\ncat > started\nsleep 300 & wait\n")
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.put("desk@firm.example", "one")
+	p := w.start(nil, "run")
+	w.eventually(func() bool {
+		_, err := os.Stat(w.path("started"))
+		return err == nil
+	})
+	start := time.Now()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	res := p.wait()
+	if took := time.Since(start); res.code != 75 || took > 20*time.Second {
+		t.Errorf("exit %d after %s, want 75 at once\n%s", res.code, took, res.stderr)
+	}
+	w.hook(hookScript)
+	w.must(0, "run")
+	w.wantTold("the next pass", 1, "1 message is dead")
+}

@@ -1,0 +1,249 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime/quotedprintable"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/forward"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+	"postrider/internal/tasks/sqlqueue"
+	"postrider/internal/testserver"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+const operator = "ops@firm.example"
+
+// bench is a registry with a notifier, whose relay is a slice.
+type bench struct {
+	*Notifier
+	t     *testing.T
+	ctx   context.Context
+	db    *db.DB
+	boxes *inbox.Store
+	queue *sqlqueue.Queue
+	relay *fakeRelay
+	logs  *bytes.Buffer
+	ahead time.Duration // the clock of SQLite
+
+	in   inbox.Inbox
+	last uint32 // UID
+}
+
+func config(t *testing.T, kind string) db.Config {
+	switch kind {
+	case "mariadb":
+		return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)}
+	case "mysql":
+		return db.Config{Driver: db.MySQL, DSN: testserver.MySQL(t).NewDatabase(t)}
+	}
+	return db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
+}
+
+func onEach(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Helper()
+	for _, kind := range []string{"sqlite", "mariadb", "mysql"} {
+		t.Run(kind, func(t *testing.T) { test(t, newBench(t, config(t, kind))) })
+	}
+}
+
+func newBench(t *testing.T, cfg db.Config) *bench {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	t.Cleanup(cancel)
+	b := &bench{t: t, ctx: ctx, relay: &fakeRelay{}, logs: &bytes.Buffer{}}
+	d, err := db.OpenAnySchema(ctx, cfg, db.WithNow(func() time.Time { return time.Now().Add(b.ahead) }))
+	b.check(err)
+	t.Cleanup(func() { _ = d.Close() })
+	_, err = d.Migrate(ctx)
+	b.check(err)
+	made, err := forward.NewComposer(forward.ComposeConfig{From: "Forwarder <forwarder@firm.example>"})
+	b.check(err)
+	b.db, b.boxes, b.queue = d, inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), sqlqueue.New(d)
+	b.Notifier = &Notifier{
+		Config: Config{To: []string{operator}, On: Kinds(), AtMost: time.Hour, Host: "mail-a", Worker: "mail-a:1:x"},
+		Store:  NewStore(d), Tasks: b.queue, Composer: made, Relay: b.relay,
+		Env: func(string) (string, bool) { return "", false },
+		Log: slog.New(slog.NewTextHandler(b.logs, nil)),
+	}
+	b.in, err = b.boxes.Add(ctx, inbox.Inbox{Address: "desk@firm.example", Host: "imap.firm.example", Folders: []inbox.Folder{{Name: "INBOX"}}}, "hunter2")
+	b.check(err)
+	b.exec(`UPDATE monitored_folders SET uid_validity = 7, initialized_at = ?`, time.Now().UTC())
+	return b
+}
+
+func (b *bench) check(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) exec(query string, args ...any) {
+	b.t.Helper()
+	b.check(b.db.Tx(b.ctx, func(tx *gorm.DB) error { return tx.Exec(query, args...).Error }))
+}
+
+// count asks the database for a number.
+func (b *bench) count(query string) (n int) {
+	b.t.Helper()
+	b.check(b.db.View(b.ctx, func(tx *gorm.DB) error { return tx.Raw(query).Scan(&n).Error }))
+	return n
+}
+
+// task registers a message and returns its task.
+func (b *bench) task(subject string) int64 {
+	b.t.Helper()
+	b.last++
+	done, err := b.queue.Register(b.ctx, tasks.Page{
+		InboxID: b.in.ID, FolderID: b.in.Folders[0].ID, Epoch: 7, ScanToken: 0, Cursor: b.last, Dedupe: tasks.DedupeOff,
+		Entries: []tasks.Entry{{
+			UID: b.last, Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)), MessageID: fmt.Sprintf("<%d@x>", b.last),
+			Subject: subject, Sender: "Eve <eve@client.example>",
+		}},
+	})
+	b.check(err)
+	return done[0].TaskID
+}
+
+// ends claims the tasks that are due and ends them so.
+func (b *bench) ends(as tasks.Status, ds ...tasks.Delivery) {
+	b.t.Helper()
+	for {
+		claims, err := b.queue.Receive(b.ctx, tasks.Want{InboxID: b.in.ID, Max: 100, Lease: time.Minute, Worker: "w", MaxLostLeases: 3})
+		b.check(err)
+		if len(claims) == 0 {
+			return
+		}
+		for _, c := range claims {
+			b.check(b.queue.Finish(b.ctx, c.Receipt, tasks.Result{Status: as, Reason: "refused for good", Route: "desk", Deliveries: ds}))
+		}
+	}
+}
+
+var refused = tasks.Delivery{Recipient: "nobody@firm.example", Status: tasks.Failed, Code: 550, Reply: "5.1.1 there is nobody"}
+
+// dies is a message that ends dead.
+func (b *bench) dies(subject string) int64 {
+	b.t.Helper()
+	id := b.task(subject)
+	b.ends(tasks.Dead, refused)
+	return id
+}
+
+// scan is a scan of the inbox that completes, or fails.
+func (b *bench) scan(failure string) {
+	b.t.Helper()
+	token, busy, err := b.boxes.AcquireScan(b.ctx, b.in.ID, "run", time.Minute)
+	if err != nil || busy != nil {
+		b.t.Fatal(err, busy)
+	}
+	b.check(b.boxes.FinishScan(b.ctx, b.in.ID, token, failure))
+	b.check(b.boxes.ReleaseScan(b.ctx, b.in.ID, token))
+	b.exec(`UPDATE monitored_emails SET scan_token = 0`) // task registers under it
+}
+
+// later lets every time of the channels be two hours ago.
+func (b *bench) later() {
+	b.t.Helper()
+	const hours = int64(2 * time.Hour / time.Microsecond)
+	b.exec(`UPDATE monitored_emails_channels SET told_at = told_at - ?, failed_at = failed_at - ?, held_at = held_at - ?`, hours, hours, hours)
+}
+
+// tell is Tell, and returns the subjects of the mails that went out.
+func (b *bench) tell() []string {
+	b.t.Helper()
+	b.relay.sent = nil
+	b.Tell(b.ctx, true)
+	return b.relay.subjects()
+}
+
+func (b *bench) wantTold(what string, subjects ...string) {
+	b.t.Helper()
+	if got := b.tell(); strings.Join(got, "|") != strings.Join(subjects, "|") {
+		b.t.Errorf("%s: mails with the subjects %q went out, want %q\nlog: %s", what, got, subjects, b.logs)
+	}
+}
+
+// fakeRelay takes everything, or answers as it is told.
+type fakeRelay struct {
+	mu     sync.Mutex
+	sent   []sentMail
+	before func() // at the final dot
+	err    error
+	status forward.Status // Accepted when empty
+}
+
+type sentMail struct {
+	env forward.Envelope
+	raw string
+}
+
+func (r *fakeRelay) Send(_ context.Context, env forward.Envelope, c *forward.Content, _ forward.BeforeDot) (forward.Result, error) {
+	raw, err := io.ReadAll(c.Reader())
+	if err != nil {
+		return forward.Result{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return forward.Result{}, r.err
+	}
+	if r.status != "" && r.status != forward.Accepted {
+		return forward.Result{Outcomes: []forward.Outcome{{Recipient: env.To[0], Status: r.status, Code: 550, Enhanced: "5.1.1", Reply: "no"}}}, nil
+	}
+	r.sent = append(r.sent, sentMail{env, string(raw)})
+	if r.before != nil {
+		r.before()
+	}
+	return forward.Result{Outcomes: []forward.Outcome{{Recipient: env.To[0], Status: forward.Accepted, Code: 250}}}, nil
+}
+
+func (r *fakeRelay) subjects() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []string
+	for _, m := range r.sent {
+		_, rest, _ := strings.Cut(m.raw, "\r\nSubject: ")
+		s, _, _ := strings.Cut(rest, "\r\nDate: ")
+		out = append(out, strings.ReplaceAll(s, "\r\n ", " "))
+	}
+	return out
+}
+
+// plan is how the database would do a query.
+func (b *bench) plan(query string, args ...any) string {
+	b.t.Helper()
+	explain := "EXPLAIN "
+	if b.db.Dialect() == db.SQLite {
+		explain = "EXPLAIN QUERY PLAN "
+	}
+	var rows []map[string]any
+	b.check(b.db.View(b.ctx, func(tx *gorm.DB) error { return tx.Raw(explain+query, args...).Scan(&rows).Error }))
+	return fmt.Sprint(rows)
+}
+
+// body is the text of a mail.
+func body(t *testing.T, raw string) string {
+	t.Helper()
+	_, encoded, _ := strings.Cut(raw, "\r\n\r\n")
+	text, err := io.ReadAll(quotedprintable.NewReader(strings.NewReader(encoded)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(string(text), "\r\n", "\n")
+}

@@ -1,0 +1,40 @@
+package notify
+
+// All SQL of this package. One text serves MySQL, MariaDB and SQLite.
+
+const (
+	tableTold     = "monitored_emails_told"
+	tableChannels = "monitored_emails_channels"
+)
+
+const (
+	sqlInboxes = `SELECT id FROM monitored_emails ORDER BY id`
+
+	// By monitored_emails_tasks_ended, for each inbox, and the primary key of monitored_emails_told.
+	sqlEndings = `
+SELECT t.id, t.status, t.finished_at FROM monitored_emails_tasks t
+LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'task' AND n.ref_id = t.id AND n.at = t.finished_at
+WHERE t.inbox_id IN ? AND t.status IN ? AND n.ref_id IS NULL ORDER BY t.id`
+
+	// A few hundred inboxes at most: no index needed.
+	sqlOutages = `
+SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.outage_since, e.outage_until FROM monitored_emails e
+LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id AND n.at = COALESCE(e.outage_until, e.outage_since)
+WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND n.ref_id IS NULL ORDER BY e.email_address`
+
+	// What is told of no longer exists. By primary keys; told of are the dead and the uncertain, which are few.
+	sqlForgetTasks = `DELETE FROM monitored_emails_told
+WHERE kind = 'task' AND NOT EXISTS (SELECT 1 FROM monitored_emails_tasks t WHERE t.id = ref_id)`
+	sqlForgetInboxes = `DELETE FROM monitored_emails_told
+WHERE kind = 'inbox' AND NOT EXISTS (SELECT 1 FROM monitored_emails e WHERE e.id = ref_id)`
+)
+
+// PRIMARY KEY (channel)
+const (
+	sqlChannel = `SELECT * FROM monitored_emails_channels WHERE channel = ?`
+	sqlHold    = `UPDATE monitored_emails_channels SET holder = ?, held_at = ? WHERE channel = ?`
+	sqlLetGo   = `UPDATE monitored_emails_channels SET holder = '' WHERE channel = ? AND holder = ?`
+	sqlTold    = `UPDATE monitored_emails_channels SET told_at = ?, failures = 0, last_error = '', holder = '' WHERE channel = ? AND holder = ?`
+	sqlFailed  = `UPDATE monitored_emails_channels SET failures = failures + 1, failed_at = ?, last_error = ?, holder = ''
+WHERE channel = ? AND holder = ?`
+)

@@ -1,0 +1,270 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"postrider/internal/db"
+)
+
+// channel is where something is told: the hook, or an address.
+type channel string
+
+const hookChannel channel = "hook"
+
+const mailPrefix = "mail:" // before an address
+
+func (c channel) address() string { return strings.TrimPrefix(string(c), mailPrefix) }
+
+// Store keeps what has been told. It is safe for concurrent use by any number of processes.
+type Store struct{ db *db.DB }
+
+// NewStore returns the store over a database.
+func NewStore(d *db.DB) *Store { return &Store{d} }
+
+// News is what a channel has not been told yet.
+type News struct {
+	At      time.Time // by the database's clock
+	Tasks   []Ending  // by ID
+	Outages []Outage  // by address
+}
+
+func (n News) empty() bool { return len(n.Tasks)+len(n.Outages) == 0 }
+
+// Ending is that a task ended, waiting for a person.
+type Ending struct {
+	ID         int64
+	Status     Kind
+	FinishedAt time.Time
+}
+
+// Outage is that an inbox could not be worked through.
+type Outage struct {
+	ID          int64
+	Address     string `gorm:"column:email_address"`
+	FailedScans int
+	LastError   string
+	Since       time.Time  `gorm:"column:outage_since"`
+	Until       *time.Time `gorm:"column:outage_until"` // nil while it lasts
+}
+
+// at is what is told of an outage last.
+func (o Outage) at() time.Time {
+	if o.Until != nil {
+		return *o.Until
+	}
+	return o.Since
+}
+
+// News reads what a channel has not been told yet, of these kinds.
+func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err error) {
+	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool { return k == Unreachable })
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		news = News{}
+		micros, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		news.At = time.UnixMicro(micros).UTC()
+		var inboxes []int64
+		if err := tx.Raw(sqlInboxes).Scan(&inboxes).Error; err != nil || len(inboxes) == 0 {
+			return err
+		}
+		if len(statuses) > 0 {
+			if err := tx.Raw(sqlEndings, ch, inboxes, statuses).Scan(&news.Tasks).Error; err != nil {
+				return err
+			}
+		}
+		if !slices.Contains(on, Unreachable) {
+			return nil
+		}
+		return tx.Raw(sqlOutages, ch).Scan(&news.Outages).Error
+	})
+	if err != nil {
+		return News{}, fmt.Errorf("read what has not been told yet: %w", err)
+	}
+	return news, nil
+}
+
+// channelRow is a row of monitored_emails_channels.
+type channelRow struct {
+	Channel   channel `gorm:"primaryKey"`
+	ToldAt    int64
+	Failures  int
+	FailedAt  int64
+	LastError string
+	Holder    string
+	HeldAt    int64
+}
+
+// lease is how long nobody else tells what a run began to tell.
+const lease = 5 * time.Minute
+
+// free reports whether a run may tell something now.
+func (r channelRow) free(worker string, now int64, atMost time.Duration) bool {
+	held := r.Holder != "" && r.Holder != worker && within(r.HeldAt, now, lease)
+	return !held && !within(r.ToldAt, now, atMost) && !within(r.FailedAt, now, pause(r.Failures))
+}
+
+// within reports whether less than d has passed since then. A clock that was put back lets nobody wait longer than that.
+func within(then, now int64, d time.Duration) bool {
+	passed := time.Duration(now-then) * time.Microsecond
+	return passed >= 0 && passed < d
+}
+
+// pause is how long a channel is left alone after so many failures in a row.
+func pause(failures int) time.Duration {
+	if failures < 3 {
+		return 0
+	}
+	return min(time.Minute<<min(failures-3, 6), time.Hour)
+}
+
+// acquire reports whether this run is to tell the channel something now.
+func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, err error) {
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+		mine = false
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		fresh := channelRow{Channel: ch}
+		if err := tx.Table(tableChannels).Clauses(clause.OnConflict{DoNothing: true}).Create(&fresh).Error; err != nil {
+			return err
+		}
+		row, err := s.row(tx, s.lock(sqlChannel), ch)
+		if err != nil || !row.free(c.Worker, now, c.AtMost) {
+			return err
+		}
+		mine = true
+		return tx.Exec(sqlHold, c.Worker, now, ch).Error
+	})
+	if err != nil {
+		return false, fmt.Errorf("see whether %s may be told something: %w", ch, err)
+	}
+	return mine, nil
+}
+
+func (s *Store) row(tx *gorm.DB, sql string, ch channel) (row channelRow, err error) {
+	err = tx.Raw(sql, ch).Scan(&row).Error
+	return row, err
+}
+
+// lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another.
+func (s *Store) lock(sql string) string {
+	if s.db.Dialect() == db.SQLite {
+		return sql
+	}
+	return sql + " FOR UPDATE"
+}
+
+func (s *Store) release(ctx context.Context, ch channel, worker string) error {
+	return s.note(ctx, ch, func(tx *gorm.DB, _ int64) error { return tx.Exec(sqlLetGo, ch, worker).Error })
+}
+
+func (s *Store) failed(ctx context.Context, ch channel, worker string, why error) error {
+	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
+		return tx.Exec(sqlFailed, now, cut(why.Error(), maxError), ch, worker).Error
+	})
+}
+
+// toldRow is a row of monitored_emails_told.
+type toldRow struct {
+	Channel channel `gorm:"primaryKey"`
+	Kind    string  `gorm:"primaryKey"`
+	RefID   int64   `gorm:"primaryKey;autoIncrement:false"`
+	At      time.Time
+}
+
+// told notes what was told, also when another run has taken the channel over meanwhile.
+func (s *Store) told(ctx context.Context, ch channel, worker string, news News) error {
+	var rows []toldRow
+	for _, t := range news.Tasks {
+		rows = append(rows, toldRow{ch, "task", t.ID, t.FinishedAt.UTC()})
+	}
+	for _, o := range news.Outages {
+		rows = append(rows, toldRow{ch, "inbox", o.ID, o.at().UTC()})
+	}
+	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
+		err := tx.Table(tableTold).Clauses(clause.OnConflict{
+			Columns:   []clause.Column{{Name: "channel"}, {Name: "kind"}, {Name: "ref_id"}},
+			DoUpdates: clause.AssignmentColumns([]string{"at"}),
+		}).CreateInBatches(&rows, 200).Error
+		if err != nil {
+			return err
+		}
+		for _, orphans := range []string{sqlForgetTasks, sqlForgetInboxes} {
+			if err := tx.Exec(orphans).Error; err != nil {
+				return err
+			}
+		}
+		return tx.Exec(sqlTold, now, ch, worker).Error
+	})
+}
+
+func (s *Store) note(ctx context.Context, ch channel, change func(tx *gorm.DB, now int64) error) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		return change(tx, now)
+	})
+	if err != nil {
+		return fmt.Errorf("note what %s was told: %w", ch, err)
+	}
+	return nil
+}
+
+// Waiting is what a channel has still to be told.
+type Waiting struct {
+	Channel   string `json:"channel"` // hook, or mail: and an address
+	Waiting   int    `json:"waiting"` // messages and inboxes
+	LastError string `json:"last_error"`
+}
+
+// Waiting tells which channels have still to be told something.
+func (s *Store) Waiting(ctx context.Context, c Config) ([]Waiting, error) {
+	out := []Waiting{}
+	for _, ch := range c.channels() {
+		news, err := s.News(ctx, ch, c.On)
+		if err != nil {
+			return nil, err
+		}
+		if news.empty() {
+			continue
+		}
+		var row channelRow
+		err = s.db.View(ctx, func(tx *gorm.DB) error {
+			row, err = s.row(tx, sqlChannel, ch)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read how %s was told last: %w", ch, err)
+		}
+		out = append(out, Waiting{string(ch), len(news.Tasks) + len(news.Outages), row.LastError})
+	}
+	return out, nil
+}
+
+const maxError = 2000
+
+// cut shortens s to at most limit octets of valid UTF-8.
+func cut(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	s = s[:limit]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
