@@ -14,14 +14,14 @@ import (
 //
 // The original is message/rfc822 where that can carry it: RFC 2046 5.2.1 allows no encoding of that type but 7bit, 8bit and
 // binary. What would not arrive as it is in 7bit or 8bit (long lines, NUL), what a relay without 8BITMIME is not to get,
-// and what is no RFC 5322 message at all (8-bit header, no header) goes in base64 as application/octet-stream,
-// named .eml: nobody on the way may touch that, and mail programs open it.
+// what would take much memory to sign, and what is no RFC 5322 message at all (8-bit header, no header) goes in base64 as
+// application/octet-stream, named .eml: nobody on the way may touch that, and mail programs open it.
 func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())
 	if err != nil {
 		return nil, err
 	}
-	if form.unfit() != "" || m.Header.Has8bit() || !startsWithField(m.Body.Reader()) {
+	if form.unfit() != "" || c.key != nil && form.empty > maxEmpty || m.Header.Has8bit() || !startsWithField(m.Body.Reader()) {
 		return c.attached(m, o, remark, true, false)
 	}
 	out, err := c.attached(m, o, remark, false, form.eight)

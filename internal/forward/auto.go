@@ -38,8 +38,8 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 	return Rewrite, "auto: " + verdict.Why, nil
 }
 
-// maxEmpty is how many octets of empty lines a verifier may have to hold back, until it knows whether they are the end of the
-// message: its work grows with their square.
+// maxEmpty is how many octets of empty lines in a row a verifier or signer gets. It holds them back until it knows whether they
+// are the end of the message, and its work may grow with their square.
 const maxEmpty = 64 << 10
 
 // costly: a verifier looks through all fields for each that a signature names, and a stranger writes both.

@@ -19,6 +19,7 @@ import (
 	msgauth "github.com/emersion/go-msgauth/dkim"
 
 	"postrider/internal/dkim"
+	"postrider/internal/message"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -151,6 +152,31 @@ func TestSignaturesSurviveElsewhere(t *testing.T) {
 	}
 	if got := verified[len(names)]; len(got) != 1 || got[0] == "" {
 		t.Errorf("a forged message: its signatures are %q, want one that does not verify", got)
+	}
+}
+
+// TestSigningTakesLittleMemory: the signer holds empty lines back until it knows whether they are the end; what has many is
+// encoded, so that it has none.
+func TestSigningTakesLittleMemory(t *testing.T) {
+	z := zone{}
+	key, err := dkim.Load("client.example", "rsa", keyFile(t, keys(t, z)["rsa"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := (&message.Spooler{Dir: t.TempDir()}).New()
+	if _, err := b.Write([]byte("From: a@client.example\r\n\r\n" + strings.Repeat("\r\n", 4<<20))); err != nil {
+		t.Fatal(err)
+	}
+	m, err := message.Parse(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.Close() }()
+	for _, mode := range []Mode{Rewrite, Attach} {
+		c := compose(t, composer(t, ComposeConfig{Key: key}), m, Style{Mode: mode})
+		if form, err := shapeOf(c.Reader()); err != nil || c.Mode != Attach || form.empty > maxEmpty {
+			t.Errorf("in mode %s it goes out as %s with %d octets of empty lines in a row, %v; want it attached in base64", mode, c.Mode, form.empty, err)
+		}
 	}
 }
 

@@ -20,16 +20,16 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	if why != "" {
 		return c.attach(m, o, "attached instead of rewritten: "+why)
 	}
-	out := &Content{Mode: Rewrite, eight: m.Body.Has8bit(), parts: []part{text(c.rewritten(fields, m, o)), stored(m.Body, body)}}
+	form, err := shapeOf(m.Body.From(body)) // its header is ASCII now
+	switch {
+	case err != nil:
+		return nil, err
+	case c.key != nil && form.empty > maxEmpty:
+		return c.attach(m, o, "attached instead of rewritten: its empty lines would take much memory to sign")
+	}
+	out := &Content{Mode: Rewrite, eight: form.eight, parts: []part{text(c.rewritten(fields, m, o)), stored(m.Body, body)}}
 	if n := signatures(fields); n > 0 {
 		out.Remark = fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
-	}
-	if out.eight && m.Header.Has8bit() { // which is ASCII now
-		form, err := shapeOf(m.Body.From(body))
-		if err != nil {
-			return nil, err
-		}
-		out.eight = form.eight
 	}
 	return c.signed(out)
 }
