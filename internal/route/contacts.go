@@ -39,8 +39,21 @@ func (m Mention) String() string {
 var places = map[string]func(*view) ([]text, string){
 	"subject":    func(v *view) ([]text, string) { return v.text("Subject"), "" },
 	"body":       func(v *view) ([]text, string) { return v.body(), v.content().Incomplete },
-	"attachment": func(v *view) ([]text, string) { return v.attachments(), v.content().Incomplete },
+	"attachment": func(v *view) ([]text, string) { return spaced(v.attachments()), v.content().Incomplete },
 }
+
+// spaced are names of files, and the same with spaces for what people write instead of them: Ann_Miller.pdf.
+func spaced(names []text) []text {
+	list := slices.Clone(names)
+	for _, name := range names {
+		if s := spaces.Replace(name.folded); s != name.folded {
+			list = append(list, text{folded: squeeze(s)})
+		}
+	}
+	return list
+}
+
+var spaces = strings.NewReplacer("_", " ", "-", " ", ".", " ", "+", " ", "%20", " ")
 
 func (c *compiler) checkContacts() {
 	const choice = "subject, body, attachment"

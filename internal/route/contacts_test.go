@@ -31,6 +31,7 @@ func TestToContacts(t *testing.T) {
 		{"only where it says", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: x\n\nAnn Miller", "rest", rest.To, ""},
 		{"body", []Rule{{Name: "p", ToContacts: in("subject", "body")}}, "Subject: x\nContent-Type: text/html\n\nAnn&nbsp;<b>Miller</b>", "p", []string{"ann@firm.example"}, ""},
 		{"attachment's name", []Rule{{Name: "p", ToContacts: in("attachment")}}, "Content-Disposition: attachment; filename=\"file 4711_b.pdf\"\n\nx", "p", []string{"ann@firm.example"}, ""},
+		{"attachment's name without spaces", []Rule{{Name: "p", ToContacts: in("attachment")}}, "Content-Disposition: attachment; filename=\"contract-Ann_Miller.pdf\"\n\nx", "p", []string{"ann@firm.example"}, ""},
 		{
 			"several, in the directory's order, each once",
 			[]Rule{{Name: "p", ToContacts: in("subject", "body")}},
