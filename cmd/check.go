@@ -3,18 +3,22 @@ package cmd
 import (
 	"context"
 	"fmt"
+	netmail "net/mail"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"postrider/internal/address"
 	"postrider/internal/config"
+	"postrider/internal/dmarc"
 	"postrider/internal/inbox"
 )
 
 func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, the database, each inbox's login and the relay",
+		Short: "Check the configuration, the database, each inbox's login, the relay and, for mode auto, the DNS",
 		Long: `check tries all that a run depends on and prints one line each, with the mend where something fails. It forwards nothing. The exit
 code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
@@ -67,6 +71,13 @@ func (a *app) check(ctx context.Context) error {
 			return err
 		}
 		found = append(found, hook)
+	}
+	if cfg.Auto() {
+		dns := checkDNS(ctx, cfg)
+		if err := a.report(dns); err != nil {
+			return err
+		}
+		found = append(found, dns)
 	}
 	failed := 0
 	for _, f := range found {
@@ -150,6 +161,23 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 	}
 	name, text := key.Record()
 	return a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, text)})
+}
+
+// checkDNS asks what mode auto would ask about mail of our own.
+func checkDNS(ctx context.Context, cfg *config.Config) finding {
+	from, err := netmail.ParseAddress(cfg.Forward.From)
+	if err != nil {
+		return finding{what: "dns", err: err}
+	}
+	own, err := address.Parse(from.Address)
+	if err != nil {
+		return finding{what: "dns", err: err}
+	}
+	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, own.Wire[strings.LastIndexByte(own.Wire, '@')+1:])
+	if err != nil {
+		err = fmt.Errorf("%w; while nothing is known, mode auto redirects only what passes anyway: let this host ask the DNS, or set dns.server", err)
+	}
+	return finding{what: "dns", text: "answers: " + says, err: err}
 }
 
 func checkRelay(ctx context.Context, s *services) (finding, error) {

@@ -168,12 +168,13 @@ func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
 
 // resolver is whom mode auto asks.
 func resolver(cfg *config.Config) *net.Resolver {
-	if cfg.DNS.Server == "" {
-		return net.DefaultResolver
+	r := &net.Resolver{PreferGo: true} // which ends with its context, on all systems
+	if cfg.DNS.Server != "" {
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, cfg.DNS.Server)
+		}
 	}
-	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, cfg.DNS.Server)
-	}}
+	return r
 }
 
 // composer makes what goes out.

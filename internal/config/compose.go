@@ -9,6 +9,7 @@ import (
 	"postrider/internal/address"
 	"postrider/internal/dkim"
 	"postrider/internal/forward"
+	"postrider/internal/route"
 )
 
 // composing checks what is needed where a message is composed, by the general settings or those of a route.
@@ -54,6 +55,11 @@ func composes(c *Config) []string {
 		add(rule.Resent != nil && *rule.Resent, at+"resent")
 	}
 	return uses
+}
+
+// Auto reports whether any mail goes out in mode auto, for which the DNS is asked.
+func (c *Config) Auto() bool {
+	return c.Forward.Mode == "auto" || slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode == route.Auto })
 }
 
 // mayCompose tells the modes in which something is, or may be, composed.

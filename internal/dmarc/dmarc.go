@@ -63,8 +63,20 @@ func (j *Judge) Redirectable(ctx context.Context, domain string, message io.Read
 	return Verdict{false, fmt.Sprintf("%s, and nothing lets a redirect pass: %s", p.says, why)}, nil
 }
 
+// Policy says what policy a domain has, for a person. It fails when the DNS does not say.
+func (j *Judge) Policy(ctx context.Context, domain string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	p := j.policy(ctx, domain)
+	if p.unknown {
+		return "", errors.New(p.says)
+	}
+	return p.says, nil
+}
+
 // policy is what receivers are asked to do with mail of a domain that does not pass.
 type policy struct {
+	unknown  bool
 	enforced bool // or it may be
 	strict   bool // a signature has to be of the very domain
 	says     string
@@ -84,14 +96,15 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 		case errors.Is(err, dmarc.ErrNoPolicy):
 			continue
 		case err != nil:
-			return policy{true, true, fmt.Sprintf("the DMARC policy of %s is not known (%s)", domain, reason(err))}
+			return policy{true, true, true, fmt.Sprintf("the DMARC policy of %s is not known (%s)", domain, reason(err))}
 		}
 		asks := record.Policy
 		if name != domain && record.SubdomainPolicy != "" {
 			asks = record.SubdomainPolicy
 		}
 		return policy{
-			asks != dmarc.PolicyNone, record.DKIMAlignment == dmarc.AlignmentStrict, fmt.Sprintf("the DMARC policy of %s is %s", domain, asks),
+			enforced: asks != dmarc.PolicyNone, strict: record.DKIMAlignment == dmarc.AlignmentStrict,
+			says: fmt.Sprintf("the DMARC policy of %s is %s", domain, asks),
 		}
 	}
 	return policy{says: domain + " has no DMARC policy"}

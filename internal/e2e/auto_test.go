@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -54,14 +55,20 @@ func (a authors) mail(t *testing.T, domain, signature string) []byte {
 	if signature == "none" {
 		return raw
 	}
+	signed := a.sign(t, raw, domain)
+	if signature == "broken" {
+		return bytes.Replace(signed, []byte("The body."), []byte("Another body."), 1)
+	}
+	return signed
+}
+
+func (a authors) sign(t *testing.T, raw []byte, domain string) []byte {
+	t.Helper()
 	var b bytes.Buffer
 	if err := dkim.Sign(&b, bytes.NewReader(raw), &dkim.SignOptions{
 		Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "From", "Subject", "Subject", "Date", "Message-ID"},
 	}); err != nil {
 		t.Fatal(err)
-	}
-	if signature == "broken" {
-		return bytes.Replace(b.Bytes(), []byte("The body."), []byte("Another body."), 1)
 	}
 	return b.Bytes()
 }
@@ -229,6 +236,33 @@ func TestAutoKilled(t *testing.T) {
 	}
 }
 
+// TestMemoryOfAuto: a message of 25 MiB is verified, and goes out, without being held in memory.
+func TestMemoryOfAuto(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the peak is read from /proc")
+	}
+	a := newAuthors(t)
+	w := newWorld(t, "sqlite")
+	w.extra = "dns: {server: " + a.dns.Address + "}"
+	w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
+	w.configure()
+	w.addInbox("desk@firm.example", "--start", "all")
+	body := strings.Repeat(strings.Repeat("x", 76)+"\r\n", 25<<20/78)
+	for i := range 3 {
+		w.imap.Append(t, "desk@firm.example", "INBOX", a.sign(t, testserver.Mail("alice@reject.example", "desk@firm.example", fmt.Sprint(i), body), "reject.example"))
+	}
+	f := (&bench{T: t}).pass(w)
+	if n := len(w.sink.Messages()); n != 3 {
+		t.Fatalf("%d messages arrived, want 3\n%s", n, f.out)
+	}
+	if f.peak == 0 || f.peak > 64<<20 {
+		t.Errorf("the pass took %d octets at its peak, want at most 64 MiB", f.peak)
+	}
+	if got := w.shown("task", "show", "--json", "1"); got.Mode != "redirect" {
+		t.Errorf("task show says %+v, want redirect: its signature verifies", got)
+	}
+}
+
 // TestAutoFile: without a server or a database, as one tries a configuration.
 func TestAutoFile(t *testing.T) {
 	a := newAuthors(t)
@@ -236,6 +270,9 @@ func TestAutoFile(t *testing.T) {
 	w.extra = "dns: {server: " + a.dns.Address + "}"
 	w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
 	w.configure()
+	if got := w.must(0, "check").stdout; !strings.Contains(got, "ok      dns: answers: firm.example has no DMARC policy\n") {
+		t.Errorf("check prints\n%s\nwant what the DNS says about us", got)
+	}
 	if err := os.WriteFile(w.path("good.eml"), a.mail(t, "reject.example", "good"), 0o600); err != nil {
 		t.Fatal(err)
 	}
