@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"postrider/internal/health"
@@ -12,14 +11,14 @@ import (
 	"postrider/internal/pass"
 )
 
-// watch tells what is known of all inboxes, or of those only.
-func (s *services) watch(ctx context.Context, only []int64, each func(health.Facts)) error {
+// watch tells what is known of the inboxes that concern somebody who named these.
+func (s *services) watch(ctx context.Context, named []string, each func(health.Facts)) error {
 	boxes, err := s.inboxes.List(ctx, false)
 	if err != nil {
 		return err
 	}
 	for _, in := range boxes {
-		if only != nil && !slices.Contains(only, in.ID) {
+		if !health.Concerns(named, in.Address) {
 			continue
 		}
 		stats, err := s.queue.Stats(ctx, in.ID)
@@ -34,22 +33,21 @@ func (s *services) watch(ctx context.Context, only []int64, each func(health.Fac
 	return nil
 }
 
-// alertsAfter are the alerts after a pass over the boxes: of all inboxes, unless only some were named. They are told also
-// when the pass was stopped, but not for long.
+// alertsAfter are the alerts after a pass over the boxes. They are told also when the pass was stopped, but not for long.
 func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts runOptions) ([]health.Alert, error) {
 	alerts := []health.Alert{}
 	if !s.cfg.Alerts.Set() || opts.dryRun {
 		return alerts, nil
 	}
-	var only []int64
+	var named []string
 	if len(opts.inboxes) > 0 {
-		for _, in := range boxes {
-			only = append(only, in.ID)
+		for _, in := range boxes { // as they are registered
+			named = append(named, in.Address)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err := s.watch(ctx, only, func(f health.Facts) { alerts = append(alerts, health.Check(f, s.cfg.Alerts)...) })
+	err := s.watch(ctx, named, func(f health.Facts) { alerts = append(alerts, health.Check(f, s.cfg.Alerts)...) })
 	if err != nil {
 		return alerts, &exitError{
 			exitRetry,

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,6 +40,7 @@ type app struct {
 	in        io.Reader
 	out, err  io.Writer
 	env       config.Lookup
+	envNames  []string // of all variables there are
 	config    string
 	logFormat string
 	verbose   int
@@ -46,6 +49,10 @@ type app struct {
 // Main runs the command line of this process and returns its exit code.
 func Main() int {
 	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv}
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		a.envNames = append(a.envNames, name)
+	}
 	return a.run(context.Background(), os.Args[1:])
 }
 
@@ -93,6 +100,9 @@ Put into cron:    postrider run
 	flags.StringVar(&a.logFormat, "log-format", "text", "log to standard error as `text` or json")
 	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done, twice for more")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if m := negative.FindStringSubmatch(err.Error()); m != nil {
+			err = fmt.Errorf("%q is taken for a flag; IDs and numbers are not negative", m[1])
+		}
 		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
 	})
 	root.AddCommand(a.commands()...)
@@ -114,6 +124,9 @@ func (a *app) logger() (*slog.Logger, error) {
 	}
 	return nil, usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
 }
+
+// negative is what is said of an argument such as -1.
+var negative = regexp.MustCompile(`^unknown shorthand flag: '\d' in (-\d+)$`)
 
 // exitError is an error with an exit code of its own. Without an inner error there is nothing left to print.
 type exitError struct {

@@ -91,6 +91,8 @@ func reply(e smtpsink.Event) smtpsink.Action {
 	switch {
 	case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
 		return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+	case e.Stage == "rcpt" && e.Arg == "later@firm.example":
+		return smtpsink.Action{Code: 451, Text: "4.2.0 later"}
 	case e.Stage == "dot" && e.Message.To[0] == "lost@firm.example":
 		return smtpsink.Action{AcceptAndDrop: true}
 	}

@@ -102,7 +102,7 @@ func TestChangeHalfWay(t *testing.T) {
 			}}
 			var out bytes.Buffer
 			how := retry()
-			how.states, how.kept = []tasks.Status{tasks.Dead}, "the reason"
+			how.From, how.kept = []tasks.Status{tasks.Dead}, "the reason"
 			j := job{app: &app{out: &out}, how: how, filtered: true, opts: changeOptions{json: c.json}, queue: queue}
 			for id := range int64(250) {
 				j.ids = append(j.ids, id+1)

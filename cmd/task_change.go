@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,51 +13,61 @@ import (
 
 // change is what a person does to tasks.
 type change struct {
-	do     func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error)
-	states []tasks.Status // it is for tasks in these
-	meant  []tasks.Status // those of them that a filter without --status means
-	ended  bool           // --older-than counts from when they ended, not from when they were registered
-	ask    string         // begins the question, as in "Retry 3 tasks?"
-	done   string         // what became of a task
-	would  string         // and what would become of it in a dry run
-	kept   string         // why the queue may keep a task in one of these states, when nobody else has changed it
+	do func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error)
+	tasks.Change
+	ended bool                    // --older-than counts from when they ended, not from when they were registered
+	ask   string                  // begins the question, as in "Retry 3 tasks?"
+	done  func(tasks.Task) string // what became of a task that was so before
+	would func(tasks.Task) string // and what would become of it in a dry run
+	kept  string                  // why the queue may keep a task in one of these states, when nobody else has changed it
 }
 
-// failed are the states of tasks that somebody did not get, or may not have got.
-var failed = []tasks.Status{tasks.Error, tasks.Uncertain, tasks.Dead}
+// always is the same for every task.
+func always(text string) func(tasks.Task) string { return func(tasks.Task) string { return text } }
 
 func retry() change {
 	return change{
-		do: tasks.Queue.Requeue, states: tasks.FromByPerson(tasks.Received), meant: failed,
-		ask: "Retry", done: "the next run tries it anew", would: "would be tried anew by the next run",
+		do: tasks.Queue.Requeue, Change: tasks.ToRetry(),
+		ask: "Retry", done: always("the next run tries it anew"), would: always("would be tried anew by the next run"),
 	}
 }
 
 func skip() change {
 	return change{
-		do: tasks.Queue.Skip, states: tasks.FromByPerson(tasks.Skipped), meant: failed,
-		ask: "Skip", done: "skipped", would: "would be skipped",
+		do: tasks.Queue.Skip, Change: tasks.ToSkip(),
+		ask: "Skip", done: always("skipped"), would: always("would be skipped"),
 	}
 }
 
 func delivered() change {
 	return change{
-		do: tasks.Queue.Resolve, states: tasks.FromByPerson(tasks.Forwarded), meant: tasks.FromByPerson(tasks.Forwarded),
-		ask: "Take as delivered", done: "counts as forwarded", would: "would count as forwarded",
+		do: tasks.Queue.Resolve, Change: tasks.ToResolve(),
+		ask: "Take as delivered", done: arrived("counts", "goes"), would: arrived("would count", "would go"),
+	}
+}
+
+// arrived says that a message counts as forwarded, or that it goes on for those who do not have it.
+func arrived(counts, goes string) func(tasks.Task) string {
+	return func(t tasks.Task) string {
+		without := tasks.Without(t.Deliveries)
+		if len(without) == 0 {
+			return counts + " as forwarded"
+		}
+		return fmt.Sprintf("%s as delivered to whom it was being sent; the next run %s on for %s", counts, goes, printable(strings.Join(without, ", ")))
 	}
 }
 
 // notDelivered is retry for the tasks that delivered is for.
 func notDelivered() change {
 	how := retry()
-	how.states, how.meant, how.ask = delivered().states, delivered().meant, "Send again"
+	how.Change, how.ask = tasks.ToResolve(), "Send again"
 	return how
 }
 
 func purge() change {
 	return change{
-		do: tasks.Queue.Purge, states: tasks.Purgeable, meant: []tasks.Status{tasks.Forwarded}, ended: true,
-		ask: "Delete", done: "deleted; its message stays known and is not forwarded again", would: "would be deleted",
+		do: tasks.Queue.Purge, Change: tasks.ToPurge(), ended: true,
+		ask: "Delete", done: always("deleted; its message stays known and is not forwarded again"), would: always("would be deleted"),
 		kept: "the message that it is a duplicate of is still to be forwarded, and it may have to take its place; try again when that is over",
 	}
 }
@@ -64,13 +75,13 @@ func purge() change {
 func (a *app) taskRetryCommand() *cobra.Command {
 	how := retry()
 	return a.changeCommand("retry", "Let tasks begin anew; recipients that got the message do not get it again",
-		"Without --status a filter means what failed: "+list(how.meant)+". Name skipped ones with --status to have them tried anew, too.", &how)
+		"Without --status a filter means what failed: "+list(how.Meant)+". Name skipped ones with --status to have them tried anew, too.", &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
 	how := skip()
 	return a.changeCommand("skip", "End tasks without forwarding the message",
-		"Without --status a filter means what failed: "+list(how.meant)+". Those that wait for their first try are meant by --status received alone.", &how)
+		"Without --status a filter means what failed: "+list(how.Meant)+". Those that wait for their first try are meant by --status received alone.", &how)
 }
 
 func (a *app) taskPurgeCommand() *cobra.Command {
@@ -128,7 +139,7 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 	if how.ended {
 		age = endedAge
 	}
-	opts.register(a, c, how.states, age)
+	opts.register(a, c, how.From, age)
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only say what would be changed")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which not and why")

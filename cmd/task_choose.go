@@ -19,19 +19,19 @@ func (o *changeOptions) forChange(c *cobra.Command, args []string, how change) (
 		return tasks.Filter{}, usage(errors.New("there are IDs and filters; give either, so that it is clear which tasks are meant"))
 	case len(args) == 0 && !o.any():
 		return tasks.Filter{}, usage(fmt.Errorf("`%s` needs the ID of a task, or several, or a filter such as --status %s or --older-than 30d; see `%[1]s --help`",
-			c.CommandPath(), how.meant[len(how.meant)-1]))
+			c.CommandPath(), how.Meant[len(how.Meant)-1]))
 	}
 	filter, err := o.parse()
 	if err != nil {
 		return filter, err
 	}
 	for _, s := range filter.Statuses {
-		if !slices.Contains(how.states, s) {
-			return filter, usage(fmt.Errorf("`%s` is not for tasks that are %s, but for %s", c.CommandPath(), s, list(how.states)))
+		if !slices.Contains(how.From, s) {
+			return filter, usage(fmt.Errorf("`%s` is not for tasks that are %s, but for %s", c.CommandPath(), s, list(how.From)))
 		}
 	}
 	if len(filter.Statuses) == 0 {
-		filter.Statuses = how.meant
+		filter.Statuses = how.Meant
 	}
 	if how.ended {
 		filter.Ended, filter.Registered = filter.Registered, 0
@@ -46,7 +46,7 @@ func (j *job) choose(ctx context.Context, filter tasks.Filter) error {
 	if err := j.queue.List(ctx, filter, func(t tasks.Task) error { found.add(t); return nil }); err != nil {
 		return err
 	}
-	j.filtered, j.ids, j.how.states = true, found.ids, filter.Statuses
+	j.filtered, j.ids, j.how.From = true, found.ids, filter.Statuses
 	if len(j.ids) == 0 || j.opts.dryRun {
 		return nil
 	}

@@ -154,7 +154,7 @@ func meant(name string, known []string) string {
 func parseAge(flag, s string) (time.Duration, error) {
 	d, err := config.Duration(s)
 	if err != nil || d < 0 {
-		return 0, usage(fmt.Errorf("%s is %q; write it like 90d or 36h", flag, s))
+		return 0, usage(fmt.Errorf("%s is %q; write it like 90d or 36h, up to 65535d", flag, s))
 	}
 	return d, nil
 }

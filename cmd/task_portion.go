@@ -13,6 +13,7 @@ import (
 // portion changes tasks in one transaction.
 func (j *job) portion(ctx context.Context, ids []int64) error {
 	var fit []int64
+	var last tasks.Task
 	for _, id := range ids {
 		t, why, err := j.look(ctx, id)
 		switch {
@@ -22,9 +23,9 @@ func (j *job) portion(ctx context.Context, ids []int64) error {
 			err = j.refuse(id, why)
 		case j.opts.dryRun:
 			j.result.Changed++
-			err = j.line(id, fmt.Sprintf("%s (%s, %s, %q)", j.how.would, t.Status, t.Inbox, shorten(printable(t.Subject), 60)))
+			err = j.line(id, fmt.Sprintf("%s (%s, %s, %q)", j.how.would(t), t.Status, t.Inbox, shorten(printable(t.Subject), 60)))
 		default:
-			fit = append(fit, id)
+			fit, last = append(fit, id), t
 		}
 		if err != nil {
 			return err
@@ -44,7 +45,7 @@ func (j *job) portion(ctx context.Context, ids []int64) error {
 	case j.filtered:
 		return nil
 	}
-	return j.line(fit[0], j.how.done)
+	return j.line(last.ID, j.how.done(last))
 }
 
 // look reads a task, and says why it cannot be changed.
@@ -57,8 +58,8 @@ func (j *job) look(ctx context.Context, id int64) (t tasks.Task, why string, err
 		return t, "", err
 	case t.Status == tasks.InProgress:
 		return t, "it is being worked on by " + printable(t.Worker) + "; try again when that is over", nil
-	case !slices.Contains(j.how.states, t.Status):
-		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, list(j.how.states)), nil
+	case !slices.Contains(j.how.From, t.Status):
+		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, list(j.how.From)), nil
 	}
 	return t, "", nil
 }

@@ -44,7 +44,7 @@ func (a *app) loadConfig() (*config.Config, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	cfg, err := config.Load(path, a.env)
+	cfg, err := config.Load(path, a.env, a.envNames...)
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -25,6 +25,22 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+// TestTooLarge names the limit, also where there is none but that of the machine.
+func TestTooLarge(t *testing.T) {
+	for text, want := range map[string]string{
+		"alerts: {dead: 99999999999999999999}":                  "alerts.dead: 99999999999999999999 is too large; the largest is 9223372036854775807",
+		"alerts: {last_scan: 65536d}":                           "alerts.last_scan: 65536d is too long; the longest is 65535d",
+		"alerts: {oldest_waiting: 99999999999h}":                "alerts.oldest_waiting: 99999999999h is too long; the longest is 65535d",
+		"retention: {events: 100000d}":                          "retention.events: 100000d is too long; the longest is 65535d, or write never",
+		"retention: {forwarded: 12h}\nalerts: {retry_rate: 5%}": "retention.forwarded: deletes within 12h what alerts.retry_rate counts for a day; write 1d or more, or never",
+		"retention: {events: 1h}\nalerts: {conflicts: 0}":       "retention.events: deletes within 1h what alerts.conflicts counts for a day; write 1d or more, or never",
+	} {
+		if got := faults(t, write(t, minimal+text+"\n"), variables()); !strings.Contains(got, want) {
+			t.Errorf("%s: the faults are %s; want %q", text, got, want)
+		}
+	}
+}
+
 func TestAlertsAndRetention(t *testing.T) {
 	if got := load(t, minimal); got.Alerts.Set() || got.Retention != (Retention{}) {
 		t.Errorf("alerts are %+v and retention is %+v, want no alert, and all kept for ever", got.Alerts, got.Retention)

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,9 +13,18 @@ import (
 func Duration(s string) (time.Duration, error) {
 	days, rest, found := strings.Cut(s, "d")
 	if !found {
-		return time.ParseDuration(s)
+		d, err := time.ParseDuration(s)
+		if err != nil && len(s) < 100 {
+			if _, small := time.ParseDuration(digits.ReplaceAllString(s, "1")); small == nil {
+				return 0, errTooLong
+			}
+		}
+		return d, err
 	}
 	n, err := strconv.ParseUint(days, 10, 16)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, errTooLong
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is no duration", s)
 	}
@@ -28,6 +38,11 @@ func Duration(s string) (time.Duration, error) {
 	return time.Duration(n)*24*time.Hour + d, nil
 }
 
+// errTooLong is a duration of more than time.Duration holds, or nearly so.
+var errTooLong = errors.New("is too long; the longest is 65535d")
+
+var digits = regexp.MustCompile(`\d+`)
+
 // Age is how old something may become. 0 is for ever, and written never.
 type Age time.Duration
 
@@ -38,6 +53,9 @@ func (a *Age) UnmarshalText(b []byte) error {
 		return nil
 	}
 	d, err := Duration(string(b))
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("%s %w, or write never", b, err)
+	}
 	if err != nil {
 		return fmt.Errorf("has to be never, or %s, not %q", aDuration, b)
 	}

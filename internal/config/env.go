@@ -1,7 +1,9 @@
 package config
 
 import (
+	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -25,6 +27,29 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 		if text, _ := r.env(variable(l.name)); text != "" {
 			r.places[l.name] = place{source: variable(l.name)}
 			r.scalar(l.name, text, l.value)
+		}
+	}
+}
+
+// strangers refuses variables that are named like a key of a section that has no such key, unless they hold a secret that the file
+// refers to.
+func (r *reader) strangers(names []string, c *Config) {
+	known := map[string][]string{} // by section
+	for _, l := range leaves(c) {
+		if section, key, ok := strings.Cut(l.name, "."); ok {
+			known[section] = append(known[section], key)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		for section, keys := range known {
+			key, ok := strings.CutPrefix(name, variable(section)+"_")
+			key = strings.ToLower(key)
+			if !ok || !r.overridden(section+"."+key) || bytes.Contains(r.src, []byte("env:"+name)) ||
+				slices.ContainsFunc(keys, func(k string) bool { return variable(section+"."+k) == name }) {
+				continue
+			}
+			full := section + "." + key
+			r.errs.All = append(r.errs.All, Error{Source: name, Key: full, Problem: "unknown key" + suggest(full, key, keys)})
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -60,5 +61,24 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		if !used {
 			t.Errorf("%s is never asked for, want it to override %s", variable(l.name), l.name)
 		}
+	}
+}
+
+// TestUnknownVariables are refused below a section, as a key is in the file.
+func TestUnknownVariables(t *testing.T) {
+	set := []string{
+		"POSTRIDER_ALERTS_DEED", "1", "POSTRIDER_SMTP_TIMEOUT", "1s", "POSTRIDER_RETRY_EMPTY", "", "POSTRIDER_ALERTS_DEAD", "1",
+		"POSTRIDER_CONFIG", "x", "POSTRIDER_OF_MY_OWN", "x", "POSTRIDER_IMAP_SECRET", "direct", "OTHER_ALERTS_FOO", "1",
+	}
+	names := []string{}
+	for i := 0; i < len(set); i += 2 {
+		names = append(names, set[i])
+	}
+	t.Setenv("POSTRIDER_IMAP_SECRET", "direct")
+	_, err := Load(write(t, minimal+"imap: {proxy: env:POSTRIDER_IMAP_SECRET}\n"), variables(set...), names...)
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	if len(lines) != 2 || lines[0] != "POSTRIDER_ALERTS_DEED: alerts.deed: unknown key; did you mean alerts.dead?" ||
+		!strings.HasPrefix(lines[1], "POSTRIDER_SMTP_TIMEOUT: smtp.timeout: unknown key; known here are host, port, ") {
+		t.Errorf("the faults are %q; want those of the two that are no keys, and what was meant", lines)
 	}
 }

@@ -42,8 +42,8 @@ func Find(flag string, env Lookup) (string, error) {
 		places[0], places[1])
 }
 
-// Load reads the file and the environment. Its error is of type *Errors.
-func Load(path string, env Lookup) (*Config, error) {
+// Load reads the file and the environment, whose names are given so that one that is no key is told. Its error is of type *Errors.
+func Load(path string, env Lookup, names ...string) (*Config, error) {
 	src, private, err := read(path)
 	if err != nil {
 		return nil, err
@@ -56,6 +56,7 @@ func Load(path string, env Lookup) (*Config, error) {
 	r := newReader(path, env, private)
 	r.src = src
 	r.file(root, c)
+	r.strangers(names, c)
 	r.finish(c)
 	if len(r.errs.All) > 0 {
 		return nil, r.errs.sorted()

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -36,6 +37,9 @@ func set(v reflect.Value, text string) error {
 		return p.UnmarshalText([]byte(text))
 	case *time.Duration:
 		d, err := Duration(text)
+		if errors.Is(err, errTooLong) {
+			return fmt.Errorf("%s %w", text, err)
+		}
 		if err != nil {
 			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
 		}
@@ -48,6 +52,9 @@ func set(v reflect.Value, text string) error {
 		*p = b
 	case *int:
 		n, err := strconv.Atoi(text)
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("%s is too large; the largest is %d", text, math.MaxInt)
+		}
 		if err != nil {
 			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
 		}

@@ -35,6 +35,9 @@ func (r *reader) finish(c *Config) {
 	r.numbers(c)
 	r.limits(c.SMTP.Limits)
 	r.alerts(c.Alerts)
+	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.retry_rate", c.Alerts.RetryRate != nil)
+	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
+	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.routes(c.Routes)
 	r.automated(c)
@@ -207,6 +210,13 @@ func (r *reader) alerts(l health.Limits) {
 	notNegative(r, "alerts.uncertain", l.Uncertain)
 	notNegative(r, "alerts.conflicts", l.Conflicts)
 	notNegative(r, "alerts.last_scan", l.LastScan)
+}
+
+// deletedEarly refuses a retention that deletes what an alert counts for a day.
+func (r *reader) deletedEarly(key string, keep Age, alert string, set bool) {
+	if set && keep > 0 && keep < Age(24*time.Hour) {
+		r.refuse(key, "deletes within %s what %s counts for a day; write 1d or more, or never", number(time.Duration(keep)), alert)
+	}
 }
 
 func notNegative[T int | time.Duration](r *reader, key string, v *T) {

@@ -45,7 +45,8 @@ func Check(f Facts, l Limits) []Alert {
 	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages", list+" --status uncertain`, then `postrider task resolve` them")
 	if f.Active {
 		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases lost while at work in the last day", "raise concurrency.lease, unless a host stood still")
-		c.share(RetryRate, n.RetryRate, l.RetryRate, "messages of the last day that took more than one attempt", list+" --status error`")
+		c.share(RetryRate, n.RetryRate, l.RetryRate, "messages of the last day that took more than one attempt",
+			"see the attempts in `postrider task list --inbox "+f.Inbox+"`, and what the relay said in `postrider task show ID`")
 		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanMend(f))
 	}
 	return c.alerts

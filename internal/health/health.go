@@ -9,6 +9,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	"postrider/internal/tasks"
@@ -35,6 +36,12 @@ type Numbers struct {
 	Conflicts     int           // of the last day: a worker lost its lease to another and wanted to change the task
 	RetryRate     Share         // of the last day: messages that took, or take, more than one attempt
 	SinceScan     time.Duration // since the last complete scan, or since the inbox was added
+}
+
+// Concerns reports whether a pass is to tell the alerts of an inbox: one that was to work on some inboxes by name tells theirs alone, any
+// other those of all, the disabled ones too.
+func Concerns(named []string, inbox string) bool {
+	return len(named) == 0 || slices.Contains(named, inbox)
 }
 
 // Count takes the numbers from the facts.

@@ -162,3 +162,20 @@ func TestSpan(t *testing.T) {
 		}
 	}
 }
+
+func TestConcerns(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		named []string
+		inbox string
+		want  bool
+	}{
+		{"a pass over all", nil, "a@x", true},
+		{"one that was named", []string{"b@x", "a@x"}, "a@x", true},
+		{"one that was not", []string{"b@x"}, "a@x", false},
+	} {
+		if got := Concerns(tt.named, tt.inbox); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}

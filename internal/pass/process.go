@@ -123,11 +123,26 @@ func (j job) holds(via string, ds []tasks.Delivery) bool {
 // vanished ends a task whose message is not where it was when it was claimed, unless another run has found it at another place
 // meanwhile.
 func (j job) vanished(ctx context.Context, why string) (tasks.Status, error) {
-	status, err := j.finish(ctx, tasks.Vanished(j.claim.Task, why))
+	doubt, err := j.doubted(ctx)
+	if err != nil {
+		return "", err
+	}
+	end := tasks.Vanished
+	if doubt {
+		end = tasks.VanishedInDoubt
+	}
+	status, err := j.finish(ctx, end(j.claim.Task, why))
 	if errors.Is(err, tasks.ErrMoved) {
 		return j.release(ctx, err.Error())
 	}
 	return status, err
+}
+
+// doubted reports whether an outcome of the task was ever left to a person to decide: one who has it sent again does not say that nobody
+// got it.
+func (j job) doubted(ctx context.Context) (bool, error) {
+	events, err := j.Queue.Events(context.WithoutCancel(ctx), j.claim.ID)
+	return slices.ContainsFunc(events, func(e tasks.Event) bool { return e.Event == string(tasks.Uncertain) }), err
 }
 
 // hand gives a task back after an error of the database or of the spool, before anything went out.
@@ -219,7 +234,7 @@ func (a *attempt) sending(accepted []string) {
 	}
 }
 
-// apply writes down what the relay said. Nothing went out to a recipient that is not in the result.
+// apply writes down what the relay said. Nothing went out now to a recipient that is not in the result.
 func (a *attempt) apply(res forward.Result) {
 	copy(a.ds, a.before)
 	for _, o := range res.Outcomes {
@@ -229,6 +244,9 @@ func (a *attempt) apply(res forward.Result) {
 		d.Code, d.Reply = o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply)
 		if o.Mend != "" {
 			d.Reply += " (" + o.Mend + ")"
+		}
+		if d.Status == tasks.Sending && o.Status == forward.Deferred {
+			continue // that an earlier attempt may have delivered it stays true
 		}
 		d.Status = deliveryStatus[o.Status]
 	}

@@ -16,20 +16,23 @@ type Retention struct {
 // portion is how much is deleted in one transaction: a short one, so that other runs go on beside it.
 const portion = 500
 
-// expire deletes what is old enough, of the inboxes that this pass worked on. What cannot be deleted waits for the
+// expireFor is for how long a pass deletes: the first one that does, in a registry that has grown for years, has other things to do.
+const expireFor = time.Minute
+
+// expire deletes what is old enough, of the inboxes that this pass worked on. What cannot be deleted, or not in time, waits for the
 // next pass and is no trouble of this one, unless the database is gone.
 func (r *running) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
 	keep := r.Config.Retention
 	if r.Config.DryRun {
 		return
 	}
-	worked := -1
+	worked, until := -1, r.Now().Add(expireFor)
 	for i, in := range boxes {
 		if reports[i].Busy != "" {
 			continue
 		}
 		worked = i
-		err := r.portions(ctx, keep.Forwarded, func() (int, error) { return r.Queue.Expire(ctx, in.ID, keep.Forwarded, portion) })
+		err := r.portions(ctx, until, keep.Forwarded, func() (int, error) { return r.Queue.Expire(ctx, in.ID, keep.Forwarded, portion) })
 		if err != nil && r.gone(ctx, in, &reports[i], err) {
 			return
 		}
@@ -37,15 +40,15 @@ func (r *running) expire(ctx context.Context, boxes []inbox.Inbox, reports []Inb
 	if worked < 0 {
 		return
 	}
-	err := r.portions(ctx, keep.Events, func() (int, error) { return r.Queue.ExpireEvents(ctx, keep.Events, portion) })
+	err := r.portions(ctx, until, keep.Events, func() (int, error) { return r.Queue.ExpireEvents(ctx, keep.Events, portion) })
 	if err != nil {
 		r.gone(ctx, boxes[worked], &reports[worked], err)
 	}
 }
 
-// portions deletes until nothing is left that is older than age, or ctx ends.
-func (r *running) portions(ctx context.Context, age time.Duration, remove func() (int, error)) error {
-	for n := portion; age > 0 && n == portion && ctx.Err() == nil; {
+// portions deletes until nothing is left that is older than age, or the time is up, or ctx ends.
+func (r *running) portions(ctx context.Context, until time.Time, age time.Duration, remove func() (int, error)) error {
+	for n := portion; age > 0 && n == portion && ctx.Err() == nil && r.Now().Before(until); {
 		var err error
 		if n, err = remove(); err != nil && ctx.Err() == nil {
 			return err

@@ -126,6 +126,9 @@ func TestRetentionInPortions(t *testing.T) {
 		{"a dry run", func(r *rig, _ *expiring, _ func()) { r.Config.DryRun = true }, 7, false},
 		{"a pass that was stopped", func(_ *rig, _ *expiring, stop func()) { stop() }, 7, false},
 		{"stopped between two portions", func(_ *rig, q *expiring, stop func()) { q.called = stop }, 6, false},
+		{"when the time is up", func(r *rig, q *expiring, _ func()) {
+			q.called = func() { r.clock.advance(40 * time.Second) }
+		}, 5, false},
 		{"another run is at it", func(r *rig, _ *expiring, _ func()) {
 			in, err := r.store.Get(r.t.Context(), address)
 			check(r.t, err)

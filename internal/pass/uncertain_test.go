@@ -236,3 +236,74 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 		r.wantCopies(1, 2, 3)
 	})
 }
+
+// TestRetriedInDoubtAndGone: a person has a message sent again of which nobody knows who has it, and it is not there any more. It never
+// looks settled.
+func TestRetriedInDoubtAndGone(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		copied bool // a copy lies in another folder
+		status tasks.Status
+		reason string
+	}{
+		{"gone", false, tasks.Dead, "nobody knows who has it: third@firm.example"},
+		{"gone, and a copy is there", true, tasks.Dead, "nobody knows who has it: third@firm.example"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var up atomic.Bool
+			r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage == "dot" && !up.Load() {
+					return smtpsink.Action{AcceptAndDrop: true}
+				}
+				return smtpsink.Action{}
+			}, route.Rule{Name: "one", To: []string{"third@firm.example"}, Uncertain: route.Hold})
+			r.add(inbox.StartAll, "INBOX", "Copies")
+			check(t, r.imap.CreateFolder(address, "Copies"))
+			msgs := mails(1)
+			uids := r.put("INBOX", msgs...)
+			r.want(r.run(), Counters{Registered: 1, Uncertain: 1})
+			if tt.copied {
+				r.put("Copies", msgs...)
+				r.want(r.run(), Counters{Registered: 1, Skipped: 1})
+			}
+			_, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
+			check(t, err)
+			check(t, r.imap.Expunge(address, "INBOX", uids...))
+			up.Store(true)
+			r.clock.advance(time.Hour)
+			want := Counters{Dead: 1}
+			if tt.copied {
+				want.Forwarded = 1
+			}
+			r.want(r.run(), want)
+			if got := r.tasks()[0]; got.Status != tt.status || !strings.Contains(got.Reason, tt.reason) {
+				t.Errorf("the task is %s (%s), want %s with %q", got.Status, got.Reason, tt.status, tt.reason)
+			}
+		})
+	}
+}
+
+// TestRefusedForNowAfterAnUnknownOutcome: what an earlier attempt may have delivered stays unknown, and so waits for a person once the
+// message is gone.
+func TestRefusedForNowAfterAnUnknownOutcome(t *testing.T) {
+	var tried atomic.Int64
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		switch {
+		case e.Stage == "rcpt" && tried.Add(1) == 2:
+			return smtpsink.Action{Code: 451}
+		case e.Stage == "dot":
+			return smtpsink.Action{AcceptAndDrop: true}
+		}
+		return smtpsink.Action{}
+	})
+	r.add(inbox.StartAll)
+	uids := r.put("INBOX", mails(1)...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Retry: 1})
+	r.wantDeliveries(tasks.Sending)
+	check(t, r.imap.Expunge(address, "INBOX", uids...))
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Uncertain: 1})
+	r.wantTask(tasks.Uncertain, tasks.MayHaveArrived)
+}

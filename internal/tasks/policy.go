@@ -86,6 +86,17 @@ func stands(ds []Delivery, is DeliveryStatus) bool {
 // Reached reports whether somebody has the message, or may have it.
 func Reached(ds []Delivery) bool { return stands(ds, Delivered) || stands(ds, Sending) }
 
+// Without are the recipients that do not have the message: it was put off or refused, and nothing is unknown about that.
+func Without(ds []Delivery) []string {
+	var out []string
+	for _, d := range ds {
+		if d.Status == Pending || d.Status == Failed {
+			out = append(out, d.Recipient)
+		}
+	}
+	return out
+}
+
 // VanishedPrefix begins the reason of a task whose message is not there any more. Should it show up again, the task goes on.
 const VanishedPrefix = "vanished: "
 
@@ -108,6 +119,20 @@ func Vanished(t Task, why string) Result {
 		}
 		res.Status = Dead
 		res.Reason = fmt.Sprintf("its message is gone (%s), and not all have it: %s", why, strings.Join(without, "; "))
+	}
+	return res
+}
+
+// VanishedInDoubt is Vanished for a task whose outcome was unknown once, before a person had it sent again: it is not settled by that, and
+// is dead, naming those who may lack it.
+func VanishedInDoubt(t Task, why string) Result {
+	res := Vanished(t, why)
+	if res.Status == Skipped {
+		res.Status = Dead
+		res.Reason = fmt.Sprintf("its message is gone (%s) and cannot be sent again; an earlier attempt may have delivered it, so nobody knows who has it", why)
+		if without := Without(t.Deliveries); len(without) > 0 {
+			res.Reason += ": " + strings.Join(without, ", ")
+		}
 	}
 	return res
 }
