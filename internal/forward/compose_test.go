@@ -47,6 +47,9 @@ func TestComposedHeader(t *testing.T) {
 		{"raw file name that breaks the grammar", author + "Content-Type: multipart/mixed;\r\n boundary=abc; name=Aktä.pdf\r\n", Rewrite, []string{
 			"Content-Type: multipart/mixed; boundary=abc; name=Akt_.pdf",
 		}, nil},
+		{"raw UTF-8 in fields for programs", author + "Content-Transfer-Encoding: base64 (ä)\r\nMessage-ID: <ä@b>\r\nDate: Fri, 20 Nov 2026 10:00:00 +0100 (mañana)\r\n", Rewrite, []string{
+			"Content-Transfer-Encoding: base64 (_)", "Message-ID: <_@b>", "Date: Fri, 20 Nov 2026 10:00:00 +0100 (ma_ana)",
+		}, nil},
 		{"raw UTF-8 in one of several fields", author + "To: a@firm.example\r\nTo: Jörg <j@firm.example>\r\nCc: Zoë <z@firm.example>\r\nCc: b@firm.example\r\n", Rewrite, []string{
 			"To: a@firm.example", "To: =?utf-8?q?J=C3=B6rg?= <j@firm.example>", "Cc: =?utf-8?q?Zo=C3=AB?= <z@firm.example>", "Cc: b@firm.example",
 		}, nil},

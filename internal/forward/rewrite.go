@@ -142,18 +142,23 @@ func inASCII(f message.Field, h message.Header) string {
 	switch {
 	case addressFields[f.Name]:
 		return field(name, mailboxes(h.AddressesOf(f)))
-	case parameterFields[f.Name]:
+	case f.Name == "content-type" || f.Name == "content-disposition":
 		value := h.TextOf(f)
 		if v, params, err := mime.ParseMediaType(value); err == nil {
 			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
 		}
 		return field(name, strings.Map(masked, value)) // what else it says is needed to read the body
+	case structuredFields[f.Name]:
+		return field(name, strings.Map(masked, h.TextOf(f)))
 	}
 	return field(name, words(h.TextOf(f)))
 }
 
-// parameterFields have parameters (RFC 2045 5.1, RFC 2183), in which encoded words mean nothing.
-var parameterFields = map[string]bool{"content-type": true, "content-disposition": true}
+// structuredFields are read by programs, to which encoded words mean nothing.
+var structuredFields = map[string]bool{
+	"content-transfer-encoding": true, "content-id": true, "mime-version": true, "date": true, "received": true,
+	"message-id": true, "in-reply-to": true, "references": true,
+}
 
 func masked(r rune) rune {
 	if r >= 0x80 {
