@@ -167,3 +167,30 @@ func TestLimitsOfHosts(t *testing.T) {
 		h.wantOnce(msgs)
 	})
 }
+
+// TestLimitsAfterAKill: what a killed host had on the wire counts as sent. No more than the limit goes out, and later all the rest.
+func TestLimitsAfterAKill(t *testing.T) {
+	onHosts(t, func(t *testing.T, h *hosts) {
+		h.limit("per_hour: 40")
+		msgs := h.fill("desk@firm.example", 60)
+		a := h.on("a")
+		h.eventually(h.gotten(10))
+		_ = a.cmd.Process.Kill()
+		a.wait()
+		sending := h.sending("a")
+		if n := len(h.sink.Messages()); n >= 40 {
+			t.Fatalf("%d messages arrived before the kill, want it to be in the middle", n)
+		}
+		h.eventually(func() bool { // first the scan lease of the dead one has to run out
+			p := h.on("b")
+			h.ended(p, 0, 75)
+			return strings.Contains(p.stdout.String(), "limit_reached")
+		})
+		if n := len(h.sink.Messages()); n < 30 || n > 40 {
+			t.Errorf("%d messages arrived, want nearly 40, and no more", n)
+		}
+		h.hourLater()
+		h.ended(h.on("b"), 0)
+		h.wantAll(msgs, sending)
+	})
+}

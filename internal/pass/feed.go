@@ -106,9 +106,9 @@ func (f *feeder) drain(ctx context.Context) error {
 // claim takes what is due, as much as the senders can work on; nothing when the relay is at fault, or a limit used up. A helper waits for tasks,
 // unless it keeps others waiting meanwhile.
 func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
-	if f.down.err() != nil || f.limited() != nil {
+	if f.down.err() != nil || !f.allowed(ctx) {
 		f.shelf.clear()
-		return nil, nil
+		return nil, ctx.Err()
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

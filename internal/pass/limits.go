@@ -26,19 +26,37 @@ func (f *full) meet(why *limits.Reached, now time.Time) bool {
 	return news
 }
 
-// met is the last limit that was met, and whether it still holds.
-func (f *full) met(now time.Time) (why *limits.Reached, holds bool) {
+// met is the last limit that was met, and for how long it still holds.
+func (f *full) met(now time.Time) (why *limits.Reached, left time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.why, f.why != nil && now.Before(f.until)
+	return f.why, f.until.Sub(now)
 }
 
 // limited is the limit for which everything has to wait now, nil when there is none.
 func (r *running) limited() *limits.Reached {
-	if why, holds := r.full.met(r.Now()); holds {
+	if why, left := r.full.met(r.Now()); left > 0 {
 		return why
 	}
 	return nil
+}
+
+// patience is for how long a pass waits for a limit. Without it, one that cron starts each minute would find the minute of the one
+// before not quite over, and the next minute unused.
+const patience = 2 * time.Second
+
+// allowed reports whether something may be sent now, or in a moment, for which it waits.
+func (r *running) allowed(ctx context.Context) bool {
+	_, left := r.full.met(r.Now())
+	if left <= 0 || left > patience {
+		return left <= 0
+	}
+	select {
+	case <-time.After(left):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (r *running) reached(why *limits.Reached) {

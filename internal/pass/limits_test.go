@@ -142,6 +142,59 @@ func TestLimitIsFreeInTime(t *testing.T) {
 	n.want(t, 3, 9)
 }
 
+// turnstile lets one recipient through, and the next one after a while.
+type turnstile struct {
+	wait time.Duration
+	mu   sync.Mutex
+	next time.Time
+}
+
+func (s *turnstile) Reserve(ctx context.Context, _ int) (int, func(int), error) {
+	why, _ := s.Reached(ctx)
+	if why != nil {
+		return 0, nil, why
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = time.Now().Add(s.wait)
+	return 1, func(int) {}, nil
+}
+
+func (s *turnstile) Reached(context.Context) (*limits.Reached, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := time.Until(s.next); left > 0 {
+		return &limits.Reached{Key: "turnstile", Until: s.next, Wait: left}, nil
+	}
+	return nil, nil
+}
+
+func (*turnstile) Renew(context.Context) error { return nil }
+func (*turnstile) Flush(context.Context) error { return nil }
+
+// TestLimitOfAMoment is waited for; one that takes longer ends the forwarding of the pass.
+func TestLimitOfAMoment(t *testing.T) {
+	for _, c := range []struct {
+		wait time.Duration
+		want Counters
+	}{
+		{50 * time.Millisecond, Counters{Registered: 6, Forwarded: 6}},
+		{patience + time.Minute, Counters{Registered: 6, Forwarded: 1, Waiting: 5}},
+	} {
+		t.Run(c.wait.String(), func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(inbox.StartAll)
+			stile := &turnstile{wait: c.wait}
+			r.Limits, r.Relay, r.Now = stile, r.relayWith(stile), time.Now
+			r.Config.Senders = 1
+			msgs := mails(6)
+			r.put("INBOX", msgs...)
+			r.want(r.run(), c.want)
+			r.wantArrived(msgs[:c.want.Forwarded])
+		})
+	}
+}
+
 func crowd(n int) (to []string) {
 	for i := range n {
 		to = append(to, fmt.Sprintf("colleague%03d@firm.example", i))

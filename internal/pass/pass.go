@@ -10,7 +10,7 @@
 // Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go
 // on. When the relay is at fault, forwarding stops for this pass and what is claimed is released uncounted;
 // registering goes on. When a limit of the relay's provider is used up, what is claimed is released uncounted, in its place, and
-// nothing is claimed until the limit allows more: waiting for it is no fault. When ctx ends, what is on the wire is finished, the rest is released.
+// nothing is claimed until the limit allows more, for which a pass waits but a moment: that mail waits is no fault. When ctx ends, what is on the wire is finished, the rest is released.
 //
 // A pass that was not stopped deletes at its end what Retention does not keep. What was seen stays known.
 package pass
