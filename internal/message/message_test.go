@@ -147,6 +147,9 @@ func TestAddresses(t *testing.T) {
 		{"unknown charset in the name", "=?x-nope?Q?hi?= <a@x.example>", []Address{{"hi", "a@x.example"}}},
 		{"group", "team: a@x.example, b@x.example;", []Address{{"", "a@x.example"}, {"", "b@x.example"}}},
 		{"broken", "John Doe a@x.example, <b@y.example", []Address{{"", "a@x.example"}, {"", "b@y.example"}}},
+		{"an address for a name", "judge@court.example <a@x.example>, b@court.example c@x.example", []Address{{"", "a@x.example"}, {"", "b@court.example"}, {"", "c@x.example"}}},
+		{"a name with an address, and what breaks the grammar", `"judge@court.example, " (x@court.example) <a@x.example> .;`, []Address{{"", "a@x.example"}}},
+		{"an encoded name with an address, and what breaks the grammar", "=?utf-8?q?judge@court.example?= <a@x.example> .", []Address{{"", "a@x.example"}}},
 		{"none", "nobody", nil},
 		{"raw latin-1 name", "Andr\xe9 <a@x.example>", []Address{{"André", "a@x.example"}}},
 	}
