@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -100,9 +101,7 @@ Put into cron:    postrider run
 	flags.StringVar(&a.logFormat, "log-format", "text", "log to standard error as `text` or json")
 	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done, twice for more")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		if m := negative.FindStringSubmatch(err.Error()); m != nil {
-			err = fmt.Errorf("%q is taken for a flag; IDs and numbers are not negative", m[1])
-		}
+		err = plain(err)
 		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
 	})
 	root.AddCommand(a.commands()...)
@@ -125,8 +124,21 @@ func (a *app) logger() (*slog.Logger, error) {
 	return nil, usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
 }
 
-// negative is what is said of an argument such as -1.
-var negative = regexp.MustCompile(`^unknown shorthand flag: '\d' in (-\d+)$`)
+var (
+	negative = regexp.MustCompile(`^unknown shorthand flag: '\d' in (-\d+)$`)
+	noNumber = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: invalid syntax$`)
+	tooLarge = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: value out of range$`)
+)
+
+// plain is an error about flags in words that a person understands.
+func plain(err error) error {
+	text := err.Error()
+	if m := negative.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%q is taken for a flag; IDs and numbers are not negative", m[1])
+	}
+	text = noNumber.ReplaceAllString(text, "it takes a whole number")
+	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", math.MaxInt)))
+}
 
 // exitError is an error with an exit code of its own. Without an inner error there is nothing left to print.
 type exitError struct {
