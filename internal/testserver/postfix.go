@@ -68,11 +68,15 @@ func Postfix(t testing.TB, opts PostfixOptions) *SMTP {
 	return s
 }
 
+// longestTest is when a server ends by itself, in seconds. It changes its effective user for a moment, after which the kernel
+// does not end it any more when the test process is killed (prctl(2), PR_SET_PDEATHSIG).
+const longestTest = "1800"
+
 // Start starts the server again, on the same port and queue, and returns when it takes connections.
 func (s *SMTP) Start(t testing.TB) {
 	t.Helper()
 	// The program `postfix` is left out: it looks after files of the installed package.
-	proc, err := startProcess(s.logFile(), nil, s.master, "-d", "-c", s.dir)
+	proc, err := startProcess(s.logFile(), nil, s.master, "-d", "-c", s.dir, "-e", longestTest)
 	if err == nil {
 		s.proc = proc
 		err = proc.waitListening(s.Port)
