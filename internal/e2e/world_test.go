@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	_ "postrider/cmd" // all of the program: what go test kept of an earlier run does not count once any of it has changed
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
