@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -283,50 +282,6 @@ func TestNoticesUnreachable(t *testing.T) {
 	w.wantTold("nothing new", 2, "1 inbox is unreachable", "1 inbox is reachable again")
 }
 
-// TestNoticesKilled kills a pass when the operator has the notice, and the next one when the hook has it.
-func TestNoticesKilled(t *testing.T) {
-	onEach(t, all, func(t *testing.T, w *world) {
-		at, answer := make(chan struct{}), make(chan struct{})
-		var once atomic.Bool
-		w.noticing(func(e smtpsink.Event) smtpsink.Action {
-			if e.Stage == "dot" && e.Message.To[0] == "ops@firm.example" && once.CompareAndSwap(false, true) {
-				close(at)
-				return smtpsink.Action{Block: answer, AcceptAndDrop: true}
-			}
-			return smtpsink.Action{}
-		})
-		w.hook("#!/bin/sh\ncat >> told\nkill -9 $PPID\n")
-		w.addInbox("desk@firm.example", "--start", "all")
-		w.put("desk@firm.example", "one")
-		if res := w.start(nil, "run").wait(); res.code != -1 {
-			t.Fatalf("exit %d\n%s\nwant it killed by its hook", res.code, res.stderr)
-		}
-		w.wantTold("killed while it told the hook", 1)
-		w.hook(hookScript)
-		w.later()
-		p := w.start(nil, "run")
-		select {
-		case <-at:
-		case <-time.After(time.Minute):
-			t.Fatal("the relay did not get the notice")
-		}
-		_ = p.cmd.Process.Kill()
-		<-p.ended()
-		close(answer)
-		w.eventually(func() bool { return len(w.arrivedFor("ops@firm.example")) == 1 })
-		w.wantTold("the hook was told again", 2, "1 message is dead")
-		w.later()
-		w.must(0, "run")
-		mails := w.wantTold("the operator was told again", 2, "1 message is dead", "1 message is dead")
-		if a, z := idOf(t, mails[0].Header), idOf(t, mails[1].Header); a != z {
-			t.Errorf("the Message-IDs are %s and %s, want the same", a, z)
-		}
-		w.later()
-		w.must(0, "run")
-		w.wantTold("all has been told", 2, "1 message is dead", "1 message is dead")
-	})
-}
-
 // TestNoticesComeBack: the operator's address is a watched inbox, which takes no notice for mail to be forwarded.
 func TestNoticesComeBack(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(nil)
@@ -342,57 +297,4 @@ func TestNoticesComeBack(t *testing.T) {
 	if skipped := w.tasks("--status", "skipped"); len(skipped) != 1 || !strings.Contains(skipped[0].Reason, "loop: it is a failure notice of postrider") {
 		t.Errorf("the skipped tasks are %+v, want the notice, with the reason", skipped)
 	}
-}
-
-// TestNoticesTwoHosts: two hosts end their passes at once, again and again, and tell each death once.
-func TestNoticesTwoHosts(t *testing.T) {
-	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
-		w.noticing(nil)
-		w.extra = strings.Replace(notices, "lease: 1s", "lease: 1s, host: HOST", 1)
-		w.configure()
-		h := &hosts{world: w}
-		w.addInbox("desk@firm.example", "--start", "all")
-		var subjects []string
-		for i := range 4 {
-			w.put("desk@firm.example", fmt.Sprint("one ", i))
-			w.must(75, "run") // so that both find the death there
-			if i == 0 {
-				subjects = append(subjects, "1 message is dead")
-			}
-			w.wantTold("before the hour is over", len(subjects), subjects...)
-			if i == 0 {
-				continue
-			}
-			w.later()
-			a, b := h.on("mail-a"), h.on("mail-b")
-			a.wait()
-			b.wait()
-			subjects = append(subjects, "1 message is dead")
-			w.wantTold("two hosts at once", len(subjects), subjects...)
-		}
-	})
-}
-
-// TestNoticesStopped: SIGTERM ends a hook that hangs, and the next pass tells again.
-func TestNoticesStopped(t *testing.T) {
-	w := newWorld(t, "sqlite").noticing(nil)
-	w.hook("#!/bin/sh\ncat > started\nsleep 300 & wait\n")
-	w.addInbox("desk@firm.example", "--start", "all")
-	w.put("desk@firm.example", "one")
-	p := w.start(nil, "run")
-	w.eventually(func() bool {
-		_, err := os.Stat(w.path("started"))
-		return err == nil
-	})
-	start := time.Now()
-	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	res := p.wait()
-	if took := time.Since(start); res.code != 75 || took > 20*time.Second {
-		t.Errorf("exit %d after %s, want 75 at once\n%s", res.code, took, res.stderr)
-	}
-	w.hook(hookScript)
-	w.must(0, "run")
-	w.wantTold("the next pass", 1, "1 message is dead")
 }

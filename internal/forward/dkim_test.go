@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gomessage "github.com/emersion/go-message"
 	msgauth "github.com/emersion/go-msgauth/dkim"
@@ -121,6 +122,11 @@ func arrivals(t *testing.T) (zone, map[string]string) {
 		}
 		large := parse(t, messages["7 bits"])
 		large.HeaderOnly = true
+		report, err := c.Report(Report{To: "ops@firm.example", Subject: "postrider: 1 message is dead", Text: "Task 1 is dead.\n開廷\n", At: time.Now(), About: []string{"task 1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out["report with "+ours] = delivered(t, s, r, report)
 		out["notice with "+ours] = delivered(t, s, r, compose(t, c, large, Style{Mode: Redirect}))
 	}
 	return z, out

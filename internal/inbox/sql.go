@@ -53,7 +53,7 @@ const (
 		failing_since = CASE WHEN failed_scans = 0 THEN ? ELSE failing_since END, failed_scans = failed_scans + 1
 		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
-		WHERE id = ? AND failed_scans >= ? AND (outage_since IS NULL OR outage_until IS NOT NULL)`
+		WHERE id = ? AND failed_scans >= ?`
 )
 
 // PRIMARY KEY (inbox_id, host)

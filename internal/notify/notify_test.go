@@ -140,16 +140,20 @@ func TestOn(t *testing.T) {
 // TestManyAtOnce: eight runs of as many hosts end at the same moment.
 func TestManyAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
-		b.dies("one")
-		var runs sync.WaitGroup
-		for i := range 8 {
-			n := *b.Notifier
-			n.Config.Worker = fmt.Sprintf("host-%d:1:x", i)
-			runs.Go(func() { n.Tell(b.ctx, true) })
-		}
-		runs.Wait()
-		if got := b.relay.subjects(); len(got) != 1 {
-			t.Errorf("mails with the subjects %q went out, want one\nlog: %s", got, b.logs)
+		for _, atMost := range []time.Duration{time.Hour, 0} {
+			b.dies("one")
+			b.later()
+			b.relay.sent = nil
+			var runs sync.WaitGroup
+			for i := range 8 {
+				n := *b.Notifier
+				n.Config.Worker, n.Config.AtMost = fmt.Sprintf("host-%d:1:x", i), atMost
+				runs.Go(func() { n.Tell(b.ctx, true) })
+			}
+			runs.Wait()
+			if got := b.relay.subjects(); len(got) != 1 {
+				t.Errorf("with notify.at_most %s mails with the subjects %q went out, want one\nlog: %s", atMost, got, b.logs)
+			}
 		}
 	})
 }
@@ -302,11 +306,12 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	cancel()
 	b.Tell(ctx, true)
-	b.relay.err = context.Canceled
-	ctx, cancel = context.WithCancel(b.ctx)
-	b.Relay = relayFunc(func() { cancel() })
-	b.Tell(ctx, true)
-	b.Relay, b.relay.err = b.relay, nil
+	for range 4 { // no failures, after which there would be a pause
+		ctx, cancel = context.WithCancel(b.ctx)
+		b.Relay = relayFunc(func() { cancel() })
+		b.Tell(ctx, true)
+	}
+	b.Relay = b.relay
 	if b.logs.Len() > 0 {
 		t.Errorf("the log is %q, want nothing about what was stopped", b.logs)
 	}

@@ -1,0 +1,143 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver/smtpsink"
+)
+
+// TestNoticesKilled kills a pass when the operator has the notice, and the next one when the hook has it.
+func TestNoticesKilled(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		at, answer := make(chan struct{}), make(chan struct{})
+		var once atomic.Bool
+		w.noticing(func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage == "dot" && e.Message.To[0] == "ops@firm.example" && once.CompareAndSwap(false, true) {
+				close(at)
+				return smtpsink.Action{Block: answer, AcceptAndDrop: true}
+			}
+			return smtpsink.Action{}
+		})
+		w.hook("#!/bin/sh\ncat >> told\nkill -9 $PPID\n")
+		w.addInbox("desk@firm.example", "--start", "all")
+		w.put("desk@firm.example", "one")
+		if res := w.start(nil, "run").wait(); res.code != -1 {
+			t.Fatalf("exit %d\n%s\nwant it killed by its hook", res.code, res.stderr)
+		}
+		w.wantTold("killed while it told the hook", 1)
+		w.hook(hookScript)
+		w.later()
+		p := w.start(nil, "run")
+		select {
+		case <-at:
+		case <-time.After(time.Minute):
+			t.Fatal("the relay did not get the notice")
+		}
+		_ = p.cmd.Process.Kill()
+		<-p.ended()
+		close(answer)
+		w.eventually(func() bool { return len(w.arrivedFor("ops@firm.example")) == 1 })
+		w.wantTold("the hook was told again", 2, "1 message is dead")
+		w.later()
+		w.must(0, "run")
+		mails := w.wantTold("the operator was told again", 2, "1 message is dead", "1 message is dead")
+		if a, z := idOf(t, mails[0].Header), idOf(t, mails[1].Header); a != z {
+			t.Errorf("the Message-IDs are %s and %s, want the same", a, z)
+		}
+		w.later()
+		w.must(0, "run")
+		w.wantTold("all has been told", 2, "1 message is dead", "1 message is dead")
+	})
+}
+
+// TestNoticesTwoHosts: two hosts end their passes at once, again and again, and tell each death once.
+func TestNoticesTwoHosts(t *testing.T) {
+	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
+		w.noticing(nil)
+		w.extra = strings.Replace(notices, "lease: 1s", "lease: 1s, host: HOST", 1)
+		w.configure()
+		h := &hosts{world: w}
+		w.addInbox("desk@firm.example", "--start", "all")
+		var subjects []string
+		for i := range 4 {
+			w.put("desk@firm.example", fmt.Sprint("one ", i))
+			w.must(75, "run") // so that both find the death there
+			if i == 0 {
+				subjects = append(subjects, "1 message is dead")
+			}
+			w.wantTold("before the hour is over", len(subjects), subjects...)
+			if i == 0 {
+				continue
+			}
+			w.later()
+			a, b := h.on("mail-a"), h.on("mail-b")
+			a.wait()
+			b.wait()
+			subjects = append(subjects, "1 message is dead")
+			w.wantTold("two hosts at once", len(subjects), subjects...)
+		}
+	})
+}
+
+// TestNoticesStopped: SIGTERM ends a hook that hangs, and the next pass tells again.
+func TestNoticesStopped(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(nil)
+	w.hook("#!/bin/sh\ncat > started\nsleep 300 & wait\n")
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.put("desk@firm.example", "one")
+	p := w.start(nil, "run")
+	w.eventually(func() bool {
+		_, err := os.Stat(w.path("started"))
+		return err == nil
+	})
+	start := time.Now()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	res := p.wait()
+	if took := time.Since(start); res.code != 75 || took > 20*time.Second {
+		t.Errorf("exit %d after %s, want 75 at once\n%s", res.code, took, res.stderr)
+	}
+	w.hook(hookScript)
+	w.must(0, "run")
+	w.wantTold("the next pass", 1, "1 message is dead")
+}
+
+// TestNoticesAfterTimeout: --timeout ends a pass, and not what comes after it: passes that never get through would tell nobody.
+func TestNoticesAfterTimeout(t *testing.T) {
+	at, answer := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, "sqlite").noticing(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "dot" && bytes.Contains(e.Message.Header, []byte("Subject: slow")) {
+			close(at)
+			return smtpsink.Action{Block: answer}
+		}
+		return smtpsink.Action{}
+	})
+	w.extra = "" // nobody is told yet
+	w.configure()
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.put("desk@firm.example", "one")
+	w.must(75, "run")
+	w.extra = notices
+	w.configure()
+	w.put("desk@firm.example", "slow")
+	p := w.start(nil, "run", "-v", "--timeout", "5s")
+	select {
+	case <-at:
+	case <-time.After(time.Minute):
+		t.Fatal("the relay did not get the slow message before --timeout was over")
+	}
+	time.AfterFunc(6*time.Second, func() { close(answer) })
+	if res := p.wait(); res.code != 75 || !strings.Contains(res.stderr, "told what failed") {
+		t.Errorf("exit %d, want 75 and that it was told\n%s", res.code, res.stderr)
+	}
+	w.wantTold("after the timeout", 1, "2 messages are dead")
+}
