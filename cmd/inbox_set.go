@@ -56,14 +56,18 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 }
 
 func (a *app) inboxEnableCommand() *cobra.Command {
-	return a.switchCommand("enable", "Work on inboxes again", "Enabled", (*inbox.Store).Enable)
+	return a.switchCommand("enable", "Work on inboxes again", "Enabled", func(ctx context.Context, s *services, in inbox.Inbox) error {
+		return s.inboxes.Enable(ctx, in.Address)
+	})
 }
 
 func (a *app) inboxDisableCommand() *cobra.Command {
-	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", (*inbox.Store).Disable)
+	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", func(ctx context.Context, s *services, in inbox.Inbox) error {
+		return s.queue.Disable(ctx, a.who(s.host()), in.ID, false)
+	})
 }
 
-func (a *app) switchCommand(name, short, done string, f func(*inbox.Store, context.Context, string) error) *cobra.Command {
+func (a *app) switchCommand(name, short, done string, f func(context.Context, *services, inbox.Inbox) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " ADDR...",
 		Short:             short,
@@ -76,7 +80,7 @@ func (a *app) switchCommand(name, short, done string, f func(*inbox.Store, conte
 					return err
 				}
 				for _, in := range boxes {
-					if err := f(s.inboxes, c.Context(), in.Address); err != nil {
+					if err := f(c.Context(), s, in); err != nil {
 						return err
 					}
 					if err := a.tell("%s %s.\n", done, in.Address); err != nil {
@@ -120,7 +124,13 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err := a.confirm(yes, question); err != nil {
 			return err
 		}
-		if err := s.underLease(ctx, in, func(inbox.Scan) error { return s.inboxes.Remove(ctx, in.Address) }); err != nil {
+		err = s.underLease(ctx, in, func(inbox.Scan) error {
+			if err := s.queue.Disable(ctx, a.who(s.host()), in.ID, true); err != nil {
+				return err
+			}
+			return s.inboxes.Remove(ctx, in.Address)
+		})
+		if err != nil {
 			return err
 		}
 		return a.tell("Removed %s with its %d tasks, %d of them unfinished.\n", in.Address, all, unfinished)

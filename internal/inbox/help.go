@@ -16,6 +16,9 @@ type Help struct {
 	Holder  string // unique to a run
 }
 
+// keepEnded is how long the lease of a helper is kept that ran out: until then its holder may still renew it.
+const keepEnded = 24 * time.Hour
+
 // AcquireHelp takes the lease for ttl by the database's clock, and reports whether it got it: another run of the same host may
 // hold it. Asked again by its holder, the lease is extended.
 func (s *Store) AcquireHelp(ctx context.Context, h Help, ttl time.Duration) (bool, error) {
@@ -24,8 +27,9 @@ func (s *Store) AcquireHelp(ctx context.Context, h Help, ttl time.Duration) (boo
 		if err != nil {
 			return err
 		}
-		// What hosts left behind goes, too: containers have a new name at each start.
-		if err := tx.Exec(sqlEndedHelp, h.InboxID, now, h.Host, h.Holder).Error; err != nil {
+		// What other hosts left behind goes, too, but not before its holder is sure to be gone: containers have a new name at each
+		// start.
+		if err := tx.Exec(sqlEndedHelp, h.InboxID, now-keepEnded.Microseconds(), h.Host, now, h.Holder).Error; err != nil {
 			return err
 		}
 		return tx.Exec(sqlAcquireHelp, h.InboxID, h.Host, h.Holder, now+ttl.Microseconds()).Error
@@ -36,8 +40,8 @@ func (s *Store) AcquireHelp(ctx context.Context, h Help, ttl time.Duration) (boo
 	return err == nil, h.wrap(err, "acquire")
 }
 
-// RenewHelp makes the lease last for ttl from now. ErrHelpLost: it ran out, and a run of any host cleared it away, or one of
-// this host has it.
+// RenewHelp makes the lease last for ttl from now. ErrHelpLost: it ran out, and another run of this host has
+// it, or it was cleared away a day later.
 func (s *Store) RenewHelp(ctx context.Context, h Help, ttl time.Duration) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)

@@ -29,6 +29,16 @@ func (b bench) helpers() (hosts []string) {
 	return hosts
 }
 
+// ago makes all leases of helpers run out so long ago, by the database's clock.
+func (b bench) ago(d time.Duration) {
+	b.t.Helper()
+	now, err := b.clock(b.ctx)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.exec(`UPDATE monitored_emails_helpers SET until = ?`, now.Add(-d).UnixMicro())
+}
+
 func TestHelp(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		id, other := b.add("desk@firm.example").ID, b.add("court@firm.example").ID
@@ -49,7 +59,12 @@ func TestHelp(t *testing.T) {
 		if err := b.RenewHelp(b.ctx, first, time.Minute); err != nil {
 			t.Errorf("renew after it ran out, with nobody else there: %v", err)
 		}
-		b.exec(`UPDATE monitored_emails_helpers SET until = 1 WHERE inbox_id = ?`, id)
+		b.ago(time.Hour)
+		b.help(second, true)
+		if err := b.RenewHelp(b.ctx, Help{id, "b", "b:1"}, time.Minute); err != nil {
+			t.Errorf("renew by one who was late by an hour, when another host has looked: %v", err)
+		}
+		b.ago(25 * time.Hour)
 		b.help(second, true)
 		if got := b.helpers(); len(got) != 2 { // that of b went, too
 			t.Errorf("the leases of %v are there, want those of host a alone", got)

@@ -7,7 +7,7 @@
 // Every change is one transaction that may be repeated, so an answer that was lost on its way does no harm. A change
 // that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError,
 // *ExistsError, ErrScanLost, ErrHelpLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
-// here it begins, and goes back.
+// here it begins, and goes back. So it is the queue that takes an inbox out of use, with its tasks.
 package inbox
 
 import (
@@ -107,7 +107,7 @@ func (e *ExistsError) Error() string {
 var (
 	// ErrScanLost is a scan lease that ran out and was taken over, or was released.
 	ErrScanLost = errors.New("the scan lease of this inbox was lost to another process")
-	// ErrHelpLost is the lease of a helper that ran out and was cleared away by a run of any host, or taken over by one of its own.
+	// ErrHelpLost is the lease of a helper that ran out, and was taken over by a run of its own host or cleared away a day later.
 	ErrHelpLost = errors.New("the lease of this helper ran out, and other runs go on without it")
 	// ErrCursorMoved is a folder that is not, or no longer, in the state its caller saw.
 	ErrCursorMoved = errors.New("the folder's cursor was changed by another process")

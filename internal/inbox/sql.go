@@ -14,8 +14,10 @@ const (
 	sqlInsertInbox = `INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
 		security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, 0, ?, ?)`
-	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, is_active = ?, host = ?, port = ?,
+	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
 		security = ?, allow_plaintext = ?, username = ?, auth = ?, start = ?, updated_at = ? WHERE id = ?`
+
+	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ?` // the queue disables it
 
 	// The foreign keys would do all three, but MySQL 9 takes minutes over a large registry when it cascades from the top.
 	sqlDeleteSeen  = `DELETE FROM monitored_emails_seen WHERE folder_id = ?`  // PRIMARY KEY (folder_id, ...)
@@ -58,7 +60,7 @@ const (
 
 // PRIMARY KEY (inbox_id, host)
 const (
-	sqlEndedHelp   = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND (until <= ? OR host = ? AND holder = ?)`
+	sqlEndedHelp   = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND (until <= ? OR host = ? AND (until <= ? OR holder = ?))`
 	sqlAcquireHelp = `INSERT INTO monitored_emails_helpers (inbox_id, host, holder, until) VALUES (?, ?, ?, ?)`
 	sqlRenewHelp   = `UPDATE monitored_emails_helpers SET until = ? WHERE inbox_id = ? AND host = ? AND holder = ?`
 	sqlReleaseHelp = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND host = ? AND holder = ?`

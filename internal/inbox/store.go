@@ -30,8 +30,7 @@ type Changes struct {
 	AllowPlaintext *bool
 	Username       *string
 	Auth           *string
-	Start          *Start // for folders that were never scanned
-	Active         *bool
+	Start          *Start   // for folders that were never scanned
 	Password       *string  // the password itself, or env:NAME, or file:PATH
 	Folders        []string // all folders to watch; others are watched no longer and keep their cursor
 }
@@ -111,7 +110,7 @@ func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, erro
 		return Inbox{}, err
 	}
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Active, in.Host, in.Port, in.Security,
+		if err := tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
 			in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error; err != nil || names == nil {
 			return err
 		}
@@ -127,19 +126,24 @@ func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, erro
 	return s.Get(ctx, in.Address)
 }
 
-// Enable makes passes work on an inbox again.
+// Enable makes passes work on an inbox again that the queue took out of use.
 func (s *Store) Enable(ctx context.Context, address string) error {
-	_, err := s.Set(ctx, address, Changes{Active: ptr(true)})
-	return err
+	in, err := s.Get(ctx, address)
+	if err != nil {
+		return err
+	}
+	now, err := s.clock(ctx)
+	if err == nil {
+		err = s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlEnableInbox, now, in.ID).Error })
+	}
+	if err != nil {
+		return fmt.Errorf("enable inbox %s: %w", in.Address, err)
+	}
+	return nil
 }
 
-// Disable makes passes leave an inbox alone. Its registry and cursors stay.
-func (s *Store) Disable(ctx context.Context, address string) error {
-	_, err := s.Set(ctx, address, Changes{Active: ptr(false)})
-	return err
-}
-
-// Remove forgets an inbox with its folders, its tasks and what it has forwarded: added again, it starts over.
+// Remove forgets an inbox with its folders, its tasks and what it has forwarded: added again, it starts over. The queue has to take it
+// out of use before that, so that its waiting tasks leave their place to others.
 func (s *Store) Remove(ctx context.Context, address string) error {
 	in, err := s.Get(ctx, address)
 	if err != nil {
@@ -271,7 +275,6 @@ func (in *Inbox) apply(c Changes) {
 	set(&in.Username, c.Username)
 	set(&in.Auth, c.Auth)
 	set(&in.Start, c.Start)
-	set(&in.Active, c.Active)
 }
 
 func set[T any](field *T, value *T) {

@@ -158,7 +158,7 @@ func (f *feeder) withBodies(ctx context.Context, claims []tasks.Claim) ([]job, e
 			jobs = append(jobs, j)
 			continue
 		}
-		if j.held() {
+		if j.settled() {
 			j.done(j.finish(ctx, j.settle(c.Route, c.Deliveries)))
 			continue
 		}

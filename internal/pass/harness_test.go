@@ -256,3 +256,11 @@ func (r *rig) rewind(f inbox.Folder) {
 		r.t.Fatalf("the inbox is busy: %+v", busy)
 	}
 }
+
+// disable takes the inbox out of use.
+func (r *rig) disable() {
+	r.t.Helper()
+	in, err := r.store.Get(r.t.Context(), address)
+	check(r.t, err)
+	check(r.t, r.queue.Disable(r.t.Context(), "ann", in.ID, false))
+}

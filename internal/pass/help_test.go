@@ -219,7 +219,7 @@ func TestHelpNeedsFoldersInOrder(t *testing.T) {
 		},
 		"disabled": func(r, _ *rig) {
 			r.waiting("INBOX", 1)
-			check(r.t, r.store.Disable(r.t.Context(), address))
+			r.disable()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

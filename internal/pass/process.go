@@ -26,40 +26,52 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	if why := r.limited(); why != nil {
 		return j.wait(ctx, why)
 	}
-	if j.msg.Fingerprint != j.claim.Fingerprint && !j.msg.HeaderOnly {
-		if of, err := j.identify(ctx); err != nil || of != 0 {
-			return j.ended(tasks.Skipped, err)
-		}
+	via, ds, end := j.decide()
+	if of, err := j.reserve(ctx, via); err != nil || of != 0 {
+		return j.ended(tasks.Skipped, err)
 	}
-	if why, looped := forward.Looped(j.msg.Header, j.in.Address, r.Config.MaxReceived); looped {
-		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route})
+	if len(ds) == 0 {
+		return j.finish(ctx, end)
+	}
+	return j.send(ctx, via, ds)
+}
+
+// decide says by which route the message goes to whom. When it goes to nobody, it says how the task ends.
+func (j job) decide() (via string, ds []tasks.Delivery, end tasks.Result) {
+	if why, looped := forward.Looped(j.msg.Header, j.in.Address, j.Config.MaxReceived); looped {
+		return "", nil, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route}
 	}
 	if len(j.claim.Deliveries) > 0 {
-		return j.send(ctx, j.claim.Route, j.claim.Deliveries)
+		return j.claim.Route, j.claim.Deliveries, end
 	}
-	d := r.Routes.Decide(route.Mail{
+	d := j.Routes.Decide(route.Mail{
 		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.size(), At: j.claim.CreatedAt,
 	})
 	if len(d.Problems) > 0 { // without its words, which quote the message
 		j.log.Warn("what a route captured from the message could not be used, or a contact it names has no email address (see `postrider route test --task`)", "task", j.claim.ID)
 	}
-	planned := j.claim.Route != "" // the routes said otherwise when it was registered
+	// It yields: the routes may have said otherwise when it was registered, or before it was put back, and may like a copy better.
 	switch {
 	case d.Skip:
-		return j.finish(ctx, tasks.Result{Status: tasks.Skipped, Reason: d.Reason, Route: d.Route, Yields: planned})
+		return "", nil, tasks.Result{Status: tasks.Skipped, Reason: d.Reason, Route: d.Route, Yields: true}
 	case len(d.To) == 0:
-		return j.finish(ctx, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: planned})
+		return "", nil, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: true}
 	}
-	ds := make([]tasks.Delivery, len(d.To))
+	ds = make([]tasks.Delivery, len(d.To))
 	for i, to := range d.To {
 		ds[i] = tasks.Delivery{Recipient: to, Status: tasks.Pending}
 	}
-	return j.send(ctx, d.Route, ds)
+	return d.Route, ds, end
 }
 
-// identify tells the registry what a message is that it could not read before.
-func (j job) identify(ctx context.Context) (duplicateOf int64, err error) {
-	var e tasks.Entry
+// reserve tells the registry what a message is that it could not read before, and reserves one that is to be sent and is not yet
+// reserved. via is empty when it is not to be sent. A header alone says nothing of what the message is equal to.
+func (j job) reserve(ctx context.Context, via string) (duplicateOf int64, err error) {
+	reserved := via == "" || j.claim.Route != ""
+	if j.msg.HeaderOnly || reserved && j.msg.Fingerprint == j.claim.Fingerprint {
+		return 0, nil
+	}
+	e := tasks.Entry{Route: via}
 	describe(&e, j.msg)
 	return j.Queue.Identify(context.WithoutCancel(ctx), j.claim.Receipt, e, j.Config.Dedupe)
 }
@@ -109,10 +121,12 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 	return j.finish(ctx, j.settle(via, ds))
 }
 
-// held reports whether an earlier attempt left an outcome unknown that waits for a person. Its message is not needed then,
-// and may be gone.
-func (j job) held() bool {
-	return j.holds(j.claim.Route, j.claim.Deliveries)
+// settled reports whether there is nothing to send: an earlier attempt left an outcome unknown that waits for a person, or
+// all who are left have the message. It is not needed then, and may be gone.
+func (j job) settled() bool {
+	ds := j.claim.Deliveries
+	open := slices.ContainsFunc(ds, func(d tasks.Delivery) bool { return d.Status != tasks.Delivered })
+	return len(ds) > 0 && !open || j.holds(j.claim.Route, ds)
 }
 
 func (j job) holds(via string, ds []tasks.Delivery) bool {
@@ -168,6 +182,7 @@ func (j job) finish(ctx context.Context, res tasks.Result) (tasks.Status, error)
 	if res.Status == tasks.SkippedNoMatch {
 		res.Route = ""
 	}
+	res.Dedupe = j.Config.Dedupe
 	return j.ended(res.Status, j.Queue.Finish(context.WithoutCancel(ctx), j.claim.Receipt, res))
 }
 

@@ -215,11 +215,7 @@ two: all to [team@firm.example] the UIDVALIDITY of its folder has changed since 
 			ReplayCounts{NotCompared: 2},
 		},
 		{
-			"disabled", func(r *rig) {
-				active := false
-				_, err := r.store.Set(r.t.Context(), address, inbox.Changes{Active: &active})
-				check(r.t, err)
-			},
+			"disabled", (*rig).disable,
 			`one: all to [team@firm.example] its inbox is disabled; name it with --inbox desk@firm.example
 two: all to [team@firm.example] its inbox is disabled; name it with --inbox desk@firm.example`, true,
 			ReplayCounts{NotCompared: 2},

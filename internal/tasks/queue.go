@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"postrider/internal/message"
@@ -36,16 +37,18 @@ type Registrar interface {
 // Claimer is the side of a worker: every task is worked off under a receipt.
 type Claimer interface {
 	// Receive claims tasks that are due, highest priority first and oldest first within it. When none is, it waits for up
-	// to want.Wait until one becomes due, and then returns none. The end of ctx ends the waiting; a claim under way is
-	// finished and returned, since one that nobody hears of would have to wait for its lease to run out.
+	// to want.Wait until one becomes due, and then returns none. The end of ctx ends the waiting, and nothing is claimed
+	// after it; a claim under way is finished and returned, since one that nobody hears of would have to wait for its lease to
+	// run out.
 	Receive(ctx context.Context, want Want) ([]Claim, error)
 	// Extend makes the receipts good for another lease. Those that are lost are returned.
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
 	// Sending commits, before the final dot, to whom it is about to go, as what, and why so.
 	Sending(ctx context.Context, r Receipt, route string, as Form, deliveries []Delivery) error
-	// Identify tells who a claimed task is that was registered before its content was known. When an equal message was
-	// forwarded, or is going to be, the claim ends: this one is skipped as a duplicate of that task, which is reported; 0
-	// when there is none, and the claim goes on.
+	// Identify tells what message a claimed task is of, and reserves it when e.Route is not empty: from then on that is its
+	// route. Nothing may be sent by a task of known content before it has a route, by Register or in this way. When an equal
+	// message was forwarded, or is going to be, or shall not be by a person's word, the claim ends: this one is skipped as a
+	// duplicate of that task, which is reported; 0 when there is none, and the claim goes on.
 	Identify(ctx context.Context, r Receipt, e Entry, dedupe Dedupe) (duplicateOf int64, err error)
 	// Finish ends the claim with what came of it. Doing it twice with the same end changes nothing; so with Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
@@ -56,9 +59,10 @@ type Claimer interface {
 // Steward is the side of people and of retention. What a person does leaves its line in the audit trail, with who and
 // when; tasks in a state that it is not for stay as they are. The methods report how many tasks changed.
 type Steward interface {
-	// Requeue lets tasks begin anew; recipients that were delivered stay delivered.
+	// Requeue lets tasks begin anew; recipients that were delivered stay delivered. One that nobody got has no route then, and is
+	// reserved again before it goes out: it may turn out to be a duplicate.
 	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
-	// Skip ends tasks by a person's word.
+	// Skip ends tasks by a person's word. That accounts for the message: equal ones are its duplicates, also once it is purged.
 	Skip(ctx context.Context, who string, ids ...int64) (int, error)
 	// Resolve settles unknown outcomes by a person's word: who was being sent to has it. The task ends as forwarded,
 	// or goes on for recipients that are still pending.
@@ -66,6 +70,10 @@ type Steward interface {
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known, with the state in which its task ended.
 	// A duplicate stays while the task that it is a duplicate of is there and was not forwarded: it may have to take its place.
 	Purge(ctx context.Context, who string, ids ...int64) (int, error)
+	// Disable takes an inbox out of use: none of its tasks is claimed any more, and none that is registered has a route. Its live
+	// tasks that nobody got leave the claims that they are in, have no route any more, and leave their place to duplicates in
+	// other inboxes. So do those that somebody got when it is for good, and the inbox is about to be removed.
+	Disable(ctx context.Context, who string, inboxID int64, forGood bool) error
 
 	// Forget drops from the ledger those of the messages whose tasks others than the queue have deleted (Disposition.Lost), so that
 	// they can be registered anew.
@@ -117,6 +125,19 @@ type Page struct {
 	DryRun            bool // tell the fates and change nothing
 }
 
+// In is the page as it is registered: without routes when its inbox is not in use. What is registered then is decided on later, and
+// makes no duplicates of what others can send now.
+func (p Page) In(active bool) Page {
+	if active {
+		return p
+	}
+	p.Entries = slices.Clone(p.Entries)
+	for i := range p.Entries {
+		p.Entries[i].Route = ""
+	}
+	return p
+}
+
 // Entry is one message of a page.
 type Entry struct {
 	UID         uint32
@@ -127,7 +148,7 @@ type Entry struct {
 	Sender      string
 	Date        time.Time // zero when unknown
 	Size        int64
-	Route       string   // the route it would take now; empty when it would not be forwarded
+	Route       string   // the route it takes now; empty when it is not forwarded
 	To          []string // whom it would go to now; not stored
 	Why         string   // what decided on that; not stored
 	Priority    Priority
@@ -142,7 +163,7 @@ type Fate int
 const (
 	New       Fate = iota // registered, waiting to be claimed
 	SkippedAt             // registered as skipped, as the entry asked
-	Duplicate             // registered as skipped: an equal message is or was being forwarded
+	Duplicate             // registered as skipped: an equal message is or was being forwarded, or a person skipped it
 	Known                 // registered or noted before, nothing was done
 	Moved                 // the task of an older epoch found its message again
 )
@@ -174,8 +195,10 @@ type Result struct {
 	Delay      time.Duration // for Error: not before that has passed
 	Deliveries []Delivery
 	// Yields says that nobody else will get the message by this task: an equal one that was skipped as its duplicate, if there is
-	// one, takes its place, with its route and deliveries when somebody got it.
+	// one, takes its place. When somebody got it, that one has its route and deliveries, and this one only keeps those that were
+	// delivered.
 	Yields bool
+	Dedupe Dedupe // when it yields: where an equal message counts as the same one
 	Missed *Place // where the message was looked for and not found
 }
 

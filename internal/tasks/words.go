@@ -9,10 +9,21 @@ import (
 // DuplicatePrefix and the id of a task make the reason of a duplicate of it.
 const DuplicatePrefix = "duplicate: the same message is task "
 
-// DuplicateOf is the reason of a task that is skipped because an equal message is forwarded as task id.
+// ByPersonPrefix and who it was make the reason of a task that a person skipped.
+const ByPersonPrefix = "by_person: "
+
+// DuplicateOf is the reason of a task that is skipped because task id accounts for an equal message.
 func DuplicateOf(id int64) string {
 	return DuplicatePrefix + strconv.FormatInt(id, 10)
 }
+
+// InPlaceOf is what the audit trail says of a duplicate of task id that takes its place.
+func InPlaceOf(id int64, why string) string {
+	return fmt.Sprintf("task %d, of which this was a duplicate, left its place: %s", id, why)
+}
+
+// OutOfUse is why tasks leave their claims and their place when their inbox is disabled.
+const OutOfUse = "its inbox was taken out of use"
 
 // MayHaveArrived begins the reason of a task that waits for a person since its outcome is not known, whatever else is known.
 const MayHaveArrived = "it may have arrived"

@@ -28,17 +28,23 @@ type Row struct {
 // Vanished is PurgedAs of a task that ended because its message was not there any more: should it show up again, it is new.
 const Vanished = "vanished"
 
-// partly begins PurgedAs of a task that was not forwarded though somebody has the message.
-const partly = "partly_"
+// Marks of PurgedAs: partly begins that of a task that was not forwarded though somebody has the message, and byPerson is that
+// of one that a person skipped.
+const (
+	partly   = "partly_"
+	byPerson = "by_person"
+)
 
 // PurgedAs is what the ledger keeps of a task that is deleted: Vanished, or the state in which it ended, with a mark when
-// somebody has the message all the same.
+// somebody has the message all the same, or a person said that it shall not go out.
 func PurgedAs(s tasks.Status, reason string, reached bool) string {
 	switch {
 	case s == tasks.Skipped && strings.HasPrefix(reason, tasks.VanishedPrefix):
 		return Vanished
 	case s != tasks.Forwarded && reached:
 		return partly + string(s)
+	case s == tasks.Skipped && strings.HasPrefix(reason, tasks.ByPersonPrefix):
+		return byPerson
 	}
 	return string(s)
 }
@@ -46,7 +52,8 @@ func PurgedAs(s tasks.Status, reason string, reached bool) string {
 // Disposed is the state in which a task ended that is gone; empty when nobody knows, since it was not postrider that
 // deleted it.
 func Disposed(purgedAs string) tasks.Status {
-	if purgedAs == Vanished {
+	switch purgedAs {
+	case Vanished, byPerson:
 		return tasks.Skipped
 	}
 	return tasks.Status(strings.TrimPrefix(purgedAs, partly))
@@ -57,18 +64,20 @@ func (r Row) vanished() bool {
 	return r.Status == tasks.Skipped && strings.HasPrefix(r.Reason, tasks.VanishedPrefix)
 }
 
-// forwards reports whether the row's task was, or is to be, forwarded. One that somebody got, or may have got, counts whatever
-// became of it: a copy would be sent to that one again, and who did not get it is the task's to tell.
-func (r Row) forwards() bool {
+// accounts reports whether the row's task makes duplicates of equal messages: it was or is to be forwarded, or a person has skipped
+// it. One that somebody got, or may have got, counts whatever became of it: a copy would be sent to that one again, and who did
+// not get it is the task's to tell. A live one counts from when it has a route: it is reserved, and none goes out before that.
+func (r Row) accounts() bool {
 	switch {
 	case r.TaskID == 0:
 		return false
 	case r.Status == "":
-		return Disposed(r.PurgedAs) == tasks.Forwarded || strings.HasPrefix(r.PurgedAs, partly)
+		return Disposed(r.PurgedAs) == tasks.Forwarded || strings.HasPrefix(r.PurgedAs, partly) || r.PurgedAs == byPerson
 	case r.Reached:
 		return true
 	case r.Status.Ended():
-		return r.Status == tasks.Forwarded || r.Status == tasks.Uncertain && r.Route != ""
+		return r.Status == tasks.Forwarded || r.Status == tasks.Uncertain && r.Route != "" ||
+			r.Status == tasks.Skipped && strings.HasPrefix(r.Reason, tasks.ByPersonPrefix)
 	}
 	return r.Route != ""
 }
@@ -77,7 +86,7 @@ func (r Row) forwards() bool {
 // scope, or since it is the same message of an older epoch.
 func (r Row) Duplicates(t Row, dedupe tasks.Dedupe) bool {
 	switch {
-	case r.TaskID == t.TaskID || !r.forwards():
+	case r.TaskID == t.TaskID || !r.accounts():
 		return false
 	case r.FolderID == t.FolderID && r.Epoch != t.Epoch, dedupe == tasks.DedupeAll:
 		return true

@@ -111,7 +111,7 @@ func (p *plan) earlier(e tasks.Entry) (Row, bool) {
 	return Row{}, true
 }
 
-// sentElsewhere reports whether the row's task ended as vanished, and an equal message was, or is to be, forwarded since: then
+// sentElsewhere reports whether the row's task ended as vanished, and an equal message is accounted for since: then
 // the message is that one's duplicate, and its task does not go on.
 func (p *plan) sentElsewhere(m Row, e tasks.Entry) bool {
 	of, uid := p.duplicate(e)
@@ -123,6 +123,9 @@ func (p *plan) sentElsewhere(m Row, e tasks.Entry) bool {
 func (p *plan) foundAgain(m Row, e tasks.Entry) {
 	if m.vanished() {
 		m.Status, m.Reason = tasks.Received, ""
+		if !m.Reached {
+			m.Route = "" // it is decided on anew
+		}
 	}
 	m.Epoch, m.Fingerprint = p.page.Epoch, e.Fingerprint
 	p.matches[e.Fingerprint] = append(p.matches[e.Fingerprint], m)
@@ -153,15 +156,15 @@ func (p *plan) older(m Row) bool {
 	return m.FolderID == p.page.FolderID && m.Epoch != p.page.Epoch
 }
 
-// duplicate says which equal message is forwarded instead of this one, as a task or as a UID of this page; neither
-// when there is none. One that was not forwarded, or is not going to be, makes no duplicate, and one whose content is
-// not known is none: dropping is worse than repeating.
+// duplicate says which equal message accounts for this one, as a task or as a UID of this page; neither when there is
+// none. One that was not forwarded, or is not going to be, makes no duplicate unless a person said so, and one whose
+// content is not known is none: dropping is worse than repeating.
 func (p *plan) duplicate(e tasks.Entry) (task int64, uid uint32) {
 	if p.page.Dedupe == tasks.DedupeOff || e.Fingerprint == e.Outline {
 		return 0, 0
 	}
 	for _, m := range p.matches[e.Fingerprint] {
-		if m.forwards() && (p.page.Dedupe == tasks.DedupeAll || m.InboxID == p.page.InboxID) {
+		if m.accounts() && (p.page.Dedupe == tasks.DedupeAll || m.InboxID == p.page.InboxID) {
 			return m.TaskID, 0
 		}
 	}

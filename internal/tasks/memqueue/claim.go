@@ -14,6 +14,9 @@ import (
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	deadline := time.Now().Add(want.Wait)
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		claims, news, next := q.claimDue(want)
 		left := time.Until(deadline)
 		if len(claims) > 0 || left <= 0 {
@@ -43,7 +46,7 @@ func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan str
 	defer q.mu.Unlock()
 	now := q.now()
 	in := q.inboxes[want.InboxID]
-	if in == nil {
+	if in == nil || !in.active {
 		return nil, q.news, want.Wait
 	}
 	var taken []*task

@@ -33,7 +33,9 @@ func (q *Queue) Identify(_ context.Context, r tasks.Receipt, e tasks.Entry, dedu
 		if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
 			q.ledger.rekey(r, e.Fingerprint)
 		}
+		t.Route = cmp.Or(e.Route, t.Route)
 		if duplicateOf != 0 {
+			rename(q.heirsOf(t), duplicateOf)
 			q.end(t, tasks.Skipped, tasks.DuplicateOf(duplicateOf), now)
 			q.event(now, t.ID, t.Worker, string(tasks.Skipped), t.Reason)
 		}
@@ -63,7 +65,7 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 			return // the deliveries tell it
 		}
 		if res.Yields {
-			q.inherit(t, res.Reason, now)
+			q.inherit(t, res.Reason, res.Dedupe, now)
 		}
 		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	})
@@ -71,42 +73,6 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrMoved)
 	}
 	return err
-}
-
-// inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.
-func (q *Queue) inherit(gone *task, why string, now time.Time) {
-	var heir int64
-	key := q.ledger.at[place{gone.FolderID, gone.Epoch, gone.UID}].key // its content, also when it was registered unread
-	for _, r := range q.alike(key) {
-		t := q.tasks[r.TaskID]
-		if t == nil || t.Status != tasks.Skipped || t.Reason != tasks.DuplicateOf(gone.ID) {
-			continue
-		}
-		if heir == 0 {
-			heir = q.another(gone, t)
-		}
-		if heir != 0 {
-			t.Reason = tasks.DuplicateOf(heir)
-			continue
-		}
-		heir = t.ID
-		if tasks.Reached(gone.Deliveries) { // nobody gets it twice
-			t.Route, t.Form = gone.Route, gone.Form
-			t.deliver(gone.Deliveries, now)
-		}
-		q.revive(t, now, fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", gone.ID, why))
-	}
-}
-
-// another is a task by which the message of an heir is forwarded anyway, 0 when there is none.
-func (q *Queue) another(gone, heir *task) int64 {
-	this := ledger.Row{InboxID: heir.InboxID, FolderID: heir.FolderID, Epoch: heir.Epoch, TaskID: heir.ID}
-	for _, r := range q.alike(heir.Fingerprint) {
-		if r.TaskID != gone.ID && r.Duplicates(this, tasks.DedupeInbox) {
-			return r.TaskID
-		}
-	}
-	return 0
 }
 
 // Release implements tasks.Queue.

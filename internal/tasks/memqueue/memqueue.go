@@ -36,6 +36,7 @@ var _ tasks.Queue = (*Queue)(nil)
 
 type inbox struct {
 	address   string
+	active    bool
 	scanToken int64
 	live      map[int64]*task // those that have not ended: a claim costs nothing for those that have
 }
@@ -62,12 +63,12 @@ func New(now func() time.Time) *Queue {
 	}
 }
 
-// AddInbox makes an inbox without folders. Its scan token is 0.
+// AddInbox makes an inbox without folders, in use. Its scan token is 0.
 func (q *Queue) AddInbox(address string) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ids++
-	q.inboxes[q.ids] = &inbox{address: address, live: map[int64]*task{}}
+	q.inboxes[q.ids] = &inbox{address: address, active: true, live: map[int64]*task{}}
 	return q.ids
 }
 
@@ -124,6 +125,19 @@ func (q *Queue) TakeOver(inboxID int64) (token int64, err error) {
 	return in.scanToken, nil
 }
 
+// Enable takes an inbox into use again.
+func (q *Queue) Enable(inboxID int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := q.inboxes[inboxID]
+	if in == nil {
+		return fmt.Errorf("there is no inbox %d", inboxID)
+	}
+	in.active = true
+	q.wake()
+	return nil
+}
+
 // now is the time as a database would keep it.
 func (q *Queue) now() time.Time { return q.clock().UTC().Truncate(time.Microsecond) }
 
@@ -135,6 +149,11 @@ func (q *Queue) event(at time.Time, taskID int64, worker, name, detail string) {
 func (q *Queue) show(t *task, at time.Time) {
 	t.VisibleAt, t.FinishedAt = &at, nil
 	q.inboxes[t.InboxID].live[t.ID] = t
+	q.wake()
+}
+
+// wake wakes those who wait for a task.
+func (q *Queue) wake() {
 	close(q.news)
 	q.news = make(chan struct{})
 }

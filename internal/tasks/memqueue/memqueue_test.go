@@ -44,5 +44,6 @@ func fixture(_ *testing.T) taskstest.Fixture {
 			check(t, err)
 			return token
 		},
+		Enable: func(t *testing.T, inboxID int64) { check(t, q.Enable(inboxID)) },
 	}
 }

@@ -12,9 +12,7 @@ import (
 // Requeue implements tasks.Queue.
 func (q *Queue) Requeue(_ context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(who, "requeued", ids, tasks.FromByPerson(tasks.Received), func(t *task, now time.Time) bool {
-		if !t.stands(tasks.Delivered, tasks.Sending) {
-			t.Deliveries = nil // nobody has it: the routes of today decide anew
-		}
+		t.forget()
 		t.turn(tasks.Pending, tasks.Failed, tasks.Sending)
 		q.restart(t, now)
 		return true
@@ -24,7 +22,7 @@ func (q *Queue) Requeue(_ context.Context, who string, ids ...int64) (int, error
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(_ context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(who, "skipped", ids, tasks.FromByPerson(tasks.Skipped), func(t *task, now time.Time) bool {
-		q.end(t, tasks.Skipped, "by_person: "+who, now)
+		q.end(t, tasks.Skipped, tasks.ByPersonPrefix+who, now)
 		return true
 	}), nil
 }

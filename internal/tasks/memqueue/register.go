@@ -36,12 +36,15 @@ func (q *Queue) without(folderID, epoch int64, uids []uint32, disposed func(*row
 func (q *Queue) Register(_ context.Context, page tasks.Page) ([]tasks.Registration, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	fates := q.fates(page)
-	if !page.DryRun {
+	var fates []ledger.Fate
+	if page.DryRun {
+		fates = q.fates(page)
+	} else {
 		f, err := q.open(page)
 		if err != nil {
 			return nil, fmt.Errorf("register a page of folder %d: %w", page.FolderID, err)
 		}
+		fates = q.fates(page.In(q.inboxes[f.inboxID].active))
 		q.carryOut(page, fates)
 		f.lastSeen = max(f.lastSeen, page.Cursor)
 	}
@@ -128,6 +131,7 @@ func (q *Queue) move(page tasks.Page, f *ledger.Fate, now time.Time) {
 
 // revive lets a task that was skipped go on.
 func (q *Queue) revive(t *task, now time.Time, why string) {
+	t.forget()
 	t.Status, t.Reason, t.QueuedAt, t.UpdatedAt, t.receipt = tasks.Received, "", now, now, ""
 	q.show(t, now)
 	q.event(now, t.ID, "", "requeued", why)

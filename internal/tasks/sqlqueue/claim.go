@@ -3,6 +3,7 @@ package sqlqueue
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strconv"
 	"time"
 
@@ -13,8 +14,11 @@ import (
 
 // Receive implements tasks.Queue.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
-	began := time.Now()
+	began, poll := time.Now(), shortestPoll
 	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		news := q.bell.listen()
 		claims, err := q.claimDue(context.WithoutCancel(ctx), want)
 		if err != nil || len(claims) > 0 {
@@ -26,7 +30,10 @@ func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 		}
 		wait := want.Wait
 		if pause <= 0 { // due, but locked: being claimed, or looked at by one who claims for another inbox
-			wait = max(wait, q.patience)
+			wait, pause = max(wait, q.patience), poll
+			poll = min(2*poll, longestPoll)
+		} else {
+			poll = shortestPoll
 		}
 		left := wait - time.Since(began)
 		if left <= 0 {
@@ -86,6 +93,9 @@ func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, e
 		}
 		return err
 	})
+	if errors.Is(err, errOutOfUse) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, wrap(err, "claim tasks")
 	}
@@ -131,10 +141,29 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) (claims []tasks.Claim, bur
 			} // else there is room for what stands behind
 		}
 	}
+	if len(taken)+len(buried) == 0 {
+		return nil, nil, nil
+	}
+	var places []folderPlace // now that the tasks are locked: who takes the inbox out of use waits for them, or has done so
+	if err := tx.Raw(sqlPlaces, want.InboxID).Scan(&places).Error; err != nil {
+		return nil, nil, err
+	}
+	if len(places) == 0 {
+		return nil, nil, errOutOfUse
+	}
 	if len(taken) > 0 {
-		claims, err = claim(tx, want, micros, now, taken)
+		claims, err = claim(tx, want, micros, now, taken, places)
 	}
 	return claims, buried, err
+}
+
+// errOutOfUse is an inbox of which nothing is claimed.
+var errOutOfUse = errors.New("the inbox is out of use")
+
+// folderPlace is what is told of a task's folder.
+type folderPlace struct {
+	ID          int64
+	Name, Inbox string
 }
 
 // inHand is for NOT IN, whose list must not be empty. No task has the id 0.
@@ -181,7 +210,7 @@ func bury(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
 }
 
-func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow) ([]tasks.Claim, error) {
+func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow, places []folderPlace) ([]tasks.Claim, error) {
 	token := rand.Text()
 	until := micros + want.Lease.Microseconds()
 	ids := make([]int64, len(taken))
@@ -198,7 +227,7 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []ta
 		claims[i].Status, claims[i].Worker = tasks.InProgress, want.Worker
 		claims[i].Attempts++
 	}
-	if err := complete(tx, want.InboxID, ids, claims); err != nil {
+	if err := complete(tx, ids, claims, places); err != nil {
 		return nil, err
 	}
 	if err := noteLost(tx, now, taken, claims); err != nil {
@@ -224,22 +253,15 @@ func noteLost(tx *gorm.DB, now time.Time, taken []taskRow, claims []tasks.Claim)
 }
 
 // complete adds to claims what stands in other tables.
-func complete(tx *gorm.DB, inboxID int64, ids []int64, claims []tasks.Claim) error {
+func complete(tx *gorm.DB, ids []int64, claims []tasks.Claim, places []folderPlace) error {
 	ds, err := deliveries(tx, ids)
 	if err != nil {
-		return err
-	}
-	var folders []struct {
-		ID          int64
-		Name, Inbox string
-	}
-	if err := tx.Raw(sqlNames, inboxID).Scan(&folders).Error; err != nil {
 		return err
 	}
 	for i := range claims {
 		c := &claims[i]
 		c.Deliveries = ds[c.ID]
-		for _, f := range folders {
+		for _, f := range places {
 			if f.ID == c.FolderID {
 				c.Inbox, c.Folder = f.Inbox, f.Name
 			}

@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm/clause"
 
 	"postrider/internal/tasks"
-	"postrider/internal/tasks/ledger"
 )
 
 // Sending implements tasks.Queue.
@@ -30,7 +29,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 	}
 	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (int64, error) {
 		if res.Yields {
-			if err := q.lockHeirs(tx, r.TaskID); err != nil {
+			if err := q.lockHeirs(tx, r.TaskID, res.Dedupe); err != nil {
 				return 0, err
 			}
 		}
@@ -54,7 +53,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 			return 1, nil // the deliveries tell it
 		}
 		if res.Yields {
-			if err := inherit(tx, now, r.TaskID, res.Reason); err != nil {
+			if err := inherit(tx, now, r.TaskID, res.Reason, res.Dedupe); err != nil {
 				return 0, err
 			}
 		}
@@ -73,75 +72,6 @@ func (q *Queue) stillMissed(tx *gorm.DB, r tasks.Receipt, missed *tasks.Place) e
 		return tasks.ErrMoved
 	}
 	return res.Error
-}
-
-// lockHeirs keeps a duplicate from being registered while its original ends: it would find nobody to take its place.
-func (q *Queue) lockHeirs(tx *gorm.DB, taskID int64) error {
-	var ids []int64
-	if err := tx.Raw(q.lock(sqlScopeAll)).Scan(&ids).Error; err != nil {
-		return err
-	}
-	return tx.Raw(q.lock(sqlScopeOf), taskID).Scan(&ids).Error
-}
-
-// inherit puts the first duplicate of a task whose message is gone in its place, and makes the others its duplicates.
-func inherit(tx *gorm.DB, now time.Time, taskID int64, why string) error {
-	var heirs []int64
-	if err := tx.Raw(sqlHeirs, taskID, tasks.DuplicateOf(taskID)).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
-		return err
-	}
-	other, err := another(tx, taskID, heirs[0])
-	if err != nil {
-		return err
-	}
-	if other != 0 {
-		return tx.Exec(sqlNewOriginal, tasks.DuplicateOf(other), heirs).Error
-	}
-	if err := tx.Exec(sqlInherit, now.UnixMicro(), now, now, heirs[0]).Error; err != nil {
-		return err
-	}
-	if err := handOver(tx, now, taskID, heirs[0]); err != nil {
-		return err
-	}
-	if len(heirs) > 1 {
-		if err := tx.Exec(sqlNewOriginal, tasks.DuplicateOf(heirs[0]), heirs[1:]).Error; err != nil {
-			return err
-		}
-	}
-	return event(tx, now, heirs[0], "", "requeued", fmt.Sprintf("task %d, of which this was a duplicate, ended: %s", taskID, why))
-}
-
-// another is a task by which the message of an heir is forwarded anyway, 0 when there is none.
-func another(tx *gorm.DB, gone, heir int64) (int64, error) {
-	var h taskRow
-	if err := tx.Raw(sqlTask, heir).Scan(&h).Error; err != nil {
-		return 0, err
-	}
-	found, err := seenLike(tx, h.Fingerprint)
-	this := ledger.Row{InboxID: h.InboxID, FolderID: h.FolderID, Epoch: h.UIDValidity, TaskID: heir}
-	for _, r := range found {
-		if r.TaskID != gone && r.Duplicates(this, tasks.DedupeInbox) {
-			return r.TaskID, err
-		}
-	}
-	return 0, err
-}
-
-// handOver gives the heir the route and the deliveries of a task that somebody has got the message by: nobody gets it twice. After
-// one that nobody got it by, the routes of today decide.
-func handOver(tx *gorm.DB, now time.Time, taskID, heir int64) error {
-	all, err := deliveries(tx, []int64{taskID})
-	if err != nil || !tasks.Reached(all[taskID]) {
-		return err
-	}
-	var gone taskRow
-	if err := tx.Raw(sqlDecided, taskID).Scan(&gone).Error; err != nil {
-		return err
-	}
-	if err := tx.Exec(sqlDecide, gone.Route, gone.Mode, gone.ModeReason, heir).Error; err != nil {
-		return err
-	}
-	return upsert(tx, deliveryRows(heir, all[taskID], now))
 }
 
 // Release implements tasks.Queue.

@@ -1,6 +1,7 @@
 package sqlqueue
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -11,9 +12,10 @@ import (
 	"postrider/internal/tasks/ledger"
 )
 
-// Identify implements tasks.Queue. What could not be read when it was registered may be a message that is known by
-// its content. It is skipped in the same transaction: later, the original may have ended and left its place to nobody, or
-// this process may have died, and the next one would take the task for one that is to be sent.
+// Identify implements tasks.Queue. What could not be read when it was registered, or begins anew, may be a message that is known
+// by its content. It is skipped in the same transaction: later, the original may have ended and left its place to nobody, or
+// this process may have died, and the next one would take the task for one that is to be sent. Its own duplicates are those of
+// the original from then on.
 func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, dedupe tasks.Dedupe) (int64, error) {
 	var of int64
 	err := q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
@@ -21,7 +23,7 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 			return 1, err
 		}
 		of = 0
-		if err := q.lockHeirs(tx, r.TaskID); err != nil {
+		if err := q.lockHeirs(tx, r.TaskID, dedupe); err != nil {
 			return 0, err
 		}
 		var self taskRow
@@ -36,10 +38,18 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 		if i := slices.IndexFunc(found, func(row ledger.Row) bool { return row.Duplicates(this, dedupe) }); i >= 0 {
 			of = found[i].TaskID
 		}
+		self.Route = cmp.Or(clean(e.Route, 255), self.Route)
 		if err := identify(tx, r, self, e, now); err != nil || of == 0 {
 			return 1, err
 		}
 		why := tasks.DuplicateOf(of)
+		heirs, err := heirsOf(tx, r.TaskID)
+		if err == nil {
+			err = rename(tx, heirs, of)
+		}
+		if err != nil {
+			return 1, err
+		}
 		if err := tx.Exec(sqlFinish, tasks.Skipped, nil, self.Route, why, now, now, r.TaskID, r.Token).Error; err != nil {
 			return 1, err
 		}
@@ -61,7 +71,7 @@ func duplicated(tx *gorm.DB, r tasks.Receipt, of int64) (bool, error) {
 
 func identify(tx *gorm.DB, r tasks.Receipt, self taskRow, e tasks.Entry, now time.Time) error {
 	err := tx.Exec(sqlIdentify, e.Fingerprint[:], clean(e.MessageID, maxText), clean(e.Subject, maxText), clean(e.Sender, maxText),
-		storable(e.Date), e.Size, now, r.TaskID, r.Token).Error
+		storable(e.Date), e.Size, self.Route, now, r.TaskID, r.Token).Error
 	if err != nil {
 		return err
 	}

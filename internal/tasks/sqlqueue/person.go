@@ -16,12 +16,8 @@ func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, err
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
-		var reached int
-		if err := tx.Raw(sqlReached, id).Scan(&reached).Error; err != nil {
-			return 0, err
-		}
-		if reached == 0 {
-			return 1, tx.Exec(sqlForgetDeliveries, id).Error
+		if reached, err := forget(tx, id); err != nil || !reached {
+			return 1, err
 		}
 		return 1, tx.Exec(sqlRequeueDeliveries, id).Error
 	})
@@ -30,7 +26,7 @@ func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, err
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "skipped", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
-		res := tx.Exec(sqlEnd, tasks.Skipped, clean("by_person: "+who, maxText), now, now, id, tasks.FromByPerson(tasks.Skipped))
+		res := tx.Exec(sqlEnd, tasks.Skipped, clean(tasks.ByPersonPrefix+who, maxText), now, now, id, tasks.FromByPerson(tasks.Skipped))
 		return res.RowsAffected, res.Error
 	})
 }

@@ -5,11 +5,13 @@ package sqlqueue
 const (
 	sqlFolder = `SELECT uid_validity FROM monitored_folders WHERE id = ?`
 
-	sqlScanToken = `SELECT scan_token FROM monitored_emails WHERE id = ?`
+	sqlScanToken = `SELECT scan_token, is_active FROM monitored_emails WHERE id = ?`
 
-	// Not the inbox's row: MariaDB checks the foreign key to it when a claim or a finish changes visible_at.
-	sqlScopeInbox = `SELECT id FROM monitored_folders WHERE inbox_id = ?`
+	// Not the inbox's row: MariaDB checks the foreign key to it when a claim or a finish changes visible_at. The rows are locked
+	// one by one in the order of their ids: an index would give them in another.
+	sqlScopeInbox = `SELECT id FROM monitored_folders WHERE inbox_id = ? ORDER BY id`
 	sqlScopeAll   = `SELECT id FROM monitored_folders ORDER BY id LIMIT 1`
+	sqlScopeOne   = `SELECT id FROM monitored_folders WHERE id = ?`
 
 	sqlSeenByUID = `SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
@@ -53,8 +55,9 @@ ORDER BY visible_at, id LIMIT ?`
 SELECT visible_at FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at > 0 AND id NOT IN ?
 ORDER BY visible_at LIMIT 1`
 
-	sqlNames = `
-SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id WHERE f.inbox_id = ?`
+	sqlPlaces = `
+SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id
+WHERE f.inbox_id = ? AND e.is_active = 1`
 
 	sqlClaim = `
 UPDATE monitored_emails_tasks SET
@@ -88,7 +91,7 @@ SELECT inbox_id, folder_id, uid_validity, uid, fingerprint, route FROM monitored
 WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlIdentify = `
-UPDATE monitored_emails_tasks SET fingerprint = ?, message_id = ?, subject = ?, sender = ?, email_date = ?, size = ?, updated_at = ?
+UPDATE monitored_emails_tasks SET fingerprint = ?, message_id = ?, subject = ?, sender = ?, email_date = ?, size = ?, route = ?, updated_at = ?
 WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlIdentifySeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
@@ -97,19 +100,19 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	// monitored_emails_seen_fingerprint.
 	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
 
-	// As sqlScopeInbox, for the inbox of a task.
-	sqlScopeOf = `SELECT id FROM monitored_folders WHERE inbox_id = (SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?)`
+	sqlInboxOf = `SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?`
 
-	// An heir is a task that was skipped as the duplicate of one whose message turned out to be gone. It is found by its
+	// An heir is a task that was skipped as the duplicate of one by which nobody else gets the message. It is found by its
 	// fingerprint, in monitored_emails_seen_fingerprint: that of the row where the message is now, which is its content also when
 	// the task was registered unread.
 	sqlHeirs = `
-SELECT DISTINCT t.id FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
+SELECT DISTINCT t.id, e.is_active AS active FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
+JOIN monitored_emails e ON e.id = t.inbox_id
 WHERE s.fingerprint = (
   SELECT n.fingerprint FROM monitored_emails_tasks o
   JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id = ?)
 AND t.status = 'skipped' AND t.error_message = ?
-ORDER BY t.id`
+ORDER BY e.is_active DESC, t.id`
 
 	sqlTask = `SELECT * FROM monitored_emails_tasks WHERE id = ?`
 
@@ -121,6 +124,8 @@ WHERE id = ? AND status = 'skipped'`
 	sqlDecided = `SELECT route, mode, mode_reason FROM monitored_emails_tasks WHERE id = ?`
 
 	sqlDecide = `UPDATE monitored_emails_tasks SET route = ?, mode = ?, mode_reason = ? WHERE id = ?`
+
+	sqlKeepDelivered = `DELETE FROM monitored_emails_deliveries WHERE task_id = ? AND status <> 'delivered'`
 
 	sqlNewOriginal = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id IN ?`
 
@@ -137,7 +142,8 @@ UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt =
 WHERE id = ? AND status IN ?`
 
 	// Nobody has it: the routes of today decide anew.
-	sqlForgetDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id = ?`
+	sqlForgetRoute      = `UPDATE monitored_emails_tasks SET route = '' WHERE id IN ?`
+	sqlForgetDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id IN ?`
 
 	sqlReached = `SELECT COUNT(*) FROM monitored_emails_deliveries WHERE task_id = ? AND status IN ('delivered', 'sending')`
 
@@ -173,6 +179,29 @@ SELECT s.task_id, s.fingerprint FROM monitored_emails_seen s LEFT JOIN monitored
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid IN ? AND s.task_id > 0 AND s.purged_as = '' AND t.id IS NULL`
 
 	sqlForget = `DELETE FROM monitored_emails_seen WHERE fingerprint IN ? AND task_id IN ?`
+)
+
+// Taking an inbox out of use. monitored_emails_tasks_claim has its live tasks.
+const (
+	sqlLive = `
+SELECT id, status FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at > 0 ORDER BY id`
+
+	sqlReachedOf = `SELECT DISTINCT task_id FROM monitored_emails_deliveries WHERE task_id IN ? AND status IN ('delivered', 'sending')`
+
+	sqlUnclaim = `
+UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', attempt_count = attempt_count - 1, updated_at = ?
+WHERE id = ?`
+
+	// As sqlHeirs, for all of these tasks, in other inboxes.
+	sqlWithHeirsElsewhere = `
+SELECT DISTINCT o.id FROM monitored_emails_tasks o
+JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid
+JOIN monitored_emails_seen s ON s.fingerprint = n.fingerprint AND s.inbox_id <> o.inbox_id
+JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE o.id IN ? AND t.status = 'skipped' AND t.error_message = CONCAT(?, o.id)
+ORDER BY o.id`
+
+	sqlDisable = `UPDATE monitored_emails SET is_active = 0, updated_at = ? WHERE id = ?`
 )
 
 // Retention, in portions: monitored_emails_tasks_ended gives the oldest tasks first, the primary key the oldest events.

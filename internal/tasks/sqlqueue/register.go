@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
 )
@@ -48,13 +49,16 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) ([]tasks.Registra
 	}
 	err := q.again(ctx, func(tx *gorm.DB) error {
 		out = nil
-		if err := q.lockScope(tx, page); err != nil {
+		if page.Dedupe != tasks.DedupeOff {
+			if err := q.lockScope(tx, page.InboxID, page.Dedupe); err != nil {
+				return err
+			}
+		}
+		active, err := q.lockFolder(tx, page)
+		if err != nil {
 			return err
 		}
-		if err := q.lockFolder(tx, page); err != nil {
-			return err
-		}
-		fates, err := fatesOf(tx, page)
+		fates, err := fatesOf(tx, page.In(active))
 		if err != nil {
 			return err
 		}
@@ -104,7 +108,7 @@ func (q *Queue) preview(ctx context.Context, page tasks.Page) ([]tasks.Registrat
 // Baseline implements tasks.Queue.
 func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := q.lockFolder(tx, page); err != nil {
+		if _, err := q.lockFolder(tx, page); err != nil {
 			return err
 		}
 		seen, err := seenByUID(tx, page.FolderID, page.Epoch, uidsOf(page.Entries))
@@ -134,35 +138,53 @@ func (q *Queue) Unreconciled(ctx context.Context, folderID, epoch int64) (bool, 
 	return n > 0, wrap(err, "look for tasks of an older UIDVALIDITY")
 }
 
-// lockScope makes processes register one after the other where what one registers makes a duplicate of what the other does:
-// they lock the same rows, all folders of the inbox or the first of all folders.
-func (q *Queue) lockScope(tx *gorm.DB, page tasks.Page) error {
+// lockScope makes processes reserve, and leave a place to heirs, one after the other where what one does makes a duplicate of what
+// the other does: they lock the same rows, all folders of the inbox or the first of all folders. It comes before all other locks.
+func (q *Queue) lockScope(tx *gorm.DB, inboxID int64, dedupe tasks.Dedupe) error {
+	if dedupe == tasks.DedupeAll {
+		return q.lockFolders(tx, sqlScopeAll)
+	}
+	return q.lockFolders(tx, sqlScopeInbox, inboxID)
+}
+
+// lockFolders locks the folders that a query gives, in its order.
+func (q *Queue) lockFolders(tx *gorm.DB, query string, args ...any) error {
 	var ids []int64
-	switch page.Dedupe {
-	case tasks.DedupeInbox:
-		return tx.Raw(q.lock(sqlScopeInbox), page.InboxID).Scan(&ids).Error
-	case tasks.DedupeAll:
-		return tx.Raw(q.lock(sqlScopeAll)).Scan(&ids).Error
+	if q.db.Dialect() == db.SQLite {
+		return nil // its writers follow one another
+	}
+	if err := tx.Raw(query, args...).Scan(&ids).Error; err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := tx.Raw(q.lock(sqlScopeOne), id).Scan(&id).Error; err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // lockFolder makes two processes that scan one folder register one after the other, and keeps out the one that has lost
-// the scan. The scan lease is read, not locked: who takes it over next finds the folder locked until this is committed.
-func (q *Queue) lockFolder(tx *gorm.DB, page tasks.Page) error {
-	var epoch, token int64
+// the scan. It reports whether the inbox is in use. That and the scan lease are read, not locked: who changes them finds the
+// folder locked until this is committed.
+func (q *Queue) lockFolder(tx *gorm.DB, page tasks.Page) (active bool, _ error) {
+	var epoch int64
+	var in struct {
+		ScanToken int64
+		IsActive  bool
+	}
 	res := tx.Raw(q.lock(sqlFolder), page.FolderID).Scan(&epoch)
 	if res.Error == nil && (res.RowsAffected == 0 || epoch != page.Epoch) {
-		return tasks.ErrEpochChanged
+		return false, tasks.ErrEpochChanged
 	}
 	if res.Error != nil {
-		return res.Error
+		return false, res.Error
 	}
-	err := tx.Raw(sqlScanToken, page.InboxID).Scan(&token).Error
-	if err == nil && token != page.ScanToken {
-		return tasks.ErrScanLost
+	err := tx.Raw(sqlScanToken, page.InboxID).Scan(&in).Error
+	if err == nil && in.ScanToken != page.ScanToken {
+		return false, tasks.ErrScanLost
 	}
-	return err
+	return in.IsActive, err
 }
 
 // fatesOf reads what the ledger knows of the page's messages and decides on each.
@@ -220,10 +242,7 @@ func (q *Queue) carryOut(tx *gorm.DB, page tasks.Page, fates []ledger.Fate) erro
 			return moved.Error
 		}
 		if f.Back {
-			if err := tx.Exec(sqlInherit, micros, now, now, f.TaskID).Error; err != nil {
-				return err
-			}
-			if err := event(tx, now, f.TaskID, "", "requeued", "its message is there again"); err != nil {
+			if err := revive(tx, now, f.TaskID, "its message is there again"); err != nil {
 				return err
 			}
 		}

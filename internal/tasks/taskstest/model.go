@@ -123,7 +123,16 @@ type world struct {
 	trail   []line
 	claims  []held
 	tokens  map[string]bool
+	unused  map[int64]bool // inboxes out of use
+	sent    map[recipient]*task
 	last    Op
+}
+
+// recipient is somebody to whom a message of an inbox went.
+type recipient struct {
+	inbox   int64
+	content message.Fingerprint
+	address string
 }
 
 type folder struct {
@@ -138,7 +147,7 @@ type task struct {
 	token                           string
 	settled                         bool // the holder of the token has ended the claim, and nobody did anything since
 	read                            bool // its content is known
-	plain                           bool // read when it was registered, to be forwarded, and not brought back by a person or a new epoch
+	plain                           bool // all that was done to it was done by the rules, and where equal messages count as the same one
 	purged                          bool
 }
 
@@ -169,7 +178,7 @@ type held struct {
 // newWorld is two inboxes, one with two folders and one with one, and an empty trail.
 func newWorld(ctx context.Context, t *testing.T, f Fixture) *world {
 	t.Helper()
-	w := &world{Fixture: f, t: t, ctx: ctx, salt: rand.Text(), tokens: map[string]bool{}}
+	w := &world{Fixture: f, t: t, ctx: ctx, salt: rand.Text(), tokens: map[string]bool{}, unused: map[int64]bool{}, sent: map[recipient]*task{}}
 	a, b := f.Inbox(t, fmt.Sprintf("a%s@example.com", w.salt)), f.Inbox(t, fmt.Sprintf("b%s@example.com", w.salt))
 	for _, at := range []struct {
 		inbox int64
@@ -191,6 +200,16 @@ func (w *world) hash(what string, n int) message.Fingerprint {
 // content and outline: some contents share their outline.
 func (w *world) content(n int) message.Fingerprint { return w.hash("content", n) }
 func (w *world) outline(n int) message.Fingerprint { return w.hash("outline", n%4) }
+
+// isContent: a message is known by that once it was read.
+func (w *world) isContent(key message.Fingerprint) bool {
+	for n := range contents {
+		if w.content(n) == key {
+			return true
+		}
+	}
+	return false
+}
 
 func (w *world) folder(n int) *folder { return w.folders[n%len(w.folders)] }
 

@@ -33,10 +33,11 @@ type Sending struct {
 	Deliveries []tasks.Delivery
 }
 
-// Identify tells the content of a claim's message that was not read before.
+// Identify tells the content of a claim's message that was not read before, and reserves it when it has a route.
 type Identify struct {
 	Of      Of
 	Content int
+	Route   string
 	Dedupe  tasks.Dedupe
 }
 
@@ -49,6 +50,7 @@ type Finish struct {
 	Delay      time.Duration
 	Deliveries []tasks.Delivery
 	Yields     bool
+	Dedupe     tasks.Dedupe
 }
 
 // Release gives a claim back.
@@ -69,6 +71,9 @@ func (op Receive) play(w *world) error {
 		q, worker = w.Other, "there"
 	}
 	want, buried := w.next(inbox, op.Max)
+	if w.unused[inbox] {
+		want, buried = nil, nil
+	}
 	got, err := q.Receive(w.ctx, tasks.Want{InboxID: inbox, Max: op.Max, Lease: leaseTime, Worker: worker, MaxLostLeases: maxLostLeases})
 	if err != nil {
 		return err
@@ -220,6 +225,13 @@ func (op Sending) play(w *world) error {
 	if !ok {
 		return nil
 	}
+	if h.good() {
+		w.against(h.task)
+	}
+	return op.do(w, h)
+}
+
+func (op Sending) do(w *world, h held) error {
 	done, err := w.settle(h, w.Queue.Sending(w.ctx, h.Receipt, op.Route, tasks.Form{Mode: "redirect"}, op.Deliveries), tasks.InProgress)
 	if done {
 		h.task.Route = op.Route
@@ -239,18 +251,24 @@ func (t *task) deliver(ds []tasks.Delivery) {
 
 func (op Identify) play(w *world) error {
 	h, ok := w.held(op.Of)
-	if !ok || h.task.Fingerprint != w.outline(op.Content) {
-		return nil // it was read before, or is another
+	if !ok {
+		return nil
 	}
 	t, key := h.task, w.content(op.Content)
-	of, err := w.Queue.Identify(w.ctx, h.Receipt, tasks.Entry{Fingerprint: key}, op.Dedupe)
+	switch {
+	case w.isContent(t.Fingerprint):
+		key = t.Fingerprint
+	case t.Fingerprint != w.outline(op.Content):
+		return nil // it is another
+	}
+	of, err := w.Queue.Identify(w.ctx, h.Receipt, tasks.Entry{Fingerprint: key, Route: op.Route}, op.Dedupe)
 	done, err := w.settle(h, err, tasks.InProgress)
 	if !done || err != nil {
 		return err
 	}
 	var equal []*task
 	for _, o := range w.tasks {
-		if o != t && o.forwards() && w.duplicates(o, t, key, op.Dedupe) {
+		if o != t && o.accounts() && w.duplicates(o, t, key, op.Dedupe) {
 			equal = append(equal, o)
 		}
 	}
@@ -258,13 +276,17 @@ func (op Identify) play(w *world) error {
 		return fmt.Errorf("%s is a duplicate of %s, want one of %v", w.name(t), w.name(is), w.names(equal))
 	}
 	w.read(t, tasks.Entry{Fingerprint: key, Outline: t.Fingerprint})
-	t.Fingerprint, t.read, t.plain = key, true, false
+	t.Fingerprint, t.read, t.Route = key, true, cmp.Or(op.Route, t.Route)
+	t.plain = t.plain && (t.Route == "" || op.Dedupe != tasks.DedupeOff)
 	for _, r := range w.rows {
 		if r.task == t && r.epoch == t.Epoch && r.uid == t.UID {
 			r.key = key
 		}
 	}
 	if of != 0 {
+		for _, o := range w.heirs(t) {
+			o.Reason = tasks.DuplicateOf(of)
+		}
 		w.put(t, tasks.Skipped, tasks.DuplicateOf(of), 0)
 		t.settled = true
 		w.note(t.ID, string(tasks.Skipped), h.Receipt.Worker)
@@ -286,8 +308,17 @@ func (op Finish) play(w *world) error {
 		return nil
 	}
 	t := h.task
+	if h.good() && (len(op.Deliveries) > 0 || t.Route == "" && (op.Route != "" || op.Status == tasks.Forwarded) ||
+		op.Status == tasks.Skipped && slices.ContainsFunc(t.Deliveries, reached)) {
+		w.against(t)
+	}
+	return op.do(w, h)
+}
+
+func (op Finish) do(w *world, h held) error {
+	t := h.task
 	err := w.Queue.Finish(w.ctx, h.Receipt, tasks.Result{
-		Status: op.Status, Reason: op.Reason, Route: op.Route, Delay: op.Delay, Deliveries: op.Deliveries, Yields: op.Yields,
+		Status: op.Status, Reason: op.Reason, Route: op.Route, Delay: op.Delay, Deliveries: op.Deliveries, Yields: op.Yields, Dedupe: op.Dedupe,
 	})
 	switch op.Status {
 	case tasks.Forwarded, tasks.Error, tasks.Dead, tasks.Uncertain, tasks.Skipped, tasks.SkippedNoMatch:
@@ -302,47 +333,13 @@ func (op Finish) play(w *world) error {
 		return err
 	}
 	w.put(t, op.Status, op.Reason, op.Delay)
-	t.Route, t.settled, t.plain = op.Route, true, t.plain && op.Route != ""
+	t.Route, t.settled = op.Route, true
 	t.deliver(op.Deliveries)
 	if op.Yields {
-		w.inherit(t)
+		w.inherit(t, op.Dedupe)
 	}
 	if op.Status != tasks.Forwarded {
 		w.note(t.ID, string(op.Status), t.Worker)
-	}
-	return nil
-}
-
-// inherit: the first duplicate of a task takes its place, and is what the others are duplicates of.
-func (w *world) inherit(t *task) {
-	var heir *task
-	for _, o := range w.tasks {
-		switch {
-		case o.purged || o.Status != tasks.Skipped || o.Reason != tasks.DuplicateOf(t.ID):
-		case heir == nil && w.another(t, o) != nil:
-			heir = w.another(t, o)
-			o.Reason = tasks.DuplicateOf(heir.ID)
-		case heir == nil:
-			heir = o
-			if slices.ContainsFunc(t.Deliveries, reached) {
-				o.Route = t.Route
-				o.deliver(t.Deliveries)
-			}
-			w.put(o, tasks.Received, "", 0)
-			o.queued, o.plain = w.now, o.plain && t.plain
-			w.note(o.ID, "requeued", "")
-		default:
-			o.Reason = tasks.DuplicateOf(heir.ID)
-		}
-	}
-}
-
-// another is a task by which the message of an heir is forwarded anyway.
-func (w *world) another(gone, heir *task) *task {
-	for _, o := range w.tasks {
-		if o != gone && o != heir && o.InboxID == heir.InboxID && o.forwards() && w.knownAs(o, heir.Fingerprint) {
-			return o
-		}
 	}
 	return nil
 }
@@ -355,6 +352,9 @@ func (op Release) play(w *world) error {
 	c, err := w.aged(h)
 	if err != nil {
 		return err
+	}
+	if h.good() && len(op.Deliveries) > 0 {
+		w.against(h.task)
 	}
 	done, err := w.settle(h, w.Queue.Release(w.ctx, c, "stopped", op.Delay, op.Deliveries), tasks.Received)
 	if !done || err != nil {

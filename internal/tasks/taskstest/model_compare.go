@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
 
@@ -120,22 +119,25 @@ func (w *world) times(t *task, got tasks.Task, now time.Time) error {
 	return nil
 }
 
-// onceEach: no message is in two live tasks of an inbox, unless a person or a new epoch brought one back.
+// onceEach: no message is to be sent by two tasks of an inbox.
 func (w *world) onceEach() error {
-	live := map[message.Fingerprint]map[int64]*task{}
+	reserved := map[recipient]*task{}
 	for _, t := range w.tasks {
-		if !t.plain || !t.live() || t.Fingerprint == (message.Fingerprint{}) {
+		if !t.plain || !t.live() || t.Route == "" || t.hasAll() || !w.isContent(t.Fingerprint) {
 			continue
 		}
-		if other := live[t.Fingerprint][t.InboxID]; other != nil {
-			return fmt.Errorf("%s and %s are the same message, and both are live", w.name(other), w.name(t))
+		key := recipient{inbox: t.InboxID, content: t.Fingerprint}
+		if other := reserved[key]; other != nil {
+			return fmt.Errorf("%s and %s are the same message, and both are to be sent", w.name(other), w.name(t))
 		}
-		if live[t.Fingerprint] == nil {
-			live[t.Fingerprint] = map[int64]*task{}
-		}
-		live[t.Fingerprint][t.InboxID] = t
+		reserved[key] = t
 	}
 	return nil
+}
+
+// hasAll: nobody is left to whom the task has to be sent.
+func (t *task) hasAll() bool {
+	return len(t.Deliveries) > 0 && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status != tasks.Delivered })
 }
 
 // compare compares all that a queue tells.

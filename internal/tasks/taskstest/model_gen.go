@@ -14,7 +14,7 @@ const contents = 6 // different messages
 // anyOps draws an operation, or a few that take a task somewhere where single ones would seldom lead.
 func anyOps() *rapid.Generator[[]Op] {
 	one := rapid.Map(anyOp(), func(op Op) []Op { return []Op{op} })
-	return rapid.OneOf(one, one, one, one, one, one, one, one, rapid.Custom(deaths), rapid.Custom(copies), rapid.Custom(work))
+	return rapid.OneOf(one, one, one, one, one, one, one, one, rapid.Custom(deaths), rapid.Custom(copies), rapid.Custom(work), rapid.Custom(back))
 }
 
 // deaths are workers that die one after the other.
@@ -24,17 +24,49 @@ func deaths(t *rapid.T) []Op {
 
 // copies are equal messages that come together, and that the first of them does not get through.
 func copies(t *rapid.T) []Op {
-	m := Message{UID: 1, Content: small(t, "content", contents-1), Unread: rarely(t, "unread", 3), Route: "desk"}
-	page := Register{Folder: small(t, "folder", 2), Dedupe: tasks.DedupeInbox}
+	m := Message{UID: 1, Content: small(t, "content", contents-1), Unread: rarely(t, "unread", 3), Route: pick(t, "route", "desk", "desk", "")}
+	page := Register{Folder: small(t, "folder", 2), Dedupe: pick(t, "dedupe", tasks.DedupeInbox, tasks.DedupeAll)}
 	for range 2 + small(t, "more", 1) {
 		page.Messages = append(page.Messages, m)
 		m.UID, m.Unread = m.UID+1, false
 	}
-	return append([]Op{page}, work(t)...)
+	ops := []Op{page}
+	if rarely(t, "elsewhere", 2) {
+		page.Folder++
+		ops = append(ops, page)
+	}
+	return append(ops, work(t)...)
 }
 
 // work is a claim, and what comes of it.
-func work(t *rapid.T) []Op { return []Op{receive(t), finish(t)} }
+func work(t *rapid.T) []Op {
+	if rarely(t, "raw", 2) {
+		return []Op{receive(t), finish(t)}
+	}
+	return []Op{receive(t), byTheRules(t)}
+}
+
+// byTheRules is what a pass does with a claim, of which it knows the content.
+func byTheRules(t *rapid.T) Op {
+	return Work{
+		Of: Of{Claim: small(t, "claim", 2)}, Content: small(t, "content", contents-1), Route: pick(t, "route", "desk", "desk", "court", ""),
+		To:     rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, 2, rapid.ID[string]).Draw(t, "to"),
+		Comes:  pick(t, "comes", Accepted, Accepted, Deferred, Refused, Unknown, Killed, Reserved, Vanished),
+		Dedupe: pick(t, "dedupe", tasks.DedupeInbox, tasks.DedupeInbox, tasks.DedupeAll),
+	}
+}
+
+var people = []string{"ann@x.example", "bob@x.example", "eve@x.example"}
+
+// back is a person who has second thoughts about messages that come together, and about who reads them.
+func back(t *rapid.T) []Op {
+	ops := append(copies(t), work(t)...)
+	for range 1 + small(t, "times", 2) {
+		ops = append(ops, pick(t, "deed", requeue, requeue, skip, disable, enable)(t))
+		ops = append(ops, work(t)...)
+	}
+	return ops
+}
 
 // anyOp draws an operation; what a pass does all the time comes more often than what a person does now and then.
 func anyOp() *rapid.Generator[Op] {
@@ -55,6 +87,9 @@ func anyOp() *rapid.Generator[Op] {
 		{2, release},
 		{2, requeue},
 		{1, skip},
+		{4, byTheRules},
+		{1, disable},
+		{2, enable},
 		{1, resolve},
 		{2, purge},
 		{1, expire},
@@ -126,7 +161,7 @@ func delay(t *rapid.T) time.Duration {
 func deliveries(t *rapid.T) []tasks.Delivery {
 	one := rapid.Custom(func(t *rapid.T) tasks.Delivery {
 		return tasks.Delivery{
-			Recipient: pick(t, "recipient", "ann@x.example", "bob@x.example", "eve@x.example"),
+			Recipient: pick(t, "recipient", people...),
 			Status:    pick(t, "outcome", tasks.Delivered, tasks.Sending, tasks.Pending, tasks.Failed),
 			Code:      pick(t, "code", 0, 250, 451, 550), Reply: pick(t, "reply", "", "later"), Attempts: small(t, "attempts", 2),
 		}
@@ -141,12 +176,12 @@ func sending(t *rapid.T) Op {
 }
 
 func identify(t *rapid.T) Op {
-	return Identify{Of: of(t), Content: small(t, "content", contents-1), Dedupe: dedupe(t)}
+	return Identify{Of: of(t), Content: small(t, "content", contents-1), Route: pick(t, "route", "", "desk"), Dedupe: dedupe(t)}
 }
 
 func finish(t *rapid.T) Op {
 	op := Finish{
-		Of: of(t), Route: pick(t, "route", "desk", "desk", "court", ""), Delay: delay(t), Deliveries: deliveries(t),
+		Of: of(t), Route: pick(t, "route", "desk", "desk", "court", ""), Delay: delay(t), Deliveries: deliveries(t), Dedupe: dedupe(t),
 		Status: pick(t, "status", tasks.Forwarded, tasks.Forwarded, tasks.Error, tasks.Dead, tasks.Skipped, tasks.Uncertain,
 			tasks.SkippedNoMatch, tasks.Received, tasks.InProgress),
 	}
@@ -170,6 +205,11 @@ func requeue(t *rapid.T) Op { return Requeue{which(t)} }
 func skip(t *rapid.T) Op    { return Skip{which(t)} }
 func resolve(t *rapid.T) Op { return Resolve{which(t)} }
 func purge(t *rapid.T) Op   { return Purge{which(t)} }
+
+func disable(t *rapid.T) Op {
+	return Disable{Folder: 2 * small(t, "inbox", 1), ForGood: rarely(t, "good", 4)}
+}
+func enable(t *rapid.T) Op { return Enable{Folder: 2 * small(t, "inbox", 1)} }
 
 func expire(t *rapid.T) Op {
 	return Expire{Folder: 2 * small(t, "inbox", 1), Limit: 1 + small(t, "limit", 3), Age: oldAge(t)}

@@ -59,10 +59,9 @@ func (op Requeue) play(w *world) error {
 			return false
 		}
 		w.anew(t)
-		if !slices.ContainsFunc(t.Deliveries, reached) {
-			t.Deliveries = nil
-		}
+		t.forget()
 		t.become(tasks.Pending, tasks.Failed, tasks.Sending)
+		w.arrived(t)
 		w.note(t.ID, "requeued", "ann")
 		return true
 	})
@@ -71,7 +70,14 @@ func (op Requeue) play(w *world) error {
 // anew puts a task at the end of the line, with nothing counted against it.
 func (w *world) anew(t *task) {
 	w.put(t, tasks.Received, "", 0)
-	t.queued, t.Attempts, t.LostLeases, t.plain = w.now, 0, 0, false
+	t.queued, t.Attempts, t.LostLeases = w.now, 0, 0
+}
+
+// forget: what nobody got is decided on anew.
+func (t *task) forget() {
+	if !slices.ContainsFunc(t.Deliveries, reached) {
+		t.Route, t.Deliveries = "", nil
+	}
 }
 
 func reached(d tasks.Delivery) bool {
@@ -156,7 +162,7 @@ func (op Purge) play(w *world) error {
 			return fmt.Errorf("%s, which is %s (%s), was purged: %d", w.name(t), t.Status, w.words(t.Reason), n)
 		}
 		if n == 1 {
-			t.purged, t.plain = true, false
+			t.purged = true
 			w.note(t.ID, "purged", "ann")
 		}
 	}
@@ -199,7 +205,7 @@ func (op Expire) play(w *world) error {
 	for i, t := range old { // which of two that ended in the same minute goes first is the queue's affair
 		switch _, err := w.Queue.Get(w.ctx, t.ID); {
 		case errors.Is(err, tasks.ErrNotFound):
-			t.purged, t.plain, n = true, false, n-1
+			t.purged, n = true, n-1
 			if i > 0 && kept != 0 && t.ended > kept {
 				return fmt.Errorf("%s expired before one that ended earlier", w.name(t))
 			}

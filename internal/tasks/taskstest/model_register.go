@@ -120,6 +120,9 @@ func (op Register) play(w *world) error {
 		f.cursor = max(f.cursor, p.Cursor)
 	}
 	for i, e := range p.Entries {
+		if w.unused[f.inbox] && !p.DryRun {
+			e.Route = "" // it is decided on later
+		}
 		if err := w.register(f, p, e, regs[i]); err != nil {
 			return err
 		}
@@ -214,13 +217,13 @@ func (w *world) fate(f *folder, p tasks.Page, e tasks.Entry) (fate tasks.Fate, o
 	return tasks.New, nil, true
 }
 
-// original is the task of an equal message that is forwarded instead, nil when there is none.
+// original is the task of an equal message that accounts for this one, nil when there is none.
 func (w *world) original(f *folder, p tasks.Page, e tasks.Entry) *task {
 	if e.Fingerprint == e.Outline || p.Dedupe == tasks.DedupeOff {
 		return nil
 	}
 	for _, t := range w.tasks {
-		if (p.Dedupe == tasks.DedupeAll || t.InboxID == f.inbox) && t.forwards() && w.knownAs(t, e.Fingerprint) {
+		if (p.Dedupe == tasks.DedupeAll || t.InboxID == f.inbox) && t.accounts() && w.knownAs(t, e.Fingerprint) {
 			return t
 		}
 	}
@@ -286,8 +289,8 @@ func (w *world) knownAs(t *task, key message.Fingerprint) bool {
 	return slices.ContainsFunc(w.rows, func(r *row) bool { return r.task == t && r.key == key })
 }
 
-// forwards: it was forwarded, or may have been, or is going to be, be it to some alone.
-func (t *task) forwards() bool {
+// accounts: it was forwarded, or may have been, or is going to be, be it to some alone, or a person said that it shall not be.
+func (t *task) accounts() bool {
 	if slices.ContainsFunc(t.Deliveries, reached) {
 		return !t.purged || !t.vanished()
 	}
@@ -296,6 +299,8 @@ func (t *task) forwards() bool {
 		return true
 	case tasks.Uncertain:
 		return t.Route != "" && !t.purged
+	case tasks.Skipped:
+		return strings.HasPrefix(t.Reason, "by_person: ")
 	}
 	return t.live() && t.Route != ""
 }
@@ -311,7 +316,7 @@ func (t *task) live() bool {
 // begin is a new task.
 func (w *world) begin(f *folder, e tasks.Entry, p tasks.Page, fate tasks.Fate, of *task) *task {
 	t := &task{created: w.now, queued: w.now, read: e.Fingerprint != e.Outline}
-	t.plain = t.read && e.Route != "" && p.Dedupe != tasks.DedupeOff
+	t.plain = e.Route == "" || p.Dedupe != tasks.DedupeOff
 	t.Task = tasks.Task{
 		InboxID: f.inbox, FolderID: f.id, Epoch: f.epoch, UID: e.UID, Fingerprint: e.Fingerprint, Route: e.Route, Priority: e.Priority,
 	}
@@ -341,7 +346,8 @@ func (w *world) move(t *task, f *folder, e tasks.Entry) {
 	t.Epoch, t.UID, t.read = f.epoch, e.UID, t.read || e.Fingerprint != e.Outline
 	if t.vanished() {
 		w.put(t, tasks.Received, "", 0)
-		t.queued, t.plain = w.now, false
+		t.queued = w.now
+		t.forget()
 		w.note(t.ID, "requeued", "")
 	}
 }

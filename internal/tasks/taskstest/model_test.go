@@ -150,5 +150,6 @@ func fixture(broken func(tasks.Queue) tasks.Queue) taskstest.Fixture {
 			must(t, err)
 			return token
 		},
+		Enable: func(t *testing.T, inboxID int64) { must(t, q.Enable(inboxID)) },
 	}
 }

@@ -39,6 +39,8 @@ type Fixture struct {
 	Age func(t *testing.T, d time.Duration)
 	// TakeOver gives the scan lease of an inbox, whose token was 0, to another run.
 	TakeOver func(t *testing.T, inboxID int64) (token int64)
+	// Enable takes an inbox into use again that the queue took out of use.
+	Enable func(t *testing.T, inboxID int64)
 }
 
 // Run runs the suite on one fixture, which open gives with an empty registry.

@@ -1,0 +1,119 @@
+package memqueue
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"postrider/internal/tasks"
+	"postrider/internal/tasks/ledger"
+)
+
+// heirsOf are the duplicates of a task, those first whose inbox is in use.
+func (q *Queue) heirsOf(t *task) (heirs []*task) {
+	key := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}].key // its content, also when it was registered unread
+	for _, r := range q.alike(key) {
+		o := q.tasks[r.TaskID]
+		if o != nil && o.Status == tasks.Skipped && o.Reason == tasks.DuplicateOf(t.ID) && !slices.Contains(heirs, o) {
+			heirs = append(heirs, o)
+		}
+	}
+	rank := func(t *task) int {
+		if q.inboxes[t.InboxID].active {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(heirs, func(a, b *task) int { return cmp.Compare(rank(a), rank(b)) })
+	return heirs
+}
+
+// rename makes tasks the duplicates of another original.
+func rename(heirs []*task, original int64) {
+	for _, h := range heirs {
+		h.Reason = tasks.DuplicateOf(original)
+	}
+}
+
+// inherit puts the first duplicate of a task that leaves its place there, and makes the others its duplicates. When none
+// is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
+func (q *Queue) inherit(gone *task, why string, dedupe tasks.Dedupe, now time.Time) {
+	heirs := q.heirsOf(gone)
+	if len(heirs) == 0 {
+		return
+	}
+	if other := q.another(gone, heirs[0], dedupe); other != 0 {
+		rename(heirs, other)
+		return
+	}
+	reached, next := tasks.Reached(gone.Deliveries), 1
+	if !reached && !q.inboxes[heirs[0].InboxID].active {
+		next = len(heirs)
+	}
+	for _, h := range heirs[:next] {
+		q.revive(h, now, tasks.InPlaceOf(gone.ID, why))
+	}
+	if reached {
+		handOver(gone, heirs[0], now)
+	}
+	rename(heirs[next:], heirs[0].ID)
+}
+
+// another is a task that accounts for the message of an heir anyway, 0 when there is none.
+func (q *Queue) another(gone, heir *task, dedupe tasks.Dedupe) int64 {
+	this := ledger.Row{InboxID: heir.InboxID, FolderID: heir.FolderID, Epoch: heir.Epoch, TaskID: heir.ID}
+	for _, r := range q.alike(heir.Fingerprint) {
+		if r.TaskID != gone.ID && r.Duplicates(this, dedupe) {
+			return r.TaskID
+		}
+	}
+	return 0
+}
+
+// handOver gives the heir the route and the deliveries of a task that somebody has got the message by: nobody gets it twice. What
+// is still to be delivered is the heir's alone from then on.
+func handOver(gone, heir *task, now time.Time) {
+	heir.Route, heir.Form = gone.Route, gone.Form
+	heir.deliver(gone.Deliveries, now)
+	gone.Deliveries = slices.DeleteFunc(gone.Deliveries, func(d tasks.Delivery) bool { return d.Status != tasks.Delivered })
+}
+
+// forget has the routes of today decide on a task that begins anew, unless somebody got it.
+func (t *task) forget() {
+	if !tasks.Reached(t.Deliveries) {
+		t.Route, t.Deliveries = "", nil
+	}
+}
+
+// Disable implements tasks.Queue.
+func (q *Queue) Disable(_ context.Context, who string, inboxID int64, forGood bool) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	in := q.inboxes[inboxID]
+	if in == nil {
+		return nil
+	}
+	in.active = false
+	now := q.now()
+	for _, t := range in.live {
+		t.forget()
+	}
+	for _, t := range slices.SortedFunc(maps.Values(in.live), func(a, b *task) int { return cmp.Compare(a.ID, b.ID) }) {
+		if !forGood && tasks.Reached(t.Deliveries) {
+			continue
+		}
+		if t.Status == tasks.InProgress {
+			t.Status, t.receipt, t.UpdatedAt = tasks.Received, "", now
+			t.Attempts--
+			q.show(t, now)
+			q.event(now, t.ID, who, "released", tasks.OutOfUse)
+		}
+		elsewhere := func(h *task) bool { return h.InboxID != inboxID }
+		if slices.ContainsFunc(q.heirsOf(t), elsewhere) {
+			q.inherit(t, tasks.OutOfUse, tasks.DedupeAll, now) // there are no heirs elsewhere in another scope
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package sqlqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// Disable implements tasks.Queue. It locks, in this order, what keeps others from registering and reserving, the live tasks, so that
+// nobody claims or sends by one of them meanwhile, and last the inbox (as sqlScopeInbox says why).
+func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood bool) error {
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		for _, dedupe := range []tasks.Dedupe{tasks.DedupeAll, tasks.DedupeInbox} {
+			if err := q.lockScope(tx, inboxID, dedupe); err != nil {
+				return err
+			}
+		}
+		_, now, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		var live []taskRow
+		if err := tx.Raw(q.lock(sqlLive), inboxID).Scan(&live).Error; err != nil {
+			return err
+		}
+		const portion = 500 // more of them are rare, and so are statements of any length
+		for part := range slices.Chunk(live, portion) {
+			if err := leave(tx, now, who, part, forGood); err != nil {
+				return err
+			}
+		}
+		return tx.Exec(sqlDisable, now, inboxID).Error
+	})
+	q.bell.ring()
+	return wrap(err, "take inbox %d out of use", inboxID)
+}
+
+// leave has live tasks leave their claims and their place, but for those that somebody got unless it is for good.
+func leave(tx *gorm.DB, now time.Time, who string, live []taskRow, forGood bool) error {
+	ids := make([]int64, len(live))
+	for i, r := range live {
+		ids[i] = r.ID
+	}
+	var reached, yielding []int64
+	if err := tx.Raw(sqlReachedOf, ids).Scan(&reached).Error; err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, func(id int64) bool { return slices.Contains(reached, id) })
+	if err := undecide(tx, append(ids, 0)); err != nil { // no list is empty, and no task has the id 0
+		return err
+	}
+	if forGood {
+		ids = append(ids, reached...)
+	}
+	for _, r := range live {
+		if r.Status != tasks.InProgress || !slices.Contains(ids, r.ID) {
+			continue
+		}
+		if err := tx.Exec(sqlUnclaim, now.UnixMicro(), now, r.ID).Error; err != nil {
+			return err
+		}
+		if err := event(tx, now, r.ID, who, "released", tasks.OutOfUse); err != nil {
+			return err
+		}
+	}
+	if err := tx.Raw(sqlWithHeirsElsewhere, append(ids, 0), tasks.DuplicatePrefix).Scan(&yielding).Error; err != nil {
+		return err
+	}
+	for _, id := range yielding {
+		if err := inherit(tx, now, id, tasks.OutOfUse, tasks.DedupeAll); err != nil { // there are no heirs elsewhere in another scope
+			return err
+		}
+	}
+	return nil
+}
