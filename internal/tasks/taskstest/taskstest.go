@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	f := open(t)
 	for _, group := range []map[string]func(*suite){
 		transitionTests, registerTests, dedupeTests, epochTests, claimTests, waitTests, receiptTests, identifyTests, personTests, fenceTests, purgeTests,
-		dispositionTests, readTests, raceTests,
+		dispositionTests, readTests, raceTests, reserveTests, disableTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {

@@ -10,13 +10,14 @@ import (
 )
 
 var waitTests = map[string]func(*suite){
-	"wait/due already":  testWaitDue,
-	"wait/in vain":      testWaitInVain,
-	"wait/for its time": testWaitForItsTime,
-	"wait/for news":     testWaitForNews,
-	"wait/cancelled":    testWaitCancelled,
-	"wait/two for one":  testWaitTwoForOne,
-	"wait/one each":     testWaitOneEach,
+	"wait/due already":       testWaitDue,
+	"wait/in vain":           testWaitInVain,
+	"wait/for its time":      testWaitForItsTime,
+	"wait/for news":          testWaitForNews,
+	"wait/cancelled":         testWaitCancelled,
+	"wait/cancelled already": testCancelledAlready,
+	"wait/two for one":       testWaitTwoForOne,
+	"wait/one each":          testWaitOneEach,
 }
 
 const (
@@ -251,6 +252,22 @@ func testWaitCancelled(s *suite) {
 		s.t.Errorf("claimed %d, %v, after %v; want none and that the context was cancelled, at once", len(claims), err, took)
 	}
 	p.register(s.msg(1, "a"))
+	p.claimed(1, 1)
+}
+
+// testCancelledAlready: nothing is claimed for somebody who has left, be it due or not.
+func testCancelledAlready(s *suite) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	p := s.place()
+	for _, wait := range []time.Duration{0, forever} {
+		want := p.want(1)
+		want.Wait = wait
+		if claims, err := s.Queue.Receive(ctx, want); !errors.Is(err, context.Canceled) || len(claims) != 0 {
+			s.t.Errorf("claimed %d, %v; want none and that the context was cancelled", len(claims), err)
+		}
+		p.register(s.msg(1, "a"))
+	}
 	p.claimed(1, 1)
 }
 
