@@ -75,13 +75,15 @@ func purge() change {
 func (a *app) taskRetryCommand() *cobra.Command {
 	how := retry()
 	return a.changeCommand("retry", "Let tasks begin anew; recipients that got the message do not get it again",
-		"Without --status a filter means what failed: "+list(how.Meant)+". Name skipped ones with --status to have them tried anew, too.", &how)
+		"Without --status a filter means what failed: "+list(how.Meant)+". Name skipped ones with --status to have them tried anew, too. A copy of what was or is going "+
+			"to be forwarded is skipped again.", &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
 	how := skip()
 	return a.changeCommand("skip", "End tasks without forwarding the message",
-		"Without --status a filter means what failed: "+list(how.Meant)+". Those that wait for their first try are meant by --status received alone.", &how)
+		"Without --status a filter means what failed: "+list(how.Meant)+". Those that wait for their first try are meant by --status received alone. Copies that come "+
+			"later are skipped, too.", &how)
 }
 
 func (a *app) taskPurgeCommand() *cobra.Command {

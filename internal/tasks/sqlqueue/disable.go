@@ -11,7 +11,7 @@ import (
 )
 
 // Disable implements tasks.Queue. It locks, in this order, what keeps others from registering and reserving, the live tasks, so that
-// nobody claims or sends by one of them meanwhile, and last the inbox (as sqlScopeInbox says why).
+// nobody claims or sends by one of them meanwhile, and then the inbox (sqlScopeInbox says why not before).
 func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood bool) error {
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
 		for _, dedupe := range []tasks.Dedupe{tasks.DedupeAll, tasks.DedupeInbox} {
@@ -27,25 +27,28 @@ func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood 
 		if err := tx.Raw(q.lock(sqlLive), inboxID).Scan(&live).Error; err != nil {
 			return err
 		}
+		if err := tx.Exec(sqlDisable, now, inboxID).Error; err != nil {
+			return err
+		}
 		const portion = 500 // more of them are rare, and so are statements of any length
 		for part := range slices.Chunk(live, portion) {
-			if err := leave(tx, now, who, part, forGood); err != nil {
+			if err := leave(tx, now, who, inboxID, part, forGood); err != nil {
 				return err
 			}
 		}
-		return tx.Exec(sqlDisable, now, inboxID).Error
+		return nil
 	})
 	q.bell.ring()
 	return wrap(err, "take inbox %d out of use", inboxID)
 }
 
 // leave has live tasks leave their claims and their place, but for those that somebody got unless it is for good.
-func leave(tx *gorm.DB, now time.Time, who string, live []taskRow, forGood bool) error {
+func leave(tx *gorm.DB, now time.Time, who string, inboxID int64, live []taskRow, forGood bool) error {
 	ids := make([]int64, len(live))
 	for i, r := range live {
 		ids[i] = r.ID
 	}
-	var reached, yielding []int64
+	var reached []int64
 	if err := tx.Raw(sqlReachedOf, ids).Scan(&reached).Error; err != nil {
 		return err
 	}
@@ -67,10 +70,27 @@ func leave(tx *gorm.DB, now time.Time, who string, live []taskRow, forGood bool)
 			return err
 		}
 	}
-	if err := tx.Raw(sqlWithHeirsElsewhere, append(ids, 0), tasks.DuplicatePrefix).Scan(&yielding).Error; err != nil {
+	return yield(tx, now, inboxID, ids)
+}
+
+// yield leaves the places of tasks to their duplicates in other inboxes.
+func yield(tx *gorm.DB, now time.Time, inboxID int64, ids []int64) error {
+	var noted []struct{ Fingerprint []byte }
+	var reasons []string
+	if err := tx.Raw(sqlNoted, append(ids, 0)).Scan(&noted).Error; err != nil || len(noted) == 0 {
 		return err
 	}
-	for _, id := range yielding {
+	keys := make([][]byte, len(noted))
+	for i, n := range noted {
+		keys[i] = n.Fingerprint
+	}
+	if err := tx.Raw(sqlSkippedElsewhere, keys, inboxID).Scan(&reasons).Error; err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !slices.Contains(reasons, tasks.DuplicateOf(id)) {
+			continue
+		}
 		if err := inherit(tx, now, id, tasks.OutOfUse, tasks.DedupeAll); err != nil { // there are no heirs elsewhere in another scope
 			return err
 		}

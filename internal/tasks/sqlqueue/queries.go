@@ -192,14 +192,14 @@ SELECT id, status FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN
 UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', attempt_count = attempt_count - 1, updated_at = ?
 WHERE id = ?`
 
-	// As sqlHeirs, for all of these tasks, in other inboxes.
-	sqlWithHeirsElsewhere = `
-SELECT DISTINCT o.id FROM monitored_emails_tasks o
-JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid
-JOIN monitored_emails_seen s ON s.fingerprint = n.fingerprint AND s.inbox_id <> o.inbox_id
-JOIN monitored_emails_tasks t ON t.id = s.task_id
-WHERE o.id IN ? AND t.status = 'skipped' AND t.error_message = CONCAT(?, o.id)
-ORDER BY o.id`
+	// As sqlHeirs, for many tasks at once: by what their messages are known, and the reasons of the duplicates in other inboxes.
+	sqlNoted = `
+SELECT n.fingerprint FROM monitored_emails_tasks o
+JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id IN ?`
+
+	sqlSkippedElsewhere = `
+SELECT DISTINCT t.error_message FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE s.fingerprint IN ? AND s.inbox_id <> ? AND t.status = 'skipped'`
 
 	sqlDisable = `UPDATE monitored_emails SET is_active = 0, updated_at = ? WHERE id = ?`
 )

@@ -107,7 +107,9 @@ func (r registry) fixture(t *testing.T) taskstest.Fixture {
 			r.query(t, &token, `SELECT scan_token FROM monitored_emails WHERE id = ?`, inboxID)
 			return token
 		},
-		Enable: func(t *testing.T, inboxID int64) { r.exec(t, `UPDATE monitored_emails SET is_active = 1 WHERE id = ?`, inboxID) },
+		Enable: func(t *testing.T, inboxID int64) {
+			r.exec(t, `UPDATE monitored_emails SET is_active = 1 WHERE id = ?`, inboxID)
+		},
 	}
 }
 

@@ -61,6 +61,37 @@ func TestWaitingIsNoBusyLoop(t *testing.T) {
 	})
 }
 
+// TestWaitingForLocks: when all that is due is locked by others, it is asked for less and less often.
+func TestWaitingForLocks(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		other := r.again(t)
+		q, n := New(r.DB), r.count(t)
+		e := newExample(t, r, q)
+		e.register()
+		err := other.Tx(t.Context(), func(tx *gorm.DB) error {
+			var rows []taskRow
+			if err := tx.Raw(q.lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+				return err
+			}
+			want := e.want(10)
+			want.Wait = 1500 * time.Millisecond
+			before := n.Load()
+			claims, err := q.Receive(t.Context(), want)
+			if len(claims) != 0 {
+				t.Errorf("claimed %d, want none: they are locked", len(claims))
+			}
+			// Rounds after 0, 10, 30, 70, 150, 310, 630, 1270 and 1500 ms, of six statements at most.
+			if asked := n.Load() - before; asked == 0 || asked > 60 {
+				t.Errorf("%d statements in 1.5 s of waiting, want some, and at most 60", asked)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestReceiveIsPatient: what is due and locked by somebody who then leaves it alone is not passed over.
 func TestReceiveIsPatient(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {

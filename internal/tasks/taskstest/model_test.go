@@ -43,11 +43,26 @@ func TestPrint(t *testing.T) {
 
 // mutants are queues that break their promise in one way each.
 var mutants = map[string]func(tasks.Queue) tasks.Queue{
-	"finishes with any receipt":       func(q tasks.Queue) tasks.Queue { return &anyReceipt{Queue: q, last: map[int64]tasks.Receipt{}} },
-	"forgets that leases were lost":   func(q tasks.Queue) tasks.Queue { return fearless{q} },
-	"registers duplicates":            func(q tasks.Queue) tasks.Queue { return repeating{q} },
-	"lets nothing take another place": func(q tasks.Queue) tasks.Queue { return heirless{q} },
+	"finishes with any receipt":             func(q tasks.Queue) tasks.Queue { return &anyReceipt{Queue: q, last: map[int64]tasks.Receipt{}} },
+	"forgets that leases were lost":         func(q tasks.Queue) tasks.Queue { return fearless{q} },
+	"registers duplicates":                  func(q tasks.Queue) tasks.Queue { return repeating{q} },
+	"lets nothing take another place":       func(q tasks.Queue) tasks.Queue { return heirless{q} },
+	"reserves nothing":                      func(q tasks.Queue) tasks.Queue { return unreserved{q} },
+	"keeps the place of what is out of use": func(q tasks.Queue) tasks.Queue { return stubborn{q} },
 }
+
+// unreserved looks for equal messages, and lets equal ones be looked for at the same time.
+type unreserved struct{ tasks.Queue }
+
+func (q unreserved) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, d tasks.Dedupe) (int64, error) {
+	e.Route = ""
+	return q.Queue.Identify(ctx, r, e, d)
+}
+
+// stubborn lets messages wait for an inbox that is out of use.
+type stubborn struct{ tasks.Queue }
+
+func (stubborn) Disable(context.Context, string, int64, bool) error { return nil }
 
 // anyReceipt finishes a task for whoever claimed it once.
 type anyReceipt struct {

@@ -217,7 +217,7 @@ func testDisableClaims(s *suite) {
 	for range 2 { // doing it twice changes nothing
 		p.disable(false)
 	}
-	err := s.Queue.Sending(s.ctx, c.Receipt, "desk", "redirect", []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}})
+	err := s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}})
 	s.wantErr("say to whom it goes", err, tasks.ErrLeaseLost)
 	if got := s.stands(c.ID, tasks.Received); got.Attempts != 0 || got.Route != "" {
 		s.t.Errorf("it has %d attempts and the route %q; want neither", got.Attempts, got.Route)
@@ -260,7 +260,7 @@ func testDisableSome(s *suite) {
 		copied := q.fates([]tasks.Entry{s.msg(1, content)}, tasks.Duplicate)[0].TaskID
 		c := p.claimed(1, 1)[0]
 		ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Delivered}, {Recipient: "bob@example.com", Status: tasks.Pending}}
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", "redirect", ds))
+		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds))
 		p.disable(forGood)
 		if !forGood {
 			s.duplicate(copied, c.ID)
