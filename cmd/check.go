@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	netmail "net/mail"
@@ -13,6 +14,7 @@ import (
 	"postrider/internal/config"
 	"postrider/internal/dmarc"
 	"postrider/internal/inbox"
+	"postrider/internal/route"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -31,6 +33,7 @@ code is 75 when something fails, and 1 when everything does.
 type finding struct {
 	what string // "inbox desk@firm.example"
 	text string // what was found
+	note bool   // nothing is wrong, but worth a look
 	err  error
 }
 
@@ -90,8 +93,11 @@ func (a *app) check(ctx context.Context) error {
 
 func (a *app) report(f finding) error {
 	state, text := "ok", f.text
-	if f.err != nil {
+	switch {
+	case f.err != nil:
 		state, text = "FAILED", oneLine(f.err)
+	case f.note:
+		state = "note"
 	}
 	_, err := fmt.Fprintf(a.out, "%-6s  %s: %s\n", state, f.what, printable(text))
 	return err
@@ -122,12 +128,29 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, e
 		return []finding{db}, a.report(none)
 	}
 	found, err := s.checkInboxes(ctx, boxes)
-	for _, f := range found {
-		if err == nil {
-			err = a.report(f)
+	if err != nil {
+		return nil, err
+	}
+	table, err := route.Compile(cfg.Routes)
+	if err != nil {
+		return nil, usage(err)
+	}
+	for i, in := range boxes {
+		if err := cmp.Or(a.report(found[i]), a.reportReturns(in, table.Returns(in.Address))); err != nil {
+			return nil, err
 		}
 	}
-	return append(found, db), err
+	return append(found, db), nil
+}
+
+// reportReturns tells of routes that lead back to where a message came from. That is no fault: the relay may know another
+// mailbox by that address, as while a server is moved.
+func (a *app) reportReturns(in inbox.Inbox, routes []string) error {
+	if len(routes) == 0 {
+		return nil
+	}
+	return a.report(finding{what: "inbox " + in.Address, note: true, text: fmt.Sprintf("route %s forwards to this very address: if that leads back here, each message comes twice, "+
+		"and is then skipped (loop); say `match: {not: {inbox: %s}}` to leave it out", strings.Join(routes, ", "), in.Address)})
 }
 
 // checkInboxes logs in to several at once, but not to more than one server bears.

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -113,6 +114,20 @@ func (t *Table) Explain(m Mail) []Step {
 		steps = append(steps, Step{Route: r.Name, Outcome: NotReached, Conditions: []Check{}})
 	}
 	return steps
+}
+
+// Returns names the rules that may send what arrives in an inbox to its own address, as far as the inbox alone tells: none of their
+// conditions fails whatever the message is.
+func (t *Table) Returns(inbox string) []string {
+	var names []string
+	own := foldAddress(inbox)
+	for i, s := range t.Explain(Mail{Inbox: inbox}) {
+		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
+		if s.Outcome != NotReached && !fails && slices.ContainsFunc(t.rules[i].To, func(to string) bool { return foldAddress(to) == own }) {
+			names = append(names, s.Route)
+		}
+	}
+	return names
 }
 
 func checks(found []finding) []Check {

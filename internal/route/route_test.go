@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,5 +248,21 @@ func TestExplain(t *testing.T) {
 `
 	if got := explain(table, m); got != want {
 		t.Errorf("explained as\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestReturns(t *testing.T) {
+	self := []string{"Office@Firm.example", "ann@firm.example"}
+	table := compile(t,
+		Rule{Name: "others", Match: Match{Inbox: []string{"sales@*"}}, To: self},
+		Rule{Name: "not here", Match: Match{Not: &Match{Inbox: []string{"office@*"}}}, To: self},
+		Rule{Name: "on some subject", Match: Match{Subject: []string{"rent"}}, To: self},
+		Rule{Name: "to another", Match: Match{Subject: []string{"rent"}}, To: []string{"office@firm.test"}},
+		Rule{Name: "goes on", To: self, Continue: true},
+		Rule{Name: "all the rest", To: []string{"ann@firm.example"}},
+		Rule{Name: "never reached", To: self},
+	)
+	if got, want := table.Returns("office@firm.example"), []string{"on some subject", "goes on"}; !slices.Equal(got, want) {
+		t.Errorf("%q lead back to the inbox, want %q", got, want)
 	}
 }
