@@ -6,9 +6,9 @@
 // Redirectable says yes only when it knows. When the DNS does not answer, or says what cannot be read, a redirect is
 // right only if a signature of the very domain verifies: that passes, whatever the policy is.
 //
-// A Judge is for one pass: it asks each name once, and remembers every answer, also that there is none. It waits for at
-// most Patience for all it asks about one message, and stops asking when the DNS has been silent several times in a row.
-// That the DNS is down is never an error.
+// A Judge is for one pass: it asks for each name once, and remembers every answer; for one that got none it asks again after a
+// minute. It waits for at most Patience for all it asks about one message, and asks nothing for a minute when the DNS has
+// been silent about several domains in a row. That the DNS is down is never an error.
 package dmarc
 
 import (
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -90,7 +91,13 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 	}
 	for _, name := range names {
 		record, err := dmarc.LookupWithOptions(name, &dmarc.LookupOptions{
-			LookupTXT: func(name string) ([]string, error) { return j.dns.LookupTXT(ctx, name) },
+			LookupTXT: func(name string) ([]string, error) {
+				texts, err := j.dns.lookup(ctx, name, true)
+				if err != nil {
+					return nil, err
+				}
+				return theRecord(texts)
+			},
 		})
 		switch {
 		case errors.Is(err, dmarc.ErrNoPolicy):
@@ -108,6 +115,24 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 		}
 	}
 	return policy{says: domain + " has no DMARC policy"}
+}
+
+// version is how a DMARC record begins (RFC 7489 6.4), and nothing else does.
+var version = regexp.MustCompile(`^[vV][ \t]*=[ \t]*DMARC1[ \t]*(?:;|$)`)
+
+// theRecord is the DMARC record among texts, as the library reads it; none when there is none. With several, receivers apply no
+// policy (RFC 7489 6.6.3), or whichever comes first.
+func theRecord(texts []string) ([]string, error) {
+	var found []string
+	for _, t := range texts {
+		if at := version.FindStringIndex(t); at != nil {
+			found = append(found, "v=DMARC1;"+t[at[1]:])
+		}
+	}
+	if len(found) > 1 {
+		return nil, fmt.Errorf("there are %d records", len(found))
+	}
+	return found, nil
 }
 
 // aligned: RFC 7489 3.1.1.

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// zone is a DNS; the text "!" stands for a server that fails, "?" for one that is silent.
+// zone is a DNS; the text "!" stands for a server that fails, "?" for one that is silent, and | is between several records.
 type zone struct {
 	texts map[string]string
 
@@ -47,7 +47,7 @@ func (z *zone) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	case !known:
 		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
-	return []string{text}, nil
+	return strings.Split(text, "|"), nil
 }
 
 // author signs messages.
@@ -113,6 +113,10 @@ func TestRedirectable(t *testing.T) {
 		{"the organisation's policy for subdomains", map[string]string{"_dmarc.client.example": reject + "; sp=none"}, plain, true, "is none"},
 		{"the domain's own comes first", map[string]string{"_dmarc." + at: "v=DMARC1; p=none", "_dmarc.client.example": reject}, plain, true, "is none"},
 		{"sp is not for the domain itself", map[string]string{"_dmarc." + at: reject + "; sp=none"}, plain, false, "is reject"},
+		{"a policy with spaces", map[string]string{"_dmarc." + at: "V = DMARC1 ;p=reject"}, plain, false, "is reject"},
+		{"another TXT record that looks like one", map[string]string{"_dmarc." + at: "v=spf1 -all; and more"}, plain, true, "has no DMARC policy"},
+		{"two policies", map[string]string{"_dmarc." + at: "v=DMARC1; p=none|v=DMARC1; p=reject"}, plain, false, "is not known (there are 2 records)"},
+		{"a policy among other records", map[string]string{"_dmarc." + at: "v=spf1 -all; and more|v=DMARC1; p=none|x"}, plain, true, "is none"},
 		{"another TXT record", map[string]string{"_dmarc." + at: "v=spf1 -all"}, plain, true, "has no DMARC policy"},
 		{"a policy that cannot be read", map[string]string{"_dmarc." + at: "v=DMARC1; p=REJECT!"}, plain, false, "the DMARC policy of mail.client.example is not known (invalid policy"},
 		{"a policy that cannot be read, signed by its organisation: it may be strict", map[string]string{"_dmarc." + at: "v=DMARC1; p=reject; adkim=x"}, signed, false, "is not known"},
@@ -212,6 +216,53 @@ func TestSilentDomain(t *testing.T) {
 	})
 }
 
+// TestSilentKeys: one message with many keys that nobody answers for does not keep others from being judged.
+func TestSilentKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAuthor(t)
+		const reject = "v=DMARC1; p=reject"
+		z := &zone{texts: map[string]string{"_dmarc.evil.example": reject, "_dmarc.good.example": reject, "s._domainkey.good.example": a.record}}
+		raw := plain
+		for i := range 2 * maxSilent {
+			signer := fmt.Sprintf("n%d.evil.example", i)
+			z.texts["s._domainkey."+signer] = "?"
+			raw = a.sign(t, raw, signer)
+		}
+		j := NewJudge(z)
+		if v, err := j.Redirectable(t.Context(), "evil.example", strings.NewReader(raw)); err != nil || v.Redirect {
+			t.Fatalf("Redirectable = %+v, %v, want no redirect", v, err)
+		}
+		if v, err := j.Redirectable(t.Context(), "good.example", strings.NewReader(a.sign(t, plain, "good.example"))); err != nil || !v.Redirect {
+			t.Errorf("after it another one: Redirectable = %+v, %v, want a redirect", v, err)
+		}
+	})
+}
+
+// TestOutage: a pass may be long. When the DNS is there again it is asked again, also for names that failed.
+func TestOutage(t *testing.T) {
+	for how, answer := range map[string]string{"silent": "?", "failing": "!"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				z := &zone{texts: map[string]string{"*": answer}}
+				j := NewJudge(z)
+				redirects := func(want bool) {
+					t.Helper()
+					for i := range 2 * maxSilent {
+						if v, err := j.Redirectable(t.Context(), fmt.Sprintf("d%d.example", i), strings.NewReader(plain)); err != nil || v.Redirect != want {
+							t.Errorf("domain %d: Redirectable = %+v, %v, want %v", i, v, err, want)
+						}
+					}
+				}
+				redirects(false)
+				z.texts["*"] = "v=DMARC1; p=none"
+				redirects(false)
+				time.Sleep(pause)
+				redirects(true)
+			})
+		})
+	}
+}
+
 // TestInAHurry: a question that was not put, since the message's time was over, is put for the next one.
 func TestInAHurry(t *testing.T) {
 	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=none"}}
@@ -231,7 +282,7 @@ func TestCacheIsBounded(t *testing.T) {
 	z := &zone{texts: map[string]string{"*": strings.Repeat("x", 60_000)}}
 	c := newCache(z)
 	for i := range 200 {
-		if _, err := c.LookupTXT(t.Context(), fmt.Sprintf("n%d.example", i)); err != nil {
+		if _, err := c.lookup(t.Context(), fmt.Sprintf("n%d.example", i), true); err != nil {
 			t.Fatal(err)
 		}
 	}
