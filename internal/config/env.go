@@ -31,8 +31,8 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 	}
 }
 
-// strangers refuses variables that are named like a key of a section that has no such key, unless they hold a secret that the file
-// refers to.
+// strangers refuses variables that are named nearly like a key, unless the file refers to them. Others may be somebody's own, such
+// as the password of an inbox.
 func (r *reader) strangers(names []string, c *Config) {
 	known := map[string][]string{} // by section
 	for _, l := range leaves(c) {
@@ -48,8 +48,11 @@ func (r *reader) strangers(names []string, c *Config) {
 				slices.ContainsFunc(keys, func(k string) bool { return variable(section+"."+k) == name }) {
 				continue
 			}
-			full := section + "." + key
-			r.errs.All = append(r.errs.All, Error{Source: name, Key: full, Problem: "unknown key" + suggest(full, key, keys)})
+			if near := nearest(key, keys); near != "" {
+				r.errs.All = append(r.errs.All, Error{
+					Source: name, Key: section + "." + key, Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
+				})
+			}
 		}
 	}
 }

@@ -40,13 +40,7 @@ func leavesOf(parent string, v reflect.Value) []leaf {
 
 // suggest is the mend for an unknown key: one that is spelled nearly so, or the same one in another section.
 func suggest(full, key string, known []string) string {
-	best, distance := "", 1+max(1, len(key)/3)
-	for _, k := range known {
-		if d := editDistance(strings.ToLower(key), k); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
+	if best := nearest(key, known); best != "" {
 		return "; did you mean " + join(parent(full), best) + "?"
 	}
 	var elsewhere []string
@@ -59,6 +53,17 @@ func suggest(full, key string, known []string) string {
 		return "; did you mean " + strings.Join(elsewhere, " or ") + "? (mind the indentation)"
 	}
 	return "; known here are " + strings.Join(known, ", ")
+}
+
+// nearest is the known key that is spelled nearly so, empty when there is none.
+func nearest(key string, known []string) string {
+	best, distance := "", 1+max(1, len(key)/3)
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(key), k); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
 }
 
 // editDistance is how many letters have to be inserted, removed, replaced or swapped with their neighbour (optimal string
