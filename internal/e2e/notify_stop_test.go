@@ -141,3 +141,20 @@ func TestNoticesAfterTimeout(t *testing.T) {
 	}
 	w.wantTold("after the timeout", 1, "2 messages are dead")
 }
+
+// TestNoticesThroughPostfix: a submission server that minds whose senders it takes takes a notice's null reverse-path.
+func TestNoticesThroughPostfix(t *testing.T) {
+	w := newRelayWorld(t, relayCase{
+		to: "nobody@firm.example", mails: mails(1, "letter"), settings: []string{
+			ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch", "relay_recipient_maps = inline:{ ops@firm.example=x }",
+		},
+	})
+	w.extra += "notify: {to: ops@firm.example}\n"
+	w.configure()
+	w.must(75, "run")
+	w.eventually(func() bool { return len(w.sink.Messages()) == 1 })
+	mail := w.wantTold("one is dead", 0, "1 message is dead")[0]
+	if mail.From != "" {
+		t.Errorf("its reverse-path is %q, want a null one", mail.From)
+	}
+}
