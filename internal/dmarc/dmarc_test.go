@@ -5,6 +5,8 @@ import (
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -58,11 +60,11 @@ type author struct {
 
 func newAuthor(t testing.TB) author {
 	t.Helper()
-	public, key, err := ed25519.GenerateKey(rand.Reader)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return author{key, "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)}
+	return author{key, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(&key.PublicKey))}
 }
 
 const plain = "From: Alice <alice@mail.client.example>\r\nSubject: x\r\n\r\nhello\r\n"
@@ -140,6 +142,28 @@ func TestRedirectable(t *testing.T) {
 	}
 }
 
+// TestEd25519: many receivers cannot verify it, so that alone it lets nothing pass.
+func TestEd25519(t *testing.T) {
+	public, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modern, all := author{key: key}, newAuthor(t)
+	z := &zone{texts: map[string]string{
+		"_dmarc.client.example":               "v=DMARC1; p=reject",
+		"s._domainkey.client.example":         "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public),
+		"s._domainkey.letters.client.example": all.record,
+	}}
+	alone := modern.sign(t, plain, "client.example")
+	const says = "the DKIM signature of client.example does not verify (no key for signature: it is Ed25519, which many receivers do not know)"
+	if v := judged(t, z, "client.example", alone); v.Redirect || !strings.Contains(v.Why, says) {
+		t.Errorf("Redirectable = %+v, want no redirect, since %q", v, says)
+	}
+	if v := judged(t, z, "client.example", all.sign(t, alone, "letters.client.example")); !v.Redirect {
+		t.Errorf("beside an RSA signature: Redirectable = %+v, want a redirect", v)
+	}
+}
+
 // TestStrangersNamesAreNotAsked: who writes a message must not choose whom we ask.
 func TestStrangersNamesAreNotAsked(t *testing.T) {
 	a := newAuthor(t)
@@ -178,12 +202,12 @@ func TestAskedOnce(t *testing.T) {
 func TestSilentDNS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{texts: map[string]string{"*": "?"}}
-		j := NewJudge(z)
+		j, a := NewJudge(z), newAuthor(t)
 		start := time.Now()
 		for i := range 100 {
 			before := time.Now()
 			domain := fmt.Sprintf("d%d.example", i)
-			v, err := j.Redirectable(t.Context(), domain, strings.NewReader(newAuthor(t).sign(t, plain, domain)))
+			v, err := j.Redirectable(t.Context(), domain, strings.NewReader(a.sign(t, plain, domain)))
 			if err != nil || v.Redirect || !strings.Contains(v.Why, "is not known (") {
 				t.Fatalf("Redirectable = %+v, %v, want no redirect, since the policy is not known", v, err)
 			}

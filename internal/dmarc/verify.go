@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/emersion/go-msgauth/dkim"
@@ -13,9 +15,15 @@ import (
 // maxSignatures is how many are looked at: who writes a message decides how many there are.
 const maxSignatures = 10
 
-var errNotAligned = errors.New("it is of another domain")
+var (
+	errNotAligned = errors.New("it is of another domain")
+	errEd25519    = errors.New("it is Ed25519, which many receivers do not know")
+)
 
-// verify is the domain of a signature that verifies and is aligned; when there is none it is empty, and why says so. The
+// ofEd25519 finds the tag k of a key record (RFC 8463 4).
+var ofEd25519 = regexp.MustCompile(`(?:^|;)\s*k\s*=\s*ed25519\s*(?:;|$)`)
+
+// verify is the domain of a signature that verifies, anywhere, and is aligned; when there is none it is empty, and why says so. The
 // error is the message's reader's.
 func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(signer string) bool) (domain, why string, err error) {
 	src := &patient{r: message}
@@ -27,7 +35,11 @@ func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(sign
 				return nil, errNotAligned
 			}
 			// A message may ask for many keys at once. That all are silent is its author's fault, or doing.
-			return j.dns.lookup(ctx, name, false)
+			texts, err := j.dns.lookup(ctx, name, false)
+			if slices.ContainsFunc(texts, ofEd25519.MatchString) {
+				return nil, errEd25519
+			}
+			return texts, err
 		},
 	})
 	switch {

@@ -2,8 +2,9 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -23,7 +24,7 @@ import (
 
 // authors are domains by what their DNS says, with one key for all of them.
 type authors struct {
-	key     ed25519.PrivateKey
+	key     *rsa.PrivateKey
 	records map[string]string
 	dns     *testserver.DNS
 }
@@ -32,13 +33,13 @@ type authors struct {
 // without one, and failing.example whose server fails when it is asked for the policy.
 func newAuthors(t *testing.T) authors {
 	t.Helper()
-	public, key, err := ed25519.GenerateKey(rand.Reader)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := authors{key: key, records: map[string]string{}}
 	for _, policy := range []string{"none", "quarantine", "reject", "silent", "failing"} {
-		a.records["s._domainkey."+policy+".example"] = "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)
+		a.records["s._domainkey."+policy+".example"] = "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(&key.PublicKey))
 		if policy != "silent" {
 			a.records["_dmarc."+policy+".example"] = "v=DMARC1; p=" + policy
 		}

@@ -24,12 +24,12 @@ func (z zone) LookupTXT(_ context.Context, name string) ([]string, error) {
 func autoComposer(t *testing.T, policy string) (c *Composer, sign func(raw, h string) string) {
 	t.Helper()
 	z := zone{"_dmarc.client.example": policy}
-	signer := keys(t, z)["ed25519"]
+	signer := keys(t, z)["rsa"]
 	c = composer(t, ComposeConfig{Judge: dmarc.NewJudge(z)})
 	return c, func(raw, h string) string {
 		var b strings.Builder
 		if err := msgauth.Sign(&b, strings.NewReader(raw), &msgauth.SignOptions{
-			Domain: "client.example", Selector: "ed25519", Signer: signer, HeaderKeys: strings.Split(h, ":"),
+			Domain: "client.example", Selector: "rsa", Signer: signer, HeaderKeys: strings.Split(h, ":"),
 		}); err != nil {
 			t.Fatal(err)
 		}
