@@ -48,7 +48,7 @@ func (p program) Run() int {
 // databases are the kinds that a test runs on; each yields the database section of a configuration.
 var databases = map[string]func(t *testing.T, dir string) string{
 	"sqlite": func(_ *testing.T, dir string) string {
-		return "driver: sqlite, path: " + filepath.Join(dir, "postrider.db")
+		return "driver: sqlite, path: '" + filepath.Join(dir, "postrider.db") + "'"
 	},
 	"mariadb": func(t *testing.T, _ string) string {
 		return "driver: mysql, dsn: \"" + testserver.MariaDB(t).NewDatabase(t) + "\""

@@ -14,14 +14,18 @@ import (
 //
 // The original is message/rfc822 where that can carry it: RFC 2046 5.2.1 allows no encoding of that type but 7bit, 8bit and
 // binary. What would not arrive as it is in 7bit or 8bit (long lines, NUL), what a relay without 8BITMIME is not to get,
-// what would take much memory to sign, and what is no RFC 5322 message at all (8-bit header, no header) goes in base64 as
+// what would take much memory to sign, and what somebody would mend on the way (8-bit header, no header, lines in it that are no fields) goes in base64 as
 // application/octet-stream, named .eml: nobody on the way may touch that, and mail programs open it.
 func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())
 	if err != nil {
 		return nil, err
 	}
-	if form.unfit() != "" || c.key != nil && form.empty > maxEmpty || m.Header.Has8bit() || !startsWithField(m.Body.Reader()) {
+	tidy, err := tidyHeader(m)
+	if err != nil {
+		return nil, err
+	}
+	if form.unfit() != "" || c.key != nil && form.empty > maxEmpty || m.Header.Has8bit() || !tidy {
 		return c.attached(m, o, remark, true, false)
 	}
 	out, err := c.attached(m, o, remark, false, form.eight)
@@ -29,6 +33,23 @@ func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content
 		out.instead = func() (*Content, error) { return c.attached(m, o, remark, true, false) }
 	}
 	return out, err
+}
+
+// tidyHeader reports whether the header has nothing but fields as RFC 5322 2.2 has them. Relays look into message/rfc822, too:
+// Postfix takes out the space before a colon (obsolete, 4.5), and puts an empty line before a line that is no field.
+func tidyHeader(m *message.Message) (bool, error) {
+	fields, err := m.Fields()
+	if err != nil {
+		return false, err
+	}
+	for i, f := range fields {
+		name, _, _ := bytes.Cut(f.Raw, []byte(":"))
+		ends := i == len(fields)-1 && (bytes.Equal(f.Raw, crlf) || i > 0 && len(f.Raw) == 0)
+		if !ends && (f.Name == "" || len(name) != len(f.Name)) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (c *Composer) attached(m *message.Message, o Origin, remark string, encode, eight bool) (*Content, error) {

@@ -14,7 +14,8 @@ const (
 // needs nobody else's address for its sender.
 func (t *transaction) choose() error {
 	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
-	for t.content.instead != nil && (t.content.Needs8bit() && !eight || (t.content.WantsUTF8() || t.from.utf8) && !utf8) {
+	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.WantsUTF8() || t.from.utf8) }
+	for t.content.instead != nil && (t.content.Needs8bit() && !eight || needsUTF8() && !utf8) {
 		other, err := t.content.instead()
 		if err != nil {
 			return err

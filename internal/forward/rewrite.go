@@ -10,7 +10,7 @@ import (
 )
 
 // rewrite puts the header into the forwarder's name and keeps the body, octet for octet. A message whose header cannot be
-// told from its body, or is very long, is attached instead.
+// told from its body, or is very long, is attached instead; so is one of 8 bits to a relay that takes none.
 func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -30,6 +30,11 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	out := &Content{Mode: Rewrite, eight: form.eight, parts: []part{text(c.rewritten(fields, m, o)), stored(m.Body, body)}}
 	if n := signatures(fields); n > 0 {
 		out.Remark = fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
+	}
+	if out.eight { // what is not touched cannot be encoded either
+		out.instead = func() (*Content, error) {
+			return c.attach(m, o, "attached instead of rewritten: the relay takes no 8-bit message")
+		}
 	}
 	return c.signed(out)
 }

@@ -1,0 +1,74 @@
+package forward
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// honestPostfix are settings for a Postfix that takes everything from this host, without TLS and login, and hands on what
+// it takes. By itself one rewrites addresses in the header of mail from its own host, drops Return-Path and folds long lines.
+var honestPostfix = []string{
+	"mynetworks = 127.0.0.0/8", "smtpd_relay_restrictions = permit_mynetworks, reject", "smtpd_tls_security_level = none",
+	"smtpd_sasl_auth_enable = no",
+	"local_header_rewrite_clients =", "message_drop_headers =", "smtp_line_length_limit = 0",
+}
+
+// mended are messages whose header Postfix mends, whatever its settings: it takes out the space before a colon, and puts an empty
+// line before the first that is no field. Only an attachment arrives as it was; that a redirect sends all octets is seen
+// at a relay that mends nothing (TestModes).
+var mended = []string{
+	"error_emails/multiple_references_with_one_invalid.eml", "odd/junk-line-in-the-header.eml", "odd/space-before-the-colon.eml",
+	"plain_emails/raw_email_incorrect_header.eml", "rfc2822/example13.eml",
+}
+
+// TestModesThroughPostfix sends every odd message in every mode through a real relay: what comes out behind it is what it
+// should be.
+func TestModesThroughPostfix(t *testing.T) {
+	next := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}, KeepData: true})
+	relay := testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: honestPostfix})
+	r := relayOn(t, relay.Port)
+	sent := map[string]arrival{} // by recipient
+	messages := odd(t)
+	for i, name := range slices.Sorted(maps.Keys(messages)) {
+		m := parse(t, messages[name])
+		for _, mode := range []Mode{Redirect, Rewrite, Attach} {
+			to := fmt.Sprintf("m%d-%s@x.example", i, mode)
+			res, err := send(t, r, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: mode}), to)
+			if err != nil || res.Outcomes[0].Status != Accepted {
+				t.Errorf("%s, %s: Send = %+v, %v, want it accepted", name, mode, res, err)
+				continue
+			}
+			sent[to] = arrival{name: name, mode: res.Sent.Mode, original: octetsOf(t, m.Body.Reader())}
+		}
+	}
+	relay.Drain(t)
+	var all []arrival
+	for _, m := range next.Messages() {
+		a, ok := sent[m.To[0]]
+		if !ok {
+			t.Errorf("a message arrived for %s, want each once", m.To)
+			continue
+		}
+		delete(sent, m.To[0])
+		a.data = string(m.Data)
+		if a.mode == Redirect && slices.Contains(mended, a.name) {
+			_, body, _ := strings.Cut(a.original, "\r\n\r\n")
+			if !strings.HasSuffix(a.data, body) {
+				t.Errorf("%s: the body is not what arrived", a.name)
+			}
+			continue
+		}
+		a.check(t)
+		all = append(all, a)
+	}
+	if len(sent) > 0 {
+		t.Errorf("%d messages did not arrive: %v", len(sent), slices.Sorted(maps.Keys(sent)))
+	}
+	checkWithPython(t, all)
+}
