@@ -220,7 +220,8 @@ func (s *SMTP) prepare(t testing.TB, opts PostfixOptions) error {
 	return nil
 }
 
-// config fills the template of a file in. In main.cf the last of several lines for one parameter counts.
+// config fills the template of a file in. In main.cf a setting takes the place of the template's line: of two lines for one
+// parameter every process warns, and when all of them do at once, the one that writes the log waits for itself.
 func (s *SMTP) config(name string, opts PostfixOptions) (string, error) {
 	tmpl, err := template.ParseFS(postfixConfigs, "postfix_"+name)
 	if err != nil {
@@ -228,12 +229,24 @@ func (s *SMTP) config(name string, opts PostfixOptions) (string, error) {
 	}
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{"Dir": s.dir, "Port": s.Port, "AuthPort": opts.AuthPort, "Next": opts.Next})
-	if name == "main.cf" {
-		for _, line := range opts.Settings {
-			fmt.Fprintln(&text, line)
+	if name != "main.cf" {
+		return text.String(), err
+	}
+	parameter := func(line string) string {
+		name, _, _ := strings.Cut(line, "=")
+		return strings.TrimSpace(name)
+	}
+	set := map[string]bool{}
+	for _, line := range opts.Settings {
+		set[parameter(line)] = true
+	}
+	var out strings.Builder
+	for line := range strings.Lines(text.String()) {
+		if !set[parameter(line)] {
+			out.WriteString(line)
 		}
 	}
-	return text.String(), err
+	return out.String() + strings.Join(opts.Settings, "\n") + "\n", err
 }
 
 // makeQueue makes the folders that `postfix check` would, owned by the users that Postfix runs as.
