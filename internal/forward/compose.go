@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/mail"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -209,7 +210,11 @@ func (c *Composer) domain() string {
 
 // digest is a short text that differs when any of the parts does.
 func digest(what string, parts ...any) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "postrider %s 1\n%q", what, fmt.Sprintf("%q", parts)))
+	text := "postrider " + what + " 1\n"
+	for _, p := range parts {
+		text += strconv.Quote(fmt.Sprint(p)) + "\n"
+	}
+	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])[:32]
 }
 

@@ -107,6 +107,20 @@ func TestMessageID(t *testing.T) {
 	}
 }
 
+// TestDigest: tasks are told apart however many there are, and parts do not run into one another.
+func TestDigest(t *testing.T) {
+	seen := map[string][]any{}
+	for _, parts := range [][]any{
+		{"a", int64(1)}, {"a", int64(2_000_000)}, {"a", int64(2_000_001)}, {"a", int64(1) << 62}, {"a 1"}, {"a", 1, ""}, {"a\" \"b"}, {"a", "b"},
+	} {
+		d := digest("boundary", parts...)
+		if before, ok := seen[d]; ok {
+			t.Errorf("%#v and %#v have one digest, want two", before, parts)
+		}
+		seen[d] = parts
+	}
+}
+
 func TestResent(t *testing.T) {
 	const all = "Resent-Date: Fri, 20 Nov 2026 10:00:00 +0000\r\nResent-From: \"Intake\" <forwarder@example.com>\r\n"
 	tests := []struct{ name, signs, want, remark string }{
