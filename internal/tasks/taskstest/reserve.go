@@ -1,8 +1,8 @@
 package taskstest
 
 import (
-	"slices"
-	"time"
+	"fmt"
+	"sync/atomic"
 
 	"postrider/internal/tasks"
 )
@@ -16,6 +16,7 @@ var reserveTests = map[string]func(*suite){
 	"reserve/put back, not decided": testReserveUndecided,
 	"reserve/duplicates of a copy":  testReserveRename,
 	"person/skip accounts":          testSkipAccounts,
+	"race/reserve":                  testRaceReserve,
 }
 
 // reserve claims the one task that is due and reserves it; it reports of which task it is a duplicate.
@@ -196,122 +197,35 @@ func testSkipAccounts(s *suite) {
 	s.place().fates([]tasks.Entry{s.msg(1, "m")}, tasks.New)
 }
 
-var disableTests = map[string]func(*suite){
-	"disable/claims":     testDisableClaims,
-	"disable/place":      testDisablePlace,
-	"disable/some have":  testDisableSome,
-	"disable/all":        testDisableAll,
-	"disable/registered": testDisableRegistered,
-}
-
-func (p place) disable(forGood bool) {
-	p.t.Helper()
-	p.must("disable", p.Queue.Disable(p.ctx, "ann", p.inbox, forGood))
-}
-
-// testDisableClaims: what is being worked on, and nobody got, can be sent no more; nothing is claimed until the inbox is enabled.
-func testDisableClaims(s *suite) {
-	p := s.place()
-	p.register(s.msg(1, "m"), s.msg(2, "n"))
-	c := p.claimed(1, 1)[0]
-	for range 2 { // doing it twice changes nothing
-		p.disable(false)
-	}
-	err := s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}})
-	s.wantErr("say to whom it goes", err, tasks.ErrLeaseLost)
-	if got := s.stands(c.ID, tasks.Received); got.Attempts != 0 || got.Route != "" {
-		s.t.Errorf("it has %d attempts and the route %q; want neither", got.Attempts, got.Route)
-	}
-	s.has(c.ID, "released", "conflict")
-	p.claimed(10)
-	s.Enable(s.t, p.inbox)
-	if _, of := p.reserve(2, "n"); of != 0 {
-		s.t.Errorf("it is a duplicate of task %d, want of none", of)
-	}
-	p.reserve(1, "m")
-}
-
-// testDisablePlace: a duplicate in another inbox takes the place, and what waited is its duplicate when the inbox is enabled.
-func testDisablePlace(s *suite) {
-	p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
-	original := p.register(s.msg(1, "m"))[0].TaskID
-	here := p.fates([]tasks.Entry{s.msg(2, "m")}, tasks.Duplicate)[0].TaskID
-	there := q.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
-	p.disable(false)
-	s.has(there, "requeued")
-	s.duplicate(here, there)
-	heir, of := q.reserve(1, "m")
-	if heir.ID != there || of != 0 {
-		s.t.Errorf("task %d is a duplicate of %d, want task %d to go out", heir.ID, of, there)
-	}
-	s.forwarded(heir)
-	s.Enable(s.t, p.inbox)
-	if c, of := p.reserve(1, "m"); c.ID != original || of != there {
-		s.t.Errorf("enabled again, task %d is a duplicate of %d; want task %d of %d", c.ID, of, original, there)
-	}
-}
-
-// testDisableSome: what some have got waits for its inbox with its place; for good, another goes on for the others.
-func testDisableSome(s *suite) {
-	for _, forGood := range []bool{false, true} {
-		p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
-		content := map[bool]string{false: "a", true: "b"}[forGood]
-		p.register(s.msg(1, content))
-		copied := q.fates([]tasks.Entry{s.msg(1, content)}, tasks.Duplicate)[0].TaskID
-		c := p.claimed(1, 1)[0]
-		ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Delivered}, {Recipient: "bob@example.com", Status: tasks.Pending}}
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds))
-		p.disable(forGood)
-		if !forGood {
-			s.duplicate(copied, c.ID)
-			s.forwarded(c) // its claim is good
-			continue
-		}
-		if heir := q.claimed(1, 1)[0]; heir.Route != "desk" || !slices.Equal(outcomes(heir.Deliveries), outcomes(s.get(copied).Deliveries)) || len(heir.Deliveries) != 2 {
-			s.t.Errorf("the heir goes by %q to %+v, want the route and the deliveries of what is removed", heir.Route, heir.Deliveries)
-		}
-		if is := s.standing(c.ID); len(is) != 1 || is["ann@example.com"] != tasks.Delivered {
-			s.t.Errorf("what is removed still has %v, want ann alone, who has it", is)
+// testRaceReserve: of equal messages that nobody had a route for, and that are reserved at once, one is.
+func testRaceReserve(s *suite) {
+	for _, dedupe := range []tasks.Dedupe{tasks.DedupeInbox, tasks.DedupeAll} {
+		for round := range 3 {
+			content := fmt.Sprint(dedupe, round)
+			p := s.place().under(dedupe)
+			var claims []tasks.Claim
+			for uid := range uint32(6) {
+				if dedupe == tasks.DedupeAll {
+					p = s.place().under(dedupe)
+				}
+				e := s.msg(uid+1, content)
+				e.Route = ""
+				p.register(e)
+				claims = append(claims, p.claimed(1, uid+1)...)
+			}
+			var reserved atomic.Int64
+			s.together(len(claims), func(i int, q tasks.Queue) {
+				of, err := q.Identify(s.ctx, claims[i].Receipt, s.msg(claims[i].UID, content), dedupe)
+				if err != nil {
+					s.t.Errorf("reserve: %v", err)
+				}
+				if of == 0 {
+					reserved.Add(1)
+				}
+			})
+			if n := reserved.Load(); n != 1 {
+				s.t.Errorf("dedupe %s: %d of %d equal messages are reserved, want 1", dedupe, n, len(claims))
+			}
 		}
 	}
-}
-
-// testDisableAll: when nobody can take the place now, each duplicate waits for its own inbox alone.
-func testDisableAll(s *suite) {
-	p, q, r := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
-	p.register(s.msg(1, "m"))
-	second := q.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
-	third := r.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
-	q.disable(false)
-	r.disable(false)
-	p.disable(false)
-	s.stands(second, tasks.Received)
-	s.stands(third, tasks.Received)
-	s.Enable(s.t, r.inbox)
-	c, of := r.reserve(1, "m")
-	if c.ID != third || of != 0 {
-		s.t.Errorf("task %d is a duplicate of %d; want task %d to go out, whose inbox is in use", c.ID, of, third)
-	}
-	s.Enable(s.t, q.inbox)
-	if _, of := q.reserve(1, "m"); of != third {
-		s.t.Errorf("the other is a duplicate of task %d, want of %d", of, third)
-	}
-}
-
-// testDisableRegistered: what is registered in an inbox out of use keeps nobody else from forwarding it.
-func testDisableRegistered(s *suite) {
-	p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
-	p.finished(vanished)
-	p.disable(false)
-	p = p.anew()
-	regs := p.fates([]tasks.Entry{s.msg(3, "n"), s.msg(4, "m")}, tasks.New, tasks.Moved)
-	for _, r := range regs {
-		if got := s.stands(r.TaskID, tasks.Received); got.Route != "" {
-			s.t.Errorf("task %d goes by %q, want no route", r.TaskID, got.Route)
-		}
-	}
-	q.fates([]tasks.Entry{s.msg(1, "n"), s.msg(2, "m")}, tasks.New, tasks.New)
-	s.Age(s.t, time.Second)
-	q.claimed(10, 1, 2)
-	p.claimed(10)
 }

@@ -1,0 +1,165 @@
+package taskstest
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+var disableTests = map[string]func(*suite){
+	"disable/claims":     testDisableClaims,
+	"disable/place":      testDisablePlace,
+	"disable/some have":  testDisableSome,
+	"disable/all":        testDisableAll,
+	"disable/registered": testDisableRegistered,
+	"race/disable":       testRaceDisable,
+}
+
+func (p place) disable(forGood bool) {
+	p.t.Helper()
+	p.must("disable", p.Queue.Disable(p.ctx, "ann", p.inbox, forGood))
+}
+
+// testDisableClaims: what is being worked on, and nobody got, can be sent no more; nothing is claimed until the inbox is enabled.
+func testDisableClaims(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "m"), s.msg(2, "n"))
+	c := p.claimed(1, 1)[0]
+	for range 2 { // doing it twice changes nothing
+		p.disable(false)
+	}
+	err := s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}})
+	s.wantErr("say to whom it goes", err, tasks.ErrLeaseLost)
+	if got := s.stands(c.ID, tasks.Received); got.Attempts != 0 || got.Route != "" {
+		s.t.Errorf("it has %d attempts and the route %q; want neither", got.Attempts, got.Route)
+	}
+	s.has(c.ID, "released", "conflict")
+	p.claimed(10)
+	s.Enable(s.t, p.inbox)
+	if _, of := p.reserve(2, "n"); of != 0 {
+		s.t.Errorf("it is a duplicate of task %d, want of none", of)
+	}
+	p.reserve(1, "m")
+}
+
+// testDisablePlace: a duplicate in another inbox takes the place, and what waited is its duplicate when the inbox is enabled.
+func testDisablePlace(s *suite) {
+	p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
+	original := p.register(s.msg(1, "m"))[0].TaskID
+	here := p.fates([]tasks.Entry{s.msg(2, "m")}, tasks.Duplicate)[0].TaskID
+	there := q.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
+	p.disable(false)
+	s.has(there, "requeued")
+	s.duplicate(here, there)
+	heir, of := q.reserve(1, "m")
+	if heir.ID != there || of != 0 {
+		s.t.Errorf("task %d is a duplicate of %d, want task %d to go out", heir.ID, of, there)
+	}
+	s.forwarded(heir)
+	s.Enable(s.t, p.inbox)
+	if c, of := p.reserve(1, "m"); c.ID != original || of != there {
+		s.t.Errorf("enabled again, task %d is a duplicate of %d; want task %d of %d", c.ID, of, original, there)
+	}
+}
+
+// testDisableSome: what some have got waits for its inbox with its place; for good, another goes on for the others.
+func testDisableSome(s *suite) {
+	for _, forGood := range []bool{false, true} {
+		p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
+		content := map[bool]string{false: "a", true: "b"}[forGood]
+		p.register(s.msg(1, content))
+		copied := q.fates([]tasks.Entry{s.msg(1, content)}, tasks.Duplicate)[0].TaskID
+		c := p.claimed(1, 1)[0]
+		ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Delivered}, {Recipient: "bob@example.com", Status: tasks.Pending}}
+		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds))
+		p.disable(forGood)
+		if !forGood {
+			s.duplicate(copied, c.ID)
+			s.forwarded(c) // its claim is good
+			continue
+		}
+		if heir := q.claimed(1, 1)[0]; heir.Route != "desk" || !slices.Equal(outcomes(heir.Deliveries), outcomes(s.get(copied).Deliveries)) || len(heir.Deliveries) != 2 {
+			s.t.Errorf("the heir goes by %q to %+v, want the route and the deliveries of what is removed", heir.Route, heir.Deliveries)
+		}
+		if is := s.standing(c.ID); len(is) != 1 || is["ann@example.com"] != tasks.Delivered {
+			s.t.Errorf("what is removed still has %v, want ann alone, who has it", is)
+		}
+	}
+}
+
+// testDisableAll: when nobody can take the place now, each duplicate waits for its own inbox alone.
+func testDisableAll(s *suite) {
+	p, q, r := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
+	p.register(s.msg(1, "m"))
+	second := q.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
+	third := r.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
+	q.disable(false)
+	r.disable(false)
+	p.disable(false)
+	s.stands(second, tasks.Received)
+	s.stands(third, tasks.Received)
+	s.Enable(s.t, r.inbox)
+	c, of := r.reserve(1, "m")
+	if c.ID != third || of != 0 {
+		s.t.Errorf("task %d is a duplicate of %d; want task %d to go out, whose inbox is in use", c.ID, of, third)
+	}
+	s.Enable(s.t, q.inbox)
+	if _, of := q.reserve(1, "m"); of != third {
+		s.t.Errorf("the other is a duplicate of task %d, want of %d", of, third)
+	}
+}
+
+// testDisableRegistered: what is registered in an inbox out of use keeps nobody else from forwarding it.
+func testDisableRegistered(s *suite) {
+	p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
+	p.finished(vanished)
+	p.disable(false)
+	p = p.anew()
+	regs := p.fates([]tasks.Entry{s.msg(3, "n"), s.msg(4, "m")}, tasks.New, tasks.Moved)
+	for _, r := range regs {
+		if got := s.stands(r.TaskID, tasks.Received); got.Route != "" {
+			s.t.Errorf("task %d goes by %q, want no route", r.TaskID, got.Route)
+		}
+	}
+	q.fates([]tasks.Entry{s.msg(1, "n"), s.msg(2, "m")}, tasks.New, tasks.New)
+	s.Age(s.t, time.Second)
+	q.claimed(10, 1, 2)
+	p.claimed(10)
+}
+
+// testRaceDisable: a message arrives in one inbox while another, where it waits and is claimed, is taken out of use. It is not lost.
+func testRaceDisable(s *suite) {
+	for round := range 6 {
+		content := fmt.Sprint(round)
+		p, q := s.place().under(tasks.DedupeAll), s.place().under(tasks.DedupeAll)
+		p.register(s.msg(1, content))
+		var sent atomic.Bool
+		s.together(3, func(i int, queue tasks.Queue) {
+			var err error
+			switch i {
+			case 0:
+				err = queue.Disable(s.ctx, "ann", p.inbox, false)
+			case 1:
+				_, err = queue.Register(s.ctx, q.page(s.msg(1, content)))
+			case 2:
+				var claims []tasks.Claim
+				claims, err = queue.Receive(s.ctx, p.want(1))
+				for _, c := range claims {
+					ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}}
+					lost := queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds)
+					sent.Store(lost == nil)
+				}
+			}
+			if err != nil {
+				s.t.Errorf("%d: %v", i, err)
+			}
+		})
+		claims := q.receive(1)
+		if sent.Load() == (len(claims) == 1) {
+			s.t.Errorf("it is sent from the inbox out of use: %t, and to be sent from the other: %t; want one of them", sent.Load(), len(claims) == 1)
+		}
+	}
+}
