@@ -244,6 +244,31 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		c := e.claim()
 		return func() error { return e.lossy.Release(e.t.Context(), c, "stopped", 0, nil) }, func() { e.proves(c.ID, tasks.Received, 0) }
 	},
+	"reserve": func(e *example) (func() error, func()) {
+		c := e.claim()
+		op := func() error {
+			of, err := e.lossy.Identify(e.t.Context(), c.Receipt, tasks.Entry{Fingerprint: c.Fingerprint, Route: "court"}, tasks.DedupeInbox)
+			if of != 0 {
+				e.t.Errorf("a duplicate of task %d, want of none", of)
+			}
+			return err
+		}
+		return op, func() {
+			e.proves(c.ID, tasks.InProgress, 1)
+			if got, err := e.sound.Get(e.t.Context(), c.ID); err != nil || got.Route != "court" {
+				e.t.Errorf("the answer to command %d was lost: its route is %q, %v; want court", e.n, got.Route, err)
+			}
+		}
+	},
+	"disable": func(e *example) (func() error, func()) {
+		c := e.claim()
+		return func() error { return e.lossy.Disable(e.t.Context(), "ann", e.inbox, false) }, func() {
+			e.proves(c.ID, tasks.Received, 0, "released")
+			if claims, err := e.sound.Receive(e.t.Context(), e.want(10)); err != nil || len(claims) != 0 {
+				e.t.Errorf("the answer to command %d was lost: claimed %d, %v; want none of an inbox out of use", e.n, len(claims), err)
+			}
+		}
+	},
 	"requeue": func(e *example) (func() error, func()) {
 		c := e.claim()
 		if err := e.sound.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead}); err != nil {
