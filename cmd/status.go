@@ -67,7 +67,7 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 			Notices      []notify.Waiting `json:"notices,omitempty"`       // that nobody was told of yet
 			LimitReached string           `json:"limit_reached,omitempty"` // for which of smtp.limits what is due waits, and until when
 		}{Inboxes: []inboxStatus{}, Alerts: []health.Alert{}}
-		limit, err := s.quota.Reached(ctx)
+		_, limit, err := s.quota.Left(ctx)
 		if err != nil {
 			return err
 		}

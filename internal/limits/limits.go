@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -123,17 +124,21 @@ func (q *Quota) end(token string, used int) {
 	q.ended = append(q.ended, ended{token, used, q.cfg.Now()})
 }
 
-// Reached tells whether a limit is used up now, and which; nil when none is.
-func (q *Quota) Reached(ctx context.Context) (*Reached, error) {
+// Left is how many recipients could be reserved now. When it is none, why is the limit that is used up.
+func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	if q.cfg.Limits == (Limits{}) {
-		return nil, nil
+		return math.MaxInt, nil, nil
 	}
+	local := q.cfg.Now()
 	u, now, err := q.look(ctx)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	_, why := u.left(q.cfg.Limits, now)
-	return why, nil
+	q.mu.Lock()
+	u.note(q.ended, now, local)
+	q.mu.Unlock()
+	n, why = u.left(q.cfg.Limits, now)
+	return max(n, 0), why, nil
 }
 
 // Renew keeps the reservations of transactions that are under way.
@@ -165,9 +170,7 @@ func (q *Quota) settle(ctx context.Context, change func(u *usage, now int64)) er
 	q.ended = nil
 	q.mu.Unlock()
 	err := q.update(context.WithoutCancel(ctx), func(u *usage, now int64, local time.Time) {
-		for _, e := range over {
-			u.end(e.token, e.used, now-max(local.Sub(e.at), 0).Microseconds())
-		}
+		u.note(over, now, local)
 		q.mu.Lock()
 		for token := range q.open {
 			u.renew(token, now+q.cfg.Lease.Microseconds())

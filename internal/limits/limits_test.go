@@ -149,8 +149,8 @@ func TestReserve(t *testing.T) {
 		d, ctx := open(t, cfg), t.Context()
 		l := Limits{PerDay: 10}
 		a, b, other := quota(d, "a", l), quota(open(t, cfg), "a", l), quota(d, "b", l)
-		if why, err := b.Reached(ctx); why != nil || err != nil {
-			t.Errorf("nothing was sent, and it says %v (%v)", why, err)
+		if n, why, err := b.Left(ctx); n != 10 || why != nil || err != nil {
+			t.Errorf("nothing was sent, and %d are left (%v, %v), want 10", n, why, err)
 		}
 		granted, done, err := a.Reserve(ctx, 4)
 		check(t, err)
@@ -159,8 +159,8 @@ func TestReserve(t *testing.T) {
 		if granted != 4 || rest != 6 {
 			t.Errorf("%d of 4 and %d of 50 were granted, want 4, and the 6 that are left of 10", granted, rest)
 		}
-		if why, err := a.Reached(ctx); why == nil || err != nil || why.Key != "smtp.limits.per_day" || why.Limit != 10 {
-			t.Errorf("all is used, and it says %v (%v), want smtp.limits.per_day (10)", why, err)
+		if n, why, err := a.Left(ctx); n != 0 || why == nil || err != nil || why.Key != "smtp.limits.per_day" || why.Limit != 10 {
+			t.Errorf("all is used, and %d are left (%v, %v), want none by smtp.limits.per_day (10)", n, why, err)
 		}
 		if n, _, err := other.Reserve(ctx, 50); n != 10 || err != nil {
 			t.Errorf("%d are granted to another account (%v), want 10", n, err)
@@ -225,8 +225,8 @@ func TestUnlimited(t *testing.T) {
 		t.Errorf("%d of 100 are granted (%v), want all", n, err)
 	}
 	done(100)
-	why, err := q.Reached(t.Context())
-	if why != nil || errors.Join(err, q.Renew(t.Context()), q.Flush(t.Context())) != nil {
+	left, why, err := q.Left(t.Context())
+	if left < 1_000_000 || why != nil || errors.Join(err, q.Renew(t.Context()), q.Flush(t.Context())) != nil {
 		t.Errorf("says %v (%v), want nothing", why, err)
 	}
 }
@@ -241,7 +241,7 @@ func TestDamagedRow(t *testing.T) {
 	exec(`INSERT INTO relay_usage (relay, used) VALUES ('a@relay.example:587', 'gone')`)
 	for _, ask := range []func() error{
 		func() error { _, _, err := q.Reserve(t.Context(), 1); return err },
-		func() error { _, err := q.Reached(t.Context()); return err },
+		func() error { _, _, err := q.Left(t.Context()); return err },
 	} {
 		if err := ask(); err == nil || !strings.Contains(err.Error(), "relay_usage is damaged") || !strings.Contains(err.Error(), "delete it") {
 			t.Errorf("a damaged row yields %v, want the table and the mend", err)

@@ -87,6 +87,13 @@ func (u *usage) end(token string, used int, at int64) {
 	}
 }
 
+// note ends what is over. local is the host's clock when the database's was now, or before.
+func (u *usage) note(over []ended, now int64, local time.Time) {
+	for _, e := range over {
+		u.end(e.token, e.used, now-max(local.Sub(e.at), 0).Microseconds())
+	}
+}
+
 func (u *usage) renew(token string, until int64) {
 	if r, ok := u.Open[token]; ok {
 		r.Until = until

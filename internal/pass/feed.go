@@ -103,20 +103,21 @@ func (f *feeder) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due, as much as the senders can work on; nothing when the relay is at fault, or a limit used up. A helper waits for tasks,
+// claim takes what is due, as much as the senders can work on and the limits allow; nothing when the relay is at fault, or a limit used up. A helper waits for tasks,
 // unless it keeps others waiting meanwhile.
 func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
-	if f.down.err() != nil || !f.allowed(ctx) {
+	room := f.room(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case room == 0:
 		f.shelf.clear()
-		return nil, ctx.Err()
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return nil, nil
 	}
 	// What is in hand is not claimed again: while the database is away its leases run out, and whoever came first after
 	// that would send it once more.
 	want := tasks.Want{
-		InboxID: f.in.ID, Max: f.Config.Senders, Lease: f.Config.Lease, Worker: f.Config.Worker,
+		InboxID: f.in.ID, Max: room, Lease: f.Config.Lease, Worker: f.Config.Worker,
 		MaxLostLeases: f.Config.Policy.MaxLostLeases, InHand: f.leases.tasks(),
 		Buried: func(t tasks.Task) {
 			f.log.Warn("a task was given up: it seems to kill its workers", "task", t.ID, "as", t.Status)

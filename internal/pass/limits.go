@@ -45,11 +45,31 @@ func (r *running) limited() *limits.Reached {
 // before not quite over, and the next minute unused.
 const patience = 2 * time.Second
 
-// allowed reports whether something may be sent now, or in a moment, for which it waits.
-func (r *running) allowed(ctx context.Context) bool {
+// room is how many tasks may be claimed now, or in a moment, for which it waits. When a limit may not allow all that the senders
+// could have in work beside it, that is waited for first: it may give something back, and what came first would have to share with
+// what came behind it.
+func (f *feeder) room(ctx context.Context) int {
+	for landed := false; f.down.err() == nil && f.patient(ctx); {
+		n, why, err := f.Limits.Left(ctx)
+		switch {
+		case err != nil: // it shows again when something is to be sent
+			return f.Config.Senders
+		case n >= 2*f.Config.Senders || landed && n > 0:
+			return min(n, f.Config.Senders)
+		case landed:
+			f.reached(why)
+		}
+		f.flying.Wait()
+		landed = true
+	}
+	return 0
+}
+
+// patient waits for the limit that was met last, and reports whether that is over.
+func (r *running) patient(ctx context.Context) bool {
 	_, left := r.full.met(r.Now())
-	if left <= 0 || left > patience {
-		return left <= 0
+	if left > patience {
+		return false
 	}
 	select {
 	case <-time.After(left):
@@ -65,13 +85,10 @@ func (r *running) reached(why *limits.Reached) {
 	}
 }
 
-// keepLimits looks whether a limit was used up before, and keeps what is reserved until stop is called.
+// keepLimits keeps what is reserved until stop is called.
 func (r *running) keepLimits(ctx context.Context) (stop func()) {
 	if r.Config.DryRun {
 		return func() {}
-	}
-	if why, err := r.Limits.Reached(ctx); err == nil && why != nil { // an error shows again when something is to be sent
-		r.reached(why)
 	}
 	after := context.WithoutCancel(ctx)
 	warn := func(err error) {

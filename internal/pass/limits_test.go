@@ -15,6 +15,7 @@ import (
 	"postrider/internal/limits"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -110,8 +111,8 @@ func TestLimit(t *testing.T) {
 			t.Errorf("task %d is %s after %d attempts, want the first ten forwarded by one, and the others waiting without", task.ID, task.Status, task.Attempts)
 		}
 	}
-	if got := r.tasks()[10]; got.Reason != "waits: "+first {
-		t.Errorf("the reason of the first one that waits is %q, want %q", got.Reason, "waits: "+first)
+	if got := r.tasks()[10]; got.Worker != "" {
+		t.Errorf("the first one that waits was claimed by %s, want it left alone: it cannot go yet", got.Worker)
 	}
 
 	asked.n.Store(0)
@@ -127,6 +128,39 @@ func TestLimit(t *testing.T) {
 	pass(Counters{Forwarded: 5}, "")
 	r.wantArrived(msgs)
 	n.want(t, 10, 25)
+}
+
+// TestLimitKeepsOrder: with more senders than recipients left, too, what came first goes first.
+func TestLimitKeepsOrder(t *testing.T) {
+	for _, perMinute := range []int{1, 3} {
+		t.Run(fmt.Sprint(perMinute, " a minute"), func(t *testing.T) {
+			r, n := narrowRig(t, limits.Limits{PerMinute: perMinute}, smtpsink.Action{})
+			r.Config.Senders = 8
+			msgs := mails(12)
+			r.put("INBOX", msgs...)
+			for sent := perMinute; sent <= len(msgs); sent += perMinute {
+				r.run()
+				r.wantArrived(msgs[:sent])
+				r.clock.advance(61 * time.Second)
+			}
+			n.want(t, perMinute, len(msgs))
+		})
+	}
+}
+
+// TestLimitGivenBack: what the relay was not told of in the end keeps nobody waiting.
+func TestLimitGivenBack(t *testing.T) {
+	r, _ := narrowRig(t, limits.Limits{}, smtpsink.Action{})
+	sink, err := smtpsink.Start(smtpsink.Options{KeepData: true}) // without 8BITMIME
+	check(t, err)
+	t.Cleanup(sink.Close)
+	r.sink = sink
+	r.limit(limits.Limits{PerMinute: 1})
+	eight := testserver.Mail("alice@example.com", "desk@firm.example", "8 bits", "Zażółć")
+	last := mails(1)
+	r.put("INBOX", append([][]byte{eight, eight[:len(eight)-4]}, last...)...)
+	r.want(r.run(), Counters{Registered: 3, Dead: 2, Forwarded: 1})
+	r.wantArrived(last)
 }
 
 // TestLimitIsFreeInTime: what a pass sent last counts for a window, and not for its lease besides.
@@ -150,8 +184,7 @@ type turnstile struct {
 }
 
 func (s *turnstile) Reserve(ctx context.Context, _ int) (int, func(int), error) {
-	why, _ := s.Reached(ctx)
-	if why != nil {
+	if _, why, _ := s.Left(ctx); why != nil {
 		return 0, nil, why
 	}
 	s.mu.Lock()
@@ -160,13 +193,13 @@ func (s *turnstile) Reserve(ctx context.Context, _ int) (int, func(int), error) 
 	return 1, func(int) {}, nil
 }
 
-func (s *turnstile) Reached(context.Context) (*limits.Reached, error) {
+func (s *turnstile) Left(context.Context) (int, *limits.Reached, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left := time.Until(s.next); left > 0 {
-		return &limits.Reached{Key: "turnstile", Until: s.next, Wait: left}, nil
+		return 0, &limits.Reached{Key: "turnstile", Until: s.next, Wait: left}, nil
 	}
-	return nil, nil
+	return 1, nil, nil
 }
 
 func (*turnstile) Renew(context.Context) error { return nil }
@@ -323,7 +356,7 @@ func TestLimitOverInboxesAndHosts(t *testing.T) {
 	n.want(t, 15, 15)
 	waits := 0
 	for _, task := range r.tasks() {
-		if task.Status == tasks.Received && task.Attempts == 0 && (task.Reason == "" || strings.HasPrefix(task.Reason, "waits: ") || strings.Contains(task.Reason, "refused")) {
+		if task.Status == tasks.Received && task.Attempts == 0 && (task.Reason == "" || strings.HasPrefix(task.Reason, "waits: ") || strings.Contains(task.Reason, "relay")) {
 			waits++
 		}
 	}

@@ -52,7 +52,7 @@ type Relay interface {
 
 // Limits is what is left of the limits of the relay's provider, *limits.Quota. Relay reserves with it.
 type Limits interface {
-	Reached(ctx context.Context) (*limits.Reached, error)
+	Left(ctx context.Context) (n int, why *limits.Reached, err error)
 	Renew(ctx context.Context) error
 	Flush(ctx context.Context) error
 }
