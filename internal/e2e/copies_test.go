@@ -231,3 +231,38 @@ func TestSkippedByPerson(t *testing.T) {
 		w.wantOnce(msgs[:1])
 	})
 }
+
+// TestCopyOfALoop: what was forwarded from one inbox comes back to it, and to two others. The copy that came back is in the way of nobody:
+// when that of the second inbox is gone, it leaves its place to that of the third.
+func TestCopyOfALoop(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.extra = "dedupe: all"
+		busy := w.busyRelay("")
+		busy.Store(false)
+		const third = "third@firm.example"
+		for _, address := range []string{desk, sales, third} {
+			w.addInbox(address, "--start", "all")
+		}
+		w.imap.Append(t, desk, "INBOX", mails(1, "to all")...)
+		w.pass(0)
+		back := w.sink.Messages()[0].Data
+		w.sink.Reset()
+		busy.Store(true)
+		uids := w.imap.Append(t, sales, "INBOX", back)
+		w.pass(75)
+		for _, address := range []string{desk, third} {
+			w.imap.Append(t, address, "INBOX", back)
+			w.pass(0)
+		}
+		w.wantTask(4, "skipped", duplicateOf(2))
+		w.imap.Expunge(t, sales, "INBOX", uids...)
+		busy.Store(false)
+		w.retry(2) // now, not when it would be due again
+		w.eventually(func() bool {
+			w.pass(0)
+			return len(w.tasks("--status", "received", "--status", "in_progress")) == 0
+		})
+		w.wantTask(4, "forwarded", "")
+		w.wantOnce([][]byte{back})
+	})
+}

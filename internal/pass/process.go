@@ -39,7 +39,7 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 // decide says by which route the message goes to whom. When it goes to nobody, it says how the task ends.
 func (j job) decide() (via string, ds []tasks.Delivery, end tasks.Result) {
 	if why, looped := forward.Looped(j.msg.Header, j.in.Address, j.Config.MaxReceived); looped {
-		return "", nil, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route}
+		return "", nil, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route, Yields: true} // a copy may be none of another inbox's
 	}
 	if len(j.claim.Deliveries) > 0 {
 		return j.claim.Route, j.claim.Deliveries, end
