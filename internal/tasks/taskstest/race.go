@@ -16,6 +16,7 @@ var raceTests = map[string]func(*suite){
 	"race/register":   testRaceRegister,
 	"race/dedupe all": testRaceDedupeAll,
 	"race/dedupe":     testRaceDedupeInbox,
+	"race/storm":      testRaceStorm,
 }
 
 // together runs f on several goroutines at once, half of them as another process.

@@ -1,0 +1,192 @@
+package taskstest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// storm is copies of a few messages in several inboxes, and all that is done to their tasks at once.
+type storm struct {
+	*suite
+	places []place // of several inboxes, with several folders each
+	mu     sync.Mutex
+	came   map[message.Fingerprint]bool
+	sent   map[message.Fingerprint]int
+	uid    map[int64]uint32 // the last one of a folder
+	gone   map[int64]bool   // tasks that were forwarded
+}
+
+const stormContents = 25
+
+// testRaceStorm: scans, workers of two processes and people at once. Each message goes out once, and no copy is skipped for one
+// that nobody got and that does not go on either.
+func testRaceStorm(s *suite) {
+	w := &storm{suite: s, came: map[message.Fingerprint]bool{}, sent: map[message.Fingerprint]int{}, uid: map[int64]uint32{}, gone: map[int64]bool{}}
+	for range 3 {
+		p := s.place().under(tasks.DedupeAll)
+		w.places = append(w.places, p, p.beside("Archive"))
+	}
+	actors := []func(tasks.Queue){w.scan, w.scan, w.work, w.work, w.work, w.work, w.people, w.people}
+	s.together(len(actors), func(i int, q tasks.Queue) {
+		for range 40 {
+			actors[i](q)
+		}
+	})
+	for _, p := range w.places {
+		s.Enable(s.t, p.inbox)
+	}
+	s.Age(s.t, 2*lease)
+	for w.drain() {
+	}
+	w.copies()
+	var again []int64
+	w.each(func(t tasks.Task) {
+		if t.Status != tasks.Forwarded {
+			again = append(again, t.ID)
+		}
+	})
+	_, err := s.Queue.Requeue(s.ctx, "ann", again...)
+	s.must("requeue", err)
+	for w.drain() {
+	}
+	for content := range w.came {
+		if n := w.sent[content]; n != 1 {
+			s.t.Errorf("message %x was sent %d times, want once", content[:4], n)
+		}
+	}
+}
+
+// scan registers a page of copies.
+func (w *storm) scan(q tasks.Queue) {
+	p := w.places[rand.IntN(len(w.places))]
+	var page []tasks.Entry
+	w.mu.Lock()
+	for range 1 + rand.IntN(4) {
+		w.uid[p.folder]++
+		e := w.msg(w.uid[p.folder], fmt.Sprint(rand.IntN(stormContents)))
+		if rand.IntN(4) == 0 {
+			e.Route = ""
+		}
+		page, w.came[e.Fingerprint] = append(page, e), true
+	}
+	w.mu.Unlock()
+	_, err := q.Register(w.ctx, p.page(page...))
+	w.failed("register", err)
+}
+
+// work claims a few tasks and ends their claims in all the ways there are.
+func (w *storm) work(q tasks.Queue) {
+	want := w.places[rand.IntN(len(w.places))].want(3)
+	want.MaxLostLeases = 1000
+	claims, err := q.Receive(w.ctx, want)
+	w.failed("receive", err)
+	for _, c := range claims {
+		switch rand.IntN(6) {
+		case 0:
+			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.SkippedNoMatch, Yields: true, Dedupe: tasks.DedupeAll}))
+		case 1:
+			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Vanished(c.Task, "it was expunged")))
+		case 2:
+			w.failed("release", q.Release(w.ctx, c, "stopped", 0, nil))
+		case 3:
+			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: c.Route}))
+		default:
+			w.send(q, c)
+		}
+	}
+}
+
+// send sends what is claimed, as a pass does.
+func (w *storm) send(q tasks.Queue, c tasks.Claim) {
+	if c.Route == "" {
+		e := tasks.Entry{UID: c.UID, Fingerprint: c.Fingerprint, MessageID: c.MessageID, Subject: c.Subject, Route: "desk"}
+		of, err := q.Identify(w.ctx, c.Receipt, e, tasks.DedupeAll)
+		if w.failed("reserve", err) || of != 0 {
+			return
+		}
+	}
+	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Sending}}
+	if w.failed("send", q.Sending(w.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds)) {
+		return
+	}
+	w.mu.Lock()
+	w.sent[c.Fingerprint]++
+	w.gone[c.ID] = true
+	w.mu.Unlock()
+	ds[0].Status = tasks.Delivered
+	w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
+}
+
+// people change what they find.
+func (w *storm) people(q tasks.Queue) {
+	var ids []int64
+	w.each(func(t tasks.Task) {
+		if rand.IntN(5) == 0 {
+			ids = append(ids, t.ID)
+		}
+	})
+	p := w.places[rand.IntN(len(w.places))]
+	var err error
+	switch rand.IntN(4) {
+	case 0:
+		err = q.Disable(w.ctx, "ann", p.inbox, false)
+	case 1:
+		w.Enable(w.t, p.inbox)
+	case 2:
+		_, err = q.Requeue(w.ctx, "ann", ids...)
+	case 3:
+		_, err = q.Expire(w.ctx, p.inbox, 0, 3)
+	}
+	w.failed("change", err)
+}
+
+// drain sends what is due, and reports whether anything was.
+func (w *storm) drain() (more bool) {
+	for _, p := range w.places {
+		want := p.want(8)
+		want.MaxLostLeases = 1000
+		claims, err := w.Queue.Receive(w.ctx, want)
+		w.must("receive", err)
+		for _, c := range claims {
+			w.send(w.Queue, c)
+		}
+		more = more || len(claims) > 0
+	}
+	return more
+}
+
+// copies checks that each task that was skipped as a duplicate is one of a task that was forwarded.
+func (w *storm) copies() {
+	w.each(func(t tasks.Task) {
+		var of int64
+		if _, err := fmt.Sscanf(strings.TrimPrefix(t.Reason, tasks.DuplicatePrefix), "%d", &of); err != nil || t.Status != tasks.Skipped {
+			return
+		}
+		if !w.gone[of] {
+			w.t.Errorf("task %d is skipped as a duplicate of task %d, which nobody got", t.ID, of)
+		}
+	})
+}
+
+func (w *storm) each(f func(tasks.Task)) {
+	for i := 0; i < len(w.places); i += 2 {
+		w.failed("list", w.Queue.List(w.ctx, tasks.Filter{InboxID: w.places[i].inbox}, func(t tasks.Task) error {
+			f(t)
+			return nil
+		}))
+	}
+}
+
+// failed reports whether the claim was lost, and tells of any other error.
+func (w *storm) failed(doing string, err error) bool {
+	if err != nil && !errors.Is(err, tasks.ErrLeaseLost) {
+		w.t.Errorf("%s: %v", doing, err)
+	}
+	return err != nil
+}
