@@ -106,7 +106,7 @@ func (f *feeder) drain(ctx context.Context) error {
 // claim takes what is due, as much as the senders can work on and the limits allow; nothing when the relay is at fault, or a limit used up. A helper waits for tasks,
 // unless it keeps others waiting meanwhile.
 func (f *feeder) claim(ctx context.Context, solo bool) ([]tasks.Claim, error) {
-	room := f.room(ctx)
+	room := f.room(ctx, solo)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

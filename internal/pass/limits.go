@@ -47,9 +47,9 @@ const patience = 2 * time.Second
 
 // room is how many tasks may be claimed now, or in a moment, for which it waits. When a limit may not allow all that the senders
 // could have in work beside it, that is waited for first: it may give something back, and what came first would have to share with
-// what came behind it.
-func (f *feeder) room(ctx context.Context) int {
-	for landed := false; f.down.err() == nil && f.patient(ctx); {
+// what came behind it. With solo nothing is in work but what waits for that to end.
+func (f *feeder) room(ctx context.Context, solo bool) int {
+	for landed := solo; f.down.err() == nil && f.patient(ctx); {
 		n, why, err := f.Limits.Left(ctx)
 		switch {
 		case err != nil: // it shows again when something is to be sent
