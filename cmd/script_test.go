@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "mail": mail, "sunk": sunk, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
+			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
 			"delete": deleteTasks,
 		},
 	})
@@ -66,7 +66,7 @@ func setup(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(imap.Close)
-	sink, err := smtpsink.Start(smtpsink.Options{Reply: reply})
+	sink, err := smtpsink.Start(smtpsink.Options{Reply: reply, KeepData: true})
 	if err != nil {
 		return err
 	}
@@ -155,6 +155,14 @@ func sunk(ts *testscript.TestScript, _ bool, args []string) {
 		if n != 0 {
 			ts.Fatalf("message %q reached the relay %+d times more than it should", subject, -n)
 		}
+	}
+}
+
+// lastArrived is arrived TEXT: the last message that has reached the relay has it.
+func lastArrived(ts *testscript.TestScript, _ bool, args []string) {
+	all := ts.Value("servers").(servers).sink.Messages()
+	if len(all) == 0 || !strings.Contains(string(all[len(all)-1].Data), args[0]) {
+		ts.Fatalf("of %d messages that reached the relay the last one is without %q", len(all), args[0])
 	}
 }
 

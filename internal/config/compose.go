@@ -14,13 +14,22 @@ import (
 
 // composing checks what is needed where a message is composed, by the general settings or those of a route.
 func (r *reader) composing(c *Config) {
-	if c.Forward.Note != "" {
-		if err := forward.CheckNote(c.Forward.Note); err != nil {
-			r.refuse("forward.note", "%s", strings.TrimPrefix(err.Error(), "forward.note "))
-		}
-	}
 	for _, use := range composes(c) {
 		r.senderFor(use, c.Forward.From)
+	}
+}
+
+// note checks what a note may name. table is nil when the routes have faults.
+func (r *reader) note(text string, table *route.Table) {
+	if text == "" {
+		return
+	}
+	var captured []string
+	if table != nil {
+		captured = table.Captures()
+	}
+	if err := forward.CheckNote(text, captured); err != nil {
+		r.refuse("forward.note", "%s", strings.TrimPrefix(err.Error(), "forward.note "))
 	}
 }
 

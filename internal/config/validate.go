@@ -39,7 +39,7 @@ func (r *reader) finish(c *Config) {
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
-	r.routes(c.Routes)
+	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.automated(c)
 	r.notify(c)
 }
@@ -268,7 +268,8 @@ func (r *reader) spoiledWithin(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return strings.HasPrefix(e.Key, key+".") })
 }
 
-func (r *reader) routes(rules []route.Rule) {
+// routes returns the table of the rules, nil when they have faults.
+func (r *reader) routes(rules []route.Rule) *route.Table {
 	if len(rules) == 0 {
 		r.refuse("routes", "is missing; without a route nothing is ever forwarded")
 	}
@@ -278,7 +279,7 @@ func (r *reader) routes(rules []route.Rule) {
 		}
 	}
 	var faults route.Errors
-	_, err := route.Compile(rules)
+	table, err := route.Compile(rules)
 	errors.As(err, &faults)
 	for _, f := range faults {
 		key := fmt.Sprintf("routes[%d].%s", f.Index, f.Key)
@@ -289,4 +290,5 @@ func (r *reader) routes(rules []route.Rule) {
 			r.refuse(key, "%s", f.Problem)
 		}
 	}
+	return table
 }

@@ -53,6 +53,8 @@ type Origin struct {
 	Registered time.Time // the date of what is composed: the same in every attempt
 	Size       int64     // octets, at the server
 	MaxSize    int64     // why it was not downloaded, when it was not
+
+	Captured func() map[string]string // what its routes captured, for a note that asks for it; nil for nothing
 }
 
 // ComposeConfig is in whose name a Composer writes, and what.

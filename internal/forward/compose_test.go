@@ -180,8 +180,34 @@ func TestNoteTemplate(t *testing.T) {
 	for name, bad := range map[string]string{
 		"unknown": "{{.Nobody}}", "syntax": "{{.From", "too long": "{{printf \"%70000d\" 1}}",
 	} {
-		if err := CheckNote(bad); err == nil || !strings.Contains(err.Error(), "forward.note") || !strings.Contains(err.Error(), "{{.From}}") {
+		if err := CheckNote(bad, nil); err == nil || !strings.Contains(err.Error(), "forward.note") || !strings.Contains(err.Error(), "{{.From}}") {
 			t.Errorf("%s: CheckNote = %v, want an error that says what can be used", name, err)
+		}
+	}
+}
+
+// TestNoteOfCaptures: what routes captured stands in the note, on one line, and what they did not is empty.
+func TestNoteOfCaptures(t *testing.T) {
+	c := composer(t, ComposeConfig{Note: "File <{{.Captured.file}}>, client <{{.Captured.client}}>"})
+	o := origin
+	for want, captured := range map[string]func() map[string]string{
+		"File <M-4711 b>, client <>": func() map[string]string { return map[string]string{"file": "M-4711\r\n\tb", "other": "x"} },
+		"File <>, client <>":         nil,
+	} {
+		o.Captured = captured
+		out, err := c.Compose(t.Context(), parse(t, plain), o, Style{Mode: Attach})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := octetsOf(t, out.Reader()); !strings.Contains(got, "\r\n\r\n"+want+"\r\n--") {
+			t.Errorf("want the note %q in:\n%s", want, got)
+		}
+	}
+	for note, want := range map[string]string{
+		"{{.Captured.file}}": "", "{{with .Captured.client}}Client {{.}}{{end}}": "", "{{.Captured.fiel}}": `no entry for key "fiel"`,
+	} {
+		if err := CheckNote(note, []string{"file", "client"}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckNote(%q) where file and client are captured = %v, want %q", note, err, want)
 		}
 	}
 }

@@ -46,6 +46,20 @@ type Note struct {
 	UID                   uint32
 	Size, Limit           string // such as 12 MiB; Limit is forward.max_size
 	Task                  int64
+
+	captured func() map[string]string
+}
+
+// Captured is what named groups of the routes' regular expressions have found: {{.Captured.file}} by (?P<file>...). What none
+// has found is empty.
+func (n Note) Captured() map[string]string {
+	out := map[string]string{}
+	if n.captured != nil {
+		for name, s := range n.captured() {
+			out[name] = oneLine(s)
+		}
+	}
+	return out
 }
 
 // maxNote is the most that a note may become, in octets.
@@ -53,22 +67,35 @@ const maxNote = 64 << 10
 
 var errLong = errors.New("it becomes longer than 64 KiB")
 
-// CheckNote reports what is wrong with a template for a note.
-func CheckNote(text string) error {
-	_, err := parseNote(text)
-	return err
+// CheckNote reports what is wrong with a template for a note. captured are the names that routes capture, nil when that is not
+// known: then any will do.
+func CheckNote(text string, captured []string) error {
+	t, err := parseNote(text)
+	if err != nil || captured == nil {
+		return err
+	}
+	known := map[string]string{}
+	for _, name := range captured {
+		known[name] = ""
+	}
+	_, err = fill(t.Option("missingkey=error"), Note{captured: func() map[string]string { return known }})
+	return unusable(err)
 }
 
 func parseNote(text string) (*template.Template, error) {
-	t, err := template.New("note").Parse(text)
+	t, err := template.New("note").Option("missingkey=zero").Parse(text)
 	if err == nil {
 		_, err = fill(t, Note{})
 	}
-	if err != nil {
-		return nil, fmt.Errorf("forward.note is no template that can be used: %w; it can have {{.From}}, {{.To}}, {{.Cc}}, {{.Date}}, {{.Subject}}, "+
-			"{{.MessageID}}, {{.Inbox}}, {{.Folder}}, {{.UID}}, {{.Size}} and {{.Task}}", err)
+	return t, unusable(err)
+}
+
+func unusable(err error) error {
+	if err == nil {
+		return nil
 	}
-	return t, nil
+	return fmt.Errorf("forward.note is no template that can be used: %w; it can have {{.From}}, {{.To}}, {{.Cc}}, {{.Date}}, {{.Subject}}, "+
+		"{{.MessageID}}, {{.Inbox}}, {{.Folder}}, {{.UID}}, {{.Size}}, {{.Task}}, and {{.Captured.NAME}} of a group (?P<NAME>...) in a route's match", err)
 }
 
 func fill(t *template.Template, n Note) (string, error) {
@@ -94,6 +121,7 @@ func noteText(t *template.Template, h message.Header, o Origin) (string, error) 
 		Date:  cmp.Or(line("Date"), o.Registered.UTC().Format(time.RFC1123Z)),
 		Inbox: o.Inbox, Folder: o.Folder, UID: o.UID, Task: o.TaskID,
 		Size: humanize.IBytes(uint64(max(o.Size, 0))), Limit: humanize.IBytes(uint64(max(o.MaxSize, 0))),
+		captured: o.Captured,
 	})
 	if err != nil {
 		return "", fmt.Errorf("write the note: %w", err)

@@ -24,6 +24,7 @@ func (j job) compose(ctx context.Context, via string, begun bool) (*forward.Cont
 	return j.Composer.Compose(ctx, j.msg, forward.Origin{
 		Trace: forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID}, Folder: j.claim.Folder, UID: j.claim.UID,
 		Registered: j.claim.CreatedAt, Size: j.size(), MaxSize: j.Config.MaxSize,
+		Captured: func() map[string]string { return j.Routes.Captured(via, j.mail()) },
 	}, style)
 }
 
@@ -42,6 +43,11 @@ func StyleOf(s route.Style) forward.Style {
 }
 
 func reached(d tasks.Delivery) bool { return d.Status == tasks.Sending || d.Status == tasks.Delivered }
+
+// mail is what the routes look at.
+func (j job) mail() route.Mail {
+	return route.Mail{Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.size(), At: j.claim.CreatedAt}
+}
 
 // size is of the whole message, be it here or not.
 func (j job) size() int64 {

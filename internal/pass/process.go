@@ -10,7 +10,6 @@ import (
 
 	"postrider/internal/forward"
 	"postrider/internal/limits"
-	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
 
@@ -44,9 +43,7 @@ func (j job) decide() (via string, ds []tasks.Delivery, end tasks.Result) {
 	if len(j.claim.Deliveries) > 0 {
 		return j.claim.Route, j.claim.Deliveries, end
 	}
-	d := j.Routes.Decide(route.Mail{
-		Inbox: j.in.Address, Folder: j.claim.Folder, Message: j.msg, Size: j.size(), At: j.claim.CreatedAt,
-	})
+	d := j.Routes.Decide(j.mail())
 	if len(d.Problems) > 0 { // without its words, which quote the message
 		j.log.Warn("what a route captured from the message could not be used, or a contact it names has no email address (see `postrider route test --task`)", "task", j.claim.ID)
 	}

@@ -26,6 +26,31 @@ func (r Rule) captures() bool {
 	return isTemplate(string(r.Priority)) || slices.ContainsFunc(r.To, isTemplate)
 }
 
+// Captured is what the rules named in route, a Decision's of this table or of an earlier one, capture from m: of several groups of
+// one name the first that found something counts. A rule that is gone, or does not match any more, captures nothing.
+func (t *Table) Captured(route string, m Mail) map[string]string {
+	v, into := newView(m), map[string]string{}
+	names := strings.Split(route, plus)
+	for _, r := range t.rules {
+		if !slices.Contains(names, r.Name) {
+			continue
+		}
+		if held, found := all(r.conditions, v, false); held == yes {
+			captures(found, into)
+		}
+	}
+	return into
+}
+
+// Captures are the names that rules of the table capture; not nil.
+func (t *Table) Captures() []string {
+	names := []string{}
+	for _, r := range t.rules {
+		names = append(names, captured(r.conditions)...)
+	}
+	return names
+}
+
 // checkTemplate looks at what an address or a priority has placeholders for.
 func (c *compiler) checkTemplate(key, template string) bool {
 	ok := true

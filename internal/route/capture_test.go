@@ -68,6 +68,29 @@ func TestCapturedPriority(t *testing.T) {
 	}
 }
 
+// TestCaptured is by the rules that a message went by: the first that found something counts, and others are not asked.
+func TestCaptured(t *testing.T) {
+	rule := func(name, re string) Rule {
+		return Rule{Name: name, To: []string{"a@x.example"}, Continue: true, Match: Match{Subject: []string{re}}}
+	}
+	table := compile(t, rule("client", `/client (?P<client>\w+)/`), rule("none", `/never (?P<client>x)/`), rule("file", `/file (?P<client>)(?P<file>\d+)/`),
+		Rule{Name: "body", To: []string{"a@x.example"}, Match: Match{Body: []string{`/sum (?P<sum>\d+)/`}}})
+	if got, want := strings.Join(table.Captures(), " "), "client client client file sum"; got != want {
+		t.Errorf("Captures = %q, want %q", got, want)
+	}
+	mail := mailOf(t, "Subject: client Smith, file 12\n\nsum 5")
+	for route, want := range map[string]map[string]string{
+		table.Decide(mail).Route: {"client": "Smith", "file": "12", "sum": "5"},
+		"file":                   {"file": "12"},
+		"none+gone":              {},
+		"":                       {},
+	} {
+		if got := table.Captured(route, mail); !reflect.DeepEqual(got, want) {
+			t.Errorf("Captured by %q = %v, want %v", route, got, want)
+		}
+	}
+}
+
 func TestExplainConditions(t *testing.T) {
 	table := compile(t,
 		Rule{Name: "first", To: []string{"${n}@x.example"}, Match: Match{

@@ -8,7 +8,7 @@
 // Addresses, inboxes and folders are compared with globs (* any text, ? one character) that have to cover all of it.
 // Text is searched for a substring, or for a regular expression written /so/ (RE2). Neither looks at case, at how a
 // character is composed or how wide it is; an internationalised domain equals its xn-- form. What the named groups of a
-// regular expression capture can stand in recipients and the priority; a rule whose recipient comes out as no address is
+// regular expression capture can stand in recipients, the priority and a note; a rule whose recipient comes out as no address is
 // passed over, and the next ones are tried.
 //
 // With to_contacts a rule adds the contacts that the message names. They are looked for all at once, as whole words in scripts
