@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"gorm.io/gorm"
-
-	"postrider/internal/db"
 )
 
 // limit adds smtp.limits to the configuration.
@@ -23,16 +21,7 @@ func (w *world) limit(limits string) {
 // hourLater makes what was sent an hour older, and a minute.
 func (w *world) hourLater() {
 	w.t.Helper()
-	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
-	if _, dsn, ok := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`); ok {
-		cfg = db.Config{Driver: db.MySQL, DSN: dsn}
-	}
-	d, err := db.Open(w.t.Context(), cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	err = d.Tx(w.t.Context(), func(tx *gorm.DB) error {
+	w.behind(func(tx *gorm.DB) error {
 		var text string
 		if err := tx.Raw(`SELECT used FROM relay_usage`).Scan(&text).Error; err != nil {
 			return err
@@ -53,9 +42,6 @@ func (w *world) hourLater() {
 		}
 		return tx.Exec(`UPDATE relay_usage SET used = ?`, string(made)).Error
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // limited is `run --json` under a limit.
@@ -181,4 +167,32 @@ func TestLimitsAfterAKill(t *testing.T) {
 		h.ended(h.on("b"), 0)
 		h.wantAll(msgs, sending)
 	})
+}
+
+// TestLimitsDamaged: when the count of what was sent cannot be read, new mail is registered and waits, status shows that, and what to
+// do is told.
+func TestLimitsDamaged(t *testing.T) {
+	w := newWorld(t, "sqlite")
+	w.extra = "retry: {base: 1s}"
+	w.limit("per_hour: 10")
+	w.addInbox(desk, "--start", "all")
+	first, later := mails(1, "first"), mails(2, "later")
+	w.imap.Append(t, desk, "INBOX", first...)
+	w.must(0, "run")
+	w.sql(`UPDATE relay_usage SET used = 'gone'`)
+	w.imap.Append(t, desk, "INBOX", later...)
+	for _, res := range []result{w.must(75, "run"), w.must(0, "status")} {
+		if !strings.Contains(res.stderr, "its row in the table relay_usage is damaged") || !strings.Contains(res.stderr, "delete it") {
+			t.Errorf("it says %q, want what is damaged, and the mend", res.stderr)
+		}
+	}
+	if out := w.must(0, "status").stdout; !strings.Contains(out, "2 received") {
+		t.Errorf("status prints\n%s\nwant the two that wait", out)
+	}
+	w.sql(`DELETE FROM relay_usage`)
+	w.eventually(func() bool { // after retry.base
+		w.start(nil, "run").wait()
+		return len(w.tasks("--status", "forwarded")) == 3
+	})
+	w.wantOnce(append(first, later...))
 }

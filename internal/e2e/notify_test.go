@@ -127,6 +127,12 @@ func (w *world) put(address string, subjects ...string) {
 // sql changes the database behind postrider's back: the tests cannot wait for hours.
 func (w *world) sql(query string) {
 	w.t.Helper()
+	w.behind(func(tx *gorm.DB) error { return tx.Exec(query).Error })
+}
+
+// behind is sql for what one statement cannot say.
+func (w *world) behind(change func(tx *gorm.DB) error) {
+	w.t.Helper()
 	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
 	if _, dsn, ok := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`); ok {
 		cfg = db.Config{Driver: db.MySQL, DSN: dsn}
@@ -136,7 +142,7 @@ func (w *world) sql(query string) {
 		w.t.Fatal(err)
 	}
 	defer func() { _ = d.Close() }()
-	if err := d.Tx(w.t.Context(), func(tx *gorm.DB) error { return tx.Exec(query).Error }); err != nil {
+	if err := d.Tx(w.t.Context(), change); err != nil {
 		w.t.Fatal(err)
 	}
 }
