@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
 
@@ -255,9 +256,11 @@ func (op Identify) play(w *world) error {
 		return nil
 	}
 	t, key := h.task, w.content(op.Content)
-	switch {
+	switch noted := w.noted(t); {
 	case w.isContent(t.Fingerprint):
 		key = t.Fingerprint
+	case w.isContent(noted): // by the page that found it again
+		key = noted
 	case t.Fingerprint != w.outline(op.Content):
 		return nil // it is another
 	}
@@ -292,6 +295,16 @@ func (op Identify) play(w *world) error {
 		w.note(t.ID, string(tasks.Skipped), h.Receipt.Worker)
 	}
 	return nil
+}
+
+// noted is what a task's message is known by where it is now.
+func (w *world) noted(t *task) (key message.Fingerprint) {
+	for _, r := range w.rows {
+		if r.task == t && r.epoch == t.Epoch && r.uid == t.UID {
+			key = r.key
+		}
+	}
+	return key
 }
 
 // duplicates: o has the content in the scope, or had it in another epoch of the folder.
