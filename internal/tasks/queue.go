@@ -76,7 +76,7 @@ type Steward interface {
 	Disable(ctx context.Context, who string, inboxID int64, forGood bool) error
 
 	// Forget drops from the ledger those of the messages whose tasks others than the queue have deleted (Disposition.Lost), so that
-	// they can be registered anew.
+	// they can be registered anew. Their duplicates take their place: nobody knows whether they were forwarded.
 	Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error)
 
 	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at most limit of them.

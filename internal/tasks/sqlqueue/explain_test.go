@@ -108,7 +108,7 @@ func TestIndexes(t *testing.T) {
 		r.query(t, &skipped, "SELECT id FROM monitored_emails_tasks WHERE uid = 2")
 		purgeable := []any{skipped, tasks.Purgeable, "duplicate"}
 		r.events(t, 20_000)
-		sorted := map[string]bool{"oldest": true, "ledger by content": true, "in the place of": true, "live": true} // few rows
+		sorted := map[string]bool{"oldest": true, "ledger by content": true, "in the place of": true, "in the place of the lost": true, "live": true} // few rows
 		for _, when := range []string{"as filled", "analyzed"} {
 			if when == "analyzed" {
 				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_deliveries, monitored_emails_events")
@@ -145,7 +145,8 @@ func TestIndexes(t *testing.T) {
 				{"its note", "n", "const", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
 				{"its originals", "s", "ref", "monitored_emails_seen_fingerprint", New(r.DB).lock(sqlPurgeable), purgeable, 1000},
 				{"tasks of its originals", "o", "eq_ref", "PRIMARY", New(r.DB).lock(sqlPurgeable), purgeable, 1},
-				{"in the place of", "s", "ref", "monitored_emails_seen_fingerprint", sqlHeirs, []any{skipped, "duplicate"}, 1000},
+				{"in the place of", "s", "ref", "monitored_emails_seen_fingerprint", sqlHeirs, []any{"duplicate", skipped}, 1000},
+				{"in the place of the lost", "s", "ref", "monitored_emails_seen_fingerprint", sqlHeirsOfLost, []any{"duplicate", keys[0]}, 1000},
 				{"live", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", New(r.DB).lock(sqlLive), []any{inboxID}, 1000},
 				{"by what tasks are known", "n", "eq_ref", "PRIMARY", sqlNoted, []any{ids}, 1},
 				{"skipped elsewhere", "s", "range", "monitored_emails_seen_fingerprint", sqlSkippedElsewhere, []any{keys, inboxID}, 1000},
@@ -169,7 +170,7 @@ func TestSQLiteIndexes(t *testing.T) {
 	r := newRegistry(t, "sqlite")
 	keys, uids := keysAndUIDs(3)
 	now, purgeable := time.Now().UTC(), []any{5, tasks.Purgeable, "duplicate of "}
-	sorted := map[string]bool{"oldest": true, "ledger by content": true, "in the place of": true, "live": true}
+	sorted := map[string]bool{"oldest": true, "ledger by content": true, "in the place of": true, "in the place of the lost": true, "live": true}
 	for _, c := range []struct {
 		name, want, sql string
 		args            []any
@@ -197,7 +198,8 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"its note", "SEARCH n USING INDEX sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlPurgeable, purgeable},
 		{"its originals", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgeable, purgeable},
 		{"tasks of its originals", "SEARCH o USING INTEGER PRIMARY KEY (rowid=?)", sqlPurgeable, purgeable},
-		{"in the place of", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlHeirs, []any{5, "duplicate"}},
+		{"in the place of", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlHeirs, []any{"duplicate", 5}},
+		{"in the place of the lost", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlHeirsOfLost, []any{"duplicate", keys[0]}},
 		{"live", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlLive, []any{1}},
 		{"skipped elsewhere", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlSkippedElsewhere, []any{keys, 1}},
 		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}},

@@ -26,7 +26,7 @@ type heir struct {
 
 // heirsOf are the duplicates of a task, those first whose inbox is in use.
 func heirsOf(tx *gorm.DB, taskID int64) (heirs []heir, _ error) {
-	err := tx.Raw(sqlHeirs, taskID, tasks.DuplicateOf(taskID)).Scan(&heirs).Error
+	err := tx.Raw(sqlHeirs, tasks.DuplicateOf(taskID), taskID).Scan(&heirs).Error
 	return heirs, err
 }
 
@@ -46,8 +46,16 @@ func rename(tx *gorm.DB, heirs []heir, original int64) error {
 // is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
 func inherit(tx *gorm.DB, now time.Time, taskID int64, why string, dedupe tasks.Dedupe) error {
 	heirs, err := heirsOf(tx, taskID)
-	if err != nil || len(heirs) == 0 {
+	if err != nil {
 		return err
+	}
+	return bequeath(tx, now, taskID, heirs, why, dedupe)
+}
+
+// bequeath is inherit for heirs that are known.
+func bequeath(tx *gorm.DB, now time.Time, taskID int64, heirs []heir, why string, dedupe tasks.Dedupe) error {
+	if len(heirs) == 0 {
+		return nil
 	}
 	other, err := another(tx, taskID, heirs[0].ID, dedupe)
 	if err != nil {

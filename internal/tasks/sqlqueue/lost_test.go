@@ -69,3 +69,30 @@ func register(t *testing.T, q *Queue, page tasks.Page, want ...tasks.Fate) []tas
 	}
 	return regs
 }
+
+// TestForgetLeavesThePlace: what others have deleted may have been what nobody got yet. Once it is forgotten, one of its duplicates
+// is decided on anew; the others are that one's.
+func TestForgetLeavesThePlace(t *testing.T) {
+	on(t, func(t *testing.T, r registry) {
+		q := New(r.DB)
+		inboxID := r.inbox(t, "desk@example.com")
+		page := tasks.Page{InboxID: inboxID, Epoch: 1, Cursor: 1, Dedupe: tasks.DedupeInbox, Entries: entries(1, 1)}
+		var ids []int64
+		for i, fate := range []tasks.Fate{tasks.New, tasks.Duplicate, tasks.Duplicate} {
+			page.FolderID = r.folder(t, inboxID, string(rune('a'+i)), 1)
+			ids = append(ids, register(t, q, page, fate)[0].TaskID)
+		}
+		r.exec(t, "DELETE FROM monitored_emails_tasks WHERE id = ?", ids[0])
+		if n, err := q.Forget(t.Context(), "ann", page.FolderID-2, 1, 1); n != 1 || err != nil {
+			t.Fatalf("forgotten: %d, %v; want 1", n, err)
+		}
+		heir, err := q.Get(t.Context(), ids[1])
+		if err != nil || heir.Status != tasks.Received || heir.Route != "" {
+			t.Errorf("its first duplicate is %s by %q (%s), %v; want it received, and to be decided on", heir.Status, heir.Route, heir.Reason, err)
+		}
+		other, err := q.Get(t.Context(), ids[2])
+		if err != nil || other.Status != tasks.Skipped || other.Reason != tasks.DuplicateOf(heir.ID) {
+			t.Errorf("its second duplicate is %s (%s), %v; want it skipped as one of the first", other.Status, other.Reason, err)
+		}
+	}, "sqlite", "mariadb", "mysql")
+}

@@ -31,7 +31,9 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 	})
 }
 
-// Forget implements tasks.Queue.
+const deletedByOthers = "others had deleted it"
+
+// Forget implements tasks.Queue. What is forgotten leaves its place to its duplicates: nobody knows whether it went out.
 func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error) {
 	var ids []int64
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -50,7 +52,14 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 		var keys [][]byte
 		for _, r := range lost {
 			ids, keys = append(ids, r.TaskID), append(keys, r.Fingerprint)
-			if err := event(tx, now, r.TaskID, who, "forgotten", "others had deleted it"); err != nil {
+			if err := event(tx, now, r.TaskID, who, "forgotten", deletedByOthers); err != nil {
+				return err
+			}
+			var heirs []heir
+			if err := tx.Raw(sqlHeirsOfLost, tasks.DuplicateOf(r.TaskID), r.Fingerprint).Scan(&heirs).Error; err != nil {
+				return err
+			}
+			if err := bequeath(tx, now, r.TaskID, heirs, deletedByOthers, tasks.DedupeOff); err != nil { // the scope is looked at again before one goes out
 				return err
 			}
 		}

@@ -103,16 +103,20 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	sqlInboxOf = `SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?`
 
 	// An heir is a task that was skipped as the duplicate of one by which nobody else gets the message. It is found by its
-	// fingerprint, in monitored_emails_seen_fingerprint: that of the row where the message is now, which is its content also when
-	// the task was registered unread.
-	sqlHeirs = `
+	// fingerprint, in monitored_emails_seen_fingerprint.
+	sqlDuplicates = `
 SELECT DISTINCT t.id, e.is_active AS active FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
 JOIN monitored_emails e ON e.id = t.inbox_id
-WHERE s.fingerprint = (
+WHERE t.status = 'skipped' AND t.error_message = ? AND s.fingerprint = `
+
+	sqlHeirsFirst = ` ORDER BY e.is_active DESC, t.id`
+
+	// By the row where the message is now: that is its content also when the task was registered unread.
+	sqlHeirs = sqlDuplicates + `(
   SELECT n.fingerprint FROM monitored_emails_tasks o
-  JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id = ?)
-AND t.status = 'skipped' AND t.error_message = ?
-ORDER BY e.is_active DESC, t.id`
+  JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id = ?)` + sqlHeirsFirst
+
+	sqlHeirsOfLost = sqlDuplicates + `?` + sqlHeirsFirst
 
 	sqlTask = `SELECT * FROM monitored_emails_tasks WHERE id = ?`
 
