@@ -104,7 +104,8 @@ func newSQL(dir string, install, serve []string) (*SQL, error) {
 		return nil, err
 	}
 	data, logFile := filepath.Join(dir, "data"), filepath.Join(dir, "log")
-	common := []string{"--datadir=" + data}
+	// A tmpdir of its own, also while it is installed: MariaDB, when it starts, deletes what it finds of others in a shared one.
+	common := []string{"--datadir=" + data, "--tmpdir=" + dir}
 	if os.Getuid() == 0 {
 		common = append(common, "--user=root") // refused otherwise
 	}
@@ -117,9 +118,9 @@ func newSQL(dir string, install, serve []string) (*SQL, error) {
 		return nil, fmt.Errorf("make a data directory with %s: %w; its last words:\n%s", install[0], installer.err, installer.lastWords())
 	}
 	serve = append(serve, common...)
-	serve = append(serve, // a tmpdir of its own: MariaDB, when it starts, deletes what it finds of others in a shared one
+	serve = append(serve,
 		fmt.Sprintf("--port=%d", port), "--bind-address="+loopback, "--socket="+filepath.Join(dir, "socket"),
-		"--pid-file="+filepath.Join(dir, "pid"), "--tmpdir="+dir, "--secure-file-priv=", "--max-connections=500")
+		"--pid-file="+filepath.Join(dir, "pid"), "--secure-file-priv=", "--max-connections=500")
 	s := &SQL{Port: port, argv: serve, logFile: logFile}
 	return s, s.start()
 }
