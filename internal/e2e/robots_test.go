@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"postrider/internal/testserver"
+)
+
+// letter is a message from a client, with fields on top.
+func letter(subject string, fields ...string) []byte {
+	return testserver.Mail("Alice Example <alice@client.example>", desk, subject, "The body of "+subject+".", fields...)
+}
+
+// senders are the reverse-paths that the relay was given, by subject.
+func (w *world) senders() map[string]string {
+	out := map[string]string{}
+	for _, m := range w.sink.Messages() {
+		_, rest, _ := strings.Cut(string(m.Header), "\nSubject: ")
+		subject, _, _ := strings.Cut(rest, "\r")
+		out[strings.TrimPrefix(subject, "Fwd: ")] = m.From
+	}
+	return out
+}
+
+// TestReversePath: an address, SRS, or the sender's own; what is null stays null, in every mode.
+func TestReversePath(t *testing.T) {
+	const foreign = "SRS0=AbCd=2W=author.example=bob@list.example"
+	letters := [][]byte{
+		letter("person", "Return-Path: <alice@client.example>"), letter("forwarded before", "Return-Path: <"+foreign+">"),
+		letter("bounce", "Return-Path: <>"), letter("no path"),
+		letter("absence", "Return-Path: <alice@client.example>", "Auto-Submitted: auto-replied"),
+	}
+	const own = "forwarder@firm.example"
+	tests := []struct {
+		name, from, mode string
+		want             map[string]string // "decodes to ..." by srs decode
+	}{
+		{"address", own, "redirect", map[string]string{"person": own, "forwarded before": own, "bounce": "", "no path": own, "absence": ""}},
+		{"srs", "srs", "redirect", map[string]string{
+			"person": "decodes to alice@client.example", "forwarded before": "decodes to " + foreign, "bounce": "", "no path": own, "absence": "",
+		}},
+		{"keep", "keep", "redirect", map[string]string{"person": "alice@client.example", "forwarded before": foreign, "bounce": "", "no path": own, "absence": ""}},
+		{"srs, attached", "srs", "attach", map[string]string{
+			"person": "decodes to alice@client.example", "forwarded before": "decodes to " + foreign, "bounce": "", "no path": own, "absence": "",
+		}},
+		{"keep, rewritten", "keep", "rewrite", map[string]string{"person": own, "forwarded before": own, "bounce": "", "no path": own, "absence": ""}},
+	}
+	decoded := regexp.MustCompile(`^bounces to +(\S+)\n`)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, "sqlite")
+			w.extra = "srs: {domain: srs.firm.example, secret: 'tops3cr3t tops3cr3t'}"
+			w.configure()
+			t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", tt.from)
+			t.Setenv("POSTRIDER_FORWARD_MODE", tt.mode)
+			w.addInbox(desk, "--start", "all")
+			w.imap.Append(t, desk, "INBOX", letters...)
+			w.pass(0)
+			got := w.senders()
+			for subject, want := range tt.want {
+				from, ok := got[subject]
+				if strings.HasPrefix(want, "decodes to ") && ok {
+					if m := decoded.FindStringSubmatch(w.must(0, "srs", "decode", from).stdout); m != nil {
+						from = "decodes to " + m[1]
+					}
+				}
+				if from != want || !ok {
+					t.Errorf("%s: the relay was given the sender %q (arrived: %v), want %q", subject, from, ok, want)
+				}
+			}
+		})
+	}
+}
+
+const bounceReport = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\nFrom: postmaster@client.example\r\nSubject: report\r\n" +
+	"Message-ID: <report@client.example>\r\n\r\n--b\r\n\r\nIt failed.\r\n--b--\r\n"
+
+// TestRobotsAndLoops: what programs send goes out or not, as the route says; what comes back, or comes round, goes no further.
+func TestRobotsAndLoops(t *testing.T) {
+	robots := [][]byte{
+		letter("bounce", "Return-Path: <>"), []byte(bounceReport), letter("notice", "Auto-Submitted: auto-generated"),
+		letter("absence", "Auto-Submitted: auto-replied"),
+	}
+	people := [][]byte{
+		letter("person", "Auto-Submitted: no", "Precedence: bulk"), letter("50 hops", strings.Repeat("Received: from a by b\r\n", 49)+"Received: from a by b"),
+	}
+	w := newWorld(t, "sqlite")
+	w.addInbox(desk, "--start", "all")
+	w.imap.Append(t, desk, "INBOX", append(robots, people...)...)
+	w.routes = "  - {name: quiet, match: {}, to: [intake@firm.example], automated: skip}\n"
+	w.configure()
+	w.pass(0)
+	w.wantOnce(people)
+	for _, one := range w.tasks("--status", "skipped") {
+		if !strings.HasPrefix(one.Reason, "automated: ") || !strings.Contains(one.Reason, `route "quiet" skips such mail`) {
+			t.Errorf("%s is skipped with the reason %q, want that the route skips automated mail", one.Subject, one.Reason)
+		}
+	}
+	w.routes = "  - {name: all, match: {}, to: [intake@firm.example]}\n"
+	w.configure()
+	w.must(0, "task", "retry", "--status", "skipped", "--yes")
+	w.pass(0)
+	w.wantOnce(people, robots)
+	for _, m := range w.sink.Messages() { // each of them comes back
+		w.imap.Append(t, desk, "INBOX", m.Data)
+	}
+	w.imap.Append(t, desk, "INBOX", letter("51 hops", strings.Repeat("Received: from a by b\r\n", 50)+"Received: from a by b"))
+	w.pass(0)
+	w.wantOnce(people, robots)
+	loops := 0
+	for _, one := range w.tasks("--status", "skipped") {
+		if !strings.HasPrefix(one.Reason, "loop: ") {
+			t.Errorf("%s is skipped with the reason %q, want a loop", one.Subject, one.Reason)
+		}
+		loops++
+	}
+	if want := len(people) + len(robots) + 1; loops != want {
+		t.Errorf("%d messages are skipped as loops, want %d", loops, want)
+	}
+}
