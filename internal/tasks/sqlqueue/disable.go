@@ -14,10 +14,8 @@ import (
 // nobody claims or sends by one of them meanwhile, and then the inbox (sqlScopeInbox says why not before).
 func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood bool) error {
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		for _, dedupe := range []tasks.Dedupe{tasks.DedupeAll, tasks.DedupeInbox} {
-			if err := q.lockScope(tx, inboxID, dedupe); err != nil {
-				return err
-			}
+		if err := q.lockScope(tx, inboxID, tasks.DedupeAll); err != nil {
+			return err
 		}
 		_, now, err := q.now(tx)
 		if err != nil {

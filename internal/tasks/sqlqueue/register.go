@@ -139,26 +139,34 @@ func (q *Queue) Unreconciled(ctx context.Context, folderID, epoch int64) (bool, 
 }
 
 // lockScope makes processes reserve, and leave a place to heirs, one after the other where what one does makes a duplicate of what
-// the other does: they lock the same rows, all folders of the inbox or the first of all folders. It comes before all other locks.
+// the other does: they lock the same rows, all folders of the inbox, after the first of all folders when that is the scope. So those
+// that have different scopes, while the configuration is being changed, follow one another in the inbox. It comes before all other locks.
 func (q *Queue) lockScope(tx *gorm.DB, inboxID int64, dedupe tasks.Dedupe) error {
 	if dedupe == tasks.DedupeAll {
-		return q.lockFolders(tx, sqlScopeAll)
+		if err := q.lockFolders(tx, sqlScopeAll); err != nil {
+			return err
+		}
 	}
 	return q.lockFolders(tx, sqlScopeInbox, inboxID)
 }
 
-// lockFolders locks the folders that a query gives, in its order.
+// lockFolders locks the folders that a query gives, in its order; those that it gives by then when one was removed meanwhile.
 func (q *Queue) lockFolders(tx *gorm.DB, query string, args ...any) error {
-	var ids []int64
 	if q.db.Dialect() == db.SQLite {
 		return nil // its writers follow one another
 	}
-	if err := tx.Raw(query, args...).Scan(&ids).Error; err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if err := tx.Raw(q.lock(sqlScopeOne), id).Scan(&id).Error; err != nil {
+	for there := false; !there; {
+		var ids []int64
+		if err := tx.Raw(query, args...).Scan(&ids).Error; err != nil {
 			return err
+		}
+		there = true
+		for _, id := range ids {
+			res := tx.Raw(q.lock(sqlScopeOne), id).Scan(&id)
+			if res.Error != nil {
+				return res.Error
+			}
+			there = there && res.RowsAffected > 0
 		}
 	}
 	return nil
