@@ -107,6 +107,7 @@ func TestIndexes(t *testing.T) {
 		r.exec(t, "UPDATE monitored_emails_tasks SET status = 'skipped', error_message = 'duplicate' WHERE uid = 2")
 		r.query(t, &skipped, "SELECT id FROM monitored_emails_tasks WHERE uid = 2")
 		purgeable := []any{skipped, tasks.Purgeable, "duplicate"}
+		list, listed := New(r.DB).portion(tasks.Filter{InboxID: inboxID, Within: time.Hour}, old, 5, 500)
 		r.events(t, 20_000)
 		sorted := map[string]bool{"oldest": true, "ledger by content": true, "in the place of": true, "in the place of the lost": true, "live": true} // few rows
 		for _, when := range []string{"as filled", "analyzed"} {
@@ -151,6 +152,7 @@ func TestIndexes(t *testing.T) {
 				{"by what tasks are known", "n", "eq_ref", "PRIMARY", sqlNoted, []any{ids}, 1},
 				{"skipped elsewhere", "s", "range", "monitored_emails_seen_fingerprint", sqlSkippedElsewhere, []any{keys, inboxID}, 1000},
 				{"tasks skipped elsewhere", "t", "eq_ref", "PRIMARY", sqlSkippedElsewhere, []any{keys, inboxID}, 1},
+				{"list", "t", "range", "PRIMARY", list, listed, 100_000},
 				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}, 1000},
 			} {
 				if c.name == "found again" && when == "as filled" {
@@ -170,6 +172,7 @@ func TestSQLiteIndexes(t *testing.T) {
 	r := newRegistry(t, "sqlite")
 	keys, uids := keysAndUIDs(3)
 	now, purgeable := time.Now().UTC(), []any{5, tasks.Purgeable, "duplicate of "}
+	list, listed := New(r.DB).portion(tasks.Filter{InboxID: 1, Within: time.Hour}, now, 5, 500)
 	sorted := map[string]bool{"oldest": true, "ledger by content": true, "in the place of": true, "in the place of the lost": true, "live": true}
 	for _, c := range []struct {
 		name, want, sql string
@@ -202,6 +205,7 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"in the place of the lost", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlHeirsOfLost, []any{"duplicate", keys[0]}},
 		{"live", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlLive, []any{1}},
 		{"skipped elsewhere", "SEARCH s USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlSkippedElsewhere, []any{keys, 1}},
+		{"list", "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)", list, listed},
 		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}},
 	} {
 		var steps []struct{ Detail string }

@@ -222,11 +222,12 @@ WHERE t.inbox_id = ? AND t.status = 'forwarded' AND t.finished_at < ? ORDER BY t
 
 // Reading.
 const (
+	// LEFT keeps MariaDB from beginning with the folder, and sorting all of its tasks for each portion.
 	sqlTasks = `
 SELECT t.*, e.email_address AS inbox, f.name AS folder
 FROM monitored_emails_tasks t
-JOIN monitored_emails e ON e.id = t.inbox_id
-JOIN monitored_folders f ON f.id = t.folder_id`
+LEFT JOIN monitored_emails e ON e.id = t.inbox_id
+LEFT JOIN monitored_folders f ON f.id = t.folder_id`
 
 	sqlDeliveries = `SELECT * FROM monitored_emails_deliveries WHERE task_id IN ? ORDER BY task_id, recipient`
 

@@ -25,7 +25,8 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 		if f.Limit > 0 {
 			limit = min(left, portion)
 		}
-		batch, err := q.list(ctx, f, now, last, limit)
+		sql, args := q.portion(f, now, last, limit)
+		batch, err := q.read(ctx, sql, args...)
 		if err != nil {
 			return wrap(err, "list tasks")
 		}
@@ -42,16 +43,19 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 	}
 }
 
-// list reads one portion behind the task last: upwards, or downwards for a filter with a limit.
-func (q *Queue) list(ctx context.Context, f tasks.Filter, now time.Time, last int64, limit int) ([]tasks.Task, error) {
+// portion is the query of one portion behind the task last: upwards, or downwards for a filter with a limit.
+func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (sql string, args []any) {
 	var where []string
-	var args []any
 	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
 	if len(f.Statuses) > 0 {
 		add("t.status IN ?", f.Statuses)
 	}
-	if f.InboxID != 0 {
+	switch {
+	case f.InboxID == 0:
+	case len(f.Statuses) > 0:
 		add("t.inbox_id = ?", f.InboxID)
+	default: // by no index of the inbox: all of its tasks would be sorted for each portion
+		add("t.inbox_id + 0 = ?", f.InboxID)
 	}
 	if f.Route != "" { // the names of several are joined by "+"
 		routes := "CONCAT('+', t.route, '+')"
@@ -82,11 +86,11 @@ func (q *Queue) list(ctx context.Context, f tasks.Filter, now time.Time, last in
 	if f.Limit > 0 {
 		order = "t.id DESC"
 	}
-	sql := sqlTasks
+	sql = sqlTasks
 	if len(where) > 0 {
 		sql += "\nWHERE " + strings.Join(where, " AND ")
 	}
-	return q.read(ctx, fmt.Sprintf("%s\nORDER BY %s LIMIT %d", sql, order, limit), args...)
+	return fmt.Sprintf("%s\nORDER BY %s LIMIT %d", sql, order, limit), args
 }
 
 // Get implements tasks.Queue.
