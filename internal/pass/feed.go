@@ -20,6 +20,7 @@ type feeder struct {
 	flying  sync.WaitGroup // claims in work
 
 	worked  bool      // something was claimed
+	reading bool      // more pages may come
 	helping bool      // another host scans the inbox
 	until   time.Time // and so claim until then, waiting for tasks
 
@@ -45,12 +46,12 @@ func (b *box) feed(ctx context.Context, folders map[int64]*folder, pages <-chan 
 func (f *feeder) trouble(err error) { f.some = cmp.Or(f.some, err) }
 
 func (f *feeder) workOff(ctx context.Context, pages <-chan struct{}) error {
-	for more := true; more; {
+	for f.reading = true; f.reading; {
 		if err := f.drain(ctx); err != nil {
 			return err
 		}
 		select {
-		case _, more = <-pages:
+		case _, f.reading = <-pages:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -58,6 +58,8 @@ func (f *feeder) room(ctx context.Context, solo bool) int {
 			return min(n, f.Config.Senders)
 		case landed:
 			f.reached(why)
+		case f.reading && len(f.leases.tasks()) > 0:
+			return 0 // until the next page: a relay that hangs keeps nothing from being registered
 		}
 		f.flying.Wait()
 		landed = true

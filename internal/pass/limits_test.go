@@ -165,6 +165,27 @@ func TestLimitWithSuspects(t *testing.T) {
 	}
 }
 
+// TestLimitAndReading: while the relay hangs over the last that a limit allows, new mail is registered.
+func TestLimitAndReading(t *testing.T) {
+	answer := make(chan struct{})
+	hurry := sync.OnceFunc(func() { close(answer) })
+	defer hurry()
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "dot" {
+			return smtpsink.Action{Block: answer}
+		}
+		return smtpsink.Action{}
+	})
+	r.limit(limits.Limits{PerMinute: 1})
+	r.add(inbox.StartAll)
+	msgs := mails(3 * r.Config.Page)
+	r.put("INBOX", msgs...)
+	done := r.start()
+	r.until("all are registered while the relay hangs", func() bool { return len(r.tasks()) == len(msgs) })
+	hurry()
+	r.want(r.ended(done), Counters{Registered: len(msgs), Forwarded: 1, Waiting: len(msgs) - 1})
+}
+
 // TestLimitGivenBack: what the relay was not told of in the end keeps nobody waiting.
 func TestLimitGivenBack(t *testing.T) {
 	r, _ := narrowRig(t, limits.Limits{}, smtpsink.Action{})
