@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -215,7 +216,7 @@ func (t *routeTrial) compose(ctx context.Context, cfg *config.Config, c *forward
 	t.content, err = c.Compose(ctx, s.Message, forward.Origin{
 		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}, Folder: s.Folder, UID: s.task.UID,
 		Registered: s.At, Size: s.Size, MaxSize: int64(cfg.Forward.MaxSize),
-		Captured: func() map[string]string { return table.Captured(t.Route, s.Mail) },
+		Captured: sync.OnceValue(func() map[string]string { return table.Captured(t.Route, s.Mail) }),
 	}, pass.StyleOf(table.Style(t.Route, style(cfg))))
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"postrider/internal/forward"
 	"postrider/internal/route"
@@ -24,7 +25,7 @@ func (j job) compose(ctx context.Context, via string, begun bool) (*forward.Cont
 	return j.Composer.Compose(ctx, j.msg, forward.Origin{
 		Trace: forward.Trace{Inbox: j.in.Address, TaskID: j.claim.ID}, Folder: j.claim.Folder, UID: j.claim.UID,
 		Registered: j.claim.CreatedAt, Size: j.size(), MaxSize: j.Config.MaxSize,
-		Captured: func() map[string]string { return j.Routes.Captured(via, j.mail()) },
+		Captured: sync.OnceValue(func() map[string]string { return j.Routes.Captured(via, j.mail()) }),
 	}, style)
 }
 
