@@ -1,0 +1,84 @@
+package pass
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/limits"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// TestLimitKeepsOrder: with more senders than recipients left, too, what came first goes first.
+func TestLimitKeepsOrder(t *testing.T) {
+	for _, perMinute := range []int{1, 3} {
+		t.Run(fmt.Sprint(perMinute, " a minute"), func(t *testing.T) {
+			r, n := narrowRig(t, limits.Limits{PerMinute: perMinute}, smtpsink.Action{})
+			r.Config.Senders = 8
+			msgs := mails(12)
+			r.put("INBOX", msgs...)
+			for sent := perMinute; sent <= len(msgs); sent += perMinute {
+				r.run()
+				r.wantArrived(msgs[:sent])
+				r.clock.advance(61 * time.Second)
+			}
+			n.want(t, perMinute, len(msgs))
+		})
+	}
+}
+
+// TestLimitWithSuspects: while suspects are worked on alone nothing else is waited for, since all else waits for that to end.
+func TestLimitWithSuspects(t *testing.T) {
+	r, _ := narrowRig(t, limits.Limits{PerMinute: 1}, smtpsink.Action{})
+	f := &feeder{box: &box{running: &running{Pass: r.Pass}}}
+	f.flying.Add(1) // handed to a sender, and held up
+	room := make(chan int, 1)
+	go func() { room <- f.room(t.Context(), true) }()
+	select {
+	case n := <-room:
+		if n != 1 {
+			t.Errorf("there is room for %d, want 1", n)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("who works on suspects waits for tasks that wait for it, want it to go on")
+	}
+}
+
+// TestLimitAndReading: while the relay hangs over the last that a limit allows, new mail is registered.
+func TestLimitAndReading(t *testing.T) {
+	answer := make(chan struct{})
+	hurry := sync.OnceFunc(func() { close(answer) })
+	defer hurry()
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "dot" {
+			return smtpsink.Action{Block: answer}
+		}
+		return smtpsink.Action{}
+	})
+	r.limit(limits.Limits{PerMinute: 1})
+	r.add(inbox.StartAll)
+	msgs := mails(3 * r.Config.Page)
+	r.put("INBOX", msgs...)
+	done := r.start()
+	r.until("all are registered while the relay hangs", func() bool { return len(r.tasks()) == len(msgs) })
+	hurry()
+	r.want(r.ended(done), Counters{Registered: len(msgs), Forwarded: 1, Waiting: len(msgs) - 1})
+}
+
+// TestLimitGivenBack: what the relay was not told of in the end keeps nobody waiting.
+func TestLimitGivenBack(t *testing.T) {
+	r, _ := narrowRig(t, limits.Limits{}, smtpsink.Action{})
+	sink, err := smtpsink.Start(smtpsink.Options{KeepData: true}) // without 8BITMIME
+	check(t, err)
+	t.Cleanup(sink.Close)
+	r.sink = sink
+	r.limit(limits.Limits{PerMinute: 1})
+	eight := testserver.Mail("alice@example.com", "desk@firm.example", "8 bits", "Zażółć")
+	last := mails(1)
+	r.put("INBOX", append([][]byte{eight, eight[:len(eight)-4]}, last...)...)
+	r.want(r.run(), Counters{Registered: 3, Dead: 2, Forwarded: 1})
+	r.wantArrived(last)
+}
