@@ -80,9 +80,13 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if err != nil {
 		return err
 	}
+	notices := a.notifier(s, p.Composer, relay)
+	if !opts.dryRun && s.quota.Limited() { // else mail that never ends would use up the limits before each notice
+		s.tell(signalled, notices, true)
+	}
 	report := passReport{Report: p.Run(ctx, boxes)}
 	if !opts.dryRun { // --timeout is the pass's: were it this one's, too, passes that always need more would never tell
-		s.tell(signalled, a.notifier(s, p.Composer, relay), report.RelayError == "")
+		s.tell(signalled, notices, report.RelayError == "")
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)

@@ -142,6 +142,21 @@ func TestNoticesAfterTimeout(t *testing.T) {
 	w.wantTold("after the timeout", 1, "2 messages are dead")
 }
 
+// TestNoticesBeforeMail: mail that never ends leaves nothing of smtp.limits at the end of a pass.
+func TestNoticesBeforeMail(t *testing.T) {
+	w := newWorld(t, "sqlite").noticing(nil)
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: none, limits: {per_day: 2}", w.smtpPort)
+	w.configure()
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.put("desk@firm.example", "one", "two", "three")
+	w.must(75, "run")
+	w.wantTold("the limit is used up by what died", 1)
+	w.sql("DELETE FROM relay_usage")
+	w.later()
+	w.must(0, "run")
+	w.wantTold("there is a limit again, and mail for all of it", 1, "1 message is dead")
+}
+
 // TestNoticesThroughPostfix: a submission server that minds whose senders it takes takes a notice's null reverse-path.
 func TestNoticesThroughPostfix(t *testing.T) {
 	w := newRelayWorld(t, relayCase{

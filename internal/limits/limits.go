@@ -85,10 +85,13 @@ func (r *Reached) Error() string {
 	return fmt.Sprintf("%s (%d) is used up until %s", r.Key, r.Limit, until.Format(layout))
 }
 
+// Limited reports whether there is any limit.
+func (q *Quota) Limited() bool { return q.cfg.Limits != Limits{} }
+
 // Reserve asks for one transaction with up to n recipients, and grants some of them: at least one, or it fails with *Reached. When
 // the transaction is over, done has to be told how many were named to the relay.
 func (q *Quota) Reserve(ctx context.Context, n int) (granted int, done func(used int), err error) {
-	if q.cfg.Limits == (Limits{}) {
+	if !q.Limited() {
 		return n, func(int) {}, nil
 	}
 	if ctx.Err() != nil {
@@ -126,7 +129,7 @@ func (q *Quota) end(token string, used int) {
 
 // Left is how many recipients could be reserved now. When it is none, why is the limit that is used up.
 func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
-	if q.cfg.Limits == (Limits{}) {
+	if !q.Limited() {
 		return math.MaxInt, nil, nil
 	}
 	local := q.cfg.Now()
