@@ -68,7 +68,7 @@ func purge() change {
 	return change{
 		do: tasks.Queue.Purge, Change: tasks.ToPurge(), ended: true,
 		ask: "Delete", done: always("deleted; its message stays known and is not forwarded again"), would: always("would be deleted"),
-		kept: "the message that it is a duplicate of is still to be forwarded, and it may have to take its place; try again when that is over",
+		kept: "the task that it is a duplicate of was not forwarded, and it may have to take its place; try again when that one was forwarded or is deleted",
 	}
 }
 

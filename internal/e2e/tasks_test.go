@@ -72,7 +72,7 @@ func TestPurgeDuplicate(t *testing.T) {
 	msg := mails(1, "twice")
 	w.imap.Append(t, desk, "INBOX", msg[0], msg[0])
 	w.pass(75)
-	const why = "task 2: not changed, the message that it is a duplicate of is still to be forwarded"
+	const why = "task 2: not changed, the task that it is a duplicate of was not forwarded"
 	if out := w.must(1, "task", "purge", "--status", "skipped", "--yes").stdout; !strings.Contains(out, why) {
 		t.Errorf("purge printed %q, want %q", out, why)
 	}
