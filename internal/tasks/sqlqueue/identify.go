@@ -42,20 +42,25 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 		if err := identify(tx, r, self, e, now); err != nil || of == 0 {
 			return 1, err
 		}
-		why := tasks.DuplicateOf(of)
-		heirs, err := heirsOf(tx, r.TaskID)
-		if err == nil {
-			err = rename(tx, heirs, of)
-		}
-		if err != nil {
-			return 1, err
-		}
-		if err := tx.Exec(sqlFinish, tasks.Skipped, nil, self.Route, why, now, now, r.TaskID, r.Token).Error; err != nil {
-			return 1, err
-		}
-		return 1, tx.Exec(sqlHolderEvent, now, tasks.Skipped, why, r.TaskID).Error
+		return 1, endAsDuplicate(tx, r, self.Route, of, now)
 	})
 	return of, err
+}
+
+// endAsDuplicate skips the task of a claim, and makes its duplicates those of its original.
+func endAsDuplicate(tx *gorm.DB, r tasks.Receipt, route string, of int64, now time.Time) error {
+	heirs, err := heirsOf(tx, r.TaskID)
+	if err == nil {
+		err = rename(tx, heirs, of)
+	}
+	if err != nil {
+		return err
+	}
+	why := tasks.DuplicateOf(of)
+	if err := tx.Exec(sqlFinish, tasks.Skipped, nil, route, why, now, now, r.TaskID, r.Token).Error; err != nil {
+		return err
+	}
+	return tx.Exec(sqlHolderEvent, now, tasks.Skipped, why, r.TaskID).Error
 }
 
 // duplicated reports whether an earlier try has skipped the task as a duplicate of of: its commit went through without our

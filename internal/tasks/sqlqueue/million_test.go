@@ -86,7 +86,7 @@ func (r registry) checkClaimPlan(t *testing.T, when string, inboxID int64) {
 func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64) {
 	t.Helper()
 	now := time.Now().UTC()
-	_, uids := keysAndUIDs(100)
+	keys, uids := keysAndUIDs(100)
 	for _, c := range []struct {
 		name string
 		most int64
@@ -112,6 +112,18 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 			}
 			return err
 		}},
+		{"look-up of 100 by content", 1000, func(tx *gorm.DB) error {
+			_, err := seenLike(tx, keys...)
+			return err
+		}},
+		{"duplicates of a task", 20, raws(sqlHeirs, tasks.DuplicateOf(1000), 1000)},
+		{"duplicates of a lost task", 20, raws(sqlHeirsOfLost, tasks.DuplicateOf(1000), keys[0])},
+		{"100 that may be lost", 300, raws(sqlLost, folderID, 1, uids)},
+		{"what is live in the inbox", 700, raws(sqlLive, inboxID)},
+		{"duplicates of 100 elsewhere", 1000, raws(sqlSkippedElsewhere, keys, inboxID)},
+		{"the next epoch that left something behind", 10, raws(sqlNextEpoch, folderID, -1, 2)},
+		{"the next 2000 left behind", 4100, raws(sqlNextPage, folderID, 1, 0, 2000)},
+		{"2000 left behind", 20_000, raws(sqlLeftBehind, folderID, 1, 500_001, 502_000)},
 		{"what ended on the last day", 2*24*60*60 + 100, raws(sqlLastDay, inboxID, now.Add(-24*time.Hour))},
 	} {
 		if got := r.reads(t, c.run); got > c.most {
