@@ -129,7 +129,7 @@ func (n *Notifier) tell(ctx context.Context, ch channel) error {
 	return errors.Join(err, n.Store.failed(after, ch, n.Config.Worker, err))
 }
 
-// maxDelivery is how long it may take to tell one channel. It is far less than lease.
+// maxDelivery is how long it may take to tell one channel, until the relay has taken MAIL.
 const maxDelivery = time.Minute
 
 func (n *Notifier) deliver(ctx context.Context, ch channel, d Digest) error {

@@ -185,6 +185,21 @@ func TestKilledBeforeNoting(t *testing.T) {
 	})
 }
 
+// TestSlowRelay: once it has taken MAIL, a relay may take as long as RFC 5321 4.5.3.2 allows; nobody else tells meanwhile.
+func TestSlowRelay(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		b.dies("one")
+		other := *b.Notifier
+		other.Config.Worker = "mail-b:1:y"
+		b.relay.before = func() {
+			b.relay.before = nil
+			b.exec(`UPDATE monitored_emails_channels SET held_at = held_at - ?`, (25 * time.Minute).Microseconds())
+			other.Tell(b.ctx, true)
+		}
+		b.wantTold("another run ends while the relay takes its time", oneDead)
+	})
+}
+
 func TestNotTold(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -104,8 +104,9 @@ type channelRow struct {
 	HeldAt    int64
 }
 
-// lease is how long nobody else tells what a run began to tell.
-const lease = 5 * time.Minute
+// lease is how long nobody else tells what a run began to tell. It is more than the patience with a relay that has taken MAIL,
+// which nothing cuts short: 5 minutes each for RCPT and DATA, 3 for the text, 10 for the dot (RFC 5321 4.5.3.2).
+const lease = 30 * time.Minute
 
 // free reports whether a run may tell something now.
 func (r channelRow) free(worker string, now int64, atMost time.Duration) bool {
@@ -131,15 +132,15 @@ func pause(failures int) time.Duration {
 func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		mine = false
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
 		fresh := channelRow{Channel: ch}
 		if err := tx.Table(tableChannels).Clauses(clause.OnConflict{DoNothing: true}).Create(&fresh).Error; err != nil {
 			return err
 		}
 		row, err := s.row(tx, s.lock(sqlChannel), ch)
+		if err != nil {
+			return err
+		}
+		now, err := s.db.Now(tx) // not before the row is ours: what another run noted meanwhile would lie in the future
 		if err != nil || !row.free(c.Worker, now, c.AtMost) {
 			return err
 		}
