@@ -89,7 +89,7 @@ func (s *services) knownRoute(ctx context.Context, name string) error {
 	for i, k := range known {
 		quoted[i] = strconv.Quote(k)
 	}
-	return usage(fmt.Errorf("there is no route %q, and no task that names it; %sThe routes are %s", name, meant(name, known), strings.Join(quoted, ", ")))
+	return usage(fmt.Errorf("there is no route %q, and no task that names it; the routes are %s%s", name, strings.Join(quoted, ", "), meant(name, known)))
 }
 
 func (s *services) routeNames() []string {
@@ -128,7 +128,7 @@ func parseStatuses(given []string) ([]tasks.Status, error) {
 	for _, name := range given {
 		if !slices.Contains(tasks.Statuses, tasks.Status(name)) {
 			known := names(tasks.Statuses)
-			return nil, usage(fmt.Errorf("there is no state %q; %sThe states are %s", name, meant(name, known), strings.Join(known, ", ")))
+			return nil, usage(fmt.Errorf("there is no state %q; the states are %s%s", name, strings.Join(known, ", "), meant(name, known)))
 		}
 		out = append(out, tasks.Status(name))
 	}
@@ -147,7 +147,7 @@ func meant(name string, known []string) string {
 	if len(near) == 0 {
 		return ""
 	}
-	return "did you mean " + strings.Join(near, " or ") + "? "
+	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // parseAge reads a duration that may be in days.
