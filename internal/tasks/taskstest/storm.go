@@ -91,7 +91,9 @@ func (w *storm) work(q tasks.Queue) {
 		case 0:
 			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.SkippedNoMatch, Yields: true, Dedupe: tasks.DedupeAll}))
 		case 1:
-			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Vanished(c.Task, "it was expunged")))
+			gone := tasks.Vanished(c.Task, "it was expunged")
+			gone.Dedupe = tasks.DedupeAll
+			w.failed("finish", q.Finish(w.ctx, c.Receipt, gone))
 		case 2:
 			w.failed("release", q.Release(w.ctx, c, "stopped", 0, nil))
 		case 3:
