@@ -119,9 +119,9 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err != nil {
 			return err
 		}
-		all, unfinished := count(stats, func(tasks.Status) bool { return true }), count(stats, live)
-		question := fmt.Sprintf("Remove inbox %s with its %d tasks, %d of them unfinished?", in.Address, all, unfinished)
-		if err := a.confirm(yes, question); err != nil {
+		what := fmt.Sprintf("%s with its %d tasks, %d of them unfinished, %d dead or uncertain", in.Address,
+			count(stats, func(tasks.Status) bool { return true }), count(stats, live), stats.ByStatus[tasks.Dead]+stats.ByStatus[tasks.Uncertain])
+		if err := a.confirm(yes, "Remove inbox "+what+"?"); err != nil {
 			return err
 		}
 		err = s.underLease(ctx, in, func(inbox.Scan) error {
@@ -133,7 +133,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err != nil {
 			return err
 		}
-		return a.tell("Removed %s with its %d tasks, %d of them unfinished.\n", in.Address, all, unfinished)
+		return a.tell("Removed %s.\n", what)
 	})
 }
 
