@@ -21,14 +21,13 @@ func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood 
 		if err != nil {
 			return err
 		}
-		var live []taskRow
-		if err := tx.Raw(q.lock(sqlLive), inboxID).Scan(&live).Error; err != nil {
+		live, err := q.lockLive(tx, inboxID)
+		if err != nil {
 			return err
 		}
 		if err := tx.Exec(sqlDisable, now, inboxID).Error; err != nil {
 			return err
 		}
-		const portion = 500 // more of them are rare, and so are statements of any length
 		for part := range slices.Chunk(live, portion) {
 			if err := leave(tx, now, who, inboxID, part, forGood); err != nil {
 				return err
@@ -38,6 +37,26 @@ func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood 
 	})
 	q.bell.ring()
 	return wrap(err, "take inbox %d out of use", inboxID)
+}
+
+// portion is how many tasks a statement is about: more of them are rare, and so are statements of any length.
+const portion = 500
+
+// lockLive locks the live tasks of an inbox, and reads their states.
+func (q *Queue) lockLive(tx *gorm.DB, inboxID int64) (live []taskRow, err error) {
+	var ids []int64
+	if err := tx.Raw(sqlLive, inboxID).Scan(&ids).Error; err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	for part := range slices.Chunk(ids, portion) {
+		var rows []taskRow
+		if err := tx.Raw(q.lock(sqlStillLive), part).Scan(&rows).Error; err != nil {
+			return nil, err
+		}
+		live = append(live, rows...)
+	}
+	return live, nil
 }
 
 // leave has live tasks leave their claims and their place, but for those that somebody got unless it is for good.

@@ -185,10 +185,12 @@ WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid IN ? AND s.task_id > 0 AN
 	sqlForget = `DELETE FROM monitored_emails_seen WHERE fingerprint IN ? AND task_id IN ?`
 )
 
-// Taking an inbox out of use. monitored_emails_tasks_claim has its live tasks.
+// Taking an inbox out of use. monitored_emails_tasks_claim has its live tasks, and all that is asked for: otherwise a server that
+// does not know yet how many tasks there are would rather read all of them.
 const (
-	sqlLive = `
-SELECT id, status FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at > 0 ORDER BY id`
+	sqlLive = `SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at > 0`
+
+	sqlStillLive = `SELECT id, status FROM monitored_emails_tasks WHERE id IN ? AND visible_at > 0 ORDER BY id`
 
 	sqlReachedOf = `SELECT DISTINCT task_id FROM monitored_emails_deliveries WHERE task_id IN ? AND status IN ('delivered', 'sending')`
 
