@@ -21,7 +21,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestBench measures the numbers of the README against a peer in the same run. scripts/bench runs it; it fails when
+// TestBench measures the numbers of docs/numbers.md against a peer in the same run. scripts/bench runs it; it fails when
 // one does not hold, and is no part of the tests, since a busy machine says nothing about speed.
 func TestBench(t *testing.T) {
 	if os.Getenv("POSTRIDER_BENCH") == "" {

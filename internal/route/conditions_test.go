@@ -211,15 +211,15 @@ func TestExpressionFaultHasAPlace(t *testing.T) {
 	}
 }
 
-// TestReadme: what the README shows compiles.
-func TestReadme(t *testing.T) {
-	src, err := os.ReadFile("../../README.md")
+// TestDocs: what the manual shows compiles.
+func TestDocs(t *testing.T) {
+	src, err := os.ReadFile("../../docs/routes.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile(`(?m)^    (match: \{.*\})$`).FindAllSubmatch(src, -1)
 	if len(shown) < 4 {
-		t.Errorf("README.md shows %d expressions, want 4 or more", len(shown))
+		t.Errorf("docs/routes.md shows %d expressions, want 4 or more", len(shown))
 	}
 	for _, s := range shown {
 		var r Rule
