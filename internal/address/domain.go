@@ -39,7 +39,10 @@ func checkDomain(s string) (string, error) {
 func IsDomain(s string) bool {
 	if literal, ok := strings.CutPrefix(s, "["); ok {
 		literal, ok = strings.CutSuffix(literal, "]")
-		v6, isV6 := strings.CutPrefix(literal, "IPv6:")
+		v6, isV6 := literal, false
+		if tag := "IPv6:"; len(v6) > len(tag) && strings.EqualFold(v6[:len(tag)], tag) { // in any case (RFC 5234 2.3)
+			v6, isV6 = v6[len(tag):], true
+		}
 		ip, err := netip.ParseAddr(v6)
 		return ok && err == nil && ip.Is6() == isV6 && ip.Zone() == ""
 	}

@@ -2,7 +2,6 @@ package message
 
 import (
 	"fmt"
-	"mime"
 	"strings"
 )
 
@@ -10,7 +9,7 @@ import (
 // 5321 4.4): empty for the null reverse-path. It is as it stands, and need not be an address. given is false when there
 // is no such field, or nothing in it.
 func (h Header) ReturnPath() (path string, given bool) {
-	v, opened := strings.CutPrefix(h.Get("Return-Path"), "<")
+	v, opened := strings.CutPrefix(withoutComments(h.Get("Return-Path")), "<")
 	v, closed := strings.CutSuffix(strings.TrimSpace(v), ">")
 	return v, v != "" || opened && closed
 }
@@ -48,16 +47,42 @@ func (h Header) Answers() bool {
 		h.autoSubmitted() == "auto-replied"
 }
 
-// autoSubmitted is the keyword in lower case; what may follow it are parameters and comments.
+// autoSubmitted is the keyword in lower case; what may follow it are parameters.
 func (h Header) autoSubmitted() string {
-	v := strings.ToLower(h.Get("Auto-Submitted"))
-	if end := strings.IndexAny(v, "; \t("); end >= 0 {
+	v := strings.ToLower(withoutComments(h.Get("Auto-Submitted")))
+	if end := strings.IndexAny(v, "; \t"); end >= 0 {
 		v = v[:end]
 	}
 	return v
 }
 
 func (h Header) contentType() (kind string, params map[string]string) {
-	kind, params, _ = mime.ParseMediaType(h.Get("Content-Type")) // with an error in the parameters the kind is there
-	return kind, params
+	return mediaType(h.Get("Content-Type"))
+}
+
+// withoutComments takes the comments out of an unfolded value (RFC 5322 3.2.2), which structured fields may have between any two
+// words, and the white space around it. One that does not end goes to the end.
+func withoutComments(v string) string {
+	var out strings.Builder
+	depth, quoted := 0, false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case c == '\\' && i+1 < len(v) && (quoted || depth > 0): // a quoted pair
+			if i++; quoted {
+				out.WriteString(v[i-1 : i+1])
+			}
+		case c == '"' && depth == 0:
+			quoted = !quoted
+			out.WriteByte(c)
+		case c == '(' && !quoted:
+			depth++
+		case c == ')' && depth > 0:
+			if depth--; depth == 0 {
+				out.WriteByte(' ')
+			}
+		case depth == 0:
+			out.WriteByte(c)
+		}
+	}
+	return strings.TrimSpace(out.String())
 }

@@ -26,6 +26,16 @@ func TestAutomated(t *testing.T) {
 		{"by a person", "Auto-Submitted: no", "", false},
 		{"by a person, in capitals", "Auto-Submitted: NO (really)", "", false},
 		{"Auto-Submitted that says nothing", "Auto-Submitted:", "", false},
+		{"null with a comment", "Return-Path: <> (postmaster@x.example)", "its reverse-path is null, as that of a bounce", true},
+		{"null behind a folded comment", "Return-Path:\r\n (a (bounce\\))\r\n of yours)\r\n <>", "its reverse-path is null, as that of a bounce", true},
+		{"null with a comment that does not end", "Return-Path: <> (postmaster", "its reverse-path is null, as that of a bounce", true},
+		{"a comment alone is no path", "Return-Path: (none)", "", false},
+		{"a comment in quotes is none", "Return-Path: <\"(a)\"@x.example> (Ann)", "", false},
+		{"a keyword behind a comment", "Auto-Submitted: (comment) auto-replied", "it says Auto-Submitted: auto-replied", true},
+		{"a keyword between comments", "Auto-Submitted:\r\n (a)(b)\r\n Auto-Replied(c); x=y", "it says Auto-Submitted: auto-replied", true},
+		{"by a person, behind a comment", "Auto-Submitted: (auto-replied) no", "", false},
+		{"a keyword in a comment", "Auto-Submitted: (auto-replied)", "", false},
+		{"a report with comments", "Content-Type: (a) multipart/report (b); report-type=delivery-status (c); boundary=b", "it is a report (delivery-status)", true},
 		{"to a list", "Precedence: list\r\nList-Id: <l.x.example>", "", false},
 		{"in bulk", "Precedence: bulk\r\nX-Auto-Response-Suppress: All", "", false},
 	}
@@ -36,5 +46,18 @@ func TestAutomated(t *testing.T) {
 				t.Errorf("Automated = %q, Answers = %v; want %q, %v", why, answers, tt.why, tt.answers)
 			}
 		})
+	}
+}
+
+// TestReturnPathWithComments: the path is what stands between the comments.
+func TestReturnPathWithComments(t *testing.T) {
+	for v, want := range map[string]string{
+		"(Ann) <a@x.example> (of X)":  "a@x.example",
+		`<"a\")(b"@x.example>`:         `"a\")(b"@x.example`,
+		"<a@x.example>) (a) ( b ( c )": "a@x.example>)",
+	} {
+		if path, given := parse(t, "Return-Path: "+v+"\r\n\r\n").Header.ReturnPath(); path != want || !given {
+			t.Errorf("the path in %s is %q, given %v; want %q", v, path, given, want)
+		}
 	}
 }

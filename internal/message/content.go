@@ -140,7 +140,7 @@ func (c *contentReader) readText(p part, encoding string, body io.Reader) {
 // transferDecode undoes the Content-Transfer-Encoding (RFC 2045 6). With an error it returns what can be read all the same, as
 // mail programs show it.
 func transferDecode(octets []byte, encoding string) ([]byte, error) {
-	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	switch strings.ToLower(withoutComments(encoding)) {
 	case "base64":
 		return base64Decode(octets)
 	case "quoted-printable":

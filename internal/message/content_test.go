@@ -30,6 +30,8 @@ func TestContent(t *testing.T) {
 		{"a mbox line on top", lines("From a@x Mon Jan 1\nContent-Type: text/html\n\n<b>x</b>"), Content{Text: "x\n"}},
 		{"quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\nM=C3=BCn=\nchen"), Content{Text: "München\n"}},
 		{"base64", lines("Content-Transfer-Encoding: Base64\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"), Content{Text: "hearing\n"}},
+		{"comments in the fields", lines("Content-Transfer-Encoding: (x) base64 (y)\nContent-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"), Content{Text: "hearing\n"}},
+		{"parts below a comment", lines("Content-Type: multipart/mixed (x); boundary=b\n\n--b\nContent-Type: application/x; name=copy(1).pdf\n\n--b--"), Content{HasAttachment: true, Attachments: []string{"copy(1).pdf"}}},
 		{"latin-2", "Content-Type: text/plain; charset=iso-8859-2\r\n\r\n\xa3\xf3d\xbc", Content{Text: "Łódź\n"}},
 		{"gb18030", "Content-Type: text/plain; charset=gb18030\r\n\r\n\xc4\xe3\xba\xc3", Content{Text: "你好\n"}},
 		{"iso-2022-jp", lines("Content-Type: text/plain; charset=iso-2022-jp\nContent-Transfer-Encoding: base64\n\n" + japanese), Content{Text: "期日呼出状\n"}},

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"net/mail"
 	"strings"
 	"time"
@@ -77,7 +76,7 @@ func newHeader(fields []field) Header {
 		}
 		h.fields = append(h.fields, headerField{f.name, unfolded(f.raw)})
 	}
-	_, params, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	_, params := h.contentType()
 	h.charset = params["charset"]
 	return h
 }

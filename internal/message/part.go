@@ -36,9 +36,17 @@ func describe(h textproto.MIMEHeader) part {
 	return p
 }
 
-// mediaType is mime.ParseMediaType, and the type alone when the parameters break the grammar.
+// mediaType is mime.ParseMediaType of what may have comments in it (RFC 2045 5.1), and the type alone when the parameters break the
+// grammar.
 func mediaType(v string) (string, map[string]string) {
 	t, params, err := mime.ParseMediaType(v)
+	if err != nil {
+		if t, params, err := mime.ParseMediaType(withoutComments(v)); err == nil {
+			delete(params, "name") // contract(1).pdf, without the quotes it needs, has no comment in it: looseName reads it
+			delete(params, "filename")
+			return t, params
+		}
+	}
 	if err != nil && t == "" {
 		t, _, _ = strings.Cut(v, ";")
 		t = strings.ToLower(strings.TrimSpace(t))
