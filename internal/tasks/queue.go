@@ -81,7 +81,8 @@ type Steward interface {
 
 	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at most limit of them.
 	Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error)
-	// ExpireEvents deletes lines of the audit trail that are older than age, oldest first, at most limit of them.
+	// ExpireEvents deletes lines of the audit trail that are older than age, oldest first, at most limit of them. That an outcome was
+	// unknown stays in the trail of a task until that is forwarded or purged: as long as it matters to what becomes of it.
 	ExpireEvents(ctx context.Context, age time.Duration, limit int) (int, error)
 }
 

@@ -132,9 +132,18 @@ func (q *Queue) ExpireEvents(_ context.Context, age time.Duration, limit int) (i
 	defer q.mu.Unlock()
 	before := q.now().Add(-age)
 	n := 0
-	for n < min(limit, len(q.trail)) && q.trail[n].At.Before(before) {
-		n++
-	}
-	q.trail = slices.Delete(q.trail, 0, n)
+	q.trail = slices.DeleteFunc(q.trail, func(e tasks.Event) bool {
+		old := n < limit && e.At.Before(before) && !q.doubts(e)
+		if old {
+			n++
+		}
+		return old
+	})
 	return n, nil
+}
+
+// doubts reports whether a line tells that an outcome was unknown, of a task that is there and was not forwarded.
+func (q *Queue) doubts(e tasks.Event) bool {
+	t := q.tasks[e.TaskID]
+	return e.Event == string(tasks.Uncertain) && t != nil && t.Status != tasks.Forwarded
 }

@@ -106,9 +106,9 @@ func remove(tx *gorm.DB, as string, keys [][]byte, ids []int64) error {
 
 // ExpireEvents implements tasks.Queue. Lines are written in the order of their ids, or nearly so.
 func (q *Queue) ExpireEvents(ctx context.Context, age time.Duration, limit int) (int, error) {
-	n := 0
+	var ids []int64
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		n = 0
+		ids = nil
 		_, now, err := q.now(tx)
 		if err != nil {
 			return err
@@ -120,13 +120,16 @@ func (q *Queue) ExpireEvents(ctx context.Context, age time.Duration, limit int) 
 		if err := tx.Raw(sqlOldestEvents, limit).Scan(&oldest).Error; err != nil {
 			return err
 		}
-		for n < len(oldest) && oldest[n].At.Before(now.Add(-age)) {
-			n++
+		for _, e := range oldest {
+			if !e.At.Before(now.Add(-age)) {
+				break
+			}
+			ids = append(ids, e.ID)
 		}
-		if n == 0 {
+		if len(ids) == 0 {
 			return nil
 		}
-		return tx.Exec(sqlDeleteEvents, oldest[n-1].ID).Error
+		return tx.Exec(sqlDeleteEvents, ids).Error
 	})
-	return n, wrap(err, "delete old lines of the audit trail")
+	return len(ids), wrap(err, "delete old lines of the audit trail")
 }

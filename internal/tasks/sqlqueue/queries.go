@@ -217,9 +217,13 @@ SELECT t.id, t.fingerprint, n.fingerprint AS noted FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
 WHERE t.inbox_id = ? AND t.status = 'forwarded' AND t.finished_at < ? ORDER BY t.finished_at LIMIT ?`
 
-	sqlOldestEvents = `SELECT id, at FROM monitored_emails_events ORDER BY id LIMIT ?`
+	// Not those that tell that an outcome was unknown, of a task that is there and was not forwarded.
+	sqlOldestEvents = `
+SELECT v.id, v.at FROM monitored_emails_events v
+LEFT JOIN monitored_emails_tasks t ON t.id = v.task_id AND v.event = 'uncertain' AND t.status <> 'forwarded'
+WHERE t.id IS NULL ORDER BY v.id LIMIT ?`
 
-	sqlDeleteEvents = `DELETE FROM monitored_emails_events WHERE id <= ?`
+	sqlDeleteEvents = `DELETE FROM monitored_emails_events WHERE id IN ?`
 )
 
 // Reading.

@@ -223,8 +223,10 @@ func (op Expire) play(w *world) error {
 
 func (op ExpireEvents) play(w *world) error {
 	old := 0
-	for old < min(op.Limit, len(w.trail)) && w.now-w.trail[old].at > op.Age {
-		old++
+	for _, l := range w.trail {
+		if old < op.Limit && w.now-l.at > op.Age && !w.doubts(l) {
+			old++
+		}
 	}
 	n, err := w.Queue.ExpireEvents(w.ctx, op.Age, op.Limit)
 	if err != nil || n != old {
@@ -247,8 +249,16 @@ func (w *world) forget(n int) error {
 		}
 	}
 	var kept []line
+	for _, l := range w.trail {
+		if w.doubts(l) {
+			left[l.id]--
+		}
+	}
 	for _, l := range slices.Backward(w.trail) {
-		if left[l.id] > 0 {
+		switch {
+		case w.doubts(l):
+			kept = append(kept, l)
+		case left[l.id] > 0:
 			left[l.id]--
 			kept = append(kept, l)
 		}
@@ -259,4 +269,10 @@ func (w *world) forget(n int) error {
 	}
 	w.trail = kept
 	return nil
+}
+
+// doubts: the line tells that an outcome of the task was unknown, which matters until it is forwarded or purged.
+func (w *world) doubts(l line) bool {
+	t := w.byID(l.id)
+	return l.event == "uncertain" && t != nil && !t.purged && t.Status != tasks.Forwarded
 }

@@ -15,6 +15,7 @@ var purgeTests = map[string]func(*suite){
 	"expire":                 testExpire,
 	"expire/portions":        testExpirePortions,
 	"expire/events":          testExpireEvents,
+	"expire/doubt":           testExpireDoubt,
 }
 
 // vanished is the end of a task whose message is not there any more.
@@ -188,4 +189,39 @@ func testExpireEvents(s *suite) {
 	}
 	s.has(young.ID, "dead")
 	s.stands(old[0], tasks.Dead)
+}
+
+// testExpireDoubt: that an outcome was unknown is known until the task is forwarded or purged, however long a person takes.
+func testExpireDoubt(s *suite) {
+	expire := func(want int) {
+		s.t.Helper()
+		s.Age(s.t, 2*time.Hour)
+		if n, err := s.Queue.ExpireEvents(s.ctx, time.Hour, 1_000_000); n != want || err != nil {
+			s.t.Fatalf("%d lines expired, %v; want %d", n, err, want)
+		}
+	}
+	_, err := s.Queue.ExpireEvents(s.ctx, -time.Hour, 1_000_000) // those of other tests
+	s.must("expire events", err)
+	p, c := s.bring(tasks.Uncertain)
+	expire(0)
+	s.requeue(c.ID)
+	expire(1)
+	s.has(c.ID, "uncertain")
+	again := p.claimed(1, c.UID)[0]
+	s.must("finish", s.Queue.Finish(s.ctx, again.Receipt, tasks.Result{Status: tasks.Dead, Reason: "no", Route: "desk"}))
+	expire(1)
+	s.has(c.ID, "uncertain")
+	s.requeue(c.ID)
+	s.forwarded(p.claimed(1, c.UID)[0])
+	expire(2)
+	s.has(c.ID)
+	_, c = s.bring(tasks.Uncertain)
+	if n, err := s.Queue.Skip(s.ctx, "ann", c.ID); n != 1 || err != nil {
+		s.t.Fatalf("skip: %d, %v; want 1", n, err)
+	}
+	if n, err := s.Queue.Purge(s.ctx, "ann", c.ID); n != 1 || err != nil {
+		s.t.Fatalf("purge: %d, %v; want 1", n, err)
+	}
+	expire(3)
+	s.has(c.ID)
 }
