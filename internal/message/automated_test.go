@@ -52,7 +52,7 @@ func TestAutomated(t *testing.T) {
 // TestReturnPathWithComments: the path is what stands between the comments.
 func TestReturnPathWithComments(t *testing.T) {
 	for v, want := range map[string]string{
-		"(Ann) <a@x.example> (of X)":  "a@x.example",
+		"(Ann) <a@x.example> (of X)":   "a@x.example",
 		`<"a\")(b"@x.example>`:         `"a\")(b"@x.example`,
 		"<a@x.example>) (a) ( b ( c )": "a@x.example>)",
 	} {
