@@ -1,15 +1,11 @@
 package message
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"mime/quotedprintable"
-	"net/textproto"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -31,6 +27,8 @@ const (
 	maxRaw   = 4 << 20   // octets of text parts before they are decoded
 	maxDepth = 30        // of parts in parts
 	maxParts = 1000
+
+	maxBoundary = 998 // octets: a line has no more (RFC 5322 2.1.1)
 )
 
 // Content decodes the message. It reads all of it, and keeps nothing: ask once. What hangs together as an attached
@@ -50,24 +48,22 @@ func (m *Message) Content() (c Content) {
 		r.incomplete("its body was not downloaded")
 		return
 	}
-	body := bufio.NewReader(m.Body.Reader())
-	if _, err := readHeader(body); err != nil {
-		r.incomplete("it cannot be read: " + err.Error())
-		return
+	r.lines = newLineReader(m.Body.Reader())
+	if _, err := readHeader(r.lines); err == nil {
+		r.part(m.Header, 0)
 	}
-	h := textproto.MIMEHeader{}
-	for _, name := range []string{"Content-Type", "Content-Disposition", "Content-Transfer-Encoding"} {
-		h.Set(name, m.Header.Get(name))
+	if err := r.lines.failed(); err != nil {
+		r.incomplete("it cannot be read: " + oneLine(err.Error()))
 	}
-	r.part(h, body, 0)
 	return
 }
 
 // contentReader collects the content, part by part.
 type contentReader struct {
 	Content
+	lines *lineReader
 	text  strings.Builder
-	raw   int64 // octets that may still be read
+	raw   int // octets of text that may still be read
 	parts int
 }
 
@@ -77,7 +73,7 @@ func (c *contentReader) incomplete(why string) {
 	}
 }
 
-func (c *contentReader) part(h textproto.MIMEHeader, body io.Reader, depth int) {
+func (c *contentReader) part(h Header, depth int) {
 	if c.parts++; c.parts > maxParts {
 		c.incomplete("it has more than 1,000 parts")
 		return
@@ -91,46 +87,49 @@ func (c *contentReader) part(h textproto.MIMEHeader, body io.Reader, depth int) 
 	}
 	switch {
 	case strings.HasPrefix(p.mediaType, "multipart/"):
-		c.multipart(body, p.params["boundary"], depth+1)
+		c.multipart(strings.TrimRight(p.params["boundary"], " \t"), depth+1) // which no boundary ends with (RFC 2046 5.1.1)
 	case p.attached:
 	case strings.HasPrefix(p.mediaType, "text/"):
-		c.readText(p, h.Get("Content-Transfer-Encoding"), body)
+		c.readText(p, h.Get("Content-Transfer-Encoding"))
 	}
 }
 
-func (c *contentReader) multipart(body io.Reader, boundary string, depth int) {
+func (c *contentReader) multipart(boundary string, depth int) {
 	switch {
-	case boundary == "":
+	case boundary == "" || len(boundary) > maxBoundary:
 		c.incomplete("it has parts, and does not say where they begin")
 		return
 	case depth > maxDepth:
 		c.incomplete("its parts are nested more than 30 deep")
 		return
 	}
-	parts := multipart.NewReader(body, boundary)
-	for c.parts <= maxParts {
-		p, err := parts.NextRawPart()
-		switch {
-		case errors.Is(err, io.EOF): // also when the last boundary is missing, but all has been read
-			return
-		case err != nil:
+	c.lines.enter(boundary)
+	defer c.lines.leave()
+	for c.parts <= maxParts && c.lines.next() {
+		fields, err := readHeader(c.lines)
+		if err != nil || slices.ContainsFunc(fields, field.junk) {
 			c.incomplete("its parts cannot be told apart")
 			return
 		}
-		c.part(p.Header, p, depth)
+		c.part(newHeader(fields), depth)
 	}
 }
 
-func (c *contentReader) readText(p part, encoding string, body io.Reader) {
-	octets, err := io.ReadAll(io.LimitReader(body, c.raw+1))
-	if c.raw -= int64(len(octets)); c.raw < 0 {
-		c.raw = 0
-		c.incomplete("its text is larger than 4 MiB")
+func (c *contentReader) readText(p part, encoding string) {
+	var octets []byte
+	for {
+		line, err := c.lines.ReadSlice('\n')
+		if err != nil {
+			break
+		}
+		if len(line) > c.raw {
+			octets, c.raw = append(octets, line[:c.raw]...), 0
+			c.incomplete("its text is larger than 4 MiB")
+			break
+		}
+		octets, c.raw = append(octets, line...), c.raw-len(line)
 	}
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		c.incomplete("its text cannot be read: " + oneLine(err.Error()))
-	}
-	octets, err = transferDecode(octets, encoding)
+	octets, err := transferDecode(octets, encoding)
 	if err != nil {
 		c.incomplete("its text is not encoded properly: " + oneLine(err.Error()))
 	}

@@ -19,9 +19,15 @@ type field struct {
 	raw  []byte
 }
 
+// junk reports that a line is neither a field nor the empty line.
+func (f field) junk() bool { return f.name == "" && len(bytes.TrimSpace(f.raw)) > 0 }
+
 // readHeader reads up to and including the empty line. A line that is no field (a mbox "From " line, a missing colon) is
 // kept as junk; the fields behind it are still found.
-func readHeader(r *bufio.Reader) ([]field, error) {
+func readHeader(r interface {
+	ReadSlice(delim byte) (line []byte, err error)
+},
+) ([]field, error) {
 	var fields []field
 	for size := 0; size < maxHeader; {
 		line, err := r.ReadSlice('\n')

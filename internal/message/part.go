@@ -2,7 +2,6 @@ package message
 
 import (
 	"mime"
-	"net/textproto"
 	"net/url"
 	"regexp"
 	"strings"
@@ -18,7 +17,7 @@ type part struct {
 
 // describe reads a part's header. It is an attachment when its disposition says so (RFC 2183), or when it has a file
 // name and is not inline text.
-func describe(h textproto.MIMEHeader) part {
+func describe(h Header) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{}
 	p.mediaType, p.params = mediaType(contentType)

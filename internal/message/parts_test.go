@@ -1,0 +1,60 @@
+package message
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParts(t *testing.T) {
+	outer := func(s string) string { return lines("Content-Type: multipart/mixed; boundary=a\n\n" + s) }
+	const inner = "--a\nContent-Type: multipart/mixed; boundary=b\n\n"
+	long := strings.Repeat("x", 32<<10) // as the reader's buffer
+	tests := []struct{ name, raw, text string }{
+		{"before, between and behind", outer("no\n--a\n\none\n" + inner + "no\n--b\n\ntwo\n--b--\nno\n--a\n\nthree\n--a--\nno\n--a\n\nno"), "one\ntwo\nthree\n"},
+		{"an outer delimiter ends inner parts", outer(inner + "--b\n\none\n--a\n\ntwo\n--a--\n"), "one\ntwo\n"},
+		{"an outer end ends inner parts", outer(inner + "--b\n\none\n--a--\nno"), "one\n"},
+		{"an outer delimiter in an inner header", outer(inner + "--b\nX: y\n--a\n\ntwo"), "two\n"},
+		{"no inner parts at all", outer(inner + "--a\n\ntwo"), "two\n"},
+		{"space behind delimiters", outer("--a \t\n\none\n--a  \n\ntwo\n--a--  \nno"), "one\ntwo\n"},
+		{"a line that only begins like one", outer("--a\n\none\n--ab\n--a-\n--a-- b\n--\n --a\n--a--"), "one\n--ab\n--a-\n--a-- b\n--\n --a\n"},
+		{"in the middle of a line that does not fit", outer("--a\n\n" + long + "--a\n--a\n\ntwo"), long + "--a\ntwo\n"},
+		{"a line without an end", outer("--a\n\none\n--a--"), "one\n"},
+		{"a delimiter that begins like the outer one", outer(strings.ReplaceAll(inner, "=b", "=ab") + "--ab\n\none\n--ab--\n--a\n\ntwo"), "one\ntwo\n"},
+		{"a boundary with a space behind it", strings.Replace(outer("--a\n\none\n--a--\nno"), "=a", `="a "`, 1), "one\n"},
+		{"a boundary that ends with --", strings.Replace(outer("--a--\n\none\n--a----\nno"), "=a", `="a--"`, 1), "one\n"},
+		{"inner and outer parts with one delimiter", outer("--a\nContent-Type: multipart/mixed; boundary=a\n\n--a\n\none\n--a\n\ntwo\n--a--\n"), "one\ntwo\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := parse(t, tt.raw).Content()
+			if got := strings.ReplaceAll(c.Text, "\r", ""); got != tt.text || c.Incomplete != "" {
+				t.Errorf("the text is %.200q (incomplete: %q), want %.200q", got, c.Incomplete, tt.text)
+			}
+		})
+	}
+}
+
+// TestDepthCosts nothing: lines that look like boundaries, thirty parts deep, are read about as fast as in one part.
+func TestDepthCosts(t *testing.T) {
+	cost := func(depth int) time.Duration {
+		var b strings.Builder
+		for i := range depth {
+			fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
+		}
+		m := parse(t, b.String()+"Content-Type: application/x\r\n\r\n"+strings.Repeat("--b14x\r\n", 1<<17))
+		best := time.Hour
+		for range 3 { // other work on the machine only adds to it
+			start := time.Now()
+			if c := m.Content(); c.Incomplete != "" {
+				t.Fatalf("%d deep: it is incomplete: %s", depth, c.Incomplete)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	if flat, deep := cost(1), cost(maxDepth); deep > 10*flat {
+		t.Errorf("one part takes %v, thirty in each other %v; want less than ten times as long", flat, deep)
+	}
+}
