@@ -28,6 +28,7 @@ func (s *services) tell(ctx context.Context, n *notify.Notifier, relayUp bool) {
 func (s *services) notifyConfig() notify.Config {
 	c := notify.Config{
 		To: s.cfg.Notify.To, Hook: s.cfg.Hook, AtMost: s.cfg.Notify.AtMost, Host: s.host(), Worker: s.worker(),
+		Lease: s.cfg.Concurrency.Lease,
 	}
 	for _, on := range s.cfg.Notify.On {
 		c.On = append(c.On, notify.Kind(on))

@@ -34,6 +34,10 @@ type Address struct {
 	UTF8 bool   // it cannot be said without SMTPUTF8
 }
 
+// Key is the same for all spellings of an address: in any case, and with its domain in Unicode or ASCII. RFC 5321 2.4
+// lets a server tell local parts in different case apart; nobody gives two persons addresses that differ in case alone.
+func (a Address) Key() string { return strings.ToLower(a.Wire) }
+
 // Parse reads an address. The error says, on one line, what is wrong with it and how it is written.
 func Parse(s string) (Address, error) {
 	a, why := parse(s)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,13 +16,21 @@ import (
 // keep mail from being forwarded.
 func (r *reader) notify(c *Config) {
 	n := c.Notify
+	seen := map[string]string{} // by address.Key
 	for i, to := range n.To {
 		key := fmt.Sprintf("notify.to[%d]", i)
-		if err := address.Check(to); err != nil {
+		a, err := address.Parse(to)
+		if err = cmp.Or(err, address.Check(to)); err != nil {
 			r.refuse(key, "%s", err)
-		} else if slices.Contains(n.To[:i], to) {
-			r.refuse(key, "%s stands here twice; remove one of them", to)
+			continue
 		}
+		switch first, twice := seen[a.Key()]; {
+		case twice && first == to:
+			r.refuse(key, "%s stands here twice; remove one of them", to)
+		case twice:
+			r.refuse(key, "%s is the same address as %s; remove one of them", to, first)
+		}
+		seen[a.Key()] = to
 	}
 	for i, on := range n.On {
 		r.oneOf(fmt.Sprintf("notify.on[%d]", i), on, "dead", "uncertain", "inbox_unreachable")

@@ -50,6 +50,7 @@ func TestNotifyFaults(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no address", "notify: {to: [ops@firm.example, ops]}", `:5:33: notify.to[1]: "ops" is no address`},
 		{"twice", "notify: {to: [a@x.example, a@x.example]}", ":5:28: notify.to[1]: a@x.example stands here twice; remove one of them"},
+		{"in two spellings", "notify: {to: [Ops@bücher.example, b@x.example, ops@XN--bcher-kva.example]}", ":5:48: notify.to[2]: ops@XN--bcher-kva.example is the same address as Ops@bücher.example; remove one of them"},
 		{"unknown kind", "notify: {to: a@x.example, on: [dead, death]}", `:5:38: notify.on[1]: "death" is not one of dead, uncertain, inbox_unreachable`},
 		{"no kind", "notify: {to: a@x.example, on: []}", ":5:27: notify.on: is empty; name what to tell of: dead, uncertain, inbox_unreachable"},
 		{"too long", "notify: {to: a@x.example, at_most: 31d}", ":5:27: notify.at_most: 744h is out of range; it goes from 0s to 720h"},

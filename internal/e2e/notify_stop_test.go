@@ -58,6 +58,27 @@ func TestNoticesKilled(t *testing.T) {
 	})
 }
 
+// TestNoticesSoonAfterAKill: what a killed pass began to tell waits for its lease (a second here), and for nothing else.
+func TestNoticesSoonAfterAKill(t *testing.T) {
+	onEach(t, all, func(t *testing.T, w *world) {
+		w.noticing(nil)
+		w.hook("#!/bin/sh\nkill -9 $PPID\n")
+		w.addInbox("desk@firm.example", "--start", "all")
+		w.put("desk@firm.example", "one")
+		if res := w.start(nil, "run").wait(); res.code != -1 {
+			t.Fatalf("exit %d\n%s\nwant it killed by its hook", res.code, res.stderr)
+		}
+		w.hook(hookScript)
+		w.eventually(func() bool {
+			w.must(0, "run")
+			return len(w.told()) > 0
+		})
+		w.wantTold("passes after the killed one", 1, "1 message is dead")
+		w.must(0, "run")
+		w.wantTold("all has been told", 1, "1 message is dead")
+	})
+}
+
 // TestNoticesTwoHosts: two hosts end their passes at once, again and again, and tell each death once.
 func TestNoticesTwoHosts(t *testing.T) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {

@@ -75,7 +75,7 @@ func newBench(t *testing.T, cfg db.Config) *bench {
 	b.check(err)
 	b.db, b.boxes, b.queue = d, inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), sqlqueue.New(d)
 	b.Notifier = &Notifier{
-		Config: Config{To: []string{operator}, On: Kinds(), AtMost: time.Hour, Host: "mail-a", Worker: "mail-a:1:x"},
+		Config: Config{To: []string{operator}, On: Kinds(), AtMost: time.Hour, Host: "mail-a", Worker: "mail-a:1:x", Lease: time.Minute},
 		Store:  NewStore(d), Tasks: b.queue, Composer: made, Relay: b.relay,
 		Env: func(string) (string, bool) { return "", false },
 		Log: slog.New(slog.NewTextHandler(b.logs, nil)),
@@ -157,6 +157,12 @@ func (b *bench) scan(failure string) {
 	b.exec(`UPDATE monitored_emails SET scan_token = 0`) // task registers under it
 }
 
+// passes lets time pass for what the database knows of the channels.
+func (b *bench) passes(d time.Duration) {
+	b.t.Helper()
+	b.exec(`UPDATE monitored_emails_channels SET held_at = held_at - ?`, d.Microseconds())
+}
+
 // later lets every time of the channels be two hours ago.
 func (b *bench) later() {
 	b.t.Helper()
@@ -183,7 +189,8 @@ func (b *bench) wantTold(what string, subjects ...string) {
 type fakeRelay struct {
 	mu     sync.Mutex
 	sent   []sentMail
-	before func() // at the final dot
+	mail   func() // at MAIL
+	before func() // when the message has been taken, before its reply
 	err    error
 	status forward.Status // Accepted when empty
 }
@@ -193,9 +200,15 @@ type sentMail struct {
 	raw string
 }
 
-func (r *fakeRelay) Send(_ context.Context, env forward.Envelope, c *forward.Content, _ forward.BeforeDot) (forward.Result, error) {
+func (r *fakeRelay) Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error) {
 	raw, err := io.ReadAll(c.Reader())
 	if err != nil {
+		return forward.Result{}, err
+	}
+	if r.mail != nil {
+		r.mail()
+	}
+	if err := beforeDot(ctx, forward.Result{}, env.To); err != nil {
 		return forward.Result{}, err
 	}
 	r.mu.Lock()
@@ -223,6 +236,15 @@ func (r *fakeRelay) subjects() []string {
 		out = append(out, strings.ReplaceAll(s, "\r\n ", " "))
 	}
 	return out
+}
+
+func wait(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited 30 s for %s", what)
+		}
+	}
 }
 
 // plan is how the database would do a query.

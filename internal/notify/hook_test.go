@@ -193,15 +193,6 @@ func gone(pid int) bool {
 	return syscall.Kill(pid, 0) != nil || strings.Contains(string(stat), ") Z ")
 }
 
-func wait(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited 30 s for %s", what)
-		}
-	}
-}
-
 // TestHookDoesNotRead: a hook may leave its input unread, and write more than is kept.
 func TestHookDoesNotRead(t *testing.T) {
 	b, _ := hooked(t, `head -c 100000 /dev/zero | tr '\0' x`)

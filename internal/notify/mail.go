@@ -12,14 +12,18 @@ import (
 )
 
 // mail hands a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5): should it not arrive, nothing comes back.
-// An outcome that is not known does not count as told.
-func (n *Notifier) mail(ctx context.Context, to string, d Digest) error {
+// An outcome that is not known does not count as told. Before the final dot the lease is renewed: a run that was held up for
+// too long sends nothing beside the one that has taken its place.
+func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
+	to := ch.address
 	content, err := n.Composer.Report(forward.Report{To: to, Subject: d.subject(), Text: d.text(), At: d.At, About: d.about})
 	if err != nil {
 		return err
 	}
 	res, err := n.Relay.Send(ctx, forward.Envelope{To: []string{to}, NullOnly: true}, content,
-		func(context.Context, forward.Result, []string) error { return nil })
+		func(ctx context.Context, _ forward.Result, _ []string) error {
+			return n.Store.renew(ctx, ch, n.Config.Worker)
+		})
 	for _, o := range res.Outcomes {
 		if o.Status == forward.Accepted {
 			return nil

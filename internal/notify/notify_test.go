@@ -191,14 +191,85 @@ func TestSlowRelay(t *testing.T) {
 		b.dies("one")
 		other, mails := *b.Notifier, &fakeRelay{}
 		other.Config.Worker, other.Relay = "mail-b:1:y", mails
+		b.Config.Lease, other.Config.Lease = time.Second, time.Second
 		b.relay.before = func() {
 			b.relay.before = nil
-			b.exec(`UPDATE monitored_emails_channels SET held_at = held_at - ?`, (25 * time.Minute).Microseconds())
-			other.Tell(b.ctx, true)
+			held := func() int { return b.count(`SELECT held_at FROM monitored_emails_channels`) }
+			for i, first := 0, held(); i < 5; i++ { // it is renewed for as long as that takes
+				last := held()
+				wait(t, "the lease to be renewed", func() bool { return held() > last })
+				other.Tell(b.ctx, true)
+				if i == 4 && held()-first < int(other.Config.Lease.Microseconds()) {
+					i--
+				}
+			}
 		}
 		b.wantTold("the relay takes its time", oneDead)
 		if len(mails.sent) > 0 {
 			t.Error("another run told it meanwhile, want it told once")
+		}
+		b.later()
+		other.Tell(b.ctx, true)
+		if len(mails.sent) > 0 {
+			t.Error("another run told it afterwards, want it told once")
+		}
+	})
+}
+
+// TestHeldUp: a run that stands still for longer than its lease sends nothing beside the one that has taken its place.
+func TestHeldUp(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		b.dies("one")
+		other, mails := *b.Notifier, &fakeRelay{}
+		other.Config.Worker, other.Relay = "mail-b:1:y", mails
+		b.relay.mail = func() {
+			b.passes(time.Minute)
+			other.Tell(b.ctx, true)
+		}
+		b.wantTold("it was held up")
+		if got := mails.subjects(); len(got) != 1 || got[0] != oneDead {
+			t.Errorf("the other run told %q, want %q", got, oneDead)
+		}
+		if log := b.logs.String(); !strings.Contains(log, "another run tells what failed") || strings.Contains(log, "WARN") {
+			t.Errorf("the log is\n%s\nwant it said, and no warning", log)
+		}
+		b.relay.mail = nil
+		b.later()
+		b.wantTold("it has been told")
+	})
+}
+
+// TestLease: what a run that died began to tell is told as soon as its lease is over, and that is a minute at most.
+func TestLease(t *testing.T) {
+	for _, tt := range []struct{ configured, want time.Duration }{{5 * time.Second, 5 * time.Second}, {time.Hour, time.Minute}} {
+		t.Run(tt.configured.String(), func(t *testing.T) {
+			b := newBench(t, config(t, "sqlite"))
+			b.Config.Lease = tt.configured
+			b.dies("one")
+			mine, err := b.Store.acquire(b.ctx, b.Config.channels()[0], b.Config)
+			if err != nil || !mine {
+				t.Fatalf("the channel is mine: %v (%v), want it to be", mine, err)
+			}
+			b.Config.Worker = "mail-a:2:y" // the first one has died
+			b.ahead = tt.want - time.Second/2
+			b.wantTold("the dead run may be at it yet")
+			b.ahead = tt.want + time.Second/2
+			b.wantTold("its lease has run out", oneDead)
+		})
+	}
+}
+
+// TestSpellings: an address that is written in another way is told nothing again.
+func TestSpellings(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		for i, to := range []string{"Ops@bücher.example", "ops@BÜCHER.example", "OPS@xn--bcher-kva.example"} {
+			b.Config.To, b.Config.Worker = []string{to}, fmt.Sprintf("host-%d:1:x", i)
+			b.dies("one")
+			b.later()
+			b.wantTold(to, oneDead)
+			if len(b.relay.sent) == 1 && b.relay.sent[0].env.To[0] != to {
+				t.Errorf("it went to %s, want it to go to %s as that is written", b.relay.sent[0].env.To[0], to)
+			}
 		}
 	})
 }
@@ -354,7 +425,7 @@ func TestIndex(t *testing.T) {
 			b.ends(tasks.Forwarded)
 			b.exec(`ANALYZE TABLE monitored_emails_tasks`)
 		}
-		plan := b.plan(sqlEndings, hookChannel, []int64{b.in.ID}, []Kind{Dead, Uncertain})
+		plan := b.plan(sqlEndings, hookKey, []int64{b.in.ID}, []Kind{Dead, Uncertain})
 		if !strings.Contains(plan, "monitored_emails_tasks_ended") {
 			t.Errorf("the plan is %s, want it to use monitored_emails_tasks_ended", plan)
 		}

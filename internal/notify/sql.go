@@ -33,6 +33,7 @@ WHERE kind = 'inbox' AND NOT EXISTS (SELECT 1 FROM monitored_emails e WHERE e.id
 const (
 	sqlChannel = `SELECT * FROM monitored_emails_channels WHERE channel = ?`
 	sqlHold    = `UPDATE monitored_emails_channels SET holder = ?, held_at = ? WHERE channel = ?`
+	sqlRenew   = `UPDATE monitored_emails_channels SET held_at = ? WHERE channel = ? AND holder = ?`
 	sqlLetGo   = `UPDATE monitored_emails_channels SET holder = '' WHERE channel = ? AND holder = ?`
 	sqlTold    = `UPDATE monitored_emails_channels SET told_at = ?, failures = 0, last_error = '', holder = '' WHERE channel = ? AND holder = ?`
 	sqlFailed  = `UPDATE monitored_emails_channels SET failures = failures + 1, failed_at = ?, last_error = ?, holder = ''

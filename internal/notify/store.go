@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,17 +12,39 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"postrider/internal/address"
 	"postrider/internal/db"
 )
 
 // channel is where something is told: the hook, or an address.
-type channel string
+type channel struct {
+	key     string // of its rows
+	address string // as it is configured; empty for the hook
+}
 
-const hookChannel channel = "hook"
+const (
+	hookKey    = "hook"
+	mailPrefix = "mail:" // before an address
+)
 
-const mailPrefix = "mail:" // before an address
+func (c channel) isHook() bool { return c.address == "" }
 
-func (c channel) address() string { return strings.TrimPrefix(string(c), mailPrefix) }
+// mailTo is the channel of an address, the same for all its spellings.
+func mailTo(to string) channel {
+	key := to
+	if a, err := address.Parse(to); err == nil {
+		key = a.Key()
+	}
+	return channel{mailPrefix + key, to}
+}
+
+// String is what a person knows it by.
+func (c channel) String() string {
+	if c.isHook() {
+		return c.key
+	}
+	return mailPrefix + c.address
+}
 
 // Store keeps what has been told. It is safe for concurrent use by any number of processes.
 type Store struct{ db *db.DB }
@@ -78,14 +101,14 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			return err
 		}
 		if len(statuses) > 0 {
-			if err := tx.Raw(sqlEndings, ch, inboxes, statuses).Scan(&news.Tasks).Error; err != nil {
+			if err := tx.Raw(sqlEndings, ch.key, inboxes, statuses).Scan(&news.Tasks).Error; err != nil {
 				return err
 			}
 		}
 		if !slices.Contains(on, Unreachable) {
 			return nil
 		}
-		return tx.Raw(sqlOutages, ch).Scan(&news.Outages).Error
+		return tx.Raw(sqlOutages, ch.key).Scan(&news.Outages).Error
 	})
 	if err != nil {
 		return News{}, fmt.Errorf("read what has not been told yet: %w", err)
@@ -95,7 +118,7 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 
 // channelRow is a row of monitored_emails_channels.
 type channelRow struct {
-	Channel   channel `gorm:"primaryKey"`
+	Channel   string `gorm:"primaryKey"`
 	ToldAt    int64
 	Failures  int
 	FailedAt  int64
@@ -104,20 +127,15 @@ type channelRow struct {
 	HeldAt    int64
 }
 
-// lease is how long nobody else tells what a run began to tell. It is more than the patience with a relay that has taken MAIL,
-// which nothing cuts short: 5 minutes each for RCPT and DATA, 3 for the text, 10 for the dot (RFC 5321 4.5.3.2).
-const lease = 30 * time.Minute
-
 // free reports whether a run may tell something now.
-func (r channelRow) free(worker string, now int64, atMost time.Duration) bool {
-	held := r.Holder != "" && r.Holder != worker && within(r.HeldAt, now, lease)
-	return !held && !within(r.ToldAt, now, atMost) && !within(r.FailedAt, now, pause(r.Failures))
+func (r channelRow) free(c Config, now int64) bool {
+	held := r.Holder != "" && r.Holder != c.Worker && within(r.HeldAt, now, c.lease())
+	return !held && !within(r.ToldAt, now, c.AtMost) && !within(r.FailedAt, now, pause(r.Failures))
 }
 
 // within reports whether less than d has passed since then. A clock that was put back lets nobody wait longer than that.
 func within(then, now int64, d time.Duration) bool {
-	passed := time.Duration(now-then) * time.Microsecond
-	return passed >= 0 && passed < d
+	return then <= now && now-then < d.Microseconds()
 }
 
 // pause is how long a channel is left alone after so many failures in a row.
@@ -132,7 +150,7 @@ func pause(failures int) time.Duration {
 func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		mine = false
-		fresh := channelRow{Channel: ch}
+		fresh := channelRow{Channel: ch.key}
 		if err := tx.Table(tableChannels).Clauses(clause.OnConflict{DoNothing: true}).Create(&fresh).Error; err != nil {
 			return err
 		}
@@ -141,11 +159,11 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 			return err
 		}
 		now, err := s.db.Now(tx) // not before the row is ours: what another run noted meanwhile would lie in the future
-		if err != nil || !row.free(c.Worker, now, c.AtMost) {
+		if err != nil || !row.free(c, now) {
 			return err
 		}
 		mine = true
-		return tx.Exec(sqlHold, c.Worker, now, ch).Error
+		return tx.Exec(sqlHold, c.Worker, now, ch.key).Error
 	})
 	if err != nil {
 		return false, fmt.Errorf("see whether %s may be told something: %w", ch, err)
@@ -154,7 +172,7 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 }
 
 func (s *Store) row(tx *gorm.DB, sql string, ch channel) (row channelRow, err error) {
-	err = tx.Raw(sql, ch).Scan(&row).Error
+	err = tx.Raw(sql, ch.key).Scan(&row).Error
 	return row, err
 }
 
@@ -166,21 +184,35 @@ func (s *Store) lock(sql string) string {
 	return sql + " FOR UPDATE"
 }
 
+// errTaken is that another run tells the channel now.
+var errTaken = errors.New("another run tells it now")
+
+// renew keeps the channel for another lease, or fails with errTaken.
+func (s *Store) renew(ctx context.Context, ch channel, worker string) error {
+	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
+		res := tx.Exec(sqlRenew, now, ch.key, worker)
+		if res.Error == nil && res.RowsAffected == 0 {
+			return errTaken
+		}
+		return res.Error
+	})
+}
+
 func (s *Store) release(ctx context.Context, ch channel, worker string) error {
-	return s.note(ctx, ch, func(tx *gorm.DB, _ int64) error { return tx.Exec(sqlLetGo, ch, worker).Error })
+	return s.note(ctx, ch, func(tx *gorm.DB, _ int64) error { return tx.Exec(sqlLetGo, ch.key, worker).Error })
 }
 
 func (s *Store) failed(ctx context.Context, ch channel, worker string, why error) error {
 	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
-		return tx.Exec(sqlFailed, now, cut(why.Error(), maxError), ch, worker).Error
+		return tx.Exec(sqlFailed, now, cut(why.Error(), maxError), ch.key, worker).Error
 	})
 }
 
 // toldRow is a row of monitored_emails_told.
 type toldRow struct {
-	Channel channel `gorm:"primaryKey"`
-	Kind    string  `gorm:"primaryKey"`
-	RefID   int64   `gorm:"primaryKey;autoIncrement:false"`
+	Channel string `gorm:"primaryKey"`
+	Kind    string `gorm:"primaryKey"`
+	RefID   int64  `gorm:"primaryKey;autoIncrement:false"`
 	At      time.Time
 }
 
@@ -188,10 +220,10 @@ type toldRow struct {
 func (s *Store) told(ctx context.Context, ch channel, worker string, news News) error {
 	var rows []toldRow
 	for _, t := range news.Tasks {
-		rows = append(rows, toldRow{ch, "task", t.ID, t.FinishedAt.UTC()})
+		rows = append(rows, toldRow{ch.key, "task", t.ID, t.FinishedAt.UTC()})
 	}
 	for _, o := range news.Outages {
-		rows = append(rows, toldRow{ch, "inbox", o.ID, o.at().UTC()})
+		rows = append(rows, toldRow{ch.key, "inbox", o.ID, o.at().UTC()})
 	}
 	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
 		err := tx.Table(tableTold).Clauses(clause.OnConflict{
@@ -206,7 +238,7 @@ func (s *Store) told(ctx context.Context, ch channel, worker string, news News) 
 				return err
 			}
 		}
-		return tx.Exec(sqlTold, now, ch, worker).Error
+		return tx.Exec(sqlTold, now, ch.key, worker).Error
 	})
 }
 
@@ -219,7 +251,7 @@ func (s *Store) note(ctx context.Context, ch channel, change func(tx *gorm.DB, n
 		return change(tx, now)
 	})
 	if err != nil {
-		return fmt.Errorf("note what %s was told: %w", ch, err)
+		return fmt.Errorf("note how far %s was told: %w", ch, err)
 	}
 	return nil
 }
@@ -250,7 +282,7 @@ func (s *Store) Waiting(ctx context.Context, c Config) ([]Waiting, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read how %s was told last: %w", ch, err)
 		}
-		out = append(out, Waiting{string(ch), len(news.Tasks) + len(news.Outages), row.LastError})
+		out = append(out, Waiting{ch.String(), len(news.Tasks) + len(news.Outages), row.LastError})
 	}
 	return out, nil
 }
