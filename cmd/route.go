@@ -217,7 +217,7 @@ func (t *routeTrial) compose(ctx context.Context, cfg *config.Config, c *forward
 		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}, Folder: s.Folder, UID: s.task.UID,
 		Registered: s.At, Size: s.Size, MaxSize: int64(cfg.Forward.MaxSize),
 		Captured: sync.OnceValue(func() map[string]string { return table.Captured(t.Route, s.Mail) }),
-	}, pass.StyleOf(table.Style(t.Route, style(cfg))))
+	}, pass.StyleOf(table.Style(t.Route, s.Mail, style(cfg))))
 	if err != nil {
 		return err
 	}

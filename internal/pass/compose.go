@@ -18,7 +18,7 @@ func (j job) begun(ds []tasks.Delivery) bool {
 
 // compose makes what goes out by the routes of today, unless it has begun.
 func (j job) compose(ctx context.Context, via string, begun bool) (*forward.Content, error) {
-	style := StyleOf(j.Routes.Style(via, j.Config.Style))
+	style := StyleOf(j.Routes.Style(via, j.mail(), j.Config.Style))
 	if begun {
 		style.Mode, style.Fallback = forward.Mode(j.claim.Mode), false
 	}

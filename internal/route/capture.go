@@ -30,7 +30,7 @@ func (r Rule) captures() bool {
 // one name the first that found something counts. A rule that is gone, or does not match any more, captures nothing.
 func (t *Table) Captured(route string, m Mail) map[string]string {
 	v, into := newView(m), map[string]string{}
-	names := strings.Split(route, plus)
+	names := t.names(route, m)
 	for _, r := range t.rules {
 		if !slices.Contains(names, r.Name) {
 			continue

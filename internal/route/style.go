@@ -1,7 +1,5 @@
 package route
 
-import "strings"
-
 // Mode is what a message goes out as.
 type Mode string
 
@@ -29,12 +27,12 @@ type Style struct {
 	Resent   bool // with a Resent- block, in mode redirect
 }
 
-// Style is how a message goes out that went by route, a Decision's of this table or of an earlier one: of the rules named
+// Style is how m goes out, which went by route, a Decision's of this table or of an earlier one: of the rules named
 // there the first that says decides, for each key, and what none says is as in general.
-func (t *Table) Style(route string, general Style) Style {
+func (t *Table) Style(route string, m Mail, general Style) Style {
 	s := general
 	var mode, fallback, resent bool // said
-	for _, name := range strings.Split(route, plus) {
+	for _, name := range t.names(route, m) {
 		for _, r := range t.rules {
 			if name != r.Name {
 				continue

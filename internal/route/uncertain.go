@@ -1,6 +1,9 @@
 package route
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Uncertain is what becomes of a message when nobody knows whether a recipient got it.
 type Uncertain string
@@ -39,6 +42,20 @@ const (
 	plus = "+"
 	cut  = "…"
 )
+
+// names are those of the rules that m went by; of those that were cut off the ones that match it by this table.
+func (t *Table) names(route string, m Mail) []string {
+	names := strings.Split(route, plus)
+	if !slices.Contains(names, cut) {
+		return names
+	}
+	for _, name := range t.Decide(m).Matched {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // joined keeps the names within the column that holds a task's route, in octets.
 func joined(names []string) string {
