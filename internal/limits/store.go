@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-
-	"postrider/internal/db"
 )
 
 // All SQL of this package, by primary key. One text serves MySQL, MariaDB and SQLite.
@@ -39,11 +37,7 @@ func (q *Quota) update(ctx context.Context, change func(u *usage, now int64, loc
 }
 
 func (q *Quota) change(tx *gorm.DB, change func(u *usage, now int64, local time.Time)) error {
-	lock := ""
-	if q.db.Dialect() != db.SQLite { // which locks it all
-		lock = " FOR UPDATE"
-	}
-	before, u, err := q.read(tx, sqlUsage+lock)
+	before, u, err := q.read(tx, q.db.Lock(sqlUsage))
 	if err != nil {
 		return err
 	}

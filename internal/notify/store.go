@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -154,7 +152,7 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 		if err := tx.Table(tableChannels).Clauses(clause.OnConflict{DoNothing: true}).Create(&fresh).Error; err != nil {
 			return err
 		}
-		row, err := s.row(tx, s.lock(sqlChannel), ch)
+		row, err := s.row(tx, s.db.Lock(sqlChannel), ch)
 		if err != nil {
 			return err
 		}
@@ -174,14 +172,6 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 func (s *Store) row(tx *gorm.DB, sql string, ch channel) (row channelRow, err error) {
 	err = tx.Raw(sql, ch.key).Scan(&row).Error
 	return row, err
-}
-
-// lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another.
-func (s *Store) lock(sql string) string {
-	if s.db.Dialect() == db.SQLite {
-		return sql
-	}
-	return sql + " FOR UPDATE"
 }
 
 // errTaken is that another run tells the channel now.
@@ -204,7 +194,7 @@ func (s *Store) release(ctx context.Context, ch channel, worker string) error {
 
 func (s *Store) failed(ctx context.Context, ch channel, worker string, why error) error {
 	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
-		return tx.Exec(sqlFailed, now, cut(why.Error(), maxError), ch.key, worker).Error
+		return tx.Exec(sqlFailed, now, db.Cut(why.Error(), maxError), ch.key, worker).Error
 	})
 }
 
@@ -288,16 +278,3 @@ func (s *Store) Waiting(ctx context.Context, c Config) ([]Waiting, error) {
 }
 
 const maxError = 2000
-
-// cut shortens s to at most limit octets of valid UTF-8.
-func cut(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	s = s[:limit]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s
-}

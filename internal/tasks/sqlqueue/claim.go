@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -126,7 +127,7 @@ func (q *Queue) receive(tx *gorm.DB, want tasks.Want) (claims []tasks.Claim, bur
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		for len(taken) == 0 || (len(taken) < want.Max && taken[0].LostLeases == 0) {
 			var due []taskRow
-			err := tx.Raw(q.lockFree(sqlDue), want.InboxID, priority, micros, inHand(want), want.Max-len(taken)).Scan(&due).Error
+			err := tx.Raw(q.db.LockFree(sqlDue), want.InboxID, priority, micros, inHand(want), want.Max-len(taken)).Scan(&due).Error
 			if err != nil {
 				return nil, nil, err
 			}
@@ -204,7 +205,7 @@ func bury(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 	t := r.task()
 	t.Deliveries = ds[r.ID]
 	t.Status, t.Reason = tasks.Poisoned(t)
-	if err := tx.Exec(sqlPoisoned, t.Status, clean(t.Reason, maxText), now, now, r.ID).Error; err != nil {
+	if err := tx.Exec(sqlPoisoned, t.Status, db.Cut(t.Reason, maxText), now, now, r.ID).Error; err != nil {
 		return t, err
 	}
 	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
@@ -233,7 +234,7 @@ func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []ta
 	if err := noteLost(tx, now, taken, claims); err != nil {
 		return nil, err
 	}
-	if err := tx.Exec(sqlClaim, until, token, clean(want.Worker, 255), now, ids).Error; err != nil {
+	if err := tx.Exec(sqlClaim, until, token, db.Cut(want.Worker, 255), now, ids).Error; err != nil {
 		return nil, err
 	}
 	return claims, nil

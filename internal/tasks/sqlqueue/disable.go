@@ -51,7 +51,7 @@ func (q *Queue) lockLive(tx *gorm.DB, inboxID int64) (live []taskRow, err error)
 	slices.Sort(ids)
 	for part := range slices.Chunk(ids, portion) {
 		var rows []taskRow
-		if err := tx.Raw(q.lock(sqlStillLive), part).Scan(&rows).Error; err != nil {
+		if err := tx.Raw(q.db.Lock(sqlStillLive), part).Scan(&rows).Error; err != nil {
 			return nil, err
 		}
 		live = append(live, rows...)

@@ -8,13 +8,14 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
 // Sending implements tasks.Queue.
 func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route string, as tasks.Form, ds []tasks.Delivery) error {
 	return q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
-		res := tx.Exec(sqlSending, clean(route, 255), as.Mode, clean(as.ModeReason, 500), r.TaskID, r.Token)
+		res := tx.Exec(sqlSending, db.Cut(route, 255), as.Mode, db.Cut(as.ModeReason, 500), r.TaskID, r.Token)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
@@ -42,7 +43,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 			v := now.Add(res.Delay).UnixMicro()
 			visible, finished = &v, nil
 		}
-		done := tx.Exec(sqlFinish, res.Status, visible, clean(res.Route, 255), clean(res.Reason, maxText), now, finished, r.TaskID, r.Token)
+		done := tx.Exec(sqlFinish, res.Status, visible, db.Cut(res.Route, 255), db.Cut(res.Reason, maxText), now, finished, r.TaskID, r.Token)
 		if done.Error != nil || done.RowsAffected == 0 {
 			return 0, done.Error
 		}
@@ -57,7 +58,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 				return 0, err
 			}
 		}
-		return 1, tx.Exec(sqlHolderEvent, now, res.Status, clean(res.Reason, maxText), r.TaskID).Error
+		return 1, tx.Exec(sqlHolderEvent, now, res.Status, db.Cut(res.Reason, maxText), r.TaskID).Error
 	})
 }
 
@@ -67,7 +68,7 @@ func (q *Queue) stillMissed(tx *gorm.DB, r tasks.Receipt, missed *tasks.Place) e
 		return nil
 	}
 	var self taskRow
-	res := tx.Raw(q.lock(sqlIdentity), r.TaskID, r.Token).Scan(&self)
+	res := tx.Raw(q.db.Lock(sqlIdentity), r.TaskID, r.Token).Scan(&self)
 	if res.Error == nil && res.RowsAffected > 0 && *missed != (tasks.Place{Epoch: self.UIDValidity, UID: self.UID}) {
 		return tasks.ErrMoved
 	}
@@ -82,7 +83,7 @@ func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay
 		if delay > 0 {
 			due = now.Add(delay)
 		}
-		done := tx.Exec(sqlRelease, due.UnixMicro(), clean(reason, maxText), now, r.TaskID, r.Token)
+		done := tx.Exec(sqlRelease, due.UnixMicro(), db.Cut(reason, maxText), now, r.TaskID, r.Token)
 		if done.Error != nil || done.RowsAffected == 0 {
 			return 0, done.Error
 		}

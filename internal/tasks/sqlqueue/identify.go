@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
 )
@@ -38,7 +39,7 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 		if i := slices.IndexFunc(found, func(row ledger.Row) bool { return row.Duplicates(this, dedupe) }); i >= 0 {
 			of = found[i].TaskID
 		}
-		self.Route = cmp.Or(clean(e.Route, 255), self.Route)
+		self.Route = cmp.Or(db.Cut(e.Route, 255), self.Route)
 		if err := identify(tx, r, self, e, now); err != nil || of == 0 {
 			return 1, err
 		}
@@ -75,7 +76,7 @@ func duplicated(tx *gorm.DB, r tasks.Receipt, of int64) (bool, error) {
 }
 
 func identify(tx *gorm.DB, r tasks.Receipt, self taskRow, e tasks.Entry, now time.Time) error {
-	err := tx.Exec(sqlIdentify, e.Fingerprint[:], clean(e.MessageID, maxText), clean(e.Subject, maxText), clean(e.Sender, maxText),
+	err := tx.Exec(sqlIdentify, e.Fingerprint[:], db.Cut(e.MessageID, maxText), db.Cut(e.Subject, maxText), db.Cut(e.Sender, maxText),
 		storable(e.Date), e.Size, self.Route, now, r.TaskID, r.Token).Error
 	if err != nil {
 		return err

@@ -77,7 +77,7 @@ func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 func (r registry) checkClaimPlan(t *testing.T, when string, inboxID int64) {
 	t.Helper()
 	now := time.Now().Add(time.Hour).UnixMicro()
-	got := r.explain(t, New(r.DB).lockFree(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
+	got := r.explain(t, r.LockFree(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
 	if got.Type != "range" || got.Key != "monitored_emails_tasks_claim" || got.Rows > 1000 || strings.Contains(got.Extra, "filesort") {
 		t.Errorf("claim, %s: %+v; want a range of monitored_emails_tasks_claim, not sorted, at most 1000 rows", when, got)
 	}
@@ -195,10 +195,10 @@ func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
 			return err
 		}
 		var id int64
-		if err := tx.Raw(first.lock(sqlFolder), folderID).Scan(&id).Error; err != nil {
+		if err := tx.Raw(first.db.Lock(sqlFolder), folderID).Scan(&id).Error; err != nil {
 			return err
 		}
-		if err := tx.Raw(first.lock(sqlScopeInbox), inboxID).Scan(&id).Error; err != nil {
+		if err := tx.Raw(first.db.Lock(sqlScopeInbox), inboxID).Scan(&id).Error; err != nil {
 			return err
 		}
 		start := time.Now()

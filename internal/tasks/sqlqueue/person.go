@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -26,7 +27,7 @@ func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, err
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byPerson(ctx, who, "skipped", ids, func(tx *gorm.DB, id, _ int64, now time.Time) (int64, error) {
-		res := tx.Exec(sqlEnd, tasks.Skipped, clean(tasks.ByPersonPrefix+who, maxText), now, now, id, tasks.FromByPerson(tasks.Skipped))
+		res := tx.Exec(sqlEnd, tasks.Skipped, db.Cut(tasks.ByPersonPrefix+who, maxText), now, now, id, tasks.FromByPerson(tasks.Skipped))
 		return res.RowsAffected, res.Error
 	})
 }

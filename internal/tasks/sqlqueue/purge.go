@@ -18,7 +18,7 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 			ErrorMessage       string
 			Fingerprint, Noted []byte
 		}
-		res := tx.Raw(q.lock(sqlPurgeable), id, tasks.Purgeable, tasks.DuplicatePrefix).Scan(&t)
+		res := tx.Raw(q.db.Lock(sqlPurgeable), id, tasks.Purgeable, tasks.DuplicatePrefix).Scan(&t)
 		if res.Error != nil || res.RowsAffected == 0 {
 			return 0, res.Error
 		}
@@ -86,7 +86,7 @@ func (q *Queue) expire(tx *gorm.DB, inboxID int64, before time.Time, limit int) 
 		ID                 int64
 		Fingerprint, Noted []byte
 	}
-	if err := tx.Raw(q.lock(sqlExpired), inboxID, before, limit).Scan(&old).Error; err != nil || len(old) == 0 {
+	if err := tx.Raw(q.db.Lock(sqlExpired), inboxID, before, limit).Scan(&old).Error; err != nil || len(old) == 0 {
 		return nil, err
 	}
 	var keys [][]byte

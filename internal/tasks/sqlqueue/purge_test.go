@@ -36,7 +36,7 @@ func TestPurgeBesideRegister(t *testing.T) {
 
 		ended := make(chan error, 2)
 		r.tx(t, func(tx *gorm.DB) error { // both find the task locked, and follow one another
-			if err := tx.Exec(q.lock(`SELECT id FROM monitored_emails_tasks WHERE id = ?`), claims[0].ID).Error; err != nil {
+			if err := tx.Exec(q.db.Lock(`SELECT id FROM monitored_emails_tasks WHERE id = ?`), claims[0].ID).Error; err != nil {
 				return err
 			}
 			go func() { _, err := other.Purge(t.Context(), "ann", claims[0].ID); ended <- err }()

@@ -162,7 +162,7 @@ func (q *Queue) lockFolders(tx *gorm.DB, query string, args ...any) error {
 		}
 		there = true
 		for _, id := range ids {
-			res := tx.Raw(q.lock(sqlScopeOne), id).Scan(&id)
+			res := tx.Raw(q.db.Lock(sqlScopeOne), id).Scan(&id)
 			if res.Error != nil {
 				return res.Error
 			}
@@ -181,7 +181,7 @@ func (q *Queue) lockFolder(tx *gorm.DB, page tasks.Page) (active bool, _ error) 
 		ScanToken int64
 		IsActive  bool
 	}
-	res := tx.Raw(q.lock(sqlFolder), page.FolderID).Scan(&epoch)
+	res := tx.Raw(q.db.Lock(sqlFolder), page.FolderID).Scan(&epoch)
 	if res.Error == nil && (res.RowsAffected == 0 || epoch != page.Epoch) {
 		return false, tasks.ErrEpochChanged
 	}
@@ -299,15 +299,15 @@ func newTask(page tasks.Page, f ledger.Fate, ids map[uint32]int64, micros int64,
 	e := f.Entry
 	r := taskRow{
 		InboxID: page.InboxID, FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID,
-		MessageID: clean(e.MessageID, maxText), Fingerprint: e.Fingerprint[:], Subject: clean(e.Subject, maxText),
-		Sender: clean(e.Sender, maxText), Size: e.Size, Route: clean(e.Route, 255), Mode: e.Mode, Priority: e.Priority,
+		MessageID: db.Cut(e.MessageID, maxText), Fingerprint: e.Fingerprint[:], Subject: db.Cut(e.Subject, maxText),
+		Sender: db.Cut(e.Sender, maxText), Size: e.Size, Route: db.Cut(e.Route, 255), Mode: e.Mode, Priority: e.Priority,
 		Status: tasks.Received, VisibleAt: &micros, CreatedAt: now, QueuedAt: now, UpdatedAt: now, EmailDate: storable(e.Date),
 	}
 	if f.Fate == tasks.Duplicate {
 		f.Why = tasks.DuplicateOf(max(f.Of, ids[f.OfUID]))
 	}
 	if f.Fate != tasks.New {
-		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, clean(f.Why, maxText), nil, &now
+		r.Status, r.ErrorMessage, r.VisibleAt, r.FinishedAt = tasks.Skipped, db.Cut(f.Why, maxText), nil, &now
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
@@ -84,7 +85,7 @@ func deliveryRows(taskID int64, ds []tasks.Delivery, now time.Time) []deliveryRo
 	rows := make([]deliveryRow, len(ds))
 	for i, d := range ds {
 		rows[i] = deliveryRow{
-			TaskID: taskID, Recipient: d.Recipient, Status: d.Status, Code: d.Code, Reply: clean(d.Reply, maxText),
+			TaskID: taskID, Recipient: d.Recipient, Status: d.Status, Code: d.Code, Reply: db.Cut(d.Reply, maxText),
 			Attempts: d.Attempts, DeliveredAt: d.DeliveredAt,
 		}
 		if d.Status == tasks.Delivered && d.DeliveredAt == nil {

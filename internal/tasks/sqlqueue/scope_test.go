@@ -18,7 +18,7 @@ func TestScopeOutlivesItsFolder(t *testing.T) {
 		own := r.folder(t, inboxID, "INBOX", 1)
 		q, ended := New(r.again(t)), make(chan error, 1)
 		r.tx(t, func(tx *gorm.DB) error {
-			if err := tx.Exec(q.lock(sqlScopeOne), first).Error; err != nil {
+			if err := tx.Exec(q.db.Lock(sqlScopeOne), first).Error; err != nil {
 				return err
 			}
 			go func() {
@@ -28,7 +28,7 @@ func TestScopeOutlivesItsFolder(t *testing.T) {
 					}
 					var free []int64
 					err := r.View(t.Context(), func(tx *gorm.DB) error {
-						return tx.Raw(q.lockFree(`SELECT id FROM monitored_folders WHERE id IN ?`), []int64{next, own}).Scan(&free).Error
+						return tx.Raw(q.db.LockFree(`SELECT id FROM monitored_folders WHERE id IN ?`), []int64{next, own}).Scan(&free).Error
 					})
 					if len(free) > 0 {
 						t.Errorf("of the folders %d and %d, these are free: %v; want the one locked instead of the one that is gone, and that of the inbox, too",

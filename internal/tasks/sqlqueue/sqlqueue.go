@@ -8,10 +8,8 @@
 package sqlqueue
 
 import (
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"gorm.io/gorm"
 
@@ -56,22 +54,6 @@ func (b *bell) ring() {
 	}
 }
 
-// lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another.
-func (q *Queue) lock(sql string) string {
-	if q.db.Dialect() == db.SQLite {
-		return sql
-	}
-	return sql + " FOR UPDATE"
-}
-
-// lockFree is lock that passes over rows that somebody else has locked.
-func (q *Queue) lockFree(sql string) string {
-	if q.db.Dialect() == db.SQLite {
-		return sql
-	}
-	return sql + " FOR UPDATE SKIP LOCKED"
-}
-
 // now is the database's clock, as a number for SQL to compare and as a time for people to read.
 func (q *Queue) now(tx *gorm.DB) (int64, time.Time, error) {
 	micros, err := q.db.Now(tx)
@@ -79,21 +61,8 @@ func (q *Queue) now(tx *gorm.DB) (int64, time.Time, error) {
 }
 
 func event(tx *gorm.DB, at time.Time, taskID int64, worker, name, detail string) error {
-	return tx.Exec(sqlEvent, taskID, at, clean(worker, 255), name, clean(detail, maxText)).Error
+	return tx.Exec(sqlEvent, taskID, at, db.Cut(worker, 255), name, db.Cut(detail, maxText)).Error
 }
 
 // maxText keeps what a TEXT column holds (65,535 octets) well out of reach.
 const maxText = 4000
-
-// clean cuts s to at most limit octets of valid UTF-8.
-func clean(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= limit {
-		return s
-	}
-	s = s[:limit]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s
-}

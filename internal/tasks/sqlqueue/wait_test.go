@@ -70,7 +70,7 @@ func TestWaitingForLocks(t *testing.T) {
 		e.register()
 		err := other.Tx(t.Context(), func(tx *gorm.DB) error {
 			var rows []taskRow
-			if err := tx.Raw(q.lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+			if err := tx.Raw(q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
 				return err
 			}
 			want := e.want(10)
@@ -102,7 +102,7 @@ func TestReceiveIsPatient(t *testing.T) {
 		got := make(chan int)
 		r.tx(t, func(tx *gorm.DB) error {
 			var rows []taskRow
-			if err := tx.Raw(q.lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+			if err := tx.Raw(q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
 				return err
 			}
 			go func() {

@@ -1,11 +1,11 @@
-package sqlqueue
+package db
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestClean(t *testing.T) {
+func TestCut(t *testing.T) {
 	for _, c := range []struct {
 		name, in, want string
 		limit          int
@@ -18,11 +18,11 @@ func TestClean(t *testing.T) {
 		{"grown by the replacement", "\xff\xff", "\uFFFD", 1 + len("\uFFFD")},
 		{"empty", "", "", 3},
 	} {
-		if got := clean(c.in, c.limit); got != c.want {
+		if got := Cut(c.in, c.limit); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if got := clean(strings.Repeat("日", 100_000), maxText); len(got) > maxText {
-		t.Errorf("%d octets, want at most %d", len(got), maxText)
+	if got := Cut(strings.Repeat("日", 100_000), 4000); len(got) > 4000 {
+		t.Errorf("%d octets, want at most %d", len(got), 4000)
 	}
 }

@@ -1,0 +1,35 @@
+package db
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another.
+func (db *DB) Lock(query string) string {
+	if db.dialect == SQLite {
+		return query
+	}
+	return query + " FOR UPDATE"
+}
+
+// LockFree is Lock that passes over rows that somebody else has locked.
+func (db *DB) LockFree(query string) string {
+	if db.dialect == SQLite {
+		return query
+	}
+	return query + " FOR UPDATE SKIP LOCKED"
+}
+
+// Cut makes s fit a column: at most limit octets of valid UTF-8.
+func Cut(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	s = s[:limit]
+	for !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
