@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
@@ -29,16 +27,8 @@ type AuditOptions struct {
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
 	start := p.Now()
 	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}
-	r := &running{Pass: p, hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}}}
-	var group errgroup.Group
-	group.SetLimit(p.Config.Inboxes)
-	for i, in := range boxes {
-		group.Go(func() error {
-			report.Inboxes[i] = r.audit(ctx, in, opts)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	r := &running{Pass: p, hosts: newHosts(p.Config.PerHost)}
+	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = r.audit(ctx, in, opts) })
 	report.DurationMS, report.Interrupted = p.Now().Sub(start).Milliseconds(), ctx.Err() != nil
 	return report
 }
@@ -59,23 +49,29 @@ type auditedFolder struct {
 }
 
 func (r *running) audit(ctx context.Context, in inbox.Inbox, opts AuditOptions) InboxAudit {
-	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf()}
-	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
-	defer b.mail.close()
-	a := &auditor{box: b, opts: opts, found: InboxAudit{Email: in.Address, Folders: []*FolderAudit{}}}
-	leave, err := r.hosts.enter(ctx, in.Host)
-	if err == nil {
-		err = a.inbox(ctx)
-		leave()
-	}
-	switch {
-	case ctx.Err() != nil:
-		a.found.Error = "stopped before all of it was compared"
-	case err != nil:
+	a := &auditor{box: r.box(in), opts: opts, found: InboxAudit{Email: in.Address, Folders: []*FolderAudit{}}}
+	err := a.comparing(ctx, a.inbox)
+	if err != nil {
 		a.found.Error = oneLine(err)
-		b.log.Error("the inbox could not be audited", "error", err)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.log.Error("the inbox could not be audited", "error", err)
 	}
 	return a.found
+}
+
+// comparing does work, which compares all of an inbox, once its server has a place for one more connection.
+func (b *box) comparing(ctx context.Context, work func(context.Context) error) error {
+	defer b.mail.close()
+	leave, err := b.hosts.enter(ctx, b.in.Host)
+	if err == nil {
+		err = work(ctx)
+		leave()
+	}
+	if ctx.Err() != nil {
+		return errors.New("stopped before all of it was compared")
+	}
+	return err
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

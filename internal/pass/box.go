@@ -28,14 +28,18 @@ type box struct {
 	report InboxReport
 }
 
+// box is the inbox, not connected to yet. Close its mail.
+func (r *running) box(in inbox.Inbox) *box {
+	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf()}
+	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
+	return b
+}
+
 // inbox works on one inbox and reports on it. Unless help is set, one that a run of another host scans is left for later.
 func (r *running) inbox(ctx context.Context, in inbox.Inbox, help bool) (report InboxReport, later bool) {
-	b := &box{
-		running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf(),
-		report: InboxReport{Email: in.Address},
-	}
+	b := r.box(in)
+	b.report.Email = in.Address
 	b.helper = &feeder{box: b, helping: true}
-	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
 	defer b.mail.close()
 	defer b.shelf.clear()
 	leave, err := r.hosts.enter(ctx, in.Host)

@@ -14,6 +14,8 @@ type hosts struct {
 	slots map[string]chan struct{}
 }
 
+func newHosts(limit int) *hosts { return &hosts{limit: limit, slots: map[string]chan struct{}{}} }
+
 // enter waits for a place at the host. It fails only with ctx.
 func (h *hosts) enter(ctx context.Context, host string) (leave func(), err error) {
 	h.mu.Lock()

@@ -133,7 +133,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
 	r := &running{
 		Pass: p, leases: newLeases(p.Queue, p.Config.Lease, p.Log), jobs: make(chan job),
-		hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}},
+		hosts: newHosts(p.Config.PerHost),
 	}
 	stopLeases := r.leases.keep(context.WithoutCancel(ctx))
 	stopLimits := r.keepLimits(ctx)
@@ -161,19 +161,25 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 func (r *running) round(ctx context.Context, boxes []inbox.Inbox, report *Report) {
 	later := make([]bool, len(boxes))
 	for _, help := range []bool{false, true} {
-		var group errgroup.Group
-		group.SetLimit(r.Config.Inboxes)
-		for i, in := range boxes {
-			if help && !later[i] {
-				continue
-			}
-			group.Go(func() error {
+		r.each(boxes, func(i int, in inbox.Inbox) {
+			if !help || later[i] {
 				report.Inboxes[i], later[i] = r.inbox(ctx, in, help)
-				return nil
-			})
-		}
-		_ = group.Wait()
+			}
+		})
 	}
+}
+
+// each calls do for every box, for several at once.
+func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
+	var group errgroup.Group
+	group.SetLimit(p.Config.Inboxes)
+	for i, in := range boxes {
+		group.Go(func() error {
+			do(i, in)
+			return nil
+		})
+	}
+	_ = group.Wait()
 }
 
 // handle works one claim off, beside others unless it is a suspect: for that one its feeder holds solo.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"postrider/internal/inbox"
 	"postrider/internal/message"
 	"postrider/internal/route"
@@ -32,16 +30,8 @@ type ReplayOptions struct {
 // number of tasks.
 func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptions) ReplayReport {
 	report := ReplayReport{Inboxes: make([]InboxReplay, len(boxes))}
-	r := &running{Pass: p, hosts: &hosts{limit: p.Config.PerHost, slots: map[string]chan struct{}{}}}
-	var group errgroup.Group
-	group.SetLimit(p.Config.Inboxes)
-	for i, in := range boxes {
-		group.Go(func() error {
-			report.Inboxes[i] = r.replay(ctx, in, opts)
-			return nil
-		})
-	}
-	_ = group.Wait()
+	r := &running{Pass: p, hosts: newHosts(p.Config.PerHost)}
+	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = r.replay(ctx, in, opts) })
 	report.Interrupted = ctx.Err() != nil
 	for _, in := range report.Inboxes {
 		report.Totals.add(in.ReplayCounts)
@@ -70,22 +60,11 @@ type replayed struct {
 const replayPage = 200
 
 func (r *running) replay(ctx context.Context, in inbox.Inbox, opts ReplayOptions) InboxReplay {
-	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf()}
-	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
-	defer b.mail.close()
-	a := &replayer{box: b, opts: opts, found: InboxReplay{Email: in.Address}, bad: map[string]error{}}
+	a := &replayer{box: r.box(in), opts: opts, found: InboxReplay{Email: in.Address}, bad: map[string]error{}}
 	if !in.Active && !opts.Named {
 		a.shut = fmt.Errorf("its inbox is disabled; name it with --inbox %s", in.Address)
 	}
-	leave, err := r.hosts.enter(ctx, in.Host)
-	if err == nil {
-		err = a.inbox(ctx)
-		leave()
-	}
-	switch {
-	case ctx.Err() != nil:
-		a.found.Error = "stopped before all of it was compared"
-	case err != nil:
+	if err := a.comparing(ctx, a.inbox); err != nil {
 		a.found.Error = oneLine(err)
 	}
 	return a.found
