@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/dustin/go-humanize"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -58,9 +56,8 @@ since the last run.
 }
 
 func (a *app) audit(ctx context.Context, opts auditOptions) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal is not caught any more
 	s, err := a.open(ctx)
 	if err != nil {
 		return beforeItBegan(ctx, err)
@@ -73,10 +70,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	if len(boxes) == 0 && opts.json {
 		s.log.Warn(nothingToAudit)
 	}
-	watch := a.observer(runOptions{json: opts.json || opts.list})
-	if watch.bar != nil {
-		watch.bar.Describe("comparing")
-	}
+	watch := a.observer("comparing", runOptions{json: opts.json || opts.list})
 	p, err := s.pass(ctx, nil, watch, false)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	netmail "net/mail"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -188,11 +187,7 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 
 // checkDNS asks what mode auto would ask about mail of our own.
 func checkDNS(ctx context.Context, cfg *config.Config) finding {
-	from, err := netmail.ParseAddress(cfg.Forward.From)
-	if err != nil {
-		return finding{what: "dns", err: err}
-	}
-	own, err := address.Parse(from.Address)
+	_, own, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil {
 		return finding{what: "dns", err: err}
 	}

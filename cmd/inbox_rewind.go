@@ -125,11 +125,7 @@ func (o *rewindOptions) folders(in inbox.Inbox) ([]inbox.Folder, error) {
 
 // planRewind looks on the server. It changes nothing.
 func (s *services) planRewind(ctx context.Context, in inbox.Inbox, folders []inbox.Folder, opts rewindOptions) ([]rewind, error) {
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
-	conn, err := d.dial(ctx, in)
+	conn, err := s.connect(ctx, in)
 	if err != nil {
 		return nil, err
 	}

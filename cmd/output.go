@@ -108,12 +108,13 @@ type observer struct {
 	err error
 }
 
-func (a *app) observer(opts runOptions) *observer {
+// observer watches a pass that is doing that.
+func (a *app) observer(doing string, opts runOptions) *observer {
 	o := &observer{out: a.out}
 	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun {
 		o.bar = progressbar.NewOptions(0, progressbar.OptionSetWriter(a.err), progressbar.OptionShowCount(),
 			progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetDescription("forwarding"))
+			progressbar.OptionSetDescription(doing))
 	}
 	if opts.json {
 		o.out = io.Discard

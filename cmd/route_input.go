@@ -73,11 +73,7 @@ func (s *services) fetch(ctx context.Context, in inbox.Inbox, t tasks.Task) (m *
 	} else if t.Size > limit {
 		return nil, fmt.Errorf("it has %d octets, and what is larger than forward.max_size (%d) is never downloaded", t.Size, limit)
 	}
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
-	conn, err := d.dial(ctx, in)
+	conn, err := s.connect(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -68,9 +66,8 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 	case opts.limit < 0:
 		return usage(errors.New("--limit is negative"))
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal is not caught any more
 	s, err := a.open(ctx)
 	if err != nil {
 		return beforeItBegan(ctx, err)
@@ -80,10 +77,7 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
-	watch := a.observer(runOptions{json: opts.json})
-	if watch.bar != nil {
-		watch.bar.Describe("comparing")
-	}
+	watch := a.observer("comparing", runOptions{json: opts.json})
 	p, err := s.pass(ctx, nil, watch, false)
 	if err != nil {
 		return err

@@ -49,9 +49,8 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if opts.timeout < 0 {
 		return usage(errors.New("--timeout is negative"))
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal is not caught any more
 	signalled := ctx
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc
@@ -75,7 +74,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return err
 	}
 	defer func() { _ = relay.Close() }()
-	watch := a.observer(opts)
+	watch := a.observer("forwarding", opts)
 	p, err := s.pass(ctx, relay, watch, opts.dryRun)
 	if err != nil {
 		return err
@@ -97,6 +96,13 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return errRetry
 	}
 	return unknown
+}
+
+// untilSignal ends with the first SIGINT or SIGTERM; a second one is not caught any more.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // beforeItBegan tells a failure that a signal or --timeout brought about from any other: the next pass does the work then.

@@ -3,9 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"os/signal"
 	"slices"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -67,9 +65,8 @@ type notChanged struct {
 // run makes the change in portions, so that transactions are short, and stops in between at a signal. Tasks named by their IDs
 // are changed one by one, so that each has its own answer.
 func (j *job) run(ctx context.Context) error {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal is not caught any more
 	j.result = changeResult{DryRun: j.opts.dryRun, NotChanged: []notChanged{}, Left: len(j.ids)}
 	size := 1
 	if j.filtered {

@@ -138,6 +138,15 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	})
 }
 
+// connect logs in to one inbox.
+func (s *services) connect(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
+	d, err := s.dialer()
+	if err != nil {
+		return nil, err
+	}
+	return d.dial(ctx, in)
+}
+
 func (s *services) relay() (*forward.Relay, error) {
 	c := s.cfg
 	roots, err := certPool(c.SMTP.CAFile)
