@@ -42,11 +42,12 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 	for _, f := range in.Folders {
 		names = append(names, f.Name)
 	}
+	address, bad := ParseAddress(in.Address)
 	names, err := folderNames(names)
-	if err = errors.Join(in.normalize(), err); err != nil {
+	if err = errors.Join(bad, in.normalize(), err); err != nil {
 		return Inbox{}, &InvalidError{err}
 	}
-	in.Active = true
+	in.Address, in.Active = address, true
 	if in.Password, err = s.storable(ctx, in.Address, password); err != nil {
 		return Inbox{}, err
 	}
@@ -187,13 +188,10 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 
 // Get returns one inbox with all its folders; an address that is not monitored is a *NotFoundError.
 func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
-	address, err := ParseAddress(address)
-	if err != nil {
-		return Inbox{}, err
-	}
+	address = fold(address) // and not parsed: what was taken once is found, whatever would be taken now
 	var found *Inbox
 	var known []string
-	err = s.db.View(ctx, func(tx *gorm.DB) error {
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		var err error
 		if found, err = find(tx, address); err != nil {
 			return err
@@ -208,6 +206,9 @@ func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 		return Inbox{}, fmt.Errorf("look up inbox %s: %w", address, err)
 	}
 	if found == nil {
+		if _, err := ParseAddress(address); err != nil {
+			return Inbox{}, err
+		}
 		return Inbox{}, &NotFoundError{Address: address, Nearest: nearest(address, known)}
 	}
 	return *found, nil

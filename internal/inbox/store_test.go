@@ -138,10 +138,10 @@ func TestAddRefuses(t *testing.T) {
 		password string
 		want     []string
 	}{
-		{"no address", Inbox{Host: "h"}, "x", []string{"not a mail address"}},
-		{"address with a name", Inbox{Address: "Me <me@x.org>", Host: "h"}, "x", []string{"not a mail address"}},
-		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"not a mail address"}},
-		{"address that fits no column", Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"}, "x", []string{"not a mail address"}},
+		{"no address", Inbox{Host: "h"}, "x", []string{"an address is missing"}},
+		{"address with a name", Inbox{Address: "Me <me@x.org>", Host: "h"}, "x", []string{"write only me@x.org"}},
+		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"no address; write it like"}},
+		{"address that fits no column", Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"}, "x", []string{"longer than mail allows"}},
 		{"no host", Inbox{Address: "a@x.org"}, "x", []string{"host"}},
 		{"host with a port", Inbox{Address: "a@x.org", Host: "h:993"}, "x", []string{"without a port"}},
 		{"host as a URL", Inbox{Address: "a@x.org", Host: "imaps://h"}, "x", []string{"host"}},
@@ -156,7 +156,7 @@ func TestAddRefuses(t *testing.T) {
 		{"folder with a line break", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: "a\r\nb"}}}, "x", []string{"line break"}},
 		{"username with a line break", Inbox{Address: "a@x.org", Host: "h", Username: "a\nb"}, "x", []string{"username"}},
 		{"no password", Inbox{Address: "a@x.org", Host: "h"}, "", []string{"password is empty"}},
-		{"everything at once", Inbox{Address: "a", Host: "", Port: 70000, Start: "x"}, "x", []string{"mail address", "host", "70000", "start"}},
+		{"everything at once", Inbox{Address: "a", Host: "", Port: 70000, Start: "x"}, "x", []string{"no address", "host", "70000", "start"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,6 +193,32 @@ func TestAddAccepts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAddTakesWhatCanBeSentTo: what is an address is decided in package address.
+func TestAddTakesWhatCanBeSentTo(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	for _, address := range []string{`"the desk"@firm.example`, "desk@[192.0.2.1]", "büro@firm.example"} {
+		if b.add(address); b.get(address).Address != address {
+			t.Errorf("%s is stored as %s, want it as it was", address, b.get(address).Address)
+		}
+	}
+}
+
+// TestGetOfAnOldAddress: an inbox of a version that took other addresses is worked on as before, and can be changed and removed.
+func TestGetOfAnOldAddress(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b.add("desk@firm.example")
+	const old = "desk@firm!.example"
+	b.exec(`UPDATE monitored_emails SET email_address = ?`, old)
+	if got := b.get(old).Address; got != old {
+		t.Errorf("the inbox is %s, want %s", got, old)
+	}
+	if _, err := b.Set(b.ctx, old, Changes{Folders: []string{"Junk"}}); err != nil {
+		t.Errorf("the inbox cannot be changed: %v", err)
+	}
+	_, err := b.Get(b.ctx, "other@firm!.example")
+	wantError(t, err, "its domain has a character that no domain has")
 }
 
 func TestAddTwice(t *testing.T) {

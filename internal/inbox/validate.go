@@ -5,23 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/mail"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
+
+	"postrider/internal/address"
 )
 
 // maxText is the width of the columns for address and username: the longest address (RFC 5321 4.5.3.1).
 const maxText = 320
 
-// normalize fills in what was left open and reports everything that is wrong with an inbox, its folders apart.
+// normalize fills in what was left open and reports everything that is wrong with an inbox, its address and folders apart.
 func (in *Inbox) normalize() error {
 	var errs []error
-	addr, err := ParseAddress(in.Address)
-	errs = append(errs, err)
 	in.Username = cmp.Or(in.Username, strings.TrimSpace(in.Address))
-	in.Address = addr
 	in.Host = strings.TrimSuffix(strings.TrimPrefix(in.Host, "["), "]")
 	in.Security = cmp.Or(in.Security, TLS)
 	in.Port = cmp.Or(in.Port, in.Security.DefaultPort())
@@ -37,16 +34,20 @@ func (in *Inbox) normalize() error {
 	return errors.Join(errs...)
 }
 
-// ParseAddress checks an address (RFC 5322 3.4.1) and returns it in the lower case that inboxes go by. An account
-// that was added twice, in two spellings, would forward everything twice.
+// ParseAddress checks an address and returns it in the lower case that inboxes go by. An account that was added twice, in
+// two spellings, would forward everything twice.
 func ParseAddress(s string) (string, error) {
-	s = strings.TrimSpace(s)
-	a, err := mail.ParseAddress(s)
-	if err != nil || a.Address != s || len(s) > maxText || strings.ContainsFunc(s, unicode.IsControl) {
-		return "", &InvalidError{fmt.Errorf("%q is not a mail address; write it as name@example.com", s)}
+	s = fold(s)
+	if _, err := address.Parse(s); err != nil {
+		return "", &InvalidError{err}
 	}
-	return strings.ToLower(s), nil
+	if len(s) > maxText {
+		return "", &InvalidError{fmt.Errorf("the address %s is longer than %d octets", s, maxText)}
+	}
+	return s, nil
 }
+
+func fold(address string) string { return strings.ToLower(strings.TrimSpace(address)) }
 
 // DefaultPort is the port IANA assigned: 993 for IMAP over TLS (RFC 8314), else 143.
 func (s Security) DefaultPort() int {
