@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -37,7 +36,8 @@ header first, only when a route asks for what the registry does not know.
 
 Only what routes decide is compared: duplicates, loops, messages that are too large and what a person has skipped are counted apart, and so is
 what no run has decided yet. A message that routes ask for and that cannot be read any more, because it is no longer on
-the server or its folder's UIDVALIDITY has changed, is not compared, and counted with the reason. Purged tasks are not in the registry.
+the server or its folder's UIDVALIDITY has changed, is not compared, and counted with the reason. Purged tasks cannot be compared either: how many of that time there may be is
+counted; the registry does not keep when they were registered.
 
 A table shows the first ` + strconv.Itoa(tableLimit) + ` unless --limit says otherwise; --json prints all, one object a line, and the counts in the last.
 
@@ -82,7 +82,7 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 	if err != nil {
 		return err
 	}
-	out := &replayOutput{app: a, opts: opts, kept: within, retained: time.Duration(s.cfg.Retention.Forwarded), lines: bufio.NewWriter(a.out), whys: map[string]int{}}
+	out := &replayOutput{app: a, opts: opts, lines: bufio.NewWriter(a.out), whys: map[string]int{}}
 	out.table = newTable(a.out, "task", "inbox", "folder", "subject", "went", "would go")
 	out.table.SetColumnConfigs([]table.ColumnConfig{wrapped("went"), wrapped("would go")})
 	report := p.Replay(ctx, boxes, pass.ReplayOptions{Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add})
@@ -111,9 +111,7 @@ func toReplay(ctx context.Context, s *services, opts replayOptions) ([]inbox.Inb
 // replayOutput collects what is shown: lines at once, and of a table no more than is to be seen.
 type replayOutput struct {
 	*app
-	opts     replayOptions
-	kept     time.Duration // how far back it goes
-	retained time.Duration // how long forwarded tasks are kept; 0 is for ever
+	opts replayOptions
 
 	mu    sync.Mutex
 	lines *bufio.Writer
@@ -189,8 +187,8 @@ func (o *replayOutput) sum(out io.Writer, r pass.ReplayReport) {
 	for _, why := range slices.Sorted(maps.Keys(o.whys)) {
 		_, _ = fmt.Fprintf(out, "Not compared: %d: %s\n", o.whys[why], printable(why))
 	}
-	if o.retained > 0 && o.retained < o.kept {
-		_, _ = fmt.Fprintln(out, "What was forwarded longer ago than retention.forwarded has been purged, and is not among these.")
+	if n.Purged > 0 {
+		_, _ = fmt.Fprintf(out, "Purged, and not among these: at most %d messages of that time, by whatever route.\n", n.Purged)
 	}
 	if r.Interrupted {
 		_, _ = fmt.Fprintln(out, "Stopped before all of it was compared.")

@@ -79,10 +79,13 @@ func (a *replayer) inbox(ctx context.Context) error {
 		}
 		return a.flush(ctx)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.flush(ctx)
 	}
-	return a.flush(ctx)
+	if err == nil {
+		a.found.Purged, err = a.Queue.Purged(ctx, a.in.ID, a.opts.Within)
+	}
+	return err
 }
 
 // flush compares a page, and tells of it.

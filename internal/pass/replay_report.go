@@ -45,6 +45,7 @@ type ReplayCounts struct {
 	Waiting     int `json:"waiting"`
 	NotByRoute  int `json:"not_by_route"`
 	NotCompared int `json:"not_compared"`
+	Purged      int `json:"purged"` // beside Messages, at most: messages of that time whose tasks are not there to be compared, by whatever route
 }
 
 func (c *ReplayCounts) count(o ReplayOutcome) {
@@ -69,6 +70,7 @@ func (c *ReplayCounts) add(o ReplayCounts) {
 	c.Waiting += o.Waiting
 	c.NotByRoute += o.NotByRoute
 	c.NotCompared += o.NotCompared
+	c.Purged += o.Purged
 }
 
 // InboxReplay is what a replay found in one inbox.

@@ -99,6 +99,9 @@ type Reader interface {
 	// Dispositions tells how each message of a folder with a UID in [from, to] is accounted for, by ascending UID. A UID that is
 	// missing is not accounted for.
 	Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Disposition, error)
+	// Purged counts the tasks of an inbox that were registered within that time and purged since: at most so many, since the ledger
+	// does not know when. Those that others than the queue have deleted are not among them.
+	Purged(ctx context.Context, inboxID int64, within time.Duration) (int, error)
 	// LeftBehind tells of each task that a folder had in an epoch before the given one, and whose message has not been found again
 	// since: by ascending epoch and UID.
 	LeftBehind(ctx context.Context, folderID, before int64, each func(epoch int64, d Disposition) error) error

@@ -139,6 +139,31 @@ func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to 
 	return out, nil
 }
 
+// Purged implements tasks.Queue. IDs ascend: what comes before a task, or an event of one, of before that time was registered
+// before.
+func (q *Queue) Purged(_ context.Context, inboxID int64, within time.Duration) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	since, older := q.now().Add(-within), int64(0)
+	for id, t := range q.tasks {
+		if t.CreatedAt.Before(since) {
+			older = max(older, id)
+		}
+	}
+	for _, e := range q.trail {
+		if e.At.Before(since) {
+			older = max(older, e.TaskID)
+		}
+	}
+	found := map[int64]bool{} // a message that was found again has several rows
+	for _, r := range q.ledger.at {
+		if r.inboxID == inboxID && r.purgedAs != "" && r.taskID > older {
+			found[r.taskID] = true
+		}
+	}
+	return len(found), nil
+}
+
 // LeftBehind implements tasks.Queue.
 func (q *Queue) LeftBehind(_ context.Context, folderID, before int64, each func(int64, tasks.Disposition) error) error {
 	for _, r := range q.leftBehind(folderID, before) {

@@ -18,6 +18,16 @@ func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, t
 	return out, wrap(err, "read how folder %d is accounted for", folderID)
 }
 
+// Purged implements tasks.Queue.
+func (q *Queue) Purged(ctx context.Context, inboxID int64, within time.Duration) (n int, err error) {
+	now, err := q.clock(ctx)
+	if err == nil {
+		since := now.Add(-within)
+		err = q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlPurged, inboxID, since, since).Scan(&n).Error })
+	}
+	return n, wrap(err, "count the purged tasks of inbox %d", inboxID)
+}
+
 // LeftBehind implements tasks.Queue. It reads in portions.
 func (q *Queue) LeftBehind(ctx context.Context, folderID, before int64, each func(int64, tasks.Disposition) error) error {
 	for epoch := int64(-1); ; {

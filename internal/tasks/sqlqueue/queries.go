@@ -264,6 +264,14 @@ LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid BETWEEN ? AND ?`
 
+	// IDs ascend: what comes before a task, or an event of one, of before that time was registered before. A message that was found
+	// again has several rows.
+	sqlPurged = `
+SELECT COUNT(DISTINCT task_id) FROM monitored_emails_seen
+WHERE inbox_id = ? AND purged_as <> ''
+  AND task_id > (SELECT COALESCE(MAX(id), 0) FROM monitored_emails_tasks WHERE created_at < ?)
+  AND task_id > (SELECT COALESCE(MAX(task_id), 0) FROM monitored_emails_events WHERE at < ?)`
+
 	sqlSeenBetween = sqlAccounted + ` ORDER BY s.uid`
 
 	// Not those that were found again in a later epoch: by monitored_emails_seen_fingerprint, when the task is gone.

@@ -12,6 +12,7 @@ var purgeTests = map[string]func(*suite){
 	"purge/stays known":      testPurgeKnown,
 	"purge/found by content": testPurgeFoundByContent,
 	"purge/duplicate":        testPurgeDuplicate,
+	"purge/counted":          testPurgeCounted,
 	"expire":                 testExpire,
 	"expire/portions":        testExpirePortions,
 	"expire/events":          testExpireEvents,
@@ -81,6 +82,31 @@ func testPurgeKnown(s *suite) {
 			s.t.Errorf("%s, purged, an equal message in another folder: fate %d, want %d", c.name, got.Fate, c.elsewhere)
 		}
 	}
+}
+
+// testPurgeCounted: once each, however often they were found again, of the inbox and of the time that is asked for.
+func testPurgeCounted(s *suite) {
+	p, other := s.place(), s.place()
+	counted := func(within time.Duration, want, wantOther int) {
+		s.t.Helper()
+		for inbox, want := range map[int64]int{p.inbox: want, other.inbox: wantOther} {
+			if n, err := s.Queue.Purged(s.ctx, inbox, within); n != want || err != nil {
+				s.t.Errorf("purged tasks of inbox %d within %v: %d, %v; want %d", inbox, within, n, err, want)
+			}
+		}
+	}
+	counted(time.Hour, 0, 0)
+	forwarded := tasks.Result{Status: tasks.Forwarded, Route: "desk"}
+	s.purged(p.finished(forwarded).ID)
+	p.anew().register(s.msg(5, "m"))
+	dead := other.finished(tasks.Result{Status: tasks.Dead, Route: "desk"})
+	id := other.register(s.msg(2, "other"))[0].TaskID
+	s.must("finish", s.Queue.Finish(s.ctx, other.claimed(1, 2)[0].Receipt, forwarded))
+	s.purged(id)
+	counted(time.Hour, 1, 1)
+	counted(-time.Hour, 0, 0) // in the time to come
+	s.purged(dead.ID)
+	counted(time.Hour, 1, 2)
 }
 
 // testPurgeFoundByContent: a task that was registered unread, found again by its content, and died makes no duplicate of an equal message.
