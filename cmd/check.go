@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -49,14 +50,14 @@ func (a *app) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.report(finding{what: "configuration", text: path}); err != nil {
+	if err := cmp.Or(a.report(finding{what: "configuration", text: path}), a.reportUnreached(cfg)); err != nil {
 		return err
 	}
 	found, err := a.checkStored(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log})
+	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}) // somebody is waiting
 	if err != nil {
 		return err
 	}
@@ -100,6 +101,20 @@ func (a *app) report(f finding) error {
 	}
 	_, err := fmt.Fprintf(a.out, "%-6s  %s: %s\n", state, f.what, printable(text))
 	return err
+}
+
+// reportUnreached tells of routes behind one that takes every message. Somebody may want to keep them for later.
+func (a *app) reportUnreached(cfg *config.Config) error {
+	table, err := route.Compile(cfg.Routes)
+	if err != nil {
+		return usage(err)
+	}
+	names, taker := table.Unreached()
+	if len(names) == 0 {
+		return nil
+	}
+	return a.report(finding{what: "routes", note: true, text: fmt.Sprintf("no message comes to %s: %s before takes every message; move it to the end, "+
+		"or let it say continue: true", strings.Join(names, ", "), taker)})
 }
 
 // checkStored checks the database and the inboxes in it.

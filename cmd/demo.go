@@ -51,6 +51,9 @@ func (a *app) demo(ctx context.Context) error {
 			printed = errors.Join(printed, err)
 		},
 	})
+	if errors.Is(printed, syscall.EPIPE) {
+		return fmt.Errorf("nobody reads on: %w", syscall.EPIPE)
+	}
 	if err = errors.Join(err, printed); err != nil {
 		return err
 	}

@@ -25,14 +25,14 @@ type inboxFlags struct {
 func (f *inboxFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.host, "host", "", "the IMAP server's `NAME` or address")
-	flags.IntVar(&f.port, "port", 0, "its port (default 993 for tls, else 143)")
-	flags.StringVar((*string)(&f.security), "security", "", "tls, starttls or none (default tls)")
+	flags.IntVar(&f.port, "port", 0, "its port `N` (default 993 for tls, else 143)")
+	flags.StringVar((*string)(&f.security), "security", "", "`tls|starttls|none` (default tls)")
 	flags.BoolVar(&f.allowPlaintext, "allow-plaintext", false, "with --security none: send the password in the clear to a host other than this one")
-	flags.StringVar(&f.username, "username", "", "for the login (default ADDR)")
-	flags.StringVar(&f.auth, "auth", "", "auto, plain or login (default auto)")
-	flags.StringVar(&f.description, "description", "", "a note for people")
-	flags.StringArrayVar(&f.folders, "folder", nil, "watch this folder, may be repeated (default INBOX)")
-	flags.StringVar((*string)(&f.start), "start", "", "where the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
+	flags.StringVar(&f.username, "username", "", "`NAME` for the login (default ADDR)")
+	flags.StringVar(&f.auth, "auth", "", "`auto|plain|login` (default auto)")
+	flags.StringVar(&f.description, "description", "", "a note for people, any `TEXT`")
+	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`, may be repeated (default INBOX)")
+	flags.StringVar((*string)(&f.start), "start", "", "`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
 	f.password.register(c)
 }
 

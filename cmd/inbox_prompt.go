@@ -112,7 +112,9 @@ func (a *app) confirm(yes bool, question string) error {
 	}
 	_, _ = fmt.Fprint(a.err, question+" [y/N] ")
 	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
+		_, _ = fmt.Fprintln(a.err)
+	} else if err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {

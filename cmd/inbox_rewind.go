@@ -40,8 +40,8 @@ registered stays so and is not forwarded again. It says how many messages that c
 			return a.inboxRewind(c.Context(), args[0], opts)
 		},
 	}
-	c.Flags().StringVar(&opts.folder, "folder", "", "only this folder (default all that are watched)")
-	c.Flags().Uint32Var(&opts.toUID, "to-uid", 0, "messages above this UID")
+	c.Flags().StringVar(&opts.folder, "folder", "", "only the folder `NAME` (default all that are watched)")
+	c.Flags().Uint32Var(&opts.toUID, "to-uid", 0, "messages above UID `N`")
 	c.Flags().BoolVar(&opts.toStart, "to-start", false, "all messages in the folder")
 	c.Flags().StringVar(&opts.since, "since", "", "messages from the first one received on that `DAY`, YYYY-MM-DD, or later")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only say how many messages that concerns")

@@ -66,6 +66,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
+			c.Args, c.RunE = subcommand, func(c *cobra.Command, _ []string) error { return c.Help() }
 			for _, shell := range c.Commands() {
 				shell.Args = takesNone // with an error of ours: cobra's have no type
 			}
@@ -85,10 +86,14 @@ func (a *app) rootCommand() *cobra.Command {
 		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, from cron or a systemd timer.
 None missed, none twice, and every message can be accounted for.
 
-Try it:           postrider demo
-Set it up:        postrider inbox add desk@firm.example --host imap.firm.example
-Put into cron:    postrider run
+Try it:        postrider demo
+Set it up:     write postrider.yaml (config.example.yaml shows every key), then
+               postrider inbox add desk@firm.example --host imap.firm.example
+Look first:    postrider check; postrider run --dry-run
+Put in cron:   postrider run
+See what came: postrider status; postrider task list; postrider audit
 ` + exitHelp,
+		Version:       about(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          subcommand,
@@ -96,9 +101,10 @@ Put into cron:    postrider run
 
 		SuggestionsMinimumDistance: 2,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
-	flags.StringVar(&a.logFormat, "log-format", "text", "log to standard error as `text` or json")
+	flags.StringVar(&a.logFormat, "log-format", "text", "log to standard error as `text|json`")
 	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done, twice for more")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = plain(err)

@@ -41,7 +41,7 @@ second signal ends it at once; nothing is lost by that either.
 	c.Flags().StringArrayVar(&opts.inboxes, "inbox", nil, "only this `ADDR`, may be repeated")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "register nothing, send nothing, print what would happen")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
-	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after that long, such as 10m")
+	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after the duration `D`, such as 10m")
 	return c
 }
 

@@ -18,13 +18,18 @@ func version() string {
 	return release
 }
 
+// about is the version and what it was built with and for.
+func about() string {
+	return fmt.Sprintf("postrider %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  takesNone,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.out, "postrider %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(a.out, about())
 			return err
 		},
 	}

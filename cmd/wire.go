@@ -37,6 +37,8 @@ type services struct {
 	people  *contacts.Store
 	queue   *sqlqueue.Queue
 	quota   *limits.Quota
+
+	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
 }
 
 func (a *app) loadConfig() (*config.Config, error) {
@@ -113,7 +115,7 @@ const (
 )
 
 func (s *services) dialer() (*dialer, error) {
-	roots, err := certPool(s.cfg.IMAP.CAFile)
+	roots, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +151,7 @@ func (s *services) connect(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, 
 
 func (s *services) relay() (*forward.Relay, error) {
 	c := s.cfg
-	roots, err := certPool(c.SMTP.CAFile)
+	roots, err := certPool("smtp.ca_file", c.SMTP.CAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +166,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota, LocalName: c.SMTP.LocalName,
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
+		Timeouts: forward.Timeouts{Command: s.patience},
 	})
 	if err != nil {
 		return nil, usage(err)
@@ -298,20 +301,20 @@ func (s *services) worker() string {
 }
 
 // certPool is the system's certificates and those of the file; nil, the system's alone, without one.
-func certPool(file string) (*x509.CertPool, error) {
+func certPool(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, usage(fmt.Errorf("read ca_file: %w", err))
+		return nil, usage(fmt.Errorf("%s: %w", key, err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, usage(fmt.Errorf("ca_file %s holds no PEM certificate", file))
+		return nil, usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
 	}
 	return pool, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -238,6 +239,16 @@ func TestFileCannotBeRead(t *testing.T) {
 	}
 	if got := faults(t, path, variables()); !strings.Contains(got, "may not be read by this user") {
 		t.Errorf("faults are %q, want that the file may not be read", got)
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	for _, host := range []string{"smtp.example.com", "192.0.2.1", "2001:db8::1", "smtp.example.com:587", "192.0.2.1:25", "[2001:db8::1]:25"} {
+		_, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", `"`+host+`"`, 1)), variables())
+		_, _, noPort := net.SplitHostPort(host)
+		if noPort != nil && err != nil || noPort == nil && (err == nil || !strings.Contains(err.Error(), "smtp.host: ") || !strings.Contains(err.Error(), "the port as a key of its own")) {
+			t.Errorf("smtp.host %s: %v; want a fault only if it has a port, and where that belongs", host, err)
+		}
 	}
 }
 

@@ -96,7 +96,8 @@ func (r *reader) proxy(value string) {
 }
 
 func (r *reader) hostName(key, host string) {
-	if strings.ContainsAny(host, "/@ \t\r\n") {
+	_, _, noPort := net.SplitHostPort(host)
+	if strings.ContainsAny(host, "/@ \t\r\n") || noPort == nil {
 		r.refuse(key, "%q is no host; give its name or address alone, and the port as a key of its own", host)
 	}
 }

@@ -78,6 +78,8 @@ func mendSQLite(path string, err error) string {
 			return "the file is damaged or no database: restore it from a copy, or set database.path to another file"
 		case sqlite3.SQLITE_BUSY:
 			return "another program holds it: end that program, or try again"
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+			return "see whether its disk is full or failing (df), then run again; nothing that was committed is lost"
 		}
 	}
 	dir := filepath.Dir(path)

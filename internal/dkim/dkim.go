@@ -45,7 +45,7 @@ func Load(domain, selector, file string) (*Key, error) {
 const makeOne = "make one with: openssl genpkey -algorithm rsa -pkeyopt rsa_keygen_bits:2048 (or -algorithm ed25519)"
 
 var (
-	errNoPEM     = errors.New("is no private key in PEM; " + makeOne)
+	errNoPEM     = errors.New("is no private key in PEM, of RSA or Ed25519; " + makeOne)
 	errKind      = errors.New("is a key of a kind that DKIM does not have; use RSA or Ed25519: " + makeOne)
 	errEncrypted = errors.New("is encrypted, and nobody is there to be asked for its password; write it without one: openssl pkey -in FILE -out FILE2")
 )

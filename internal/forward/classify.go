@@ -145,9 +145,9 @@ func openError(at Stage, err error) *Error {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		e.Permanent = true
-		e.Mend = "set smtp.host to the name in its certificate, or add its authority to those this host trusts"
+		e.Mend = "set smtp.host to a name that its certificate holds, or name a file with the certificate to trust in smtp.ca_file"
 		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-			e.Mend = "add its authority to those this host trusts"
+			e.Mend = "name a file with the certificate of its issuer in smtp.ca_file"
 		}
 		return e
 	}
@@ -159,7 +159,7 @@ func openError(at Stage, err error) *Error {
 		e.Err = errHungUp
 	}
 	if at == StageGreeting {
-		e.Mend = "if its port speaks TLS from the start (465), set smtp.security to tls"
+		e.Mend = "see whether smtp.host and smtp.port are those of the relay; if its port speaks TLS from the start (465), set smtp.security to tls"
 	}
 	return e
 }

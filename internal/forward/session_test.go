@@ -99,7 +99,7 @@ func TestOpenFails(t *testing.T) {
 		{"no way to log in", auth("GSSAPI"), []func(*Config){login}, "AUTH 0 permanent", "GSSAPI"},
 		{"no STARTTLS", smtpsink.Options{}, []func(*Config){security("starttls", pool)}, "STARTTLS 0 permanent", "smtp.security to tls"},
 		{"STARTTLS refused", smtpsink.Options{TLS: conf, Reply: script(map[string]smtpsink.Action{"starttls": say(454, "4.7.0 not now")})}, []func(*Config){security("starttls", pool)}, "STARTTLS 454 temporary", "not now"},
-		{"certificate, TLS", overTLS, []func(*Config){security("tls", nil)}, "TLS 0 permanent", "authority"},
+		{"certificate, TLS", overTLS, []func(*Config){security("tls", nil)}, "TLS 0 permanent", "smtp.ca_file"},
 		{"certificate, STARTTLS", smtpsink.Options{TLS: conf}, []func(*Config){security("starttls", nil)}, "TLS 0 permanent", "authority"},
 		{"another name in the certificate", overTLS, []func(*Config){security("tls", pool), func(c *Config) { c.Host = "127.0.0.2" }}, "TLS 0 permanent", "smtp.host"},
 		{"no TLS at that port", smtpsink.Options{}, []func(*Config){security("tls", pool)}, "TLS 0 permanent", "starttls"},

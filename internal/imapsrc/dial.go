@@ -20,6 +20,9 @@ func (c *Conn) open(ctx context.Context) error {
 		return c.failure(ctx, opConnect, err)
 	}
 	late := fmt.Errorf("nothing came for %v: %w", c.cfg.DialTimeout, os.ErrDeadlineExceeded)
+	if c.cfg.Security != SecurityTLS { // a port that speaks TLS from the start waits for the client to begin
+		late = fmt.Errorf("%w; port and security may not match (993 mostly takes tls, 143 starttls)", late)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.DialTimeout, late)
 	defer cancel()
 	conn, err := c.tunnel(ctx)

@@ -163,7 +163,7 @@ func TestGreeting(t *testing.T) {
 		"goodbye":  {fakeimap.Step{Reply: "* BYE Too many connections\r\n", Close: true}, imapsrc.KindLimit, "Too many connections"},
 		"down":     {fakeimap.Step{Reply: "* BYE [UNAVAILABLE] down\r\n", Close: true}, imapsrc.KindUnavailable, "down"},
 		"hangs up": {fakeimap.Step{Close: true}, imapsrc.KindNetwork, "closed the connection"},
-		"silent":   {fakeimap.Step{}, imapsrc.KindNetwork, "nothing came for 50ms"},
+		"silent":   {fakeimap.Step{}, imapsrc.KindNetwork, "nothing came for 50ms: i/o timeout; port and security may not match"},
 		"SMTP":     {fakeimap.Step{Reply: "220 mail ESMTP\r\n", Close: true}, imapsrc.KindNetwork, "closed"},
 	} {
 		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS} {

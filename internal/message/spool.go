@@ -143,7 +143,7 @@ func spoolErr(_ int, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("spool a message to a temporary file: %w (is the disk full, or the directory read-only?)", err)
+	return fmt.Errorf("spool a message to a temporary file: %w (make room there, or set TMPDIR to a directory that has room and that this user can write)", err)
 }
 
 func (b *Spool) dropMemory() {

@@ -37,6 +37,7 @@ func TestCompileErrors(t *testing.T) {
 		{"empty glob", Rule{Name: "r", To: to, Match: Match{Folder: []string{""}}}, "match.folder[0]: is empty"},
 		{"empty address", Rule{Name: "r", To: to, Match: Match{From: []string{""}}}, "match.from[0]: is empty"},
 		{"address without @", Rule{Name: "r", To: to, Match: Match{From: []string{"x.example"}}}, `"*@x.example"`},
+		{"address without a local part", Rule{Name: "r", To: to, Match: Match{From: []string{"@x.example"}}}, `"*@x.example"`},
 		{"address with a name", Rule{Name: "r", To: to, Match: Match{To: []string{"A <a@x.example>"}}}, "match.to[0]: "},
 		{"two addresses in one", Rule{Name: "r", To: to, Match: Match{Cc: []string{"a@x.example, b@x.example"}}}, "as a list"},
 		{"regexp", Rule{Name: "r", To: to, Match: Match{Subject: []string{"/a(/"}}}, `match.subject[0]: "/a(/" is no regular expression (RE2): error parsing regexp: missing closing ): ` + "`a(`"},

@@ -130,6 +130,20 @@ func (t *Table) Returns(inbox string) []string {
 	return names
 }
 
+// Unreached names the rules that no message comes to, and the one before them that takes every message.
+func (t *Table) Unreached() (names []string, taker string) {
+	for i, r := range t.rules {
+		if len(r.conditions) > 0 || r.Continue || len(r.To) == 0 && !r.Skip {
+			continue // it may be passed over
+		}
+		for _, behind := range t.rules[i+1:] {
+			names = append(names, behind.Name)
+		}
+		return names, r.Name
+	}
+	return nil, ""
+}
+
 func checks(found []finding) []Check {
 	out := make([]Check, len(found))
 	for i, f := range found {

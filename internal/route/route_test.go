@@ -251,6 +251,30 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+func TestUnreached(t *testing.T) {
+	to := []string{"ann@firm.example"}
+	all := func(name string, r Rule) Rule { r.Name = name; return r }
+	some := Rule{Name: "some", Match: Match{Subject: []string{"rent"}}, To: to}
+	for name, tt := range map[string]struct {
+		taker Rule
+		want  []string
+	}{
+		"a catch-all":                    {all("all", Rule{To: to}), []string{"behind", "last"}},
+		"one that skips":                 {all("all", Rule{Skip: true}), []string{"behind", "last"}},
+		"one that goes on":               {all("all", Rule{To: to, Continue: true}), nil},
+		"one that may find nobody":       {all("all", Rule{ToContacts: &ToContacts{In: []string{"subject"}}}), nil},
+		"one that holds for some":        {all("all", Rule{Match: Match{Inbox: []string{"*"}}, To: to}), nil},
+		"a catch-all that is no robot's": {all("all", Rule{To: to, Automated: SkipAutomated}), []string{"behind", "last"}},
+	} {
+		behind, last := some, some
+		behind.Name, last.Name = "behind", "last"
+		names, taker := compile(t, some, tt.taker, behind, last).Unreached()
+		if !slices.Equal(names, tt.want) || (taker == "all") != (tt.want != nil) {
+			t.Errorf("%s: no message comes to %q for %q, want %q", name, names, taker, tt.want)
+		}
+	}
+}
+
 func TestReturns(t *testing.T) {
 	self := []string{"Office@Firm.example", "ann@firm.example"}
 	table := compile(t,

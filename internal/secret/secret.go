@@ -81,6 +81,9 @@ func ReadPrivateFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory; name the file in it", path)
+	}
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
 		return nil, fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, path)
 	}

@@ -64,6 +64,7 @@ func TestResolve(t *testing.T) {
 		{"one newline is cut, spaces stay", file("c", " x \n\n", 0o600), " x \n", ""},
 		{"empty file", file("d", "\n", 0o600), "", "is empty"},
 		{"no file", "file:" + filepath.Join(dir, "none"), "", "there is no file"},
+		{"a directory", "file:" + dir, "", "is a directory; name the file in it"},
 		{"too large", file("e", strings.Repeat("s3cret", 20000), 0o600), "", "larger than"},
 	}
 	if runtime.GOOS != "windows" {
