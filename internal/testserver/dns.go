@@ -1,10 +1,14 @@
 package testserver
 
 import (
+	"encoding/binary"
+	"io"
+	"math"
 	"net"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -21,24 +25,38 @@ type DNS struct {
 // NameServer starts a name server, which ends with the test. Names that have no record do not exist.
 func NameServer(t testing.TB, records map[string]string) *DNS {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", address(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, stream := listenDNS(t)
 	s := &DNS{Address: conn.LocalAddr().String(), records: map[string]string{}, failing: map[string]bool{}}
 	for name, text := range records {
 		s.Set(name, text)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.serve(conn)
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { s.serve(conn) })
+	serving.Go(func() { s.serveStreams(stream) })
 	t.Cleanup(func() {
 		_ = conn.Close()
-		<-done
+		_ = stream.Close()
+		serving.Wait()
 	})
 	return s
+}
+
+// listenDNS listens for datagrams and streams on one port.
+func listenDNS(t testing.TB) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 {
+		stream, err := net.Listen("tcp", address(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.ListenPacket("udp", stream.Addr().String())
+		if err == nil {
+			return conn, stream
+		}
+		_ = stream.Close() // somebody else has that port for datagrams
+	}
+	t.Fatal("no port is free for datagrams and streams alike")
+	return nil, nil
 }
 
 // Set gives a name a TXT record.
@@ -62,14 +80,51 @@ func (s *DNS) serve(conn net.PacketConn) {
 		if err != nil {
 			return
 		}
-		var q dnsmessage.Message
-		if q.Unpack(buf[:n]) != nil || len(q.Questions) != 1 {
-			continue
-		}
-		if reply, err := s.answer(q).Pack(); err == nil {
+		if reply := s.reply(buf[:n], maxDatagram); reply != nil {
 			_, _ = conn.WriteTo(reply, from)
 		}
 	}
+}
+
+// maxDatagram is the longest answer by UDP (RFC 1035 4.2.1); of a longer one it says that it is cut off.
+const maxDatagram = 512
+
+// serveStreams takes a question a connection, as RFC 1035 4.2.2 has it.
+func (s *DNS) serveStreams(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		var size uint16
+		if binary.Read(conn, binary.BigEndian, &size) == nil {
+			buf := make([]byte, size)
+			if _, err := io.ReadFull(conn, buf); err == nil {
+				reply := s.reply(buf, math.MaxUint16)
+				_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
+			}
+		}
+		_ = conn.Close()
+	}
+}
+
+// reply is the answer to a question in octets; nil when that is none.
+func (s *DNS) reply(question []byte, longest int) []byte {
+	var q dnsmessage.Message
+	if q.Unpack(question) != nil || len(q.Questions) != 1 {
+		return nil
+	}
+	m := s.answer(q)
+	reply, err := m.Pack()
+	if err == nil && len(reply) > longest {
+		m.Answers, m.Truncated = nil, true
+		reply, err = m.Pack()
+	}
+	if err != nil {
+		return nil
+	}
+	return reply
 }
 
 func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {

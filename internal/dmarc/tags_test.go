@@ -1,0 +1,112 @@
+package dmarc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/emersion/go-msgauth/dkim"
+
+	"postrider/internal/testserver"
+)
+
+// TestTags are those of signatures and keys that decide whether a signature counts (RFC 6376 3.5, 3.6.1).
+func TestTags(t *testing.T) {
+	a := newAuthor(t)
+	const domain = "client.example"
+	sign := func(change func(*dkim.SignOptions)) string {
+		o := dkim.SignOptions{Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "Subject"}}
+		change(&o)
+		var b strings.Builder
+		if err := dkim.Sign(&b, strings.NewReader(plain), &o); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	in := func(d time.Duration) func(*dkim.SignOptions) {
+		return func(o *dkim.SignOptions) { o.Expiration = time.Now().Add(d) }
+	}
+	of := func(identity string) func(*dkim.SignOptions) {
+		return func(o *dkim.SignOptions) { o.Identifier = identity }
+	}
+	nothing := func(*dkim.SignOptions) {}
+	var old, future string
+	synctest.Test(t, func(*testing.T) { // the clock begins in 2000
+		old = sign(nothing)
+		time.Sleep(200 * 365 * 24 * time.Hour)
+		future = sign(nothing)
+	})
+	strangers := plain
+	for i := range maxSignatures - 1 {
+		strangers = a.sign(t, strangers, fmt.Sprintf("other%d.example", i))
+	}
+	tests := []struct {
+		name, raw, key string // what is in the key's record beside the key
+		want           bool
+		says           string
+	}{
+		{"x in the future", sign(in(time.Hour)), "", true, "passes by the DKIM signature of client.example"},
+		{"x in the past", sign(in(-time.Hour)), "", false, "does not verify (signature has expired)"},
+		{"an old signature that does not expire", old, "", true, "passes by"},
+		{"dated in the future", future, "", false, "does not verify (it is dated in the future)"},
+		{"i of the domain", sign(of("alice@client.example")), "", true, "passes by"},
+		{"i of a subdomain", sign(of("alice@mail.client.example")), "", true, "passes by"},
+		{"i of another domain", sign(of("alice@other.example")), "", false, "does not verify (domain mismatch)"},
+		{"i in another case, which the library takes for another domain", sign(of("alice@Client.Example")), "", false, "does not verify (domain mismatch)"},
+		{"a key for i of the very domain, and it is", sign(of("alice@client.example")), "; t=s", true, "passes by"},
+		{"a key for i of the very domain, and i is not said", sign(nothing), "; t=s", true, "passes by"},
+		{"a key for i of the very domain, and it is one below", sign(of("alice@mail.client.example")), "; t=s", false, "its identity is not of the very domain, as the key wants: t=s"},
+		{"a key that is tested", sign(nothing), "; t=y", false, "its domain is testing: t=y"},
+		{"a key that is tested, among flags", sign(nothing), " ; t = s : y ;", false, "its domain is testing: t=y"},
+		{"flags that nobody knows", sign(nothing), "; t=yes:n", true, "passes by"},
+		{"a key for something else than mail", sign(nothing), "; s=tlsrpt", false, "inappropriate service"},
+		{"a part of the body alone", strings.Replace(sign(nothing), "; d=", "; l=5; d=", 1), "", false, "does not verify (message contains an insecure body length tag)"},
+		{"the last of ten signatures", signedBelow(strangers, sign(nothing)), "", true, "passes by"},
+		{"the eleventh, which is not looked at", signedBelow(a.sign(t, strangers, "more.example"), sign(nothing)), "", false, "no DKIM signature of its domain"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if strings.Contains(tt.name, "part of the body") && !strings.Contains(tt.raw, "l=5") {
+				t.Fatalf("the message has no l=5:\n%s", tt.raw)
+			}
+			z := &zone{texts: map[string]string{"_dmarc." + domain: "v=DMARC1; p=reject", "s._domainkey." + domain: a.record + tt.key}}
+			if v := judged(t, z, domain, tt.raw); v.Redirect != tt.want || !strings.Contains(v.Why, tt.says) {
+				t.Errorf("Redirectable = %+v, want %v, since %q", v, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+// signedBelow puts the signature of one message below those of another, which is the same below them.
+func signedBelow(above, signed string) string {
+	return strings.TrimSuffix(above, plain) + signed
+}
+
+// TestLongAnswers: what does not fit into a datagram is asked for again over TCP (RFC 1035 4.2.1, RFC 7766 5).
+func TestLongAnswers(t *testing.T) {
+	a := newAuthor(t)
+	dns := testserver.NameServer(t, map[string]string{
+		"_dmarc.client.example":       "v=DMARC1; p=reject; rua=mailto:" + strings.Repeat("x", 600) + "@client.example",
+		"s._domainkey.client.example": a.record + "; n=" + strings.Repeat("note ", 200),
+	})
+	streams := 0
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if network == "tcp" {
+			streams++
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, dns.Address)
+	}}
+	for raw, want := range map[string]bool{plain: false, a.sign(t, plain, "client.example"): true} {
+		v, err := NewJudge(resolver).Redirectable(t.Context(), "client.example", strings.NewReader(raw))
+		if err != nil || v.Redirect != want || !strings.HasPrefix(v.Why, "the DMARC policy of client.example is reject") {
+			t.Errorf("Redirectable = %+v, %v; want %v by the policy reject", v, err, want)
+		}
+	}
+	if streams < 3 {
+		t.Errorf("asked over TCP %d times, want for the policy twice and for the key", streams)
+	}
+}
