@@ -8,11 +8,25 @@ import (
 
 	"postrider/internal/health"
 	"postrider/internal/inbox"
+	"postrider/internal/limits"
 	"postrider/internal/pass"
 )
 
-// watch tells what is known of the inboxes that concern somebody who named these.
-func (s *services) watch(ctx context.Context, named []string, each func(health.Facts)) error {
+// left is how many recipients smtp.limits allow now, nil for any number. When that is none, why is the limit that is used up.
+func (s *services) left(ctx context.Context) (n *int, why *limits.Reached) {
+	if !s.quota.Limited() {
+		return nil, nil
+	}
+	left, why, err := s.quota.Left(ctx)
+	if err != nil {
+		s.log.Warn("it is not known whether mail waits for a limit of the relay's provider", "error", err)
+		return nil, nil
+	}
+	return &left, why
+}
+
+// watch tells what is known of the inboxes that concern somebody who named these; left is what smtp.limits allow now.
+func (s *services) watch(ctx context.Context, named []string, left *int, each func(health.Facts)) error {
 	boxes, err := s.inboxes.List(ctx, false)
 	if err != nil {
 		return err
@@ -27,7 +41,7 @@ func (s *services) watch(ctx context.Context, named []string, each func(health.F
 		}
 		each(health.Facts{
 			Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt, LastError: in.LastError,
-			Stats: stats,
+			Stats: stats, Left: left,
 		})
 	}
 	return nil
@@ -47,7 +61,8 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	err := s.watch(ctx, named, func(f health.Facts) { alerts = append(alerts, health.Check(f, s.cfg.Alerts)...) })
+	left, _ := s.left(ctx)
+	err := s.watch(ctx, named, left, func(f health.Facts) { alerts = append(alerts, health.Check(f, s.cfg.Alerts)...) })
 	if err != nil {
 		return alerts, &exitError{
 			exitRetry,

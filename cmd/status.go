@@ -67,11 +67,8 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 			Notices      []notify.Waiting `json:"notices,omitempty"`       // that nobody was told of yet
 			LimitReached string           `json:"limit_reached,omitempty"` // for which of smtp.limits what is due waits, and until when
 		}{Inboxes: []inboxStatus{}, Alerts: []health.Alert{}}
-		_, limit, err := s.quota.Left(ctx)
-		if err != nil {
-			s.log.Warn("it is not known whether mail waits for a limit of the relay's provider", "error", err)
-		}
-		err = s.watch(ctx, nil, func(f health.Facts) {
+		left, limit := s.left(ctx)
+		err := s.watch(ctx, nil, left, func(f health.Facts) {
 			report.Inboxes = append(report.Inboxes, statusOf(f))
 			report.Alerts = append(report.Alerts, health.Check(f, s.cfg.Alerts)...)
 			if limit != nil && f.Stats.Due > 0 {

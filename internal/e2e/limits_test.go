@@ -64,6 +64,7 @@ func (w *world) limited(forwarded, waiting int) {
 // TestLimits: 25 messages, of which 10 may go in an hour, and 4 over a connection. What waits is no fault, and goes in its time.
 func TestLimits(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
+		w.extra = "alerts: {due: 0}" // of which mail that waits for the limit is none
 		w.limit("per_hour: 10, per_connection: 4")
 		w.addInbox(desk, "--start", "all")
 		msgs := mails(25, "limited")
@@ -78,6 +79,10 @@ func TestLimits(t *testing.T) {
 		w.wantWaiting(15)
 
 		w.hourLater()
+		const due = "15, more than alerts.due (0); smtp.limits lets a run take up 10 recipients now; see that `postrider run` is started often enough"
+		if out := w.must(75, "status").stdout; !strings.Contains(out, due) {
+			t.Errorf("status after an hour without a run does not say %q:\n%s", due, out)
+		}
 		w.limited(10, 5)
 		w.hourLater()
 		w.limited(5, 0)

@@ -37,7 +37,9 @@ func Check(f Facts, l Limits) []Alert {
 	list := "see `postrider task list --inbox " + f.Inbox
 	if f.Active {
 		c.count(Backlog, n.Backlog, l.Backlog, "messages not forwarded yet", list+"`")
-		c.count(Due, n.Due, l.Due, "messages due and not taken up", "see that `postrider run` is started often enough, and `postrider check`")
+		if f.Left == nil || *f.Left > 0 { // else they only wait for a limit: a run would take up none
+			c.count(Due, n.Due, l.Due, "messages due and not taken up", dueMend(f))
+		}
 		c.age(OldestWaiting, n.OldestWaiting, l.OldestWaiting, "age of the oldest waiting message", list+" --status received --status error`")
 		c.count(InError, n.InError, l.InError, "messages to be tried again", list+" --status error`")
 	}
@@ -50,6 +52,14 @@ func Check(f Facts, l Limits) []Alert {
 		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanMend(f))
 	}
 	return c.alerts
+}
+
+func dueMend(f Facts) string {
+	mend := "see that `postrider run` is started often enough, and `postrider check`"
+	if f.Left != nil && *f.Left < f.Stats.Due {
+		mend = fmt.Sprintf("smtp.limits lets a run take up %d recipients now; %s", *f.Left, mend)
+	}
+	return mend
 }
 
 func lastScanMend(f Facts) string {

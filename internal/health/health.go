@@ -23,6 +23,7 @@ type Facts struct {
 	LastScannedAt *time.Time // nil when no scan was completed yet
 	LastError     string     // why the last scan did not complete; empty when it did
 	Stats         tasks.Stats
+	Left          *int // recipients that the relay's provider allows now (smtp.limits); nil for any number
 }
 
 // Numbers are what to watch of an inbox.

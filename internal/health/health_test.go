@@ -49,6 +49,32 @@ func TestCount(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
+// TestDueUnderLimits: mail that waits for the provider is not blamed on runs that are missing.
+func TestDueUnderLimits(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		left *int
+		want string // the end of the message; empty for no alert
+	}{
+		{"no limit", nil, "more than alerts.due (0); see that `postrider run` is started often enough, and `postrider check`"},
+		{"used up", ptr(0), ""},
+		{"nearly used up", ptr(2), "more than alerts.due (0); smtp.limits lets a run take up 2 recipients now; see that `postrider run` is started often enough, and `postrider check`"},
+		{"room for all", ptr(6), "more than alerts.due (0); see that `postrider run` is started often enough, and `postrider check`"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := troubled()
+			f.Left = tt.left
+			got := Check(f, Limits{Due: ptr(0)})
+			switch {
+			case tt.want == "" && got != nil:
+				t.Errorf("it raises %+v, want nothing: a run would take up none", got)
+			case tt.want != "" && (len(got) != 1 || got[0].Value != 6 || !strings.HasSuffix(got[0].Message, tt.want)):
+				t.Errorf("it raises %+v, want all 6 that are due, and %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestLimits tries each limit at the value, which it does not exceed, and just below.
 func TestLimits(t *testing.T) {
 	tests := []struct {

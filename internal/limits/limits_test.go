@@ -3,6 +3,7 @@ package limits
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -238,13 +239,27 @@ func TestDamagedRow(t *testing.T) {
 	exec := func(sql string) {
 		check(t, d.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec(sql).Error }))
 	}
-	exec(`INSERT INTO relay_usage (relay, used) VALUES ('a@relay.example:587', 'gone')`)
-	for _, ask := range []func() error{
-		func() error { _, _, err := q.Reserve(t.Context(), 1); return err },
-		func() error { _, _, err := q.Left(t.Context()); return err },
+	exec(`INSERT INTO relay_usage (relay, used) VALUES ('a@relay.example:587', '')`)
+	for used, why := range map[string]string{
+		`gone`: "invalid character", `{"sent": {"per_day": {"29000000": -500}}}`: "sent.per_day.29000000 is -500",
+		`{"sent": {"per_day": {"29000000": 9000000000000000000}}}`:     "sent.per_day.29000000 is 9000000000000000000",
+		`{"sent": {"per_hour": {"-1": 5}}}`:                            "sent.per_hour.-1 is 5",
+		`{"open": {"TOKEN": {"n": -1, "until": 9000000000000000}}}`:    "open.TOKEN is -1 until 9000000000000000",
+		`{"open": {"TOKEN": {"n": 1, "until": -9000000000000000}}}`:    "open.TOKEN is 1 until -9000000000000000",
+		`{"sent": {"per_day": {"29000000": "many"}}}`:                  "cannot unmarshal string",
+		`{"sent": {"per_day": {"29000000": 99999999999999999999999}}}`: "cannot unmarshal number",
 	} {
-		if err := ask(); err == nil || !strings.Contains(err.Error(), "relay_usage is damaged") || !strings.Contains(err.Error(), "delete it") {
-			t.Errorf("a damaged row yields %v, want the table and the mend", err)
+		exec(`UPDATE relay_usage SET used = '` + used + `'`)
+		for _, ask := range []func() error{
+			func() error { _, _, err := q.Reserve(t.Context(), 1); return err },
+			func() error { _, _, err := q.Left(t.Context()); return err },
+		} {
+			err := fmt.Sprint(ask())
+			for _, want := range []string{"a@relay.example:587", "relay_usage is damaged", why, "delete it"} {
+				if !strings.Contains(err, want) {
+					t.Errorf("the damaged row %s yields %s, want %q in it", used, err, want)
+				}
+			}
 		}
 	}
 	exec(`DELETE FROM relay_usage`)

@@ -76,7 +76,11 @@ func (q *Quota) read(tx *gorm.DB, sql string) (text string, u usage, err error) 
 	case res.RowsAffected == 0:
 		return "", u, errNoRow
 	}
-	if err := json.Unmarshal([]byte(text), &u); err != nil {
+	err = json.Unmarshal([]byte(text), &u)
+	if err == nil {
+		err = u.validate()
+	}
+	if err != nil {
 		return "", u, fmt.Errorf("its row in the table relay_usage is damaged (%w); delete it, and the limits are counted anew", err)
 	}
 	return text, u, nil

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -70,6 +71,24 @@ func (u *usage) tidy(now int64) {
 			}
 		}
 	}
+}
+
+// validate refuses what no postrider writes. Less than none would let more out than the provider takes.
+func (u *usage) validate() error {
+	absurd := func(n int) bool { return n < 0 || n > math.MaxInt32 } // sums of more would overflow
+	for name, sent := range u.Sent {
+		for slice, n := range sent {
+			if slice < 0 || absurd(n) {
+				return fmt.Errorf("in its column used, sent.%s.%d is %d", name, slice, n)
+			}
+		}
+	}
+	for token, r := range u.Open {
+		if r.Until < 0 || absurd(r.N) {
+			return fmt.Errorf("in its column used, open.%s is %d until %d", token, r.N, r.Until)
+		}
+	}
+	return nil
 }
 
 // end turns a reservation into what was used of it. One that was taken for dead meanwhile counts once more: rather too much
