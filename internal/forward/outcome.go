@@ -7,6 +7,7 @@ import (
 
 const (
 	mendASCII = "set forward.envelope_from to an ASCII address"
+	mendNull  = "the relay takes no null reverse-path, which bounces and failure notices have; ask who runs it; by the key hook you are told what failed without mail"
 	mend8bit  = "set fallback: attach, and what the relay does not take goes as an attachment"
 )
 
@@ -83,8 +84,20 @@ func (t *transaction) answered(at Stage, rep reply, rcpts []path) error {
 		}
 		return nil
 	}
-	v, mend := classify(at, rep, t.own)
+	v, mend := t.classify(at, rep)
 	return t.decideAll(rcpts, at, v, rep, mend)
+}
+
+// classify is what a reply means. No other sender is a mend where there must be none; Postfix says at RCPT what it has against
+// the one in MAIL.
+func (t *transaction) classify(at Stage, rep reply) (verdict, string) {
+	v, mend := classify(at, rep, t.own)
+	aboutSender := mend == mendSender || at == StageRCPT && slices.ContainsFunc(badSender, rep.says) ||
+		at == StageMAIL && v == refused && !rep.hasCode("552") // which is about its size
+	if t.nullOnly && rep.hasCode("5") && aboutSender {
+		mend = mendNull
+	}
+	return v, mend
 }
 
 // decideAll applies a verdict. Its error is an *Error, when the relay is to blame.

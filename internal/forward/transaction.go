@@ -118,7 +118,7 @@ func (t *transaction) rcpts() error {
 			t.accepted = append(t.accepted, rcpt)
 			continue
 		}
-		v, mend := classify(StageRCPT, rep, t.own)
+		v, mend := t.classify(StageRCPT, rep)
 		if v == tooMany && len(t.accepted) > 0 {
 			t.again = t.to[i:]
 			return nil

@@ -41,8 +41,12 @@ func refusal(o forward.Outcome) error {
 	if o.Code != 0 {
 		said = fmt.Sprintf("the relay says %d %s", o.Code, said)
 	}
-	if o.Mend != "" {
-		said += " (" + o.Mend + ")"
+	mend := o.Mend
+	if mend == "" && o.Status == forward.Refused {
+		mend = "see whether notify.to is right"
+	}
+	if mend != "" {
+		said += " (" + mend + ")"
 	}
 	return fmt.Errorf("%s: %s", o.Status, said)
 }
