@@ -24,7 +24,8 @@ const (
 	waitDelay = 2 * time.Second
 )
 
-// runHook gives the digest to the program as JSON on standard input. Exit status 0 is that it was told.
+// runHook gives the digest to the program as JSON on standard input. Exit status 0 is that it was told. What it says is
+// logged, and not in the error, which is kept in the database: it may tell more than it should.
 func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	in, err := json.Marshal(d)
 	if err != nil {
@@ -48,12 +49,14 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	case errors.Is(err, exec.ErrWaitDelay), err == nil:
 		n.Log.Info("the hook has run", "hook", program, "output", said)
 		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("the hook %s did not end within %s and was killed; its output: %q", program, maxDelivery, said)
 	case cmd.ProcessState == nil:
 		return fmt.Errorf("the hook %s cannot be run: %w; correct the key hook, or make the file executable", program, err)
 	}
-	return fmt.Errorf("the hook %s failed: %w; its output: %q", program, err, said)
+	n.Log.Warn("the hook failed", "hook", program, "output", said)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the hook %s did not end within %s and was killed; what it said is in the log", program, maxDelivery)
+	}
+	return fmt.Errorf("the hook %s failed: %w; what it said is in the log", program, err)
 }
 
 // head keeps the beginning of what is written.

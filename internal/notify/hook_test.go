@@ -195,9 +195,9 @@ func gone(pid int) bool {
 
 // TestHookDoesNotRead: a hook may leave its input unread, and write more than is kept.
 func TestHookDoesNotRead(t *testing.T) {
-	b, _ := hooked(t, `head -c 100000 /dev/zero | tr '\0' x`)
+	b, _ := hooked(t, `exec <&-; head -c 100000 /dev/zero | tr '\0' x`)
 	for range 60 {
-		b.task(strings.Repeat("long ", 100))
+		b.task(strings.Repeat("長", 400)) // so that all are more than a pipe holds
 	}
 	b.ends(tasks.Dead, refused)
 	b.Tell(b.ctx, true)
