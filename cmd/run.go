@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/config"
 	"postrider/internal/inbox"
 )
 
@@ -58,6 +59,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		defer cancel()
 	}
 	s, err := a.open(ctx)
+	if faults := new(config.Errors); errors.As(err, &faults) && !opts.dryRun {
+		return a.runBroken(ctx, opts, err)
+	}
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
@@ -71,13 +75,13 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	relay, err := s.relay()
 	if err != nil {
-		return err
+		return a.registerOnly(ctx, s, boxes, opts, err)
 	}
 	defer func() { _ = relay.Close() }()
 	watch := a.observer("forwarding", opts)
 	p, err := s.pass(ctx, relay, watch, opts.dryRun)
 	if err != nil {
-		return err
+		return a.registerOnly(ctx, s, boxes, opts, err)
 	}
 	notices := a.notifier(s, p.Composer, relay)
 	if !opts.dryRun && s.quota.Limited() { // else mail that never ends would use up the limits before each notice

@@ -67,13 +67,17 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newServices(cfg, log, d), nil
+}
+
+func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 	return &services{
 		cfg: cfg, log: log, db: d,
 		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile)),
 		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),
-	}, nil
+	}
 }
 
 func (s *services) close() { _ = s.db.Close() }
@@ -224,10 +228,6 @@ func style(cfg *config.Config) route.Style {
 
 // pass wires one run. The relay is the caller's to close.
 func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass.Observer, dryRun bool) (*pass.Pass, error) {
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
 	table, err := s.routes(ctx)
 	if err != nil {
 		return nil, err
@@ -236,15 +236,30 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	if err != nil {
 		return nil, err
 	}
+	p, err := s.registering(observer)
+	if err != nil {
+		return nil, err
+	}
+	c := &p.Config
+	c.Senders, c.MaxReceived, c.Style, c.Policy, c.DryRun = s.cfg.SMTP.Connections, s.cfg.Forward.MaxReceived, style(s.cfg), policy(s.cfg), dryRun
+	c.Retention = pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)}
+	p.Routes, p.Composer, p.Relay, p.Limits = table, made, relay, s.quota
+	return p, nil
+}
+
+// registering wires a pass as far as it takes to register. config.Registering has to have all that it asks for.
+func (s *services) registering(observer pass.Observer) (*pass.Pass, error) {
+	d, err := s.dialer()
+	if err != nil {
+		return nil, err
+	}
 	return &pass.Pass{
 		Config: pass.Config{
 			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
-			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost, Senders: s.cfg.SMTP.Connections, MaxSize: int64(s.cfg.Forward.MaxSize),
-			MaxReceived: s.cfg.Forward.MaxReceived, Notices: notices(s.cfg), Style: style(s.cfg),
-			Dedupe: tasks.Dedupe(s.cfg.Dedupe), Policy: policy(s.cfg), DryRun: dryRun,
-			Retention: pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)},
+			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost,
+			MaxSize: int64(s.cfg.Forward.MaxSize), Notices: notices(s.cfg), Dedupe: tasks.Dedupe(s.cfg.Dedupe),
 		},
-		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: relay, Limits: s.quota,
+		Inboxes: s.inboxes, Queue: s.queue,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {

@@ -20,13 +20,10 @@ import (
 
 // finish fills in what depends on other keys, and checks what a single value cannot tell.
 func (r *reader) finish(c *Config) {
-	for _, p := range []*string{&c.Database.Path, &c.Secrets.KeyFile, &c.SMTP.CAFile, &c.IMAP.CAFile, &c.DKIM.KeyFile} {
+	for _, p := range []*string{&c.SMTP.CAFile, &c.DKIM.KeyFile} {
 		*p = beside(r.path, *p)
 	}
-	r.database(&c.Database)
 	r.smtp(&c.SMTP)
-	r.proxy(string(c.IMAP.Proxy))
-	r.readable("imap.ca_file", c.IMAP.CAFile)
 	r.forward(&c.Forward)
 	r.srs(&c.SRS, c.Forward)
 	r.composing(c)
@@ -38,10 +35,23 @@ func (r *reader) finish(c *Config) {
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.retry_rate", c.Alerts.RetryRate != nil)
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
-	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
+	r.needed(c)
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.automated(c)
 	r.notify(c)
+}
+
+// needed does that for what registering needs.
+func (r *reader) needed(c *Config) {
+	for _, p := range []*string{&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile} {
+		*p = beside(r.path, *p)
+	}
+	r.database(&c.Database)
+	r.proxy(string(c.IMAP.Proxy))
+	r.readable("imap.ca_file", c.IMAP.CAFile)
+	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
+	r.oneOf("forward.too_large", c.Forward.TooLarge, "skip", "notice")
+	r.scanNumbers(c)
 }
 
 func (r *reader) database(d *Database) {
@@ -114,7 +124,6 @@ func (r *reader) readable(key, path string) {
 func (r *reader) forward(f *Forward) {
 	r.oneOf("forward.mode", f.Mode, "auto", "redirect", "rewrite", "attach")
 	r.oneOf("forward.fallback", f.Fallback, "none", "attach")
-	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
 	if f.From == "" && f.EnvelopeFrom == "" {
 		r.refuse("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
@@ -159,12 +168,23 @@ func (r *reader) dns(d *DNS) {
 	d.Server = server.String()
 }
 
+// scanNumbers checks those that a scan goes by.
+func (r *reader) scanNumbers(c *Config) {
+	between(r, "imap.idle_timeout", c.IMAP.IdleTimeout, time.Second, time.Hour)
+	between(r, "imap.dial_timeout", c.IMAP.DialTimeout, time.Second, time.Hour)
+	between(r, "concurrency.inboxes", c.Concurrency.Inboxes, 1, 1000)
+	between(r, "concurrency.per_host", c.Concurrency.PerHost, 1, 1000)
+	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
+	between(r, "concurrency.lease", c.Concurrency.Lease, time.Second, 24*time.Hour)
+	if strings.ContainsFunc(c.Concurrency.Host, notInHost) || len(c.Concurrency.Host) > 100 {
+		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores", c.Concurrency.Host)
+	}
+}
+
 func (r *reader) numbers(c *Config) {
 	const day = 24 * time.Hour
 	between(r, "smtp.port", c.SMTP.Port, 1, 65535)
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
-	between(r, "imap.idle_timeout", c.IMAP.IdleTimeout, time.Second, time.Hour)
-	between(r, "imap.dial_timeout", c.IMAP.DialTimeout, time.Second, time.Hour)
 	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)
 	between(r, "srs.max_age", c.SRS.MaxAge, day, 1000*day)
 	between(r, "retry.max_attempts", c.Retry.MaxAttempts, 1, 1_000_000)
@@ -172,13 +192,6 @@ func (r *reader) numbers(c *Config) {
 	between(r, "retry.base", c.Retry.Base, time.Millisecond, day)
 	between(r, "retry.max", c.Retry.Max, time.Millisecond, 7*day)
 	between(r, "retry.max_lost_leases", c.Retry.MaxLostLeases, 1, 1000)
-	between(r, "concurrency.inboxes", c.Concurrency.Inboxes, 1, 1000)
-	between(r, "concurrency.per_host", c.Concurrency.PerHost, 1, 1000)
-	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
-	between(r, "concurrency.lease", c.Concurrency.Lease, time.Second, day)
-	if strings.ContainsFunc(c.Concurrency.Host, notInHost) || len(c.Concurrency.Host) > 100 {
-		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores", c.Concurrency.Host)
-	}
 	if c.Retry.Max < c.Retry.Base {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
 	}

@@ -29,10 +29,17 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the SQLite file %s: %w", path, err)
 	}
-	if err := createPrivate(abs); err != nil {
+	uri := sqliteURI(abs) + "&_journal_mode=WAL"
+	if db.there {
+		_, err = os.Stat(abs)
+		uri = sqliteURI(abs) + "&mode=rw" // one with a schema has its journal mode
+	} else {
+		err = createPrivate(abs)
+	}
+	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool, err := sql.Open("sqlite", sqliteURI(abs))
+	pool, err := sql.Open("sqlite", uri)
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
@@ -76,7 +83,7 @@ func sqliteURI(abs string) string {
 		path = "/" + path // C:/x becomes file:///C:/x
 	}
 	u := url.URL{Scheme: "file", Path: path}
-	u.RawQuery = "_busy_timeout=500&_journal_mode=WAL&_synchronous=FULL&_foreign_keys=1" +
+	u.RawQuery = "_busy_timeout=500&_synchronous=FULL&_foreign_keys=1" +
 		"&_txlock=immediate&_time_format=sqlite&_timezone=UTC&_error_rc=1"
 	return u.String()
 }

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -10,28 +13,34 @@ import (
 	"postrider/internal/db"
 )
 
-// TestBrokenEdit: a pass with a broken configuration touches nothing and says what is wrong; once it is mended, what came
-// meanwhile is registered and forwarded, each once.
+// TestBrokenEdit: a pass with a configuration that an edit broke says what is wrong and exits 2. Where what it takes to register
+// is sound, new mail is registered and nothing goes out, else nothing is touched; once it is mended, what came meanwhile is forwarded,
+// each once, and what was expunged is known to have been there.
 func TestBrokenEdit(t *testing.T) {
+	routes := func(text string) func(*world) { return func(w *world) { w.routes = text; w.configure() } }
+	replace := func(old, now string) func(*world) {
+		return func(w *world) { w.rewrite(func(text string) string { return strings.Replace(text, old, now, 1) }) }
+	}
 	edits := map[string]struct {
-		edit func(w *world)
-		says string
+		edit      func(w *world)
+		says      string
+		registers bool
 	}{
-		"a route": {func(w *world) {
-			w.routes = "  - {name: all, match: {subjct: x}, to: [intake@firm.example]}\n"
-			w.configure()
-		}, "subjct"},
-		"an address": {func(w *world) { w.routes = "  - {name: all, match: {}, to: [intake]}\n"; w.configure() }, "routes[0].to[0]"},
-		"no YAML": {func(w *world) {
-			if err := os.WriteFile(w.path("postrider.yaml"), []byte("routes: ["), 0o600); err != nil {
-				w.t.Fatal(err)
-			}
-		}, "postrider.yaml"},
+		"a key of a route":        {routes("  - {name: all, match: {subjct: x}, to: [intake@firm.example]}\n"), "subjct", true},
+		"an address":              {routes("  - {name: all, match: {}, to: [intake]}\n"), "routes[0].to[0]", true},
+		"a regexp":                {routes("  - {name: all, match: {subject: '/(/'}, to: [intake@firm.example]}\n"), "routes[0].match.subject", true},
+		"an indentation":          {routes("  - name: all\n   match: {}\n    to: [intake@firm.example]\n"), "is not valid YAML", true},
+		"a port":                  {func(w *world) { w.smtp = "host: 127.0.0.1, port: none"; w.configure() }, "smtp.port", true},
+		"an unknown section":      {func(w *world) { w.extra = "rotues: []\n"; w.configure() }, "rotues", true},
+		"the driver":              {replace("sqlite", "sqllite"), "database.driver", false},
+		"the name of the section": {replace("database", "databse"), "databse", false},
+		"no section at all":       {replace("secrets: {", "secrets: "), "is not valid YAML", false},
+		"no YAML":                 {func(w *world) { w.rewrite(func(string) string { return "routes: [" }) }, "postrider.yaml", false},
 		"gone": {func(w *world) {
 			if err := os.Remove(w.path("postrider.yaml")); err != nil {
 				w.t.Fatal(err)
 			}
-		}, "postrider.yaml"},
+		}, "postrider.yaml", false},
 	}
 	for name, tt := range edits {
 		t.Run(name, func(t *testing.T) {
@@ -40,23 +49,80 @@ func TestBrokenEdit(t *testing.T) {
 			before, meanwhile := mails(2, "before"), mails(3, "meanwhile")
 			w.imap.Append(t, desk, "INBOX", before...)
 			w.pass(0)
-			routes := w.routes
+			sound := *w
 			tt.edit(w)
-			w.imap.Append(t, desk, "INBOX", meanwhile...)
-			if res := w.must(2, "run"); !strings.Contains(res.stderr, tt.says) {
-				t.Errorf("run says %q, want %q in it", res.stderr, tt.says)
+			uids := w.imap.Append(t, desk, "INBOX", meanwhile...)
+			for range 2 { // the second one finds nothing new
+				res := w.must(2, "run", "--json")
+				if !strings.Contains(res.stderr, tt.says) || strings.Contains(res.stderr, "only registered") != tt.registers {
+					t.Errorf("run says %q, want %q in it, and that new messages are only registered: %t", res.stderr, tt.says, tt.registers)
+				}
+				if json.Valid([]byte(res.stdout)) != tt.registers {
+					t.Errorf("run prints %q, want a report: %t", res.stdout, tt.registers)
+				}
 			}
 			w.wantOnce(before)
-			w.routes = routes
-			w.configure()
-			if n := len(w.tasks()); n != 2 {
-				t.Errorf("%d messages are registered after a run with a broken configuration, want the two from before", n)
+			if tt.registers {
+				w.imap.Expunge(t, desk, "INBOX", uids[0])
+				meanwhile = meanwhile[1:]
 			}
-			if r, _ := w.pass(0); r.Totals.Registered != 3 {
-				t.Errorf("the pass with the mended configuration reports %+v, want three registered", r.Totals)
+			w.smtp, w.extra, w.routes = sound.smtp, sound.extra, sound.routes
+			w.configure()
+			known := w.tasks()
+			want := counters{Registered: 3, Forwarded: 3}
+			if tt.registers {
+				want = counters{Forwarded: 2, Skipped: 1}
+			}
+			if n := len(known) - 2; n != 3-want.Registered {
+				t.Errorf("%d messages are registered by runs with a broken configuration, want %d", n, 3-want.Registered)
+			}
+			if r, _ := w.pass(0); r.Totals != want {
+				t.Errorf("the pass with the mended configuration reports %+v, want %+v", r.Totals, want)
 			}
 			w.wantOnce(before, meanwhile)
+			for _, one := range w.tasks("--status", "forwarded") {
+				if one.Route != "all" || one.Attempts != 1 {
+					t.Errorf("a message went by route %q in %d attempts, want route all in one", one.Route, one.Attempts)
+				}
+			}
 		})
+	}
+}
+
+// TestBrokenBefore: where no pass has worked before, a broken configuration leaves everything untouched: there is no database file, and an
+// inbox that was never scanned gets no cursor.
+func TestBrokenBefore(t *testing.T) {
+	w := newWorld(t, "sqlite")
+	w.addInbox(desk, "--start", "now")
+	w.imap.Append(t, desk, "INBOX", mails(1, "before the start")...)
+	sound := w.routes
+	w.routes = "  - {name: all, match: {}, to: [intake]}\n"
+	w.configure()
+	if res := w.must(2, "run", "--json"); strings.Contains(res.stderr, "registered") || res.stdout != "" {
+		t.Errorf("run prints %q and says %q, want neither a report nor a word of registering", res.stdout, res.stderr)
+	}
+	w.imap.Append(t, desk, "INBOX", mails(1, "before the start, too")...)
+	w.rewrite(func(text string) string { return strings.Replace(text, "postrider.db", "other.db", 1) })
+	w.must(2, "run")
+	if _, err := os.Stat(w.path("other.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a database file (%v), want none made by a broken configuration", err)
+	}
+	w.routes = sound
+	w.configure()
+	if r, _ := w.pass(0); r.Totals != (counters{}) {
+		t.Errorf("the first pass reports %+v, want nothing: all of it was there before the start", r.Totals)
+	}
+}
+
+// rewrite changes the configuration file as it is.
+func (w *world) rewrite(change func(string) string) {
+	w.t.Helper()
+	text, err := os.ReadFile(w.path("postrider.yaml"))
+	if err == nil {
+		err = os.WriteFile(w.path("postrider.yaml"), []byte(change(string(text))), 0o600)
+	}
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }
 

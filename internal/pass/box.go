@@ -30,7 +30,8 @@ type box struct {
 
 // box is the inbox, not connected to yet. Close its mail.
 func (r *running) box(in inbox.Inbox) *box {
-	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf()}
+	b := &box{running: r, in: in, log: r.Log.With("inbox", in.Address), shelf: newShelf(), report: InboxReport{Email: in.Address}}
+	b.helper = &feeder{box: b, helping: true}
 	b.mail = newMailbox(func(ctx context.Context) (Source, error) { return r.Dial(ctx, b.in) }, b.log)
 	return b
 }
@@ -38,8 +39,6 @@ func (r *running) box(in inbox.Inbox) *box {
 // inbox works on one inbox and reports on it. Unless help is set, one that a run of another host scans is left for later.
 func (r *running) inbox(ctx context.Context, in inbox.Inbox, help bool) (report InboxReport, later bool) {
 	b := r.box(in)
-	b.report.Email = in.Address
-	b.helper = &feeder{box: b, helping: true}
 	defer b.mail.close()
 	defer b.shelf.clear()
 	leave, err := r.hosts.enter(ctx, in.Host)
@@ -52,11 +51,16 @@ func (r *running) inbox(ctx context.Context, in inbox.Inbox, help bool) (report 
 	} else {
 		later, err = b.underLease(ctx, help)
 	}
+	b.failedWith(ctx, err)
+	return b.report, later
+}
+
+// failedWith tells why the inbox could not be worked through, unless the pass was stopped.
+func (b *box) failedWith(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		b.report.Error = oneLine(err)
 		b.log.Error("the inbox could not be worked through", "error", err)
 	}
-	return b.report, later
 }
 
 // underLease scans the inbox when nobody does, helps when another host does, and steps aside for a run of this one.
@@ -66,7 +70,7 @@ func (b *box) underLease(ctx context.Context, help bool) (later bool, err error)
 	case err != nil:
 		return false, err
 	case busy == nil:
-		return false, b.scanning(ctx, token)
+		return false, b.scanning(ctx, token, b.work)
 	case b.ours(busy):
 		b.stepAside(busy, "it is a run of this host")
 		return false, nil
@@ -120,8 +124,8 @@ func scanLost(err error) bool {
 	return errors.Is(err, inbox.ErrScanLost) || errors.Is(err, tasks.ErrScanLost)
 }
 
-// scanning is a pass over the inbox under the scan lease. A lease that is lost ends the work: somebody else is at it.
-func (b *box) scanning(ctx context.Context, token int64) error {
+// scanning does work under the scan lease. A lease that is lost ends it: somebody else is at the inbox.
+func (b *box) scanning(ctx context.Context, token int64, work func(context.Context) error) error {
 	b.token = token
 	id := b.in.ID // current changes b.in while the lease is renewed
 	err := b.holding(ctx, func(ctx context.Context) error { return b.Inboxes.RenewScan(ctx, id, token, b.ttl()) },
@@ -132,7 +136,7 @@ func (b *box) scanning(ctx context.Context, token int64) error {
 			if err := b.current(ctx); err != nil {
 				return err
 			}
-			return b.work(ctx)
+			return work(ctx)
 		})
 	after := context.WithoutCancel(ctx)
 	if ctx.Err() == nil && !scanLost(err) {

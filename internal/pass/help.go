@@ -51,7 +51,7 @@ func (b *box) help(ctx context.Context, busy *inbox.Busy) error {
 		})
 	err = errors.Join(err, b.Inboxes.ReleaseHelp(after, me))
 	if token != 0 {
-		return errors.Join(err, b.scanning(ctx, token))
+		return errors.Join(err, b.scanning(ctx, token, b.work))
 	}
 	return err
 }

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// sound has all that registering needs, none of it as by default, and is sound.
+const sound = `# the office
+database:
+  driver: mysql
+  dsn: root@tcp(h)/d
+smtp:
+  host: smtp.example.com
+  username: u
+  password: "p"
+secrets: {key_file: other.key}
+imap: {dial_timeout: 10s, idle_timeout: 20s}
+concurrency: &c
+  page: 7
+  host: mail-a
+dedupe: all
+forward:
+  from: "Forwarder <forwarder@example.com>"
+  max_size: 10MiB
+  too_large: notice
+  note: |
+    Dear all,
+
+    database: see below
+routes:
+- name: court
+  match: {subject: "a: b"}
+  to: [desk@firm.example]
+- name: all
+  match: {}
+  to: [desk@firm.example]
+`
+
+// registering is Registering of a text.
+func registering(t testing.TB, text string, kv ...string) *Config {
+	t.Helper()
+	var names []string
+	for i := 0; i < len(kv); i += 2 {
+		names = append(names, kv[i])
+	}
+	c := Registering(write(t, text), variables(kv...), names...)
+	if c != nil {
+		c.Secrets.KeyFile = filepath.Base(c.Secrets.KeyFile)
+		c.Database.Path = filepath.Base(c.Database.Path)
+	}
+	return c
+}
+
+// TestRegistering breaks a sound file, and wants all that is needed read as before, or nothing.
+func TestRegistering(t *testing.T) {
+	want := Default()
+	want.Database.Driver, want.Database.DSN = "mysql", "root@tcp(h)/d"
+	want.Secrets.KeyFile, want.Dedupe = "other.key", "all"
+	want.IMAP.DialTimeout, want.IMAP.IdleTimeout = 10e9, 20e9
+	want.Concurrency.Page, want.Concurrency.Host = 7, "mail-a"
+	want.Forward.MaxSize, want.Forward.TooLarge = 10<<20, "notice"
+	for _, tt := range []struct {
+		name, old, now string
+		registers      bool
+	}{
+		{"sound", "", "", true},
+		{"a port", "host: smtp", "port: x\n  host: smtp", true},
+		{"no relay", "  host: smtp.example.com\n", "", true},
+		{"an unknown key of the relay", "host: smtp", "hots: smtp", true},
+		{"a route", "match: {subject", "mach: {subject", true},
+		{"no routes", "routes:", "alerts: {dead: x}\n#routes:", true},
+		{"a variable of the relay", "", "", true},
+		{"an unknown section", "dedupe: all", "dedupe: all\nrotues: []", true},
+		{"no sender", "from: \"Forwarder <forwarder@example.com>\"\n  max", "max", true},
+
+		{"the database's name", "database:\n  driver", "databse:\n  driver", false},
+		{"an unknown section, and no database", "database:\n  driver: mysql\n  dsn: root@tcp(h)/d", "mail: {}", false},
+		{"the database's keys without it", "database:\n  driver", "smtp:\n  driver", false},
+		{"dedupe's name", "dedupe: all", "dedup: all", false},
+		{"dedupe's value", "dedupe: all", "dedupe: al", false},
+		{"dedupe in another section", "dedupe: all\n", "", true}, // it is not there at all: the default
+		{"dedupe below", "\ndedupe: all", "\n  dedupe: all", false},
+		{"max_size misspelt", "max_size", "max_sise", false},
+		{"max_size below the relay", "  host: smtp", "  max_size: 1MiB\n  host: smtp", false},
+		{"max_size itself", "10MiB", "10 apples", false},
+		{"too_large itself", "notice", "notise", false},
+		{"no section", "forward:\n", "forward: x\n#", false},
+		{"the file of certificates", "idle_timeout: 20s", "ca_file: nowhere.pem", false},
+		{"a number", "page: 7", "page: 0", false},
+		{"dedupe twice", "dedupe: all", "dedupe: all\ndedupe: off", false},
+
+		{"an indentation", "  to: [desk", " to: [desk", true},
+		{"a tab", "  match: {}", "\tmatch: {}", true},
+		{"a quotation mark", `password: "p"`, `password: "p`, true},
+		{"a bracket", "match: {}", "match: {", true},
+		{"a bracket in the last line", "example]\n- name: all", "example\n- name: all", true},
+		{"CRLF and a quotation mark", "\n", "\r\n", true},
+		{"a byte order mark and a bracket", "# the office", "\ufeff# the office", true},
+		{"a mark and a bracket", "# the office", "---", true},
+		{"two marks", "# the office", "---\n---", false},
+		{"a mark within", "dedupe: all", "---\ndedupe: all", false},
+		{"a second document", "routes:", "...\nroutes:", false},
+		{"a directive", "# the office", "%YAML 1.1\n---", true},
+		{"a directive and a bracket", "# the office", "%YAML 1.1\n---", false},
+		{"brackets around the file", "# the office", "{", false},
+		{"a section that is broken", "page: 7", " page: 7", false},
+		{"the note", "    Dear all", "   - : Dear all\n Dear all", false},
+		{"text at the margin", "    Dear all,", "Dear all,", false},
+		{"an anchor that is cut off", "imap: {", "imap: {<<: *c, ", false},
+		{"a section below", "secrets:", " secrets:", false},
+		{"a section behind", "  password: \"p\"\nsecrets:", "  password: \"p\"secrets:", false},
+		{"a section that is a comment", "database:\n", "#database:\n", false},
+		{"text before the first key", "# the office", "the office", false},
+		{"a section twice, and a bracket", "dedupe: all", "dedupe: all\ndedupe: off\nhook: [", false},
+		{"a carriage return alone", "dedupe: all", "hook: [\rdedupe: all", false},
+		{"a next line", "dedupe: all", "hook: [\u0085dedupe: all", false},
+		{"not UTF-8", "# the office", "# \xff\nhook: [", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := 1
+			text := sound
+			switch {
+			case strings.HasPrefix(tt.name, "CRLF"):
+				n = -1
+				text = strings.Replace(text, `"p"`, `"p`, 1)
+			case strings.Contains(tt.name, " and a bracket"):
+				text = strings.Replace(text, "match: {}", "match: {", 1)
+			}
+			text = strings.Replace(text, tt.old, tt.now, n)
+			got := registering(t, text, "POSTRIDER_SMTP_PORT", "x")
+			if (got != nil) != tt.registers {
+				t.Fatalf("Registering = %+v, want something: %t", got, tt.registers)
+			}
+			want := *want
+			if tt.name == "dedupe in another section" {
+				want.Dedupe = "inbox"
+			}
+			if got != nil && !reflect.DeepEqual(*got, want) {
+				t.Errorf("Registering = %+v\nwant %+v", *got, want)
+			}
+		})
+	}
+}
+
+// TestRegisteringVariables: variables override, and one that is misspelt hinders if it may be of what is needed.
+func TestRegisteringVariables(t *testing.T) {
+	broken := strings.Replace(sound, "  to: [desk", " to: [desk", 1)
+	for _, tt := range []struct {
+		name, variable, value string
+		dsn                   string // empty: nothing is registered
+	}{
+		{"overrides", "POSTRIDER_DATABASE_DSN", "root@tcp(other)/d", "root@tcp(other)/d"},
+		{"misspelt", "POSTRIDER_DATABASE_DNS", "root@tcp(other)/d", ""},
+		{"misspelt, of a section not all of which is needed", "POSTRIDER_FORWARD_MAXSIZE", "1MiB", ""},
+		{"misspelt, of what is not needed", "POSTRIDER_SMTP_PROT", "25", "root@tcp(h)/d"},
+		{"no value", "POSTRIDER_IMAP_IDLE_TIMEOUT", "never", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := registering(t, broken, tt.variable, tt.value)
+			if got == nil && tt.dsn != "" || got != nil && string(got.Database.DSN) != tt.dsn {
+				t.Errorf("Registering = %+v, want the DSN %q", got, tt.dsn)
+			}
+		})
+	}
+}
+
+// TestRegisteringCutOff: a file that ends within a value that is needed is not gone by, nor one that others can read the password in.
+func TestRegisteringCutOff(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		registers  bool
+	}{
+		{"whole line", "database: {path: p.db}\nforward:\n  max_size: 50MiB\n", true},
+		{"half a line", "database: {path: p.db}\nforward:\n  max_size: 5", false},
+		{"half a line, and a bracket", "database: {path: p.db}\nhook: [\nforward:\n  max_size: 5", false},
+		{"half a line of what is not needed", "database: {path: p.db}\nforward:\n  max_size: 50MiB\nhook: [", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := registering(t, tt.text); (got != nil) != tt.registers {
+				t.Errorf("Registering = %+v, want something: %t", got, tt.registers)
+			}
+		})
+	}
+	path := write(t, "database: {driver: mysql, dsn: \"user:hunter2@tcp(h)/d\"}\nhook: [\n")
+	if Registering(path, variables()) == nil {
+		t.Error("Registering = nil of a private file, want the database in it")
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := Registering(path, variables()); got != nil && os.PathSeparator == '/' {
+		t.Errorf("Registering = %+v of a file with a password that others can read, want nothing", got)
+	}
+}
+
+// FuzzSalvage: what is cut from a file that is YAML is what is read of it; and broken in a section that is not needed, it is the
+// same, or nothing.
+func FuzzSalvage(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, name := range append(files, examplePath) {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(src))
+	}
+	f.Add(sound)
+	f.Add("database: {path: a}\nhook: \"\ndatabase: {path: b} # \"\n")
+	f.Add("database: {path: a}\nhook: [\nimap\n]\ndedupe: all\n")
+	f.Add("database: &a {path: a}\nhook: &a [\n*a\n, ]\nimap: *a\n")
+	f.Add("database: {path: a}\nroutes:\n- &b\n  name: a\nimap: |\n x\n # y\n\n\n#z\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		root, err := parse("", []byte(text))
+		if err != nil {
+			t.Skip("is no YAML")
+		}
+		for _, broken := range []string{"", "hook: [\n", "alerts: \"\n"} {
+			cut := salvage([]byte(text + broken))
+			if cut == nil || broken != "" && !strings.HasSuffix(text, "\n") || emptied(cut, broken != "") {
+				continue
+			}
+			for _, section := range neededSections() {
+				if got, want := render(cut, section), render(root, section); got != want {
+					t.Errorf("with %q behind it, %s is cut as\n%s\nand read as\n%s", broken, section, got, want)
+				}
+			}
+		}
+	})
+}
+
+// emptied reports whether a section other than the last one could not be read: a quotation in it may go on in what follows.
+func emptied(cut *yaml.Node, last bool) bool {
+	values := len(cut.Content)
+	if last {
+		values -= 2
+	}
+	for i := 1; i < values; i += 2 {
+		if cut.Content[i].Tag == "!!null" && cut.Content[i].Line == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// render is a section as YAML, without its comments.
+func render(root *yaml.Node, section string) string {
+	var value any
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == section {
+			if err := root.Content[i+1].Decode(&value); err != nil {
+				return err.Error()
+			}
+		}
+	}
+	out, err := yaml.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
