@@ -33,6 +33,10 @@ It is silent on success unless on a terminal. What is past a threshold of the co
 and makes the exit code 75. Then whom notify and hook name is told what failed; what goes wrong with that is logged, and
 does not change the exit code.
 
+When an edit has broken the configuration, all errors are told, and the exit code is 2. Where earlier passes have scanned folders, and
+database, secrets, imap, concurrency, dedupe, forward.max_size and forward.too_large are sound, their new messages are registered all the
+same, and nothing goes out; --dry-run registers nothing.
+
 SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for the next pass, exit code 75. A
 second signal ends it at once; nothing is lost by that either.
 ` + exitHelp,
