@@ -63,7 +63,7 @@ func (a *app) inboxEnableCommand() *cobra.Command {
 
 func (a *app) inboxDisableCommand() *cobra.Command {
 	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", func(ctx context.Context, s *services, in inbox.Inbox) error {
-		return s.queue.Disable(ctx, a.who(s.host()), in.ID, false)
+		return s.queue.Disable(ctx, a.who(s.host()), in.ID)
 	})
 }
 
@@ -125,10 +125,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 			return err
 		}
 		err = s.underLease(ctx, in, func(inbox.Scan) error {
-			if err := s.queue.Disable(ctx, a.who(s.host()), in.ID, true); err != nil {
-				return err
-			}
-			return s.inboxes.Remove(ctx, in.Address)
+			return s.queue.Remove(ctx, a.who(s.host()), in.ID)
 		})
 		if err != nil {
 			return err

@@ -17,12 +17,7 @@ const (
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
 		security = ?, allow_plaintext = ?, username = ?, auth = ?, start = ?, updated_at = ? WHERE id = ?`
 
-	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ?` // the queue disables it
-
-	// The foreign keys would do all three, but MySQL 9 takes minutes over a large registry when it cascades from the top.
-	sqlDeleteSeen  = `DELETE FROM monitored_emails_seen WHERE folder_id = ?`  // PRIMARY KEY (folder_id, ...)
-	sqlDeleteTasks = `DELETE FROM monitored_emails_tasks WHERE folder_id = ?` // UNIQUE (folder_id, ...); deliveries go by foreign key
-	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?`              // folders go by foreign key
+	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ?` // the queue disables it, and removes it
 
 	// A few hundred inboxes at most: no index needed.
 	sqlCountSealedElsewhere = `SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?`

@@ -143,29 +143,6 @@ func (s *Store) Enable(ctx context.Context, address string) error {
 	return nil
 }
 
-// Remove forgets an inbox with its folders, its tasks and what it has forwarded: added again, it starts over. The queue has to take it
-// out of use before that, so that its waiting tasks leave their place to others.
-func (s *Store) Remove(ctx context.Context, address string) error {
-	in, err := s.Get(ctx, address)
-	if err != nil {
-		return err
-	}
-	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-		for _, f := range in.Folders {
-			for _, query := range []string{sqlDeleteSeen, sqlDeleteTasks} {
-				if err := tx.Exec(query, f.ID).Error; err != nil {
-					return err
-				}
-			}
-		}
-		return tx.Exec(sqlDeleteInbox, in.ID).Error
-	})
-	if err != nil {
-		return fmt.Errorf("remove inbox %s: %w", in.Address, err)
-	}
-	return nil
-}
-
 // List returns all inboxes by address; with activeOnly neither disabled inboxes nor folders no longer watched.
 func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	query := sqlListInboxes

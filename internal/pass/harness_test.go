@@ -262,5 +262,5 @@ func (r *rig) disable() {
 	r.t.Helper()
 	in, err := r.store.Get(r.t.Context(), address)
 	check(r.t, err)
-	check(r.t, r.queue.Disable(r.t.Context(), "ann", in.ID, false))
+	check(r.t, r.queue.Disable(r.t.Context(), "ann", in.ID))
 }

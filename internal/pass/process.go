@@ -107,7 +107,7 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 			j.Log.Error("forwarding stops for this pass, the relay is at fault; what is not forwarded waits for the next", "error", relay)
 		}
 	case errors.Is(err, tasks.ErrLeaseLost):
-		j.log.Warn("the task was taken over by another worker, it is left to that one", "task", j.claim.ID)
+		j.log.Warn("the task is not this run's any more, and nothing was sent", "task", j.claim.ID, "error", err)
 		return "", nil
 	case err != nil && ctx.Err() == nil:
 		return j.hand(ctx, err, a.known(stored))
@@ -194,7 +194,7 @@ func (j job) releaseWith(ctx context.Context, delay time.Duration, why string, d
 func (j job) ended(s tasks.Status, err error) (tasks.Status, error) {
 	switch {
 	case errors.Is(err, tasks.ErrLeaseLost):
-		j.log.Warn("the task was taken over by another worker before its end could be recorded", "task", j.claim.ID, "as", s)
+		j.log.Warn("the task was not this run's any more when its end was to be recorded", "task", j.claim.ID, "as", s, "error", err)
 		return "", nil
 	case err != nil:
 		return "", err

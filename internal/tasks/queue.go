@@ -72,8 +72,11 @@ type Steward interface {
 	Purge(ctx context.Context, who string, ids ...int64) (int, error)
 	// Disable takes an inbox out of use: none of its tasks is claimed any more, and none that is registered has a route. Its live
 	// tasks that nobody got leave the claims that they are in, have no route any more, and leave their place to duplicates in
-	// other inboxes. So do those that somebody got when it is for good, and the inbox is about to be removed.
-	Disable(ctx context.Context, who string, inboxID int64, forGood bool) error
+	// other inboxes.
+	Disable(ctx context.Context, who string, inboxID int64) error
+	// Remove takes an inbox out of use for good: those of its live tasks that somebody got leave their place, too. It deletes the
+	// inbox in the same transaction, with its folders, its tasks and all that is known of its messages. The audit trail stays.
+	Remove(ctx context.Context, who string, inboxID int64) error
 
 	// Forget drops from the ledger those of the messages whose tasks others than the queue have deleted (Disposition.Lost), so that
 	// they can be registered anew. Their duplicates take their place: nobody knows whether they were forwarded.

@@ -19,8 +19,8 @@ import (
 	"postrider/internal/message"
 )
 
-// ErrLeaseLost reports that the receipt is no longer the task's: its lease ran out and somebody else claimed it, or a person
-// has changed the task. Drop the task; whoever has it now goes on.
+// ErrLeaseLost reports that the receipt is no longer the task's: its lease ran out and somebody else claimed it, a person has
+// changed the task, or its inbox was taken out of use or removed. What wraps it says which. Drop the task; whoever has it now goes on.
 var ErrLeaseLost = errors.New("the lease of the task was lost")
 
 // ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read under.

@@ -53,14 +53,21 @@ func TakenOver(from string, ds []Delivery) string {
 	return "taken over from " + from + "; it was sending to " + strings.Join(sending, ", ")
 }
 
-// Conflict is what the audit trail says of a receipt that was stale when its holder wanted the task to become wanted.
-// is, and by whom it was claimed last, are empty when the task has been deleted.
-func Conflict(wanted, is Status, claimedBy string) string {
+// Standing is how a task stands whose receipt was stale, and why. heldBy is who has claimed it since, empty when nobody has; is is empty when
+// the task is not there any more.
+func Standing(is Status, heldBy string, inboxInUse bool) string {
 	switch {
 	case is == "":
-		return fmt.Sprintf("its lease was lost, and it wanted %s; the task has been deleted", wanted)
-	case claimedBy == "":
-		return fmt.Sprintf("its lease was lost, and it wanted %s; the task is %s", wanted, is)
+		return "the task has been deleted, or its inbox was removed"
+	case heldBy != "":
+		return fmt.Sprintf("the task is %s, last claimed by %s", is, heldBy)
+	case !inboxInUse:
+		return fmt.Sprintf("the task is %s: %s", is, OutOfUse)
 	}
-	return fmt.Sprintf("its lease was lost, and it wanted %s; the task is %s, last claimed by %s", wanted, is, claimedBy)
+	return fmt.Sprintf("the task is %s: somebody else has changed it", is)
+}
+
+// Conflict is what the audit trail says of a receipt that was stale when its holder wanted the task to become wanted.
+func Conflict(wanted Status, standing string) string {
+	return fmt.Sprintf("its lease was lost, and it wanted %s; %s", wanted, standing)
 }

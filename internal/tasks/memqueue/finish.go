@@ -65,7 +65,7 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 			return // the deliveries tell it
 		}
 		if res.Yields {
-			q.inherit(t, res.Reason, res.Dedupe, now)
+			q.inherit(leaving{task: t, why: res.Reason, dedupe: res.Dedupe}, q.heirsOf(t), now)
 		}
 		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	})
@@ -100,14 +100,19 @@ func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*t
 		return nil
 	}
 	var holder task
+	inUse := false
 	if t := q.tasks[r.TaskID]; t != nil {
-		holder = *t
+		holder, inUse = *t, q.inboxes[t.InboxID].active
 	}
 	if r.Token != "" && holder.receipt == r.Token && holder.Status == target {
 		return nil
 	}
-	q.event(now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, holder.Status, holder.Worker))
-	return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrLeaseLost)
+	if holder.receipt == "" {
+		holder.Worker = ""
+	}
+	standing := tasks.Standing(holder.Status, holder.Worker, inUse)
+	q.event(now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, standing))
+	return fmt.Errorf("task %d: %w: %s", r.TaskID, tasks.ErrLeaseLost, standing)
 }
 
 // deliver brings the rows of recipients up to date. Those that are not named stay.

@@ -37,14 +37,21 @@ func rename(heirs []*task, original int64) {
 	}
 }
 
+// leaving is a task that leaves its place.
+type leaving struct {
+	*task
+	why    string
+	dedupe tasks.Dedupe
+	inbox  int64 // that is removed with it; 0 for none
+}
+
 // inherit puts the first duplicate of a task that leaves its place there, and makes the others its duplicates. When none
 // is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
-func (q *Queue) inherit(gone *task, why string, dedupe tasks.Dedupe, now time.Time) {
-	heirs := q.heirsOf(gone)
+func (q *Queue) inherit(gone leaving, heirs []*task, now time.Time) {
 	if len(heirs) == 0 {
 		return
 	}
-	if other := q.another(gone, heirs[0], dedupe); other != 0 {
+	if other := q.another(gone, heirs[0]); other != 0 {
 		rename(heirs, other)
 		return
 	}
@@ -53,19 +60,21 @@ func (q *Queue) inherit(gone *task, why string, dedupe tasks.Dedupe, now time.Ti
 		next = len(heirs)
 	}
 	for _, h := range heirs[:next] {
-		q.revive(h, now, tasks.InPlaceOf(gone.ID, why))
+		q.revive(h, now, tasks.InPlaceOf(gone.ID, gone.why))
 	}
 	if reached {
-		handOver(gone, heirs[0], now)
+		handOver(gone.task, heirs[0], now)
 	}
 	rename(heirs[next:], heirs[0].ID)
 }
 
-// another is a task that accounts for the message of an heir anyway, 0 when there is none.
-func (q *Queue) another(gone, heir *task, dedupe tasks.Dedupe) int64 {
+// another is a task that accounts for the message of an heir anyway, 0 when there is none. One that waits in the inbox that is removed
+// does not.
+func (q *Queue) another(gone leaving, heir *task) int64 {
 	this := ledger.Row{InboxID: heir.InboxID, FolderID: heir.FolderID, Epoch: heir.Epoch, TaskID: heir.ID}
 	for _, r := range q.alike(heir.Fingerprint) {
-		if r.TaskID != gone.ID && r.Duplicates(this, dedupe) {
+		goes := r.TaskID == gone.ID || r.InboxID == gone.inbox && !r.Status.Ended()
+		if !goes && r.Duplicates(this, gone.dedupe) {
 			return r.TaskID
 		}
 	}
@@ -88,12 +97,29 @@ func (t *task) forget() {
 }
 
 // Disable implements tasks.Queue.
-func (q *Queue) Disable(_ context.Context, who string, inboxID int64, forGood bool) error {
+func (q *Queue) Disable(_ context.Context, who string, inboxID int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.takeOut(who, inboxID, false)
+	return nil
+}
+
+// Remove implements tasks.Queue.
+func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.takeOut(who, inboxID, true)
+	q.ledger.drop(inboxID)
+	maps.DeleteFunc(q.tasks, func(_ int64, t *task) bool { return t.InboxID == inboxID })
+	maps.DeleteFunc(q.folders, func(_ int64, f *folder) bool { return f.inboxID == inboxID })
+	delete(q.inboxes, inboxID)
+	return nil
+}
+
+func (q *Queue) takeOut(who string, inboxID int64, forGood bool) {
 	in := q.inboxes[inboxID]
 	if in == nil {
-		return nil
+		return
 	}
 	in.active = false
 	now := q.now()
@@ -110,10 +136,22 @@ func (q *Queue) Disable(_ context.Context, who string, inboxID int64, forGood bo
 			q.show(t, now)
 			q.event(now, t.ID, who, "released", tasks.OutOfUse)
 		}
-		elsewhere := func(h *task) bool { return h.InboxID != inboxID }
-		if slices.ContainsFunc(q.heirsOf(t), elsewhere) {
-			q.inherit(t, tasks.OutOfUse, tasks.DedupeAll, now) // there are no heirs elsewhere in another scope
-		}
+		q.yield(t, forGood, now)
 	}
-	return nil
+}
+
+// yield leaves the place of a task to its duplicates in other inboxes. When it is for good none of its own inbox can take it, or account
+// for the message.
+func (q *Queue) yield(t *task, forGood bool, now time.Time) {
+	heirs := q.heirsOf(t)
+	here := func(h *task) bool { return h.InboxID == t.InboxID }
+	if !slices.ContainsFunc(heirs, func(h *task) bool { return !here(h) }) {
+		return
+	}
+	gone := leaving{task: t, why: tasks.OutOfUse, dedupe: tasks.DedupeAll} // there are no heirs elsewhere in another scope
+	if forGood {
+		gone.inbox = t.InboxID
+		heirs = slices.DeleteFunc(heirs, here)
+	}
+	q.inherit(gone, heirs, now)
 }

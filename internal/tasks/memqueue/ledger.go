@@ -60,6 +60,16 @@ func (l *ledgerRows) purge(taskID int64, as string) {
 	}
 }
 
+// drop forgets the messages of an inbox.
+func (l *ledgerRows) drop(inboxID int64) {
+	for at, r := range l.at {
+		if r.inboxID == inboxID {
+			delete(l.at, at)
+			l.like[r.key] = slices.DeleteFunc(l.like[r.key], func(other *row) bool { return other == r })
+		}
+	}
+}
+
 // alike are the rows with one of the keys, ordered by task, with what their tasks say now.
 func (q *Queue) alike(keys ...message.Fingerprint) []ledger.Row {
 	var found []*row

@@ -1,6 +1,7 @@
 package sqlqueue
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"postrider/internal/db"
 	"postrider/internal/tasks"
@@ -262,10 +265,24 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	},
 	"disable": func(e *example) (func() error, func()) {
 		c := e.claim()
-		return func() error { return e.lossy.Disable(e.t.Context(), "ann", e.inbox, false) }, func() {
+		return func() error { return e.lossy.Disable(e.t.Context(), "ann", e.inbox) }, func() {
 			e.proves(c.ID, tasks.Received, 0, "released")
 			if claims, err := e.sound.Receive(e.t.Context(), e.want(10)); err != nil || len(claims) != 0 {
 				e.t.Errorf("the answer to command %d was lost: claimed %d, %v; want none of an inbox out of use", e.n, len(claims), err)
+			}
+		}
+	},
+	"remove": func(e *example) (func() error, func()) {
+		c := e.claim()
+		return func() error { return e.lossy.Remove(e.t.Context(), "ann", e.inbox) }, func() {
+			var left int
+			newest := "SELECT COUNT(*) FROM monitored_emails_events WHERE event = 'released' AND task_id = ?"
+			err := e.sound.db.View(e.t.Context(), func(tx *gorm.DB) error { return tx.Raw(newest, c.ID).Scan(&left).Error })
+			if err != nil || left != 1 {
+				e.t.Errorf("the answer to command %d was lost: the claim was taken away %d times, %v; want once", e.n, left, err)
+			}
+			if _, err := e.sound.Get(e.t.Context(), c.ID); !errors.Is(err, tasks.ErrNotFound) {
+				e.t.Errorf("the answer to command %d was lost: the task is there (%v), want it gone with its inbox", e.n, err)
 			}
 		}
 	},

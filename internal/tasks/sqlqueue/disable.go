@@ -2,41 +2,85 @@ package sqlqueue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
-// Disable implements tasks.Queue. It locks, in this order, what keeps others from registering and reserving, the live tasks, so that
-// nobody claims or sends by one of them meanwhile, and then the inbox (sqlScopeInbox says why not before).
-func (q *Queue) Disable(ctx context.Context, who string, inboxID int64, forGood bool) error {
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := q.lockScope(tx, inboxID, tasks.DedupeAll); err != nil {
-			return err
-		}
-		_, now, err := q.now(tx)
-		if err != nil {
-			return err
-		}
-		live, err := q.lockLive(tx, inboxID)
-		if err != nil {
-			return err
-		}
-		if err := tx.Exec(sqlDisable, now, inboxID).Error; err != nil {
-			return err
-		}
-		for part := range slices.Chunk(live, portion) {
-			if err := leave(tx, now, who, inboxID, part, forGood); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+// Disable implements tasks.Queue. It is one transaction, however many tasks wait: of one that is killed half-way, copies elsewhere would wait
+// for those that were not reached.
+func (q *Queue) Disable(ctx context.Context, who string, inboxID int64) error {
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error { return q.takeOut(tx, who, inboxID, false) })
 	q.bell.ring()
 	return wrap(err, "take inbox %d out of use", inboxID)
+}
+
+// Remove implements tasks.Queue. A copy that is registered elsewhere finds the tasks as they were, and takes the place of one of them, or does
+// not find them any more.
+func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
+	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+		if err := q.takeOut(tx, who, inboxID, true); err != nil {
+			return err
+		}
+		var folders []int64
+		if err := tx.Raw(sqlScopeInbox, inboxID).Scan(&folders).Error; err != nil {
+			return err
+		}
+		for _, id := range folders {
+			for _, query := range []string{sqlDeleteSeen, sqlDeleteTasks} {
+				if err := q.deleteAll(tx, query, id); err != nil {
+					return err
+				}
+			}
+		}
+		return tx.Exec(sqlDeleteInbox, inboxID).Error
+	})
+	q.bell.ring()
+	return wrap(err, "remove inbox %d", inboxID)
+}
+
+// deleteAll runs a DELETE until nothing is left for it, on a server by portions: none takes longer than a statement may.
+func (q *Queue) deleteAll(tx *gorm.DB, query string, args ...any) error {
+	const rows = 20_000
+	if q.db.Dialect() != db.SQLite {
+		query = fmt.Sprintf("%s LIMIT %d", query, rows)
+	}
+	for {
+		res := tx.Exec(query, args...)
+		if res.Error != nil || res.RowsAffected != rows {
+			return res.Error
+		}
+	}
+}
+
+// takeOut locks, in this order, what keeps others from registering and reserving, the live tasks, so that nobody claims or sends by one of
+// them meanwhile, and then the inbox (sqlScopeInbox says why not before).
+func (q *Queue) takeOut(tx *gorm.DB, who string, inboxID int64, forGood bool) error {
+	if err := q.lockScope(tx, inboxID, tasks.DedupeAll); err != nil {
+		return err
+	}
+	_, now, err := q.now(tx)
+	if err != nil {
+		return err
+	}
+	live, err := q.lockLive(tx, inboxID)
+	if err != nil {
+		return err
+	}
+	if err := tx.Exec(sqlDisable, now, inboxID).Error; err != nil {
+		return err
+	}
+	for part := range slices.Chunk(live, portion) {
+		if err := q.leave(tx, now, who, inboxID, part, forGood); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // portion is how many tasks a statement is about: more of them are rare, and so are statements of any length.
@@ -60,7 +104,7 @@ func (q *Queue) lockLive(tx *gorm.DB, inboxID int64) (live []taskRow, err error)
 }
 
 // leave has live tasks leave their claims and their place, but for those that somebody got unless it is for good.
-func leave(tx *gorm.DB, now time.Time, who string, inboxID int64, live []taskRow, forGood bool) error {
+func (q *Queue) leave(tx *gorm.DB, now time.Time, who string, inboxID int64, live []taskRow, forGood bool) error {
 	ids := make([]int64, len(live))
 	for i, r := range live {
 		ids[i] = r.ID
@@ -87,11 +131,12 @@ func leave(tx *gorm.DB, now time.Time, who string, inboxID int64, live []taskRow
 			return err
 		}
 	}
-	return yield(tx, now, inboxID, ids)
+	return q.yield(tx, now, inboxID, ids, forGood)
 }
 
-// yield leaves the places of tasks to their duplicates in other inboxes.
-func yield(tx *gorm.DB, now time.Time, inboxID int64, ids []int64) error {
+// yield leaves the places of tasks to their duplicates in other inboxes. When it is for good none of the inbox's own can take a place, or
+// account for the message.
+func (q *Queue) yield(tx *gorm.DB, now time.Time, inboxID int64, ids []int64, forGood bool) error {
 	var noted []struct{ Fingerprint []byte }
 	var reasons []string
 	if err := tx.Raw(sqlNoted, append(ids, 0)).Scan(&noted).Error; err != nil || len(noted) == 0 {
@@ -108,7 +153,16 @@ func yield(tx *gorm.DB, now time.Time, inboxID int64, ids []int64) error {
 		if !slices.Contains(reasons, tasks.DuplicateOf(id)) {
 			continue
 		}
-		if err := inherit(tx, now, id, tasks.OutOfUse, tasks.DedupeAll); err != nil { // there are no heirs elsewhere in another scope
+		heirs, err := q.heirsOf(tx, id)
+		if err != nil {
+			return err
+		}
+		by := leaving{id, tasks.OutOfUse, tasks.DedupeAll, 0} // there are no heirs elsewhere in another scope
+		if forGood {
+			by.inbox = inboxID
+			heirs = slices.DeleteFunc(heirs, func(h heir) bool { return h.InboxID == inboxID })
+		}
+		if err := bequeath(tx, now, by, heirs); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 			return 1, nil // the deliveries tell it
 		}
 		if res.Yields {
-			if err := inherit(tx, now, r.TaskID, res.Reason, res.Dedupe); err != nil {
+			if err := q.inherit(tx, now, leaving{task: r.TaskID, why: res.Reason, dedupe: res.Dedupe}); err != nil {
 				return 0, err
 			}
 		}
@@ -94,9 +94,9 @@ func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay
 // withReceipt runs change, which reports how many rows the receipt opened. None means that the lease was lost, unless
 // the task stands in target by this very receipt: then an earlier try was committed without our hearing of it.
 func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status, change func(*gorm.DB, time.Time) (int64, error)) error {
-	lost := false
+	var lost string // why
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		lost = false
+		lost = ""
 		_, now, err := q.now(tx)
 		if err != nil {
 			return err
@@ -105,21 +105,28 @@ func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.S
 		if err != nil || rows > 0 {
 			return err
 		}
-		var holder taskRow
+		var holder struct {
+			Status          tasks.Status
+			Receipt, Worker string
+			InUse           bool
+		}
 		if err := tx.Raw(sqlHolder, r.TaskID).Scan(&holder).Error; err != nil {
 			return err
 		}
 		if r.Token != "" && holder.Receipt == r.Token && holder.Status == target && target != tasks.InProgress {
 			return nil
 		}
-		lost = true
-		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, holder.Status, holder.Worker))
+		if holder.Receipt == "" {
+			holder.Worker = ""
+		}
+		lost = tasks.Standing(holder.Status, holder.Worker, holder.InUse)
+		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, lost))
 	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)
-	case lost:
-		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrLeaseLost)
+	case lost != "":
+		return fmt.Errorf("task %d: %w: %s", r.TaskID, tasks.ErrLeaseLost, lost)
 	case target != tasks.InProgress && target != tasks.Forwarded: // the task itself, or its heir, may be due
 		q.bell.ring()
 	}

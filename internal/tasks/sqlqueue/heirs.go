@@ -1,6 +1,7 @@
 package sqlqueue
 
 import (
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -9,25 +10,45 @@ import (
 	"postrider/internal/tasks/ledger"
 )
 
-// lockHeirs keeps a duplicate from being registered while its original ends: it would find nobody to take its place.
+// lockHeirs keeps a duplicate from being registered while its original ends: it would find nobody to take its place. For one that
+// accounts for its message the scope is that of all inboxes, whatever it is here: it may be on another host, while that is changed.
 func (q *Queue) lockHeirs(tx *gorm.DB, taskID int64, dedupe tasks.Dedupe) error {
-	var inboxID int64
-	if err := tx.Raw(sqlInboxOf, taskID).Scan(&inboxID).Error; err != nil {
+	var self struct {
+		InboxID  int64
+		Accounts bool
+	}
+	if err := tx.Raw(sqlMayHaveHeirs, taskID).Scan(&self).Error; err != nil {
 		return err
 	}
-	return q.lockScope(tx, inboxID, dedupe)
+	if self.Accounts {
+		dedupe = tasks.DedupeAll
+	}
+	return q.lockScope(tx, self.InboxID, dedupe)
 }
 
 // heir is a task that was skipped as the duplicate of another.
 type heir struct {
-	ID     int64
-	Active bool // its inbox is in use
+	ID, InboxID int64
+	Active      bool // its inbox is in use
 }
 
-// heirsOf are the duplicates of a task, those first whose inbox is in use.
-func heirsOf(tx *gorm.DB, taskID int64) (heirs []heir, _ error) {
-	err := tx.Raw(sqlHeirs, tasks.DuplicateOf(taskID), taskID).Scan(&heirs).Error
-	return heirs, err
+// heirsOf are the duplicates of a task, those first whose inbox is in use. They are locked, so that no person puts one back meanwhile.
+func (q *Queue) heirsOf(tx *gorm.DB, taskID int64) (heirs []heir, _ error) {
+	reason := tasks.DuplicateOf(taskID)
+	if err := tx.Raw(sqlHeirs, reason, taskID).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
+		return nil, err
+	}
+	var still []int64
+	err := tx.Raw(q.lock(sqlStillHeirs), heirIDs(heirs), reason).Scan(&still).Error
+	return slices.DeleteFunc(heirs, func(h heir) bool { return !slices.Contains(still, h.ID) }), err
+}
+
+func heirIDs(heirs []heir) []int64 {
+	ids := make([]int64, len(heirs))
+	for i, h := range heirs {
+		ids[i] = h.ID
+	}
+	return ids
 }
 
 // rename makes tasks the duplicates of another original.
@@ -35,58 +56,63 @@ func rename(tx *gorm.DB, heirs []heir, original int64) error {
 	if len(heirs) == 0 {
 		return nil
 	}
-	ids := make([]int64, len(heirs))
-	for i, h := range heirs {
-		ids[i] = h.ID
-	}
-	return tx.Exec(sqlNewOriginal, tasks.DuplicateOf(original), ids).Error
+	return tx.Exec(sqlNewOriginal, tasks.DuplicateOf(original), heirIDs(heirs)).Error
 }
 
 // inherit puts the first duplicate of a task that leaves its place there, and makes the others its duplicates. When none
 // is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
-func inherit(tx *gorm.DB, now time.Time, taskID int64, why string, dedupe tasks.Dedupe) error {
-	heirs, err := heirsOf(tx, taskID)
+func (q *Queue) inherit(tx *gorm.DB, now time.Time, by leaving) error {
+	heirs, err := q.heirsOf(tx, by.task)
 	if err != nil {
 		return err
 	}
-	return bequeath(tx, now, taskID, heirs, why, dedupe)
+	return bequeath(tx, now, by, heirs)
+}
+
+// leaving is a task that leaves its place.
+type leaving struct {
+	task   int64
+	why    string
+	dedupe tasks.Dedupe
+	inbox  int64 // that is removed with it; 0 for none
 }
 
 // bequeath is inherit for heirs that are known.
-func bequeath(tx *gorm.DB, now time.Time, taskID int64, heirs []heir, why string, dedupe tasks.Dedupe) error {
+func bequeath(tx *gorm.DB, now time.Time, by leaving, heirs []heir) error {
 	if len(heirs) == 0 {
 		return nil
 	}
-	other, err := another(tx, taskID, heirs[0].ID, dedupe)
+	other, err := another(tx, by, heirs[0].ID)
 	if err != nil {
 		return err
 	}
 	if other != 0 {
 		return rename(tx, heirs, other)
 	}
-	ds, err := deliveries(tx, []int64{taskID})
+	ds, err := deliveries(tx, []int64{by.task})
 	if err != nil {
 		return err
 	}
-	reached, next := tasks.Reached(ds[taskID]), 1
+	reached, next := tasks.Reached(ds[by.task]), 1
 	if !reached && !heirs[0].Active {
 		next = len(heirs)
 	}
 	for _, h := range heirs[:next] {
-		if err := revive(tx, now, h.ID, tasks.InPlaceOf(taskID, why)); err != nil {
+		if err := revive(tx, now, h.ID, tasks.InPlaceOf(by.task, by.why)); err != nil {
 			return err
 		}
 	}
 	if reached {
-		if err := handOver(tx, now, taskID, heirs[0].ID, ds[taskID]); err != nil {
+		if err := handOver(tx, now, by.task, heirs[0].ID, ds[by.task]); err != nil {
 			return err
 		}
 	}
 	return rename(tx, heirs[next:], heirs[0].ID)
 }
 
-// another is a task that accounts for the message of an heir anyway, 0 when there is none.
-func another(tx *gorm.DB, gone, heir int64, dedupe tasks.Dedupe) (int64, error) {
+// another is a task that accounts for the message of an heir anyway, 0 when there is none. One that waits in the inbox that is removed does
+// not.
+func another(tx *gorm.DB, by leaving, heir int64) (int64, error) {
 	var h taskRow
 	if err := tx.Raw(sqlTask, heir).Scan(&h).Error; err != nil {
 		return 0, err
@@ -94,7 +120,8 @@ func another(tx *gorm.DB, gone, heir int64, dedupe tasks.Dedupe) (int64, error) 
 	found, err := seenLike(tx, h.Fingerprint)
 	this := ledger.Row{InboxID: h.InboxID, FolderID: h.FolderID, Epoch: h.UIDValidity, TaskID: heir}
 	for _, r := range found {
-		if r.TaskID != gone && r.Duplicates(this, dedupe) {
+		goes := r.TaskID == by.task || r.InboxID == by.inbox && !r.Status.Ended()
+		if !goes && r.Duplicates(this, by.dedupe) {
 			return r.TaskID, err
 		}
 	}

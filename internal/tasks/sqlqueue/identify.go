@@ -43,14 +43,14 @@ func (q *Queue) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry, de
 		if err := identify(tx, r, self, e, now); err != nil || of == 0 {
 			return 1, err
 		}
-		return 1, endAsDuplicate(tx, r, self.Route, of, now)
+		return 1, q.endAsDuplicate(tx, r, self.Route, of, now)
 	})
 	return of, err
 }
 
 // endAsDuplicate skips the task of a claim, and makes its duplicates those of its original.
-func endAsDuplicate(tx *gorm.DB, r tasks.Receipt, route string, of int64, now time.Time) error {
-	heirs, err := heirsOf(tx, r.TaskID)
+func (q *Queue) endAsDuplicate(tx *gorm.DB, r tasks.Receipt, route string, of int64, now time.Time) error {
+	heirs, err := q.heirsOf(tx, r.TaskID)
 	if err == nil {
 		err = rename(tx, heirs, of)
 	}

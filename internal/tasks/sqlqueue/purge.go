@@ -59,7 +59,8 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 			if err := tx.Raw(sqlHeirsOfLost, tasks.DuplicateOf(r.TaskID), r.Fingerprint).Scan(&heirs).Error; err != nil {
 				return err
 			}
-			if err := bequeath(tx, now, r.TaskID, heirs, deletedByOthers, tasks.DedupeOff); err != nil { // the scope is looked at again before one goes out
+			by := leaving{task: r.TaskID, why: deletedByOthers, dedupe: tasks.DedupeOff} // the scope is looked at again before one goes out
+			if err := bequeath(tx, now, by, heirs); err != nil {
 				return err
 			}
 		}

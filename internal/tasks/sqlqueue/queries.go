@@ -82,7 +82,9 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, attempt_count = attempt_count - 1, error_message = ?, updated_at = ?
 WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
-	sqlHolder = `SELECT status, receipt, worker FROM monitored_emails_tasks WHERE id = ?`
+	sqlHolder = `
+SELECT t.status, t.receipt, t.worker, e.is_active AS in_use FROM monitored_emails_tasks t JOIN monitored_emails e ON e.id = t.inbox_id
+WHERE t.id = ?`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
@@ -100,12 +102,16 @@ WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 	// monitored_emails_seen_fingerprint.
 	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
 
-	sqlInboxOf = `SELECT inbox_id FROM monitored_emails_tasks WHERE id = ?`
+	// As package ledger has it of a task in progress. Who asks holds its receipt, and nobody else changes either.
+	sqlMayHaveHeirs = `
+SELECT t.inbox_id, t.route <> '' OR EXISTS (
+  SELECT 1 FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND d.status IN ('delivered', 'sending')) AS accounts
+FROM monitored_emails_tasks t WHERE t.id = ?`
 
 	// An heir is a task that was skipped as the duplicate of one by which nobody else gets the message. It is found by its
 	// fingerprint, in monitored_emails_seen_fingerprint.
 	sqlDuplicates = `
-SELECT DISTINCT t.id, e.is_active AS active FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
+SELECT DISTINCT t.id, t.inbox_id, e.is_active AS active FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
 JOIN monitored_emails e ON e.id = t.inbox_id
 WHERE t.status = 'skipped' AND t.error_message = ? AND s.fingerprint = `
 
@@ -115,6 +121,8 @@ WHERE t.status = 'skipped' AND t.error_message = ? AND s.fingerprint = `
 	sqlHeirs = sqlDuplicates + `(
   SELECT n.fingerprint FROM monitored_emails_tasks o
   JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id = ?)` + sqlHeirsFirst
+
+	sqlStillHeirs = `SELECT id FROM monitored_emails_tasks WHERE id IN ? AND status = 'skipped' AND error_message = ? ORDER BY id`
 
 	sqlHeirsOfLost = sqlDuplicates + `?` + sqlHeirsFirst
 
@@ -208,6 +216,11 @@ SELECT DISTINCT t.error_message FROM monitored_emails_seen s JOIN monitored_emai
 WHERE s.fingerprint IN ? AND s.inbox_id <> ? AND t.status = 'skipped'`
 
 	sqlDisable = `UPDATE monitored_emails SET is_active = 0, updated_at = ? WHERE id = ?`
+
+	// The foreign keys would do all three, but MySQL 9 takes minutes over a large registry when it cascades from the top.
+	sqlDeleteSeen  = `DELETE FROM monitored_emails_seen WHERE folder_id = ?`  // PRIMARY KEY (folder_id, ...)
+	sqlDeleteTasks = `DELETE FROM monitored_emails_tasks WHERE folder_id = ?` // UNIQUE (folder_id, ...); deliveries go by foreign key
+	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?`              // folders go by foreign key
 )
 
 // Retention, in portions: monitored_emails_tasks_ended gives the oldest tasks first, the primary key the oldest events.

@@ -126,6 +126,7 @@ type world struct {
 	unused  map[int64]bool // inboxes out of use
 	sent    map[recipient]*task
 	last    Op
+	removed int // inboxes
 }
 
 // recipient is somebody to whom a message of an inbox went.

@@ -207,7 +207,10 @@ func resolve(t *rapid.T) Op { return Resolve{which(t)} }
 func purge(t *rapid.T) Op   { return Purge{which(t)} }
 
 func disable(t *rapid.T) Op {
-	return Disable{Folder: 2 * small(t, "inbox", 1), ForGood: rarely(t, "good", 4)}
+	if rarely(t, "good", 4) {
+		return Remove{Folder: 2 * small(t, "inbox", 1)}
+	}
+	return Disable{Folder: 2 * small(t, "inbox", 1)}
 }
 func enable(t *rapid.T) Op { return Enable{Folder: 2 * small(t, "inbox", 1)} }
 

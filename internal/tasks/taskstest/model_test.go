@@ -62,7 +62,7 @@ func (q unreserved) Identify(ctx context.Context, r tasks.Receipt, e tasks.Entry
 // stubborn lets messages wait for an inbox that is out of use.
 type stubborn struct{ tasks.Queue }
 
-func (stubborn) Disable(context.Context, string, int64, bool) error { return nil }
+func (stubborn) Disable(context.Context, string, int64) error { return nil }
 
 // anyReceipt finishes a task for whoever claimed it once.
 type anyReceipt struct {

@@ -16,6 +16,7 @@ var raceTests = map[string]func(*suite){
 	"race/register":   testRaceRegister,
 	"race/dedupe all": testRaceDedupeAll,
 	"race/dedupe":     testRaceDedupeInbox,
+	"race/scopes":     testRaceScopes,
 	"race/storm":      testRaceStorm,
 }
 
@@ -232,5 +233,30 @@ func testRaceLosers(s *suite) {
 	stats, err := s.Queue.Stats(s.ctx, p.inbox)
 	if err != nil || len(finished) != messages || stats.ByStatus[tasks.Forwarded] != messages {
 		s.t.Errorf("%d finished, %v, %v; want %d", len(finished), stats.ByStatus, err, messages)
+	}
+}
+
+// testRaceScopes: a copy arrives in one inbox, where the scope is all of them, while a host whose scope is the inbox finds that the message
+// has vanished from another. The copy goes out.
+func testRaceScopes(s *suite) {
+	for round := range 20 {
+		content := fmt.Sprint(round)
+		p, q := s.place(), s.place().under(tasks.DedupeAll)
+		p.register(s.msg(1, content))
+		c := p.claimed(1, 1)[0]
+		s.together(2, func(i int, queue tasks.Queue) {
+			var err error
+			if i == 0 {
+				gone := tasks.Vanished(c.Task, "it was expunged")
+				gone.Dedupe = p.dedupe
+				err = queue.Finish(s.ctx, c.Receipt, gone)
+			} else {
+				_, err = queue.Register(s.ctx, q.page(s.msg(1, content)))
+			}
+			if err != nil {
+				s.t.Errorf("%d: %v", i, err)
+			}
+		})
+		q.claimed(10, 1)
 	}
 }

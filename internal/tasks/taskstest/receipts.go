@@ -13,6 +13,7 @@ var receiptTests = map[string]func(*suite){
 	"receipt/stale":        testStale,
 	"receipt/expired":      testExpired,
 	"receipt/twice":        testTwice,
+	"receipt/why lost":     testLostWhy,
 	"receipt/unknown task": testUnknownTask,
 	"receipt/sending":      testSending,
 	"receipt/mode":         testModeFromTheStart,
@@ -113,6 +114,21 @@ func testTwice(s *suite) {
 	if got := s.stands(c.ID, tasks.Received); got.Attempts != 0 {
 		s.t.Errorf("released twice: attempts %d, want 0", got.Attempts)
 	}
+}
+
+// testLostWhy: who has lost a lease is told what has become of the task.
+func testLostWhy(s *suite) {
+	p := s.place()
+	c := p.claim()
+	s.Age(s.t, lease+time.Second)
+	other := p.claimed(1, 1)[0]
+	forwarded := func(c tasks.Claim) error {
+		return s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"})
+	}
+	s.lostTo("finish", forwarded(c), "the task is in_progress, last claimed by worker")
+	s.must("finish", s.Queue.Finish(s.ctx, other.Receipt, tasks.Result{Status: tasks.Dead, Route: "desk"}))
+	s.requeue(c.ID)
+	s.lostTo("finish", forwarded(c), "the task is received: somebody else has changed it")
 }
 
 func testUnknownTask(s *suite) {

@@ -137,7 +137,7 @@ func (w *storm) people(q tasks.Queue) {
 	var err error
 	switch rand.IntN(4) {
 	case 0:
-		err = q.Disable(w.ctx, "ann", p.inbox, false)
+		err = q.Disable(w.ctx, "ann", p.inbox)
 	case 1:
 		w.Enable(w.t, p.inbox)
 	case 2:

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -265,6 +266,14 @@ func (s *suite) must(doing string, err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatalf("%s: %v", doing, err)
+	}
+}
+
+// lostTo checks that a lease was lost, and that the error says why.
+func (s *suite) lostTo(doing string, err error, why string) {
+	s.t.Helper()
+	if s.wantErr(doing, err, tasks.ErrLeaseLost); !strings.Contains(err.Error(), why) {
+		s.t.Errorf("%s: %v, want it to say that %s", doing, err, why)
 	}
 }
 
