@@ -39,7 +39,7 @@ func (q *Queue) heirsOf(tx *gorm.DB, taskID int64) (heirs []heir, _ error) {
 		return nil, err
 	}
 	var still []int64
-	err := tx.Raw(q.lock(sqlStillHeirs), heirIDs(heirs), reason).Scan(&still).Error
+	err := tx.Raw(q.db.Lock(sqlStillHeirs), heirIDs(heirs), reason).Scan(&still).Error
 	return slices.DeleteFunc(heirs, func(h heir) bool { return !slices.Contains(still, h.ID) }), err
 }
 
