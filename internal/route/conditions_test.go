@@ -80,6 +80,12 @@ func TestConditions(t *testing.T) {
 		{"when fails", Match{When: `from[0] == "a"`}, "Subject: x", false},
 		{"when fails under not", Match{Not: &Match{When: `from[0] == "a"`}}, "Subject: x", false},
 		{"when takes too long", Match{When: `all(split(body, ""), true)`}, "Subject: x\n\n" + strings.Repeat("x", maxSteps), false},
+		{"when goes through the text too often", Match{When: `all(split(subject, ""), body contains #)`}, "Subject: " + strings.Repeat("x", 1000) + "\n\n" + strings.Repeat("x", 300<<10), false},
+		{"when goes through the text, by another name", Match{When: `let b = body; all(split(subject, ""), b contains #)`}, "Subject: " + strings.Repeat("x", 1000) + "\n\n" + strings.Repeat("x", 300<<10), false},
+		{"when goes through the text now and then", Match{When: `all(split(subject, ""), body contains #)`}, "Subject: " + strings.Repeat("x", 100) + "\n\n" + strings.Repeat("x", 300<<10), true},
+		{"when, more addresses than it can be told of", Match{When: `"z@x.example" not in to`}, "To: a@x.example" + strings.Repeat(", a@x.example", maxList), false},
+		{"when, more of them than it asks for", Match{When: `"z@x.example" not in cc`}, "Cc: a@x.example\nTo: a@x.example" + strings.Repeat(", a@x.example", maxList), true},
+		{"when, more fields than it can be told of", Match{When: `len(headers("X")) < 2000`}, strings.Repeat("X: y\n", maxList+1), false},
 		{"when goes far", Match{When: `all(split(body, ""), true)`}, "Subject: x\n\n" + strings.Repeat("x", maxSteps-10), true},
 	}
 	for _, tt := range tests {
@@ -175,6 +181,9 @@ func TestCompileConditionErrors(t *testing.T) {
 		{"when, the time of day", Rule{Match: Match{When: "now().Hour() > 3"}}, "match.when: "},
 		{"when, a regexp from the message", Rule{Match: Match{When: `subject matches header("X")`}}, "match.when: the regular expression after matches has to be written out"},
 		{"when, a text for each letter", Rule{Match: Match{When: `len(replace(body, "a", subject)) > 5`}}, "match.when: what replace puts in has to be written out"},
+		{"when, a text from the message taken out", Rule{Match: Match{When: `replace(body, subject, "a") == ""`}}, "match.when: what replace takes out has to be written out"},
+		{"when, nothing taken out", Rule{Match: Match{When: `replace(body, "", "a") == ""`}}, "match.when: replace takes nothing out"},
+		{"when, a text that grows", Rule{Match: Match{When: `replace(replace(body, "a", "aaaaaaaaaaaaaaaaaaaa"), "a", "aaaaaaaaaaaaaaaaaaaa") == ""`}}, "match.when: what replace and join put in is too long"},
 		{"when, a text between all words", Rule{Match: Match{When: `join(split(body, " "), subject) == ""`}}, "match.when: what join puts in has to be written out"},
 		{"when, a function that is not there", Rule{Match: Match{When: `reduce(to, #acc + #) == ""`}}, "match.when: unknown name reduce; there are"},
 		{"when, a regexp that is none", Rule{Match: Match{When: `subject matches "("`}}, "match.when: "},
