@@ -50,6 +50,8 @@ type Claimer interface {
 	// message was forwarded, or is going to be, or shall not be by a person's word, the claim ends: this one is skipped as a
 	// duplicate of that task, which is reported; 0 when there is none, and the claim goes on.
 	Identify(ctx context.Context, r Receipt, e Entry, dedupe Dedupe) (duplicateOf int64, err error)
+	// Note adds a line about a claimed task to its audit trail, unless it stands there already.
+	Note(ctx context.Context, r Receipt, event, detail string) error
 	// Finish ends the claim with what came of it. Doing it twice with the same end changes nothing; so with Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. With no delay it comes back in its old place.

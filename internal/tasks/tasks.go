@@ -3,7 +3,7 @@
 // A message is registered once, by (folder, epoch, UID), in the transaction that moves the folder's cursor past it. A
 // task is claimed with a fresh receipt and finished with the same receipt. The receipt alone decides: a worker whose
 // lease ran out but whose task nobody else has changed still finishes it; once anybody has, by claiming it or as a person,
-// Finish, Release, Sending and Identify report ErrLeaseLost, change nothing, and the conflict goes into the audit trail.
+// Finish, Release, Sending, Note and Identify report ErrLeaseLost, change nothing, and the conflict goes into the audit trail.
 //
 // A recipient is `sending` in the registry before the relay gets the final dot, and `delivered` only after its reply. A
 // process that dies in between leaves `sending` behind: that, and only that, is a message that may arrive twice.

@@ -19,6 +19,15 @@ func (q *Queue) Sending(_ context.Context, r tasks.Receipt, route string, as tas
 	})
 }
 
+// Note implements tasks.Queue.
+func (q *Queue) Note(_ context.Context, r tasks.Receipt, name, detail string) error {
+	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
+		if !slices.ContainsFunc(q.trail, func(e tasks.Event) bool { return e.TaskID == t.ID && e.Event == name && e.Detail == detail }) {
+			q.event(now, t.ID, r.Worker, name, detail)
+		}
+	})
+}
+
 // Identify implements tasks.Queue.
 func (q *Queue) Identify(_ context.Context, r tasks.Receipt, e tasks.Entry, dedupe tasks.Dedupe) (duplicateOf int64, err error) {
 	err = q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {

@@ -23,6 +23,21 @@ func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, route string, as t
 	})
 }
 
+// Note implements tasks.Queue.
+func (q *Queue) Note(ctx context.Context, r tasks.Receipt, name, detail string) error {
+	return q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (int64, error) {
+		var self taskRow
+		if res := tx.Raw(q.db.Lock(sqlIdentity), r.TaskID, r.Token).Scan(&self); res.Error != nil || res.RowsAffected == 0 {
+			return 0, res.Error
+		}
+		var noted int64
+		if err := tx.Raw(sqlEventLike, r.TaskID, name, db.Cut(detail, maxText)).Scan(&noted).Error; err != nil || noted > 0 {
+			return 1, err
+		}
+		return 1, event(tx, now, r.TaskID, r.Worker, name, detail)
+	})
+}
+
 // Finish implements tasks.Queue.
 func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) error {
 	if !res.Status.EndsClaim() {

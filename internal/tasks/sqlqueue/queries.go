@@ -88,6 +88,8 @@ WHERE t.id = ?`
 
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
+	sqlEventLike = `SELECT COUNT(*) FROM monitored_emails_events WHERE task_id = ? AND event = ? AND detail = ?` // by monitored_emails_events_task
+
 	sqlIdentity = `
 SELECT inbox_id, folder_id, uid_validity, uid, fingerprint, route FROM monitored_emails_tasks
 WHERE id = ? AND receipt = ? AND status = 'in_progress'`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"postrider/internal/tasks"
@@ -16,6 +17,7 @@ var receiptTests = map[string]func(*suite){
 	"receipt/why lost":     testLostWhy,
 	"receipt/unknown task": testUnknownTask,
 	"receipt/sending":      testSending,
+	"receipt/note":         testNote,
 	"receipt/mode":         testModeFromTheStart,
 	"receipt/deliveries":   testDeliveries,
 	"receipt/reasons":      testFinishEvents,
@@ -176,6 +178,37 @@ func sameDeliveries(a, b []tasks.Delivery) bool {
 		}
 	}
 	return true
+}
+
+// testNote: a line for the trail is there once, whoever noted it, and changes nothing else; who has lost the task notes nothing.
+func testNote(s *suite) {
+	p := s.place()
+	first := p.late()
+	before := s.get(first.ID)
+	note := func(c tasks.Claim, detail string) error {
+		return s.Queue.Note(s.ctx, c.Receipt, "left_out", detail)
+	}
+	s.must("note", note(first, "bob@example.com"))
+	if after := s.get(first.ID); !reflect.DeepEqual(after, before) {
+		s.t.Errorf("with a note the task went from\n%+v to\n%+v, want it unchanged", before, after)
+	}
+	s.Age(s.t, lease+time.Second)
+	c := p.claimed(1, 1)[0]
+	s.must("note it again", note(c, "bob@example.com"))
+	s.must("note another", note(c, "eve@example.com"))
+	s.wantErr("note by who has lost the task", note(first, "ann@example.com"), tasks.ErrLeaseLost)
+	events, err := s.Queue.Events(s.ctx, c.ID)
+	s.must("events", err)
+	var got []string
+	for _, e := range events {
+		if e.Event != "lease_lost" {
+			got = append(got, e.Event+" "+e.Detail+" by "+e.Worker)
+		}
+	}
+	want := []string{"left_out bob@example.com by late", "left_out eve@example.com by " + c.Worker, "conflict"}
+	if len(got) != len(want) || !slices.Equal(got[:2], want[:2]) || !strings.HasPrefix(got[2], want[2]) {
+		s.t.Errorf("the trail is %q, want %q", got, want)
+	}
 }
 
 // testModeFromTheStart: what has to go out in one mode says so to whoever claims it, also when a person had it begin anew.
