@@ -30,19 +30,22 @@ func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit [--inbox ADDR]... [--list] [--repair] [--json]",
 		Short: "Prove that every message on the servers is accounted for, and find those that are not",
-		Long: `audit compares every message in the watched folders with the registry, and every task of the registry with the servers: forwarded,
-and to whom; skipped, and why; waiting; uncertain; dead; purged (its task has ended and was deleted); there before the start; new
-(the next run registers it). What lies at or below a folder's cursor and is none of these is missing, and so is what had a task
-that was deleted, though not by postrider; what was skipped as vanished and is there has reappeared. It reads no bodies and, without
---repair, changes nothing; runs may go on beside it.
+		Long: `audit compares every message in the watched folders with the registry, and every task of the
+registry with the servers: forwarded, and to whom; skipped, and why; waiting; uncertain; dead;
+purged (its task has ended and was deleted); there before the start; new (the next run registers
+it). What lies at or below a folder's cursor and is none of these is missing, and so is what had
+a task that was deleted, though not by postrider; what was skipped as vanished and is there has
+reappeared. It reads no bodies and, without --repair, changes nothing; runs may go on beside it.
 
---list prints every message, and every task whose message is not there any more, with how it is accounted for, one a line: the proof.
---repair registers what is missing, as a run would; the next run forwards it. Without --inbox the active inboxes are audited; a disabled
-one can be named.
+--list prints every message, and every task whose message is not there any more, with how it is
+accounted for, one a line: the proof. --repair registers what is missing, as a run would; the
+next run forwards it. Without --inbox the active inboxes are audited; a disabled one can be
+named.
 
-Exit code 0: everything is accounted for, or was registered by --repair, or there is no active inbox. 75: messages are missing or have
-reappeared, tasks were deleted, or something could not be proved: an inbox that cannot be reached, a folder whose UIDVALIDITY has changed
-since the last run.
+Exit code 0: everything is accounted for, or was registered by --repair, or there is no active
+inbox. 75: messages are missing or have reappeared, tasks were deleted, or something could not
+be proved: an inbox that cannot be reached, a folder whose UIDVALIDITY has changed since the
+last run.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },

@@ -21,8 +21,9 @@ func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration, the database, each inbox's login, the relay and, for mode auto, the DNS",
-		Long: `check tries all that a run depends on and prints one line each, with the mend where something fails. It forwards nothing. The exit
-code is 75 when something fails, and 1 when everything does.
+		Long: `check tries all that a run depends on and prints one line each, with the mend where something
+fails. It forwards nothing. The exit code is 75 when something fails, and 1 when everything
+does.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },

@@ -27,11 +27,12 @@ func (a *app) contactAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME [--email ADDR] [--keyword WORD]... [--inactive] [--update]",
 		Short: "Add a contact, or change one",
-		Long: `add adds a contact. Routes with to_contacts look for its name and its keywords as whole words, in Chinese, Japanese and Thai anywhere;
-each has at least two letters or digits. The next run knows it.
+		Long: `add adds a contact. Routes with to_contacts look for its name and its keywords as whole words,
+in Chinese, Japanese and Thai anywhere; each has at least two letters or digits. The next run
+knows it.
 
-A contact goes by its email address, and one without an address by its name. With --update the one that is there takes what is given here,
-and keeps the rest.
+A contact goes by its email address, and one without an address by its name. With --update the
+one that is there takes what is given here, and keeps the rest.
 ` + exitHelp,
 		Example: `  postrider contact add "Ann Müller" --email ann@firm.example --keyword "file 4711" --keyword ミュラー
   postrider contact add "Ann Müller" --email ann@firm.example --inactive --update`,

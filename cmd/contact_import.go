@@ -19,15 +19,17 @@ func (a *app) contactImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import {FILE.csv | -} [--dry-run] [--yes]",
 		Short: "Add and change contacts by a CSV file; first shows what would change",
-		Long: `import reads contacts from a CSV file, or from standard input, shows what would be added (+) and changed (~), and asks. Then all of it is
-done in one transaction, or nothing.
+		Long: `import reads contacts from a CSV file, or from standard input, shows what would be added (+) and
+changed (~), and asks. Then all of it is done in one transaction, or nothing.
 
-The first line names the columns, in any order: name, email, keywords (separated by ; or , in quotes), active (yes or no). Only
-name has to be there; what a missing column would say stays as it is. Separators are commas, semicolons or tabs; the text is UTF-8, or UTF-16 as
-Excel writes it. Whatever is wrong with the file is told at once, by line, and nothing is changed then.
+The first line names the columns, in any order: name, email, keywords (separated by ; or , in
+quotes), active (yes or no). Only name has to be there; what a missing column would say stays as
+it is. Separators are commas, semicolons or tabs; the text is UTF-8, or UTF-16 as Excel writes
+it. Whatever is wrong with the file is told at once, by line, and nothing is changed then.
 
-A line is about the contact with that email address; else, when the address is new, about the contact of that name that has none yet; and
-without an address about the contact of that name, of several the one that has none. Contacts that the file does not name stay as they are.
+A line is about the contact with that email address; else, when the address is new, about the
+contact of that name that has none yet; and without an address about the contact of that name,
+of several the one that has none. Contacts that the file does not name stay as they are.
 ` + exitHelp,
 		Example: `  postrider contact import people.csv --dry-run
   postrider contact import people.csv --yes`,

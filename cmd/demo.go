@@ -21,9 +21,10 @@ func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Show what postrider does, on servers of its own; needs no configuration",
-		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the process, on loopback, and runs real passes on a
-temporary SQLite file: one that is killed half-way, one that takes over from it, one that sends what the relay deferred, and
-one more that has nothing left to do. It shows what arrived where, and leaves nothing behind.
+		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the process, on
+loopback, and runs real passes on a temporary SQLite file: one that is killed half-way, one that
+takes over from it, one that sends what the relay deferred, and one more that has nothing left
+to do. It shows what arrived where, and leaves nothing behind.
 
 Exit codes:
   0   every message is accounted for, as promised

@@ -17,8 +17,9 @@ func (a *app) inboxAddCommand() *cobra.Command {
 		Short: "Begin to monitor an inbox",
 		Long: `add begins to monitor an inbox. It does not connect; ` + "`postrider inbox check ADDR`" + ` does.
 
-Without a password flag the password is asked for on a terminal. It is stored encrypted with the key in secrets.key_file, which is
-made on first use; with --password-from only the place is stored.
+Without a password flag the password is asked for on a terminal. It is stored encrypted with the
+key in secrets.key_file, which is made on first use; with --password-from only the place is
+stored.
 ` + exitHelp,
 		Example: `  postrider inbox add desk@firm.example --host imap.firm.example
   postrider inbox add desk@firm.example --host imap.firm.example --folder INBOX --folder Junk --start since:2026-01-31

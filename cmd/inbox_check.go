@@ -40,8 +40,9 @@ func (a *app) inboxCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check ADDR... [--json]",
 		Short: "Log in to inboxes and show what is there and where the cursor would start",
-		Long: `check logs in and shows what the server offers, its folders, and for each watched folder where the cursor stands or would start, and
-how many messages lie above it. It changes nothing. The exit code is 75 when some of the inboxes fail, and 1 when all do.
+		Long: `check logs in and shows what the server offers, its folders, and for each watched folder where
+the cursor stands or would start, and how many messages lie above it. It changes nothing. The
+exit code is 75 when some of the inboxes fail, and 1 when all do.
 ` + exitHelp,
 		Args:              takes(1, 0, "the ADDR of an inbox, or several"),
 		ValidArgsFunction: a.addresses,

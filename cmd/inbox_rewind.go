@@ -28,8 +28,9 @@ func (a *app) inboxRewindCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rewind ADDR [--folder NAME] --to-uid N | --to-start | --since YYYY-MM-DD",
 		Short: "Move the cursor of a folder back, so that messages that were passed over are registered",
-		Long: `rewind moves a cursor back: what lies above it and was never registered is registered by the next run, as if it were new. What was
-registered stays so and is not forwarded again. It says how many messages that concerns before it asks.
+		Long: `rewind moves a cursor back: what lies above it and was never registered is registered by the
+next run, as if it were new. What was registered stays so and is not forwarded again. It says
+how many messages that concerns before it asks.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,

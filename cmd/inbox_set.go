@@ -16,8 +16,9 @@ func (a *app) inboxSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set ADDR [--host HOST] [--folder NAME]...",
 		Short: "Change the settings of an inbox",
-		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole list: other folders are no longer watched, but
-keep their registry and their cursor. --start is for folders that were never scanned.
+		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole list: other
+folders are no longer watched, but keep their registry and their cursor. --start is for folders
+that were never scanned.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
@@ -98,8 +99,8 @@ func (a *app) inboxRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove ADDR [--yes]",
 		Short: "Forget an inbox with its tasks and all that is known of its messages",
-		Long: `remove forgets an inbox, its folders, its tasks and what it has forwarded: added again, it starts over. To pause it use
-` + "`postrider inbox disable ADDR`" + `.
+		Long: `remove forgets an inbox, its folders, its tasks and what it has forwarded: added again, it
+starts over. To pause it use ` + "`postrider inbox disable ADDR`" + `.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,

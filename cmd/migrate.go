@@ -14,9 +14,9 @@ func (a *app) migrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate [--status]",
 		Short: "Create or upgrade the database schema",
-		Long: `migrate creates the schema, or brings an older one to the version that this binary needs. It is safe to run from several
-hosts at once, and does nothing when there is nothing to do. An SQLite file migrates itself; MySQL and MariaDB need this
-command once after each upgrade.
+		Long: `migrate creates the schema, or brings an older one to the version that this binary needs. It is
+safe to run from several hosts at once, and does nothing when there is nothing to do. An SQLite
+file migrates itself; MySQL and MariaDB need this command once after each upgrade.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },

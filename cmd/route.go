@@ -33,17 +33,21 @@ func (a *app) routeTestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--no-dns] [--json | --show-message]",
 		Short: "Show who would get a message by the routes of today, and why",
-		Long: `test tries the routes on one message and shows each in order: which condition held or failed, and on what text; then what would become of
-the message: its recipients, priority, uncertain policy and mode. Nothing is sent, and nothing is changed.
+		Long: `test tries the routes on one message and shows each in order: which condition held or failed,
+and on what text; then what would become of the message: its recipients, priority, uncertain
+policy and mode. Nothing is sent, and nothing is changed.
 
-The message is a file, - for standard input, or with --task that of a registered task, which is fetched from its server. For a file say
-with --inbox and --folder where it would have arrived: without them conditions on the inbox are undecided, and the folder is INBOX. Ages
-count from now, and for a task from its registration.
+The message is a file, - for standard input, or with --task that of a registered task, which is
+fetched from its server. For a file say with --inbox and --folder where it would have arrived:
+without them conditions on the inbox are undecided, and the folder is INBOX. Ages count from
+now, and for a task from its registration.
 
-Mode auto asks the DNS, for at most five seconds; with --no-dns it decides as it would without an answer.
+Mode auto asks the DNS, for at most five seconds; with --no-dns it decides as it would without
+an answer.
 
---show-message prints the message that would go out (to a relay that takes 8-bit messages), octet for octet, to standard output, and the rest to standard error. This shows
-texts of the message, as no other command does.
+--show-message prints the message that would go out (to a relay that takes 8-bit messages),
+octet for octet, to standard output, and the rest to standard error. This shows texts of the
+message, as no other command does.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("task") {

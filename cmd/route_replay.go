@@ -30,18 +30,23 @@ func (a *app) routeReplayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay [--since D] [--inbox ADDR] [--route NAME] [--limit N] [--json]",
 		Short: "Show which registered messages would go to others by the routes of today",
-		Long: `replay runs the routes of today over the messages registered in the last 30 days, or --since, and shows those that would go to others than
-they went, or were to go. It sends nothing and changes nothing, neither in the database nor on a server. A message is fetched, its
-header first, only when a route asks for what the registry does not know.
+		Long: `replay runs the routes of today over the messages registered in the last 30 days, or --since,
+and shows those that would go to others than they went, or were to go. It sends nothing and
+changes nothing, neither in the database nor on a server. A message is fetched, its header
+first, only when a route asks for what the registry does not know.
 
-Only what routes decide is compared: duplicates, loops, messages that are too large and what a person has skipped are counted apart, and so is
-what no run has decided yet. A message that routes ask for and that cannot be read any more, because it is no longer on
-the server or its folder's UIDVALIDITY has changed, is not compared, and counted with the reason. Purged tasks cannot be compared either: how many of that time there may be is
-counted; the registry does not keep when they were registered.
+Only what routes decide is compared: duplicates, loops, messages that are too large and what a
+person has skipped are counted apart, and so is what no run has decided yet. A message that
+routes ask for and that cannot be read any more, because it is no longer on the server or its
+folder's UIDVALIDITY has changed, is not compared, and counted with the reason. Purged tasks
+cannot be compared either: how many of that time there may be is counted; the registry does not
+keep when they were registered.
 
-A table shows the first ` + strconv.Itoa(tableLimit) + ` unless --limit says otherwise; --json prints all, one object a line, and the counts in the last.
+The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says; --json prints all, one object a line, and
+the counts in the last.
 
-Exit code 0: all was compared that still can be, whether or not something would go elsewhere. 75: an inbox or a folder could not be read.
+Exit code 0: all was compared that still can be, whether or not something would go elsewhere.
+75: an inbox or a folder could not be read.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.routeReplay(c.Context(), opts) },

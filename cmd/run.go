@@ -27,18 +27,20 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [--inbox ADDR]... [--dry-run] [--json] [--timeout D]",
 		Short: "Do one pass over the active inboxes: this is what cron runs",
-		Long: `run does one pass: it works off what earlier passes left, registers what is new in the active inboxes, decides who gets it and
-forwards it. Passes may overlap; one that finds an inbox being worked on steps aside, or helps when another host is at it.
-It is silent on success unless on a terminal. What is past a threshold of the configuration (alerts) afterwards is told,
-and makes the exit code 75. Then whom notify and hook name is told what failed; what goes wrong with that is logged, and
-does not change the exit code.
+		Long: `run does one pass: it works off what earlier passes left, registers what is new in the active
+inboxes, decides who gets it and forwards it. Passes may overlap; one that finds an inbox being
+worked on steps aside, or helps when another host is at it. It is silent on success unless on a
+terminal. What is past a threshold of the configuration (alerts) afterwards is told, and makes
+the exit code 75. Then whom notify and hook name is told what failed; what goes wrong with that
+is logged, and does not change the exit code.
 
-When an edit has broken the configuration, all errors are told, and the exit code is 2. Where earlier passes have scanned folders, and
-database, secrets, imap, concurrency, dedupe, forward.max_size and forward.too_large are sound, their new messages are registered all the
+When an edit has broken the configuration, all errors are told, and the exit code is 2. Where
+earlier passes have scanned folders, and database, secrets, imap, concurrency, dedupe,
+forward.max_size and forward.too_large are sound, their new messages are registered all the
 same, and nothing goes out; --dry-run registers nothing.
 
-SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for the next pass, exit code 75. A
-second signal ends it at once; nothing is lost by that either.
+SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for
+the next pass, exit code 75. A second signal ends it at once; nothing is lost by that either.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },

@@ -18,8 +18,9 @@ func (a *app) srsDecodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "decode ADDRESS",
 		Short: "Tell whose address was rewritten to an SRS address",
-		Long: `decode tells whom a bounce to an SRS address is for, when the address was made, and whether it may be believed: it is signed with a secret
-of srs.secret, and not older than srs.max_age. The exit code is 0 then, 1 when it may not, and 2 when it is no SRS address.
+		Long: `decode tells whom a bounce to an SRS address is for, when the address was made, and whether it
+may be believed: it is signed with a secret of srs.secret, and not older than srs.max_age. The
+exit code is 0 then, 1 when it may not, and 2 when it is no SRS address.
 
     postrider srs decode SRS0=vmyz=2W=author.example=alice@srs.firm.example
 ` + exitHelp,

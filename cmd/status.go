@@ -42,14 +42,16 @@ func (a *app) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [--json]",
 		Short: "Show where each inbox stands: backlog, counts by state, last scan, oldest waiting",
-		Long: `status shows what is known of each inbox, without connecting to it. Backlog are the tasks that are not finished: those due, which the
-next run takes up, and those waiting for their time, to be tried again or in progress. Under "last day" stand conflicts (a worker lost
-its lease to another) and the share of messages that took more than one attempt. What is 0 is left out.
+		Long: `status shows what is known of each inbox, without connecting to it. Backlog are the tasks that
+are not finished: those due, which the next run takes up, and those waiting for their time, to
+be tried again or in progress. Under "last day" stand conflicts (a worker lost its lease to
+another) and the share of messages that took more than one attempt. What is 0 is left out.
 
-When a limit of the relay's provider (smtp.limits) is used up and something is due, a line below the table says until when that waits.
+When a limit of the relay's provider (smtp.limits) is used up and something is due, a line below
+the table says until when that waits.
 
-What is past a threshold of the configuration (alerts) is told below the table, and makes the exit code 75. What failed and could not be
-told yet (notify, hook) is counted below that.
+What is past a threshold of the configuration (alerts) is told below the table, and makes the
+exit code 75. What failed and could not be told yet (notify, hook) is counted below that.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), asJSON) },

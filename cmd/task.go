@@ -34,8 +34,8 @@ func (a *app) taskListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--status S]... [--inbox ADDR] [--route NAME] [--older-than D] [--limit N] [--json]",
 		Short: "List the registered messages and where they stand",
-		Long: `list shows registered messages. A table shows the newest ` + strconv.Itoa(tableLimit) + ` unless --limit says otherwise, and says when there are more;
---json prints all, oldest first, one object a line, or with --limit the newest.
+		Long: `list shows registered messages. The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as --limit says, and tells
+when there are more. --json prints all, oldest first, one object a line; with --limit the newest.
 
 States: ` + strings.Join(names(tasks.Statuses), ", ") + `
 ` + exitHelp,

@@ -75,15 +75,15 @@ func purge() change {
 func (a *app) taskRetryCommand() *cobra.Command {
 	how := retry()
 	return a.changeCommand("retry", "Let tasks begin anew; recipients that got the message do not get it again",
-		"Without --status a filter means what failed: "+list(how.Meant)+". Name skipped ones with --status to have them tried anew, too. A copy of what was or is going "+
-			"to be forwarded is skipped again.", &how)
+		"Without --status a filter means what failed: "+list(how.Meant)+".\nName skipped ones with --status to have them tried anew, too. "+
+			"A copy of what was or will be\nforwarded is skipped again.", &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
 	how := skip()
 	return a.changeCommand("skip", "End tasks without forwarding the message",
-		"Without --status a filter means what failed: "+list(how.Meant)+". Those that wait for their first try are meant by --status received alone. Copies that come "+
-			"later are skipped, too.", &how)
+		"Without --status a filter means what failed: "+list(how.Meant)+".\nThose that wait for their first try are meant only by --status received. "+
+			"Copies that come later are\nskipped, too.", &how)
 }
 
 func (a *app) taskPurgeCommand() *cobra.Command {
@@ -122,10 +122,11 @@ type changeOptions struct {
 
 const changeHelp = `
 
-Name the tasks by their IDs, or choose them with filters: --status, --inbox, --route, --older-than, which all have to hold. With
-filters it counts them and asks; --yes answers that for a script, --dry-run only tells which they are. What was counted is what is
-changed, without those that are in another state by then. Runs go on beside it; stopped half-way, it says how far it came.
-` + "`postrider task show ID`" + ` tells who changed a task, and when.
+Name the tasks by their IDs, or choose them with filters: --status, --inbox, --route,
+--older-than, which all have to hold. With filters it counts them and asks; --yes answers that
+for a script, --dry-run only tells which they are. What was counted is what is changed, without
+those that are in another state by then. Runs go on beside it; stopped half-way, it says how far
+it came. ` + "`postrider task show ID`" + ` tells who changed a task, and when.
 `
 
 // changeCommand is a command that makes a change; how is read when it runs.
