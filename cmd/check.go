@@ -151,21 +151,32 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, e
 		return nil, usage(err)
 	}
 	for i, in := range boxes {
-		if err := cmp.Or(a.report(found[i]), a.reportReturns(in, table.Returns(in.Address))); err != nil {
+		if err := cmp.Or(a.report(found[i]), a.reportReturns(in, table)); err != nil {
 			return nil, err
 		}
 	}
 	return append(found, db), nil
 }
 
-// reportReturns tells of routes that lead back to where a message came from. That is no fault: the relay may know another
-// mailbox by that address, as while a server is moved.
-func (a *app) reportReturns(in inbox.Inbox, routes []string) error {
-	if len(routes) == 0 {
-		return nil
+// reportReturns tells of routes that lead back to where a message came from. That is no fault: other routes may have recipients, and
+// the relay may know another mailbox by that address, as while a server is moved.
+func (a *app) reportReturns(in inbox.Inbox, table *route.Table) error {
+	forwards, nobody := table.Returns(in.Address)
+	var texts []string
+	if len(forwards) > 0 {
+		texts = append(texts, fmt.Sprintf("route %s forwards to this very address (own_address: forward): if that leads back here, each message comes twice, "+
+			"and is then skipped (loop); say own_address: skip to leave it out", strings.Join(forwards, ", ")))
 	}
-	return a.report(finding{what: "inbox " + in.Address, note: true, text: fmt.Sprintf("route %s forwards to this very address: if that leads back here, each message comes twice, "+
-		"and is then skipped (loop); say `match: {not: {inbox: %s}}` to leave it out", strings.Join(routes, ", "), in.Address)})
+	if len(nobody) > 0 {
+		texts = append(texts, fmt.Sprintf("route %s leads to nobody but this very address, which has the message already, so that by it alone it is skipped (loop): "+
+			"add a recipient, say `match: {not: {inbox: %s}}`, or own_address: forward if the relay knows another mailbox by that address", strings.Join(nobody, ", "), in.Address))
+	}
+	for _, text := range texts {
+		if err := a.report(finding{what: "inbox " + in.Address, note: true, text: text}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkInboxes logs in to several at once, but not to more than one server bears.

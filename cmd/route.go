@@ -39,8 +39,8 @@ policy and mode. Nothing is sent, and nothing is changed.
 
 The message is a file, - for standard input, or with --task that of a registered task, which is
 fetched from its server. For a file say with --inbox and --folder where it would have arrived:
-without them conditions on the inbox are undecided, and the folder is INBOX. Ages count from
-now, and for a task from its registration.
+without them conditions on the inbox are undecided, nobody is left out as the inbox's own
+address, and the folder is INBOX. Ages count from now, and for a task from its registration.
 
 Mode auto asks the DNS, for at most five seconds; with --no-dns it decides as it would without
 an answer.
@@ -167,6 +167,7 @@ type routeTrial struct {
 	Reason       string          `json:"reason"`
 	Route        string          `json:"route"`
 	Recipients   []string        `json:"recipients"`
+	LeftOut      string          `json:"left_out,omitempty"` // the inbox's own address, when nobody gets it for that
 	EnvelopeFrom string          `json:"envelope_from"`
 	Priority     route.Priority  `json:"priority"`
 	Uncertain    route.Uncertain `json:"uncertain"`
@@ -192,7 +193,7 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 	d := f.Decision
 	t := routeTrial{
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
-		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), Priority: d.Priority,
+		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut, Priority: d.Priority,
 		Uncertain: route.Retry, Mode: cfg.Forward.Mode, Routes: table.Explain(s.Mail),
 		EnvelopeFrom: relay.Envelope(s.Mail.Message, s.Mail.Inbox, d.To).From,
 	}

@@ -28,6 +28,9 @@ func (a *app) showTrial(t routeTrial) error {
 		for _, c := range s.Contacts {
 			_, _ = fmt.Fprintf(out, "     + %s\n", printable(c.String()))
 		}
+		if s.LeftOut != "" {
+			_, _ = fmt.Fprintf(out, "     - %s is left out: it is the inbox's own address\n", printable(s.LeftOut))
+		}
 		if s.Problem != "" {
 			_, _ = fmt.Fprintf(out, "     %s\n", printable(s.Problem))
 		}

@@ -90,7 +90,8 @@ type Forward struct {
 	TooLarge     string     `yaml:"too_large"` // skip, notice
 	MaxReceived  int        `yaml:"max_received"`
 
-	Automated route.Automated `yaml:"automated"` // forward, skip; after Load the routes have it, too
+	Automated  route.Automated  `yaml:"automated"`   // forward, skip; after Load the routes have it, too
+	OwnAddress route.OwnAddress `yaml:"own_address"` // skip, forward; the same way
 }
 
 // SRS is how senders are rewritten.
@@ -160,7 +161,8 @@ func Default() *Config {
 		SMTP:     SMTP{Security: "starttls", Connections: 4},
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
-			Mode: "redirect", Fallback: "none", Uncertain: "retry", MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50, Automated: route.ForwardAutomated,
+			Mode: "redirect", Fallback: "none", Uncertain: "retry", MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50,
+			Automated: route.ForwardAutomated, OwnAddress: route.SkipOwnAddress,
 		},
 		SRS:         SRS{MaxAge: 21 * 24 * time.Hour},
 		Retry:       Retry{MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3},

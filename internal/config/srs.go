@@ -6,7 +6,6 @@ import (
 	"golang.org/x/net/idna"
 
 	"postrider/internal/address"
-	"postrider/internal/route"
 )
 
 // minSecret is how long a secret has to be that signs addresses: whoever has seen one of them can try secrets at leisure.
@@ -46,15 +45,5 @@ func (r *reader) srsNeeds(s *SRS, f Forward) {
 	}
 	if f.From == "" {
 		r.refuse("forward.from", "is missing; with srs it is where bounces go of messages whose sender is unknown or cannot be rewritten")
-	}
-}
-
-// automated gives the general word to the routes that have none of their own.
-func (r *reader) automated(c *Config) {
-	r.oneOf("forward.automated", string(c.Forward.Automated), "forward", "skip")
-	for i := range c.Routes {
-		if rule := &c.Routes[i]; c.Forward.Automated == route.SkipAutomated && rule.Automated == "" && !rule.Skip {
-			rule.Automated = route.SkipAutomated
-		}
 	}
 }

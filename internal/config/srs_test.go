@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"postrider/internal/route"
 )
 
 const srsMinimal = `
@@ -54,7 +52,6 @@ func TestSRSFaults(t *testing.T) {
 		{"no variable", good + "srs: {domain: x.example, secret: env:H5_NONE}", []string{"srs.secret: environment variable H5_NONE is not set"}},
 		{"age", good + "srs: {domain: x.example, secret: " + secret + ", max_age: 12h}", []string{"srs.max_age: 12h is out of range; it goes from 24h to 24000h"}},
 		{"hops", "forward: {from: a@x.example, max_received: 0}", []string{"forward.max_received: 0 is out of range"}},
-		{"automated", "forward: {from: a@x.example, automated: drop}", []string{`forward.automated: "drop" is not one of forward, skip`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,33 +66,5 @@ func TestSRSFaults(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestAutomatedOfRoutes(t *testing.T) {
-	const routes = `
-smtp: {host: smtp.example.com}
-routes:
-  - {name: silent, match: {}, to: a@x.example}
-  - {name: forwards, match: {}, to: a@x.example, automated: forward}
-  - {name: skips, match: {}, to: a@x.example, automated: skip}
-  - {name: nobody, match: {}, skip: true}
-`
-	for general, want := range map[string][]route.Automated{
-		"":                   {"", "forward", "skip", ""},
-		"automated: forward": {"", "forward", "skip", ""},
-		"automated: skip":    {"skip", "forward", "skip", ""},
-	} {
-		c := load(t, routes+"forward: {from: a@x.example, "+general+"}")
-		var got []route.Automated
-		for _, r := range c.Routes {
-			got = append(got, r.Automated)
-		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("with %q the routes have %q, want %q", general, got, want)
-		}
-		if _, err := route.Compile(c.Routes); err != nil {
-			t.Errorf("with %q the routes do not compile: %v", general, err)
-		}
 	}
 }

@@ -37,7 +37,7 @@ func (r *reader) finish(c *Config) {
 	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.needed(c)
 	r.note(c.Forward.Note, r.routes(c.Routes))
-	r.automated(c)
+	r.general(c)
 	r.notify(c)
 }
 

@@ -41,9 +41,9 @@ var txtRecord = regexp.MustCompile(`s1\._domainkey\.firm\.example, which has to 
 // with a verifier that shares no code with ours.
 func TestModes(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		w.routes = `  - {name: attach, match: {subject: attach}, to: [desk@firm.example], mode: attach}
-  - {name: rewrite, match: {subject: rewrite}, to: [desk@firm.example], mode: rewrite}
-  - {name: redirect, match: {}, to: [desk@firm.example], resent: true}
+		w.routes = `  - {name: attach, match: {subject: attach}, to: [intake@firm.example], mode: attach}
+  - {name: rewrite, match: {subject: rewrite}, to: [intake@firm.example], mode: rewrite}
+  - {name: redirect, match: {}, to: [intake@firm.example], resent: true}
 `
 		w.makeKey()
 		record := txtRecord.FindStringSubmatch(w.must(0, "check").stdout)
@@ -93,7 +93,7 @@ func TestMemoryOfModes(t *testing.T) {
 	for _, mode := range []string{"rewrite", "attach"} {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t, "sqlite")
-			w.routes = "  - {name: all, match: {}, to: [desk@firm.example], mode: " + mode + "}\n"
+			w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: " + mode + "}\n"
 			w.makeKey()
 			w.addInbox("desk@firm.example", "--start", "all")
 			large := testserver.Mail("alice@client.example", "desk@firm.example", "large", strings.Repeat(strings.Repeat("x", 76)+"\r\n", 25<<20/78)+strings.Repeat("y", 2000))

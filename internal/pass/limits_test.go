@@ -300,7 +300,7 @@ func TestLimitAndUnknownOutcome(t *testing.T) {
 // TestLimitOverInboxesAndHosts: two inboxes, a pass of one host scans one of them while another helps, and all meet the same limit.
 func TestLimitOverInboxesAndHosts(t *testing.T) {
 	r, n := narrowRig(t, limits.Limits{PerHour: 15}, smtpsink.Action{})
-	const second = "team@firm.example"
+	const second = "sales@firm.example"
 	check(t, r.imap.AddUser(second, password))
 	_, err := r.store.Add(t.Context(), inbox.Inbox{
 		Address: second, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll, Active: true,

@@ -25,23 +25,35 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	if why := r.limited(); why != nil {
 		return j.wait(ctx, why)
 	}
-	via, ds, end := j.decide()
-	if of, err := j.reserve(ctx, via); err != nil || of != 0 {
+	to := j.decide()
+	if of, err := j.reserve(ctx, to.via); err != nil || of != 0 {
 		return j.ended(tasks.Skipped, err)
 	}
-	if len(ds) == 0 {
-		return j.finish(ctx, end)
+	if len(to.ds) == 0 {
+		return j.finish(ctx, to.end)
 	}
-	return j.send(ctx, via, ds)
+	if to.note != "" {
+		if err := j.Queue.Note(context.WithoutCancel(ctx), j.claim.Receipt, "left_out", to.note); err != nil {
+			return j.ended(tasks.InProgress, err)
+		}
+	}
+	return j.send(ctx, to.via, to.ds)
 }
 
-// decide says by which route the message goes to whom. When it goes to nobody, it says how the task ends.
-func (j job) decide() (via string, ds []tasks.Delivery, end tasks.Result) {
-	if why, looped := forward.Looped(j.msg.Header, j.in.Address, j.Config.MaxReceived); looped {
-		return "", nil, tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route, Yields: true} // a copy may be none of another inbox's
+// decided is by which route a message goes to whom.
+type decided struct {
+	via  string
+	ds   []tasks.Delivery
+	note string       // who is left out; empty when nobody is, and when that was decided before
+	end  tasks.Result // how the task ends, when there are no ds
+}
+
+func (j job) decide() decided {
+	if why, looped := forward.Looped(j.msg.Header, j.in.Address, j.Config.MaxReceived); looped { // a copy may be none of another inbox's
+		return decided{end: tasks.Result{Status: tasks.Skipped, Reason: why, Route: j.claim.Route, Yields: true}}
 	}
 	if len(j.claim.Deliveries) > 0 {
-		return j.claim.Route, j.claim.Deliveries, end
+		return decided{via: j.claim.Route, ds: j.claim.Deliveries}
 	}
 	d := j.Routes.Decide(j.mail())
 	if len(d.Problems) > 0 { // without its words, which quote the message
@@ -50,15 +62,15 @@ func (j job) decide() (via string, ds []tasks.Delivery, end tasks.Result) {
 	// It yields: the routes may have said otherwise when it was registered, or before it was put back, and may like a copy better.
 	switch {
 	case d.Skip:
-		return "", nil, tasks.Result{Status: tasks.Skipped, Reason: d.Reason, Route: d.Route, Yields: true}
+		return decided{end: tasks.Result{Status: tasks.Skipped, Reason: d.Reason, Route: d.Route, Yields: true}}
 	case len(d.To) == 0:
-		return "", nil, tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: true}
+		return decided{end: tasks.Result{Status: tasks.SkippedNoMatch, Reason: d.Reason, Yields: true}}
 	}
-	ds = make([]tasks.Delivery, len(d.To))
+	ds := make([]tasks.Delivery, len(d.To))
 	for i, to := range d.To {
 		ds[i] = tasks.Delivery{Recipient: to, Status: tasks.Pending}
 	}
-	return d.Route, ds, end
+	return decided{via: d.Route, ds: ds, note: d.Note()}
 }
 
 // reserve tells the registry what a message is that it could not read before, and reserves one that is to be sent and is not yet

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"postrider/internal/inbox"
@@ -122,7 +121,7 @@ func (a *replayer) flush(ctx context.Context) error {
 // outcome tells what cannot be compared from what can.
 func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 	decided := len(t.Deliveries) > 0 || t.Status == tasks.SkippedNoMatch ||
-		t.Status == tasks.Skipped && (strings.HasPrefix(t.Reason, route.ByRoute) || strings.HasPrefix(t.Reason, route.ByAutomated))
+		t.Status == tasks.Skipped && route.Decided(t.Reason)
 	switch {
 	case !decided && !t.Status.Ended():
 		return Waiting
@@ -191,7 +190,7 @@ func before(t tasks.Task) ReplayFate {
 }
 
 func now(d route.Decision) *ReplayFate {
-	f := &ReplayFate{Status: tasks.Forwarded, Route: d.Route, Recipients: append([]string{}, d.To...)}
+	f := &ReplayFate{Status: tasks.Forwarded, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut}
 	switch {
 	case d.Skip:
 		f.Status, f.Reason = tasks.Skipped, d.Reason

@@ -21,7 +21,8 @@ type ReplayFate struct {
 	Status     tasks.Status `json:"status"`
 	Route      string       `json:"route"`
 	Recipients []string     `json:"recipients"`
-	Reason     string       `json:"reason,omitempty"` // nobody gets it
+	LeftOut    string       `json:"left_out,omitempty"` // the inbox's own address, which does not get it by the routes of today
+	Reason     string       `json:"reason,omitempty"`   // nobody gets it
 }
 
 // Replayed is one message that would go elsewhere, or that could not be compared.

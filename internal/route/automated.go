@@ -1,6 +1,10 @@
 package route
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Automated is what becomes of a message that a program sent: a bounce, a report, a notice, an absence note. A rule that
 // names none forwards it.
@@ -14,9 +18,15 @@ const (
 
 // What the Reason of a Decision with Skip begins with.
 const (
-	ByRoute     = "by_route:"
-	ByAutomated = "automated:"
+	ByRoute      = "by_route:"
+	ByAutomated  = "automated:"
+	ByOwnAddress = "loop: own address:"
 )
+
+// Decided reports whether the reason of a message that is skipped is that of a Decision.
+func Decided(reason string) bool {
+	return slices.ContainsFunc([]string{ByRoute, ByAutomated, ByOwnAddress}, func(by string) bool { return strings.HasPrefix(reason, by) })
+}
 
 // automated says why a message counts as a program's; it is empty for a person's, and where nobody knows.
 func automated(m Mail) string {

@@ -41,12 +41,3 @@ func TestAutomated(t *testing.T) {
 		t.Errorf("a message of which nothing is known: decided %+v, want it not to count as a program's", d)
 	}
 }
-
-// TestOwnInboxAsRecipient: the relay may know another mailbox by the same address, as while a server is moved. Where it does
-// not, the copy that comes back is told by its trace field.
-func TestOwnInboxAsRecipient(t *testing.T) {
-	d := compile(t, Rule{Name: "a", To: []string{"desk@firm.example"}}).Decide(Mail{Inbox: "desk@firm.example"})
-	if !reflect.DeepEqual(d.To, []string{"desk@firm.example"}) || d.Skip {
-		t.Errorf("decided %+v, want it forwarded", d)
-	}
-}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -27,6 +28,13 @@ func (c *compiler) checkName(first map[string]int) {
 	}
 }
 
+// oneOf checks a key that may be left out.
+func (c *compiler) oneOf(key, value string, words ...string) {
+	if value != "" && !slices.Contains(words, value) {
+		c.fail(key, "%q is not one of %s", value, strings.Join(words, ", "))
+	}
+}
+
 // checkFate looks at what happens to a message that matches.
 func (c *compiler) checkFate() {
 	switch {
@@ -35,16 +43,9 @@ func (c *compiler) checkFate() {
 	case c.Priority != "" && c.Priority != Normal && c.Priority != High:
 		c.fail("priority", "%q is not one of high, normal", c.Priority)
 	}
-	switch c.Uncertain {
-	case "", Retry, Hold:
-	default:
-		c.fail("uncertain", "%q is not one of retry, hold", c.Uncertain)
-	}
-	switch c.Automated {
-	case "", ForwardAutomated, SkipAutomated:
-	default:
-		c.fail("automated", "%q is not one of forward, skip", c.Automated)
-	}
+	c.oneOf("uncertain", string(c.Uncertain), "retry", "hold")
+	c.oneOf("automated", string(c.Automated), "forward", "skip")
+	c.oneOf("own_address", string(c.OwnAddress), "skip", "forward")
 	switch {
 	case c.Skip && len(c.To) > 0:
 		c.fail("skip", "contradicts to: a route either skips or has recipients")
@@ -52,6 +53,8 @@ func (c *compiler) checkFate() {
 		c.fail("skip", "contradicts uncertain: a route that skips sends nothing")
 	case c.Skip && c.Automated != "":
 		c.fail("skip", "contradicts automated: a route that skips sends nothing")
+	case c.Skip && c.OwnAddress != "":
+		c.fail("skip", "contradicts own_address: a route that skips sends nothing")
 	case c.Skip && c.Continue:
 		c.fail("skip", "contradicts continue: a route that skips is the last one")
 	case !c.Skip && len(c.To) == 0 && c.ToContacts == nil:

@@ -20,6 +20,8 @@ func TestCompileErrors(t *testing.T) {
 		{"uncertain", Rule{Name: "r", To: to, Uncertain: "maybe"}, `uncertain: "maybe" is not one of retry, hold`},
 		{"automated", Rule{Name: "r", To: to, Automated: "drop"}, `automated: "drop" is not one of forward, skip`},
 		{"skip with automated", Rule{Name: "r", Skip: true, Automated: SkipAutomated}, "skip: contradicts automated"},
+		{"own address", Rule{Name: "r", To: to, OwnAddress: "drop"}, `own_address: "drop" is not one of skip, forward`},
+		{"skip with own address", Rule{Name: "r", Skip: true, OwnAddress: SkipOwnAddress}, "skip: contradicts own_address"},
 		{"skip with uncertain", Rule{Name: "r", Skip: true, Uncertain: Hold}, "skip: contradicts uncertain"},
 		{"no recipient", Rule{Name: "r"}, `route "r": to: is missing`},
 		{"skip with recipients", Rule{Name: "r", Skip: true, To: to}, "skip: contradicts to"},

@@ -38,6 +38,7 @@ type Step struct {
 	Conditions []Check           `json:"conditions"` // in the order they are asked; empty for a catch-all, and when not reached
 	Captured   map[string]string `json:"captured,omitempty"`
 	Contacts   []Mention         `json:"contacts,omitempty"` // of to_contacts
+	LeftOut    string            `json:"left_out,omitempty"` // the inbox's own address, which does not get it by this rule
 	Problem    string            `json:"problem,omitempty"`  // of what was captured and of to_contacts: why it was passed over, or does not match, or has no priority
 }
 
@@ -107,8 +108,9 @@ func quote(s string) string {
 func (t *Table) Explain(m Mail) []Step {
 	var steps []Step
 	for _, r := range t.evaluate(m, true) {
-		s := Step{Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured, Contacts: r.contacts, Problem: r.problem}
-		steps = append(steps, s)
+		steps = append(steps, Step{
+			Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured, Contacts: r.contacts, LeftOut: r.leftOut, Problem: r.problem,
+		})
 	}
 	for _, r := range t.rules[len(steps):] {
 		steps = append(steps, Step{Route: r.Name, Outcome: NotReached, Conditions: []Check{}})
@@ -116,18 +118,23 @@ func (t *Table) Explain(m Mail) []Step {
 	return steps
 }
 
-// Returns names the rules that may send what arrives in an inbox to its own address, as far as the inbox alone tells: none of their
-// conditions fails whatever the message is.
-func (t *Table) Returns(inbox string) []string {
-	var names []string
-	own := foldAddress(inbox)
-	for i, s := range t.Explain(Mail{Inbox: inbox}) {
+// Returns names the rules that may match what arrives in an inbox, as far as the inbox alone tells (none of their conditions fails
+// whatever the message is), and that forward it to its own address, or leave that out and have nobody else.
+func (t *Table) Returns(inbox string) (forwards, nobody []string) {
+	m := Mail{Inbox: inbox}
+	for i, s := range t.Explain(m) {
+		r := t.rules[i]
 		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
-		if s.Outcome != NotReached && !fails && slices.ContainsFunc(t.rules[i].To, func(to string) bool { return foldAddress(to) == own }) {
-			names = append(names, s.Route)
+		others := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.own(to) })
+		switch {
+		case s.Outcome == NotReached || fails || !slices.ContainsFunc(r.To, m.own):
+		case r.OwnAddress == ForwardOwnAddress:
+			forwards = append(forwards, s.Route)
+		case !others:
+			nobody = append(nobody, s.Route)
 		}
 	}
-	return names
+	return forwards, nobody
 }
 
 // Unreached names the rules that no message comes to, and the one before them that takes every message.

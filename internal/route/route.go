@@ -11,6 +11,8 @@
 // regular expression capture can stand in recipients, the priority and a note; a rule whose recipient comes out as no address is
 // passed over, and the next ones are tried.
 //
+// A recipient that is the inbox's own address is left out, unless a rule says otherwise (own.go).
+//
 // With to_contacts a rule adds the contacts that the message names. They are looked for all at once, as whole words in scripts
 // that have them and anywhere in others; one that is nobody's address leads to no recipient, and is told of.
 //
@@ -20,7 +22,9 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +49,7 @@ type Rule struct {
 	Priority   Priority    `yaml:"priority"` // the same way
 	Uncertain  Uncertain   `yaml:"uncertain"`
 	Automated  Automated   `yaml:"automated"`
+	OwnAddress OwnAddress  `yaml:"own_address"`
 	Mode       Mode        `yaml:"mode"`
 	Fallback   Fallback    `yaml:"fallback"`
 	Resent     *bool       `yaml:"resent"`
@@ -93,7 +98,8 @@ type Decision struct {
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
-	Reason   string   // one line for a person; with Skip it begins with ByRoute or ByAutomated
+	Reason   string   // one line for a person; with Skip it begins with ByRoute, ByAutomated or ByOwnAddress
+	LeftOut  string   // the inbox's own address, as a rule has it, when nobody gets the message for it; Note says so
 	Unsure   bool     // not all that was asked could be told: with more of the message the decision may be another
 	Problems []string // what was captured and could not be used, and contacts without an address, one line each; it may quote the message
 }
@@ -126,12 +132,18 @@ func (t *Table) Decide(m Mail) Decision {
 		if why = r.skips(robot); why != "" {
 			continue
 		}
+		if d.LeftOut = cmp.Or(d.LeftOut, r.leftOut); len(r.to) == 0 {
+			why = fmt.Sprintf("%s route %q has no other recipient", ByOwnAddress, r.Name)
+		}
 		for _, to := range r.to {
 			if key := mailbox(to); !seen[key] {
 				seen[key] = true
 				d.To = append(d.To, to)
 			}
 		}
+	}
+	if slices.ContainsFunc(d.To, m.own) { // another rule forwards it
+		d.LeftOut = ""
 	}
 	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
 	d.Route = joined(d.Matched)
@@ -140,13 +152,17 @@ func (t *Table) Decide(m Mail) Decision {
 }
 
 func (d Decision) reason(skipped string) string {
+	why := "matches route " + strings.Join(d.Matched, ", ")
 	switch {
 	case len(d.Matched) == 0:
 		return "no route matches"
 	case d.Skip:
-		return skipped
+		why = skipped
 	}
-	return "matches route " + strings.Join(d.Matched, ", ")
+	if d.LeftOut != "" {
+		why += "; " + d.Note()
+	}
+	return why
 }
 
 // result is what became of one rule.
@@ -156,6 +172,7 @@ type result struct {
 	found    []finding
 	captured map[string]string
 	to       []string
+	leftOut  string // the inbox's own address, which is not in to
 	contacts []Mention
 	urgency  Priority
 	problem  string
@@ -195,6 +212,7 @@ func (r *compiled) try(v *view, whole bool) result {
 	}
 	res.outcome, res.to = Matched, to
 	res.addContacts(v)
+	res.leaveOut(v.mail)
 	if res.urgency, err = r.priority(res.captured); err != nil && res.outcome == Matched {
 		res.problem = strings.TrimPrefix(res.problem+"; "+err.Error(), "; ")
 	}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,10 +51,11 @@ func TestFiles(t *testing.T) {
 			Routes   []Rule
 			Contacts []Contact // the directory
 			Messages []struct {
-				That, Folder, Message, Route, Priority string
-				To                                     []string
-				Skip                                   bool
-				Registered                             time.Time
+				That, Inbox, Folder, Message, Route, Priority string
+				To                                            []string
+				LeftOut                                       string `yaml:"left_out"`
+				Skip                                          bool
+				Registered                                    time.Time
 			}
 		}
 		src, err := os.ReadFile(name)
@@ -68,13 +70,11 @@ func TestFiles(t *testing.T) {
 			t.Run(filepath.Base(name)+"/"+c.That, func(t *testing.T) {
 				m := mailOf(t, c.Message)
 				m.At = c.Registered
-				if c.Folder != "" {
-					m.Folder = c.Folder
-				}
+				m.Inbox, m.Folder = cmp.Or(c.Inbox, m.Inbox), cmp.Or(c.Folder, m.Folder)
 				checkSure(t, table, m)
 				d := table.Decide(m)
-				got := fmt.Sprintf("route %q to %v skip %v priority %s", d.Route, d.To, d.Skip, d.Priority)
-				want := fmt.Sprintf("route %q to %v skip %v priority %s", c.Route, c.To, c.Skip, c.Priority)
+				got := fmt.Sprintf("route %q to %v, left out %q, skip %v priority %s", d.Route, d.To, d.LeftOut, d.Skip, d.Priority)
+				want := fmt.Sprintf("route %q to %v, left out %q, skip %v priority %s", c.Route, c.To, c.LeftOut, c.Skip, c.Priority)
 				if got != want {
 					t.Errorf("decided\n  %s\nwant\n  %s\nbecause\n%s", got, want, explain(table, m))
 				}
@@ -276,17 +276,28 @@ func TestUnreached(t *testing.T) {
 }
 
 func TestReturns(t *testing.T) {
-	self := []string{"Office@Firm.example", "ann@firm.example"}
+	self, alone := []string{"Office@Firm.example", "ann@firm.example"}, []string{"OFFICE@firm.example", "office@FIRM.example"}
+	rent := Match{Subject: []string{"rent"}}
 	table := compile(t,
-		Rule{Name: "others", Match: Match{Inbox: []string{"sales@*"}}, To: self},
-		Rule{Name: "not here", Match: Match{Not: &Match{Inbox: []string{"office@*"}}}, To: self},
-		Rule{Name: "on some subject", Match: Match{Subject: []string{"rent"}}, To: self},
-		Rule{Name: "to another", Match: Match{Subject: []string{"rent"}}, To: []string{"office@firm.test"}},
-		Rule{Name: "goes on", To: self, Continue: true},
+		Rule{Name: "others", Match: Match{Inbox: []string{"sales@*"}}, To: alone},
+		Rule{Name: "not here", Match: Match{Not: &Match{Inbox: []string{"office@*"}}}, To: alone},
+		Rule{Name: "on some subject", Match: rent, To: alone},
+		Rule{Name: "has others", Match: rent, To: self},
+		Rule{Name: "may have others", Match: rent, To: alone, ToContacts: &ToContacts{In: []string{"subject"}}},
+		Rule{Name: "to another", Match: rent, To: []string{"office@firm.test"}},
+		Rule{Name: "to whom it says", Match: Match{Subject: []string{"/(?P<who>.+)/"}}, To: []string{"office@firm.example", "${who}@firm.example"}},
+		Rule{Name: "nobody", Match: rent, Skip: true},
+		Rule{Name: "is moved", Match: rent, To: alone, OwnAddress: ForwardOwnAddress},
+		Rule{Name: "is moved, and has others", Match: rent, To: self, OwnAddress: ForwardOwnAddress},
+		Rule{Name: "goes on", To: alone, Continue: true, OwnAddress: SkipOwnAddress},
 		Rule{Name: "all the rest", To: []string{"ann@firm.example"}},
-		Rule{Name: "never reached", To: self},
+		Rule{Name: "never reached", To: alone},
 	)
-	if got, want := table.Returns("office@firm.example"), []string{"on some subject", "goes on"}; !slices.Equal(got, want) {
-		t.Errorf("%q lead back to the inbox, want %q", got, want)
+	forwards, nobody := table.Returns("office@firm.example")
+	if want := []string{"is moved", "is moved, and has others"}; !slices.Equal(forwards, want) {
+		t.Errorf("%q forward to the inbox itself, want %q", forwards, want)
+	}
+	if want := []string{"on some subject", "goes on"}; !slices.Equal(nobody, want) {
+		t.Errorf("%q have nobody but the inbox itself, want %q", nobody, want)
 	}
 }

@@ -52,16 +52,8 @@ func (t *Table) Style(route string, m Mail, general Style) Style {
 }
 
 func (c *compiler) checkStyle() {
-	switch c.Mode {
-	case "", Auto, Redirect, Rewrite, Attach:
-	default:
-		c.fail("mode", "%q is not one of auto, redirect, rewrite, attach", c.Mode)
-	}
-	switch c.Fallback {
-	case "", FallbackNone, FallbackAttach:
-	default:
-		c.fail("fallback", "%q is not one of attach, none", c.Fallback)
-	}
+	c.oneOf("mode", string(c.Mode), "auto", "redirect", "rewrite", "attach")
+	c.oneOf("fallback", string(c.Fallback), "attach", "none")
 	if c.Skip && (c.Mode != "" || c.Fallback != "" || c.Resent != nil) {
 		c.fail("skip", "contradicts mode, fallback and resent: a route that skips sends nothing")
 	}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// deliver does what a mail server does with its own users' mail: what the relay has accepted for the desk, from the nth message
+// on, lies in the desk's inbox. It reports how many messages the relay has accepted by now.
+func (w *world) deliver(n int) int {
+	w.t.Helper()
+	msgs := w.sink.Messages()
+	for _, m := range msgs[n:] {
+		if slices.Contains(m.To, desk) {
+			w.imap.Append(w.t, desk, "INBOX", m.Data)
+		}
+	}
+	return len(msgs)
+}
+
+// TestOwnAddress: an inbox whose route names the inbox itself, at a relay that delivers there. Nothing goes round; the others get
+// it; and where that is wanted, it comes twice at most.
+func TestOwnAddress(t *testing.T) {
+	tests := []struct {
+		name, routes, extra string
+		forwarded           int    // by the first pass, of two messages
+		to                  string // whom the relay was told, of each
+		inInbox             int    // in the end
+		skipped             string // each reason begins so
+		says                string // task show 1
+		check               string // a note of postrider check, empty for none
+	}{
+		{
+			"alone", "  - {name: self, match: {}, to: [Desk@firm.example]}\n", "", 0, "", 2,
+			`loop: own address: route "self" has no other recipient; Desk@firm.example is left out: `, `own_address: forward)`, "leads to nobody but this very address",
+		},
+		{
+			"beside others", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "", 2, "[intake@firm.example]", 2,
+			"", "left_out", "",
+		},
+		{
+			"wanted by the route", "  - {name: self, match: {}, to: [desk@firm.example], own_address: forward}\n", "", 2, "[desk@firm.example]", 4,
+			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this very address",
+		},
+		{
+			"wanted in general", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "forward", 2, "[desk@firm.example intake@firm.example]", 4,
+			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this very address",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, "sqlite")
+			w.routes = tt.routes
+			t.Setenv("POSTRIDER_FORWARD_OWN_ADDRESS", tt.extra)
+			w.configure()
+			w.addInbox(desk, "--start", "all")
+			msgs := mails(2, "to the desk")
+			w.imap.Append(t, desk, "INBOX", msgs...)
+			known := 0
+			for range 4 { // enough for what goes round to go round
+				w.pass(0)
+				known = w.deliver(known)
+			}
+			if tt.forwarded > 0 {
+				w.wantOnce(msgs)
+			} else {
+				w.wantOnce()
+			}
+			for _, m := range w.sink.Messages() {
+				if got := fmt.Sprint(m.To); got != tt.to {
+					t.Errorf("the relay was told the recipients %s, want %s", got, tt.to)
+				}
+			}
+			if got := len(w.tasks()); got != tt.inInbox {
+				t.Errorf("%d messages came to the inbox, want %d", got, tt.inInbox)
+			}
+			skipped := w.tasks("--status", "skipped")
+			if want := tt.inInbox - tt.forwarded; len(skipped) != want {
+				t.Errorf("%d messages are skipped, want %d", len(skipped), want)
+			}
+			for _, one := range skipped {
+				if !strings.HasPrefix(one.Reason, tt.skipped) {
+					t.Errorf("task %d is skipped with the reason %q, want %q", one.ID, one.Reason, tt.skipped)
+				}
+			}
+			if got := w.must(0, "task", "show", "1").stdout; !strings.Contains(got, tt.says) {
+				t.Errorf("task show does not say %q:\n%s", tt.says, got)
+			}
+			note := "note    inbox " + desk + ": route self "
+			if got := w.must(0, "check").stdout; strings.Contains(got, note) != (tt.check != "") || !strings.Contains(got, tt.check) {
+				t.Errorf("want of check the note %q; it says\n%s", tt.check, got)
+			}
+		})
+	}
+}

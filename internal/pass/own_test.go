@@ -1,0 +1,138 @@
+package pass
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// trail is the audit trail of the only task, "event: detail" a line.
+func (r *rig) trail() []string {
+	r.t.Helper()
+	events, err := r.queue.Events(r.t.Context(), r.tasks()[0].ID)
+	check(r.t, err)
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Event+": "+e.Detail)
+	}
+	return out
+}
+
+// routes makes these the routes of the next pass.
+func (r *rig) routes(rules ...route.Rule) {
+	r.t.Helper()
+	table, err := route.Compile(rules)
+	check(r.t, err)
+	r.Routes = table
+}
+
+// recipients are those of the only task, with how far they got.
+func (r *rig) recipients() string {
+	r.t.Helper()
+	var out []string
+	for _, d := range r.tasks()[0].Deliveries {
+		out = append(out, d.Recipient+" "+string(d.Status))
+	}
+	return strings.Join(out, ", ")
+}
+
+// TestOwnAddressAlone: nobody is left, and the inbox goes on as if a route had skipped; by another word it goes out, and what comes
+// back is a loop.
+func TestOwnAddressAlone(t *testing.T) {
+	rule := route.Rule{Name: "self", To: []string{"Desk@firm.example"}}
+	r := newRig(t, nil, rule, route.Rule{Name: "rest", To: []string{"team@firm.example"}})
+	r.add(inbox.StartAll, "INBOX")
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
+	r.wantTask(tasks.Skipped, `loop: own address: route "self" has no other recipient; Desk@firm.example is left out: `)
+	r.wantArrived()
+	rule.OwnAddress = route.ForwardOwnAddress
+	r.routes(rule)
+	r.wantReplay(ReplayOptions{}, ReplayCounts{Elsewhere: 1}, "message 0: self to [] -> self to [Desk@firm.example] forwarded", rule)
+	if _, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.wantArrived(msgs)
+	r.put("INBOX", r.sink.Messages()[0].Data) // it comes back
+	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
+	r.wantArrived(msgs)
+}
+
+// TestOwnAddressBesideOthers: the others get it, and the trail says once who was left out, however often it is tried.
+func TestOwnAddressBesideOthers(t *testing.T) {
+	rule := route.Rule{Name: "all", To: []string{address, "team@firm.example"}}
+	for name, first := range map[string]struct {
+		stage  string
+		action smtpsink.Action
+	}{
+		"at once":                     {"none", smtpsink.Action{}},
+		"the relay is down":           {"ehlo", smtpsink.Action{Code: 421}},
+		"nobody is taken for now":     {"rcpt", smtpsink.Action{Code: 450}},
+		"it is not taken for now":     {"dot", smtpsink.Action{Code: 451}},
+		"the outcome is not known":    {"dot", smtpsink.Action{AcceptAndDrop: true}},
+		"the sender is not taken now": {"mail", smtpsink.Action{Code: 451}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, on(first.stage, 1, first.action), rule)
+			r.add(inbox.StartAll, "INBOX")
+			r.put("INBOX", mails(1)...)
+			r.run()
+			r.clock.advance(time.Hour)
+			r.run()
+			if got := r.wantTask(tasks.Forwarded, ""); r.recipients() != "team@firm.example delivered" {
+				t.Errorf("the task is %+v, want it delivered to team alone", got)
+			}
+			for _, m := range r.sink.Messages() {
+				if !slices.Equal(m.To, []string{"team@firm.example"}) {
+					t.Errorf("the relay was given the recipients %q, want team alone", m.To)
+				}
+			}
+			notes := slices.DeleteFunc(r.trail(), func(line string) bool { return !strings.HasPrefix(line, "left_out: ") })
+			if len(notes) != 1 || !strings.HasPrefix(notes[0], "left_out: "+address+" is left out: it is the inbox's own address") {
+				t.Errorf("the trail is %q, want one line that says who is left out", r.trail())
+			}
+		})
+	}
+}
+
+// TestOwnAddressIsDecidedOnce: a task that has its recipients goes on as it began, whatever the routes say now.
+func TestOwnAddressIsDecidedOnce(t *testing.T) {
+	rule := route.Rule{Name: "all", To: []string{address, "team@firm.example"}}
+	before := rule
+	before.OwnAddress = route.ForwardOwnAddress // as every route was in earlier versions
+	for _, tt := range []struct {
+		name string
+		to   []string
+		want string
+	}{
+		{"with others", rule.To, address + " delivered, team@firm.example delivered"},
+		{"alone", rule.To[:1], address + " delivered"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, rule := before, rule
+			before.To, rule.To = tt.to, tt.to
+			r := newRig(t, on("dot", 1, smtpsink.Action{Code: 451}), before)
+			r.add(inbox.StartAll, "INBOX")
+			r.put("INBOX", mails(1)...)
+			r.want(r.run(), Counters{Registered: 1, Retry: 1})
+			r.routes(rule)
+			r.clock.advance(time.Hour)
+			r.want(r.run(), Counters{Forwarded: 1})
+			if got := r.recipients(); got != tt.want {
+				t.Errorf("its recipients are %s, want %s", got, tt.want)
+			}
+			if got := fmt.Sprint(r.trail()); strings.Contains(got, "left_out") {
+				t.Errorf("the trail is %s, want nobody to be left out", got)
+			}
+		})
+	}
+}
