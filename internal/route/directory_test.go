@@ -3,6 +3,7 @@ package route
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -145,6 +146,39 @@ func TestManyContacts(t *testing.T) {
 	_, many := decideFor(t, 10_000)
 	if many > 3*few {
 		t.Errorf("a message took %v with 10,000 contacts and %v with 100, want at most three times that", many, few)
+	}
+}
+
+// TestDirectoryIsSmall: what is looked for takes no more memory than the contacts themselves take in the end.
+func TestDirectoryIsSmall(t *testing.T) {
+	const n = 20_000
+	list := people(n)
+	used := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := used()
+	d := NewDirectory(list)
+	d.find("nobody")
+	if each := (used() - before) / n; each > 500 {
+		t.Errorf("a contact with a name and two keywords takes %d octets more, want at most 500", each)
+	}
+	runtime.KeepAlive(d)
+	runtime.KeepAlive(list)
+}
+
+// TestDirectoryOrder: of several terms of a contact the first in the text is told, and of several contacts of one term each.
+func TestDirectoryOrder(t *testing.T) {
+	d := NewDirectory([]Contact{{Name: "Ann Miller", Keywords: []string{"file 1", "Li"}}, {Name: "Bob", Keywords: []string{"Li", "file"}}, {Name: "Li"}})
+	var got []string
+	found := d.find("to li, ann miller, file 1")
+	for i := range 3 {
+		got = append(got, found[i].By)
+	}
+	if want := "Li, Li, Li"; strings.Join(got, ", ") != want || len(found) != 3 {
+		t.Errorf("found by %q, want %s", got, want)
 	}
 }
 
