@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"postrider/internal/message"
+	"postrider/internal/sevenbit"
 )
 
 // attach makes a new message with a note, and the original in it.
@@ -62,12 +63,12 @@ func (c *Composer) attached(m *message.Message, o Origin, remark string, encode,
 	head := c.composed(m, o, "attach", "Fwd: ") +
 		field("Content-Type", mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})) + "\r\n" +
 		"--" + boundary + "\r\n" + note + "\r\n--" + boundary + "\r\n" + partHeader(fileName(m), encode, eight) + "\r\n"
-	original := stored(m.Body, 0)
+	original := sevenbit.Stored(m.Body, 0, m.Body.Size())
 	if encode {
-		original = encoded(m.Body)
+		original = sevenbit.Base64(m.Body, 0, m.Body.Size())
 	}
 	return c.signed(&Content{
-		Mode: Attach, Remark: remark, eight: eight, parts: []part{text(head), original, text("\r\n--" + boundary + "--\r\n")},
+		Mode: Attach, Remark: remark, eight: eight, parts: []sevenbit.Piece{sevenbit.Text(head), original, sevenbit.Text("\r\n--" + boundary + "--\r\n")},
 	})
 }
 

@@ -113,6 +113,21 @@ func TestAutoEightBit(t *testing.T) {
 	}
 }
 
+// TestAutoEncodes: what auto rewrites is encoded for such a relay, as it is in mode rewrite; both reasons are told.
+func TestAutoEncodes(t *testing.T) {
+	c, _ := autoComposer(t, "v=DMARC1; p=reject")
+	s := sink(t, smtpsink.Options{})
+	m := parse(t, fromAlice+"Subject: x\r\nContent-Transfer-Encoding: 8bit\r\n\r\nZażółć\r\n")
+	res, err := send(t, relayOn(t, s.Port()), compose(t, c, m, Style{Mode: Auto}), "a@x.example")
+	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil {
+		t.Fatalf("Send = %q, %v, want accepted", got, err)
+	}
+	const first, last = "auto: the DMARC policy of client.example is reject", "; encoded: the relay takes no 8-bit message"
+	if why := res.Sent.Remark; res.Sent.Mode != Rewrite || !strings.HasPrefix(why, first) || !strings.HasSuffix(why, last) {
+		t.Errorf("sent in mode %s, since %q; want rewrite, since %q ... %q", res.Sent.Mode, why, first, last)
+	}
+}
+
 // TestAutoLineEnds: a signature over bare line ends does not survive that they are made canonical.
 func TestAutoLineEnds(t *testing.T) {
 	c, sign := autoComposer(t, "v=DMARC1; p=reject")

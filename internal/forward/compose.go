@@ -17,6 +17,7 @@ import (
 	"postrider/internal/dkim"
 	"postrider/internal/dmarc"
 	"postrider/internal/message"
+	"postrider/internal/sevenbit"
 )
 
 // Mode is what a message goes out as.
@@ -25,7 +26,7 @@ type Mode string
 // The modes. Notice is for a message that was not downloaded: it says where that lies.
 const (
 	Redirect Mode = "redirect" // the original, octet for octet, below fields on top
-	Rewrite  Mode = "rewrite"  // the original's body, octet for octet, below a header in the forwarder's name
+	Rewrite  Mode = "rewrite"  // the original's body below a header in the forwarder's name: octet for octet where the relay takes that
 	Attach   Mode = "attach"   // a new message with the original in it
 	Auto     Mode = "auto"     // in a Style alone: redirect or rewrite, whichever arrives; attached when it would not arrive as it is
 	Notice   Mode = "notice"
@@ -137,7 +138,7 @@ func (c *Composer) orAttach(ctx context.Context, m *message.Message, o Origin, s
 	if err != nil {
 		return nil, err
 	}
-	if content.Mode == Attach {
+	if content.Mode != Redirect { // what else it can be, for a relay that takes less, it knows by itself
 		return content.because(why), nil
 	}
 	content.instead = func() (*Content, error) {
@@ -155,7 +156,7 @@ func (c *Composer) signed(content *Content) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	content.parts = append([]part{text(field)}, content.parts...)
+	content.parts = append([]sevenbit.Piece{sevenbit.Text(field)}, content.parts...)
 	return content, nil
 }
 

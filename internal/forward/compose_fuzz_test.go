@@ -35,12 +35,15 @@ func FuzzCompose(f *testing.F) {
 					t.Fatalf("%s: %v\n%q", mode, err, data)
 				}
 				head, body, _ := strings.Cut(data, "\r\n\r\n")
-				if out.Mode == Attach {
+				switch {
+				case out.Mode == Attach:
 					checkComposed(t, head)
 					if got := taken(t, e); got != original {
 						t.Fatalf("the attachment is %q, want %q\n%q", got, original, data)
 					}
-				} else if !strings.HasSuffix(original, body) {
+				case strings.Contains(out.Remark, "encoded:"):
+					arrival{"encoded", out.Mode, original, data}.checkPlain(t)
+				case !strings.HasSuffix(original, body):
 					t.Fatalf("the body is %q, want the end of %q", body, original)
 				}
 			}

@@ -1,12 +1,10 @@
 package forward
 
 import (
-	"encoding/base64"
 	"errors"
 	"io"
-	"strings"
 
-	"postrider/internal/message"
+	"postrider/internal/sevenbit"
 )
 
 // Content is what will be sent. It is read piece by piece, and never held in memory: the message it was made of must
@@ -15,7 +13,7 @@ type Content struct {
 	Mode   Mode   // as it goes out
 	Remark string // why it goes out as it does, where that was decided for this message, for a person; mostly empty
 
-	parts   []part
+	parts   []sevenbit.Piece
 	eight   bool                     // an octet above 127
 	utf8    bool                     // in the header
 	instead func() (*Content, error) // for a relay that cannot take this one; nil when there is nothing else
@@ -25,18 +23,38 @@ type Content struct {
 func (c *Content) Size() int64 {
 	size := int64(0)
 	for _, p := range c.parts {
-		size += p.size
+		size += p.Size
 	}
 	return size
 }
 
 // Reader reads from the start.
 func (c *Content) Reader() io.Reader {
-	readers := make([]io.Reader, len(c.parts))
-	for i, p := range c.parts {
-		readers[i] = p.open()
+	return &sequence{left: c.parts}
+}
+
+// sequence reads pieces one after the other, each opened when it is its turn: there may be thousands.
+type sequence struct {
+	left []sevenbit.Piece
+	now  io.Reader // nil between two
+}
+
+func (s *sequence) Read(p []byte) (int, error) {
+	for {
+		if s.now == nil {
+			if len(s.left) == 0 {
+				return 0, io.EOF
+			}
+			s.now, s.left = s.left[0].Open(), s.left[1:]
+		}
+		n, err := s.now.Read(p)
+		if errors.Is(err, io.EOF) {
+			s.now, err = nil, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
 	}
-	return io.MultiReader(readers...)
 }
 
 // Needs8bit reports whether the relay must offer 8BITMIME (RFC 6152).
@@ -44,65 +62,6 @@ func (c *Content) Needs8bit() bool { return c.eight }
 
 // WantsUTF8 reports whether the header has valid UTF-8 in it, which SMTPUTF8 is for (RFC 6531).
 func (c *Content) WantsUTF8() bool { return c.utf8 }
-
-// part is a piece of a content.
-type part struct {
-	size int64
-	open func() io.Reader
-}
-
-func text(s string) part {
-	return part{int64(len(s)), func() io.Reader { return strings.NewReader(s) }}
-}
-
-// stored are the octets of a spool from an offset on, as they are.
-func stored(b *message.Spool, from int64) part {
-	return part{b.Size() - from, func() io.Reader { return b.From(from) }}
-}
-
-// A line of base64 has at most 76 characters (RFC 2045 6.8), which stand for so many octets.
-const inLine = 57
-
-// encoded is a spool in base64, with a line end after every line.
-func encoded(b *message.Spool) part {
-	n := b.Size()
-	lines := (n + inLine - 1) / inLine
-	return part{(n+2)/3*4 + 2*lines, func() io.Reader { return &base64Reader{src: b.Reader()} }}
-}
-
-type base64Reader struct {
-	src io.Reader
-	in  [256 * inLine]byte
-	buf []byte
-	out []byte // of buf, not read yet
-	err error
-}
-
-func (r *base64Reader) Read(p []byte) (int, error) {
-	if len(r.out) == 0 {
-		if r.err != nil {
-			return 0, r.err
-		}
-		r.fill()
-	}
-	n := copy(p, r.out)
-	r.out = r.out[n:]
-	return n, nil
-}
-
-func (r *base64Reader) fill() {
-	n, err := io.ReadFull(r.src, r.in[:])
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = io.EOF
-	}
-	r.err, r.buf = err, r.buf[:0]
-	for in := r.in[:n]; len(in) > 0; {
-		line := in[:min(inLine, len(in))]
-		in = in[len(line):]
-		r.buf = append(base64.StdEncoding.AppendEncode(r.buf, line), "\r\n"...)
-	}
-	r.out = r.buf
-}
 
 // shape is what a message is like on the wire.
 type shape struct {

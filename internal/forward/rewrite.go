@@ -2,15 +2,18 @@ package forward
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	"postrider/internal/message"
+	"postrider/internal/sevenbit"
 )
 
-// rewrite puts the header into the forwarder's name and keeps the body, octet for octet. A message whose header cannot be
-// told from its body, or is very long, is attached instead; so is one of 8 bits to a relay that takes none.
+// rewrite puts the header into the forwarder's name and keeps the body, octet for octet, but at a relay that takes no 8 bits. A
+// message whose header cannot be told from its body, or is very long, is attached instead.
 func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -27,16 +30,35 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	case c.key != nil && form.empty > maxEmpty:
 		return c.attach(m, o, "attached instead of rewritten: its empty lines would take much memory to sign")
 	}
-	out := &Content{Mode: Rewrite, eight: form.eight, parts: []part{text(c.rewritten(fields, m, o)), stored(m.Body, body)}}
-	if n := signatures(fields); n > 0 {
-		out.Remark = fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
+	out := &Content{
+		Mode: Rewrite, Remark: unsigned(fields), eight: form.eight,
+		parts: []sevenbit.Piece{sevenbit.Text(c.rewritten(fields, m, o)), sevenbit.Stored(m.Body, body, m.Body.Size())},
 	}
-	if out.eight { // what is not touched cannot be encoded either
-		out.instead = func() (*Content, error) {
-			return c.attach(m, o, "attached instead of rewritten: the relay takes no 8-bit message")
-		}
+	if out.eight {
+		out.instead = func() (*Content, error) { return c.inSevenBits(fields, body, m, o) }
 	}
 	return c.signed(out)
+}
+
+// inSevenBits is rewrite for a relay that takes no 8 bits: what has some is encoded. What cannot be is attached.
+func (c *Composer) inSevenBits(fields []message.Field, body int64, m *message.Message, o Origin) (*Content, error) {
+	const reason = "the relay takes no 8-bit message"
+	out, err := sevenbit.Encode(readable(fields, m.Header), m.Body, body)
+	if refusal, ok := errors.AsType[*sevenbit.Refusal](err); ok {
+		return c.attach(m, o, "attached instead of rewritten: "+reason+", and this one cannot be encoded: "+refusal.Why)
+	}
+	if err != nil {
+		return nil, err
+	}
+	head := c.rewritten(out.Fields, m, o)
+	if form, err := shapeOf(strings.NewReader(head)); err != nil || form.longest > maxLine {
+		return c.attach(m, o, "attached instead of rewritten: "+reason+", and its header has a line of more than 998 octets")
+	}
+	remark := "encoded: " + reason
+	if why := unsigned(fields); why != "" {
+		remark = why + "; " + remark
+	}
+	return c.signed(&Content{Mode: Rewrite, Remark: remark, parts: append([]sevenbit.Piece{sevenbit.Text(head)}, out.Body...)})
 }
 
 // maxRewritten is the longest header that is rewritten, in octets: what takes it apart and signs it is not made for more.
@@ -79,14 +101,18 @@ func dropped(name string) bool {
 	return signing[name] || name == "from" || name == "sender" || name == "return-path"
 }
 
-func signatures(fields []message.Field) int {
+// unsigned is what to say of signatures that are taken out.
+func unsigned(fields []message.Field) string {
 	n := 0
 	for _, f := range fields {
 		if signing[f.Name] {
 			n++
 		}
 	}
-	return n
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
 }
 
 // rewritten is the new header, with the empty line. What is not about the author stays: Message-ID, References and List-
@@ -157,6 +183,17 @@ func inASCII(f message.Field, h message.Header) string {
 		return field(name, strings.Map(masked, h.TextOf(f)))
 	}
 	return field(name, words(h.TextOf(f)))
+}
+
+// readable are fields of which those that are needed to read the body stand as they go out.
+func readable(fields []message.Field, h message.Header) []message.Field {
+	out := slices.Clone(fields)
+	for i, f := range out {
+		if f.Name == "content-type" || f.Name == "content-transfer-encoding" {
+			out[i].Raw = []byte(inASCII(f, h))
+		}
+	}
+	return out
 }
 
 // structuredFields are read by programs, to which encoded words mean nothing.

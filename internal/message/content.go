@@ -25,8 +25,8 @@ type Content struct {
 const (
 	maxText  = 512 << 10 // octets of Content.Text
 	maxRaw   = 4 << 20   // octets of text parts before they are decoded
-	maxDepth = 30        // of parts in parts
-	maxParts = 1000
+	MaxDepth = 30        // of parts in parts
+	MaxParts = 1000
 
 	maxBoundary = 998 // octets: a line has no more (RFC 5322 2.1.1)
 )
@@ -74,7 +74,7 @@ func (c *contentReader) incomplete(why string) {
 }
 
 func (c *contentReader) part(h Header, depth int) {
-	if c.parts++; c.parts > maxParts {
+	if c.parts++; c.parts > MaxParts {
 		c.incomplete("it has more than 1,000 parts")
 		return
 	}
@@ -99,13 +99,13 @@ func (c *contentReader) multipart(boundary string, depth int) {
 	case boundary == "" || len(boundary) > maxBoundary:
 		c.incomplete("it has parts, and does not say where they begin")
 		return
-	case depth > maxDepth:
+	case depth > MaxDepth:
 		c.incomplete("its parts are nested more than 30 deep")
 		return
 	}
 	c.lines.enter(boundary)
 	defer c.lines.leave()
-	for c.parts <= maxParts && c.lines.next() {
+	for c.parts <= MaxParts && c.lines.next() {
 		fields, err := readHeader(c.lines)
 		if err != nil || slices.ContainsFunc(fields, field.junk) {
 			c.incomplete("its parts cannot be told apart")

@@ -75,7 +75,7 @@ func TestContentIsBounded(t *testing.T) {
 	for want, raw := range map[string]string{
 		"its text is longer than 512 KiB":        "Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("ü", maxText),
 		"its text is larger than 4 MiB":          "Content-Type: text/html\r\n\r\n" + strings.Repeat("<i>", maxRaw/3+1),
-		"its parts are nested more than 30 deep": nested(maxDepth + 1),
+		"its parts are nested more than 30 deep": nested(MaxDepth + 1),
 	} {
 		t.Run(want, func(t *testing.T) {
 			c := parse(t, raw).Content()

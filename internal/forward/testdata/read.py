@@ -5,6 +5,13 @@ import email.policy
 import json
 import sys
 
+
+
+def leaves(octets):
+    """What is in a message: its parts that have none in them, decoded."""
+    return [p.get_payload(decode=True) for p in email.message_from_bytes(octets).walk() if not p.is_multipart()]
+
+
 failed = 0
 for line in sys.stdin:
     one = json.loads(line)
@@ -16,6 +23,10 @@ for line in sys.stdin:
             faults.append("From is %r" % str(msg["From"]))
         if msg["From"].defects:
             faults.append("From: %r" % (msg["From"].defects,))
+    if one["Mode"] == "rewrite":
+        before, after = leaves(original), leaves(data)
+        if [b.rstrip(b"\r\n") for b in before] != [a.rstrip(b"\r\n") for a in after]:
+            faults.append("its parts are %r, not %r" % (after, before))
     if one["Mode"] == "attach":
         if msg.defects:
             faults.append("%r" % (msg.defects,))
