@@ -54,7 +54,7 @@ func TestDepthCosts(t *testing.T) {
 		}
 		return best
 	}
-	if flat, deep := cost(1), cost(maxDepth); deep > 10*flat {
+	if flat, deep := cost(1), cost(MaxDepth); deep > 10*flat {
 		t.Errorf("one part takes %v, thirty in each other %v; want less than ten times as long", flat, deep)
 	}
 }
