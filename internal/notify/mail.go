@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (t Task) text(b *strings.Builder) {
 		}
 	}
 	for _, d := range t.Deliveries {
-		fmt.Fprintf(b, "  %-9s %s\n", fates[d.Status]+":", d.line())
+		fmt.Fprintf(b, "  %-9s %s\n", cmp.Or(fates[d.Status], "unclear")+":", d.line())
 	}
 	if t.MoreDeliveries > 0 {
 		fmt.Fprintf(b, "            and %d more recipients\n", t.MoreDeliveries)

@@ -106,6 +106,9 @@ func (n *Notifier) Tell(ctx context.Context, relayUp bool) {
 // tell tells one channel. What changes the database is not interrupted: it is what keeps the next pass from telling again.
 func (n *Notifier) tell(ctx context.Context, ch channel) error {
 	news, err := n.Store.News(ctx, ch, n.Config.On)
+	for _, damaged := range news.Damaged {
+		n.Log.Warn("what the database says of a failure makes no sense", "channel", ch.String(), "error", damaged)
+	}
 	if err != nil || news.empty() {
 		return err
 	}

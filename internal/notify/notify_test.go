@@ -389,6 +389,43 @@ func TestForgets(t *testing.T) {
 	})
 }
 
+// TestDamaged: what somebody wrote into the database is not believed, is named with its row, and keeps nothing else from being told.
+func TestDamaged(t *testing.T) {
+	for _, tt := range []struct{ name, sql, told, logged string }{
+		{"no time", `UPDATE monitored_emails_tasks SET finished_at = 'gone' WHERE id = 1`, oneDead + ", 1 inbox is unreachable", `task 1 cannot be told of: finished_at of its row in the table monitored_emails_tasks is \"gone\", and no time`},
+		{"an empty time", `UPDATE monitored_emails_tasks SET finished_at = NULL WHERE id = 1`, oneDead + ", 1 inbox is unreachable", "is NULL, and no time"},
+		{"an outage since never", `UPDATE monitored_emails SET outage_since = 'gone'`, "postrider: 2 messages are dead", `inbox desk@firm.example cannot be told of: in its row in the table monitored_emails outage_since is \"gone\"`},
+		{"an outage until never", `UPDATE monitored_emails SET outage_until = 'gone'`, "postrider: 2 messages are dead", `outage_until \"gone\"`},
+		{"less than no scans", `UPDATE monitored_emails SET failed_scans = -7`, "postrider: 2 messages are dead", "failed_scans -7"},
+		{"a word for a number", `UPDATE monitored_emails SET failed_scans = 'many'`, "", "in the table monitored_emails: "},
+		{"a delivery without sense", `UPDATE monitored_emails_deliveries SET status = 'odd'`, "postrider: 2 messages are dead, 1 inbox is unreachable", ""},
+		{"a holder from the future", `INSERT INTO monitored_emails_channels (channel, told_at, failures, failed_at, last_error, holder, held_at)
+			VALUES ('mail:ops@firm.example', 9000000000000000000, 9000000000000000000, 9000000000000000000, '', 'odd', 9000000000000000000)`, "postrider: 2 messages are dead, 1 inbox is unreachable", ""},
+		{"less than no failures", `INSERT INTO monitored_emails_channels (channel, told_at, failures, failed_at, last_error, holder, held_at)
+			VALUES ('mail:ops@firm.example', -9000000000000000000, -9000000000000000000, 0, '', 'odd', -9000000000000000000)`, "postrider: 2 messages are dead, 1 inbox is unreachable", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, config(t, "sqlite"))
+			b.Config.AtMost = 0
+			b.dies("one")
+			b.dies("two")
+			for range 3 {
+				b.scan("no")
+			}
+			b.exec(tt.sql)
+			var want []string
+			if tt.told != "" {
+				want = append(want, tt.told)
+			}
+			b.wantTold(tt.name, want...)
+			if !strings.Contains(b.logs.String(), tt.logged) || strings.Contains(b.logs.String(), "WARN") != (tt.logged != "") {
+				t.Errorf("the log is\n%s\nwant %q", b.logs, tt.logged)
+			}
+			b.wantTold("once more")
+		})
+	}
+}
+
 func TestStopped(t *testing.T) {
 	b := newBench(t, config(t, "sqlite"))
 	b.dies("one")

@@ -55,6 +55,7 @@ type News struct {
 	At      time.Time // by the database's clock
 	Tasks   []Ending  // by ID
 	Outages []Outage  // by address
+	Damaged []error   // which rows there is nothing sensible in, and the mend
 }
 
 func (n News) empty() bool { return len(n.Tasks)+len(n.Outages) == 0 }
@@ -69,11 +70,11 @@ type Ending struct {
 // Outage is that an inbox could not be worked through.
 type Outage struct {
 	ID          int64
-	Address     string `gorm:"column:email_address"`
+	Address     string
 	FailedScans int
 	LastError   string
-	Since       time.Time  `gorm:"column:outage_since"`
-	Until       *time.Time `gorm:"column:outage_until"` // nil while it lasts
+	Since       time.Time
+	Until       *time.Time // nil while it lasts
 }
 
 // at is what is told of an outage last.
@@ -99,14 +100,25 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			return err
 		}
 		if len(statuses) > 0 {
-			if err := tx.Raw(sqlEndings, ch.key, inboxes, statuses).Scan(&news.Tasks).Error; err != nil {
-				return err
+			var rows []endingRow
+			if err := tx.Raw(sqlEndings, ch.key, inboxes, statuses).Scan(&rows).Error; err != nil {
+				return fmt.Errorf("in the table monitored_emails_tasks: %w", err)
+			}
+			for _, r := range rows {
+				news.addEnding(r)
 			}
 		}
 		if !slices.Contains(on, Unreachable) {
 			return nil
 		}
-		return tx.Raw(sqlOutages, ch.key).Scan(&news.Outages).Error
+		var rows []outageRow
+		if err := tx.Raw(sqlOutages, ch.key).Scan(&rows).Error; err != nil {
+			return fmt.Errorf("in the table monitored_emails: %w", err)
+		}
+		for _, r := range rows {
+			news.addOutage(r)
+		}
+		return nil
 	})
 	if err != nil {
 		return News{}, fmt.Errorf("read what has not been told yet: %w", err)
