@@ -65,7 +65,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		defer cancel()
 	}
 	s, err := a.open(ctx)
-	if faults := new(config.Errors); errors.As(err, &faults) && !opts.dryRun {
+	if faults := new(config.Errors); errors.As(err, &faults) {
 		return a.runBroken(ctx, opts, err)
 	}
 	if err != nil {

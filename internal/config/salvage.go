@@ -39,7 +39,7 @@ func salvage(src []byte) *yaml.Node {
 		key, value := b.read()
 		switch {
 		case value != nil:
-		case slices.Contains(neededSections(), b.name) || b.holdsNeeded():
+		case b.holdsNeeded():
 			return nil
 		default:
 			key = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: b.name}
@@ -90,14 +90,14 @@ func blank(line []byte) bool {
 // read is the block's key and value, nil when it cannot be read alone, or not as that.
 func (b block) read() (key, value *yaml.Node) {
 	root, err := parse("", b.text)
-	if err != nil || root.Kind != yaml.MappingNode || len(root.Content) != 2 || root.Content[0].Value != b.name {
+	if err != nil || root.Kind != yaml.MappingNode || len(root.Content) != 2 {
 		return nil, nil
 	}
 	return root.Content[0], root.Content[1]
 }
 
-// holdsNeeded reports whether a block that cannot be read seems to have a key in it that is needed, and does not belong there: a
-// section that lost its line break or the first column, or lines whose section lost its own.
+// holdsNeeded reports whether a block that cannot be read is, or seems to hold, something that is needed: a section that lost its
+// line break or the first column, or keys that do not belong to this one, of a section that lost its name.
 func (b block) holdsNeeded() bool {
 	lost := slices.DeleteFunc(neededNames(), func(name string) bool {
 		return slices.ContainsFunc(leaves(Default()), func(l leaf) bool { return l.name == b.name+"."+name })
