@@ -119,6 +119,7 @@ func TestRegistering(t *testing.T) {
 		{"text before the first key", "# the office", "the office", false},
 		{"a section twice, and a bracket", "dedupe: all", "dedupe: all\ndedupe: off\nhook: [", false},
 		{"a carriage return in a comment, and a bracket", "# the office", "# the office\rdedupe: off", false},
+		{"an unknown section and a bracket", "dedupe: all", "dedupe: all\nrotues: []", false},
 		{"a relay twice, and a bracket", "dedupe: all", "dedupe: all\nsmtp: {}", false},
 		{"an item before the first key, and a bracket", "# the office", "- dedupe: off", false},
 		{"a carriage return alone", "dedupe: all", "hook: [\rdedupe: all", false},

@@ -89,6 +89,29 @@ func TestBrokenEdit(t *testing.T) {
 	}
 }
 
+// TestBrokenEditOnServers: the same where the database is a server.
+func TestBrokenEditOnServers(t *testing.T) {
+	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
+		w.addInbox(desk, "--start", "all")
+		w.pass(0)
+		sound := w.routes
+		w.routes = "  - {name: all, match: {subject: '/(/'}, to: [intake@firm.example]}\n"
+		w.configure()
+		meanwhile := mails(3, "meanwhile")
+		w.imap.Append(t, desk, "INBOX", meanwhile...)
+		if r, _ := w.pass(2); r.Totals != (counters{Registered: 3}) {
+			t.Errorf("a run with a broken configuration reports %+v, want three registered", r.Totals)
+		}
+		w.wantOnce()
+		w.routes = sound
+		w.configure()
+		if r, _ := w.pass(0); r.Totals != (counters{Forwarded: 3}) {
+			t.Errorf("the pass with the mended configuration reports %+v, want three forwarded", r.Totals)
+		}
+		w.wantOnce(meanwhile)
+	})
+}
+
 // TestBrokenBefore: where no pass has worked before, a broken configuration leaves everything untouched: there is no database file, and an
 // inbox that was never scanned gets no cursor.
 func TestBrokenBefore(t *testing.T) {
