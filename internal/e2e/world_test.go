@@ -58,10 +58,13 @@ var databases = map[string]func(t *testing.T, dir string) string{
 	},
 }
 
-// onEach runs a test on every kind of database.
+// onEach runs a test on every kind of database, at the same time: each kind has a server of its own.
 func onEach(t *testing.T, kinds []string, test func(t *testing.T, w *world)) {
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { test(t, newWorld(t, kind)) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t, kind))
+		})
 	}
 }
 

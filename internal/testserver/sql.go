@@ -28,15 +28,28 @@ type SQL struct {
 func (s *SQL) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.databases.Add(1))
+	s.exec(t, "CREATE DATABASE "+name)
+	return s.dsn() + name
+}
+
+// Unsynced has commits not wait for the disk any more, until the server is started anew: they survive its death, but not the
+// machine's. For tests in which neither that nor speed is at stake.
+func (s *SQL) Unsynced(t testing.TB) *SQL {
+	t.Helper()
+	s.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 2, GLOBAL sync_binlog = 0")
+	return s
+}
+
+func (s *SQL) exec(t testing.TB, statement string) {
+	t.Helper()
 	db, err := sql.Open("mysql", s.dsn())
 	if err != nil {
-		t.Fatalf("create a database: %v", err)
+		t.Fatalf("%s: %v", statement, err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatalf("create a database: %v", err)
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
 	}
-	return s.dsn() + name
 }
 
 // Start starts the server again, on the same port and data, and returns when it takes connections.

@@ -6,8 +6,11 @@ import (
 	"postrider/internal/tasks/taskstest"
 )
 
+// TestModel plays random operations. On SQLite 20 cases reach 79 % of the statements of this package, 40 reach the same, and 80
+// reach 81 %; the other databases run the same statements but for their locks. RAPID_CHECKS=400 plays more on each, and
+// RAPID_SEED others; memqueue plays more of the same each time.
 func TestModel(t *testing.T) {
-	cases := map[string]int{"sqlite": 40, "mariadb": 10, "mysql": 10}
+	cases := map[string]int{"sqlite": 20, "mariadb": 10, "mysql": 10}
 	for kind, n := range cases {
 		t.Run(kind, func(t *testing.T) {
 			taskstest.Model(t, n, func(t *testing.T) taskstest.Fixture { return newRegistry(t, kind).fixture(t) })

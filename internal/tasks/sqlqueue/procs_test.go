@@ -60,6 +60,7 @@ func TestProcesses(t *testing.T) {
 		server func(testing.TB) *testserver.SQL
 	}{{"sqlite", nil}, {"mariadb", testserver.MariaDB}, {"mysql", testserver.MySQL}} {
 		t.Run(c.kind, func(t *testing.T) {
+			t.Parallel() // each kind has a server of its own, also to be restarted
 			t.Logf("POSTRIDER_FUZZ_SEED=%d", seed)
 			s := newStorm(t, c.kind, seed)
 			if c.server != nil {

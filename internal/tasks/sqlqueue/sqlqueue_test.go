@@ -38,25 +38,28 @@ func (r registry) now() db.Option {
 func config(t testing.TB, kind string) db.Config {
 	switch kind {
 	case "mariadb":
-		return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)}
+		return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).Unsynced(t).NewDatabase(t)}
 	case "mysql":
-		return db.Config{Driver: db.MySQL, DSN: testserver.MySQL(t).NewDatabase(t)}
+		return db.Config{Driver: db.MySQL, DSN: testserver.MySQL(t).Unsynced(t).NewDatabase(t)}
 	}
 	return db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "postrider.db")}
 }
 
 func onEach(t *testing.T, test func(t *testing.T, r registry)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, newRegistry(t, "sqlite")) })
-	onServers(t, test)
+	on(t, test, "sqlite", "mariadb", "mysql")
 }
 
 func onServers(t *testing.T, test func(t *testing.T, r registry)) {
 	on(t, test, "mariadb", "mysql")
 }
 
+// on runs a test on these kinds, at the same time: each kind has a server of its own.
 func on(t *testing.T, test func(t *testing.T, r registry), kinds ...string) {
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { test(t, newRegistry(t, kind)) })
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, newRegistry(t, kind))
+		})
 	}
 }
 
@@ -72,7 +75,19 @@ func newRegistry(t testing.TB, kind string) registry {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	r.DB = d
+	r.unsynced(t)
 	return r
+}
+
+// unsynced has commits of a SQLite handle not wait for the disk: what they have to survive here is the death of a process.
+func (r registry) unsynced(t testing.TB) {
+	t.Helper()
+	if r.Dialect() != db.SQLite {
+		return
+	}
+	if err := r.View(t.Context(), func(tx *gorm.DB) error { return tx.Exec("PRAGMA synchronous = OFF").Error }); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // again opens the database once more, as another process would.
@@ -83,6 +98,7 @@ func (r registry) again(t testing.TB) *db.DB {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
+	registry{DB: d}.unsynced(t)
 	return d
 }
 
