@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"postrider/internal/testserver"
 )
 
 // auditReport is what `audit --json` prints, as scripts outside read it.
@@ -135,32 +137,19 @@ type hidden struct {
 
 func hideUID(t *testing.T, backend int, uid uint32) *hidden {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	h := &hidden{port: ln.Addr().(*net.TCPAddr).Port}
-	go func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-			go h.copy(client, server, uid)
+	h := &hidden{}
+	h.port = testserver.Listen(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
+		if err != nil {
+			return
 		}
-	}()
+		go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+		h.copy(client, server, uid)
+	})
 	return h
 }
 
 func (h *hidden) copy(client, server net.Conn, uid uint32) {
-	defer func() { _ = client.Close() }()
 	for r := bufio.NewReader(server); ; {
 		line, err := r.ReadBytes('\n')
 		if bytes.HasPrefix(line, []byte("* SEARCH ")) && !h.show.Load() {

@@ -254,28 +254,16 @@ type wire struct {
 
 func countWire(t *testing.T, backend int) *wire {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	w := &wire{port: ln.Addr().(*net.TCPAddr).Port}
-	go func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			w.conns.Add(1)
-			server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-			go func() { _, _ = io.Copy(client, io.TeeReader(server, w)); _ = client.Close() }()
+	w := &wire{}
+	w.port = testserver.Listen(t, func(client net.Conn) {
+		w.conns.Add(1)
+		server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
+		if err != nil {
+			return
 		}
-	}()
+		go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+		_, _ = io.Copy(client, io.TeeReader(server, w))
+	})
 	return w
 }
 

@@ -132,7 +132,7 @@ func (w *relayWorld) untilForwarded() {
 // policyService answers Postfix's questions (SMTPD_POLICY_README: name=value lines, an empty line, `action=...` back).
 func policyService(t *testing.T, answer func(asked map[string]string) string) (port int) {
 	t.Helper()
-	return listen(t, func(conn net.Conn) {
+	return testserver.Listen(t, func(conn net.Conn) {
 		asked := map[string]string{}
 		for lines := bufio.NewScanner(conn); lines.Scan(); {
 			if name, value, ok := strings.Cut(lines.Text(), "="); ok {
@@ -149,7 +149,7 @@ func policyService(t *testing.T, answer func(asked map[string]string) string) (p
 func tap(t *testing.T, to int, most int64, full func()) (port int) {
 	t.Helper()
 	once := sync.OnceFunc(full)
-	return listen(t, func(client net.Conn) {
+	return testserver.Listen(t, func(client net.Conn) {
 		server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", to))
 		if err != nil {
 			return
@@ -165,27 +165,4 @@ func tap(t *testing.T, to int, most int64, full func()) (port int) {
 		once()
 		_, _ = io.Copy(server, client)
 	})
-}
-
-// listen serves connections to a port until the test is over.
-func listen(t *testing.T, serve func(net.Conn)) (port int) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				serve(conn)
-			}()
-		}
-	}()
-	return ln.Addr().(*net.TCPAddr).Port
 }

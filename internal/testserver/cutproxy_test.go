@@ -13,25 +13,10 @@ import (
 // speaker is a backend that says what it is given, and then reads until its client ends.
 func speaker(t *testing.T, text string) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.WriteString(conn, text)
-				_, _ = io.Copy(io.Discard, conn)
-				_ = conn.Close()
-			}()
-		}
-	}()
-	return ln.Addr().String()
+	return address(Listen(t, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, text)
+		_, _ = io.Copy(io.Discard, conn)
+	}))
 }
 
 func dialProxy(t *testing.T, p *CutProxy) net.Conn {
