@@ -64,8 +64,7 @@ func TestAuditTellsOfStrays(t *testing.T) {
 		}
 		return out, found.Folders[0].Gone
 	}
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
+	in := r.stored()
 	epoch := uint32(in.Folders[0].UIDValidity)
 	got, gone := strays()
 	want := []Stray{{UIDValidity: epoch, UID: 1, Status: tasks.Error}, {UIDValidity: epoch, UID: 2, Status: tasks.Uncertain}}
@@ -276,8 +275,7 @@ func (s *sparse) LeftBehind(context.Context, int64, int64, func(int64, tasks.Dis
 func TestAuditInSteps(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
+	in := r.stored()
 	uids := []uint32{1, 3_999, 4_000, 4_001, 10_000, 10_001, 99_999, 1_000_000, 50_000_000}
 	s := &sparse{uids: uids, gone: 100_000, last: 60_000_000}
 	now := r.clock.Now()

@@ -18,9 +18,8 @@ func TestAuditDoesNotRepairBesideARun(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	r.late(3, 2)
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
-	_, _, err = r.store.AcquireScan(t.Context(), in.ID, "another run", time.Minute)
+	in := r.stored()
+	_, _, err := r.store.AcquireScan(t.Context(), in.ID, "another run", time.Minute)
 	check(t, err)
 	found, _ := r.audit(AuditOptions{Repair: true})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsMissing: 1})
@@ -35,8 +34,7 @@ func TestAuditLosesItsLease(t *testing.T) {
 		r := newRig(t, nil)
 		r.add(inbox.StartAll)
 		r.late(3, 2)
-		in, err := r.store.Get(t.Context(), address)
-		check(t, err)
+		in := r.stored()
 		r.Inboxes = &acting{Inboxes: r.Inboxes, after: func() {
 			r.clock.advance(time.Hour)
 			_, _, err := r.store.AcquireScan(t.Context(), in.ID, "another run", time.Minute)
@@ -93,8 +91,7 @@ func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 	mend := r.behind(func(src Source) Source { return hiding{src, late} })
 	r.run()
 	mend()
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
+	in := r.stored()
 	store := r.Inboxes
 	r.Inboxes = &acting{Inboxes: store, before: func() { r.rewind(in.Folders[0]) }}
 	found, _ := r.audit(AuditOptions{Repair: true})

@@ -256,8 +256,7 @@ func TestAuditBesideOthers(t *testing.T) {
 			r.add(inbox.StartLatest)
 			r.put("INBOX", mails(5)...)
 			r.run()
-			in, err := r.store.Get(t.Context(), address)
-			check(t, err)
+			in := r.stored()
 			r.Queue = &between{r.queue, 1, func() {
 				r.Queue = r.queue
 				tt.then(r, in.Folders[0])

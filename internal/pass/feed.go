@@ -180,28 +180,7 @@ func (f *feeder) withBodies(ctx context.Context, claims []tasks.Claim) ([]job, e
 // fetchAgain fetches the bodies of tasks of one folder by UID. What does not come ends here: the message has
 // vanished, cannot be fetched, or its folder or the connection is the trouble, and then its attempt does not count.
 func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job, error) {
-	batch := make([]fetched, 0, len(list))
-	byUID := map[uint32]job{}
-	var anew error
-	for _, j := range list {
-		switch {
-		case f.helping && (fo == nil || j.claim.Epoch != fo.UIDValidity):
-			anew = errOldView
-			j.giveBack(ctx, anew)
-		case fo == nil:
-			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
-		case j.claim.Epoch > fo.UIDValidity: // by another run, which has taken the scan over
-			anew = fmt.Errorf("%s: %w", fo, errEpoch)
-			j.done(j.release(ctx, anew.Error()))
-		case j.claim.Epoch != fo.UIDValidity:
-			j.done(j.vanished(ctx, "it was not found again after UIDVALIDITY changed"))
-		default:
-			byUID[j.claim.UID] = j
-			batch = append(batch, fetched{})
-			batch[len(batch)-1].UID = j.claim.UID
-			batch[len(batch)-1].head = j.claim.Mode == string(forward.Notice)
-		}
-	}
+	batch, byUID, anew := f.toFetch(ctx, fo, list)
 	if len(batch) == 0 {
 		return nil, anew
 	}
@@ -236,6 +215,32 @@ func (f *feeder) fetchAgain(ctx context.Context, fo *folder, list []job) ([]job,
 		}
 	}
 	return found, cmp.Or(err, anew)
+}
+
+// toFetch are the jobs that their folder may have the message of, as it is now; the others are ended. The error is that it is of
+// another epoch.
+func (f *feeder) toFetch(ctx context.Context, fo *folder, list []job) (batch []fetched, byUID map[uint32]job, anew error) {
+	byUID = map[uint32]job{}
+	for _, j := range list {
+		switch {
+		case f.helping && (fo == nil || j.claim.Epoch != fo.UIDValidity):
+			anew = errOldView
+			j.giveBack(ctx, anew)
+		case fo == nil:
+			j.done(j.releaseWith(ctx, f.Config.Policy.Base, "its folder cannot be opened", nil))
+		case j.claim.Epoch > fo.UIDValidity: // by another run, which has taken the scan over
+			anew = fmt.Errorf("%s: %w", fo, errEpoch)
+			j.done(j.release(ctx, anew.Error()))
+		case j.claim.Epoch != fo.UIDValidity:
+			j.done(j.vanished(ctx, "it was not found again after UIDVALIDITY changed"))
+		default:
+			byUID[j.claim.UID] = j
+			it := fetched{head: j.claim.Mode == string(forward.Notice)}
+			it.UID = j.claim.UID
+			batch = append(batch, it)
+		}
+	}
+	return batch, byUID, anew
 }
 
 // fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a message which

@@ -245,6 +245,14 @@ func messageID(t *testing.T, raw []byte) string {
 	return m.Header.Get("Message-ID")
 }
 
+// stored is the inbox as it is in the database now.
+func (r *rig) stored() inbox.Inbox {
+	r.t.Helper()
+	in, err := r.store.Get(r.t.Context(), address)
+	check(r.t, err)
+	return in
+}
+
 // rewind puts a folder's cursor back to the beginning.
 func (r *rig) rewind(f inbox.Folder) {
 	r.t.Helper()
@@ -260,7 +268,5 @@ func (r *rig) rewind(f inbox.Folder) {
 // disable takes the inbox out of use.
 func (r *rig) disable() {
 	r.t.Helper()
-	in, err := r.store.Get(r.t.Context(), address)
-	check(r.t, err)
-	check(r.t, r.queue.Disable(r.t.Context(), "ann", in.ID))
+	check(r.t, r.queue.Disable(r.t.Context(), "ann", r.stored().ID))
 }

@@ -16,8 +16,7 @@ func TestPoisonIsReported(t *testing.T) {
 	r.Relay = unreachable{relay}
 	r.put("INBOX", mails(1)...)
 	r.run() // registers
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
+	in := r.stored()
 	for range 2 {
 		_, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 1})
 		check(t, err)

@@ -183,8 +183,7 @@ func TestKilledWhileSending(t *testing.T) {
 		msgs := mails(1)
 		r.put("INBOX", msgs...)
 		r.run() // registers; the relay is at fault
-		in, err := r.store.Get(t.Context(), address)
-		check(t, err)
+		in := r.stored()
 		claims, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
 		check(t, err)
 		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, "all", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))

@@ -60,8 +60,7 @@ func TestPurgedIsNotForwardedAgain(t *testing.T) {
 		t.Fatalf("these tasks are left: %+v; want none", left)
 	}
 
-	in, err := r.store.Get(t.Context(), address)
-	check(t, err)
+	in := r.stored()
 	r.rewind(in.Folders[1])
 	r.want(r.run(), Counters{})
 	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))

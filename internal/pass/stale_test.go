@@ -144,8 +144,7 @@ func TestStaleEpoch(t *testing.T) {
 		release := r.scannedBy("a:1")
 		b := r.host("b:1")
 		b.hook("bodies", 1, true, func() {
-			in, err := r.store.Get(t.Context(), address)
-			check(t, err)
+			in := r.stored()
 			token, _, err := r.store.AcquireScan(t.Context(), in.ID, "a:1", time.Hour)
 			check(t, err)
 			f := in.Folders[0] // its UIDs have been given to other messages, and UIDVALIDITY is the same
