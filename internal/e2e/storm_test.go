@@ -68,10 +68,7 @@ func TestFaults(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { // the name would be part of paths
 			t.Log(f.name)
 			for _, kind := range f.kinds {
-				t.Run(kind, func(t *testing.T) {
-					t.Parallel() // each kind has a server of its own, also to be restarted
-					newStorm(t, kind, f).rage(f.rounds * times)
-				})
+				t.Run(kind, func(t *testing.T) { newStorm(t, kind, f).rage(f.rounds * times) })
 			}
 		})
 	}
