@@ -3,7 +3,6 @@ package contacts
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -114,14 +113,17 @@ func placed(where string, err error) error {
 type index struct {
 	byEmail map[string]*Contact
 	byName  map[string][]*Contact
+	mute    map[string][]*Contact // by name, those that have no address
 }
 
 func newIndex(all []Contact) index {
-	x := index{map[string]*Contact{}, map[string][]*Contact{}}
+	x := index{map[string]*Contact{}, map[string][]*Contact{}, map[string][]*Contact{}}
 	for i := range all {
 		c := &all[i]
 		if c.Email != "" {
 			x.byEmail[identity(c.Email)] = c
+		} else {
+			x.mute[c.Name] = append(x.mute[c.Name], c)
 		}
 		x.byName[c.Name] = append(x.byName[c.Name], c)
 	}
@@ -166,7 +168,7 @@ func (x index) find(c Contact) (*Contact, error) {
 		return old, nil
 	}
 	of := x.byName[c.Name]
-	if mute := without(of); c.Email != "" || len(of) > 1 && len(mute) > 0 {
+	if mute := x.mute[c.Name]; c.Email != "" || len(of) > 1 && len(mute) > 0 {
 		of = mute
 	}
 	switch len(of) {
@@ -176,9 +178,4 @@ func (x index) find(c Contact) (*Contact, error) {
 		return of[0], nil
 	}
 	return nil, fmt.Errorf("%d contacts have the name %q; say by the email address which one is meant", len(of), c.Name)
-}
-
-// without are those that have no address.
-func without(list []*Contact) []*Contact {
-	return slices.DeleteFunc(slices.Clone(list), func(c *Contact) bool { return c.Email != "" })
 }
