@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
 
 	"postrider/internal/dkim"
+	"postrider/internal/sevenbit"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -124,4 +126,30 @@ func TestEncodedIsSigned(t *testing.T) {
 		t.Errorf("what arrived is not encoded:\n%s", got)
 	}
 	z.verify(t, "encoded", got, 1)
+}
+
+// TestEncodedRemark: all that was done to the message is told. A type with 8 bits in it is read as it goes out.
+func TestEncodedRemark(t *testing.T) {
+	raw := "DKIM-Signature: v=1; b=x\r\nFrom: a@client.example\r\nContent-Type: multipart/mixed; name=Aktä; boundary=b\r\n\r\n--b\r\n\r\nZażółć\r\n--b--\r\n"
+	out := other(t, compose(t, composer(t, ComposeConfig{}), parse(t, raw), Style{Mode: Rewrite}))
+	const want = "without its signature fields (1), which another From breaks; encoded: the relay takes no 8-bit message"
+	if out.Mode != Rewrite || out.Remark != want {
+		t.Errorf("it goes in mode %s, %q; want rewrite, %q", out.Mode, out.Remark, want)
+	}
+}
+
+// TestPiecesInTurn: a message of thousands of parts does not have thousands of readers.
+func TestPiecesInTurn(t *testing.T) {
+	opened := 0
+	piece := sevenbit.Piece{Size: 4, Open: func() io.Reader {
+		opened++
+		return strings.NewReader("text")
+	}}
+	r := (&Content{parts: []sevenbit.Piece{piece, piece}}).Reader()
+	if n, err := io.ReadFull(r, make([]byte, 4)); n != 4 || err != nil || opened != 1 {
+		t.Errorf("%d octets (%v) of %d pieces, want 4 of one", n, err, opened)
+	}
+	if rest := octetsOf(t, r); rest != "text" || opened != 2 {
+		t.Errorf("then %q of %d pieces, want the other", rest, opened)
+	}
 }
