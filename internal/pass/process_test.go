@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,45 @@ func TestRefusedForGoodIsDeadAndOthersGoOn(t *testing.T) {
 	got := r.wantTask(tasks.Dead, "gone@firm.example: 550 5.1.1 no such user")
 	if got.Deliveries[0].Status != tasks.Failed || got.Deliveries[1].Status != tasks.Delivered {
 		t.Errorf("deliveries are %+v, want gone@ failed and here@ delivered", got.Deliveries)
+	}
+	r.wantArrived(msgs)
+}
+
+// TestRefusedThoughACopyGoesElsewhere: a copy that was skipped goes to its own recipients when nobody got what it is a copy of; one by the
+// same route would be refused like that.
+func TestRefusedThoughACopyGoesElsewhere(t *testing.T) {
+	var decided atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		switch {
+		case e.Stage == "rcpt" && !decided.Load():
+			return smtpsink.Action{Code: 451, Text: "4.7.1 greylisted"}
+		case e.Stage == "rcpt" && strings.HasPrefix(e.Arg, "gone@"):
+			return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
+		}
+		return smtpsink.Action{}
+	},
+		route.Rule{Name: "copies", Match: route.Match{Folder: []string{"Copies"}}, To: []string{"here@firm.example"}},
+		route.Rule{Name: "all", To: []string{"gone@firm.example"}})
+	r.add(inbox.StartAll, "INBOX", "Again", "Copies")
+	check(t, r.imap.CreateFolder(address, "Again"))
+	check(t, r.imap.CreateFolder(address, "Copies"))
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.put("Again", msgs...)
+	r.put("Copies", msgs...)
+	r.want(r.run(), Counters{Registered: 2, Skipped: 2})
+	decided.Store(true)
+	for range 2 {
+		r.clock.advance(time.Hour)
+		r.run()
+	}
+	got := map[string]tasks.Status{}
+	for _, task := range r.tasks() {
+		got[task.Folder] = task.Status
+	}
+	if want := (map[string]tasks.Status{"INBOX": tasks.Dead, "Again": tasks.Skipped, "Copies": tasks.Forwarded}); !maps.Equal(got, want) {
+		t.Errorf("the tasks are %v, want %v", got, want)
 	}
 	r.wantArrived(msgs)
 }

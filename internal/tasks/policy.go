@@ -28,7 +28,7 @@ func (p Policy) Backoff(n int) time.Duration {
 // Settle decides where a task goes after an attempt, from where its deliveries stand: forwarded when all accepted;
 // dead, naming those who did not get it, when one was refused for good or given up on and none is pending; otherwise
 // it is tried again, or waits for a person when an outcome is unknown and the policy says so. Deliveries that are
-// given up on become failed.
+// given up on become failed. What is dead and nobody got leaves its place to a duplicate by another route, which may have other recipients.
 func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	res := Result{Deliveries: ds}
 	var open, failed, unknown []string
@@ -64,6 +64,8 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	default:
 		res.Status = Forwarded
 	}
+	res.Refused = res.Status == Dead && !Reached(ds)
+	res.Yields = res.Refused
 	return res
 }
 

@@ -84,6 +84,9 @@ func TestSettle(t *testing.T) {
 				t.Errorf("settled as %s after %v, want %s after %v", res.Status, res.Delay, c.want, c.delay)
 			}
 			wantReason(t, res.Reason, c.reason)
+			if dead := c.want == Dead && !Reached(c.ds); res.Yields != dead || res.Refused != dead {
+				t.Errorf("it yields: %t, as refused: %t; want it when it is dead and nobody got it, or may have got it: %t", res.Yields, res.Refused, dead)
+			}
 			for i, want := range c.after {
 				if res.Deliveries[i].Status != want {
 					t.Errorf("%s is %s afterwards, want %s", res.Deliveries[i].Recipient, res.Deliveries[i].Status, want)

@@ -207,8 +207,10 @@ type Result struct {
 	// one, takes its place. When somebody got it, that one has its route and deliveries, and this one only keeps those that were
 	// delivered.
 	Yields bool
-	Dedupe Dedupe // when it yields: where an equal message counts as the same one
-	Missed *Place // where the message was looked for and not found
+	// Refused says, when it yields, that nobody can be reached by the route of this one: it leaves its place only to one by another.
+	Refused bool
+	Dedupe  Dedupe // when it yields: where an equal message counts as the same one
+	Missed  *Place // where the message was looked for and not found
 }
 
 // Place is where a message is in its folder.

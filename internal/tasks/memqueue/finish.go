@@ -74,7 +74,7 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 			return // the deliveries tell it
 		}
 		if res.Yields {
-			q.inherit(leaving{task: t, why: res.Reason, dedupe: res.Dedupe}, q.heirsOf(t), now)
+			q.inherit(t, res, now)
 		}
 		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	})

@@ -45,9 +45,18 @@ type leaving struct {
 	inbox  int64 // that is removed with it; 0 for none
 }
 
-// inherit puts the first duplicate of a task that leaves its place there, and makes the others its duplicates. When none
+// inherit leaves the place of a task that ended so to its duplicates; of one that was refused to those by another route.
+func (q *Queue) inherit(gone *task, res tasks.Result, now time.Time) {
+	heirs := q.heirsOf(gone)
+	if res.Refused {
+		heirs = slices.DeleteFunc(heirs, func(h *task) bool { return h.Route == gone.Route })
+	}
+	q.bequeath(leaving{task: gone, why: res.Reason, dedupe: res.Dedupe}, heirs, now)
+}
+
+// bequeath puts the first heir of a task that leaves its place there, and makes the others its duplicates. When none
 // is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
-func (q *Queue) inherit(gone leaving, heirs []*task, now time.Time) {
+func (q *Queue) bequeath(gone leaving, heirs []*task, now time.Time) {
 	if len(heirs) == 0 {
 		return
 	}
@@ -153,5 +162,5 @@ func (q *Queue) yield(t *task, forGood bool, now time.Time) {
 		gone.inbox = t.InboxID
 		heirs = slices.DeleteFunc(heirs, here)
 	}
-	q.inherit(gone, heirs, now)
+	q.bequeath(gone, heirs, now)
 }

@@ -69,7 +69,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 			return 1, nil // the deliveries tell it
 		}
 		if res.Yields {
-			if err := q.inherit(tx, now, leaving{task: r.TaskID, why: res.Reason, dedupe: res.Dedupe}); err != nil {
+			if err := q.inherit(tx, now, r.TaskID, res); err != nil {
 				return 0, err
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/ledger"
 )
@@ -29,7 +30,8 @@ func (q *Queue) lockHeirs(tx *gorm.DB, taskID int64, dedupe tasks.Dedupe) error 
 // heir is a task that was skipped as the duplicate of another.
 type heir struct {
 	ID, InboxID int64
-	Active      bool // its inbox is in use
+	Active      bool   // its inbox is in use
+	Route       string // that it would have taken
 }
 
 // heirsOf are the duplicates of a task, those first whose inbox is in use. They are locked, so that no person puts one back meanwhile.
@@ -59,14 +61,16 @@ func rename(tx *gorm.DB, heirs []heir, original int64) error {
 	return tx.Exec(sqlNewOriginal, tasks.DuplicateOf(original), heirIDs(heirs)).Error
 }
 
-// inherit puts the first duplicate of a task that leaves its place there, and makes the others its duplicates. When none
-// is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
-func (q *Queue) inherit(tx *gorm.DB, now time.Time, by leaving) error {
-	heirs, err := q.heirsOf(tx, by.task)
+// inherit leaves the place of a task that ended so to its duplicates; of one that was refused to those by another route.
+func (q *Queue) inherit(tx *gorm.DB, now time.Time, taskID int64, res tasks.Result) error {
+	heirs, err := q.heirsOf(tx, taskID)
 	if err != nil {
 		return err
 	}
-	return bequeath(tx, now, by, heirs)
+	if res.Refused {
+		heirs = slices.DeleteFunc(heirs, func(h heir) bool { return h.Route == db.Cut(res.Route, 255) })
+	}
+	return bequeath(tx, now, leaving{task: taskID, why: res.Reason, dedupe: res.Dedupe}, heirs)
 }
 
 // leaving is a task that leaves its place.
@@ -77,7 +81,8 @@ type leaving struct {
 	inbox  int64 // that is removed with it; 0 for none
 }
 
-// bequeath is inherit for heirs that are known.
+// bequeath puts the first heir of a task that leaves its place there, and makes the others its duplicates. When none
+// is of an inbox in use, all go on, each to be reserved when its own inbox is: none has to wait for another's.
 func bequeath(tx *gorm.DB, now time.Time, by leaving, heirs []heir) error {
 	if len(heirs) == 0 {
 		return nil

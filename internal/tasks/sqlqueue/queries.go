@@ -113,7 +113,7 @@ FROM monitored_emails_tasks t WHERE t.id = ?`
 	// An heir is a task that was skipped as the duplicate of one by which nobody else gets the message. It is found by its
 	// fingerprint, in monitored_emails_seen_fingerprint.
 	sqlDuplicates = `
-SELECT DISTINCT t.id, t.inbox_id, e.is_active AS active FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
+SELECT DISTINCT t.id, t.inbox_id, t.route, e.is_active AS active FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
 JOIN monitored_emails e ON e.id = t.inbox_id
 WHERE t.status = 'skipped' AND t.error_message = ? AND s.fingerprint = `
 

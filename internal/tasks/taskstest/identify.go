@@ -17,6 +17,7 @@ var identifyTests = map[string]func(*suite){
 	"heirs/none":              testNoHeirs,
 	"heirs/of some":           testHeirOfSome,
 	"heirs/some have it":      testSomeHaveIt,
+	"heirs/refused":           testHeirOfRefused,
 	"heirs/back":              testBack,
 	"heirs/identified":        testHeirIdentified,
 	"heirs/sent since":        testSentSince,
@@ -239,5 +240,35 @@ func testSentSince(s *suite) {
 	p.anew().fates([]tasks.Entry{s.msg(7, "m")}, tasks.Duplicate)
 	if again := p.receive(1); len(again) > 0 {
 		s.t.Errorf("task %d is to be sent, want it to be a duplicate", again[0].ID)
+	}
+}
+
+// testHeirOfRefused: what was refused for good leaves its place to a duplicate by another route alone. When that is refused, too, the next
+// by another route has its turn, and each was tried once by its own.
+func testHeirOfRefused(s *suite) {
+	p := s.place()
+	copied := s.msg(2, "m")
+	elsewhere, nowhere := s.msg(3, "m"), s.msg(4, "m")
+	elsewhere.Route, nowhere.Route = "court", ""
+	fates := []tasks.Fate{tasks.New, tasks.Duplicate, tasks.Duplicate, tasks.Duplicate}
+	regs := p.fates([]tasks.Entry{s.msg(1, "m"), copied, elsewhere, nowhere}, fates...)
+	refused := func(c tasks.Claim, route string) {
+		ds := []tasks.Delivery{{Recipient: route + "@example.com", Status: tasks.Failed, Code: 550}}
+		res := tasks.Result{Status: tasks.Dead, Reason: "550 no", Route: route, Deliveries: ds, Yields: true, Refused: true, Dedupe: p.dedupe}
+		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
+	}
+	refused(p.claimed(10, 1)[0], "desk")
+	s.duplicate(regs[1].TaskID, regs[0].TaskID)
+	s.duplicate(regs[3].TaskID, regs[2].TaskID)
+	heir, of := p.reserve(3, "m")
+	if of != 0 || len(heir.Deliveries) != 0 {
+		s.t.Errorf("the heir is a duplicate of task %d and goes to %v; want it to be decided on anew", of, heir.Deliveries)
+	}
+	refused(heir, "court")
+	s.must("finish", s.Queue.Finish(s.ctx, p.claimed(10, 4)[0].Receipt, tasks.Result{Status: tasks.SkippedNoMatch, Yields: true, Dedupe: p.dedupe}))
+	p.claimed(10)
+	s.requeue(regs[0].TaskID)
+	if _, of := p.reserve(1, "m"); of != 0 {
+		s.t.Errorf("put back it is a duplicate of task %d, want of none: nobody got it", of)
 	}
 }

@@ -51,6 +51,7 @@ type Finish struct {
 	Delay      time.Duration
 	Deliveries []tasks.Delivery
 	Yields     bool
+	Refused    bool // and then only to one by another route
 	Dedupe     tasks.Dedupe
 }
 
@@ -331,7 +332,7 @@ func (op Finish) play(w *world) error {
 func (op Finish) do(w *world, h held) error {
 	t := h.task
 	err := w.Queue.Finish(w.ctx, h.Receipt, tasks.Result{
-		Status: op.Status, Reason: op.Reason, Route: op.Route, Delay: op.Delay, Deliveries: op.Deliveries, Yields: op.Yields, Dedupe: op.Dedupe,
+		Status: op.Status, Reason: op.Reason, Route: op.Route, Delay: op.Delay, Deliveries: op.Deliveries, Yields: op.Yields, Refused: op.Refused, Dedupe: op.Dedupe,
 	})
 	switch op.Status {
 	case tasks.Forwarded, tasks.Error, tasks.Dead, tasks.Uncertain, tasks.Skipped, tasks.SkippedNoMatch:
@@ -349,7 +350,11 @@ func (op Finish) do(w *world, h held) error {
 	t.Route, t.settled = op.Route, true
 	t.deliver(op.Deliveries)
 	if op.Yields {
-		w.inherit(t, op.Dedupe)
+		heirs := w.heirs(t)
+		if op.Refused {
+			heirs = slices.DeleteFunc(heirs, func(h *task) bool { return h.Route == op.Route })
+		}
+		w.bequeath(t, heirs, op.Dedupe, func(*task) bool { return false })
 	}
 	if op.Status != tasks.Forwarded {
 		w.note(t.ID, string(op.Status), t.Worker)

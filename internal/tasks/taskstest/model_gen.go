@@ -25,10 +25,11 @@ func deaths(t *rapid.T) []Op {
 // copies are equal messages that come together, and that the first of them does not get through.
 func copies(t *rapid.T) []Op {
 	m := Message{UID: 1, Content: small(t, "content", contents-1), Unread: rarely(t, "unread", 3), Route: pick(t, "route", "desk", "desk", "")}
+	others := []string{m.Route, m.Route, "court"}
 	page := Register{Folder: small(t, "folder", 2), Dedupe: pick(t, "dedupe", tasks.DedupeInbox, tasks.DedupeAll)}
 	for range 2 + small(t, "more", 1) {
 		page.Messages = append(page.Messages, m)
-		m.UID, m.Unread = m.UID+1, false
+		m.UID, m.Unread, m.Route = m.UID+1, false, pick(t, "other", others...)
 	}
 	ops := []Op{page}
 	if rarely(t, "elsewhere", 2) {
@@ -190,7 +191,7 @@ func finish(t *rapid.T) Op {
 		op.Reason = pick(t, "reason", tasks.VanishedPrefix+"expunged", "by_route: list")
 		op.Yields = rarely(t, "yields", 2)
 	case tasks.Dead, tasks.SkippedNoMatch:
-		op.Reason, op.Yields = "no", rarely(t, "yields", 2)
+		op.Reason, op.Yields, op.Refused = "no", rarely(t, "yields", 2), rarely(t, "refused", 3)
 	}
 	return op
 }

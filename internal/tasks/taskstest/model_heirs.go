@@ -75,7 +75,7 @@ func (w *world) takeOut(inbox int64, forGood bool) error {
 		case forGood:
 			w.bequeath(t, slices.DeleteFunc(heirs, func(h *task) bool { return !elsewhere(h) }), tasks.DedupeAll, func(o *task) bool { return o.live() && !elsewhere(o) })
 		default:
-			w.inherit(t, tasks.DedupeAll)
+			w.bequeath(t, heirs, tasks.DedupeAll, func(*task) bool { return false })
 		}
 	}
 	for _, t := range left {
@@ -98,13 +98,8 @@ func (w *world) heirs(t *task) (heirs []*task) {
 	return heirs
 }
 
-// inherit: the first duplicate of a task takes its place, and is what the others are duplicates of. When all inboxes of them are out of use, and
-// nobody got the message, each waits for its own.
-func (w *world) inherit(t *task, dedupe tasks.Dedupe) {
-	w.bequeath(t, w.heirs(t), dedupe, func(*task) bool { return false })
-}
-
-// bequeath is inherit for some heirs; others go with the task, and account for nothing.
+// bequeath: the first heir of a task takes its place, and is what the others are duplicates of. When all inboxes of them are out of use, and
+// nobody got the message, each waits for its own. Others go with the task, and account for nothing.
 func (w *world) bequeath(t *task, heirs []*task, dedupe tasks.Dedupe, goes func(*task) bool) {
 	if len(heirs) == 0 {
 		return

@@ -91,6 +91,8 @@ func (op Work) send(w *world, h held, via string, ds []tasks.Delivery) error {
 		res.Status, res.Reason = tasks.Error, "451 later"
 	case slices.ContainsFunc(after, func(d tasks.Delivery) bool { return d.Status == tasks.Failed }):
 		res.Status, res.Reason = tasks.Dead, "550 no"
+		res.Refused = !slices.ContainsFunc(after, reached)
+		res.Yields = res.Refused
 	}
 	err := res.do(w, h)
 	w.arrived(h.task)

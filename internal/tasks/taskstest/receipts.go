@@ -134,7 +134,7 @@ func testLostWhy(s *suite) {
 }
 
 func testUnknownTask(s *suite) {
-	r := tasks.Receipt{TaskID: 1 << 40, Token: "x"}
+	r := tasks.Receipt{TaskID: -1, Token: "x"} // no id is ever given that is higher than those of later tasks
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
 	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
