@@ -134,7 +134,7 @@ func testLostWhy(s *suite) {
 }
 
 func testUnknownTask(s *suite) {
-	r := tasks.Receipt{TaskID: -1, Token: "x"} // no id is ever given that is higher than those of later tasks
+	r := tasks.Receipt{TaskID: -1, Token: "x"} // a line of the trail with a high id would date tasks that come later
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
 	s.wantErr("sending", s.Queue.Sending(s.ctx, r, "desk", tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
