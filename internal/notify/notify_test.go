@@ -394,6 +394,9 @@ func TestDamaged(t *testing.T) {
 	for _, tt := range []struct{ name, sql, told, logged string }{
 		{"no time", `UPDATE monitored_emails_tasks SET finished_at = 'gone' WHERE id = 1`, oneDead + ", 1 inbox is unreachable", `task 1 cannot be told of: finished_at of its row in the table monitored_emails_tasks is \"gone\", and no time`},
 		{"an empty time", `UPDATE monitored_emails_tasks SET finished_at = NULL WHERE id = 1`, oneDead + ", 1 inbox is unreachable", "is NULL, and no time"},
+		{"a time as SQLite writes it", `UPDATE monitored_emails_tasks SET finished_at = datetime('now') WHERE id = 1`, "postrider: 2 messages are dead, 1 inbox is unreachable", ""},
+		{"a time of another zone", `UPDATE monitored_emails_tasks SET finished_at = '2026-11-20 11:00:00+01:00' WHERE id = 1`, "postrider: 2 messages are dead, 1 inbox is unreachable", ""},
+		{"an outage with a T", `UPDATE monitored_emails SET outage_since = '2026-11-20T10:00:00Z'`, "postrider: 2 messages are dead, 1 inbox is unreachable", ""},
 		{"an outage since never", `UPDATE monitored_emails SET outage_since = 'gone'`, "postrider: 2 messages are dead", `inbox desk@firm.example cannot be told of: in its row in the table monitored_emails outage_since is \"gone\"`},
 		{"an outage until never", `UPDATE monitored_emails SET outage_until = 'gone'`, "postrider: 2 messages are dead", `outage_until \"gone\"`},
 		{"less than no scans", `UPDATE monitored_emails SET failed_scans = -7`, "postrider: 2 messages are dead", "failed_scans -7"},

@@ -12,6 +12,7 @@ type (
 		ID         int64
 		Status     Kind
 		FinishedAt moment
+		Told       moment // as which it was told last
 	}
 	outageRow struct {
 		ID          int64
@@ -20,6 +21,7 @@ type (
 		LastError   string
 		Since       moment `gorm:"column:outage_since"`
 		Until       moment `gorm:"column:outage_until"`
+		Told        moment
 	}
 )
 
@@ -50,7 +52,9 @@ func (n *News) addEnding(r endingRow) {
 			"put the time there, or settle it with `postrider task retry %[1]d`, or `skip`", r.ID, r.FinishedAt)
 		return
 	}
-	n.Tasks = append(n.Tasks, Ending{r.ID, r.Status, r.FinishedAt.at})
+	if !r.FinishedAt.at.Equal(r.Told.at) { // it may be written otherwise: by hand, without a zone
+		n.Tasks = append(n.Tasks, Ending{r.ID, r.Status, r.FinishedAt.at})
+	}
 }
 
 func (n *News) addOutage(r outageRow) {
@@ -63,7 +67,9 @@ func (n *News) addOutage(r outageRow) {
 	if !r.Until.at.IsZero() {
 		o.Until = &r.Until.at
 	}
-	n.Outages = append(n.Outages, o)
+	if !o.at().Equal(r.Told.at) {
+		n.Outages = append(n.Outages, o)
+	}
 }
 
 func (n *News) damaged(format string, args ...any) {

@@ -10,17 +10,19 @@ const (
 const (
 	sqlInboxes = `SELECT id FROM monitored_emails ORDER BY id`
 
-	// By monitored_emails_tasks_ended, for each inbox, and the primary key of monitored_emails_told.
+	// By monitored_emails_tasks_ended, for each inbox, and the primary key of monitored_emails_told. In SQLite times are text: two that
+	// differ may be the same (see addEnding).
 	sqlEndings = `
-SELECT t.id, t.status, t.finished_at FROM monitored_emails_tasks t
-LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'task' AND n.ref_id = t.id AND n.at = t.finished_at
-WHERE t.inbox_id IN ? AND t.status IN ? AND n.ref_id IS NULL ORDER BY t.id`
+SELECT t.id, t.status, t.finished_at, n.at AS told FROM monitored_emails_tasks t
+LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'task' AND n.ref_id = t.id
+WHERE t.inbox_id IN ? AND t.status IN ? AND (n.ref_id IS NULL OR n.at <> t.finished_at) ORDER BY t.id`
 
 	// A few hundred inboxes at most: no index needed.
 	sqlOutages = `
-SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.outage_since, e.outage_until FROM monitored_emails e
-LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id AND n.at = COALESCE(e.outage_until, e.outage_since)
-WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND n.ref_id IS NULL ORDER BY e.email_address`
+SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
+LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id
+WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
+ORDER BY e.email_address`
 
 	// What is told of no longer exists. By primary keys; told of are the dead and the uncertain, which are few.
 	sqlForgetTasks = `DELETE FROM monitored_emails_told
