@@ -24,8 +24,9 @@ changed (~), and asks. Then all of it is done in one transaction, or nothing.
 
 The first line names the columns, in any order: name, email, keywords (separated by ; or , in
 quotes), active (yes or no). Only name has to be there; what a missing column would say stays as
-it is. Separators are commas, semicolons or tabs; the text is UTF-8, or UTF-16 as Excel writes
-it. Whatever is wrong with the file is told at once, by line, and nothing is changed then.
+it is. Separators are commas, semicolons or tabs; a line on top such as sep=; may say so. The
+text is UTF-8, or UTF-16 as Excel writes it. Whatever is wrong with the file is told at once, by
+line, and nothing is changed then.
 
 A line is about the contact with that email address; else, when the address is new, about the
 contact of that name that has none yet; and without an address about the contact of that name,

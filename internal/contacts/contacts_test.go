@@ -236,6 +236,11 @@ func TestReadCSV(t *testing.T) {
 		{"keywords of Chinese and Japanese keyboards", "name,keywords\n王小明,小明、老王；王总\n", "+ 王小明: 小明; 老王; 王总"},
 		{"empty lines and fields", "name,email\n\n,\nMüller,\n", "+ Müller"},
 		{"no contacts", "name\n", ""},
+		{"a line for Excel", "sep=;\r\nname;email;keywords\r\nMüller;m@x.example;ab, cd\r\n", "+ Müller <m@x.example>: ab; cd"},
+		{"a line for Excel, which names the comma", "\"sep=,\"\n" + plain, "+ Müller <m@x.example>"},
+		{"a line for Excel, which names the tab", utf16(unicode.LittleEndian)("SEP=\t\r\nname\temail\r\nMüller\tm@x.example\r\n"), "+ Müller <m@x.example>"},
+		{"CR alone", strings.ReplaceAll(plain, "\n", "\r"), "+ Müller <m@x.example>"},
+		{"empty columns at the end", "name;email;;\nMüller;m@x.example;;\nMeier;;; \nMaier;;\n;;;\n", "+ Müller <m@x.example>\n+ Meier\n+ Maier"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -262,6 +267,12 @@ func TestReadCSVFaults(t *testing.T) {
 		{"unknown column", "name,mail\n", []string{`p.csv:1: there is no column "mail"; the first line names the columns`}},
 		{"no header", "Ann,ann@x.example\n", []string{`p.csv:1: there is no column "ann"`}},
 		{"column twice", "name,name\n", []string{"p.csv:1: the column name appears twice"}},
+		{"an unknown separator", "sep=|\nname|email\n", []string{`p.csv:1: there is no column "sep=|"`}},
+		{"unknown column below a line for Excel", "sep=;\nname;mail\n", []string{`p.csv:2: there is no column "mail"`}},
+		{"nothing below a line for Excel", "sep=;\n", []string{"p.csv:1: has to name the columns"}},
+		{"a column without a name", "name,,email\n", []string{`p.csv:1: there is no column ""`}},
+		{"no columns at all", ",,\n", []string{`p.csv:1: there is no column ""`}},
+		{"more than the columns", "sep=,\nname,email,\nBert,b@x.example,yes\n", []string{"p.csv:3: has 3 fields, the first line has 2"}},
 		{"no names", "email\n", []string{"p.csv:1: the column name is missing"}},
 		{"Latin-1", "name\nAnn\nM\xfcller\n", []string{"p.csv:3: is not UTF-8 (perhaps Latin-1 or the like); save it as CSV UTF-8"}},
 		{"UTF-16 without a mark", "n\x00a\x00m\x00e\x00", []string{"p.csv:1: has octets of zero"}},

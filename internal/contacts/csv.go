@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -19,8 +20,9 @@ const maxFile = 16 << 20
 var columns = []string{"name", "email", "keywords", "active"}
 
 // ReadCSV reads contacts from a CSV file (RFC 4180) in UTF-8, or in UTF-16 with a byte order mark, separated by commas,
-// semicolons or tabs. Its first line names the columns, in any order; only name has to be there. What a missing column would say
-// is left open. What is wrong with a line is in its entry, for Plan and Put to tell; an *InvalidError tells why there are no
+// semicolons or tabs, which a line such as sep=; on top may name, as Excel has it. Its first line names the columns, in any order;
+// only name has to be there. What a missing column would say is left open; columns at the end with nothing in them are passed
+// over. What is wrong with a line is in its entry, for Plan and Put to tell; an *InvalidError tells why there are no
 // entries. name is the file's.
 func ReadCSV(name string, in io.Reader) ([]Entry, error) {
 	src, err := io.ReadAll(io.LimitReader(in, maxFile+1))
@@ -62,6 +64,9 @@ func utf8Of(name string, src []byte) ([]byte, error) {
 			return nil, fault(name, i+1, "is not UTF-8 (perhaps Latin-1 or the like); %s", mend)
 		}
 	}
+	if !bytes.ContainsRune(src, '\n') { // the format "Macintosh" of Excel
+		src = bytes.ReplaceAll(src, []byte("\r"), []byte("\n"))
+	}
 	return src, nil
 }
 
@@ -76,15 +81,22 @@ type file struct {
 func newFile(name string, src []byte) *file {
 	f := &file{name: name, csv: csv.NewReader(bytes.NewReader(src)), column: map[string]int{}}
 	header, _, _ := strings.Cut(string(src), "\n")
-	for _, r := range ";\t" {
-		if strings.ContainsRune(header, r) && !strings.Contains(header, ",") {
+	sep := separator.FindStringSubmatch(header)
+	for _, r := range ",\t;" {
+		if sep != nil && sep[1] == string(r) || sep == nil && strings.ContainsRune(header, r) && !strings.Contains(header, ",") {
 			f.csv.Comma = r
 		}
 	}
 	f.csv.FieldsPerRecord = -1
 	f.csv.TrimLeadingSpace = f.csv.Comma != '\t'
+	if sep != nil {
+		_, _ = f.csv.Read() // that line
+	}
 	return f
 }
+
+// separator finds what a line on top tells to Excel, which does not show it.
+var separator = regexp.MustCompile(`(?i)^"?sep=([,;\t])"?\s*$`)
 
 func (f *file) entries() (list []Entry, err error) {
 	if err := f.header(); err != nil {
@@ -116,20 +128,23 @@ func (f *file) header() error {
 	if err != nil {
 		return fault(f.name, 1, "has to name the columns: %s", strings.Join(columns, ","))
 	}
-	f.width = len(names)
-	for i, name := range names {
+	line, _ := f.csv.FieldPos(0)
+	for f.width = len(names); f.width > 1 && strings.TrimSpace(names[f.width-1]) == ""; f.width-- {
+		continue
+	}
+	for i, name := range names[:f.width] {
 		name = strings.ToLower(strings.TrimSpace(name))
 		_, twice := f.column[name]
 		switch {
 		case !slices.Contains(columns, name):
-			return fault(f.name, 1, "there is no column %q; the first line names the columns, which are %s", name, strings.Join(columns, ","))
+			return fault(f.name, line, "there is no column %q; the first line names the columns, which are %s", name, strings.Join(columns, ","))
 		case twice:
-			return fault(f.name, 1, "the column %s appears twice", name)
+			return fault(f.name, line, "the column %s appears twice", name)
 		}
 		f.column[name] = i
 	}
 	if _, ok := f.column["name"]; !ok {
-		return fault(f.name, 1, "the column name is missing")
+		return fault(f.name, line, "the column name is missing")
 	}
 	return nil
 }
@@ -137,7 +152,7 @@ func (f *file) header() error {
 // entry is one line.
 func (f *file) entry(line int, record []string) Entry {
 	e := Entry{Where: f.at(line)}
-	if len(record) != f.width {
+	if len(record) < f.width || strings.TrimSpace(strings.Join(record[f.width:], "")) != "" {
 		e.Fault = fmt.Errorf("has %d fields, the first line has %d; text with a separator in it is written \"in quotes\"", len(record), f.width)
 		return e
 	}
