@@ -15,6 +15,9 @@ import (
 
 // runBroken is a pass with a configuration that cannot be read.
 func (a *app) runBroken(ctx context.Context, opts runOptions, broken error) error {
+	if opts.dryRun {
+		return broken
+	}
 	s, boxes, err := a.begun(ctx, opts)
 	if err != nil {
 		return errors.Join(broken, fmt.Errorf("postrider: new messages are not registered meanwhile either: %w", err))
@@ -58,7 +61,7 @@ func (a *app) begun(ctx context.Context, opts runOptions) (_ *services, boxes []
 	}
 	cfg := config.Registering(path, a.env, a.envNames...)
 	if cfg == nil {
-		return nil, nil, nil
+		return nil, nil, errors.New("database, secrets, imap, concurrency, dedupe, forward.max_size and forward.too_large have to be sound for that, and cannot all be made out")
 	}
 	d, err := db.OpenCurrent(ctx, dbConfig(cfg))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,8 +16,7 @@ var needed = []string{"database", "secrets", "imap", "concurrency", "dedupe", "f
 // forward.max_size and forward.too_large; the rest of it is the default. It is nil when any of these has a fault, or may not be
 // what was meant: an unknown key could be one of them misspelt, or out of its place. It changes nothing on disk.
 //
-// Of a file that is no YAML, the sections are read one by one; they have to begin in the first column, and database has to be
-// among them.
+// Of a file that is no YAML, the sections are read one by one; they have to begin in the first column.
 func Registering(path string, env Lookup, names ...string) *Config {
 	src, private, err := read(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func Registering(path string, env Lookup, names ...string) *Config {
 	r.file(root, c)
 	r.strangers(names, c)
 	r.needed(c)
-	if r.hindered() || (!whole || r.unknown[""]) && !has(root, "database") {
+	if r.hindered() || r.elsewhere(root, whole) {
 		return nil
 	}
 	out := Default()
@@ -94,11 +94,20 @@ func cutOff(src []byte, root *yaml.Node) bool {
 	return !bytes.HasSuffix(src, []byte("\n")) && root.Kind == yaml.MappingNode && n >= 2 && needs(root.Content[n-2].Value)
 }
 
-func has(root *yaml.Node, key string) bool {
+// elsewhere reports whether a file that has no section database may have had one: it has a section with a name that is like no
+// other, or, as no YAML, the word somewhere, such as in what was made a comment, or not the sections that every file has.
+func (r *reader) elsewhere(root *yaml.Node, whole bool) bool {
+	var sections []string
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == key {
-			return true
-		}
+		sections = append(sections, root.Content[i].Value)
 	}
-	return false
+	if slices.Contains(sections, "database") || r.overridden("database.driver") || r.overridden("database.path") {
+		return false
+	}
+	if !whole {
+		return bytes.Contains(bytes.ToLower(r.src), []byte("database")) ||
+			!slices.Contains(sections, "smtp") || !slices.Contains(sections, "routes")
+	}
+	known := keys(reflect.TypeFor[Config]())
+	return slices.ContainsFunc(sections, func(name string) bool { return nearest(name, known) == "" })
 }

@@ -174,6 +174,36 @@ func TestRegisteringVariables(t *testing.T) {
 	}
 }
 
+// TestRegisteringByDefault: a file without a section database, as in README.md, means the default one, or the one that variables
+// name, unless that section may have been lost.
+func TestRegisteringByDefault(t *testing.T) {
+	const short = "smtp: {host: h}\nforward: {from: a@b.example}\nroutes:\n  - name: all\n    match: {}\n    to: [desk@firm.example]\n"
+	for _, tt := range []struct {
+		name, old, now string
+		variable       string // POSTRIDER_DATABASE_PATH
+		path           string // empty: nothing is registered
+	}{
+		{"a route", "match", "mach", "", "postrider.db"},
+		{"a section's name", "routes", "rotues", "", "postrider.db"},
+		{"an indentation", "    to", "   to", "", "postrider.db"},
+		{"a tab", "    to", "\tto", "", "postrider.db"},
+		{"a section like no other", "smtp:", "db: {path: other.db}\nsmtp:", "", ""},
+		{"a section that is a comment, and an indentation", "    to", "# database: {path: other.db}\n   to", "", ""},
+		{"a section that is text, and an indentation", "    to", "    note: 'Database: {path: other.db}\n   to", "", ""},
+		{"half a file", "    match: {}\n    to: [desk@firm.example]\n", "    match: {", "", "postrider.db"},
+		{"less", "routes:\n  - name: all\n    match: {}\n    to: [desk@firm.example]\n", "hook: [", "", ""},
+		{"a variable, and an indentation", "    to", "# database:\n   to", "other.db", "other.db"},
+		{"a variable, and a section like no other", "smtp:", "mail: {}\nsmtp:", "other.db", "other.db"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := registering(t, strings.Replace(short, tt.old, tt.now, 1), "POSTRIDER_DATABASE_PATH", tt.variable)
+			if got == nil && tt.path != "" || got != nil && got.Database.Path != tt.path {
+				t.Errorf("Registering = %+v, want the file %q", got, tt.path)
+			}
+		})
+	}
+}
+
 // TestRegisteringCutOff: a file that ends within a value that is needed is not gone by, nor one that others can read the password in.
 func TestRegisteringCutOff(t *testing.T) {
 	for _, tt := range []struct {

@@ -26,10 +26,15 @@ func TestBrokenEdit(t *testing.T) {
 		says      string
 		registers bool
 	}{
-		"a key of a route":        {routes("  - {name: all, match: {subjct: x}, to: [intake@firm.example]}\n"), "subjct", true},
-		"an address":              {routes("  - {name: all, match: {}, to: [intake]}\n"), "routes[0].to[0]", true},
-		"a regexp":                {routes("  - {name: all, match: {subject: '/(/'}, to: [intake@firm.example]}\n"), "routes[0].match.subject", true},
-		"an indentation":          {routes("  - name: all\n   match: {}\n    to: [intake@firm.example]\n"), "is not valid YAML", true},
+		"a key of a route": {routes("  - {name: all, match: {subjct: x}, to: [intake@firm.example]}\n"), "subjct", true},
+		"an address":       {routes("  - {name: all, match: {}, to: [intake]}\n"), "routes[0].to[0]", true},
+		"a regexp":         {routes("  - {name: all, match: {subject: '/(/'}, to: [intake@firm.example]}\n"), "routes[0].match.subject", true},
+		"an indentation":   {routes("  - name: all\n   match: {}\n    to: [intake@firm.example]\n"), "is not valid YAML", true},
+		"an indentation, and the default database": {func(w *world) {
+			w.routes = "  - name: all\n   match: {}\n    to: [intake@firm.example]\n"
+			w.configure()
+			w.rewrite(func(text string) string { return text[strings.Index(text, "smtp:"):] })
+		}, "is not valid YAML", true},
 		"a port":                  {func(w *world) { w.smtp = "host: 127.0.0.1, port: none"; w.configure() }, "smtp.port", true},
 		"an unknown section":      {func(w *world) { w.extra = "rotues: []\n"; w.configure() }, "rotues", true},
 		"the driver":              {replace("sqlite", "sqllite"), "database.driver", false},
