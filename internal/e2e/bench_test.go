@@ -79,17 +79,7 @@ func (b *bench) timed(cmd *exec.Cmd) finished {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		for tick := time.NewTicker(5 * time.Millisecond); ; {
-			if p := peakOf(cmd.Process.Pid); p > f.peak {
-				f.peak = p
-			}
-			select {
-			case <-done:
-				tick.Stop()
-				return
-			case <-tick.C:
-			}
-		}
+		f.peak = peakUntil(done, cmd.Process.Pid)
 	}()
 	err := cmd.Wait()
 	f.took = time.Since(start)
@@ -99,6 +89,20 @@ func (b *bench) timed(cmd *exec.Cmd) finished {
 		b.Fatalf("%s: %v\n%s", cmd, err, f.out)
 	}
 	return f
+}
+
+// peakUntil watches a process until it is over.
+func peakUntil(over <-chan struct{}, pid int) (peak int64) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		peak = max(peak, peakOf(pid))
+		select {
+		case <-over:
+			return peak
+		case <-tick.C:
+		}
+	}
 }
 
 // peakOf reads VmHWM; 0 where there is no /proc.
