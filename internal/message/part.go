@@ -15,8 +15,8 @@ type part struct {
 	name      string // of its file
 }
 
-// describe reads a part's header. It is an attachment when its disposition says so (RFC 2183), or when it has a file
-// name and is not inline text.
+// describe reads a part's header. It is an attachment when its disposition says so (RFC 2183), when it has a file name and is
+// not inline text, and when it is a whole message.
 func describe(h Header) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{}
@@ -31,7 +31,8 @@ func describe(h Header) part {
 		}
 	}
 	inlineText := how == "inline" && strings.HasPrefix(p.mediaType, "text/")
-	p.attached = how == "attachment" || p.name != "" && !inlineText
+	whole := p.mediaType == "message/rfc822" || p.mediaType == "message/global"
+	p.attached = how == "attachment" || whole || p.name != "" && !inlineText
 	return p
 }
 

@@ -1,10 +1,15 @@
 package message
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	gomessage "github.com/emersion/go-message"
 )
 
 func TestParts(t *testing.T) {
@@ -57,4 +62,58 @@ func TestDepthCosts(t *testing.T) {
 	if flat, deep := cost(1), cost(MaxDepth); deep > 10*flat {
 		t.Errorf("one part takes %v, thirty in each other %v; want less than ten times as long", flat, deep)
 	}
+}
+
+// TestPartsAsOthers: where another package finds nothing wrong with parts thrown together from lines, the text is what it reads.
+func TestPartsAsOthers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	pieces := []string{
+		"--a\n", "--a\n\n", "--a--\n", "--b\n", "--b\n\n", "--b-- \t\n", "--c\n\n", "--ab\n", "--a \n\n", "\n", "one\n", "two\n", "X: y\n",
+		"Content-Type: text/plain\n\n", "Content-Type: multipart/mixed; boundary=b\n\n", "Content-Type: multipart/alternative; boundary=\"c\"\n\n",
+	}
+	compared := 0
+	for range 5000 {
+		raw := "Content-Type: multipart/mixed; boundary=a\n\n"
+		for range 3 + rng.IntN(20) {
+			raw += pieces[rng.IntN(len(pieces))]
+		}
+		want, err := textOfOthers(lines(raw))
+		c := parse(t, lines(raw)).Content()
+		if err != nil || c.Incomplete != "" {
+			continue
+		}
+		compared++
+		if got := strings.ReplaceAll(c.Text, "\r", ""); got != want {
+			t.Fatalf("the text of\n%s\nis %q, want %q", raw, got, want)
+		}
+	}
+	if compared < 500 {
+		t.Errorf("%d of 5000 messages could be compared, want 500", compared)
+	}
+}
+
+func textOfOthers(raw string) (string, error) {
+	m, err := gomessage.Read(strings.NewReader(raw))
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	err = m.Walk(func(_ []int, p *gomessage.Entity, err error) error {
+		if err != nil {
+			return err
+		}
+		kind, _, err := p.Header.ContentType()
+		if err != nil || strings.HasPrefix(kind, "multipart/") {
+			return err
+		}
+		b, err := io.ReadAll(p.Body)
+		if text := strings.TrimSpace(strings.ReplaceAll(string(b), "\r", "")); text != "" {
+			out.WriteString(text + "\n")
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) { // the last boundary is missing
+			return nil
+		}
+		return err
+	})
+	return out.String(), err
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -57,8 +58,20 @@ func TestConditions(t *testing.T) {
 		{"hours over midnight", utc(Match{Hours: []string{"18:00-8:00"}}), received, true},
 		{"hours to the end of the day", utc(Match{Hours: []string{"00:00-24:00"}}), received, true},
 		{"hours, in summer time", Match{Hours: []string{"09:00-10:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Tue, 3 Jun 2025 07:30:00 +0000", true},
+		{"hours that a clock shows twice, the first time", Match{Hours: []string{"02:00-03:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Sun, 26 Oct 2025 00:30:00 +0000", true},
+		{"hours that a clock shows twice, the second time", Match{Hours: []string{"02:00-03:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Sun, 26 Oct 2025 01:30:00 +0000", true},
+		{"hours that a clock leaves out", Match{Hours: []string{"02:00-03:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Sun, 30 Mar 2025 01:00:00 +0000", false},
+		{"hours behind those that a clock leaves out", Match{Hours: []string{"03:00-04:00"}, TimeZone: "Europe/Berlin"}, "Received: x; Sun, 30 Mar 2025 01:00:00 +0000", true},
+		{"hours over midnight, their last second", utc(Match{Hours: []string{"18:00-08:00"}}), "Received: x; Tue, 3 Mar 2026 07:59:59 +0000", true},
+		{"hours over midnight, a second later", utc(Match{Hours: []string{"18:00-08:00"}}), "Received: x; Tue, 3 Mar 2026 08:00:00 +0000", false},
+		{"hours from midnight", utc(Match{Hours: []string{"24:00-08:00"}}), "Received: x; Tue, 3 Mar 2026 00:00:00 +0000", true},
+		{"hours up to midnight", utc(Match{Hours: []string{"18:00-00:00"}}), "Received: x; Tue, 3 Mar 2026 00:00:00 +0000", false},
+		{"the night of a Friday ends on that day", utc(Match{Weekday: []string{"fri"}, Hours: []string{"18:00-08:00"}}), "Received: x; Sat, 7 Mar 2026 02:00:00 +0000", false},
 		{"hours of what comes from the future", utc(Match{Hours: []string{"12:00-12:01"}}), "Received: x; Tue, 3 Mar 2099 07:30:00 +0000", true},
 		{"zone of the match around", Match{TimeZone: "Asia/Tokyo", Any: []Match{{Hours: []string{"16:00-17:00"}}}}, received, true},
+		{"attachment, written from right to left", Match{Attachment: []string{"*.exe"}}, "Content-Disposition: attachment; filename*=utf-8''invoice%E2%80%AEfdp.exe\n\n", true},
+		{"attachment, as it looks from right to left", Match{Attachment: []string{"*.pdf"}}, "Content-Disposition: attachment; filename*=utf-8''invoice%E2%80%AEfdp.exe\n\n", false},
+		{"body, that other expressions do not come to the end of", Match{Body: []string{`/(a+)+$/`, `/(a|aa)+b/`}}, "Subject: x\n\n" + strings.Repeat("a", 500<<10) + "!", false},
 		{"any", Match{Any: []Match{{Subject: []string{"a"}}, {Subject: []string{"b"}}}}, "Subject: b", true},
 		{"any, none", Match{Any: []Match{{Subject: []string{"a"}}, {Subject: []string{"b"}}}}, "Subject: c", false},
 		{"any beside a key", Match{From: []string{"a@*"}, Any: []Match{{Subject: []string{"b"}}}}, "Subject: b", false},
@@ -79,6 +92,8 @@ func TestConditions(t *testing.T) {
 		{"when, texts put in", Match{When: `replace(subject, "-", "") == "M4711" and join(to, "+") == "a@x.example+b@x.example"`}, "Subject: M-4711\nTo: a@x.example, b@x.example", true},
 		{"when fails", Match{When: `from[0] == "a"`}, "Subject: x", false},
 		{"when fails under not", Match{Not: &Match{When: `from[0] == "a"`}}, "Subject: x", false},
+		{"when adds numbers, and a few texts", Match{When: doubled(7) + `len(t7) + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 + 1 > 9`}, "Subject: x\n\nx", true},
+		{"when goes through texts it makes longer", Match{When: doubled(6) + `all(1..16, t6 != "x")`}, "Subject: x\n\n" + strings.Repeat("x", 300<<10), false},
 		{"when takes too long", Match{When: `all(split(body, ""), true)`}, "Subject: x\n\n" + strings.Repeat("x", maxSteps), false},
 		{"when goes through the text too often", Match{When: `all(split(subject, ""), body contains #)`}, "Subject: " + strings.Repeat("x", 1000) + "\n\n" + strings.Repeat("x", 300<<10), false},
 		{"when goes through the text, by another name", Match{When: `let b = body; all(split(subject, ""), b contains #)`}, "Subject: " + strings.Repeat("x", 1000) + "\n\n" + strings.Repeat("x", 300<<10), false},
@@ -189,6 +204,8 @@ func TestCompileConditionErrors(t *testing.T) {
 		{"when, a regexp that is none", Rule{Match: Match{When: `subject matches "("`}}, "match.when: "},
 		{"when, what is inside", Rule{Match: Match{When: `$env["body"] == ""`}}, "match.when: unknown name $env"},
 		{"when, how loops are counted", Rule{Match: Match{When: `step__()`}}, "match.when: unknown name step__"},
+		{"when, a text that doubles", Rule{Match: Match{When: doubled(8) + `len(t8) > 1`}}, "match.when: what replace and join put in is too long, or what + puts together"},
+		{"when, elements that double", Rule{Match: Match{When: `any(map(from, [#]), let t0 = #[0]; ` + doubled(8)[len("let t0 = body; "):] + `len(t8) > 1)`}}, "or what + puts together"},
 		{"when, too long", Rule{Match: Match{When: "true" + strings.Repeat(" and true", maxNodes)}}, "match.when: "},
 	}
 	for _, tt := range tests {
@@ -238,4 +255,13 @@ func TestDocs(t *testing.T) {
 		r.Name, r.To = "r", []string{"a@x.example"}
 		compile(t, r)
 	}
+}
+
+// doubled are the variables t0 to tN of an expression, each twice as long as the one before.
+func doubled(n int) string {
+	text := "let t0 = body; "
+	for i := range n {
+		text += fmt.Sprintf("let t%d = t%d + t%d; ", i+1, i, i)
+	}
+	return text
 }

@@ -42,7 +42,7 @@ func CheckTerm(s string) error {
 }
 
 // terms are the names and keywords, each different one once: by the octets that it begins with its length is found, and by all of
-// them whose it is. That costs the same however many there are.
+// them whose it is. That costs the same however many there are; it grows with how many different lengths those have that begin alike.
 type terms struct {
 	holders []holder
 	of      map[string]int32 // the first holder of a term
@@ -114,7 +114,7 @@ func (d *Directory) find(folded string) map[int]Mention {
 	t := d.terms()
 	in := plain(folded)
 	found := map[int]Mention{}
-	seen := make([]bool, len(t.holders))
+	seen := map[int32]bool{}
 	for i := range in {
 		if i > 0 && in[i] < 0x80 && in[i-1] < 0x80 && isWord(rune(in[i])) && isWord(rune(in[i-1])) { // within a word nothing stands alone
 			continue

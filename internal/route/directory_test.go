@@ -76,14 +76,20 @@ func TestWholeWords(t *testing.T) {
 // TestFindAll compares the one pass with looking for each term on its own, over terms that overlap in every way.
 func TestFindAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
+	alphabets := [][]rune{
+		[]rune("abä 王明さ-'"), []rune("ab"), []rune("王明"), []rune("สมมานี ก"), []rune("김민수는 a"), []rune("ae\u0301\u0331\u0327 \u00ad"),
+		[]rune("ミュラーﾐｭﾗｰﾞ 1"), []rune("İıiI\u0307ßsſﬁfi "), []rune("עליا\u05b7\u0650ـ 1"), []rune("\u1100\u1161\u11a8가각 x"), []rune("𝄞😀\u200d\ufe0f a9_"),
+	}
+	letters := alphabets[0]
 	word := func(most int) string {
 		s := make([]rune, 2+rng.IntN(most))
 		for i := range s {
-			s[i] = []rune("abä 王明さ-'")[rng.IntN(9)]
+			s[i] = letters[rng.IntN(len(letters))]
 		}
 		return string(s)
 	}
-	for range 2000 {
+	for round := range 3000 {
+		letters = alphabets[round%len(alphabets)]
 		contacts := make([]Contact, 1+rng.IntN(30))
 		for i := range contacts {
 			contacts[i] = Contact{Name: word(3), Keywords: []string{word(5)}}

@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func (c *compiler) expression(m Match, s scope) []condition {
 	if zone == nil {
 		zone = time.UTC
 	}
-	e := &expression{program, zone, look.content, look.names}
+	e := &expression{program, zone, look.content, look.names, look.growth}
 	return []condition{{key: s.prefix + "when", want: []string{m.When}, letter: true, costly: look.content, test: e.test}}
 }
 
@@ -112,8 +113,12 @@ func (l *looker) Visit(node *ast.Node) {
 			l.fail(n, "unknown name "+n.Value)
 		}
 	case *ast.BinaryNode:
-		if _, written := n.Right.(*ast.StringNode); n.Operator == "matches" && !written {
+		_, written := n.Right.(*ast.StringNode)
+		switch kind := n.Type().Kind(); {
+		case n.Operator == "matches" && !written:
 			l.fail(n, "the regular expression after matches has to be written out, in quotes")
+		case n.Operator == "+" && (kind == reflect.String || kind == reflect.Interface): // with let, each may double the one before
+			l.grow(n, 2)
 		}
 	case *ast.BuiltinNode:
 		l.builtin(n)
@@ -162,7 +167,7 @@ func (l *looker) builtin(n *ast.BuiltinNode) {
 func (l *looker) grow(n ast.Node, factor int) {
 	if l.growth *= max(factor, 1); l.growth > maxGrowth {
 		l.growth = 1
-		l.fail(n, fmt.Sprintf("what replace and join put in is too long: a text may become %d times as long, at most", maxGrowth))
+		l.fail(n, fmt.Sprintf("what replace and join put in is too long, or what + puts together: a text may become %d times as long, at most", maxGrowth))
 	}
 }
 
@@ -205,6 +210,7 @@ type expression struct {
 	zone    *time.Location
 	content bool
 	names   []string // that are mentioned
+	growth  int      // of texts, at most
 }
 
 func (e *expression) test(v *view, f *finding) {
@@ -259,7 +265,7 @@ func (e *expression) letter(v *view) (l letter, err error) {
 		Sent:    v.header.Date().In(e.zone), Arrived: v.arrived().In(e.zone), Age: v.age(),
 		Step: func(texts ...bool) (bool, error) {
 			if len(texts) > 0 {
-				through += len(l.Body) + len(l.Subject) + len(l.ListID)
+				through += (len(l.Body) + len(l.Subject) + len(l.ListID)) * e.growth
 			}
 			switch steps++; {
 			case steps > maxSteps:
