@@ -51,8 +51,12 @@ func (c *Composer) inSevenBits(fields []message.Field, body int64, m *message.Me
 		return nil, err
 	}
 	head := c.rewritten(out.Fields, m, o)
-	if form, err := shapeOf(strings.NewReader(head)); err != nil || form.longest > maxLine {
-		return c.attach(m, o, "attached instead of rewritten: "+reason+", and its header has a line of more than 998 octets")
+	form, err := shapeOf(strings.NewReader(head))
+	if err != nil {
+		return nil, err
+	}
+	if why := form.unfit(); why != "" {
+		return c.attach(m, o, "attached instead of rewritten: "+reason+", and "+strings.Replace(why, "it", "its header", 1))
 	}
 	remark := "encoded: " + reason
 	if why := unsigned(fields); why != "" {

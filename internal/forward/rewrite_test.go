@@ -101,12 +101,19 @@ func TestEncodedHeader(t *testing.T) {
 	}
 }
 
-// TestLongHeaderOf8Bits: no encoding of the body mends a line of the header.
-func TestLongHeaderOf8Bits(t *testing.T) {
-	out := other(t, compose(t, composer(t, ComposeConfig{}), parse(t, "From: a@client.example\r\nX: "+strings.Repeat("x", maxLine)+"\r\n\r\nZażółć\r\n"), Style{Mode: Rewrite}))
-	const want = "attached instead of rewritten: the relay takes no 8-bit message, and its header has a line of more than 998 octets"
-	if out.Mode != Attach || out.Remark != want {
-		t.Errorf("it goes in mode %s, %q; want %q", out.Mode, out.Remark, want)
+// TestHeaderThatStays: no encoding of the body mends what is wrong in the header.
+func TestHeaderThatStays(t *testing.T) {
+	for field, want := range map[string]string{
+		"X: " + strings.Repeat("x", maxLine): "its header has a line of more than 998 octets",
+		"X: a\x00b":                          "its header has a NUL",
+		"Content-Type : text/html":           "this one cannot be encoded: it has a part whose header has a line that is no field",
+		"Content-Transfer-Encoding: 8bit\r\nX-Note\t: text/html": "this one cannot be encoded: it has a part whose header has a line that is no field",
+	} {
+		out := other(t, compose(t, composer(t, ComposeConfig{}), parse(t, "From: a@client.example\r\n"+field+"\r\n\r\nZażółć\r\n"), Style{Mode: Rewrite}))
+		want = "attached instead of rewritten: the relay takes no 8-bit message, and " + want
+		if out.Mode != Attach || out.Remark != want {
+			t.Errorf("%.30q: it goes in mode %s, %q; want attach, %q", field, out.Mode, out.Remark, want)
+		}
 	}
 }
 

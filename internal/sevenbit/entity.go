@@ -46,9 +46,7 @@ func (w *walker) body(h head, depth int) {
 		w.opaque("its parts are nested more than 30 deep")
 		return
 	}
-	if composite && (h.encoding == "8bit" || h.encoding == "binary") {
-		w.label(h, "7bit")
-	}
+	edits, encoded := len(w.edits), w.encoded
 	switch {
 	case how != "":
 		w.opaque("it is " + how + " (" + h.kind + "), which encoding would break")
@@ -59,18 +57,21 @@ func (w *walker) body(h head, depth int) {
 	default:
 		w.leaf(h)
 	}
+	if composite && w.encoded > encoded && (h.encoding == "8bit" || h.encoding == "binary") {
+		w.label(h, "7bit", edits)
+	}
 }
 
 // identity are the encodings that are none (RFC 2045 6.2). 7bit is often untrue.
 var identity = map[string]bool{"": true, "7bit": true, "8bit": true, "binary": true}
 
-// label puts an encoding into a header.
-func (w *walker) label(h head, encoding string) {
+// label puts an encoding into a header. Its edit comes before those of what is below, which begin at an index.
+func (w *walker) label(h head, encoding string, below int) {
 	if h.top {
 		w.own = encoding
 		return
 	}
-	w.edits = append(w.edits, edit{h.at, h.to, Text(string(encodingField(encoding)))})
+	w.edits = slices.Insert(w.edits, below, edit{h.at, h.to, Text(string(encodingField(encoding)))})
 }
 
 // message reads a message in a message. It may not be encoded itself, only what is in it (RFC 2046 5.2.1).
@@ -96,7 +97,7 @@ func (w *walker) multipart(h head, depth int) {
 		w.refuse("it has parts in parts with the same boundary")
 		return
 	}
-	edits, encoded, level := len(w.edits), w.encoded, len(w.open)
+	encoded, level := w.encoded, len(w.open)
 	w.open = append(w.open, boundary)
 	w.opaque("it has 8-bit octets outside of its parts")
 	found, last := w.delimiter()
@@ -107,7 +108,7 @@ func (w *walker) multipart(h head, depth int) {
 	}
 	w.open = w.open[:level]
 	if w.done || found != level {
-		if w.edits = w.edits[:edits]; w.encoded > encoded {
+		if w.encoded > encoded {
 			w.refuse("it has parts that do not end with their boundary")
 		}
 		return
@@ -116,9 +117,9 @@ func (w *walker) multipart(h head, depth int) {
 	w.opaque("it has 8-bit octets outside of its parts")
 }
 
-// usable tells a boundary that all readers find.
+// usable tells a boundary that all readers find. Some take angle brackets for quotes.
 func usable(boundary []byte) bool {
-	odd := func(r rune) bool { return r < ' ' || r >= 0x7f }
+	odd := func(r rune) bool { return r < ' ' || r >= 0x7f || r == '<' || r == '>' }
 	return len(boundary) > len("--") && !bytes.HasSuffix(boundary, []byte(" ")) && !bytes.ContainsFunc(boundary, odd)
 }
 
@@ -179,7 +180,7 @@ func (w *walker) encode(h head, from, to int64) {
 		}
 	}
 	w.encoded++
-	w.label(h, encoding)
+	w.label(h, encoding, len(w.edits))
 	w.edits = append(w.edits, edit{from, to, by})
 }
 

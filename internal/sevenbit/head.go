@@ -30,10 +30,14 @@ func headOf(fields []message.Field) head {
 	h := head{top: true, kind: "text/plain"}
 	seen := map[string]bool{}
 	for _, f := range fields {
-		h.add(f.Name, f.Raw, seen)
+		if h.add(f.Name, f.Raw, seen); fieldName(f.Raw) == "" { // a space before the colon
+			h.fault = noField
+		}
 	}
 	return h
 }
+
+const noField = "it has a part whose header has a line that is no field"
 
 // add reads a field, as it stands.
 func (h *head) add(name string, raw []byte, seen map[string]bool) {
@@ -75,7 +79,14 @@ func (h *head) setKind(value string) {
 	if h.kind, h.boundary = kind, params["boundary"]; !mediaType.MatchString(kind) {
 		h.fault = "it has a part whose Content-Type cannot be read"
 	}
+	if manyForms.MatchString(value) {
+		h.boundary = ""
+	}
 }
+
+// manyForms finds a boundary that may be in pieces, or have a charset (RFC 2231 3 and 4), or a quoted character: not all readers
+// make the same of it.
+var manyForms = regexp.MustCompile(`(?i)boundary\*|\\`)
 
 // header reads the header of a part, up to and with the empty line, or up to a delimiter. The part is of that kind if it does
 // not say.
@@ -96,7 +107,7 @@ func (w *walker) header(kind string) head {
 			name, raw, from = fieldName(w.line), nil, w.at
 		}
 		if name == "" {
-			h.fault = "it has a part whose header has a line that is no field"
+			h.fault = noField
 		}
 		if len(raw) <= maxValue {
 			raw = append(raw, w.line...)

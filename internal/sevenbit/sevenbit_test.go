@@ -181,6 +181,10 @@ func TestRefused(t *testing.T) {
 		{"an empty boundary", "Content-Type: multipart/mixed; boundary=\"\"\r\n\r\n--\r\n\r\n" + eight + "----\r\n", "whose boundary is missing, or no good"},
 		{"a boundary that ends with a space", "Content-Type: multipart/mixed; boundary=\"b \"\r\n\r\n--b \r\n\r\n" + eight + "--b --\r\n", "whose boundary is missing, or no good"},
 		{"two boundaries", "Content-Type: multipart/mixed; boundary=b; boundary=c\r\n\r\n--b\r\n\r\n" + eight + "--b--\r\n", "whose boundary is missing, or no good"},
+		{"a boundary in pieces", "Content-Type: multipart/mixed; boundary*0=b; boundary*1=c\r\n\r\n--bc\r\n\r\n" + eight + "--bc--\r\n", "whose boundary is missing, or no good"},
+		{"a boundary twice, one in its charset", "Content-Type: multipart/mixed; boundary=c; Boundary*=us-ascii''b\r\n\r\n--b\r\n\r\n" + eight + "--b--\r\n", "whose boundary is missing, or no good"},
+		{"a boundary with a backslash", `Content-Type: multipart/mixed; boundary="b\(c"` + "\r\n\r\n--b(c\r\n\r\n" + eight + "--b(c--\r\n", "whose boundary is missing, or no good"},
+		{"a boundary in angle brackets", "Content-Type: multipart/mixed; boundary=\"<b>\"\r\n\r\n--<b>\r\n\r\n" + eight + "--<b>--\r\n", "whose boundary is missing, or no good"},
 		{"one boundary for two", mixed + "--b\r\n" + mixed + "--b\r\n\r\n" + eight + "--b--\r\n--b--\r\n", "with the same boundary"},
 		{"a boundary that is another's end", "Content-Type: multipart/mixed; boundary=b--\r\n\r\n--b--\r\n" + mixed + "--b\r\n\r\n" + eight + "--b--\r\n--b----\r\n", "with the same boundary"},
 		{"no part at all", mixed + eight, "8-bit octets outside of its parts"},
@@ -219,6 +223,19 @@ func TestRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatHasNo8BitsStays: nothing in a signed message changes beside a part that is encoded, also where an encoding is named.
+func TestWhatHasNo8BitsStays(t *testing.T) {
+	const signed = "--b\r\nContent-Type: message/rfc822\r\nContent-Transfer-Encoding: 8bit\r\n\r\n" +
+		"DKIM-Signature: v=1; h=content-transfer-encoding; b=x\r\nContent-Type: multipart/mixed; boundary=c\r\nContent-Transfer-Encoding: 8bit\r\n\r\n" +
+		"--c\r\nContent-Type: multipart/mixed; boundary=d\r\nContent-Transfer-Encoding: binary\r\n\r\n--d\r\n\r\nx\r\n--d--\r\n--c--\r\n"
+	raw := mixed + signed + "--b\r\n\r\n" + eight + "--b--\r\n"
+	got, why := encode(t, raw)
+	if why != "" || !strings.Contains(got, signed) {
+		t.Fatalf("it becomes (refused for %q)\n%s\nwant it encoded, and in it as it was\n%s", why, got, signed)
+	}
+	check(t, raw, got)
 }
 
 // nested is a text in so many messages.
