@@ -33,14 +33,32 @@ var mended = []string{
 // TestModesThroughPostfix sends every odd message in every mode through a real relay: what comes out behind it is what it
 // should be.
 func TestModesThroughPostfix(t *testing.T) {
+	throughPostfix(t, honestPostfix, Redirect, Rewrite, Attach)
+}
+
+// TestModesThroughStrictPostfix: one that takes no 8 bits, and no encoding where there may be none, refuses nothing.
+func TestModesThroughStrictPostfix(t *testing.T) {
+	settings := slices.Concat(honestPostfix, []string{
+		"smtpd_discard_ehlo_keywords = 8bitmime, smtputf8", "strict_8bitmime = yes", "strict_mime_encoding_domain = yes",
+	})
+	for _, a := range throughPostfix(t, settings, Rewrite, Attach) {
+		if nonASCII([]byte(a.data)) {
+			t.Errorf("%s, %s: what arrived has 8 bits, want none", a.name, a.mode)
+		}
+	}
+}
+
+// throughPostfix is what arrives of every odd message in these modes.
+func throughPostfix(t *testing.T, settings []string, modes ...Mode) (all []arrival) {
+	t.Helper()
 	next := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}, KeepData: true})
-	relay := testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: honestPostfix})
+	relay := testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: settings})
 	r := relayOn(t, relay.Port)
 	sent := map[string]arrival{} // by recipient
 	messages := odd(t)
 	for i, name := range slices.Sorted(maps.Keys(messages)) {
 		m := parse(t, messages[name])
-		for _, mode := range []Mode{Redirect, Rewrite, Attach} {
+		for _, mode := range modes {
 			to := fmt.Sprintf("m%d-%s@x.example", i, mode)
 			res, err := send(t, r, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: mode}), to)
 			if err != nil || res.Outcomes[0].Status != Accepted {
@@ -55,7 +73,6 @@ func TestModesThroughPostfix(t *testing.T) {
 	if err := next.Wait(ctx, len(sent)); err != nil {
 		t.Error(err)
 	}
-	var all []arrival
 	for _, m := range next.Messages() {
 		a, ok := sent[m.To[0]]
 		if !ok {
@@ -78,4 +95,5 @@ func TestModesThroughPostfix(t *testing.T) {
 		t.Errorf("%d messages did not arrive: %v", len(sent), slices.Sorted(maps.Keys(sent)))
 	}
 	checkWithPython(t, all)
+	return all
 }
