@@ -13,7 +13,6 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
-	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -117,13 +116,6 @@ func (w *world) wantTold(what string, hooks int, subjects ...string) []smtpsink.
 	return mails
 }
 
-func (w *world) put(address string, subjects ...string) {
-	w.t.Helper()
-	for _, subject := range subjects {
-		w.imap.Append(w.t, address, "INBOX", testserver.Mail("clerk@court.example", address, subject, "The body of "+subject))
-	}
-}
-
 // sql changes the database behind postrider's back: the tests cannot wait for hours.
 func (w *world) sql(query string) {
 	w.t.Helper()
@@ -201,15 +193,6 @@ func TestNotices(t *testing.T) {
 			t.Errorf("%d messages arrived at got@, want 2: those who have it do not get it again", n)
 		}
 	})
-}
-
-func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
-	for _, m := range w.sink.Messages() {
-		if strings.Join(m.To, ",") == address {
-			out = append(out, m)
-		}
-	}
-	return out
 }
 
 // TestNoticesRelayDown: the hook is told at once, the operator when the relay is up again. Nothing else changes.

@@ -319,3 +319,21 @@ func (w *world) wantOnce(groups ...[][]byte) {
 		w.t.Fatalf("of %d messages %d were lost and %d arrived more than once; %d others arrived", total, lost, twice, len(got))
 	}
 }
+
+// put lays a message for each subject into an inbox.
+func (w *world) put(address string, subjects ...string) {
+	w.t.Helper()
+	for _, subject := range subjects {
+		w.imap.Append(w.t, address, "INBOX", testserver.Mail("clerk@court.example", address, subject, "The body of "+subject))
+	}
+}
+
+// arrivedFor is what the relay took for this recipient alone.
+func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
+	for _, m := range w.sink.Messages() {
+		if strings.Join(m.To, ",") == address {
+			out = append(out, m)
+		}
+	}
+	return out
+}
