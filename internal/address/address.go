@@ -34,9 +34,31 @@ type Address struct {
 	UTF8 bool   // it cannot be said without SMTPUTF8
 }
 
-// Key is the same for all spellings of an address: in any case, and with its domain in Unicode or ASCII. RFC 5321 2.4
-// lets a server tell local parts in different case apart; nobody gives two persons addresses that differ in case alone.
-func (a Address) Key() string { return strings.ToLower(a.Wire) }
+// Key is the same for all spellings of an address: in any case, with its domain in Unicode or ASCII, and with quotes and
+// backslashes that say nothing (RFC 5321 4.1.2). RFC 5321 2.4 lets a server tell local parts in different case apart;
+// nobody gives two persons addresses that differ in case alone.
+func (a Address) Key() string {
+	at := strings.LastIndexByte(a.Wire, '@')
+	local, domain := a.Wire[:at], a.Wire[at:]
+	if isQuoted(local) {
+		if local = unquoted(local); checkAtoms(local) != nil {
+			local = `"` + local + `"`
+		}
+	}
+	return strings.ToLower(local + domain)
+}
+
+// unquoted is what a Quoted-string says.
+func unquoted(s string) string {
+	var b strings.Builder
+	for i := 1; i < len(s)-1; i++ {
+		if s[i] == '\\' {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
 
 // Parse reads an address. The error says, on one line, what is wrong with it and how it is written.
 func Parse(s string) (Address, error) {
@@ -165,6 +187,11 @@ func checkLocal(s string) error {
 	case strings.ContainsFunc(s, unseen):
 		return errUnseen
 	}
+	return checkAtoms(s)
+}
+
+// checkAtoms is RFC 5321's Dot-string.
+func checkAtoms(s string) error {
 	for atom := range strings.SplitSeq(s, ".") {
 		if atom == "" || strings.ContainsFunc(atom, notAtext) {
 			return errLocal

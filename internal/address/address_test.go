@@ -1,6 +1,7 @@
 package address
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -206,4 +207,37 @@ func readPath(s string) (rest string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// TestKey: one for all spellings of an address, and another for another address.
+func TestKey(t *testing.T) {
+	for _, same := range [][]string{
+		{"a.b@x.example", "A.B@X.Example", `"a.b"@x.example`, `"\a.b"@x.example`},
+		{"a@bücher.example", "a@BÜCHER.example", "A@xn--bcher-kva.example"},
+		{`"a b"@x.example`, `"a\ B"@x.example`},
+		{`"a..b"@x.example`},
+		{`"\"a\""@x.example`},
+		{`"jörg"@x.example`, "JÖRG@x.example"},
+		{`""@x.example`},
+		{`"a@b"@x.example`},
+		{`"a\\b"@x.example`},
+	} {
+		for _, other := range []string{same[0], "a@x.example", `"a b"@x.example`, `"a\"b"@x.example`} {
+			for _, text := range same {
+				a, b := key(t, text), key(t, other)
+				if want := slices.Contains(same, other); (a == b) != want {
+					t.Errorf("the keys of %s and %s are %s and %s, want them alike: %v", text, other, a, b, want)
+				}
+			}
+		}
+	}
+}
+
+func key(t *testing.T, text string) string {
+	t.Helper()
+	a, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Key()
 }
