@@ -132,7 +132,8 @@ func (v *view) named(in []string) (list []Mention, why string) {
 	return list, why
 }
 
-// addContacts adds the contacts that the message names to a rule that matches, unless that leaves it without recipients.
+// addContacts adds the contacts that the message names to a rule that matches. When the rule has no recipients then, not even one
+// that is left out, it does not match; nor when the inbox's own address is all it has, and somebody else is named, or may be.
 func (r *result) addContacts(v *view) {
 	if r.ToContacts == nil {
 		return
@@ -145,16 +146,16 @@ func (r *result) addContacts(v *view) {
 			mute = append(mute, m)
 			continue
 		}
-		r.to = append(r.to, m.Email)
+		r.add(v.mail, m.Email)
 	}
 	r.problem = unreachable(mute)
 	switch {
 	case len(r.to) > 0:
-	case len(list) > 0:
+	case len(mute) > 0:
 		r.outcome = PassedOver
 	case why != "":
 		r.outcome, r.problem = Failed, "to_contacts is undecided: "+why
-	default:
+	case r.leftOut == "":
 		r.outcome, r.problem = Failed, "to_contacts finds nobody of the directory in: "+strings.Join(r.ToContacts.In, ", ")
 	}
 }

@@ -140,7 +140,7 @@ func (t *Table) Returns(inbox string) (forwards, nobody []string) {
 // Unreached names the rules that no message comes to, and the one before them that takes every message.
 func (t *Table) Unreached() (names []string, taker string) {
 	for i, r := range t.rules {
-		if len(r.conditions) > 0 || r.Continue || len(r.To) == 0 && !r.Skip {
+		if len(r.conditions) > 0 || r.Continue || r.ToContacts != nil {
 			continue // it may be passed over
 		}
 		for _, behind := range t.rules[i+1:] {

@@ -1,7 +1,7 @@
 package route
 
 import (
-	"slices"
+	"cmp"
 	"strings"
 
 	"postrider/internal/address"
@@ -32,11 +32,14 @@ func spelt(addr string) string {
 	return a.Key()
 }
 
-// leaveOut takes the inbox's own address out of the recipients.
-func (r *result) leaveOut(m Mail) {
-	if i := slices.IndexFunc(r.to, m.own); i >= 0 && r.OwnAddress != ForwardOwnAddress {
-		r.leftOut = r.to[i]
-		r.to = slices.DeleteFunc(r.to, m.own)
+// add adds recipients, but for the inbox's own address.
+func (r *result) add(m Mail, to ...string) {
+	for _, addr := range to {
+		if r.OwnAddress != ForwardOwnAddress && m.own(addr) {
+			r.leftOut = cmp.Or(r.leftOut, addr)
+			continue
+		}
+		r.to = append(r.to, addr)
 	}
 }
 

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -55,5 +56,64 @@ func TestOwnAddress(t *testing.T) {
 	}
 	if d := compile(t, a).Decide(Mail{}); d.Skip {
 		t.Errorf("in an inbox that nobody knows: decided %+v, want it forwarded", d)
+	}
+}
+
+// TestOwnAddressAmongContacts: that the inbox has the message already is no reason to pass over somebody else who is named, or may be.
+func TestOwnAddressAmongContacts(t *testing.T) {
+	directory := NewDirectory([]Contact{{Name: "Front Office", Email: "office@firm.example"}, {Name: "Ann Miller", Email: "ann@firm.example"}, {Name: "Mute"}})
+	people := Rule{Name: "people", ToContacts: &ToContacts{In: []string{"subject", "body"}}}
+	besides, rest := people, Rule{Name: "rest", To: []string{"desk@firm.example"}}
+	besides.To = []string{"office@firm.example"}
+	long := "\n\n" + strings.Repeat("word ", 600<<10/5)
+	tests := []struct {
+		name, mail string
+		first      Rule
+		decided    string // the routes that match, and to whom it goes
+	}{
+		{"the inbox alone", "Subject: Front Office", people, "[people] []"},
+		{"the inbox and another", "Subject: Front Office, Ann Miller", people, "[people] [ann@firm.example]"},
+		{"nobody beside the inbox", "Subject: x", besides, "[people] []"},
+		{"the inbox, and one without an address", "Subject: Front Office, Mute", people, "[rest] [desk@firm.example]"},
+		{"one without an address beside the inbox", "Subject: Mute", besides, "[rest] [desk@firm.example]"},
+		{"the inbox, in a text that cannot be read to its end", "Subject: Front Office" + long, people, "[rest] [desk@firm.example]"},
+		{"another, in a text that cannot be read to its end", "Subject: Front Office, Ann Miller" + long, people, "[people] [ann@firm.example]"},
+		{"nobody beside the inbox, in a text that cannot be read to its end", "Subject: x" + long, besides, "[rest] [desk@firm.example]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			table, m := compile(t, tt.first, rest).With(directory), mailOf(t, tt.mail)
+			checkSure(t, table, m)
+			if d := table.Decide(m); fmt.Sprint(d.Matched, d.To) != tt.decided {
+				t.Errorf("decided %v to %v, want %s\n%s", d.Matched, d.To, tt.decided, explain(table, m))
+			}
+		})
+	}
+}
+
+// TestOwnAddressSpelt: an address is the inbox's in all its spellings, and another one's in none.
+func TestOwnAddressSpelt(t *testing.T) {
+	tests := []struct {
+		name, inbox, to string
+		own             bool
+	}{
+		{"in any case", "Desk@Firm.Example", "dESK@fIRM.eXAMPLE", true},
+		{"international domain", "desk@MÜNCHEN.example", "desk@xn--mnchen-3ya.EXAMPLE", true},
+		{"international local part", "JÖRG@münchen.example", "jörg@xn--mnchen-3ya.example", true},
+		{"full stop of another script", "desk@例え。example", "desk@xn--r8jz45g.example", true},
+		{"quotes that say nothing", "desk@firm.example", `"Desk"@firm.example`, true},
+		{"backslashes that say nothing", `"front\ desk"@firm.example`, `"Front desk"@firm.example`, true},
+		{"quotes that say something", "front.desk@firm.example", `"front desk"@firm.example`, false},
+		{"sub-address", "desk@firm.example", "desk+x@firm.example", false},
+		{"another domain", "desk@firm.example", "desk@münchen.example", false},
+		{"an inbox that is no address", "Desk", "desk@firm.example", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := compile(t, Rule{Name: "r", To: []string{tt.to}}).Decide(Mail{Inbox: tt.inbox})
+			if own := d.LeftOut == tt.to && len(d.To) == 0; own != tt.own {
+				t.Errorf("in the inbox %s it is decided %+v; want %s left out: %v", tt.inbox, d, tt.to, tt.own)
+			}
+		})
 	}
 }

@@ -142,7 +142,7 @@ func (t *Table) Decide(m Mail) Decision {
 			}
 		}
 	}
-	if slices.ContainsFunc(d.To, m.own) { // another rule forwards it
+	if d.LeftOut != "" && slices.ContainsFunc(d.To, m.own) { // another rule forwards it
 		d.LeftOut = ""
 	}
 	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
@@ -210,9 +210,9 @@ func (r *compiled) try(v *view, whole bool) result {
 		res.outcome, res.problem = PassedOver, err.Error()
 		return res
 	}
-	res.outcome, res.to = Matched, to
+	res.outcome = Matched
+	res.add(v.mail, to...)
 	res.addContacts(v)
-	res.leaveOut(v.mail)
 	if res.urgency, err = r.priority(res.captured); err != nil && res.outcome == Matched {
 		res.problem = strings.TrimPrefix(res.problem+"; "+err.Error(), "; ")
 	}

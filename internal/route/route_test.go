@@ -263,6 +263,7 @@ func TestUnreached(t *testing.T) {
 		"one that skips":                 {all("all", Rule{Skip: true}), []string{"behind", "last"}},
 		"one that goes on":               {all("all", Rule{To: to, Continue: true}), nil},
 		"one that may find nobody":       {all("all", Rule{ToContacts: &ToContacts{In: []string{"subject"}}}), nil},
+		"one that may have nobody left":  {all("all", Rule{To: to, ToContacts: &ToContacts{In: []string{"subject"}}}), nil},
 		"one that holds for some":        {all("all", Rule{Match: Match{Inbox: []string{"*"}}, To: to}), nil},
 		"a catch-all that is no robot's": {all("all", Rule{To: to, Automated: SkipAutomated}), []string{"behind", "last"}},
 	} {
