@@ -171,6 +171,16 @@ func (r *rig) add(start inbox.Start, folders ...string) {
 	check(r.t, err)
 }
 
+// addOther makes one more inbox, at the same server, with all that is in its INBOX.
+func (r *rig) addOther(addr string) {
+	r.t.Helper()
+	check(r.t, r.imap.AddUser(addr, password))
+	_, err := r.store.Add(r.t.Context(), inbox.Inbox{
+		Address: addr, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll, Active: true,
+	}, password)
+	check(r.t, err)
+}
+
 // behind puts something between the pass and the server, until mend is called.
 func (r *rig) behind(wrap func(Source) Source) (mend func()) {
 	dial := r.Dial

@@ -299,10 +299,8 @@ func TestHelpComesLast(t *testing.T) {
 	r.add(inbox.StartAll)
 	r.waiting("INBOX", 1)
 	const second = "second@firm.example"
-	check(t, r.imap.AddUser(second, password))
-	_, err := r.store.Add(t.Context(), inbox.Inbox{Address: second, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll}, password)
-	check(t, err)
-	_, err = r.imap.Append(second, "INBOX", mails(1)...)
+	r.addOther(second)
+	_, err := r.imap.Append(second, "INBOX", mails(1)...)
 	check(t, err)
 	release := r.scannedBy("a:1")
 	done := r.host("b:1").start()

@@ -301,13 +301,9 @@ func TestLimitAndUnknownOutcome(t *testing.T) {
 func TestLimitOverInboxesAndHosts(t *testing.T) {
 	r, n := narrowRig(t, limits.Limits{PerHour: 15}, smtpsink.Action{})
 	const second = "sales@firm.example"
-	check(t, r.imap.AddUser(second, password))
-	_, err := r.store.Add(t.Context(), inbox.Inbox{
-		Address: second, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll, Active: true,
-	}, password)
-	check(t, err)
+	r.addOther(second)
 	msgs := r.waiting("INBOX", 30)
-	_, err = r.imap.Append(second, "INBOX", mails(20)...)
+	_, err := r.imap.Append(second, "INBOX", mails(20)...)
 	check(t, err)
 	release := r.scannedBy("c:1")
 	defer release()

@@ -1,0 +1,85 @@
+package pass
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// TestOwnAddressAndCopies: what is skipped since the inbox has it makes no duplicate of a copy that somebody else is to get, in
+// another inbox or folder, whichever is found first, and whatever the routes said then.
+func TestOwnAddressAndCopies(t *testing.T) {
+	const other = "sales@firm.example"
+	self := route.Rule{Name: "self", To: []string{address}}
+	junk := route.Rule{Name: "junk", Match: route.Match{Folder: []string{"Junk"}}, To: []string{"team@firm.example"}}
+	forward, refused := self, self
+	forward.OwnAddress = route.ForwardOwnAddress
+	refused.To = []string{address, "nobody@firm.example"}
+	type place struct{ inbox, folder string }
+	desk, bin, sales := place{address, "INBOX"}, place{address, "Junk"}, place{other, "INBOX"}
+	tests := []struct {
+		name   string
+		dedupe tasks.Dedupe
+		places []place    // where the copies lie, in the order they are found
+		before route.Rule // by which they are registered while the relay is down; none when it is not
+		rules  []route.Rule
+		to     []string // whom the relay is told, once each
+		ends   []string // how each copy ends
+	}{
+		{"another inbox", tasks.DedupeAll, []place{desk, sales}, route.Rule{}, []route.Rule{self}, self.To, []string{"skipped loop: own address:", "forwarded "}},
+		{"another inbox, found first", tasks.DedupeAll, []place{sales, desk}, route.Rule{}, []route.Rule{self}, self.To, []string{"forwarded ", "skipped duplicate:"}},
+		{"another inbox, each its own", tasks.DedupeInbox, []place{sales, desk}, route.Rule{}, []route.Rule{self}, self.To, []string{"forwarded ", "skipped loop: own address:"}},
+		{"another folder", tasks.DedupeInbox, []place{desk, bin}, route.Rule{}, []route.Rule{junk, self}, junk.To, []string{"skipped loop: own address:", "forwarded "}},
+		{"another folder, found first", tasks.DedupeInbox, []place{bin, desk}, route.Rule{}, []route.Rule{junk, self}, junk.To, []string{"forwarded ", "skipped duplicate:"}},
+		{"another folder of the same route", tasks.DedupeInbox, []place{desk, bin}, route.Rule{}, []route.Rule{self}, nil, []string{"skipped loop: own address:", "skipped loop: own address:"}},
+		{"it was to be forwarded when it was found", tasks.DedupeAll, []place{desk, sales}, forward, []route.Rule{self}, self.To, []string{"skipped loop: own address:", "forwarded "}},
+		{"the others were refused", tasks.DedupeAll, []place{desk, sales}, route.Rule{}, []route.Rule{refused}, self.To, []string{"dead ", "dead "}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage == "rcpt" && e.Arg == "nobody@firm.example" {
+					return smtpsink.Action{Code: 550}
+				}
+				return smtpsink.Action{}
+			}, tt.rules...)
+			r.Config.Dedupe = tt.dedupe
+			check(t, r.imap.CreateFolder(address, "Junk"))
+			r.add(inbox.StartAll, "INBOX", "Junk")
+			r.addOther(other)
+			relay := r.Relay
+			if tt.before.Name != "" {
+				r.routes(tt.before)
+				r.Relay = unreachable{relay}
+			}
+			msg := mails(1)[0]
+			for _, at := range tt.places {
+				_, err := r.imap.Append(at.inbox, at.folder, msg)
+				check(t, err)
+				r.runCtx(t.Context())
+			}
+			r.Relay = relay
+			r.routes(tt.rules...)
+			for range 2 { // a copy may get its turn only when its inbox has had its own
+				r.runCtx(t.Context())
+			}
+			var to []string
+			for _, m := range r.sink.Messages() {
+				to = append(to, m.To...)
+			}
+			if !slices.Equal(to, tt.to) {
+				t.Errorf("the relay was told the recipients %q, want %q", to, tt.to)
+			}
+			for i, task := range r.tasks() {
+				if got := fmt.Sprintf("%s %s", task.Status, task.Reason); len(got) < len(tt.ends[i]) || got[:len(tt.ends[i])] != tt.ends[i] {
+					t.Errorf("copy %d ends as %q, want %q", i+1, got, tt.ends[i])
+				}
+			}
+		})
+	}
+}
