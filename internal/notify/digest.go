@@ -170,15 +170,20 @@ func outage(o Outage) Inbox {
 
 // line makes one line of bounded length of what a stranger wrote, so that it can be taken for nothing else.
 func line(s string) string {
+	runes := []rune(flat(s))
+	if len(runes) > maxText {
+		runes = append(slices.Clip(runes[:maxText]), '…')
+	}
+	return string(runes)
+}
+
+// flat is line for what is short enough.
+func flat(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-	runes := []rune(strings.Join(strings.Fields(s), " "))
-	if len(runes) > maxText {
-		runes = append(slices.Clip(runes[:maxText]), '…')
-	}
-	return string(runes)
+	return strings.Join(strings.Fields(s), " ")
 }

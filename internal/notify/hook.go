@@ -44,7 +44,7 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	cmd.WaitDelay = waitDelay
 	inGroup(cmd)
 	err = cmd.Run()
-	said := line(out.String())
+	said := flat(out.String())
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay), err == nil:
 		n.Log.Info("the hook has run", "hook", program, "output", said)
