@@ -93,6 +93,36 @@ func TestHookAndMail(t *testing.T) {
 	}
 }
 
+// heldUp is a Tasks that stands still before it answers.
+type heldUp struct {
+	Tasks
+	still func()
+}
+
+func (h heldUp) Get(ctx context.Context, id int64) (tasks.Task, error) {
+	h.still()
+	return h.Tasks.Get(ctx, id)
+}
+
+// TestHookHeldUp: a run that stands still for longer than its lease starts no hook beside that of the run in its place.
+func TestHookHeldUp(t *testing.T) {
+	b, dir := hooked(t, `echo run >> runs`)
+	b.dies("one")
+	other := *b.Notifier
+	other.Config.Worker = "mail-b:1:y"
+	b.Notifier.Tasks = heldUp{b.Notifier.Tasks, func() {
+		b.passes(time.Minute)
+		other.Tell(b.ctx, true)
+	}}
+	b.Tell(b.ctx, true)
+	if got := read(t, dir, "runs"); got != "run\n" {
+		t.Errorf("the hooks ran %q, want one", got)
+	}
+	if log := b.logs.String(); !strings.Contains(log, "another run tells what failed") || strings.Contains(log, "WARN") {
+		t.Errorf("the log is\n%s\nwant it said, and no warning", log)
+	}
+}
+
 func TestHookFails(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string

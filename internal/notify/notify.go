@@ -175,8 +175,11 @@ const maxDelivery = time.Minute
 func (n *Notifier) deliver(ctx context.Context, ch channel, d Digest) error {
 	ctx, cancel := context.WithTimeout(ctx, maxDelivery)
 	defer cancel()
-	if ch.isHook() {
-		return n.runHook(ctx, d)
+	if !ch.isHook() {
+		return n.mail(ctx, ch, d)
 	}
-	return n.mail(ctx, ch, d)
+	if err := n.Store.renew(ctx, ch, n.Config.Worker); err != nil { // as before the final dot of a mail
+		return err
+	}
+	return n.runHook(ctx, d)
 }
