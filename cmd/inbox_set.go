@@ -101,6 +101,9 @@ func (a *app) inboxRemoveCommand() *cobra.Command {
 		Short: "Forget an inbox with its tasks and all that is known of its messages",
 		Long: `remove forgets an inbox, its folders, its tasks and what it has forwarded: added again, it
 starts over. To pause it use ` + "`postrider inbox disable ADDR`" + `.
+
+Other inboxes go on beside it. When it is stopped in the middle, the inbox is disabled and its
+waiting messages are gone; the same command removes the rest.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
@@ -125,9 +128,14 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err := a.confirm(yes, "Remove inbox "+what+"?"); err != nil {
 			return err
 		}
+		ctx, stop := untilSignal(ctx)
+		defer stop()
 		err = s.underLease(ctx, in, func(inbox.Scan) error {
 			return s.queue.Remove(ctx, a.who(s.host()), in.ID)
 		})
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; `postrider inbox remove %s` goes on", in.Address, in.Address)
+		}
 		if err != nil {
 			return err
 		}

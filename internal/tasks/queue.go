@@ -77,7 +77,8 @@ type Steward interface {
 	// other inboxes.
 	Disable(ctx context.Context, who string, inboxID int64) error
 	// Remove takes an inbox out of use for good: those of its live tasks that somebody got leave their place, too. It deletes the
-	// inbox in the same transaction, with its folders, its tasks and all that is known of its messages. The audit trail stays.
+	// inbox with its folders, its tasks and all that is known of its messages, the live tasks first; the audit trail stays. When it is cut
+	// short, the inbox is out of use, has no cursors, and no live tasks: doing it again goes on.
 	Remove(ctx context.Context, who string, inboxID int64) error
 
 	// Forget drops from the ledger those of the messages whose tasks others than the queue have deleted (Disposition.Lost), so that

@@ -2,13 +2,11 @@ package sqlqueue
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
-	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -18,44 +16,6 @@ func (q *Queue) Disable(ctx context.Context, who string, inboxID int64) error {
 	err := q.db.Tx(ctx, func(tx *gorm.DB) error { return q.takeOut(tx, who, inboxID, false) })
 	q.bell.ring()
 	return wrap(err, "take inbox %d out of use", inboxID)
-}
-
-// Remove implements tasks.Queue. A copy that is registered elsewhere finds the tasks as they were, and takes the place of one of them, or does
-// not find them any more.
-func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := q.takeOut(tx, who, inboxID, true); err != nil {
-			return err
-		}
-		var folders []int64
-		if err := tx.Raw(sqlScopeInbox, inboxID).Scan(&folders).Error; err != nil {
-			return err
-		}
-		for _, id := range folders {
-			for _, query := range []string{sqlDeleteSeen, sqlDeleteTasks} {
-				if err := q.deleteAll(tx, query, id); err != nil {
-					return err
-				}
-			}
-		}
-		return tx.Exec(sqlDeleteInbox, inboxID).Error
-	})
-	q.bell.ring()
-	return wrap(err, "remove inbox %d", inboxID)
-}
-
-// deleteAll runs a DELETE until nothing is left for it, on a server by portions: none takes longer than a statement may.
-func (q *Queue) deleteAll(tx *gorm.DB, query string, args ...any) error {
-	const rows = 20_000
-	if q.db.Dialect() != db.SQLite {
-		query = fmt.Sprintf("%s LIMIT %d", query, rows)
-	}
-	for {
-		res := tx.Exec(query, args...)
-		if res.Error != nil || res.RowsAffected != rows {
-			return res.Error
-		}
-	}
 }
 
 // takeOut locks, in this order, what keeps others from registering and reserving, the live tasks, so that nobody claims or sends by one of
@@ -103,7 +63,7 @@ func (q *Queue) lockLive(tx *gorm.DB, inboxID int64) (live []taskRow, err error)
 	return live, nil
 }
 
-// leave has live tasks leave their claims and their place, but for those that somebody got unless it is for good.
+// leave has live tasks leave their claims and their place, but for those that somebody got unless it is for good: then they are deleted.
 func (q *Queue) leave(tx *gorm.DB, now time.Time, who string, inboxID int64, live []taskRow, forGood bool) error {
 	ids := make([]int64, len(live))
 	for i, r := range live {
@@ -131,21 +91,20 @@ func (q *Queue) leave(tx *gorm.DB, now time.Time, who string, inboxID int64, liv
 			return err
 		}
 	}
-	return q.yield(tx, now, inboxID, ids, forGood)
+	if err := q.yield(tx, now, inboxID, ids, forGood); err != nil || !forGood {
+		return err
+	}
+	return erase(tx, ids)
 }
 
 // yield leaves the places of tasks to their duplicates in other inboxes. When it is for good none of the inbox's own can take a place, or
 // account for the message.
 func (q *Queue) yield(tx *gorm.DB, now time.Time, inboxID int64, ids []int64, forGood bool) error {
-	var noted []struct{ Fingerprint []byte }
-	var reasons []string
-	if err := tx.Raw(sqlNoted, append(ids, 0)).Scan(&noted).Error; err != nil || len(noted) == 0 {
+	keys, err := knownBy(tx, ids)
+	if err != nil || len(keys) == 0 {
 		return err
 	}
-	keys := make([][]byte, len(noted))
-	for i, n := range noted {
-		keys[i] = n.Fingerprint
-	}
+	var reasons []string
 	if err := tx.Raw(sqlSkippedElsewhere, keys, inboxID).Scan(&reasons).Error; err != nil {
 		return err
 	}

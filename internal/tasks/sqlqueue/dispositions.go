@@ -28,40 +28,49 @@ func (q *Queue) Purged(ctx context.Context, inboxID int64, within time.Duration)
 	return n, wrap(err, "count the purged tasks of inbox %d", inboxID)
 }
 
-// LeftBehind implements tasks.Queue. It reads in portions.
+// LeftBehind implements tasks.Queue.
 func (q *Queue) LeftBehind(ctx context.Context, folderID, before int64, each func(int64, tasks.Disposition) error) error {
+	return q.pages(ctx, folderID, before, func(epoch int64, first, last uint32) error {
+		left, err := q.accounted(ctx, sqlLeftBehind, folderID, epoch, first, last)
+		if err != nil {
+			return wrap(err, "read what folder %d had in an older epoch", folderID)
+		}
+		for _, d := range left {
+			if err := each(epoch, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pages goes through what the ledger has of a folder in the epochs before the given one, by ascending epoch and UID.
+func (q *Queue) pages(ctx context.Context, folderID, before int64, each func(epoch int64, first, last uint32) error) error {
 	for epoch := int64(-1); ; {
 		var next *int64
 		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextEpoch, folderID, epoch, before).Scan(&next).Error })
 		if err != nil || next == nil {
-			return wrap(err, "look for tasks that folder %d had in older epochs", folderID)
+			return wrap(err, "look for the epochs of folder %d", folderID)
 		}
 		epoch = *next
-		if err := q.leftIn(ctx, folderID, epoch, func(d tasks.Disposition) error { return each(epoch, d) }); err != nil {
+		if err := q.pagesOf(ctx, folderID, epoch, func(first, last uint32) error { return each(epoch, first, last) }); err != nil {
 			return err
 		}
 	}
 }
 
-// leftIn is LeftBehind for one epoch.
-func (q *Queue) leftIn(ctx context.Context, folderID, epoch int64, each func(tasks.Disposition) error) error {
-	const portion = 2000
+// pagesOf is pages for one epoch.
+func (q *Queue) pagesOf(ctx context.Context, folderID, epoch int64, each func(first, last uint32) error) error {
 	for last := int64(-1); ; {
 		var page struct {
 			First, Last *uint32
 		}
-		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextPage, folderID, epoch, last, portion).Scan(&page).Error })
+		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextPage, folderID, epoch, last, q.page).Scan(&page).Error })
 		if err != nil || page.Last == nil {
-			return wrap(err, "read what folder %d had in an older epoch", folderID)
+			return wrap(err, "look for what folder %d had in an epoch", folderID)
 		}
-		left, err := q.accounted(ctx, sqlLeftBehind, folderID, epoch, *page.First, *page.Last)
-		if err != nil {
-			return wrap(err, "read what folder %d had in an older epoch", folderID)
-		}
-		for _, d := range left {
-			if err := each(d); err != nil {
-				return err
-			}
+		if err := each(*page.First, *page.Last); err != nil {
+			return err
 		}
 		last = int64(*page.Last)
 	}

@@ -210,8 +210,8 @@ WHERE id = ?`
 
 	// As sqlHeirs, for many tasks at once: by what their messages are known, and the reasons of the duplicates in other inboxes.
 	sqlNoted = `
-SELECT n.fingerprint FROM monitored_emails_tasks o
-JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id IN ?`
+SELECT o.fingerprint, n.fingerprint AS noted FROM monitored_emails_tasks o
+LEFT JOIN monitored_emails_seen n ON n.folder_id = o.folder_id AND n.uid_validity = o.uid_validity AND n.uid = o.uid WHERE o.id IN ?`
 
 	sqlSkippedElsewhere = `
 SELECT DISTINCT t.error_message FROM monitored_emails_seen s JOIN monitored_emails_tasks t ON t.id = s.task_id
@@ -219,10 +219,15 @@ WHERE s.fingerprint IN ? AND s.inbox_id <> ? AND t.status = 'skipped'`
 
 	sqlDisable = `UPDATE monitored_emails SET is_active = 0, updated_at = ? WHERE id = ?`
 
-	// The foreign keys would do all three, but MySQL 9 takes minutes over a large registry when it cascades from the top.
-	sqlDeleteSeen  = `DELETE FROM monitored_emails_seen WHERE folder_id = ?`  // PRIMARY KEY (folder_id, ...)
-	sqlDeleteTasks = `DELETE FROM monitored_emails_tasks WHERE folder_id = ?` // UNIQUE (folder_id, ...); deliveries go by foreign key
-	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?`              // folders go by foreign key
+	// As it was before the first scan.
+	sqlNoCursors = `
+UPDATE monitored_folders SET uid_validity = 0, last_seen_uid = 0, start_uid = 0, baseline_uid = 0, initialized_at = NULL WHERE inbox_id = ?`
+
+	// By PRIMARY KEY and UNIQUE (folder_id, uid_validity, uid). Deliveries go by foreign key.
+	sqlDeleteSeenBetween  = `DELETE FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ?`
+	sqlDeleteTasksBetween = `DELETE FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ?`
+
+	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?` // folders go by foreign key, and what came meanwhile with them
 )
 
 // Retention, in portions: monitored_emails_tasks_ended gives the oldest tasks first, the primary key the oldest events.

@@ -22,12 +22,15 @@ type Queue struct {
 	db       *db.DB
 	bell     bell
 	patience time.Duration
+	page     int // rows of the ledger that are read, or deleted, at once
 }
 
 var _ tasks.Queue = (*Queue)(nil)
 
 // New returns the queue in an open database.
-func New(d *db.DB) *Queue { return &Queue{db: d, patience: defaultPatience} }
+func New(d *db.DB) *Queue { return &Queue{db: d, patience: defaultPatience, page: defaultPage} }
+
+const defaultPage = 1000
 
 // bell wakes those who wait in this process for a task to become due.
 type bell struct {

@@ -102,9 +102,16 @@ func (r registry) again(t testing.TB) *db.DB {
 	return d
 }
 
+// small is a queue whose pages are so small that a few messages make several.
+func small(d *db.DB) *Queue {
+	q := New(d)
+	q.page = 2
+	return q
+}
+
 func (r registry) fixture(t *testing.T) taskstest.Fixture {
 	return taskstest.Fixture{
-		Queue: New(r.DB), Other: New(r.again(t)),
+		Queue: small(r.DB), Other: small(r.again(t)),
 		Inbox: func(t *testing.T, address string) int64 { return r.inbox(t, address) },
 		Folder: func(t *testing.T, inboxID int64, name string, epoch int64) int64 {
 			return r.folder(t, inboxID, name, epoch)
