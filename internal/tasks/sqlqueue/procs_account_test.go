@@ -14,7 +14,8 @@ import (
 )
 
 // account checks, against the journal, that
-//   - every message up to the cursor is accounted for, ended as told, and reached each of its recipients at least once;
+//   - every message up to the cursor is accounted for, ended as told, and reached each of its recipients at least once: so did the copy,
+//     by another route, of one that was refused;
 //   - a receipt finishes once, a task is ended by one receipt, which is the one that the registry has;
 //   - nobody claims a task during somebody else's lease, and nobody registers under a scan lease that another has taken over;
 //   - whoever lost a lease and acted on it is in the audit trail of the task, and nobody else is; nobody is told so who did not;
@@ -115,9 +116,9 @@ func (a *audit) read() {
 	}
 }
 
-// call enters a sending, finish or release.
+// call enters a reserve, sending, finish or release.
 func (h *history) call(n note) {
-	settles := n.What != "sending"
+	settles := n.What == "finish" || n.What == "release"
 	switch n.Outcome {
 	case begun:
 		h.calls++
@@ -131,10 +132,11 @@ func (h *history) call(n note) {
 		h.lost++
 	case done:
 		h.unheard--
-		if settles {
+		switch {
+		case settles:
 			h.finished++
 			h.ended = h.ended || n.Status.Ended()
-		} else {
+		case n.What == "sending":
 			h.sending = n.To
 		}
 	}
@@ -165,9 +167,9 @@ func (s *storm) accountFolder(a *audit, inboxID, folderID int64) (messages, miss
 		for _, to := range recipientsOf(uid) {
 			arrived := len(a.arrivals[[2]string{messageName(folderID, uid), to}])
 			known := byRecipient(d.Deliveries)[to] == tasks.Delivered
-			if f == forwarded && (arrived == 0 || !known) || f != forwarded && arrived > 0 {
+			if f.arrives() && (arrived == 0 || !known) || !f.arrives() && arrived > 0 {
 				a.Errorf("message %s arrived %d times at %s, delivered is %t in the registry; want it there if it is to be forwarded (%t)",
-					messageName(folderID, uid), arrived, to, known, f == forwarded)
+					messageName(folderID, uid), arrived, to, known, f.arrives())
 				ok = ok && arrived > 0
 			}
 		}

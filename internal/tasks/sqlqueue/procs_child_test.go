@@ -150,10 +150,10 @@ func (h *hand) scan(ctx context.Context) error {
 }
 
 func entryOf(folderID int64, uid uint32) tasks.Entry {
-	e := tasks.Entry{UID: uid, Route: "desk", Outline: sha256.Sum256(fmt.Append(nil, "outline", folderID, uid)), Priority: tasks.Normal}
+	e := tasks.Entry{UID: uid, Route: routeOf(uid), Outline: sha256.Sum256(fmt.Append(nil, "outline", folderID, uid)), Priority: tasks.Normal}
 	content := uid
 	switch fateOf(uid) {
-	case duplicate:
+	case duplicate, otherRoute:
 		content--
 	case tooLarge:
 		e.Skip = "too_large"
@@ -243,17 +243,38 @@ func (h *hand) process(ctx context.Context, c tasks.Claim) error {
 		return h.tell(note{What: "release", Task: c.ID, Receipt: c.Receipt.Token, Status: tasks.Received}, func() error {
 			return h.Release(ctx, c, "stopped", 0, nil)
 		})
-	case fate != forwarded:
+	case fate == refused:
+		ds := []tasks.Delivery{{Recipient: "a@firm.example", Status: tasks.Failed, Code: 550, Reply: "no", Attempts: c.Attempts}}
+		return h.finish(ctx, c, tasks.Result{
+			Status: fate.ends(), Reason: "550 no", Route: "desk", Deliveries: ds, Yields: true, Refused: true, Dedupe: tasks.DedupeInbox,
+		})
+	case !fate.arrives():
 		return h.finish(ctx, c, tasks.Result{Status: fate.ends(), Reason: "as told"})
 	}
+	if reserved, err := h.reserve(ctx, c); err != nil || !reserved {
+		return err
+	}
 	return h.forward(ctx, c)
+}
+
+// reserve gives a route to what has taken the place of another.
+func (h *hand) reserve(ctx context.Context, c tasks.Claim) (reserved bool, _ error) {
+	if c.Route != "" {
+		return true, nil
+	}
+	err := h.tell(note{What: "reserve", Task: c.ID, Receipt: c.Receipt.Token}, func() error {
+		of, err := h.Identify(ctx, c.Receipt, entryOf(c.FolderID, c.UID), tasks.DedupeInbox)
+		reserved = err == nil && of == 0
+		return err
+	})
+	return reserved, err
 }
 
 func (h *hand) forward(ctx context.Context, c tasks.Claim) error {
 	ds := h.pending(c)
 	went := false
 	err := h.tell(note{What: "sending", Task: c.ID, Receipt: c.Receipt.Token, To: byRecipient(ds)}, func() error {
-		err := h.Sending(ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds)
+		err := h.Sending(ctx, c.Receipt, routeOf(c.UID), tasks.Form{Mode: "redirect"}, ds)
 		went = err == nil
 		return err
 	})
@@ -261,7 +282,7 @@ func (h *hand) forward(ctx context.Context, c tasks.Claim) error {
 		return err
 	}
 	h.pause(h.Lease / 6)
-	res := tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}
+	res := tasks.Result{Status: tasks.Forwarded, Route: routeOf(c.UID), Deliveries: ds}
 	for i, d := range ds {
 		if deferred(c, d.Recipient) {
 			ds[i].Status, ds[i].Code, ds[i].Reply = tasks.Pending, 451, "later"

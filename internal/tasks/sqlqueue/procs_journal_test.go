@@ -15,7 +15,7 @@ import (
 // A note is one line of the journal that all processes append to. One write is one line, so that the lines stand in the
 // order in which things happened, and the arrivals among them are the truth of what was sent.
 type note struct {
-	What      string // claimed, extend, sending, arrived, finish, release, register
+	What      string // claimed, extend, reserve, sending, arrived, finish, release, register
 	Outcome   outcome
 	Worker    string `json:",omitempty"`
 	Task      int64  `json:",omitempty"`
@@ -83,11 +83,12 @@ func readJournal(t *testing.T, path string) (notes []note) {
 type fate int
 
 const (
-	forwarded fate = iota
-	duplicate      // registered as skipped: the message before it has the same content
-	tooLarge       // registered as skipped
-	byRoute        // skipped by its worker
-	refused        // dead by its worker
+	forwarded  fate = iota
+	duplicate       // registered as skipped: the message before it has the same content
+	tooLarge        // registered as skipped
+	byRoute         // skipped by its worker
+	refused         // dead by its worker: nobody can be reached by its route
+	otherRoute      // forwarded: the message before it is refused and has the same content, and this one has another route
 )
 
 func fateOf(uid uint32) fate {
@@ -98,6 +99,8 @@ func fateOf(uid uint32) fate {
 		return tooLarge
 	case uid%17 == 0:
 		return refused
+	case uid%17 == 1 && fateOf(uid-1) == refused:
+		return otherRoute
 	case uid%19 == 0:
 		return byRoute
 	}
@@ -107,12 +110,23 @@ func fateOf(uid uint32) fate {
 // ends is the state in which a message's task is to end.
 func (f fate) ends() tasks.Status {
 	switch f {
-	case forwarded:
+	case forwarded, otherRoute:
 		return tasks.Forwarded
 	case refused:
 		return tasks.Dead
 	}
 	return tasks.Skipped
+}
+
+// arrives tells whether the message is to arrive.
+func (f fate) arrives() bool { return f.ends() == tasks.Forwarded }
+
+// routeOf is by which route a message goes.
+func routeOf(uid uint32) string {
+	if fateOf(uid) == otherRoute {
+		return "court"
+	}
+	return "desk"
 }
 
 func recipientsOf(uid uint32) []string {
