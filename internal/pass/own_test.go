@@ -136,3 +136,70 @@ func TestOwnAddressIsDecidedOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnAddressPutBack: a task that a person puts back goes by what is said today, unless somebody got the message by what was said
+// before.
+func TestOwnAddressPutBack(t *testing.T) {
+	refuses := func(who ...string) func(smtpsink.Event) smtpsink.Action {
+		return func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage == "rcpt" && slices.Contains(who, e.Arg) {
+				return smtpsink.Action{Code: 550}
+			}
+			return smtpsink.Action{}
+		}
+	}
+	const ann, team = "ann@firm.example", "team@firm.example"
+	tests := []struct {
+		name          string
+		to, refused   []string
+		before, after route.OwnAddress
+		want          string
+	}{
+		{"left out no more", []string{address, team}, []string{team}, route.SkipOwnAddress, route.ForwardOwnAddress, address + " delivered, " + team + " failed"},
+		{"left out from now on", []string{address, team}, []string{address, team}, route.ForwardOwnAddress, route.SkipOwnAddress, team + " failed"},
+		{"left out, and somebody has it", []string{address, ann, team}, []string{team}, route.SkipOwnAddress, route.ForwardOwnAddress, ann + " delivered, " + team + " failed"},
+		{"refused, and somebody has it", []string{address, ann}, []string{address}, route.ForwardOwnAddress, route.SkipOwnAddress, ann + " delivered, " + address + " failed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rule := route.Rule{Name: "all", To: tt.to, OwnAddress: tt.before}
+			r := newRig(t, refuses(tt.refused...), rule)
+			r.add(inbox.StartAll, "INBOX")
+			r.put("INBOX", mails(1)...)
+			r.want(r.run(), Counters{Registered: 1, Dead: 1})
+			rule.OwnAddress = tt.after
+			r.routes(rule)
+			if _, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID); err != nil {
+				t.Fatal(err)
+			}
+			r.want(r.run(), Counters{Dead: 1})
+			if got := r.recipients(); got != tt.want {
+				t.Errorf("its recipients are %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestOwnAddressOfNotices: what is too large for the others is told to them, and not to the inbox in which it lies.
+func TestOwnAddressOfNotices(t *testing.T) {
+	r := newRig(t, nil, route.Rule{Name: "some", Match: route.Match{Subject: []string{"message 0"}}, To: []string{address, "team@firm.example"}},
+		route.Rule{Name: "self", To: []string{address}})
+	r.Config.MaxSize, r.Config.Notices = 10, true
+	r.add(inbox.StartAll, "INBOX")
+	r.put("INBOX", mails(2)...)
+	foretold := previews{why: map[string]string{}}
+	r.Config.DryRun, r.Observer = true, &foretold
+	r.run()
+	const why = `loop: own address: route "self" has no other recipient; `
+	if got := foretold.why["message 1"]; len(foretold.why) != 1 || !strings.HasPrefix(got, why) {
+		t.Errorf("a dry run foretells %q, want of message 1 alone that it is not forwarded: %s", foretold.why, why)
+	}
+	r.Config.DryRun, r.Observer = false, nobody{}
+	r.want(r.run(), Counters{Registered: 2, Forwarded: 1, Skipped: 1})
+	if got := r.reasons()["message 1"]; !strings.HasPrefix(got, why) {
+		t.Errorf("message 1 is skipped with the reason %q, want %q", got, why)
+	}
+	if m := r.sink.Messages(); len(m) != 1 || !slices.Equal(m[0].To, []string{"team@firm.example"}) {
+		t.Errorf("%d messages went out, want one notice, to team alone", len(m))
+	}
+}
