@@ -33,17 +33,18 @@ func (a *app) runBroken(ctx context.Context, opts runOptions, broken error) erro
 // it is known even if it is expunged before somebody mends that. The exit code is the same as if nothing had been touched.
 func (a *app) registerOnly(ctx context.Context, s *services, boxes []inbox.Inbox, opts runOptions, broken error) error {
 	boxes = slices.DeleteFunc(boxes, func(in inbox.Inbox) bool { return !in.Begun() })
-	watch := a.observer("registering", opts)
-	p, err := s.registering(watch)
-	if err != nil || len(boxes) == 0 || opts.dryRun || exitCode(broken) != exitUsage {
+	if len(boxes) == 0 || opts.dryRun || exitCode(broken) != exitUsage {
 		return broken
 	}
-	if _, err := fmt.Fprintln(a.err, errorText(broken)); err != nil {
-		return err
+	watch := a.observer("registering", opts)
+	p, err := s.registering(watch)
+	if err != nil {
+		return broken
 	}
+	_, _ = fmt.Fprintln(a.err, errorText(broken)) // where nobody can be told, there is all the more reason to register
 	report := passReport{Report: p.Register(ctx, boxes), Alerts: []health.Alert{}}
-	_, err = fmt.Fprintf(a.err, "postrider: until that is mended, new messages are only registered (%d now), and nothing goes out\n", report.Totals.Registered)
-	if err := errors.Join(watch.close(), err, a.printReport(report, opts)); err != nil {
+	_, _ = fmt.Fprintf(a.err, "postrider: until that is mended, new messages are only registered (%d now), and nothing goes out\n", report.Totals.Registered)
+	if err := errors.Join(watch.close(), a.printReport(report, opts)); err != nil {
 		return err
 	}
 	return &exitError{code: exitUsage} // it has been told
@@ -61,7 +62,7 @@ func (a *app) begun(ctx context.Context, opts runOptions) (_ *services, boxes []
 	}
 	cfg := config.Registering(path, a.env, a.envNames...)
 	if cfg == nil {
-		return nil, nil, errors.New("database, secrets, imap, concurrency, dedupe, forward.max_size and forward.too_large have to be sound for that, and cannot all be made out")
+		return nil, nil, errors.New("database, secrets, imap, concurrency, dedupe, forward.max_size and forward.too_large have to be sound for that, in a file that is whole, and cannot all be made out")
 	}
 	d, err := db.OpenCurrent(ctx, dbConfig(cfg))
 	if errors.Is(err, fs.ErrNotExist) {

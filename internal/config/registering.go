@@ -3,8 +3,10 @@ package config
 import (
 	"bytes"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -14,7 +16,8 @@ var needed = []string{"database", "secrets", "imap", "concurrency", "dedupe", "f
 
 // Registering is what new mail can be registered by, of a file that Load refuses: database, secrets, imap, concurrency, dedupe,
 // forward.max_size and forward.too_large; the rest of it is the default. It is nil when any of these has a fault, or may not be
-// what was meant: an unknown key could be one of them misspelt, or out of its place. It changes nothing on disk.
+// what was meant: an unknown key could be one of them misspelt, or out of its place, and without routes or the last line end the
+// file may be half written. It changes nothing on disk.
 //
 // Of a file that is no YAML, the sections are read one by one; they have to begin in the first column.
 func Registering(path string, env Lookup, names ...string) *Config {
@@ -27,7 +30,7 @@ func Registering(path string, env Lookup, names ...string) *Config {
 	if !whole {
 		root = salvage(src)
 	}
-	if root == nil || cutOff(src, root) {
+	if root == nil {
 		return nil
 	}
 	c := Default()
@@ -36,7 +39,8 @@ func Registering(path string, env Lookup, names ...string) *Config {
 	r.file(root, c)
 	r.strangers(names, c)
 	r.needed(c)
-	if r.hindered() || r.elsewhere(root, whole) {
+	sections := sectionsOf(root)
+	if r.hindered() || r.elsewhere(c.Database, sections, whole) || swallowed(src, sections) || halfWritten(src, sections, whole) {
 		return nil
 	}
 	out := Default()
@@ -58,14 +62,19 @@ func needs(key string) bool {
 	})
 }
 
-// meansNeeded reports whether an unknown key of a section may be one that is needed: it is spelled nearly so, here, or anywhere
-// when nothing here is.
+// meansNeeded reports whether an unknown key of a section may be one that is needed: a word of it is spelled nearly so, here, or
+// anywhere when nothing here is. What is no word is mostly a mistake: a quotation mark, a space that YAML does not know, or what was
+// to come behind the colon.
 func meansNeeded(section, key string, known []string) bool {
-	if best := nearest(key, known); best != "" {
-		return needs(join(section, best))
-	}
-	return nearest(key, neededNames()) != ""
+	return slices.ContainsFunc(strings.FieldsFunc(key, notInKey), func(word string) bool {
+		if best := nearest(word, known); best != "" {
+			return needs(join(section, best))
+		}
+		return nearest(word, neededNames()) != ""
+	})
 }
+
+func notInKey(c rune) bool { return c != '_' && !unicode.IsLetter(c) }
 
 // neededNames are the last parts of the names of needed keys, and the sections that they are in.
 func neededNames() []string {
@@ -88,25 +97,40 @@ func neededSections() []string {
 	return out
 }
 
-// cutOff reports whether the file ends within a line of what is needed: it may be half written, and the value half of one.
-func cutOff(src []byte, root *yaml.Node) bool {
-	n := len(root.Content)
-	return !bytes.HasSuffix(src, []byte("\n")) && root.Kind == yaml.MappingNode && n >= 2 && needs(root.Content[n-2].Value)
+// sectionsOf are the names of a file's sections.
+func sectionsOf(root *yaml.Node) []string {
+	var out []string
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		out = append(out, root.Content[i].Value)
+	}
+	return out
 }
 
-// elsewhere reports whether a file that has no section database may have had one: it has a section with a name that is like no
-// other, or, as no YAML, the word somewhere, such as in what was made a comment, or not the sections that every file has.
-func (r *reader) elsewhere(root *yaml.Node, whole bool) bool {
-	var sections []string
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		sections = append(sections, root.Content[i].Value)
-	}
-	if slices.Contains(sections, "database") || r.overridden("database.driver") || r.overridden("database.path") {
+// halfWritten reports whether the rest of the file may be missing, and values that are needed with it.
+func halfWritten(src []byte, sections []string, whole bool) bool {
+	return !bytes.HasSuffix(src, []byte("\n")) || whole && nearest("routes", sections) == ""
+}
+
+// swallowed reports whether a section that is needed begins in the text, and is not read as one: brackets or quotation marks around it
+// close somewhere.
+func swallowed(src []byte, sections []string) bool {
+	return slices.ContainsFunc(neededSections(), func(name string) bool {
+		return !slices.Contains(sections, name) && regexp.MustCompile(`(?m)^`+name+`:`).Match(src)
+	})
+}
+
+// elsewhere reports whether another database may be meant. A file that has no section database may have had one: it has the word
+// somewhere, such as in what was made a comment, or a section with a name that is like no other, or, as no YAML, not the sections
+// that every file has. So may one that has a DSN have had the driver.
+func (r *reader) elsewhere(d Database, sections []string, whole bool) bool {
+	switch {
+	case d.DSN != "" && d.Driver != "mysql":
+		return true
+	case slices.Contains(sections, "database"), r.overridden("database.driver"), r.overridden("database.path"):
 		return false
-	}
-	if !whole {
-		return bytes.Contains(bytes.ToLower(r.src), []byte("database")) ||
-			!slices.Contains(sections, "smtp") || !slices.Contains(sections, "routes")
+	case bytes.Contains(bytes.ToLower(r.src), []byte("database")),
+		!whole && (!slices.Contains(sections, "smtp") || !slices.Contains(sections, "routes")):
+		return true
 	}
 	known := keys(reflect.TypeFor[Config]())
 	return slices.ContainsFunc(sections, func(name string) bool { return nearest(name, known) == "" })

@@ -80,6 +80,25 @@ func TestRegistering(t *testing.T) {
 		{"no sender", "from: \"Forwarder <forwarder@example.com>\"\n  max", "max", true},
 
 		{"the database's name", "database:\n  driver", "databse:\n  driver", false},
+		{"no routes and nothing else wrong", sound[strings.Index(sound, "routes:"):], "", false}, // it may be half written
+		{"the name of routes", "\nroutes:", "\nroute:", true},
+		{"routes in quotation marks of a word processor", "\nroutes:", "\n“routes”:", true},
+		{"dedupe in such ones", "dedupe: all", "“dedupe”: all", false},
+		{"a section behind spaces of a word processor", "  page: 7\n  host: mail-a", "\u00a0\u00a0\u00a0\u00a0\u00a0\u00a0\u00a0\u00a0page: 7", false},
+		{"no space before a bracket", "secrets: {", "secrets:{", false},
+		{"dedupe in a bracket above it", "dedupe: all", "hook: [x,\ndedupe: all\n]", false},
+		{"sections in a quotation above them", "password: \"p\"\nsecrets:", "password: 'p\n# of the clients'\nalerts: {dead: x}\nsecrets:", true},
+		{"the secrets in a quotation above them", "password: \"p\"\nsecrets: {key_file: other.key}", "password: 'p\nsecrets: {key_file: other.key}\n# of the clients'", false},
+		{"the database as a comment, and a port", "database:\n  driver: mysql\n  dsn: root@tcp(h)/d", "# database:\n#   driver: mysql\n#   dsn: root@tcp(h)/d", false},
+		{"the driver as a comment, and a port", "  driver: mysql", "  # driver: mysql", false},
+		{"text after a merge", "- name: all", "<<<<<<< HEAD\n- name: all", false},
+		{"a database twice after a merge", "database:", "<<<<<<< HEAD\ndatabase: {path: a}\n=======\ndatabase:", false},
+		{"a letter", "routes:", "From: alice@client.example\nSubject: hearing\nroutes:", true},
+		{"a letter with its text", "routes:", "From: alice@client.example\n\nDear all,\nroutes:", false},
+		{"routes twice", "routes:", "routes: []\nroutes:", true},
+		{"zeros, as after a crash", sound, strings.Repeat("\x00", 4096), false},
+		{"nothing", sound, "", false},
+
 		{"an unknown section, and no database", "database:\n  driver: mysql\n  dsn: root@tcp(h)/d", "mail: {}", false},
 		{"the database's keys without it", "database:\n  driver", "smtp:\n  driver", false},
 		{"dedupe's name", "dedupe: all", "dedup: all", false},
@@ -189,8 +208,11 @@ func TestRegisteringByDefault(t *testing.T) {
 		{"a tab", "    to", "\tto", "", "postrider.db"},
 		{"a section like no other", "smtp:", "db: {path: other.db}\nsmtp:", "", ""},
 		{"a section that is a comment, and an indentation", "    to", "# database: {path: other.db}\n   to", "", ""},
+		{"a section that is a comment", "    match", "    # database: {path: other.db}\n    mach", "", ""},
 		{"a section that is text, and an indentation", "    to", "    note: 'Database: {path: other.db}\n   to", "", ""},
-		{"half a file", "    match: {}\n    to: [desk@firm.example]\n", "    match: {", "", "postrider.db"},
+		{"half a file", "    match: {}\n    to: [desk@firm.example]\n", "    match: {", "", ""}, // dedupe, or max_size, may have come behind it
+		{"half a file of whole lines", "routes:\n  - name: all\n    match: {}\n    to: [desk@firm.example]\n", "", "", ""},
+		{"half a file of whole lines, which is no YAML", "routes:\n  - name: all\n    match: {}\n    to: [desk@firm.example]\n", "hook: [\n", "", ""},
 		{"less", "routes:\n  - name: all\n    match: {}\n    to: [desk@firm.example]\n", "hook: [", "", ""},
 		{"a variable, and an indentation", "    to", "# database:\n   to", "other.db", "other.db"},
 		{"a variable, and a section like no other", "smtp:", "mail: {}\nsmtp:", "other.db", "other.db"},
@@ -204,16 +226,18 @@ func TestRegisteringByDefault(t *testing.T) {
 	}
 }
 
-// TestRegisteringCutOff: a file that ends within a value that is needed is not gone by, nor one that others can read the password in.
+// TestRegisteringCutOff: a file that may be half written is not gone by, nor one that others can read the password in.
 func TestRegisteringCutOff(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		registers  bool
 	}{
-		{"whole line", "database: {path: p.db}\nforward:\n  max_size: 50MiB\n", true},
-		{"half a line", "database: {path: p.db}\nforward:\n  max_size: 5", false},
+		{"whole line", "database: {path: p.db}\nroutes: []\nforward:\n  max_size: 50MiB\n", true},
+		{"half a line", "database: {path: p.db}\nroutes: []\nforward:\n  max_size: 5", false},
 		{"half a line, and a bracket", "database: {path: p.db}\nhook: [\nforward:\n  max_size: 5", false},
-		{"half a line of what is not needed", "database: {path: p.db}\nforward:\n  max_size: 50MiB\nhook: [", true},
+		{"half a line of what is not needed", "database: {path: p.db}\nroutes:\n- name: al", false}, // dedupe may have come behind it
+		{"half a line of what is not needed, and a bracket", "database: {path: p.db}\nforward:\n  max_size: 50MiB\nhook: [", false},
+		{"cut off before the rest", sound[:strings.Index(sound, "routes:")], false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := registering(t, tt.text); (got != nil) != tt.registers {
@@ -230,6 +254,61 @@ func TestRegisteringCutOff(t *testing.T) {
 	}
 	if got := Registering(path, variables()); got != nil && os.PathSeparator == '/' {
 		t.Errorf("Registering = %+v of a file with a password that others can read, want nothing", got)
+	}
+}
+
+// TestRegisteringLines changes each line in the ways in which lines get broken, alone and beside a bracket that is open: what is needed
+// is read as before, or not at all.
+func TestRegisteringLines(t *testing.T) {
+	swap := func(old, now string) func(string) string {
+		return func(line string) string { return strings.Replace(line, old, now, 1) }
+	}
+	text := func(line string) string { return strings.TrimLeft(line, " ") }
+	ways := map[string]func(line string) string{
+		"one space":     func(line string) string { return " " + line },
+		"two spaces":    func(line string) string { return "  " + line },
+		"four spaces":   func(line string) string { return "    " + line },
+		"a space less":  func(line string) string { return strings.TrimPrefix(line, " ") },
+		"no spaces":     text,
+		"a tab":         func(line string) string { return "\t" + text(line) },
+		"hard spaces":   func(line string) string { return strings.Repeat("\u00a0", len(line)-len(text(line))) + text(line) },
+		"a hard space":  swap(": ", ":\u00a0"),
+		"no space":      swap(": ", ":"),
+		"no colon":      swap(":", ""),
+		"a space more":  swap(":", " :"),
+		"semicolon":     swap(":", ";"),
+		"quotes":        swap(": ", ": \""),
+		"apostrophe":    swap(": ", ": '"),
+		"bracket":       swap(": ", ": ["),
+		"brace":         swap(": ", ": {"),
+		"no brace":      swap("}", ""),
+		"bar":           swap(":", ": |"),
+		"star":          swap(": ", ": *"),
+		"no line end":   swap("\n", ""),
+		"a dash":        func(line string) string { return "- " + line },
+		"twice":         func(line string) string { return line + line },
+		"capital":       func(line string) string { return strings.ToUpper(line[:1]) + line[1:] },
+		"a merge":       func(line string) string { return "<<<<<<< HEAD\n" + line },
+		"quotation":     func(line string) string { return "“" + swap(":", "”:")(line) },
+		"nothing else":  func(line string) string { return line },
+		"an empty line": func(line string) string { return "\n" + line },
+	}
+	want := registering(t, sound, "POSTRIDER_SMTP_PORT", "x")
+	lines := strings.SplitAfter(strings.TrimSuffix(sound, "\n"), "\n")
+	for i, line := range lines {
+		for way, change := range ways {
+			one := strings.Join(lines[:i], "") + change(line) + strings.Join(lines[i+1:], "") + "\n"
+			for _, text := range []string{one, strings.Replace(one, "match: {}", "match: {", 1)} {
+				if got := registering(t, text, "POSTRIDER_SMTP_PORT", "x"); got != nil && !reflect.DeepEqual(got, want) {
+					t.Errorf("with %s in line %d Registering = %+v, want it as before, or nothing, of\n%s", way, i+1, got, text)
+				}
+			}
+		}
+	}
+	for i := range sound {
+		if got := registering(t, sound[:i], "POSTRIDER_SMTP_PORT", "x"); got != nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("cut off after %d octets Registering = %+v, want it as before, or nothing", i, got)
+		}
 	}
 }
 

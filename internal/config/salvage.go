@@ -102,9 +102,7 @@ func (b block) holdsNeeded() bool {
 	lost := slices.DeleteFunc(neededNames(), func(name string) bool {
 		return slices.ContainsFunc(leaves(Default()), func(l leaf) bool { return l.name == b.name+"."+name })
 	})
-	const colon = `["']?[ \t]*:(?:\s|$)`
-	pattern := regexp.MustCompile(`(?:` + strings.Join(neededSections(), "|") + `)` + colon +
-		`|(?:^|[\s{,"'])(?:` + strings.Join(lost, "|") + `)` + colon)
+	pattern := regexp.MustCompile(`(?:` + strings.Join(lost, "|") + `)["']?[ \t]*:(?:\s|$)`)
 	for line := range bytes.Lines(b.text) {
 		if !blank(line) && pattern.Match(line) {
 			return true

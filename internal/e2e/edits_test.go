@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -115,6 +117,61 @@ func TestBrokenEditOnServers(t *testing.T) {
 		}
 		w.wantOnce(meanwhile)
 	})
+}
+
+// TestBrokenEditKilled: runs with a broken configuration are killed at any time, and two of them are at it at once.
+func TestBrokenEditKilled(t *testing.T) {
+	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
+		w.extra = "concurrency: {page: 5, lease: 1s}\n"
+		w.addInbox(desk, "--start", "all")
+		w.configure()
+		w.pass(0)
+		sound := w.routes
+		w.routes = "  - name: all\n   match: {}\n"
+		w.configure()
+		meanwhile := mails(300, "meanwhile")
+		w.imap.Append(t, desk, "INBOX", meanwhile...)
+		kills := 0
+		w.eventually(func() bool {
+			a, b := w.start(nil, "run", "--json"), w.start(nil, "run", "--json")
+			timer := time.AfterFunc(time.Duration(30+rand.IntN(100+50*kills))*time.Millisecond, func() {
+				_, _ = a.cmd.Process.Kill(), b.cmd.Process.Kill()
+			})
+			for _, res := range []result{a.wait(), b.wait()} {
+				if res.code == -1 {
+					kills++
+				} else if res.code != 2 {
+					t.Fatalf("run with a broken configuration: exit %d, want 2\n%s", res.code, res.stderr)
+				}
+			}
+			timer.Stop()
+			return w.registered() == len(meanwhile)
+		})
+		w.wantOnce()
+		w.routes = sound
+		w.configure()
+		var total counters
+		w.eventually(func() bool { // one that comes soon after a kill steps aside
+			r, _ := w.pass(0)
+			total.Registered += r.Totals.Registered
+			total.Forwarded += r.Totals.Forwarded
+			return total.Forwarded > 0
+		})
+		if total != (counters{Forwarded: len(meanwhile)}) {
+			t.Errorf("with the mended configuration it reports %+v, want all forwarded and none registered", total)
+		}
+		w.wantOnce(meanwhile)
+		if kills == 0 {
+			t.Error("no run was killed")
+		}
+		t.Logf("%d kills", kills)
+	})
+}
+
+// registered counts the tasks, whatever the configuration is like.
+func (w *world) registered() (n int) {
+	w.behind(func(tx *gorm.DB) error { return tx.Raw("SELECT COUNT(*) FROM monitored_emails_tasks").Scan(&n).Error })
+	return n
 }
 
 // TestBrokenBefore: where no pass has worked before, a broken configuration leaves everything untouched: there is no database file, and an
