@@ -22,8 +22,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration, the database, each inbox's login, the relay and, for mode auto, the DNS",
 		Long: `check tries all that a run depends on and prints one line each, with the mend where something
-fails. It forwards nothing. The exit code is 75 when something fails, and 1 when everything
-does.
+fails. It forwards nothing: the relay is asked for the sender (forward.envelope_from), and for
+no recipient. What it has against a sender but says only then, as many do, the first run tells.
+The exit code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
@@ -202,15 +203,27 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	return found, group.Wait()
 }
 
-// checkDKIM says what has to stand in the DNS. Nothing is looked up there.
+// checkDKIM says what has to stand in the DNS. Nothing is looked up there. A key of another domain is no fault: it may be what the
+// relay asks for.
 func (a *app) checkDKIM(cfg *config.Config) error {
 	key, err := dkimKey(cfg)
 	if key == nil || err != nil {
 		return err
 	}
 	name, text := key.Record()
-	return a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, text)})
+	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, text)}); err != nil {
+		return err
+	}
+	_, from, err := address.ParseNamed(cfg.Forward.From)
+	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
+		return nil // without forward.from nothing is composed
+	}
+	return a.report(finding{what: "dkim", note: true, text: fmt.Sprintf("for DMARC a signature of %s does not count, since mail is from %s (forward.from): "+
+		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from))})
 }
+
+// domainOf is the domain of an address, as it is written in the DNS.
+func domainOf(a address.Address) string { return a.Wire[strings.LastIndexByte(a.Wire, '@')+1:] }
 
 // checkDNS asks what mode auto would ask about mail of our own.
 func checkDNS(ctx context.Context, cfg *config.Config) finding {
@@ -218,7 +231,7 @@ func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	if err != nil {
 		return finding{what: "dns", err: err}
 	}
-	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, own.Wire[strings.LastIndexByte(own.Wire, '@')+1:])
+	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, domainOf(own))
 	if err != nil {
 		err = fmt.Errorf("%w; while nothing is known, mode auto redirects only what passes anyway: let this host ask the DNS, or set dns.server", err)
 	}
@@ -244,6 +257,7 @@ func checkRelay(ctx context.Context, s *services) (finding, error) {
 	if info.Login != "" {
 		f.text += ", logged in with " + info.Login
 	}
+	f.text += ", takes the sender " + info.Sender
 	if info.MaxSize > 0 {
 		f.text += fmt.Sprintf(", takes messages up to %d octets", info.MaxSize)
 	}

@@ -2,6 +2,9 @@ package cmd
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -35,7 +38,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
-			"delete": deleteTasks,
+			"delete": deleteTasks, "key": newKey,
 		},
 	})
 }
@@ -86,9 +89,11 @@ func setup(env *testscript.Env) error {
 	return os.WriteFile(file, []byte(scriptConfig), 0o600)
 }
 
-// reply is the relay's: nobody is refused, and with lost the connection breaks after the final dot.
+// reply is the relay's: few are refused, and with lost the connection breaks after the final dot.
 func reply(e smtpsink.Event) smtpsink.Action {
 	switch {
+	case e.Stage == "mail" && e.Arg == "foreign@firm.example":
+		return smtpsink.Action{Code: 553, Text: "5.7.1 not yours"}
 	case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
 		return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
 	case e.Stage == "rcpt" && e.Arg == "later@firm.example":
@@ -164,6 +169,15 @@ func lastArrived(ts *testscript.TestScript, _ bool, args []string) {
 	if len(all) == 0 || !strings.Contains(string(all[len(all)-1].Data), args[0]) {
 		ts.Fatalf("of %d messages that reached the relay the last one is without %q", len(all), args[0])
 	}
+}
+
+// newKey is key FILE: a key to sign with.
+func newKey(ts *testscript.TestScript, _ bool, args []string) {
+	_, key, err := ed25519.GenerateKey(nil)
+	ts.Check(err)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
 }
 
 // busy ADDR: somebody works on that inbox.

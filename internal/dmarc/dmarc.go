@@ -137,7 +137,13 @@ func theRecord(texts []string) ([]string, error) {
 
 // aligned: RFC 7489 3.1.1.
 func (p policy) aligned(domain, signer string) bool {
-	return domain == signer || !p.strict && organisation(domain) == organisation(signer)
+	return domain == signer || !p.strict && Aligned(domain, signer)
+}
+
+// Aligned reports whether a signature of a domain counts for mail from another one, unless a policy says that it has to be of the
+// very domain: whether both are of one organisation.
+func Aligned(domain, signer string) bool {
+	return organisation(strings.ToLower(domain)) == organisation(strings.ToLower(signer))
 }
 
 // organisation is the organisational domain (RFC 7489 3.2): the public suffix and one label more. A public suffix itself

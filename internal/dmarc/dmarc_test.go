@@ -363,3 +363,23 @@ func FuzzRedirectable(f *testing.F) {
 		}
 	})
 }
+
+func TestAligned(t *testing.T) {
+	for _, tt := range []struct {
+		domain, signer string
+		want           bool
+	}{
+		{"firm.example", "firm.example", true},
+		{"Firm.example", "firm.EXAMPLE", true},
+		{"mail.firm.example", "firm.example", true},
+		{"firm.example", "mail.firm.example", true},
+		{"firm.example", "other.example", false},
+		{"firm.example", "notfirm.example", false},
+		{"firm.co.uk", "other.co.uk", false},
+		{"a.firm.co.uk", "b.firm.co.uk", true},
+	} {
+		if got := Aligned(tt.domain, tt.signer); got != tt.want {
+			t.Errorf("Aligned(%s, %s) = %v, want %v", tt.domain, tt.signer, got, tt.want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (t *transaction) fits() (params string, ok bool, err error) {
 		t.misfit("the relay does not take 8-bit messages: it does not offer 8BITMIME", mend8bit)
 		return "", false, nil
 	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
-		return "", false, &Error{Relay: t.relay.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Mend: mendASCII}
+		return "", false, t.relay.cannotName()
 	case t.from.utf8 && !utf8:
 		t.misfit(fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8), "")
 		return "", false, nil
@@ -105,7 +105,7 @@ func (t *transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, me
 	if v == relayDown || v == relayRefuses {
 		t.c.dead = true
 		t.stale = v == relayDown && slices.Contains(beforeData, at)
-		return &Error{Relay: t.relay.addr, Stage: at, Permanent: v == relayRefuses, Code: rep.code, Reply: rep.line(), Mend: mend}
+		return t.relay.replied(at, v, rep, mend)
 	}
 	if rep.code < 400 {
 		t.c.dead = true // against the rules: who knows what it waits for

@@ -158,18 +158,18 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 	}
 }
 
-// TestCheckStaysWithinTheLimit: a check on a relay whose only connection is idle closes that one first.
-func TestCheckStaysWithinTheLimit(t *testing.T) {
+// TestInfoStaysWithinTheLimit: asking a relay whose only connection is idle closes that one first.
+func TestInfoStaysWithinTheLimit(t *testing.T) {
 	var stages log
 	s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000", "8BITMIME", "SMTPUTF8"}, Reply: stages.add})
 	r := relayOn(t, s.Port())
 	mustSend(t, r)
 	info, err := r.Info(t.Context())
-	want := Info{Relay: s.Addr(), MaxSize: 1000000, EightBit: true, UTF8: true}
+	want := Info{Relay: s.Addr(), Sender: me, MaxSize: 1000000, EightBit: true, UTF8: true}
 	if err != nil || info != want {
 		t.Errorf("Info = %+v, %v, want %+v", info, err, want)
 	}
-	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit", "connect", "ehlo", "quit")
+	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit", "connect", "ehlo", "mail", "rset", "quit")
 }
 
 // TestIdleConnectionCountsUntilItIsClosed: while the relay is slow to say goodbye, there is no second connection.
@@ -249,8 +249,8 @@ func TestCancelled(t *testing.T) {
 	if _, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed); !errors.Is(err, context.Canceled) || s.Connections() != 0 {
 		t.Errorf("Send = %v, %d connections, want the context's error and none", err, s.Connections())
 	}
-	if err := r.Check(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Check = %v, want the context's error", err)
+	if _, err := r.Info(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Info = %v, want the context's error", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package forward
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -82,46 +81,6 @@ func (r *Relay) rewrite(original path) string {
 // fault of the message.
 func (r *Relay) ours(from path) bool {
 	return from.name == r.sender.name || r.cfg.EnvelopeFrom == SRS && r.cfg.SRS.Owns(from.name)
-}
-
-// Check connects, logs in and leaves again.
-func (r *Relay) Check(ctx context.Context) error {
-	_, err := r.Info(ctx)
-	return err
-}
-
-// Info is what a relay offers.
-type Info struct {
-	Relay    string // host:port
-	TLS      string // the version; empty without TLS
-	Login    string // the mechanism used; empty without a login
-	MaxSize  int64  // of a message, in octets; 0 when there is no limit, or none is said
-	EightBit bool   // 8BITMIME
-	UTF8     bool   // SMTPUTF8
-}
-
-// Info is Check, and says what the relay offers.
-func (r *Relay) Info(ctx context.Context) (Info, error) {
-	if err := r.acquire(ctx); err != nil {
-		return Info{}, err
-	}
-	defer r.release()
-	c, err := r.take()
-	if err != nil {
-		return Info{}, err
-	}
-	if c != nil {
-		_ = c.quit()
-	}
-	if c, err = r.dial(ctx); err != nil {
-		return Info{}, err
-	}
-	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), EightBit: c.offers("8BITMIME"), UTF8: c.offers("SMTPUTF8")}
-	if state, ok := c.smtp.TLSConnectionState(); ok {
-		info.TLS = tls.VersionName(state.Version)
-	}
-	_ = c.quit()
-	return info, nil
 }
 
 // maxSize is the limit of the SIZE extension (RFC 1870 4); 0 is none.

@@ -123,8 +123,8 @@ func TestOpenFails(t *testing.T) {
 			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one line without the password", err)
 			}
-			if err := r.Check(t.Context()); briefError(err) != tt.fault {
-				t.Errorf("Check = %v, want %q", err, tt.fault)
+			if _, err := r.Info(t.Context()); briefError(err) != tt.fault {
+				t.Errorf("Info = %v, want %q", err, tt.fault)
 			}
 		})
 	}
@@ -133,8 +133,8 @@ func TestOpenFails(t *testing.T) {
 // TestFailedOpenClosesTheConnection: the library leaves it open when the session fails after the greeting.
 func TestFailedOpenClosesTheConnection(t *testing.T) {
 	port, done := rude(t, 0, nil)
-	if err := relayOn(t, port, security("starttls", nil)).Check(t.Context()); briefError(err) != "STARTTLS 0 permanent" {
-		t.Errorf("Check = %v, want STARTTLS not offered", err)
+	if _, err := relayOn(t, port, security("starttls", nil)).Info(t.Context()); briefError(err) != "STARTTLS 0 permanent" {
+		t.Errorf("Info = %v, want STARTTLS not offered", err)
 	}
 	select {
 	case <-done:
