@@ -118,10 +118,10 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 			}
 			t.AppendRow(table.Row{c.ID, printable(c.Name), printable(c.Email), printable(strings.Join(c.Keywords, "; ")), yesNo(c.Active)})
 		}
-		if !asJSON {
-			t.Render()
+		if asJSON {
+			return nil
 		}
-		return nil
+		return a.show(t, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, or `postrider contact import FILE.csv`.")
 	})
 }
 

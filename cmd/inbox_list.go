@@ -78,6 +78,8 @@ func (a *app) inboxListCommand() *cobra.Command {
 	return c
 }
 
+const noInbox = "There is no inbox; add one with `postrider inbox add ADDR --host HOST`."
+
 func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 	return a.with(ctx, func(s *services) error {
 		boxes, err := s.inboxes.List(ctx, false)
@@ -97,10 +99,10 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 				a.when(in.LastScannedAt), shorten(printable(in.LastError), 60),
 			})
 		}
-		if !asJSON {
-			t.Render()
+		if asJSON {
+			return nil
 		}
-		return nil
+		return a.show(t, noInbox)
 	})
 }
 

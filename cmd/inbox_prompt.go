@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -74,7 +73,7 @@ func reference(from string) (string, error) {
 
 // terminal is standard input when that is a terminal, else nil.
 func (a *app) terminal() *os.File {
-	if f, ok := a.in.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
+	if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return f
 	}
 	return nil
@@ -83,13 +82,7 @@ func (a *app) terminal() *os.File {
 // readPassword reads all of standard input but for the line end, or asks on a terminal.
 func (a *app) readPassword(address string) (string, error) {
 	if tty := a.terminal(); tty != nil {
-		_, _ = fmt.Fprintf(a.err, "Password of %s: ", address)
-		line, err := term.ReadPassword(int(tty.Fd()))
-		_, _ = fmt.Fprintln(a.err)
-		if err != nil {
-			return "", fmt.Errorf("read the password from the terminal: %w", err)
-		}
-		return string(line), nil
+		return a.askPassword(tty, address)
 	}
 	const limit = 64 << 10 // far above any password
 	all, err := io.ReadAll(io.LimitReader(a.in, limit+1))
@@ -100,6 +93,31 @@ func (a *app) readPassword(address string) (string, error) {
 		return "", usage(fmt.Errorf("standard input is longer than %d KiB, which no password is", limit>>10))
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(all), "\n"), "\r"), nil
+}
+
+// askPassword asks on a terminal. The library's own term.ReadPassword takes no notice of Ctrl-D, and leaves the terminal without
+// echo after Ctrl-C.
+func (a *app) askPassword(tty *os.File, address string) (string, error) {
+	fd := int(tty.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", fmt.Errorf("read the password from the terminal: %w", err)
+	}
+	line, err := term.NewTerminal(readWriter{tty, a.err}, "").ReadPassword(fmt.Sprintf("Password of %s: ", address))
+	_ = term.Restore(fd, before)
+	if errors.Is(err, io.EOF) { // Ctrl-D, Ctrl-C
+		_, _ = fmt.Fprintln(a.err)
+		return "", usage(errors.New("no password was given; nothing was changed"))
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the password from the terminal: %w", err)
+	}
+	return line, nil
+}
+
+type readWriter struct {
+	io.Reader
+	io.Writer
 }
 
 // confirm asks on a terminal; elsewhere nobody can answer and only --yes will do.

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/mattn/go-isatty"
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"postrider/internal/pass"
 	"postrider/internal/tasks"
@@ -18,7 +18,7 @@ import (
 
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // newTable is a table in the one style that all commands use.
@@ -29,6 +29,16 @@ func newTable(w io.Writer, header ...any) table.Writer {
 	t.Style().Options.SeparateRows = false
 	t.AppendHeader(header)
 	return t
+}
+
+// show prints a table. A person is told what to do next instead of being shown an empty one.
+func (a *app) show(t table.Writer, next string) error {
+	if t.Length() == 0 && isTerminal(a.out) {
+		_, err := fmt.Fprintln(a.err, next)
+		return err
+	}
+	t.Render()
+	return nil
 }
 
 func (a *app) reportTable(r pass.Report) error {
@@ -152,11 +162,19 @@ func (o *observer) Preview(p pass.Preview) {
 	case p.Route == "":
 		what = "would not be forwarded: " + p.Why
 	default:
-		what = fmt.Sprintf("would be forwarded to %s by route %s", strings.Join(p.To, ", "), p.Route)
+		what = fmt.Sprintf("would be forwarded to %s by route %s%s", strings.Join(p.To, ", "), p.Route, leftOut(p.LeftOut))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.print("%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, printable(p.Sender), shorten(printable(p.Subject), 60), what)
+}
+
+// leftOut stands behind recipients: who is none of them, if anybody.
+func leftOut(own string) string {
+	if own == "" {
+		return ""
+	}
+	return " (left out: " + own + ", the inbox's own address)"
 }
 
 // Due implements pass.Observer.

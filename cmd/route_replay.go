@@ -156,11 +156,7 @@ func whither(f pass.ReplayFate) string {
 	case len(to) > enough:
 		to = append(slices.Clone(to[:enough]), fmt.Sprintf("and %d more", len(to)-enough))
 	}
-	line := f.Route + ": " + strings.Join(to, ", ")
-	if f.LeftOut != "" {
-		line += " (left out: " + f.LeftOut + ", the inbox's own address)"
-	}
-	return printable(line)
+	return printable(f.Route + ": " + strings.Join(to, ", ") + leftOut(f.LeftOut))
 }
 
 func (o *replayOutput) finish(r pass.ReplayReport) error {

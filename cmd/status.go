@@ -83,7 +83,7 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 		switch {
 		case err != nil:
 		case len(report.Inboxes) == 0 && !asJSON:
-			_, err = fmt.Fprintln(a.out, "There is no inbox; add one with `postrider inbox add ADDR --host HOST`.")
+			_, err = fmt.Fprintln(a.out, noInbox)
 		case asJSON:
 			err = a.printJSON(report)
 		default:

@@ -64,7 +64,11 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 		if opts.json {
 			return a.taskLines(ctx, s.queue, filter)
 		}
-		return a.taskTable(ctx, s.queue, filter)
+		next := "No message is registered; `postrider run` registers what is new."
+		if opts.any() {
+			next = "No message is so; `postrider task list` without filters shows all."
+		}
+		return a.taskTable(ctx, s.queue, filter, next)
 	})
 }
 
@@ -75,7 +79,7 @@ func (a *app) taskLines(ctx context.Context, queue tasks.Queue, filter tasks.Fil
 	return errors.Join(err, out.Flush())
 }
 
-func (a *app) taskTable(ctx context.Context, queue tasks.Queue, filter tasks.Filter) error {
+func (a *app) taskTable(ctx context.Context, queue tasks.Queue, filter tasks.Filter, next string) error {
 	limit := filter.Limit
 	if limit == 0 {
 		limit = tableLimit
@@ -96,7 +100,7 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Queue, filter tasks.Fil
 	if err != nil {
 		return err
 	}
-	t.Render()
+	err = a.show(t, next)
 	if more {
 		_, err = fmt.Fprintf(a.out, "These are the newest %d; --limit N shows more, --json all.\n", limit)
 	}

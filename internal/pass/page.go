@@ -240,7 +240,7 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 		}
 	}
 	if len(d.To) > 0 {
-		e.Route, e.To = d.Route, d.To
+		e.Route, e.To, e.LeftOut = d.Route, d.To, d.LeftOut
 	}
 	if d.Priority == route.High {
 		e.Priority = tasks.High

@@ -160,6 +160,7 @@ type Entry struct {
 	Size        int64
 	Route       string   // the route it takes now; empty when it is not forwarded
 	To          []string // whom it would go to now; not stored
+	LeftOut     string   // who does not get it then, being the inbox itself; not stored
 	Why         string   // what decided on that; not stored
 	Priority    Priority
 	Skip        string // not empty: registered as skipped, for this reason

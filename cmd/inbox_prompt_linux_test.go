@@ -1,0 +1,79 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// pty is a terminal, and what a person types there.
+func pty(t *testing.T) (tty, person *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("there are no pseudo-terminals here:", err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tty.Close() })
+	return tty, person
+}
+
+// answering types once it is asked.
+type answering struct {
+	bytes.Buffer
+	person *os.File
+	types  string
+}
+
+func (a *answering) Write(p []byte) (int, error) {
+	if _, err := a.person.WriteString(a.types); err != nil {
+		return 0, err
+	}
+	a.types = ""
+	return a.Buffer.Write(p)
+}
+
+// TestAskPassword: what is typed is not shown, Ctrl-D and Ctrl-C end the question, and the terminal is as it was.
+func TestAskPassword(t *testing.T) {
+	const none = "no password was given; nothing was changed"
+	for _, tt := range []struct{ name, types, password, fault string }{
+		{"a password", "pass wörd\r", "pass wörd", ""},
+		{"mended", "pasta\x7f\x7fs\r", "pass", ""},
+		{"nothing", "\r", "", ""},
+		{"Ctrl-D", "\x04", "", none},
+		{"Ctrl-C", "sesa\x03", "", none},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tty, person := pty(t)
+			before, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &answering{person: person, types: tt.types}
+			password, err := (&app{err: out}).askPassword(tty, deskUser)
+			if password != tt.password || (err == nil) != (tt.fault == "") || err != nil && (err.Error() != tt.fault || exitCode(err) != exitUsage) {
+				t.Errorf("askPassword = %q, %v; want %q, %q", password, err, tt.password, tt.fault)
+			}
+			if got := bytes.ReplaceAll(out.Bytes(), []byte("\r\n"), []byte("\n")); string(got) != "Password of desk@firm.example: \n" {
+				t.Errorf("the terminal shows %q, want the question alone", got)
+			}
+			after, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
+			if err != nil || *after != *before {
+				t.Errorf("the terminal is %+v, %v; want it as before, %+v", after, err, before)
+			}
+		})
+	}
+}
