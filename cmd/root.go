@@ -25,7 +25,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1  // nothing could be done
-	exitUsage  = 2  // bad usage or configuration, nothing was touched
+	exitUsage  = 2  // bad usage or configuration
 	exitRetry  = 75 // done, but something will be retried or needs a person (EX_TEMPFAIL)
 )
 
@@ -33,7 +33,8 @@ const exitHelp = `
 Exit codes:
   0   all handled
   1   failed
-  2   bad usage or configuration, nothing touched
+  2   bad usage or configuration, nothing touched; but run registers new mail where only an
+      edit broke the configuration
   75  done, but something will be retried or needs a person`
 
 // app is what all commands share: the world outside, and the flags that every command has.
