@@ -121,25 +121,9 @@ func (t *Table) Decide(m Mail) Decision {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
 		d.Unsure = d.Unsure || r.unsure
-		if r.outcome != Matched {
-			continue
-		}
-		d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program's, perhaps
-		d.Matched = append(d.Matched, r.Name)
-		if r.urgency == High {
-			d.Priority = High
-		}
-		if why = r.skips(robot); why != "" {
-			continue
-		}
-		if d.LeftOut = cmp.Or(d.LeftOut, r.leftOut); len(r.to) == 0 {
-			why = fmt.Sprintf("%s route %q has no other recipient", ByOwnAddress, r.Name)
-		}
-		for _, to := range r.to {
-			if key := mailbox(to); !seen[key] {
-				seen[key] = true
-				d.To = append(d.To, to)
-			}
+		if r.outcome == Matched {
+			d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program's, perhaps
+			why = d.take(r, robot, seen)
 		}
 	}
 	if d.LeftOut != "" && slices.ContainsFunc(d.To, m.own) { // another rule forwards it
@@ -149,6 +133,28 @@ func (t *Table) Decide(m Mail) Decision {
 	d.Route = joined(d.Matched)
 	d.Reason = strings.Join(append([]string{d.reason(why)}, d.Problems...), "; ")
 	return d
+}
+
+// take adds what a rule says that matches. It returns why that is nobody, if it is. seen are the mailboxes in d.To.
+func (d *Decision) take(r result, robot string, seen map[string]bool) (nobody string) {
+	d.Matched = append(d.Matched, r.Name)
+	if r.urgency == High {
+		d.Priority = High
+	}
+	if nobody = r.skips(robot); nobody != "" {
+		return nobody
+	}
+	d.LeftOut = cmp.Or(d.LeftOut, r.leftOut)
+	for _, to := range r.to {
+		if key := mailbox(to); !seen[key] {
+			seen[key] = true
+			d.To = append(d.To, to)
+		}
+	}
+	if len(r.to) == 0 {
+		return fmt.Sprintf("%s route %q has no other recipient", ByOwnAddress, r.Name)
+	}
+	return ""
 }
 
 func (d Decision) reason(skipped string) string {
