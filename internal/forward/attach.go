@@ -14,9 +14,9 @@ import (
 // attach makes a new message with a note, and the original in it.
 //
 // The original is message/rfc822 where that can carry it: RFC 2046 5.2.1 allows no encoding of that type but 7bit, 8bit and
-// binary. What would not arrive as it is in 7bit or 8bit (long lines, NUL), what a relay without 8BITMIME is not to get,
-// what would take much memory to sign, and what somebody would mend on the way (8-bit header, no header, lines in it that are no fields) goes in base64 as
-// application/octet-stream, named .eml: nobody on the way may touch that, and mail programs open it.
+// binary. What would not arrive as it is in 7bit or 8bit (long lines, NUL), what a relay without 8BITMIME is not to get, what
+// would take much memory to sign, and what somebody would mend on the way (8-bit header, no header, lines in it that are no
+// fields) goes in base64 as application/octet-stream, named .eml: nobody on the way may touch that, and mail programs open it.
 func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())
 	if err != nil {
