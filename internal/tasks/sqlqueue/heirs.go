@@ -34,10 +34,15 @@ type heir struct {
 	Route       string // that it would have taken
 }
 
-// heirsOf are the duplicates of a task, those first whose inbox is in use. They are locked, so that no person puts one back meanwhile.
-func (q *Queue) heirsOf(tx *gorm.DB, taskID int64) (heirs []heir, _ error) {
+// heirsOf are the duplicates of a task, those first whose inbox is in use.
+func (q *Queue) heirsOf(tx *gorm.DB, taskID int64) ([]heir, error) {
+	return q.lockDuplicates(tx, taskID, sqlHeirs, taskID)
+}
+
+// lockDuplicates are the duplicates of a task that a query finds by key. They are locked, so that no person puts one back meanwhile.
+func (q *Queue) lockDuplicates(tx *gorm.DB, taskID int64, query string, key any) (heirs []heir, _ error) {
 	reason := tasks.DuplicateOf(taskID)
-	if err := tx.Raw(sqlHeirs, reason, taskID).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
+	if err := tx.Raw(query, reason, key).Scan(&heirs).Error; err != nil || len(heirs) == 0 {
 		return nil, err
 	}
 	var still []int64

@@ -55,8 +55,8 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 			if err := event(tx, now, r.TaskID, who, "forgotten", deletedByOthers); err != nil {
 				return err
 			}
-			var heirs []heir
-			if err := tx.Raw(sqlHeirsOfLost, tasks.DuplicateOf(r.TaskID), r.Fingerprint).Scan(&heirs).Error; err != nil {
+			heirs, err := q.lockDuplicates(tx, r.TaskID, sqlHeirsOfLost, r.Fingerprint)
+			if err != nil {
 				return err
 			}
 			by := leaving{task: r.TaskID, why: deletedByOthers, dedupe: tasks.DedupeOff} // the scope is looked at again before one goes out
