@@ -18,6 +18,7 @@ var identifyTests = map[string]func(*suite){
 	"heirs/of some":           testHeirOfSome,
 	"heirs/some have it":      testSomeHaveIt,
 	"heirs/refused":           testHeirOfRefused,
+	"heirs/refused, put back": testRefusedPutBack,
 	"heirs/back":              testBack,
 	"heirs/identified":        testHeirIdentified,
 	"heirs/sent since":        testSentSince,
@@ -252,23 +253,57 @@ func testHeirOfRefused(s *suite) {
 	elsewhere.Route, nowhere.Route = "court", ""
 	fates := []tasks.Fate{tasks.New, tasks.Duplicate, tasks.Duplicate, tasks.Duplicate}
 	regs := p.fates([]tasks.Entry{s.msg(1, "m"), copied, elsewhere, nowhere}, fates...)
-	refused := func(c tasks.Claim, route string) {
-		ds := []tasks.Delivery{{Recipient: route + "@example.com", Status: tasks.Failed, Code: 550}}
-		res := tasks.Result{Status: tasks.Dead, Reason: "550 no", Route: route, Deliveries: ds, Yields: true, Refused: true, Dedupe: p.dedupe}
-		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
-	}
-	refused(p.claimed(10, 1)[0], "desk")
+	p.refused(p.claimed(10, 1)[0], "desk")
 	s.duplicate(regs[1].TaskID, regs[0].TaskID)
 	s.duplicate(regs[3].TaskID, regs[2].TaskID)
 	heir, of := p.reserve(3, "m")
 	if of != 0 || len(heir.Deliveries) != 0 {
 		s.t.Errorf("the heir is a duplicate of task %d and goes to %v; want it to be decided on anew", of, heir.Deliveries)
 	}
-	refused(heir, "court")
+	p.refused(heir, "court")
 	s.must("finish", s.Queue.Finish(s.ctx, p.claimed(10, 4)[0].Receipt, tasks.Result{Status: tasks.SkippedNoMatch, Yields: true, Dedupe: p.dedupe}))
 	p.claimed(10)
 	s.requeue(regs[0].TaskID)
 	if _, of := p.reserve(1, "m"); of != 0 {
 		s.t.Errorf("put back it is a duplicate of task %d, want of none: nobody got it", of)
+	}
+}
+
+// refused ends a claim as refused for good by a route.
+func (p place) refused(c tasks.Claim, route string) {
+	p.t.Helper()
+	ds := []tasks.Delivery{{Recipient: route + "@example.com", Status: tasks.Failed, Code: 550}}
+	res := tasks.Result{Status: tasks.Dead, Reason: "550 no", Route: route, Deliveries: ds, Yields: true, Refused: true, Dedupe: p.dedupe}
+	p.must("finish", p.Queue.Finish(p.ctx, c.Receipt, res))
+}
+
+// testRefusedPutBack: a person puts back what was refused while its copy waits in its place. One of them goes out, whichever is reserved first,
+// and the copy again when the other is refused again.
+func testRefusedPutBack(s *suite) {
+	for _, originalFirst := range []bool{true, false} {
+		p := s.place()
+		copied := s.msg(2, "m")
+		copied.Route = "court"
+		regs := p.fates([]tasks.Entry{s.msg(1, "m"), copied}, tasks.New, tasks.Duplicate)
+		p.refused(p.claimed(1, 1)[0], "desk")
+		s.Age(s.t, time.Second) // what takes the place comes first
+		s.requeue(regs[0].TaskID)
+		claims := p.claimed(2, 2, 1)
+		reserve := func(c tasks.Claim, as tasks.Entry) int64 {
+			of, err := s.Queue.Identify(s.ctx, c.Receipt, as, p.dedupe)
+			s.must("reserve", err)
+			return of
+		}
+		if !originalFirst {
+			if of := []int64{reserve(claims[0], copied), reserve(claims[1], s.msg(1, "m"))}; of[0] != 0 || of[1] != claims[0].ID {
+				s.t.Errorf("the copy and then the original are duplicates of %d; want of none, and of the copy, %d", of, claims[0].ID)
+			}
+			continue
+		}
+		if of := []int64{reserve(claims[1], s.msg(1, "m")), reserve(claims[0], copied)}; of[0] != 0 || of[1] != claims[1].ID {
+			s.t.Errorf("the original and then the copy are duplicates of %d; want of none, and of the original, %d", of, claims[1].ID)
+		}
+		p.refused(claims[1], "desk")
+		p.claimed(10, 2)
 	}
 }
