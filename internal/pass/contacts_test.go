@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,4 +48,20 @@ func TestContactWithoutAddress(t *testing.T) {
 	r.put("INBOX", testserver.Mail("a@x.example", address, "for ann", "x"))
 	r.want(r.run(), Counters{Registered: 1, SkippedNoMatch: 1})
 	r.wantTask(tasks.SkippedNoMatch, `no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
+}
+
+// TestPassedOver: a contact without an address and a capture that makes none are in the audit trail, once, of what others get.
+func TestPassedOver(t *testing.T) {
+	captured := route.Rule{Name: "file", Match: route.Match{Subject: []string{`/ref (?P<file>\S+)/`}}, To: []string{"${file}"}}
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 450}), captured, toContacts(), route.Rule{Name: "all", To: []string{"team@firm.example"}})
+	r.Routes = r.Routes.With(route.NewDirectory([]route.Contact{{Name: "Ann"}}))
+	r.add(inbox.StartAll)
+	r.put("INBOX", testserver.Mail("a@x.example", address, "ref 4711 for ann", "x"))
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Forwarded: 1})
+	got := slices.DeleteFunc(r.trail(), func(line string) bool { return !strings.HasPrefix(line, "passed_over: ") })
+	if len(got) != 1 || !strings.Contains(got[0], `"4711"`) || !strings.Contains(got[0], `contact "Ann"`) {
+		t.Errorf("the trail says %q of what was passed over, want one line with what was captured and the contact\n%q", got, r.trail())
+	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"postrider/internal/forward"
 	"postrider/internal/limits"
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
 
@@ -32,8 +33,8 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 	if len(to.ds) == 0 {
 		return j.finish(ctx, to.end)
 	}
-	if to.note != "" {
-		if err := j.Queue.Note(context.WithoutCancel(ctx), j.claim.Receipt, "left_out", to.note); err != nil {
+	for _, n := range to.notes {
+		if err := j.Queue.Note(context.WithoutCancel(ctx), j.claim.Receipt, n.event, n.detail); err != nil {
 			return j.ended(tasks.InProgress, err)
 		}
 	}
@@ -42,11 +43,14 @@ func (r *running) process(ctx context.Context, j job) (tasks.Status, error) {
 
 // decided is by which route a message goes to whom.
 type decided struct {
-	via  string
-	ds   []tasks.Delivery
-	note string       // who is left out; empty when nobody is, and when that was decided before
-	end  tasks.Result // how the task ends, when there are no ds
+	via   string
+	ds    []tasks.Delivery
+	notes []note       // who does not get it besides, and why; none when that was decided before
+	end   tasks.Result // how the task ends, when there are no ds
 }
+
+// note is a line for the audit trail.
+type note struct{ event, detail string }
 
 func (j job) decide() decided {
 	if why, looped := forward.Looped(j.msg.Header, j.in.Address, j.Config.MaxReceived); looped { // a copy may be none of another inbox's
@@ -70,7 +74,17 @@ func (j job) decide() decided {
 	for i, to := range d.To {
 		ds[i] = tasks.Delivery{Recipient: to, Status: tasks.Pending}
 	}
-	return decided{via: d.Route, ds: ds, note: d.Note()}
+	return decided{via: d.Route, ds: ds, notes: notesOf(d)}
+}
+
+func notesOf(d route.Decision) (notes []note) {
+	if left := d.Note(); left != "" {
+		notes = append(notes, note{"left_out", left})
+	}
+	if len(d.Problems) > 0 {
+		notes = append(notes, note{"passed_over", strings.Join(d.Problems, "; ")})
+	}
+	return notes
 }
 
 // reserve tells the registry what a message is that it could not read before, and reserves one that is to be sent and is not yet
