@@ -127,12 +127,21 @@ func (n *Notifier) tell(ctx context.Context, ch channel) error {
 	if err == nil {
 		err = n.deliver(held, ch, digest)
 	}
+	if err != nil && errors.Is(context.Cause(held), errTaken) {
+		err = errTaken
+	}
+	return n.settle(ctx, ch, news, err)
+}
+
+// settle notes what came of telling the news.
+func (n *Notifier) settle(ctx context.Context, ch channel, news News, err error) error {
+	after := context.WithoutCancel(ctx)
 	var full *limits.Reached
 	switch {
 	case err == nil:
 		n.Log.Info("told what failed", "channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages))
 		return n.Store.told(after, ch, n.Config.Worker, news)
-	case errors.Is(err, errTaken) || errors.Is(context.Cause(held), errTaken):
+	case errors.Is(err, errTaken):
 		n.Log.Info("another run tells what failed: this one was held up for longer than its lease", "channel", ch.String())
 		return nil
 	case errors.As(err, &full): // nobody's fault
