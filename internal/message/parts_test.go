@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	gomessage "github.com/emersion/go-message"
+	"postrider/internal/testserver/timing"
 )
 
 func TestParts(t *testing.T) {
@@ -43,25 +43,19 @@ func TestParts(t *testing.T) {
 
 // TestDepthCosts nothing: lines that look like boundaries, thirty parts deep, are read about as fast as in one part.
 func TestDepthCosts(t *testing.T) {
-	cost := func(depth int) time.Duration {
+	read := func(depth int) func() {
 		var b strings.Builder
 		for i := range depth {
 			fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
 		}
 		m := parse(t, b.String()+"Content-Type: application/x\r\n\r\n"+strings.Repeat("--b14x\r\n", 1<<17))
-		best := time.Hour
-		for range 3 { // other work on the machine only adds to it
-			start := time.Now()
+		return func() {
 			if c := m.Content(); c.Incomplete != "" {
 				t.Fatalf("%d deep: it is incomplete: %s", depth, c.Incomplete)
 			}
-			best = min(best, time.Since(start))
 		}
-		return best
 	}
-	if flat, deep := cost(1), cost(MaxDepth); deep > 10*flat {
-		t.Errorf("one part takes %v, thirty in each other %v; want less than ten times as long", flat, deep)
-	}
+	timing.AtMost(t, 10, read(1), read(MaxDepth))
 }
 
 // TestPartsAsOthers: where another package finds nothing wrong with parts thrown together from lines, the text is what it reads.
