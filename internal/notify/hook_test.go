@@ -110,7 +110,7 @@ func TestHookHeldUp(t *testing.T) {
 	b.dies("one")
 	other := *b.Notifier
 	other.Config.Worker = "mail-b:1:y"
-	b.Notifier.Tasks = heldUp{b.Notifier.Tasks, func() {
+	b.Tasks = heldUp{b.Tasks, func() {
 		b.passes(time.Minute)
 		other.Tell(b.ctx, true)
 	}}
