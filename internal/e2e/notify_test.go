@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"gorm.io/gorm"
-
-	"postrider/internal/db"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -114,29 +111,6 @@ func (w *world) wantTold(what string, hooks int, subjects ...string) []smtpsink.
 		w.t.Fatalf("%s: the hook was told %d times, want %d", what, n, hooks)
 	}
 	return mails
-}
-
-// sql changes the database behind postrider's back: the tests cannot wait for hours.
-func (w *world) sql(query string) {
-	w.t.Helper()
-	w.behind(func(tx *gorm.DB) error { return tx.Exec(query).Error })
-}
-
-// behind is sql for what one statement cannot say.
-func (w *world) behind(change func(tx *gorm.DB) error) {
-	w.t.Helper()
-	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
-	if _, dsn, ok := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`); ok {
-		cfg = db.Config{Driver: db.MySQL, DSN: dsn}
-	}
-	d, err := db.Open(w.t.Context(), cfg)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.Tx(w.t.Context(), change); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // later lets an hour pass for the notices.

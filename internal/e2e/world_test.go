@@ -16,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	_ "postrider/cmd" // all of the program: what go test kept of an earlier run does not count once any of it has changed
+	"postrider/internal/db"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -336,4 +339,27 @@ func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
 		}
 	}
 	return out
+}
+
+// sql changes the database behind postrider's back: the tests cannot wait for hours.
+func (w *world) sql(query string) {
+	w.t.Helper()
+	w.behind(func(tx *gorm.DB) error { return tx.Exec(query).Error })
+}
+
+// behind is sql for what one statement cannot say.
+func (w *world) behind(change func(tx *gorm.DB) error) {
+	w.t.Helper()
+	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
+	if _, dsn, ok := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`); ok {
+		cfg = db.Config{Driver: db.MySQL, DSN: dsn}
+	}
+	d, err := db.Open(w.t.Context(), cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Tx(w.t.Context(), change); err != nil {
+		w.t.Fatal(err)
+	}
 }
