@@ -15,11 +15,10 @@ import (
 // are put right by filter while a run goes on beside it, then deleted, and read again from the start: each arrives once.
 func TestTasksByFilter(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", "hold")
 		var mended atomic.Bool
 		w.startSink(badDay(&mended))
 		w.routes = "  - {name: refused, match: {subject: bad}, to: [closed@firm.example]}\n" +
-			"  - {name: lost, match: {subject: lost}, to: [lost@firm.example]}\n" + w.routes
+			"  - {name: lost, match: {subject: lost}, to: [lost@firm.example], uncertain: hold}\n" + w.routes
 		w.configure()
 		w.addInbox(desk, "--start", "all")
 		good, bad, lost := mails(20, "good"), mails(60, "bad"), mails(7, "lost")
