@@ -29,29 +29,30 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// freePort finds a port that a server can be told to listen on. It stays below the range that the system gives to outgoing
-// connections (32768 and up on Linux), so that none of those takes it meanwhile or while a server restarts.
-func freePort() (int, error) {
+// freePorts finds different ports that a server can be told to listen on. They stay below the range that the system gives to
+// outgoing connections (32768 and up on Linux), so that none of those takes one meanwhile or while a server restarts.
+func freePorts(n int) ([]int, error) {
 	const first, last, tries = 20000, 31999, 200
+	var ports []int
 	for range tries {
+		if len(ports) == n {
+			return ports, nil
+		}
 		port := first + rand.IntN(last-first+1)
 		if ln, err := net.Listen("tcp", address(port)); err == nil {
-			return port, ln.Close()
+			defer func() { _ = ln.Close() }() // only when all are found: none is found twice
+			ports = append(ports, port)
 		}
 	}
-	return 0, fmt.Errorf("find a free port on %s: none in %d tries", loopback, tries)
+	return nil, fmt.Errorf("find %d free ports on %s: only %d in %d tries", n, loopback, len(ports), tries)
 }
 
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for len(ports) < n {
-		port, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
+func freePort() (int, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return 0, err
 	}
-	return ports, nil
+	return ports[0], nil
 }
 
 func address(port int) string {
