@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,12 +27,13 @@ type routeOptions struct {
 	task              int64
 	json, showMessage bool
 	noDNS             bool
+	at                string // when the message is registered; empty for now
 }
 
 func (a *app) routeTestCommand() *cobra.Command {
 	var opts routeOptions
 	c := &cobra.Command{
-		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--no-dns] [--json | --show-message]",
+		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--at TIME] [--no-dns] [--json | --show-message]",
 		Short: "Show who would get a message by the routes of today, and why",
 		Long: `test tries the routes on one message and shows each in order: which condition held or failed,
 and on what text; then what would become of the message: its recipients, priority, uncertain
@@ -40,7 +42,8 @@ policy and mode. Nothing is sent, and nothing is changed.
 The message is a file, - for standard input, or with --task that of a registered task, which is
 fetched from its server. For a file say with --inbox and --folder where it would have arrived:
 without them conditions on the inbox are undecided, nobody is left out as the inbox's own
-address, and the folder is INBOX. Ages count from now, and for a task from its registration.
+address, and the folder is INBOX. Ages count from now, and for a task from its registration. With
+--at they count from that time, and a message without a date of its own arrived then.
 
 Mode auto asks the DNS, for at most five seconds; with --no-dns it decides as it would without
 an answer.
@@ -65,6 +68,7 @@ message, as no other command does.
 	c.Flags().StringVar(&opts.inbox, "inbox", "", "as if it had arrived in the inbox `ADDR`")
 	c.Flags().StringVar(&opts.folder, "folder", "INBOX", "as if it had arrived in this `NAME`")
 	c.Flags().Int64Var(&opts.task, "task", 0, "the message of the task with this `ID`, fetched from its server")
+	c.Flags().StringVar(&opts.at, "at", "", "as if it were registered at `TIME`, such as 2026-03-07T11:00:00Z")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
 	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask nobody: mode auto decides as when the DNS is down")
@@ -82,7 +86,20 @@ func (o *routeOptions) check(c *cobra.Command) error {
 	case changed("task") && o.task < 1:
 		return usage(fmt.Errorf("%d is not the ID of a task; `postrider task list` shows them in its first column", o.task))
 	}
-	return nil
+	_, err := o.registered(time.Time{})
+	return err
+}
+
+// registered is when the message is registered, unless --at says otherwise.
+func (o *routeOptions) registered(otherwise time.Time) (time.Time, error) {
+	if o.at == "" {
+		return otherwise, nil
+	}
+	at, err := time.Parse(time.RFC3339, o.at)
+	if err != nil {
+		return at, usage(fmt.Errorf("--at %q is not a time; write it with its time zone, such as 2026-03-07T11:00:00Z or 2026-03-07T12:00:00+01:00", o.at))
+	}
+	return at, nil
 }
 
 // routes opens the database only if one of them asks for the directory.
@@ -140,6 +157,9 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 		return err
 	}
 	defer func() { _ = s.Message.Close() }()
+	if s.At, err = opts.registered(s.At); err != nil {
+		return err
+	}
 	if s.Size > int64(cfg.Forward.MaxSize) && notices(cfg) {
 		s.Message.HeaderOnly = true // all that a pass would have of it
 	}
