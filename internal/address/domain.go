@@ -57,3 +57,10 @@ func IsDomain(s string) bool {
 func notLabel(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
+
+// IsLoopback reports whether a host name or IP address is this host's loopback interface, on which
+// a password may go unencrypted.
+func IsLoopback(host string) bool {
+	ip, _ := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || ip.Unmap().IsLoopback()
+}

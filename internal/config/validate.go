@@ -82,14 +82,10 @@ func (r *reader) smtp(s *SMTP) {
 	if (s.Username == "") != (s.Password == "") && !r.spoiled("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
-	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !loopback(s.Host) {
+	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !address.IsLoopback(s.Host) {
 		r.refuse("smtp.security", "none would send the password in the clear; use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
 	r.readable("smtp.ca_file", s.CAFile)
-}
-
-func loopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }
 
 // proxy checks the form alone. The value may carry a password, and is not repeated.

@@ -118,7 +118,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("the relay's port %d is not between 1 and 65535: set smtp.port", c.Port)
 	case c.Security != "tls" && c.Security != "starttls" && c.Security != "none":
 		return fmt.Errorf("the relay's security %q is unknown: set smtp.security to tls, starttls or none", c.Security)
-	case c.Username != "" && c.Security == "none" && !c.AllowPlaintext && !loopback(c.Host):
+	case c.Username != "" && c.Security == "none" && !c.AllowPlaintext && !address.IsLoopback(c.Host):
 		return fmt.Errorf("the password for the relay %s would go over the network in plain text: set smtp.security to tls or starttls", c.Host)
 	case c.EnvelopeFrom == SRS && c.SRS == nil:
 		return errors.New("forward.envelope_from is srs, which needs srs.domain and srs.secret")
@@ -148,11 +148,6 @@ func (c Config) sender() (path, error) {
 		return path{}, fmt.Errorf("%s: %w", key, err)
 	}
 	return parsePath(a.Text)
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (c Config) tls() *tls.Config {

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/message"
 )
 
@@ -73,7 +72,7 @@ func (cfg Config) refusal() error {
 	switch cfg.Security {
 	case SecurityTLS, SecurityStartTLS:
 	case SecurityNone:
-		if !cfg.AllowPlaintext && !isLoopback(cfg.Host) {
+		if !cfg.AllowPlaintext && !address.IsLoopback(cfg.Host) {
 			return &Error{Kind: KindPlaintext, Err: errors.New("will not send a password in the clear; use security tls or starttls, " +
 				"or allow plain text explicitly")}
 		}
@@ -89,9 +88,4 @@ func (cfg Config) refusal() error {
 
 func (cfg Config) tls() *tls.Config {
 	return &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12}
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }

@@ -70,18 +70,13 @@ func (in *Inbox) checkServer() error {
 	switch in.Security {
 	case TLS, STARTTLS:
 	case None:
-		if !in.AllowPlaintext && !isLoopback(in.Host) {
+		if !in.AllowPlaintext && !address.IsLoopback(in.Host) {
 			errs = append(errs, fmt.Errorf("security none would send the password to %s in the clear; use tls or starttls, or allow plaintext explicitly", in.Host))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("security is %q; use tls, starttls or none", in.Security))
 	}
 	return errors.Join(errs...)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // Since is the date of since:YYYY-MM-DD, and false for any other start.
