@@ -1,8 +1,9 @@
 // Package dkim signs mail with the key of one domain (RFC 6376; RFC 8463 for Ed25519).
 //
-// A message is read once from beginning to end, and nothing of it is kept: memory does not grow with its size. The
-// signature is relaxed/relaxed, and covers what people see and what decides how the body is read. Those names are
-// over-signed: a field of that name that is added on the way breaks the signature.
+// Sign reads a message once and keeps nothing of it: memory does not grow with its size. The
+// signature is relaxed/relaxed. It covers the fields that readers see and those that say how the
+// body is read, and it over-signs them: adding a field of such a name on the way breaks the
+// signature.
 //
 // No error contains anything of the key.
 package dkim
@@ -29,7 +30,8 @@ type Key struct {
 	signer           crypto.Signer
 }
 
-// Load reads a private key as PEM: PKCS #8 (RSA or Ed25519), or PKCS #1 (RSA). Nobody but its owner may read the file.
+// Load reads a private key in PEM: PKCS #8 (RSA or Ed25519), or PKCS #1 (RSA). The file must be
+// readable by its owner alone.
 func Load(domain, selector, file string) (*Key, error) {
 	text, err := secret.ReadPrivateFile(file)
 	if err != nil {
@@ -45,9 +47,9 @@ func Load(domain, selector, file string) (*Key, error) {
 const makeOne = "make one with: openssl genpkey -algorithm rsa -pkeyopt rsa_keygen_bits:2048 (or -algorithm ed25519)"
 
 var (
-	errNoPEM     = errors.New("is no private key in PEM, of RSA or Ed25519; " + makeOne)
-	errKind      = errors.New("is a key of a kind that DKIM does not have; use RSA or Ed25519: " + makeOne)
-	errEncrypted = errors.New("is encrypted, and nobody is there to be asked for its password; write it without one: openssl pkey -in FILE -out FILE2")
+	errNoPEM     = errors.New("is not a private key in PEM, RSA or Ed25519; " + makeOne)
+	errKind      = errors.New("is of a key type that DKIM does not have; use RSA or Ed25519: " + makeOne)
+	errEncrypted = errors.New("is encrypted, and postrider cannot ask for its password; decrypt it with: openssl pkey -in FILE -out FILE2")
 )
 
 func parse(text []byte) (crypto.Signer, error) {
@@ -77,7 +79,7 @@ func parse(text []byte) (crypto.Signer, error) {
 	return nil, errNoPEM
 }
 
-// strong refuses what verifiers do (RFC 8301 3.2: at least 1024 bits).
+// strong refuses the keys that verifiers refuse (RFC 8301 3.2: less than 1024 bits).
 func strong(key any) (crypto.Signer, error) {
 	switch key := key.(type) {
 	case ed25519.PrivateKey:
@@ -91,14 +93,14 @@ func strong(key any) (crypto.Signer, error) {
 	return nil, errKind
 }
 
-// covered are the fields of RFC 6376 5.4.1 that are about the message itself. Those of mailing lists are not among them: a
-// list that the message goes through later adds its own.
+// covered are the fields of RFC 6376 5.4.1 that are about the message itself. Fields of mailing
+// lists are not covered: a list that the message passes later adds its own.
 var covered = []string{
 	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To", "Cc", "In-Reply-To", "References",
 	"MIME-Version", "Content-Type", "Content-Transfer-Encoding",
 }
 
-// Sign reads a message and returns the field to be put on top of it, with its line end.
+// Sign reads a message and returns the field to put on top of it, with its line end.
 func (k *Key) Sign(message io.Reader) (field string, err error) {
 	s, err := dkim.NewSigner(&dkim.SignOptions{
 		Domain: k.domain, Selector: k.selector, Signer: k.signer, HeaderKeys: append(covered[:len(covered):len(covered)], covered...),
@@ -114,8 +116,8 @@ func (k *Key) Sign(message io.Reader) (field string, err error) {
 	return s.Signature(), nil
 }
 
-// Record is what has to be published in the DNS for the signatures to verify: the name, and the text of its TXT record
-// (RFC 6376 3.6.1, RFC 8463 4.2).
+// Record is what has to be in the DNS for the signatures to verify: the name, and the text of its
+// TXT record (RFC 6376 3.6.1, RFC 8463 4.2).
 func (k *Key) Record() (name, text string) {
 	name = k.selector + "._domainkey." + k.domain
 	if key, ok := k.signer.Public().(ed25519.PublicKey); ok {

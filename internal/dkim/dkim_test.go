@@ -75,7 +75,7 @@ func TestLoad(t *testing.T) {
 		{"RSA that verifiers do not take", write(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(weak(t))), "512 bits"},
 		{"another kind", write(t, "PRIVATE KEY", pkcs8(t, curve)), "use RSA or Ed25519"},
 		{"encrypted", write(t, "ENCRYPTED PRIVATE KEY", nil), "is encrypted"},
-		{"a certificate", write(t, "CERTIFICATE", nil), "no private key in PEM"},
+		{"a certificate", write(t, "CERTIFICATE", nil), "not a private key in PEM"},
 		{"damaged", write(t, "PRIVATE KEY", []byte("x")), "openssl genpkey"},
 		{"not there", filepath.Join(t.TempDir(), "none"), "there is no file"},
 	}

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	maxCached = 4 << 20     // octets of names and answers; then the cache begins anew
+	maxCached = 4 << 20     // octets of names and answers; then the cache is emptied
 	maxSilent = 3           // domains in a row without an answer: the DNS is down
-	pause     = time.Minute // then a name that failed is asked for again, and so is the DNS when it was down
+	pause     = time.Minute // before a name that failed, or a DNS that was down, is asked again
 )
 
 var errDown = errors.New("the DNS does not answer")
 
-// cache asks for each name once, and remembers failures, too, for a while: a message that is in a hurry does not wait for a
-// name again that another one has waited for.
+// cache asks for each name once. It keeps failures for a while, too: a message does not wait again
+// for a name that another message has waited for.
 type cache struct {
 	dns Resolver
 
@@ -33,15 +33,17 @@ type answer struct {
 	done   chan struct{}
 	texts  []string
 	err    error
-	failed time.Time // when it turned out that nothing is known; zero while it is asked for, and when something is
+	failed time.Time // when the question failed; zero before, and when it succeeded
 }
 
 func newCache(dns Resolver) *cache { return &cache{dns: dns, answers: map[string]*answer{}} }
 
-// lookup asks for the TXT records of the name as it is, without search domains. Its errors are *net.DNSError, errDown or the
-// context's. That it is silent counts against the DNS only if counts is set.
+// lookup asks for the TXT records of a name as it is, without search domains. Its errors are
+// *net.DNSError, errDown or those of the context. A timeout counts against the DNS only if counts
+// is set.
 func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string, error) {
 	if ctx.Err() != nil {
+		// This says nothing about the name.
 		return nil, ctx.Err() // which says nothing about the name
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, ".")) + "."
@@ -63,7 +65,8 @@ func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string,
 	return a.texts, a.err
 }
 
-// find is the answer for a name, or a new one to be asked for; nil when it is not known and the DNS is down.
+// find is the answer for a name, or a new one to ask for; nil when the name is not known and the
+// DNS is down.
 func (c *cache) find(name string) (a *answer, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +97,8 @@ func (c *cache) note(name string, a *answer, counts bool) {
 		a.failed = time.Now()
 	}
 	switch {
-	case a.err == nil || ok && !e.IsTimeout: // that there is no such name is an answer, and a server that refuses or fails is there
+	// "No such name" is an answer, and a server that refuses or fails is there.
+	case a.err == nil || ok && !e.IsTimeout:
 		c.silent = 0
 	case counts:
 		c.silent++

@@ -1,14 +1,18 @@
-// Package dmarc foresees what a receiver makes of a message that is redirected with its author's From (RFC 7489).
+// Package dmarc predicts what receivers do with a message that is redirected with its author's From
+// (RFC 7489).
 //
-// A redirect passes DMARC by a DKIM signature alone that is aligned with the domain in From and still verifies: SPF is
-// about the relay, which is not the author's. Where the domain publishes no policy, or p=none, nothing has to pass.
+// A redirect passes DMARC only by a DKIM signature that is aligned with the domain in From and
+// still verifies: SPF is about the relay, which is not the author's. When the domain publishes no
+// policy, or p=none, nothing has to pass.
 //
-// Redirectable says yes only when it knows. When the DNS does not answer, or says what cannot be read, a redirect is
-// right only if a signature of the very domain verifies: that passes, whatever the policy is.
+// Redirectable says yes only when it knows. When the DNS does not answer, or its answer cannot be
+// read, it says yes only if a signature of exactly that domain verifies: such a message passes
+// under any policy.
 //
-// A Judge is for one pass: it asks for each name once, and remembers every answer; for one that got none it asks again after a
-// minute. It waits for at most Patience for all it asks about one message, and asks nothing for a minute when the DNS has
-// been silent about several domains in a row. That the DNS is down is never an error.
+// A Judge is for one pass. It asks for each name once and keeps the answer; a name without an
+// answer is asked for again after a minute. All questions about one message take Patience at most.
+// When the DNS was silent about several domains in a row, the Judge asks nothing for a minute. A
+// DNS that is down is never an error.
 package dmarc
 
 import (
@@ -29,23 +33,24 @@ type Resolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 }
 
-// Patience is what the questions about one message may take, all together.
+// Patience is what all questions about one message may take together.
 const Patience = 5 * time.Second
 
-// Judge foresees. It may be used from several goroutines at once.
+// Judge predicts. It is safe for concurrent use.
 type Judge struct{ dns *cache }
 
 // NewJudge is a judge that asks dns.
 func NewJudge(dns Resolver) *Judge { return &Judge{newCache(dns)} }
 
-// Verdict is whether a message may be redirected, and why or why not, for a person.
+// Verdict says whether a message may be redirected, and why or why not.
 type Verdict struct {
 	Redirect bool
 	Why      string
 }
 
-// Redirectable judges a message as it would go out; domain is that of its From, in ASCII. Its header has to have an end
-// and to be small, since it is held in memory. It fails when the message cannot be read, and for nothing else.
+// Redirectable judges a message as it would go out; domain is that of its From, in ASCII. The
+// header must have an end and be small: it is held in memory. It fails only when the message cannot
+// be read.
 func (j *Judge) Redirectable(ctx context.Context, domain string, message io.Reader) (Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -64,7 +69,7 @@ func (j *Judge) Redirectable(ctx context.Context, domain string, message io.Read
 	return Verdict{false, fmt.Sprintf("%s, and nothing lets a redirect pass: %s", p.says, why)}, nil
 }
 
-// Policy says what policy a domain has, for a person. It fails when the DNS does not say.
+// Policy says which policy a domain has. It fails when the DNS does not say.
 func (j *Judge) Policy(ctx context.Context, domain string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -75,15 +80,15 @@ func (j *Judge) Policy(ctx context.Context, domain string) (string, error) {
 	return p.says, nil
 }
 
-// policy is what receivers are asked to do with mail of a domain that does not pass.
+// policy is what receivers are asked to do with mail of a domain that does not pass DMARC.
 type policy struct {
 	unknown  bool
 	enforced bool // or it may be
-	strict   bool // a signature has to be of the very domain
+	strict   bool // a signature has to be of exactly the domain
 	says     string
 }
 
-// policy asks for the record of the domain, and then for that of the organisation it belongs to (RFC 7489 6.6.3).
+// policy asks for the record of the domain, and then for that of its organisation (RFC 7489 6.6.3).
 func (j *Judge) policy(ctx context.Context, domain string) policy {
 	names := []string{domain}
 	if org := organisation(domain); org != domain {
@@ -117,11 +122,11 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 	return policy{says: domain + " has no DMARC policy"}
 }
 
-// version is how a DMARC record begins (RFC 7489 6.4), and nothing else does.
+// version is how a DMARC record begins (RFC 7489 6.4). No other record begins so.
 var version = regexp.MustCompile(`^[vV][ \t]*=[ \t]*DMARC1[ \t]*(?:;|$)`)
 
-// theRecord is the DMARC record among texts, as the library reads it; none when there is none. With several, receivers apply no
-// policy (RFC 7489 6.6.3), or whichever comes first.
+// theRecord is the DMARC record among texts, in the form that the library reads; none when there is
+// none. With several records, receivers apply no policy (RFC 7489 6.6.3), or that of the first.
 func theRecord(texts []string) ([]string, error) {
 	var found []string
 	for _, t := range texts {
@@ -135,19 +140,19 @@ func theRecord(texts []string) ([]string, error) {
 	return found, nil
 }
 
-// aligned: RFC 7489 3.1.1.
+// aligned reports whether a signature counts for a domain (RFC 7489 3.1.1).
 func (p policy) aligned(domain, signer string) bool {
 	return domain == signer || !p.strict && Aligned(domain, signer)
 }
 
-// Aligned reports whether a signature of a domain counts for mail from another one, unless a policy says that it has to be of the
-// very domain: whether both are of one organisation.
+// Aligned reports whether both domains are of one organisation: then a signature of the one counts
+// for mail of the other, unless the policy is strict.
 func Aligned(domain, signer string) bool {
 	return organisation(strings.ToLower(domain)) == organisation(strings.ToLower(signer))
 }
 
-// organisation is the organisational domain (RFC 7489 3.2): the public suffix and one label more. A public suffix itself
-// stands for itself.
+// organisation is the organisational domain (RFC 7489 3.2): the public suffix and one label more.
+// For a public suffix it is the suffix itself.
 func organisation(domain string) string {
 	if org, err := publicsuffix.EffectiveTLDPlusOne(domain); err == nil {
 		return org
@@ -155,7 +160,7 @@ func organisation(domain string) string {
 	return domain
 }
 
-// reason is an error's, short.
+// reason is the text of an error without the prefixes of the library.
 func reason(err error) string {
 	text := err.Error()
 	for _, known := range []string{"dmarc: ", "dkim: ", "TXT record unavailable: ", "failed to lookup TXT record: "} {

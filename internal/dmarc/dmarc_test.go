@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// zone is a DNS; the text "!" stands for a server that fails, "?" for one that is silent, and | is between several records.
+// zone is a DNS; the text "!" stands for a server that fails, "?" for one that is silent, and | is
+// between several records.
 type zone struct {
 	texts map[string]string
 
@@ -193,12 +194,14 @@ func TestAskedOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(z.asked) != 3 { // the domain's policy, which is not there, the organisation's, and the key
+	// The domain's policy, which is not there, the organisation's, and the key.
+	if len(z.asked) != 3 {
 		t.Errorf("asked for %q, want each name once", z.asked)
 	}
 }
 
-// TestSilentDNS: one message waits for Patience at most, and when the DNS stays silent it is not asked any more.
+// TestSilentDNS: one message waits for Patience at most, and when the DNS stays silent it is not
+// asked any more.
 func TestSilentDNS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{texts: map[string]string{"*": "?"}}
@@ -221,7 +224,8 @@ func TestSilentDNS(t *testing.T) {
 	})
 }
 
-// TestSilentDomain: a domain whose servers are silent is not waited for again, and does not keep others from being asked.
+// TestSilentDomain: a domain whose servers are silent is not waited for again, and does not keep
+// others from being asked.
 func TestSilentDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zone{texts: map[string]string{"_dmarc.a.example": "?", "_dmarc.b.example": "?", "_dmarc.c.example": "v=DMARC1; p=none"}}
@@ -240,7 +244,8 @@ func TestSilentDomain(t *testing.T) {
 	})
 }
 
-// TestSilentKeys: one message with many keys that nobody answers for does not keep others from being judged.
+// TestSilentKeys: one message with many keys that nobody answers for does not keep others from
+// being judged.
 func TestSilentKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthor(t)
@@ -262,7 +267,8 @@ func TestSilentKeys(t *testing.T) {
 	})
 }
 
-// TestOutage: a pass may be long. When the DNS is there again it is asked again, also for names that failed.
+// TestOutage: a pass may be long. When the DNS is there again it is asked again, also for names
+// that failed.
 func TestOutage(t *testing.T) {
 	for how, answer := range map[string]string{"silent": "?", "failing": "!"} {
 		t.Run(how, func(t *testing.T) {
@@ -287,7 +293,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestInAHurry: a question that was not put, since the message's time was over, is put for the next one.
+// TestInAHurry: a question that was not put, since the message's time was over, is put for the next
+// one.
 func TestInAHurry(t *testing.T) {
 	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=none"}}
 	j := NewJudge(z)
@@ -315,7 +322,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what cannot be read is the spool's fault, and leaves nobody behind (see TestMain).
+// TestUnreadable: what cannot be read is the spool's fault, and leaves nobody behind (see
+// TestMain).
 func TestUnreadable(t *testing.T) {
 	a := newAuthor(t)
 	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
@@ -346,8 +354,8 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// FuzzRedirectable: no message and no record makes it fail or panic, and a policy that is enforced never lets an unsigned
-// message through.
+// FuzzRedirectable: no message and no record makes it fail or panic, and a policy that is enforced
+// never lets an unsigned message through.
 func FuzzRedirectable(f *testing.F) {
 	a := newAuthor(f)
 	f.Add(a.sign(f, plain, "client.example"), "v=DMARC1; p=reject; sp=none; adkim=s; pct=50", a.record)

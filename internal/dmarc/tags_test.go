@@ -14,7 +14,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestTags are those of signatures and keys that decide whether a signature counts (RFC 6376 3.5, 3.6.1).
+// TestTags are those of signatures and keys that decide whether a signature counts (RFC 6376 3.5,
+// 3.6.1).
 func TestTags(t *testing.T) {
 	a := newAuthor(t)
 	const domain = "client.example"
@@ -59,9 +60,9 @@ func TestTags(t *testing.T) {
 		{"i in another case, which the library takes for another domain", sign(of("alice@Client.Example")), "", false, "does not verify (domain mismatch)"},
 		{"a key for i of the very domain, and it is", sign(of("alice@client.example")), "; t=s", true, "passes by"},
 		{"a key for i of the very domain, and i is not said", sign(nothing), "; t=s", true, "passes by"},
-		{"a key for i of the very domain, and it is one below", sign(of("alice@mail.client.example")), "; t=s", false, "its identity is not of the very domain, as the key wants: t=s"},
-		{"a key that is tested", sign(nothing), "; t=y", false, "its domain is testing: t=y"},
-		{"a key that is tested, among flags", sign(nothing), " ; t = s : y ;", false, "its domain is testing: t=y"},
+		{"a key for i of the very domain, and it is one below", sign(of("alice@mail.client.example")), "; t=s", false, "its identity is not of exactly its domain, as the key requires: t=s"},
+		{"a key that is tested", sign(nothing), "; t=y", false, "its domain is in test mode: t=y"},
+		{"a key that is tested, among flags", sign(nothing), " ; t = s : y ;", false, "its domain is in test mode: t=y"},
 		{"flags that nobody knows", sign(nothing), "; t=yes:n", true, "passes by"},
 		{"a key for something else than mail", sign(nothing), "; s=tlsrpt", false, "inappropriate service"},
 		{"a part of the body alone", strings.Replace(sign(nothing), "; d=", "; l=5; d=", 1), "", false, "does not verify (message contains an insecure body length tag)"},
@@ -81,12 +82,14 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// signedBelow puts the signature of one message below those of another, which is the same below them.
+// signedBelow puts the signature of one message below those of another, which is the same below
+// them.
 func signedBelow(above, signed string) string {
 	return strings.TrimSuffix(above, plain) + signed
 }
 
-// TestLongAnswers: what does not fit into a datagram is asked for again over TCP (RFC 1035 4.2.1, RFC 7766 5).
+// TestLongAnswers: what does not fit into a datagram is asked for again over TCP (RFC 1035 4.2.1,
+// RFC 7766 5).
 func TestLongAnswers(t *testing.T) {
 	a := newAuthor(t)
 	dns := testserver.NameServer(t, map[string]string{

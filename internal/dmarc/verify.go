@@ -14,22 +14,23 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// maxSignatures is how many are looked at: who writes a message decides how many there are.
+// maxSignatures is how many signatures are verified: the author of a message decides how many it
+// has.
 const maxSignatures = 10
 
 var (
 	errNotAligned = errors.New("it is of another domain")
 	errEd25519    = errors.New("it is Ed25519, which many receivers do not know")
-	errTesting    = errors.New("its domain is testing: t=y")
-	errIdentity   = errors.New("its identity is not of the very domain, as the key wants: t=s")
+	errTesting    = errors.New("its domain is in test mode: t=y")
+	errIdentity   = errors.New("its identity is not of exactly its domain, as the key requires: t=s")
 	errFuture     = errors.New("it is dated in the future")
 )
 
-// maxDrift is by how much clocks may differ.
+// maxDrift is how far clocks may differ.
 const maxDrift = 5 * time.Minute
 
-// ofEd25519 finds the tag k of a key record (RFC 8463 4), and flags its tag t (RFC 6376 3.6.1).
 var (
+	// The tag k of a key record (RFC 8463 4), and its flags, the tag t (RFC 6376 3.6.1).
 	ofEd25519 = regexp.MustCompile(`(?:^|;)\s*k\s*=\s*ed25519\s*(?:;|$)`)
 	flags     = regexp.MustCompile(`(?:^|;)\s*t\s*=([^;]*)`)
 )
@@ -40,13 +41,14 @@ func flagged(key, flag string) bool {
 	return m != nil && slices.ContainsFunc(strings.Split(m[1], ":"), func(s string) bool { return strings.TrimSpace(s) == flag })
 }
 
-// signers are the domains whose keys are for identities of the very domain alone. A verifier asks for several keys at once.
+// signers are the domains whose keys are only for identities of exactly the domain. A verifier asks
+// for several keys at once.
 type signers struct {
 	mu     sync.Mutex
 	strict map[string]bool
 }
 
-// usable is why receivers would not go by a key, which the library does not look at.
+// usable is why receivers would not use a key, where the library does not check it.
 func (s *signers) usable(domain string, keys []string) error {
 	for _, key := range keys {
 		switch {
@@ -77,20 +79,21 @@ func (s *signers) fault(v *dkim.Verification) error {
 	return nil
 }
 
-// verify is the domain of a signature that verifies, anywhere, and is aligned; when there is none it is empty, and why says so. The
-// error is the message's reader's.
+// verify is the domain of a signature that verifies and is aligned. When there is none it is empty,
+// and why is the reason. The error is that of the reader of the message.
 func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(signer string) bool) (domain, why string, err error) {
-	src := &patient{r: message}
+	src := &wholeReader{r: message}
 	keys := &signers{strict: map[string]bool{}}
 	found, failed := dkim.VerifyWithOptions(src, &dkim.VerifyOptions{
 		MaxVerifications: maxSignatures,
 		LookupTXT: func(name string) ([]string, error) {
-			// The signer's name is a stranger's to choose: only what would count is asked for.
+			// A stranger chooses the name of the signer: ask only for what would count.
 			_, signer, _ := strings.Cut(strings.ToLower(name), "._domainkey.")
 			if !aligned(signer) {
 				return nil, errNotAligned
 			}
-			// A message may ask for many keys at once. That all are silent is its author's fault, or doing.
+			// A message may ask for many keys. Silence about all of them is not the fault of the
+			// DNS.
 			texts, err := j.dns.lookup(ctx, name, false)
 			if err == nil {
 				err = keys.usable(signer, texts)
@@ -119,13 +122,14 @@ func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(sign
 	return "", why, nil
 }
 
-// patient reads to the end, and keeps an error for later: the verifier leaves its goroutines behind when it meets one.
-type patient struct {
+// wholeReader reads to the end, and keeps an error for later: the verifier leaks its goroutines
+// when its reader fails.
+type wholeReader struct {
 	r   io.Reader
 	err error
 }
 
-func (p *patient) Read(b []byte) (int, error) {
+func (p *wholeReader) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		p.err, err = err, io.EOF

@@ -9,7 +9,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-const noNull = "the relay takes no null reverse-path, which bounces and failure notices have; ask who runs it; by the key hook you are told what failed"
+const noNull = "the relay refuses the null reverse-path, which bounces and failure notices need; ask its operator, or set hook to be notified"
 
 // TestNoticesNullRefused: a relay that takes no null reverse-path takes no notice. That is said three times, with the mend, then
 // less and less often; all else goes on.

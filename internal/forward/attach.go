@@ -13,10 +13,12 @@ import (
 
 // attach makes a new message with a note, and the original in it.
 //
-// The original is message/rfc822 where that can carry it: RFC 2046 5.2.1 allows no encoding of that type but 7bit, 8bit and
-// binary. What would not arrive as it is in 7bit or 8bit (long lines, NUL), what a relay without 8BITMIME is not to get, what
-// would take much memory to sign, and what somebody would mend on the way (8-bit header, no header, lines in it that are no
-// fields) goes in base64 as application/octet-stream, named .eml: nobody on the way may touch that, and mail programs open it.
+// The original is message/rfc822 where that type can carry it: it allows no encoding but 7bit, 8bit
+// and binary (RFC 2046 5.2.1). Otherwise it is application/octet-stream in base64, named .eml:
+// nothing on the way changes that, and mail programs open it. That is so for what would not arrive
+// unchanged in 7bit or 8bit (long lines, NUL), for a relay without 8BITMIME, for what would take
+// much memory to sign, and for what servers on the way repair (an 8-bit header, no header, lines in
+// it that are no fields).
 func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())
 	if err != nil {
@@ -36,8 +38,9 @@ func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content
 	return out, err
 }
 
-// tidyHeader reports whether the header has nothing but fields as RFC 5322 2.2 has them. Relays look into message/rfc822, too:
-// Postfix takes out the space before a colon (obsolete, 4.5), and puts an empty line before a line that is no field.
+// tidyHeader reports whether the header has nothing but fields as in RFC 5322 2.2. Relays look into
+// message/rfc822: Postfix removes the space before a colon (obsolete, 4.5), and puts an empty line
+// before a line that is no field.
 func tidyHeader(m *message.Message) (bool, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -72,9 +75,9 @@ func (c *Composer) attached(m *message.Message, o Origin, remark string, encode,
 	})
 }
 
-// composed is the header of a new message, up to its Content-Type. It is in the author's thread, and an answer goes to
-// the author; an automatic answer must not come (RFC 3834 5). It has no List- fields: it does not come from the list
-// (RFC 2369 2), the original in it does.
+// composed is the header of a new message, up to its Content-Type. The message is in the author's
+// thread, an answer goes to the author, and no automatic answer is wanted (RFC 3834 5). It has no
+// List- fields: the list did not send it (RFC 2369 2).
 func (c *Composer) composed(m *message.Message, o Origin, kind, prefix string) string {
 	h := m.Header
 	var b strings.Builder
@@ -94,7 +97,7 @@ func (c *Composer) composed(m *message.Message, o Origin, kind, prefix string) s
 	return b.String()
 }
 
-// identity is what makes a message another one: its content, or the task of one whose content is not known.
+// identity tells messages apart: by their content, or by the task when the content is not known.
 func (o Origin) identity(m *message.Message) []any {
 	if m.HeaderOnly {
 		return []any{o.Inbox, o.TaskID, m.Fingerprint}
@@ -119,7 +122,7 @@ func partHeader(name string, encode, eight bool) string {
 		field("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 }
 
-// fileName is made of the subject, for those who save the attachment.
+// fileName is made of the subject, for readers who save the attachment.
 func fileName(m *message.Message) string {
 	const longest = 40
 	name := strings.Map(func(r rune) rune {
@@ -136,7 +139,7 @@ func fileName(m *message.Message) string {
 	return name + ".eml"
 }
 
-// notePart is a text as a part of a message, with its header.
+// notePart is a text as a part of a message, with the header of that part.
 func notePart(s string) string {
 	var b bytes.Buffer
 	w := quotedprintable.NewWriter(&b)

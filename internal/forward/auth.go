@@ -13,7 +13,7 @@ import (
 
 var errNotOffered = errors.New("the relay does not offer it")
 
-// mechanism is one way to log in. Credentials in plain text are only ever sent where Config.validate allows them.
+// mechanism is one way to log in. Config.validate decides where a password may go unencrypted.
 type mechanism struct {
 	name string
 	auth func(*Config, *tls.ConnectionState) smtp.Auth
@@ -71,16 +71,16 @@ func noMechanism(offered string, encrypted bool) *Error {
 	switch {
 	case offered != "":
 		e.Err = errors.New("the relay offers only " + oneLine(offered))
-		e.Mend = "allow a login with a password there"
+		e.Fix = "allow a login with a password there"
 	case !encrypted:
-		e.Mend = "many relays offer it on an encrypted connection only: set smtp.security to starttls or tls; or remove smtp.username"
+		e.Fix = "many relays offer it only on an encrypted connection: set smtp.security to starttls or tls; or remove smtp.username"
 	default:
-		e.Mend = "is this its port for submission (465 or 587)? Else remove smtp.username"
+		e.Fix = "set smtp.port to its submission port (465 or 587), or remove smtp.username"
 	}
 	return e
 }
 
-// redact takes the password out of what a relay says: some repeat a command that they refuse.
+// redact takes the password out of a reply: some relays repeat the command that they refuse.
 func (c *Config) redact(err error) error {
 	if c.Password == "" {
 		return err

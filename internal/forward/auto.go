@@ -13,8 +13,8 @@ import (
 	"postrider/internal/message"
 )
 
-// choose is Auto: a redirect where receivers will take one with the author's From, and else what is in the forwarder's
-// name. It says why.
+// choose is mode Auto: redirect when receivers accept that with the author's From, else rewrite. It
+// returns the reason, too.
 func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s Style, form shape) (Mode, string, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -38,11 +38,12 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 	return Rewrite, "auto: " + verdict.Why, nil
 }
 
-// maxEmpty is how many octets of empty lines in a row a verifier or signer gets. It holds them back until it knows whether they
-// are the end of the message, and its work may grow with their square.
+// maxEmpty is how many octets of empty lines in a row a verifier or signer gets. It keeps them
+// until it knows whether the message ends there, and its work may grow with their square.
 const maxEmpty = 64 << 10
 
-// costly: a verifier looks through all fields for each that a signature names, and a stranger writes both.
+// costly reports whether signatures take too long to verify: for each field that a signature names,
+// a verifier looks through all fields, and a stranger chooses both numbers.
 func costly(fields []message.Field) bool {
 	const enough = 1_000_000
 	names := 0
@@ -54,14 +55,15 @@ func costly(fields []message.Field) bool {
 	return names*len(fields) > enough
 }
 
-// author is the domain that receivers look up. They refuse, or look up as they please, where From does not name one author
-// (RFC 7489 6.6.1).
+// author is the domain that receivers look up. What they do when From does not name exactly one
+// author differs (RFC 7489 6.6.1).
 func author(h message.Header) (domain, odd string) {
 	from := h.Values("From")
 	if len(from) != 1 {
 		return "", fmt.Sprintf("it has %d From fields", len(from))
 	}
-	anyCharset := func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // of the name, which does not matter
+	// The charset of the name does not matter.
+	anyCharset := func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	parser := mail.AddressParser{WordDecoder: &mime.WordDecoder{CharsetReader: anyCharset}}
 	list, err := parser.ParseList(from[0])
 	switch {
@@ -78,7 +80,7 @@ func author(h message.Header) (domain, odd string) {
 	return domain, ""
 }
 
-// because puts a reason in front of a content's remark, and of those of what may go instead of it.
+// because puts a reason before a content's remark, and before the remarks of what may go instead.
 func (c *Content) because(why string) *Content {
 	if why == "" {
 		return c

@@ -20,7 +20,8 @@ func (z zone) LookupTXT(_ context.Context, name string) ([]string, error) {
 	return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 }
 
-// autoComposer is one whose DNS has a policy of client.example, and the keys with which sign signs for it.
+// autoComposer is one whose DNS has a policy of client.example, and the keys with which sign signs
+// for it.
 func autoComposer(t *testing.T, policy string) (c *Composer, sign func(raw, h string) string) {
 	t.Helper()
 	z := zone{"_dmarc.client.example": policy}
@@ -98,7 +99,8 @@ func TestAutoIsWhatItPicks(t *testing.T) {
 	}
 }
 
-// TestAutoEightBit: a relay that would have to change an 8-bit message gets it attached, and the reason is told whole.
+// TestAutoEightBit: a relay that would have to change an 8-bit message gets it attached, and the
+// reason is told whole.
 func TestAutoEightBit(t *testing.T) {
 	c, sign := autoComposer(t, "v=DMARC1; p=reject")
 	s := sink(t, smtpsink.Options{})
@@ -113,7 +115,8 @@ func TestAutoEightBit(t *testing.T) {
 	}
 }
 
-// TestAutoEncodes: what auto rewrites is encoded for such a relay, as it is in mode rewrite; both reasons are told.
+// TestAutoEncodes: what auto rewrites is encoded for such a relay, as it is in mode rewrite; both
+// reasons are told.
 func TestAutoEncodes(t *testing.T) {
 	c, _ := autoComposer(t, "v=DMARC1; p=reject")
 	s := sink(t, smtpsink.Options{})
@@ -137,8 +140,8 @@ func TestAutoLineEnds(t *testing.T) {
 	}
 }
 
-// TestSender: what is in the forwarder's name does not keep the author's reverse-path, be it composed or taken instead of a
-// redirect. Null stays null.
+// TestSender: what is in the forwarder's name does not keep the author's reverse-path, be it
+// composed or taken instead of a redirect. Null stays null.
 func TestSender(t *testing.T) {
 	s := sink(t, smtpsink.Options{})
 	const alice = "alice@client.example"

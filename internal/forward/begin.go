@@ -108,8 +108,8 @@ func (t *Transaction) envelope(ctx context.Context) error {
 func (t *Transaction) mail(params string) (bool, error) {
 	rep, err := t.mailFrom(t.from, params)
 	if err == nil && t.from.wire == "" && !t.nullOnly && rep.hasCode("5") {
-		// Some relays take no null reverse-path from a client that logs in. A bounce that is sent on
-		// with a sender is better than one that is lost.
+		// Some relays refuse a null reverse-path from a client that logs in. A bounce that goes out
+		// with a sender is better than a lost one.
 		rep, err = t.mailFrom(t.relay.sender, params)
 	}
 	if err != nil {
@@ -144,12 +144,12 @@ func (t *Transaction) rcpts() error {
 			t.accepted = append(t.accepted, rcpt)
 			continue
 		}
-		v, mend := t.classify(StageRCPT, rep)
+		v, fix := t.classify(StageRCPT, rep)
 		if v == tooMany && len(t.accepted) > 0 {
 			t.again = t.to[i:]
 			return nil
 		}
-		if err := t.decideAll(t.to[i:i+1], StageRCPT, v, rep, mend); err != nil {
+		if err := t.decideAll(t.to[i:i+1], StageRCPT, v, rep, fix); err != nil {
 			return err
 		}
 	}

@@ -18,13 +18,13 @@ import (
 // conn is one connection to the relay, ready for a transaction.
 type conn struct {
 	cfg   *Config
-	raw   net.Conn // below TLS: closing it ends everything at once, without a word on the wire
+	raw   net.Conn // below TLS: closing it ends the session at once, with nothing sent
 	smtp  *smtp.Client
 	login string      // the mechanism used; empty without a login
-	dead  bool        // it was lost, or the relay closes it: not to be used again
+	dead  bool        // lost, or closed by the relay
 	uses  int         // how many messages it was used for
 	idle  *time.Timer // while it is in the pool
-	block []byte      // what is read of the content at once
+	block []byte      // buffer for the content
 }
 
 // dial connects, encrypts and logs in. Its error is an *Error, or the context's.
@@ -32,7 +32,7 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	dialer := net.Dialer{Timeout: r.cfg.Timeouts.Dial}
 	raw, err := dialer.DialContext(ctx, "tcp", r.addr)
 	if err != nil {
-		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err, Mend: unreached(err)})
+		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err, Fix: unreached(err)})
 	}
 	c := &conn{cfg: &r.cfg, raw: raw}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -49,7 +49,7 @@ func unreached(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return "check smtp.host"
 	}
-	return "see whether the relay is up, and check smtp.host and smtp.port"
+	return "check that the relay is up, and smtp.host and smtp.port"
 }
 
 func (r *Relay) openFailed(ctx context.Context, e *Error) error {
@@ -92,7 +92,7 @@ func (c *conn) startTLS() *Error {
 	if !c.offers("STARTTLS") {
 		return &Error{
 			Stage: StageSTARTTLS, Permanent: true, Err: errNotOffered,
-			Mend: "set smtp.security to tls, if its port speaks TLS from the start (465), or ask who runs it",
+			Fix: "set smtp.security to tls, if its port speaks TLS from the start (465), or ask its operator",
 		}
 	}
 	c.deadline(c.cfg.Timeouts.Command)
@@ -129,7 +129,7 @@ func (c *conn) offers(extension string) bool {
 	return ok
 }
 
-// deadline is how long whatever comes next may take. A failure to set it shows in what comes next.
+// deadline limits how long the next step may take. When it cannot be set, the next step fails.
 func (c *conn) deadline(d time.Duration) { _ = c.raw.SetDeadline(time.Now().Add(d)) }
 
 // command sends one command and reads its reply. An error means that the connection is lost.
@@ -141,7 +141,7 @@ func (c *conn) command(format string, args ...any) (reply, error) {
 	return readReply(c.smtp.Text.R)
 }
 
-// reset ends a transaction that did not get as far as its final dot (RFC 5321 4.1.1.5).
+// reset ends a transaction before its final dot (RFC 5321 4.1.1.5).
 func (c *conn) reset() {
 	if c.dead {
 		return
@@ -150,7 +150,7 @@ func (c *conn) reset() {
 	c.dead = err != nil || !rep.ok()
 }
 
-// quit says goodbye (RFC 5321 4.1.1.10) and closes, but does not wait long for an answer.
+// quit says QUIT (RFC 5321 4.1.1.10) and closes. It does not wait long for a reply.
 func (c *conn) quit() error {
 	const patience = 2 * time.Second
 	c.deadline(patience)

@@ -7,16 +7,18 @@ import (
 	"postrider/internal/sevenbit"
 )
 
-// Content is what will be sent. It is read piece by piece, and never held in memory: the message it was made of must
-// stay open while it is in use.
+// Content is what will be sent. It is read piece by piece, and never held in memory: the message
+// that it is made of must stay open while it is in use.
 type Content struct {
-	Mode   Mode   // as it goes out
-	Remark string // why it goes out as it does, where that was decided for this message, for a person; mostly empty
+	Mode Mode // as it goes out
+	// Remark says why, where that was decided for this message; mostly empty.
+	Remark string
 
-	parts   []sevenbit.Piece
-	eight   bool                     // an octet above 127
-	utf8    bool                     // in the header
-	instead func() (*Content, error) // for a relay that cannot take this one; nil when there is nothing else
+	parts []sevenbit.Piece
+	eight bool // an octet above 127
+	utf8  bool // in the header
+	// instead is for a relay that cannot take this content; nil when there is nothing else.
+	instead func() (*Content, error)
 }
 
 // Size is the number of octets, as RFC 1870 counts them.
@@ -33,7 +35,8 @@ func (c *Content) Reader() io.Reader {
 	return &sequence{left: c.parts}
 }
 
-// sequence reads pieces one after the other, each opened when it is its turn: there may be thousands.
+// sequence reads pieces one after the other, and opens each when its turn comes: there may be
+// thousands.
 type sequence struct {
 	left []sevenbit.Piece
 	now  io.Reader // nil between two
@@ -60,10 +63,10 @@ func (s *sequence) Read(p []byte) (int, error) {
 // Needs8bit reports whether the relay must offer 8BITMIME (RFC 6152).
 func (c *Content) Needs8bit() bool { return c.eight }
 
-// WantsUTF8 reports whether the header has valid UTF-8 in it, which SMTPUTF8 is for (RFC 6531).
+// WantsUTF8 reports whether the header has valid UTF-8 in it, which needs SMTPUTF8 (RFC 6531).
 func (c *Content) WantsUTF8() bool { return c.utf8 }
 
-// shape is what a message is like on the wire.
+// shape is what a message looks like on the wire.
 type shape struct {
 	longest int // line, in octets without its end
 	empty   int // octets of the longest run of lines with nothing but white space
@@ -74,8 +77,8 @@ type shape struct {
 // maxLine is the longest line that mail may have, without its end (RFC 5322 2.1.1).
 const maxLine = 998
 
-// unfit says what keeps a message from arriving as it is wherever 8-bit content is taken (RFC 2045 2.8); empty when
-// nothing does.
+// unfit is why a message would not arrive unchanged even where 8-bit content is accepted (RFC 2045
+// 2.8); empty when it would.
 func (s shape) unfit() string {
 	switch {
 	case s.longest > maxLine:

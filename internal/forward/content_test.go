@@ -86,8 +86,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// rude is a relay for one connection that reads n octets of the content, or what comes of them, does something, and
-// closes. Then done is closed.
+// rude is a relay for one connection that reads n octets of the content, or what comes of them,
+// does something, and closes. Then done is closed.
 func rude(t *testing.T, n int64, then func(w io.Writer, r io.Reader)) (port int, done chan struct{}) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -148,7 +148,7 @@ func TestCutInTheContent(t *testing.T) {
 			r := relayOn(t, port)
 			res, err := send(t, r, big, "a@x.example")
 			if brief(res) == "a deferred 0" && runtime.GOOS != "linux" {
-				return // a reset may overtake what the relay said: then it is as if it had said nothing
+				return // a TCP reset may overtake the reply
 			}
 			if got := brief(res); got != tt.want || briefError(err) != tt.fault {
 				t.Errorf("Send = %q, %v, want %q and %q", got, err, tt.want, tt.fault)

@@ -30,8 +30,8 @@ func (t *Transaction) data() error {
 		defer t.c.reset()
 		return t.answered(StageDATA, rep, t.accepted)
 	}
-	// The library ends an open content with a dot when its text connection is used for anything else.
-	// So the connection counts as dead until the relay has answered the dot.
+	// The library ends an open content with a dot when its text connection is used for anything
+	// else. So the connection counts as dead until the relay has answered the dot.
 	t.c.dead = true
 	dot := t.c.smtp.Text.DotWriter()
 	if err := t.write(dot); err != nil {
@@ -95,7 +95,8 @@ func (t *Transaction) cutOff(lost *lostError) error {
 func (t *Transaction) afterDot() error {
 	rep, err := readReply(t.c.smtp.Text.R)
 	if err == nil && rep.code < 400 && !rep.ok() {
-		err = fmt.Errorf("the relay answered %d %s", rep.code, rep.text) // against the rules: neither taken nor refused
+		// Against the rules: neither accepted nor refused.
+		err = fmt.Errorf("the relay answered %d %s", rep.code, rep.text)
 	}
 	if err != nil {
 		for _, rcpt := range t.accepted {

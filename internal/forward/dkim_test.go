@@ -74,8 +74,9 @@ func keyFile(t *testing.T, key crypto.Signer) string {
 	return path
 }
 
-// arrivals are messages as they arrive, by what they are: signed by their authors in all ways, in all modes, and what is taken
-// out of an attachment. Each has one signature, the author's or ours, that has to verify.
+// arrivals are messages as they arrive, by what they are: signed by their authors in all ways, in
+// all modes, and what is taken out of an attachment. Each has one signature, the author's or ours,
+// that has to verify.
 func arrivals(t *testing.T) (zone, map[string]string) {
 	t.Helper()
 	z, out := zone{}, map[string]string{}
@@ -132,8 +133,8 @@ func arrivals(t *testing.T) (zone, map[string]string) {
 	return z, out
 }
 
-// TestSignaturesSurvive: what the author signed verifies after redirect, and in the attachment after attach; what is
-// composed or rewritten verifies by our key.
+// TestSignaturesSurvive: what the author signed verifies after redirect, and in the attachment
+// after attach; what is composed or rewritten verifies by our key.
 func TestSignaturesSurvive(t *testing.T) {
 	z, all := arrivals(t)
 	for what, raw := range all {
@@ -141,7 +142,8 @@ func TestSignaturesSurvive(t *testing.T) {
 	}
 }
 
-// TestSignaturesSurviveElsewhere is TestSignaturesSurvive with a verifier that nothing here is made of.
+// TestSignaturesSurviveElsewhere is TestSignaturesSurvive with a verifier that nothing here is made
+// of.
 func TestSignaturesSurviveElsewhere(t *testing.T) {
 	z, all := arrivals(t)
 	names := slices.Sorted(maps.Keys(all))
@@ -161,8 +163,8 @@ func TestSignaturesSurviveElsewhere(t *testing.T) {
 	}
 }
 
-// TestSigningTakesLittleMemory: the signer holds empty lines back until it knows whether they are the end; what has many is
-// encoded, so that it has none.
+// TestSigningTakesLittleMemory: the signer holds empty lines back until it knows whether they are
+// the end; what has many is encoded, so that it has none.
 func TestSigningTakesLittleMemory(t *testing.T) {
 	z := zone{}
 	key, err := dkim.Load("client.example", "rsa", keyFile(t, keys(t, z)["rsa"]))

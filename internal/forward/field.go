@@ -18,8 +18,10 @@ func field(name, value string) string {
 	var h textproto.Header
 	var b bytes.Buffer
 	h.Add(name, value)
-	_ = textproto.WriteHeader(&b, h)                                 // into memory
-	return name + strings.TrimSuffix(b.String()[len(name):], "\r\n") // the name as it is usually written
+	// Into memory, which never fails.
+	_ = textproto.WriteHeader(&b, h)
+	// The library writes the name in its own case.
+	return name + strings.TrimSuffix(b.String()[len(name):], "\r\n")
 }
 
 // maxWords is how many characters of a stranger's text a composed field takes.
@@ -28,7 +30,7 @@ const maxWords = 500
 // words is unstructured text, in encoded words where that is needed (RFC 2047).
 func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(cutTo(s, maxWords))) }
 
-// literal keeps text that looks like an encoded word, but has been decoded, from being taken for one.
+// literal keeps decoded text that looks like an encoded word from being read as one.
 func literal(s string) string { return strings.ReplaceAll(s, "=?", "= ?") }
 
 func cutTo(s string, limit int) string {
@@ -41,8 +43,8 @@ func cutTo(s string, limit int) string {
 	return s
 }
 
-// mailbox is an address of a header (RFC 5322 3.4). One that cannot be said in ASCII, or is none, becomes a group
-// without members that shows it (RFC 6857 3.1.7).
+// mailbox is an address of a header (RFC 5322 3.4). An invalid address, or one that needs SMTPUTF8,
+// becomes a group without members that shows it (RFC 6857 3.1.7).
 func mailbox(a message.Address) string {
 	p, err := parsePath(address.Quoted(a.Addr))
 	switch {
@@ -71,8 +73,8 @@ func mailboxes(list []message.Address) string {
 
 var msgID = regexp.MustCompile(`<[!-;=?-~]{1,250}>`)
 
-// thread are the identifiers of a message and of those it refers to, the latest last (RFC 5322 3.6.4). Of a long thread
-// the beginning and the end are kept.
+// thread are the identifiers of a message and of those that it refers to, the latest last (RFC 5322
+// 3.6.4). Of a long thread it keeps the first and the last ones.
 func thread(h message.Header) []string {
 	const first, last = 1, 20
 	ids := msgID.FindAllString(h.Get("References"), -1)

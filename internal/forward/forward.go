@@ -34,17 +34,17 @@ import (
 	"postrider/internal/srs"
 )
 
-// Config is how to reach the relay, and as whom.
+// Config is how to reach the relay, and in whose name.
 type Config struct {
 	Host               string
 	Port               int
 	Security           string        // tls | starttls | none
 	Username, Password string        // no login without a username
-	AllowPlaintext     bool          // log in without TLS on hosts other than loopback, too
+	AllowPlaintext     bool          // log in without TLS, not only on loopback
 	Connections        int           // at most, and at least one
-	PerConnection      int           // messages, then it is closed and another one opened; 0 is no limit
+	PerConnection      int           // messages on one connection; 0 is no limit
 	Quota              Quota         // of recipients; nil is no limit
-	LocalName          string        // for EHLO, a domain or an address literal; by default this host's
+	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
 	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
 	From               string        // "Name <address>"
@@ -53,14 +53,15 @@ type Config struct {
 	Logger             *slog.Logger
 }
 
-// Quota is how many recipients may be named to the relay, over all processes that use it.
+// Quota limits how many recipients are named to the relay, over all processes that use it.
 type Quota interface {
-	// Reserve grants a transaction with up to n recipients some of them, at least one, or fails. When the transaction is over, done
-	// is told how many were named to the relay.
+	// Reserve grants a transaction with up to n recipients some of them, at least one, or fails.
+	// When the transaction is over, done gets the number of recipients that were named to the
+	// relay.
 	Reserve(ctx context.Context, n int) (granted int, done func(used int), err error)
 }
 
-// unlimited is the quota where there is none.
+// unlimited is no quota.
 type unlimited struct{}
 
 func (unlimited) Reserve(_ context.Context, n int) (int, func(int), error) {
@@ -134,7 +135,8 @@ const (
 	SRS  = "srs"  // an address of Config.SRS that leads back to it
 )
 
-// sender is the configured envelope sender, with Keep and SRS the one for messages whose Return-Path cannot be used.
+// sender is the configured envelope sender. With Keep and SRS it is for messages whose Return-Path
+// cannot be used.
 func (c Config) sender() (path, error) {
 	key, text := "forward.envelope_from", c.EnvelopeFrom
 	if text == "" || text == Keep || text == SRS {

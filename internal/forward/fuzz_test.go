@@ -18,8 +18,8 @@ import (
 
 var traceLine = regexp.MustCompile(`^X-Postrider-Trace: [0-9a-f]{20}; task=-?[0-9]+\r\n$`)
 
-// FuzzRedirect: below at most one trace field, which no inbox can put anything into, the original is sent octet for
-// octet, and is understood as it was before.
+// FuzzRedirect: below at most one trace field, which no inbox can put anything into, the original
+// is sent octet for octet, and is understood as it was before.
 func FuzzRedirect(f *testing.F) {
 	for _, raw := range []string{
 		plain, "", "\r\nx", "hello there: world", "A : b\n\nx", "From a@x.example\nA: b\n\n", "\x00:\n\n",
@@ -122,8 +122,8 @@ func has8bit(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// FuzzReply: whatever a relay says is one printable line and has a verdict, and nobody is refused for good because of a
-// reply that will not stay.
+// FuzzReply: whatever a relay says is one printable line and has a verdict, and nobody is refused
+// for good because of a reply that will not stay.
 func FuzzReply(f *testing.F) {
 	for _, s := range []string{
 		"250 2.1.5 ok\r\n", "250\r\n", "354 \r\n", "550-5.1.1 no\r\n550 5.1.1 user\r\n", "421 4.3.2 closing\r\n", "452 4.5.3 too many\r\n",
@@ -146,8 +146,8 @@ func FuzzReply(f *testing.F) {
 			checkPrintable(t, same.line())
 		}
 		at := stages[n%uint(len(stages))]
-		v, mend := classify(at, rep, own)
-		checkPrintable(t, mend)
+		v, fix := classify(at, rep, own)
+		checkPrintable(t, fix)
 		switch started := !slices.Contains(opening, at); {
 		case v == refused && rep.code < 500, v == relayRefuses && started && rep.code < 500:
 			t.Errorf("%+v at %s is %d, want only 5yz to be for good", rep, at, v)

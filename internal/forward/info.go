@@ -11,15 +11,15 @@ type Info struct {
 	Relay    string // host:port
 	TLS      string // the version; empty without TLS
 	Login    string // the mechanism used; empty without a login
-	Sender   string // whom it takes as the sender: the configured one, or with SRS what that is rewritten to
-	MaxSize  int64  // of a message, in octets; 0 when there is no limit, or none is said
+	Sender   string // that it accepts: the configured one, or what SRS makes of it
+	MaxSize  int64  // of a message, in octets; 0 when there is no limit, or the relay does not say
 	EightBit bool   // 8BITMIME
 	UTF8     bool   // SMTPUTF8
 }
 
-// Info connects, logs in, names the sender and leaves again. No recipient is named, since nothing is to be sent: what a
-// relay has against a sender and says at RCPT alone, as many do, is not known afterwards. Its error is an *Error, or the
-// context's.
+// Info connects, logs in, names the sender and disconnects. It names no recipient, since nothing is
+// to be sent: what a relay has against a sender and says only at RCPT, as many do, stays unknown.
+// Its error is an *Error, or the context's.
 func (r *Relay) Info(ctx context.Context) (Info, error) {
 	if err := r.acquire(ctx); err != nil {
 		return Info{}, err
@@ -40,19 +40,19 @@ func (r *Relay) Info(ctx context.Context) (Info, error) {
 	if state, ok := c.smtp.TLSConnectionState(); ok {
 		info.TLS = tls.VersionName(state.Version)
 	}
-	info.Sender, err = r.nameSender(ctx, c)
+	info.Sender, err = r.checkSender(ctx, c)
 	return info, err
 }
 
-// nameSender is MAIL, taken back. It returns the address that the relay takes.
-func (r *Relay) nameSender(ctx context.Context, c *conn) (string, error) {
+// checkSender is MAIL, and RSET after it. It returns the address that the relay accepts.
+func (r *Relay) checkSender(ctx context.Context, c *conn) (string, error) {
 	from, params := r.sender, ""
 	if r.cfg.EnvelopeFrom == SRS {
 		from, _ = parsePath(r.rewrite(from)) // which makes no others
 	}
 	if from.utf8 {
 		if !c.offers("SMTPUTF8") {
-			return "", r.cannotName()
+			return "", r.needsUTF8()
 		}
 		params = " SMTPUTF8"
 	}
@@ -65,19 +65,20 @@ func (r *Relay) nameSender(ctx context.Context, c *conn) (string, error) {
 	case err != nil:
 		return "", &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
 	case !rep.ok():
-		v, mend := classify(StageMAIL, rep, true)
-		return "", r.replied(StageMAIL, v, rep, mend)
+		v, fix := classify(StageMAIL, rep, true)
+		return "", r.replied(StageMAIL, v, rep, fix)
 	}
 	c.reset()
 	return from.name, nil
 }
 
-// cannotName: the configured sender is internationalized, and the relay takes no such address (RFC 6531 3.2).
-func (r *Relay) cannotName() *Error {
-	return &Error{Relay: r.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Mend: mendASCII}
+// needsUTF8: the configured sender is internationalized, and the relay does not offer SMTPUTF8 (RFC
+// 6531 3.2).
+func (r *Relay) needsUTF8() *Error {
+	return &Error{Relay: r.addr, Stage: StageMAIL, Permanent: true, Err: errNoUTF8, Fix: fixASCII}
 }
 
-// replied is a reply for which the relay is to blame.
-func (r *Relay) replied(at Stage, v verdict, rep reply, mend string) *Error {
-	return &Error{Relay: r.addr, Stage: at, Permanent: v == relayRefuses, Code: rep.code, Reply: rep.line(), Mend: mend}
+// replied is a reply that blames the relay.
+func (r *Relay) replied(at Stage, v verdict, rep reply, fix string) *Error {
+	return &Error{Relay: r.addr, Stage: at, Permanent: v == relayRefuses, Code: rep.code, Reply: rep.line(), Fix: fix}
 }

@@ -8,8 +8,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestInfoNamesTheSender: a relay is asked whether it takes the sender that mail goes out with, and what it has against that is told as
-// in a pass. No recipient is named.
+// TestInfoNamesTheSender: a relay is asked whether it takes the sender that mail goes out with, and
+// what it has against that is told as in a pass. No recipient is named.
 func TestInfoNamesTheSender(t *testing.T) {
 	from := func(envelope string) func(*Config) {
 		return func(c *Config) { c.EnvelopeFrom, c.SRS = envelope, rewriter(t) }

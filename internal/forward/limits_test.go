@@ -11,7 +11,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// budget is a quota of one process: what is left of it, and what each transaction was granted and used.
+// budget is a quota of one process: what is left of it, and what each transaction was granted and
+// used.
 type budget struct {
 	left int
 	log  []string
@@ -72,8 +73,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaOnAConnectionThatWasClosed: the relay has closed the connection when it is told the recipient, who is told on a new one, if
-// there is one to be had, and counts once in any case.
+// TestQuotaOnAConnectionThatWasClosed: the relay has closed the connection when it is told the
+// recipient, who is told on a new one, if there is one to be had, and counts once in any case.
 func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
 	for name, next := range map[string]smtpsink.Action{"accepted on a new one": {}, "no new one": say(421, "4.3.0 down")} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +98,8 @@ func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
 	}
 }
 
-// TestPerConnection: after so many messages, whatever came of them, the relay hears QUIT, and the next one comes on a new connection.
+// TestPerConnection: after so many messages, whatever came of them, the relay hears QUIT, and the
+// next one comes on a new connection.
 func TestPerConnection(t *testing.T) {
 	var stages log
 	s := sink(t, smtpsink.Options{Reply: stages.add})

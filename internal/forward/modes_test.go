@@ -84,7 +84,8 @@ type arrival struct {
 	data     string
 }
 
-// TestModes sends every odd message in every mode to a relay that takes all, and to one that takes the least.
+// TestModes sends every odd message in every mode to a relay that takes all, and to one that takes
+// the least.
 func TestModes(t *testing.T) {
 	var all []arrival
 	for relay, extensions := range map[string][]string{"all extensions": {"8BITMIME", "SMTPUTF8", "SIZE"}, "no extension": {"SIZE"}} {

@@ -38,7 +38,8 @@ Subject / 主旨: {{.Subject}}
 Size / 大小: {{.Size}}
 `
 
-// Note is what a template of a note can use. All are one line, decoded; empty when the message does not say.
+// Note is what a template of a note can use. Each value is one decoded line, and empty when the
+// message does not have it.
 type Note struct {
 	From, To, Cc, Subject string // as in the message
 	Date                  string // as in the message, or else when it was registered
@@ -51,8 +52,8 @@ type Note struct {
 	captured func() map[string]string
 }
 
-// Captured is what named groups of the routes' regular expressions have found: {{.Captured.file}} by (?P<file>...). What none
-// has found is empty.
+// Captured is what the named groups of the routes' regular expressions matched: {{.Captured.file}}
+// by (?P<file>...). It is empty for a group that matched nothing.
 func (n Note) Captured() map[string]string {
 	out := map[string]string{}
 	if n.captured != nil {
@@ -63,13 +64,13 @@ func (n Note) Captured() map[string]string {
 	return out
 }
 
-// maxNote is the most that a note may become, in octets.
+// maxNote is the maximum size of a note, in octets.
 const maxNote = 64 << 10
 
 var errLong = errors.New("it becomes longer than 64 KiB")
 
-// CheckNote reports what is wrong with a template for a note. captured are the names that routes capture, nil when that is not
-// known: then any will do.
+// CheckNote reports what is wrong with a template for a note. captured are the names that routes
+// capture; nil means that they are not known, and any name is allowed.
 func CheckNote(text string, captured []string) error {
 	t, err := parseNote(text)
 	if err != nil || captured == nil {
@@ -95,7 +96,7 @@ func unusable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("forward.note is no template that can be used: %w; it can have {{.From}}, {{.To}}, {{.Cc}}, {{.Date}}, {{.Subject}}, "+
+	return fmt.Errorf("forward.note is not a usable template: %w; it can have {{.From}}, {{.To}}, {{.Cc}}, {{.Date}}, {{.Subject}}, "+
 		"{{.MessageID}}, {{.Inbox}}, {{.Folder}}, {{.UID}}, {{.Size}}, {{.Task}}, and {{.Captured.NAME}} of a group (?P<NAME>...) in a route's match", err)
 }
 
@@ -130,13 +131,13 @@ func noteText(t *template.Template, h message.Header, o Origin) (string, error) 
 	return notePart(s), nil
 }
 
-// configuredNote is the note of forward.note. It was tried with nothing in it; what fails with this message gives way to
-// the default, and no mail waits for it.
+// configuredNote is the note of forward.note. When it fails for this message, the default note
+// takes its place, so that no mail waits for it.
 func (c *Composer) configuredNote(h message.Header, o Origin) (note, remark string, err error) {
 	if note, err = noteText(c.note, h, o); err == nil {
 		return note, "", nil
 	}
-	remark = "with the default note: forward.note fails for this message: " + oneLine(err.Error())
+	remark = "with the default note, because forward.note fails for this message: " + oneLine(err.Error())
 	t, err := parseNote(DefaultNote)
 	if err == nil {
 		note, err = noteText(t, h, o)
@@ -144,7 +145,7 @@ func (c *Composer) configuredNote(h message.Header, o Origin) (note, remark stri
 	return note, remark, err
 }
 
-// notice says of a message that is too large where it lies.
+// notice says where a message lies that is too large to be forwarded.
 func (c *Composer) notice(m *message.Message, o Origin) (*Content, error) {
 	t, err := template.New("notice").Parse(noticeText)
 	if err != nil {

@@ -55,7 +55,8 @@ func (l *log) want(t *testing.T, stages ...string) {
 	}
 }
 
-// TestPoolLimit: many senders, and never more than three connections; all three are used at once, and kept.
+// TestPoolLimit: many senders, and never more than three connections; all three are used at once,
+// and kept.
 func TestPoolLimit(t *testing.T) {
 	var atDot atomic.Int32
 	full := make(chan struct{})
@@ -132,7 +133,8 @@ func TestResetAfterAnUnfinishedTransaction(t *testing.T) {
 	}
 }
 
-// TestDeadConnectionsAreReplaced: all connections of the pool are dead, and no message is the worse for it.
+// TestDeadConnectionsAreReplaced: all connections of the pool are dead, and no message is the worse
+// for it.
 func TestDeadConnectionsAreReplaced(t *testing.T) {
 	for name, end := range map[string]smtpsink.Action{"dropped": drop, "421": say(421, "idle for too long")} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +170,8 @@ func TestInfoStaysWithinTheLimit(t *testing.T) {
 	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit", "connect", "ehlo", "mail", "rset", "quit")
 }
 
-// TestIdleConnectionCountsUntilItIsClosed: while the relay is slow to say goodbye, there is no second connection.
+// TestIdleConnectionCountsUntilItIsClosed: while the relay is slow to say goodbye, there is no
+// second connection.
 func TestIdleConnectionCountsUntilItIsClosed(t *testing.T) {
 	quit, hang := make(chan struct{}), make(chan struct{})
 	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
@@ -222,7 +225,8 @@ func onceAt(stage string, do func(), action smtpsink.Action) func(smtpsink.Event
 	}
 }
 
-// TestOnTheWire ends the context once the relay has taken MAIL: the message is delivered all the same.
+// TestOnTheWire ends the context once the relay has taken MAIL: the message is delivered all the
+// same.
 func TestOnTheWire(t *testing.T) {
 	for _, stage := range []string{"rcpt", "data", "dot"} {
 		t.Run("while the relay thinks about "+stage, func(t *testing.T) {

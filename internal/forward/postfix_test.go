@@ -13,8 +13,9 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// honestPostfix are settings for a Postfix that takes everything from this host, without TLS and login, and hands on what
-// it takes. By itself one rewrites addresses in the header of mail from its own host, drops Return-Path and folds long lines.
+// honestPostfix are settings for a Postfix that takes everything from this host, without TLS and
+// login, and hands on what it takes. By itself one rewrites addresses in the header of mail from
+// its own host, drops Return-Path and folds long lines.
 var honestPostfix = []string{
 	"mynetworks = 127.0.0.0/8", "smtpd_relay_restrictions = permit_mynetworks, reject", "smtpd_tls_security_level = none",
 	"smtpd_sasl_auth_enable = no",
@@ -22,21 +23,23 @@ var honestPostfix = []string{
 	"in_flow_delay = 0", // else it takes a second for each message when more come than go
 }
 
-// mended are messages whose header Postfix mends, whatever its settings: it takes out the space before a colon, and puts an empty
-// line before the first that is no field. Only an attachment arrives as it was; that a redirect sends all octets is seen
-// at a relay that mends nothing (TestModes).
-var mended = []string{
+// repaired are messages whose header Postfix changes, whatever its settings: it takes out the space
+// before a colon, and puts an empty line before the first that is no field. Only an attachment
+// arrives as it was; that a redirect sends all octets is seen at a relay that changes nothing
+// (TestModes).
+var repaired = []string{
 	"error_emails/multiple_references_with_one_invalid.eml", "odd/junk-line-in-the-header.eml", "odd/space-before-the-colon.eml",
 	"plain_emails/raw_email_incorrect_header.eml", "rfc2822/example13.eml",
 }
 
-// TestModesThroughPostfix sends every odd message in every mode through a real relay: what comes out behind it is what it
-// should be.
+// TestModesThroughPostfix sends every odd message in every mode through a real relay: what comes
+// out behind it is what it should be.
 func TestModesThroughPostfix(t *testing.T) {
 	throughPostfix(t, honestPostfix, Redirect, Rewrite, Attach)
 }
 
-// TestModesThroughStrictPostfix: one that takes no 8 bits, and no encoding where there may be none, refuses nothing.
+// TestModesThroughStrictPostfix: one that takes no 8 bits, and no encoding where there may be none,
+// refuses nothing.
 func TestModesThroughStrictPostfix(t *testing.T) {
 	settings := slices.Concat(honestPostfix, []string{
 		"smtpd_discard_ehlo_keywords = 8bitmime, smtputf8", "strict_8bitmime = yes", "strict_mime_encoding_domain = yes",
@@ -81,7 +84,7 @@ func throughPostfix(t *testing.T, settings []string, modes ...Mode) (all []arriv
 		}
 		delete(sent, m.To[0])
 		a.data = string(m.Data)
-		if a.mode == Redirect && slices.Contains(mended, a.name) {
+		if a.mode == Redirect && slices.Contains(repaired, a.name) {
 			_, body, _ := strings.Cut(a.original, "\r\n\r\n")
 			if !strings.HasSuffix(a.data, body) {
 				t.Errorf("%s: the body is not what arrived", a.name)

@@ -18,17 +18,17 @@ import (
 
 const traceField = "X-Postrider-Trace"
 
-// ownReport stands in the trace field of what postrider writes to the person who runs it.
+// ownReport is the value of the trace field in postrider's own reports.
 const ownReport = "report"
 
-// token is the same for every message and every retry of an inbox, and does not reveal its address.
+// token names an inbox without its address. It is the same for every message and every attempt.
 func token(inbox string) string {
 	sum := sha256.Sum256([]byte("postrider trace 1\n" + strings.ToLower(inbox)))
 	return hex.EncodeToString(sum[:])[:20]
 }
 
-// traces are the fields that other inboxes put on a message which is not sent on itself, but in or about which another one
-// is: without them two inboxes that forward to each other would never end.
+// traces are the trace fields of other inboxes, for a new message that is about or contains this
+// one. Without them, two inboxes that forward to each other would never stop.
 func traces(h message.Header) string {
 	var b strings.Builder
 	for _, v := range h.Values(traceField) {
@@ -39,11 +39,12 @@ func traces(h message.Header) string {
 	return b.String()
 }
 
-var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`) // a stranger may write what he likes
+// traceValue is what postrider writes. Anybody else may write anything there.
+var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`)
 
-// Looped reports whether a message has been forwarded from this inbox before, is a Report, or has made more than
-// maxReceived hops (RFC 5321 6.3), and says which. A Report is not forwarded by other installations either: two that watch
-// each other's would go on for ever.
+// Looped reports whether a message was forwarded from this inbox before, is a Report, or has made
+// more than maxReceived hops (RFC 5321 6.3), and which. A Report of another installation is not
+// forwarded either: two installations that watch each other would never stop.
 func Looped(h message.Header, inbox string, maxReceived int) (reason string, looped bool) {
 	own := token(inbox)
 	for _, v := range h.Values(traceField) {
@@ -51,7 +52,7 @@ func Looped(h message.Header, inbox string, maxReceived int) (reason string, loo
 		case own:
 			return "loop: it was forwarded from this inbox before (" + traceField + ")", true
 		case ownReport:
-			return "loop: it is a failure notice of postrider, which no postrider forwards (" + traceField + ")", true
+			return "loop: it is a failure notice of postrider, which is never forwarded (" + traceField + ")", true
 		}
 	}
 	if n := len(h.Values("Received")); n > maxReceived {
@@ -60,18 +61,18 @@ func Looped(h message.Header, inbox string, maxReceived int) (reason string, loo
 	return "", false
 }
 
-// returned reports whether a message has another one in it, or its header, that was forwarded from this inbox: it is a
-// bounce of that.
+// returned reports whether a message contains another message, or its header, that was forwarded
+// from this inbox: it is a bounce of that.
 func returned(m *message.Message, inbox string) bool {
 	const enough = 1 << 20 // a report is about the header, which comes first
 	b, _ := io.ReadAll(io.LimitReader(m.Body.Reader(), enough))
 	return bytes.Contains(b, []byte(token(inbox)))
 }
 
-// redirect puts a trace field on top of m, and a Resent- block if that is asked for. They are left off where they would
-// do harm: a signature covers the name, so that adding it would break the signature, or the message does not start with
-// a header field, so that putting one on top would change how what follows is understood. Received fields still end a
-// loop.
+// redirect puts a trace field on top of m, and a Resent- block when resent is set. Each is left out
+// where it would do harm: where a signature covers its name, because that would break the
+// signature, and where the message does not start with a header field, because that would change
+// how the rest is read. Received fields still end a loop.
 func (c *Composer) redirect(m *message.Message, o Origin, resent bool) *Content {
 	out := &Content{Mode: Redirect, eight: m.Body.Has8bit(), utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
 	if startsWithField(m.Body.Reader()) {
@@ -115,8 +116,9 @@ func signed(h message.Header, name string) bool {
 	return false
 }
 
-// startsWithField reports whether the first line is a header field (RFC 5322 2.2), or the empty line that ends a
-// header. It is neither when it is a continuation line, a mbox "From " line or text without any header.
+// startsWithField reports whether the first line is a header field (RFC 5322 2.2), or the empty
+// line that ends a header. A continuation line, an mbox "From " line and text without a header are
+// neither.
 func startsWithField(r io.Reader) bool {
 	line, err := bufio.NewReader(r).ReadSlice('\n')
 	if len(line) == 0 || bytes.Equal(line, []byte("\r\n")) {
@@ -127,8 +129,7 @@ func startsWithField(r io.Reader) bool {
 	return found && len(name) > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
-// headerIsUTF8 reports whether the header is an internationalized one (RFC 6532). Only a header with 8-bit octets is
-// worth asking.
+// headerIsUTF8 reports whether a header with 8-bit octets is an internationalized one (RFC 6532).
 func headerIsUTF8(r io.Reader) bool {
 	const enough = 1 << 20
 	header, err := io.ReadAll(io.LimitReader(r, enough))

@@ -148,7 +148,8 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// TestLoopOfSeveralInboxes: what one inbox sent is known there again in whatever form another one sends it back.
+// TestLoopOfSeveralInboxes: what one inbox sent is known there again in whatever form another one
+// sends it back.
 func TestLoopOfSeveralInboxes(t *testing.T) {
 	there, back := origin, origin
 	there.Inbox, back.Inbox = "there@x.example", "back@x.example"

@@ -13,9 +13,10 @@ import (
 	"postrider/internal/message"
 )
 
-// Relay hands mail to one SMTP server, over at most Config.Connections connections. They are opened on demand, used
-// for one message after the other, and closed after a fault, after Config.PerConnection messages, or when nothing needed
-// them for a while. It may be used from several goroutines at once.
+// Relay hands mail to one SMTP server, over at most Config.Connections connections. It opens them
+// on demand and uses each for one message after the other. It closes a connection after a fault,
+// after Config.PerConnection messages, and when it is idle for too long. A Relay is safe for
+// concurrent use.
 type Relay struct {
 	cfg    Config
 	addr   string // host:port
@@ -30,12 +31,13 @@ type Relay struct {
 
 var errClosed = errors.New("the relay is closed")
 
-// Envelope is who a message that came to inbox is sent on for. A null reverse-path stays null, so that no bounce makes a
-// bounce (RFC 5321 4.5.5), and any other answer of a program gets one. Else it is as Config.EnvelopeFrom says.
+// Envelope is the sender and the recipients of a message from an inbox. A null reverse-path stays
+// null, so that no bounce makes another bounce (RFC 5321 4.5.5), and other automatic answers get a
+// null one, too. Otherwise Config.EnvelopeFrom decides.
 //
-// The original's reverse-path is its Return-Path. A message without one, or with one that is no address or cannot be
-// rewritten, goes out with the configured sender: the address in From is not where its author wants bounces, and may be
-// anybody's.
+// The original's reverse-path is its Return-Path. A message whose Return-Path is missing, invalid
+// or cannot be rewritten goes out with the configured sender. From is never used for it: its author
+// need not want bounces there, and anybody can write it.
 func (r *Relay) Envelope(m *message.Message, inbox string, to []string) Envelope {
 	if m.Header.Answers() {
 		return Envelope{To: to, NullOnly: returned(m, inbox)}
@@ -54,8 +56,9 @@ func (r *Relay) Envelope(m *message.Message, inbox string, to []string) Envelope
 	return Envelope{From: r.sender.name, To: to}
 }
 
-// Sender is the reverse-path that something goes out with whose envelope is from somebody. What is in the forwarder's name
-// does not keep the author's: SPF has to be about the address in From, or DMARC fails (RFC 7489 3.1.2). Null stays null.
+// Sender is the reverse-path that a message with the given one goes out with in a mode. Mail in the
+// forwarder's name does not keep the author's: SPF has to pass for the domain in From, or DMARC
+// fails (RFC 7489 3.1.2). A null one stays null.
 func (r *Relay) Sender(from string, as Mode) string {
 	if r.cfg.EnvelopeFrom == Keep && as != Redirect && from != "" {
 		return r.sender.name
@@ -63,22 +66,22 @@ func (r *Relay) Sender(from string, as Mode) string {
 	return from
 }
 
-// rewrite is the SRS address for a reverse-path. That a message arrives matters more than where its bounce would go: what
-// servers may refuse is not used.
+// rewrite is the SRS address for a reverse-path, or the configured sender when servers might refuse
+// that: delivery matters more than the way of a bounce.
 func (r *Relay) rewrite(original path) string {
 	from, err := r.cfg.SRS.Forward(original.wire)
 	if err == nil {
 		_, err = parsePath(from)
 	}
 	if err != nil {
-		r.log.Info("a sender cannot be rewritten; bounces go to the configured address", "sender", original.name, "address", r.sender.name, "reason", err)
+		r.log.Info("a sender cannot be rewritten by SRS; bounces go to the configured address", "sender", original.name, "address", r.sender.name, "reason", err)
 		return r.sender.name
 	}
 	return from
 }
 
-// ours reports whether a reverse-path is the configured one, or made by SRS: what the relay has against it is then no
-// fault of the message.
+// ours reports whether a reverse-path is the configured one, or made by SRS: what the relay has
+// against it is not the fault of the message.
 func (r *Relay) ours(from path) bool {
 	return from.name == r.sender.name || r.cfg.EnvelopeFrom == SRS && r.cfg.SRS.Owns(from.name)
 }
@@ -93,7 +96,8 @@ func (c *conn) maxSize() int64 {
 	return n
 }
 
-// Close says goodbye on all connections that are not in use; those in use are closed when their message is done.
+// Close closes the connections that are not in use; each other one is closed when its transaction
+// is over.
 func (r *Relay) Close() error {
 	r.mu.Lock()
 	conns := r.idle
@@ -112,7 +116,7 @@ func (r *Relay) Close() error {
 	return nil
 }
 
-// acquire waits until one more connection may be used.
+// acquire waits for a slot: the right to use one more connection.
 func (r *Relay) acquire(ctx context.Context) error {
 	if ctx.Err() == nil {
 		select {
@@ -126,8 +130,8 @@ func (r *Relay) acquire(ctx context.Context) error {
 
 func (r *Relay) release() { <-r.slots }
 
-// take is the connection used last, or nil. Whoever takes, dials or gives back has acquired a slot: so there are
-// never more connections than slots.
+// take returns the connection that was used last, or nil. Only the holder of a slot takes, dials or
+// gives back, so there are never more connections than slots.
 func (r *Relay) take() (*conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,8 +164,8 @@ func (r *Relay) giveBack(c *conn) {
 	_ = c.quit()
 }
 
-// expire closes a connection that nobody needed. It holds a slot meanwhile, since until the relay has seen the end of
-// it, it counts there.
+// expire closes an idle connection. It holds a slot meanwhile: the relay counts the connection
+// until it sees its end.
 func (r *Relay) expire(c *conn) {
 	r.slots <- struct{}{}
 	defer r.release()

@@ -37,7 +37,7 @@ func newReply(code int, text string) reply {
 	return r
 }
 
-// replyIn is the reply that err is about, when there is one: textproto makes an error of what the caller did not expect.
+// replyIn is the reply in err, if there is one: textproto makes an error of an unexpected reply.
 func replyIn(err error) (reply, bool) {
 	e, ok := errors.AsType[*textproto.Error](err)
 	if !ok {
@@ -48,8 +48,9 @@ func replyIn(err error) (reply, bool) {
 
 var errHungUp = errors.New("the relay closed the connection")
 
-// readReply reads one reply of any number of lines. Unlike textproto it takes a line without text: the grammar of RFC
-// 5321 4.2 allows "250" alone, and after the final dot a reply that is not understood costs a second copy.
+// readReply reads one reply of any number of lines. Unlike textproto it accepts a line without
+// text: the grammar of RFC 5321 4.2 allows "250" alone, and a reply to the final dot that is not
+// understood costs a second copy.
 func readReply(r *bufio.Reader) (reply, error) {
 	const maxText = 4 << 10
 	var text strings.Builder
@@ -75,7 +76,8 @@ func readReply(r *bufio.Reader) (reply, error) {
 	}
 }
 
-// oneLine makes what a relay said fit for a log, a table and a database: printable, on one line, at most 500 octets.
+// oneLine makes text from a relay fit for a log, a table and a database: printable, on one line, at
+// most 500 octets.
 func oneLine(s string) string {
 	const longest = 500
 	s = strings.Map(func(r rune) rune {

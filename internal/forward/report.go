@@ -9,20 +9,20 @@ import (
 	"postrider/internal/sevenbit"
 )
 
-// Report is a message of postrider's own, to the person who runs it.
+// Report is a message from postrider itself to the operator.
 type Report struct {
 	To      string // one address
 	Subject string
 	Text    string // lines end in \n
 	At      time.Time
-	About   []string // what it tells: a report that tells the same to the same address has the same Message-ID
+	About   []string // what it reports: the same to the same address has the same Message-ID
 }
 
-// Report makes what goes out of a report. No automatic answer is to come (RFC 3834 5), and Looped knows it again: no
-// postrider forwards it.
+// Report makes the message of a report. It asks for no automatic answer (RFC 3834 5), and Looped
+// recognizes it: no postrider forwards it.
 func (c *Composer) Report(r Report) (*Content, error) {
 	if c.from.Address == "" {
-		return nil, errors.New("compose a report: there is no ASCII address to do so in the name of: set forward.from")
+		return nil, errors.New("compose a report: its sender needs an ASCII address: set forward.from")
 	}
 	var b strings.Builder
 	b.WriteString(traceField + ": " + ownReport + "\r\n")

@@ -6,9 +6,10 @@ import (
 	"postrider/internal/message"
 )
 
-// resent is the Resent- block (RFC 5322 3.6.6) without those of its fields that a signature covers: to add one would break
-// that. The block has to have a date and an author; when one of them is covered, it is left out whole. Who gets the
-// message is not said in it: recipients of a route need not know of each other.
+// resent is the Resent- block (RFC 5322 3.6.6) without the fields that a signature covers: adding
+// one would break the signature. The block needs a date and an author; when a signature covers one
+// of them, there is no block. The block does not name the recipients: they need not know of each
+// other.
 func (c *Composer) resent(m *message.Message, o Origin) (block, remark string) {
 	fields := []struct {
 		name, value string

@@ -5,17 +5,20 @@ import (
 	"strings"
 )
 
-// Envelope is who a message is sent for and to. An empty From is the null reverse-path.
+// Envelope is the sender and the recipients of a message. An empty From is the null reverse-path.
 type Envelope struct {
-	From     string
-	To       []string
-	NullOnly bool // not even a relay that refuses the null reverse-path gets another: a bounce of what was forwarded would come back for ever
+	From string
+	To   []string
+	// NullOnly: a relay that refuses the null reverse-path gets no other. Otherwise a bounce of
+	// what was forwarded could come back for ever.
+	NullOnly bool
 }
 
 // Status is what became of one recipient.
 type Status string
 
-// Deferred is to be tried again, Refused is not. Unknown: the final dot went out, and no reply came back.
+// Deferred is to be tried again, Refused is not. Unknown means that the final dot went out and no
+// usable reply came.
 const (
 	Accepted Status = "accepted"
 	Refused  Status = "refused"
@@ -29,8 +32,10 @@ type Outcome struct {
 	Status    Status
 	Code      int    // of the reply; 0 when there was none
 	Enhanced  string // RFC 3463, such as 5.1.1; empty when there was none
-	Reply     string // one printable line of at most 500 octets, without the codes: the reply's text, or the reason when there was none
-	Mend      string // what a person can do about it; empty when it is not a matter of configuration
+	// Reply is one printable line of at most 500 octets, without the codes: the text of the reply,
+	// or the reason why there was none.
+	Reply string
+	Fix   string // empty when it is not a matter of configuration
 }
 
 // Stage is where in a session something went wrong.
@@ -51,18 +56,19 @@ const (
 	StageDot      Stage = "final dot"
 )
 
-// Error says that the relay is at fault, or how it is configured here: not this message, and not a recipient.
+// Error says that the relay, or its configuration here, is at fault: not this message, and not a
+// recipient.
 type Error struct {
 	Relay     string // host:port
 	Stage     Stage
-	Permanent bool   // it will stay so until a person does something
+	Permanent bool   // until the operator does something
 	Code      int    // of the reply; 0 when there was none
 	Reply     string // one printable line; empty when there was none
-	Mend      string // what a person can do about it
+	Fix       string // what a person can do about it
 	Err       error  // when there was no reply
 }
 
-// Error is one line: the relay, the reason and the mend.
+// Error is one line: the relay, the reason and the fix.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "relay %s: %s: ", e.Relay, e.Stage)
@@ -71,8 +77,8 @@ func (e *Error) Error() string {
 	} else {
 		fmt.Fprintf(&b, "%d %s", e.Code, e.Reply)
 	}
-	if e.Mend != "" {
-		b.WriteString(": " + e.Mend)
+	if e.Fix != "" {
+		b.WriteString(": " + e.Fix)
 	}
 	return b.String()
 }

@@ -97,7 +97,8 @@ var scenarios = []scenario{
 	{"dot answered against the rules", map[string]smtpsink.Action{"dot": say(354, "more?")}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
 }
 
-// TestReplies plays each scenario on a new connection, and then, on the same relay, sends a message that must go well.
+// TestReplies plays each scenario on a new connection, and then, on the same relay, sends a message
+// that must go well.
 func TestReplies(t *testing.T) {
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) { playScenario(t, sc, false) })

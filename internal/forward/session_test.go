@@ -49,7 +49,7 @@ func TestLogin(t *testing.T) {
 		{"SCRAM-SHA-256", "none", []string{"SCRAM-SHA-256"}, "SCRAM-SHA-256"},
 		{"the strongest", "none", []string{"LOGIN", "PLAIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256"}, "SCRAM-SHA-256"},
 		{"without TLS no channel binding", "none", []string{"SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS", "LOGIN"}, "LOGIN"},
-		{"unknown ones are passed over", "none", []string{"XOAUTH2", "GSSAPI", "PLAIN"}, "PLAIN"},
+		{"unknown ones are ignored", "none", []string{"XOAUTH2", "GSSAPI", "PLAIN"}, "PLAIN"},
 		{"STARTTLS", "starttls", []string{"PLAIN", "LOGIN"}, "PLAIN"},
 		{"TLS", "tls", []string{"SCRAM-SHA-256", "PLAIN"}, "SCRAM-SHA-256"},
 	}
@@ -109,7 +109,7 @@ func TestOpenFails(t *testing.T) {
 			s := sink(t, tt.opts)
 			r := relayOn(t, s.Port(), tt.change...)
 			if r.cfg.Host == "127.0.0.2" {
-				r.addr = s.Addr() // not every system answers there; what counts is the name that TLS expects
+				r.addr = s.Addr() // not every system answers there; the name for TLS counts
 			}
 			res, err := send(t, r, content(t, plain), "a@x.example")
 			if briefError(err) != tt.fault || len(res.Outcomes) > 0 {
@@ -130,7 +130,8 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// TestFailedOpenClosesTheConnection: the library leaves it open when the session fails after the greeting.
+// TestFailedOpenClosesTheConnection: the library leaves it open when the session fails after the
+// greeting.
 func TestFailedOpenClosesTheConnection(t *testing.T) {
 	port, done := rude(t, 0, nil)
 	if _, err := relayOn(t, port, security("starttls", nil)).Info(t.Context()); briefError(err) != "STARTTLS 0 permanent" {
@@ -269,7 +270,8 @@ func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
 	}
 }
 
-// TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null reverse-path.
+// TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null
+// reverse-path.
 func TestNullSenderRefused(t *testing.T) {
 	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
 	res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
@@ -278,8 +280,8 @@ func TestNullSenderRefused(t *testing.T) {
 	}
 }
 
-// TestBounceOfOurs: what bounced of the inbox's own forwarding never gets a sender, or its next bounce would come back to
-// the inbox, and so for ever.
+// TestBounceOfOurs: what bounced of the inbox's own forwarding never gets a sender, or its next
+// bounce would come back to the inbox, and so for ever.
 func TestBounceOfOurs(t *testing.T) {
 	const bounce = "Return-Path: <>\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
 		"--b\r\n\r\nNo.\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\n%s\r\n--b--\r\n"
@@ -300,8 +302,8 @@ func TestBounceOfOurs(t *testing.T) {
 	}
 }
 
-// TestRefusedRewrittenSender: a relay that does not let us send as what SRS makes is a fault of the configuration, and none
-// of the message.
+// TestRefusedRewrittenSender: a relay that does not let us send as what SRS makes is a fault of the
+// configuration, and none of the message.
 func TestRefusedRewrittenSender(t *testing.T) {
 	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
 	r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)

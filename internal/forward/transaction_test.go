@@ -93,7 +93,8 @@ func TestLostBeforeTheContent(t *testing.T) {
 	wantOver(t, r, tx)
 }
 
-// TestSendAfterTheContext: what the relay has begun to take goes out, even if the context has ended.
+// TestSendAfterTheContext: what the relay has begun to take goes out, even if the context has
+// ended.
 func TestSendAfterTheContext(t *testing.T) {
 	s := sink(t, smtpsink.Options{})
 	r := relayOn(t, s.Port())

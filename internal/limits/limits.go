@@ -1,15 +1,17 @@
-// Package limits keeps to what a provider takes: so many recipients in any minute, hour and day, from all passes and hosts.
+// Package limits keeps to what a provider accepts: so many recipients in any minute, hour and day,
+// over all passes and hosts.
 //
-// Before a transaction with the relay its recipients are reserved in the database, under the lock of one row and by the
-// database's clock. A reservation counts in every window from when it is made until a window after the transaction has
-// ended; so it does not matter when in between the provider counts. What ended is noted with the next reservation, or by
-// Flush: one short transaction each time, and none when nothing is limited.
+// Before a transaction with the relay its recipients are reserved in the database, under the lock
+// of one row and by the clock of the database. A reservation counts in each window from when it is
+// made until one window after the end of its transaction, so it does not matter when in between the
+// provider counts. The end is recorded with the next reservation, or by Flush: one short
+// transaction each time, and none when nothing is limited.
 //
-// A process that dies leaves its reservations behind. They are taken for used when they are no longer renewed: that costs some of
-// the provider's limit, and never goes beyond it. Windows move by a sixtieth of their length: a recipient counts for up to
-// so much longer.
+// The reservations of a process that dies are not renewed any more, and then count as used: that
+// may waste a part of the limit, and never exceeds it. Windows move by a sixtieth of their length:
+// a recipient counts for up to that much longer.
 //
-// A relay is known by its host, port and user. Those of two accounts do not share their limits.
+// A relay is known by its host, port and user. Two accounts do not share their limits.
 package limits
 
 import (
@@ -26,18 +28,19 @@ import (
 	"postrider/internal/db"
 )
 
-// Limits are how many recipients may be named to the relay in any window of that length; 0 is no limit.
+// Limits are how many recipients may be named to the relay in any window of that length; 0 is no
+// limit.
 type Limits struct {
 	PerMinute, PerHour, PerDay int
 }
 
-// Config is whose limits are kept, and how.
+// Config says whose limits are kept, and how.
 type Config struct {
 	Host   string // the relay's
 	Port   int
 	User   string // empty without a login
 	Limits Limits
-	Lease  time.Duration // of a reservation; Renew has to be called more often, and it is at most a day
+	Lease  time.Duration // of a reservation, at most a day; Renew it in time
 	Now    func() time.Time
 }
 
@@ -68,11 +71,11 @@ func New(d *db.DB, cfg Config) *Quota {
 	return &Quota{db: d, cfg: cfg, relay: relay, open: map[string]bool{}}
 }
 
-// Reached is a limit that is used up. It is nobody's fault, and passes.
+// Reached is a limit that is used up. It is temporary, and not an error of anybody.
 type Reached struct {
 	Key   string        // such as smtp.limits.per_hour
 	Limit int           // recipients
-	Until time.Time     // by the database's clock; transactions that are under way now may put it off
+	Until time.Time     // by the database's clock; transactions under way may delay it
 	Wait  time.Duration // until then
 }
 
@@ -88,8 +91,9 @@ func (r *Reached) Error() string {
 // Limited reports whether there is any limit.
 func (q *Quota) Limited() bool { return q.cfg.Limits != Limits{} }
 
-// Reserve asks for one transaction with up to n recipients, and grants some of them: at least one, or it fails with *Reached. When
-// the transaction is over, done has to be told how many were named to the relay.
+// Reserve asks for one transaction with up to n recipients, and grants some of them: at least one,
+// or it fails with *Reached. After the transaction, done gets the number of recipients that were
+// named to the relay.
 func (q *Quota) Reserve(ctx context.Context, n int) (granted int, done func(used int), err error) {
 	if !q.Limited() {
 		return n, func(int) {}, nil
@@ -100,7 +104,8 @@ func (q *Quota) Reserve(ctx context.Context, n int) (granted int, done func(used
 	token := rand.Text()
 	var why *Reached
 	err = q.settle(ctx, func(u *usage, now int64) {
-		if granted = u.Open[token].N; granted > 0 { // an earlier try was committed without our hearing of it
+		// An earlier try may have been committed although its reply was lost.
+		if granted = u.Open[token].N; granted > 0 {
 			return
 		}
 		if granted, why = u.left(q.cfg.Limits, now); why == nil {
@@ -127,7 +132,8 @@ func (q *Quota) end(token string, used int) {
 	q.ended = append(q.ended, ended{token, used, q.cfg.Now()})
 }
 
-// Left is how many recipients could be reserved now. When it is none, why is the limit that is used up.
+// Left is how many recipients could be reserved now. When it is none, why is the limit that is used
+// up.
 func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	if !q.Limited() {
 		return math.MaxInt, nil, nil
@@ -155,7 +161,8 @@ func (q *Quota) Renew(ctx context.Context) error {
 	return q.settle(ctx, func(*usage, int64) {})
 }
 
-// Flush notes what ended. It is to be called before the process ends: otherwise its last transactions count for longer.
+// Flush records what ended. Call it before the process ends; otherwise its last transactions count
+// for longer.
 func (q *Quota) Flush(ctx context.Context) error {
 	q.mu.Lock()
 	idle := len(q.ended) == 0
@@ -166,7 +173,7 @@ func (q *Quota) Flush(ctx context.Context) error {
 	return q.settle(ctx, func(*usage, int64) {})
 }
 
-// settle notes what ended, renews what is under way, and makes a change.
+// settle records what ended, renews what is under way, and makes a change.
 func (q *Quota) settle(ctx context.Context, change func(u *usage, now int64)) error {
 	q.mu.Lock()
 	over := q.ended

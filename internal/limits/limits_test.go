@@ -80,8 +80,8 @@ func age(t *testing.T, d *db.DB, by time.Duration) {
 	}))
 }
 
-// TestHosts: as many as there are hosts reserve at once, each with a database handle of its own; together they get what the limit
-// allows, to the last one, and after the hour as much again.
+// TestHosts: as many as there are hosts reserve at once, each with a database handle of its own;
+// together they get what the limit allows, to the last one, and after the hour as much again.
 func TestHosts(t *testing.T) {
 	onEach(t, func(t *testing.T, cfg db.Config) {
 		const hosts, limit = 6, 100
@@ -100,8 +100,8 @@ func TestHosts(t *testing.T) {
 	})
 }
 
-// drain reserves from all sides until nothing is left, uses a part of it, and tells how much was used. What is not used is granted
-// again.
+// drain reserves from all sides until nothing is left, uses a part of it, and tells how much was
+// used. What is not used is granted again.
 func drain(t *testing.T, all []*Quota) (used int) {
 	var mu sync.Mutex
 	var sides sync.WaitGroup
@@ -177,7 +177,8 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// TestDeadProcess: what a process had reserved counts as used when it is no longer renewed, and as long as it is, it stays reserved.
+// TestDeadProcess: what a process had reserved counts as used when it is no longer renewed, and as
+// long as it is, it stays reserved.
 func TestDeadProcess(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -232,7 +233,7 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// TestDamagedRow is told with the mend; without the row it begins anew.
+// TestDamagedRow is reported with the fix; without the row counting starts again.
 func TestDamagedRow(t *testing.T) {
 	d := open(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	q := quota(d, "a", Limits{PerDay: 10})

@@ -8,9 +8,12 @@ import (
 	"time"
 )
 
-// usage is what counts against the limits of a relay. Times are microseconds since 1970 by the database's clock.
+// usage is what counts against the limits of a relay. Times are microseconds since 1970 by the
+// clock of the database.
 type usage struct {
-	Sent map[string]map[int64]int `json:"sent"` // recipients: by window, and by the number of the slice of time in which their transactions ended
+	// Sent counts recipients by window, and by the number of the slice in which their transactions
+	// ended.
+	Sent map[string]map[int64]int `json:"sent"`
 	Open map[string]reservation   `json:"open"` // by token
 }
 
@@ -27,7 +30,8 @@ type window struct {
 	limit  func(Limits) int
 }
 
-// parts is how many slices a window has. What was sent is known by the slice, and counts until the end of it is out of the window.
+// parts is how many slices a window has. Recipients are counted by slice, and count until the end
+// of their slice is out of the window.
 const parts = 60
 
 func windows() []window {
@@ -42,10 +46,11 @@ const day = int64(24 * time.Hour / time.Microsecond)
 
 func (w window) slice(at int64) int64 { return at / (w.length / parts) }
 
-// ends is when what went out in a slice does not count any more.
+// ends is when the recipients of a slice stop counting.
 func (w window) ends(slice int64) int64 { return (slice+1)*(w.length/parts) + w.length }
 
-// tidy brings the usage up to now. Nothing went out later than now, even if the clock was set back.
+// tidy brings the usage up to now. After a clock was set back, what is later than now counts as
+// now.
 func (u *usage) tidy(now int64) {
 	if u.Sent == nil {
 		u.Sent = map[string]map[int64]int{}
@@ -73,7 +78,8 @@ func (u *usage) tidy(now int64) {
 	}
 }
 
-// validate refuses what no postrider writes. Less than none would let more out than the provider takes.
+// validate refuses what postrider never writes. A negative number would let out more than the
+// provider accepts.
 func (u *usage) validate() error {
 	absurd := func(n int) bool { return n < 0 || n > math.MaxInt32 } // sums of more would overflow
 	for name, sent := range u.Sent {
@@ -91,8 +97,8 @@ func (u *usage) validate() error {
 	return nil
 }
 
-// end turns a reservation into what was used of it. One that was taken for dead meanwhile counts once more: rather too much
-// than too little.
+// end replaces a reservation by what was used of it. One that already counts as used, because its
+// process seemed dead, counts again: rather too much than too little.
 func (u *usage) end(token string, used int, at int64) {
 	delete(u.Open, token)
 	if used == 0 {
@@ -106,7 +112,7 @@ func (u *usage) end(token string, used int, at int64) {
 	}
 }
 
-// note ends what is over. local is the host's clock when the database's was now, or before.
+// note ends what is over. local is the host's clock at the time of now or before.
 func (u *usage) note(over []ended, now int64, local time.Time) {
 	for _, e := range over {
 		u.end(e.token, e.used, now-max(local.Sub(e.at), 0).Microseconds())
@@ -120,7 +126,8 @@ func (u *usage) renew(token string, until int64) {
 	}
 }
 
-// left is how many recipients all limits allow now, or which limit allows none for the longest time.
+// left is how many recipients all limits allow now, or the limit that allows none for the longest
+// time.
 func (u *usage) left(l Limits, now int64) (int, *Reached) {
 	left := math.MaxInt
 	var why *Reached
@@ -148,7 +155,7 @@ func (u *usage) left(l Limits, now int64) (int, *Reached) {
 	return left, why
 }
 
-// count is what counts in a window, by slice: what is under way as if it ended now.
+// count is what counts in a window, by slice. What is under way counts as if it ended now.
 func (u *usage) count(w window, now int64) map[int64]int {
 	count := map[int64]int{}
 	maps.Copy(count, u.Sent[w.name])
@@ -158,7 +165,7 @@ func (u *usage) count(w window, now int64) map[int64]int {
 	return count
 }
 
-// free is when so many recipients do not count any more.
+// free is when that many recipients stop counting.
 func (w window) free(count map[int64]int, want int) (at int64) {
 	for _, slice := range slices.Sorted(maps.Keys(count)) {
 		if at = w.ends(slice); want <= count[slice] {

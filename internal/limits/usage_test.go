@@ -29,8 +29,9 @@ func (p *provider) most(length int64) int {
 	return most
 }
 
-// TestNeverMore plays transactions of any length side by side, some of whose processes die, and any pauses: no window of the
-// provider's ever has more than the limits allow, and what is denied is granted once it is said to be.
+// TestNeverMore plays transactions of any length side by side, some of whose processes die, and any
+// pauses: no window of the provider's ever has more than the limits allow, and what is denied is
+// granted once it is said to be.
 func TestNeverMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limits{
@@ -155,7 +156,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestTidy: what is out of all windows leaves the row, and a clock that was ahead keeps nothing waiting for longer than a window.
+// TestTidy: what is out of all windows leaves the row, and a clock that was ahead keeps nothing
+// waiting for longer than a window.
 func TestTidy(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 30, 0, time.UTC).UnixMicro()
 	var u usage

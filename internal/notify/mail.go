@@ -45,12 +45,12 @@ func refusal(o forward.Outcome) error {
 	if o.Code != 0 {
 		said = fmt.Sprintf("the relay says %d %s", o.Code, said)
 	}
-	mend := o.Mend
-	if mend == "" && o.Status == forward.Refused {
-		mend = "see whether notify.to is right"
+	fix := o.Fix
+	if fix == "" && o.Status == forward.Refused {
+		fix = "see whether notify.to is right"
 	}
-	if mend != "" {
-		said += " (" + mend + ")"
+	if fix != "" {
+		said += " (" + fix + ")"
 	}
 	return fmt.Errorf("%s: %s", o.Status, said)
 }

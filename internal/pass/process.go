@@ -301,8 +301,8 @@ func (a *attempt) apply(outcomes []forward.Outcome) {
 		d := &a.ds[a.at[o.Recipient]]
 		d.Attempts++
 		d.Code, d.Reply = o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply)
-		if o.Mend != "" {
-			d.Reply += " (" + o.Mend + ")"
+		if o.Fix != "" {
+			d.Reply += " (" + o.Fix + ")"
 		}
 		if d.Status == tasks.Sending && o.Status == forward.Deferred {
 			continue // that an earlier attempt may have delivered it stays true

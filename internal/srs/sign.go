@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// hashLength is how much of a hash is used: enough to keep guessers out for as long as an address is good, and local
-// parts are short.
+// hashLength is how much of a hash is used: enough against guessing while an address is valid.
+// Local parts are short.
 const hashLength = 4
 
-// sign is HMAC-SHA1, as all who know SRS have it; what makes SHA-1 unfit for documents is no matter to an HMAC.
+// sign is HMAC-SHA1, as every SRS implementation has it. The weakness of SHA-1 does not affect an
+// HMAC.
 func sign(secret string, parts ...string) string { return hash(secret, parts)[:hashLength] }
 
-// signed takes a longer hash, too: other servers with the same secret may be set to that.
+// signed takes a longer hash, too: other servers with the same secret may make one.
 func signed(secret, got string, parts ...string) bool {
 	want := hash(secret, parts)
 	return len(got) >= hashLength && len(got) <= len(want) && strings.EqualFold(got, want[:len(got)])
@@ -32,20 +33,20 @@ func hash(secret string, parts []string) string {
 const (
 	day      = 24 * time.Hour
 	base32   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	cycle    = len(base32) * len(base32) // days until a stamp comes again
-	skewDays = 1                         // by which another host's clock may be ahead
+	cycle    = len(base32) * len(base32) // days until a stamp repeats
+	skewDays = 1                         // how far another host's clock may be ahead
 )
 
 func dayOf(t time.Time) int { return int(t.Unix() / int64(day/time.Second)) }
 
-// stampOf is two letters for the day.
+// stampOf is the day in two letters.
 func stampOf(t time.Time) string {
 	n := dayOf(t) % cycle
 	return string([]byte{base32[n/len(base32)], base32[n%len(base32)]})
 }
 
-// ageOf is how many days ago a stamp was made, of all the days it may mean the latest: from -1 to 1022. ok is false for
-// what is no stamp.
+// ageOf is how many days ago a stamp was made, from -1 to 1022: stamps repeat, and the latest day
+// that fits counts. ok is false when stamp is not one.
 func ageOf(stamp string, now time.Time) (days int, ok bool) {
 	if len(stamp) != 2 {
 		return 0, false

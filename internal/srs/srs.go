@@ -1,19 +1,18 @@
-// Package srs rewrites reverse-paths, so that forwarded mail passes SPF and its bounces still find the way back: the
-// Sender Rewriting Scheme, as Mail::SRS, libsrs2 and postsrsd have it.
+// Package srs rewrites reverse-paths, so that forwarded mail passes SPF and its bounces find the
+// way back: the Sender Rewriting Scheme, as in Mail::SRS, libsrs2 and postsrsd.
 //
-// What a first forwarder makes says all that is needed to undo it; a second one only puts the way to the first around
-// it, so that an address does not grow at each step:
+// The address of the first forwarder holds all that is needed to undo it. A second forwarder only
+// wraps it with the way to the first, so an address does not grow at each step:
 //
-//	alice@author.example                          the author
-//	SRS0=HHHH=TT=author.example=alice@first.example   the first forwarder
-//	SRS1=HHHH=first.example==HHHH=TT=author.example=alice@second.example   the second, and each one after it
+//	alice@author.example                                                     the author
+//	SRS0=HHHH=TT=author.example=alice@first.example                          the first forwarder
+//	SRS1=HHHH=first.example==HHHH=TT=author.example=alice@second.example     each later one
 //
-// HHHH is the beginning of an HMAC, so that nobody else can have bounces sent to where he likes; TT is the day, so that
-// an address is of use for a while only. Upper and lower case are the same in all of it: servers on the way change
-// them.
+// HHHH is the beginning of an HMAC: only the owner of the secret can make such addresses. TT is the
+// day: an address expires. Case does not matter anywhere, because servers on the way change it.
 //
-// What cannot be rewritten is an error, never an address that does not lead back. The package knows addresses alone:
-// neither messages nor the network.
+// What cannot be rewritten is an error, never an address that does not lead back. The package knows
+// addresses only: no messages, no network.
 package srs
 
 import (
@@ -24,18 +23,18 @@ import (
 	"time"
 )
 
-// Config is whose addresses are made.
+// Config says whose addresses are made.
 type Config struct {
-	Domain  string           // behind the @ of what is made; ASCII
+	Domain  string           // of the addresses; ASCII
 	Secrets []string         // the first one signs, all of them verify
-	MaxAge  time.Duration    // for how long an address is good, in days
+	MaxAge  time.Duration    // how long an address is valid, in days
 	Now     func() time.Time // for time stamps
 }
 
-// Rewriter makes and reads SRS addresses. It may be used from several goroutines at once.
+// Rewriter makes and reads SRS addresses. It is safe for concurrent use.
 type Rewriter struct{ cfg Config }
 
-// New checks the configuration.
+// New validates the configuration.
 func New(cfg Config) (*Rewriter, error) {
 	switch {
 	case cfg.Domain == "":
@@ -51,11 +50,11 @@ const (
 	maxLocal   = 64 // octets of a local part (RFC 5321 4.5.3.1.1)
 )
 
-// Forward is the address to send a message on with that came from address, which is ASCII and without angle brackets.
-// An address of the own domain, one made by this package among them, passes SPF as it is and is not changed.
+// Forward is the reverse-path for a message that came from address, which is ASCII and without
+// angle brackets. An address of the own domain passes SPF and is returned unchanged.
 //
-// It fails where the result would be one that servers may refuse: a local part above 64 octets, or one that needs
-// SMTPUTF8, which the message itself may do without.
+// It fails when servers might refuse the result: a local part above 64 octets, or one that needs
+// SMTPUTF8.
 func (r *Rewriter) Forward(address string) (string, error) {
 	local, domain, ok := split(address)
 	switch {
@@ -78,14 +77,14 @@ func (r *Rewriter) Owns(address string) bool {
 	return strings.EqualFold(address[strings.LastIndexByte(address, '@')+1:], r.cfg.Domain)
 }
 
-// rewrite gives the new local part, not quoted.
+// rewrite is the new local part, not quoted.
 func (r *Rewriter) rewrite(local, domain string) string {
 	secret := r.cfg.Secrets[0]
 	if _, host, rest, ok := cutSRS1(local); ok {
 		return "SRS1=" + sign(secret, host, rest) + "=" + host + "=" + rest
 	}
 	if _, ok := cutSRS0(local); ok {
-		rest := local[len("SRS0"):] // with the separator, which is the first forwarder's affair
+		rest := local[len("SRS0"):] // with the separator that the first forwarder chose
 		return "SRS1=" + sign(secret, domain, rest) + "=" + domain + "=" + rest
 	}
 	stamp := stampOf(r.cfg.Now())
@@ -94,15 +93,16 @@ func (r *Rewriter) rewrite(local, domain string) string {
 
 // Decoded is what an SRS address says.
 type Decoded struct {
-	Address  string    // where a bounce goes next: to the original sender, or from SRS1 to the first forwarder
-	Original string    // the original sender; as the first forwarder puts it, who alone can tell whether that is true
-	Made     time.Time // the day, in UTC. Zero for SRS1, whose age is the first forwarder's affair
-	Until    time.Time // the last day on which it is good; zero for SRS1
-	Expired  bool      // that is over
-	Secret   int       // the number of the secret that signed it, from 1; 0 is none: somebody else made it
+	Address  string    // next for a bounce: the original sender, or for SRS1 the first forwarder
+	Original string    // the original sender; for SRS1 only the first forwarder can verify it
+	Made     time.Time // the day, in UTC; zero for SRS1, whose age only the first forwarder checks
+	Until    time.Time // the last day on which it is valid; zero for SRS1
+	Expired  bool
+	Secret   int // the number of the secret that signed it, from 1; 0 when none of ours did
 }
 
-// Decode reads an SRS address; whether it is to be believed stands in the result. The error says that it is none.
+// Decode reads an SRS address. The result says whether it can be trusted. The error says that it is
+// not an SRS address.
 func (r *Rewriter) Decode(address string) (Decoded, error) {
 	local, domain, ok := split(address)
 	if !ok {
@@ -129,7 +129,7 @@ func (r *Rewriter) Decode(address string) (Decoded, error) {
 	}, nil
 }
 
-// signer is the number of the secret whose signature it is.
+// signer is the number of the secret that made the signature; 0 for none.
 func (r *Rewriter) signer(hash string, parts ...string) int {
 	for i, secret := range r.cfg.Secrets {
 		if signed(secret, hash, parts...) {
@@ -139,7 +139,7 @@ func (r *Rewriter) signer(hash string, parts ...string) int {
 	return 0
 }
 
-// parts are those of an SRS0 address.
+// parts are the parts of an SRS0 address.
 type parts struct{ hash, stamp, domain, local string }
 
 func cutSRS0(local string) (parts, bool) {
@@ -151,7 +151,8 @@ func cutSRS0(local string) (parts, bool) {
 	return parts{p[0], p[1], p[2], p[3]}, true
 }
 
-// cutSRS1 gives the first forwarder's host and what stood behind SRS0 in its address, the separator included.
+// cutSRS1 is the first forwarder's host, and what follows SRS0 in its address, the separator
+// included.
 func cutSRS1(local string) (hash, host, rest string, ok bool) {
 	s, ok := cutTag(local, "SRS1")
 	p := strings.SplitN(s, "=", 3)
@@ -161,7 +162,7 @@ func cutSRS1(local string) (hash, host, rest string, ok bool) {
 	return p[0], p[1], p[2], true
 }
 
-// cutTag cuts SRS0 or SRS1 off, and the separator behind it, which may be any of =+-.
+// cutTag removes SRS0 or SRS1, and the separator after it, any of =+-.
 func cutTag(local, tag string) (string, bool) {
 	n := len(tag)
 	if len(local) <= n || !strings.EqualFold(local[:n], tag) || !strings.ContainsRune(separators, rune(local[n])) {
@@ -170,7 +171,8 @@ func cutTag(local, tag string) (string, bool) {
 	return local[n+1:], true
 }
 
-// split cuts an address in two, the local part freed of its quotes: they are not part of the name (RFC 5321 4.1.2).
+// split cuts an address in two. The local part is without quotes: they are not part of the name
+// (RFC 5321 4.1.2).
 func split(address string) (local, domain string, ok bool) {
 	at := strings.LastIndexByte(address, '@')
 	if at < 1 || at == len(address)-1 {
@@ -192,7 +194,7 @@ func split(address string) (local, domain string, ok bool) {
 	return b.String(), domain, b.Len() > 0
 }
 
-// join puts an address together, and quotes where there is need.
+// join puts an address together, quoted where needed.
 func join(local, domain string) string {
 	s := (&mail.Address{Address: local + "@" + domain}).String()
 	return strings.TrimSuffix(strings.TrimPrefix(s, "<"), ">")
