@@ -74,6 +74,9 @@ func TestNobodyAccepted(t *testing.T) {
 		if got := brief(result{Outcomes: tx.Outcomes()}); err != nil || got != "a deferred 451" {
 			t.Errorf("%s answered 451: Begin = %q, %v, want it deferred", stage, got, err)
 		}
+		if n := len(r.slots); n > 0 {
+			t.Errorf("%s answered 451: %d connections in use, want none", stage, n)
+		}
 		wantOver(t, r, tx)
 	}
 }
