@@ -100,7 +100,7 @@ func TestAutoIsWhatItPicks(t *testing.T) {
 }
 
 // TestAutoEightBit: a relay that would have to change an 8-bit message gets it attached, and the
-// reason is told whole.
+// reason is complete.
 func TestAutoEightBit(t *testing.T) {
 	c, sign := autoComposer(t, "v=DMARC1; p=reject")
 	s := sink(t, smtpsink.Options{})
@@ -116,7 +116,7 @@ func TestAutoEightBit(t *testing.T) {
 }
 
 // TestAutoEncodes: what auto rewrites is encoded for such a relay, as it is in mode rewrite; both
-// reasons are told.
+// reasons are given.
 func TestAutoEncodes(t *testing.T) {
 	c, _ := autoComposer(t, "v=DMARC1; p=reject")
 	s := sink(t, smtpsink.Options{})

@@ -12,9 +12,9 @@
 //   - the relay, an *Error: nothing can be sent until it is up, or its configuration is changed
 //
 // What is not classified is temporary. Accepted needs the relay's 2yz to the final dot, Refused a
-// reason that stays. Unknown means that the final dot went out and no reply came (RFC 1047). What
-// ends the connection after the first RCPT defers the message as well: no message stops all others
-// for ever. A pooled connection that proves closed in Begin is replaced once, silently. Nothing
+// final reason. Unknown means that the final dot went out and no reply came (RFC 1047). What ends
+// the connection after the first RCPT defers the message as well, so that no message stops all
+// others for ever. Begin reconnects once, silently, when a pooled connection proves closed; nothing
 // else is retried here. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
 package forward
 

@@ -32,7 +32,8 @@ func (b *budget) Reserve(_ context.Context, n int) (int, func(int), error) {
 	}, nil
 }
 
-// TestQuota: what of five recipients the quota allows is sent, and what the relay was told counts.
+// TestQuota: of five recipients as many as the quota allows get the message, and those named to the
+// relay count.
 func TestQuota(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -73,8 +74,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaOnAConnectionThatWasClosed: the relay has closed the connection when it is told the
-// recipient, who is told on a new one, if there is one to be had, and counts once in any case.
+// TestQuotaOnAConnectionThatWasClosed: the relay closes a pooled connection at RCPT. The recipient
+// is named again on a new one, if that opens, and counts once in any case.
 func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
 	for name, next := range map[string]smtpsink.Action{"accepted on a new one": {}, "no new one": say(421, "4.3.0 down")} {
 		t.Run(name, func(t *testing.T) {

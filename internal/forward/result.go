@@ -64,7 +64,7 @@ type Error struct {
 	Permanent bool   // until the operator does something
 	Code      int    // of the reply; 0 when there was none
 	Reply     string // one printable line; empty when there was none
-	Fix       string // what a person can do about it
+	Fix       string // what to do about it
 	Err       error  // when there was no reply
 }
 

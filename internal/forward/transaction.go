@@ -22,7 +22,7 @@ type Transaction struct {
 	accepted []path
 	again    []path // of to, for another transaction
 	outcomes []Outcome
-	named    int  // how many recipients the relay was told, on any one connection
+	named    int  // how many recipients were named on one connection
 	stale    bool // the connection ended before any content went out
 }
 
@@ -54,7 +54,7 @@ func (t *Transaction) Reset() {
 	}
 }
 
-// end lets go of the connection, if there is one, and of what was reserved.
+// end releases the connection, if there is one, the slot and the reservation.
 func (t *Transaction) end() {
 	if t.c != nil {
 		t.relay.giveBack(t.c)
