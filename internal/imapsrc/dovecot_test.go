@@ -47,7 +47,8 @@ func dial(t *testing.T, cfg imapsrc.Config) *imapsrc.Conn {
 }
 
 func mail(n int) []byte {
-	return fmt.Appendf(nil, "From: a@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\n\r\nbody %d\r\n", n, n, n)
+	return fmt.Appendf(nil,
+		"From: a@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\n\r\nbody %d\r\n", n, n, n)
 }
 
 // collect fetches bodies and returns their subjects by UID.

@@ -126,7 +126,8 @@ func TestBodies(t *testing.T) {
 		},
 		"NIL, empty and quoted": {
 			steps: []fakeimap.Step{fetch("1:3",
-				fetched(1, 1, "BODY[] NIL")+fetched(2, 2, "BODY[] {0}\r\n")+fetched(3, 3, `BODY[] "Subject: c"`)+tagOK)},
+				fetched(1, 1, "BODY[] NIL")+fetched(2, 2, "BODY[] {0}\r\n")+fetched(3, 3, `BODY[] "Subject: c"`)+
+					tagOK)},
 			got:    map[uint32]string{3: "c"},
 			failed: map[uint32]string{1: "empty message", 2: "empty message"},
 		},

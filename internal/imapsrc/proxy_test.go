@@ -330,7 +330,10 @@ func TestProxyFromEnvironment(t *testing.T) {
 				t.Setenv(key, strings.ReplaceAll(value, "ADDR", g.addr))
 			}
 			_, err := imapsrc.Dial(t.Context(),
-				imapsrc.Config{Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS, Proxy: tc.setting})
+				imapsrc.Config{
+					Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS,
+					Proxy: tc.setting,
+				})
 			wantError(t, err, imapsrc.KindNetwork) // the gateway has no backend
 			if got := g.lastTarget() == "mail.example.invalid:993"; got != tc.proxied {
 				t.Errorf("the proxy was asked: %v; want %v (%v)", got, tc.proxied, err)
