@@ -19,7 +19,7 @@ func (a *app) notifier(s *services, made *forward.Composer, relay *forward.Relay
 
 // tell does that, and notes what it took of the provider's limits.
 func (s *services) tell(ctx context.Context, n *notify.Notifier, relayUp bool) {
-	n.Tell(ctx, relayUp)
+	n.Notify(ctx, relayUp)
 	if err := s.quota.Flush(context.WithoutCancel(ctx)); err != nil {
 		s.log.Warn("what counts against the limits of the relay's provider could not be noted; it counts for longer", "error", err)
 	}

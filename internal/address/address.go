@@ -1,13 +1,15 @@
-// Package address says what a mail address is: for routes, contacts, the configuration and the wire alike, so that what
-// one of them takes no other refuses later.
+// Package address parses mail addresses. Routes, contacts, the configuration and SMTP all use it,
+// so an address that one of them accepts is accepted by the others.
 //
-// An address is local@domain, without a name and without angle brackets: a Mailbox of RFC 5321 4.1.2 with the letters
-// that RFC 6531 3.3 adds. The local part is a Dot-string or a Quoted-string; the domain is a name, an internationalized
-// one (RFC 5890), or an address literal. Nothing in an address can end the path or the command that it is put into, and
-// nothing in it is invisible: white space, controls and format characters of all scripts are refused.
+// An address is local@domain, without a name and without angle brackets: a Mailbox of RFC 5321
+// 4.1.2 with the characters that RFC 6531 3.3 adds. The local part is a Dot-string or a
+// Quoted-string. The domain is a name, an internationalized name (RFC 5890) or an address literal.
+// An address cannot end the path or command that holds it. Invisible characters are refused: white
+// space, control and format characters of all scripts.
 //
-// Parse takes what others wrote: local parts beyond 64 octets are in use, and servers are to take what they can (RFC
-// 5321 4.5.3.1). Check, for what is written here, refuses those, too; whatever it takes, Parse takes.
+// Parse is for addresses that others wrote: it accepts local parts of more than 64 octets, because
+// they are in use and RFC 5321 4.5.3.1 asks servers to accept what they can. Check is for addresses
+// that our users write, and refuses those.
 package address
 
 import (
@@ -20,23 +22,23 @@ import (
 	"unicode/utf8"
 )
 
-// Limits in octets, of the form on the wire.
+// Limits in octets. maxLocal and maxWhole apply to Address.Wire.
 const (
 	maxLocal = 64              // RFC 5321 4.5.3.1.1
-	maxWhole = 256 - len("<>") // 4.5.3.1.3, which counts the angle brackets
-	maxText  = 4 * maxWhole    // as written: longer ones need not be looked at
+	maxWhole = 256 - len("<>") // RFC 5321 4.5.3.1.3 counts the angle brackets
+	maxText  = 4 * maxWhole    // of the text to parse: a longer one cannot be valid
 )
 
-// Address is one that can be written to.
+// Address is a valid mail address.
 type Address struct {
 	Text string // as it was written
-	Wire string // as it goes into a command: its domain is ASCII (A-labels, RFC 5891)
-	UTF8 bool   // it cannot be said without SMTPUTF8
+	Wire string // as SMTP commands hold it: its domain is ASCII (A-labels, RFC 5891)
+	UTF8 bool   // the relay must support SMTPUTF8, because the local part is not ASCII
 }
 
-// Key is the same for all spellings of an address: in any case, with its domain in Unicode or ASCII, and with quotes and
-// backslashes that say nothing (RFC 5321 4.1.2). RFC 5321 2.4 lets a server tell local parts in different case apart;
-// nobody gives two persons addresses that differ in case alone.
+// Key is equal for all spellings of an address: upper or lower case, the domain in Unicode or
+// ASCII, and redundant quotes and backslashes (RFC 5321 4.1.2). RFC 5321 2.4 allows local parts
+// that differ in case only, but in practice such addresses belong to the same person.
 func (a Address) Key() string {
 	at := strings.LastIndexByte(a.Wire, '@')
 	local, domain := a.Wire[:at], a.Wire[at:]
@@ -48,7 +50,7 @@ func (a Address) Key() string {
 	return strings.ToLower(local + domain)
 }
 
-// unquoted is what a Quoted-string says.
+// unquoted returns the content of a Quoted-string.
 func unquoted(s string) string {
 	var b strings.Builder
 	for i := 1; i < len(s)-1; i++ {
@@ -60,7 +62,7 @@ func unquoted(s string) string {
 	return b.String()
 }
 
-// Parse reads an address. The error says, on one line, what is wrong with it and how it is written.
+// Parse reads an address. The error says on one line what is wrong and how to write it.
 func Parse(s string) (Address, error) {
 	a, why := parse(s)
 	switch {
@@ -95,7 +97,7 @@ func parse(s string) (Address, error) {
 	return a, nil
 }
 
-// Check is Parse for an address that somebody here has written.
+// Check reports what is wrong with an address that a user of postrider wrote.
 func Check(s string) error {
 	a, err := Parse(s)
 	if err != nil {
@@ -107,7 +109,7 @@ func Check(s string) error {
 	return nil
 }
 
-// ParseNamed reads an address that may have a name beside it: "Name <address>" (RFC 5322 3.4).
+// ParseNamed reads an address with an optional name: "Name <address>" (RFC 5322 3.4).
 func ParseNamed(s string) (name string, a Address, err error) {
 	if a, err = Parse(s); err == nil {
 		return "", a, nil
@@ -120,8 +122,8 @@ func ParseNamed(s string) (name string, a Address, err error) {
 	return m.Name, a, err
 }
 
-// Quoted puts the quotes back that a parser of header fields takes away: "a b"@x is a b@x there. What needs none, and
-// what is no address, stays as it is.
+// Quoted adds the quotes that package net/mail removes: it returns "a b"@x as a b@x. An address
+// that needs no quotes, and a text that is no address, is returned unchanged.
 func Quoted(s string) string {
 	if _, err := parse(s); err == nil || !strings.Contains(s, "@") {
 		return s
@@ -134,9 +136,9 @@ func Quoted(s string) string {
 }
 
 func bad(s string, why error) error {
-	const enough = 300
-	if len(s) > enough {
-		s = strings.ToValidUTF8(s[:enough], "") + "…"
+	const maxShown = 300
+	if len(s) > maxShown {
+		s = strings.ToValidUTF8(s[:maxShown], "") + "…"
 	}
 	if errors.Is(why, errNoAt) {
 		return fmt.Errorf("%q is %w", s, why)
@@ -144,13 +146,13 @@ func bad(s string, why error) error {
 	return fmt.Errorf("%q is no address: %w", s, why)
 }
 
-// explain adds what was probably meant: an address with a name beside it, or several in one.
+// explain recognises two mistakes: an address with a name, and several addresses.
 func explain(s string, why error) error {
 	if len(s) > maxText {
 		return bad(s, why)
 	}
 	if list, err := mail.ParseAddressList(s); err == nil && len(list) > 1 {
-		return bad(s, errors.New("it is several; write each by itself"))
+		return bad(s, errors.New("it holds several addresses; write each on its own"))
 	}
 	if m, err := mail.ParseAddress(s); err == nil && m.Address != s {
 		if a, err := parse(Quoted(m.Address)); err == nil {
@@ -164,33 +166,33 @@ func ascii(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// unseen are characters that nobody sees, or that change how others are seen. RFC 6531 would allow them; they come from
-// copying, or to deceive.
-func unseen(r rune) bool {
+// invisible reports characters that are not displayed, or that change how others are displayed. RFC
+// 6531 allows them, but they come from careless copying or from a fraud.
+func invisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Z) || r == utf8.RuneError
 }
 
 var (
-	errNoAt   = errors.New("no address; write it like name@domain.example")
-	errLong   = errors.New("it is longer than mail allows (64 octets before the @, 254 in all)")
-	errLocal  = errors.New("what stands before the @ is none (RFC 5321 4.1.2); write it like name@domain.example")
-	errUnseen = errors.New("it has an invisible character or a space in it; write it anew")
+	errNoAt      = errors.New("no address; write it like name@domain.example")
+	errLong      = errors.New("it is longer than mail allows (64 octets before the @, 254 in all)")
+	errLocal     = errors.New("the part before the @ is invalid (RFC 5321 4.1.2); write it like name@domain.example")
+	errInvisible = errors.New("it has an invisible character or a space in it; type it again")
 )
 
-// checkLocal is RFC 5321's Local-part.
+// checkLocal checks a Local-part (RFC 5321 4.1.2).
 func checkLocal(s string) error {
 	switch {
 	case isQuoted(s):
 		return nil
 	case strings.HasPrefix(s, `"`):
 		return errLocal
-	case strings.ContainsFunc(s, unseen):
-		return errUnseen
+	case strings.ContainsFunc(s, invisible):
+		return errInvisible
 	}
 	return checkAtoms(s)
 }
 
-// checkAtoms is RFC 5321's Dot-string.
+// checkAtoms checks a Dot-string (RFC 5321 4.1.2).
 func checkAtoms(s string) error {
 	for atom := range strings.SplitSeq(s, ".") {
 		if atom == "" || strings.ContainsFunc(atom, notAtext) {
@@ -200,7 +202,7 @@ func checkAtoms(s string) error {
 	return nil
 }
 
-// notAtext: RFC 5322 3.2.3, with what RFC 6531 adds.
+// notAtext reports characters that are no atext (RFC 5322 3.2.3, extended by RFC 6531 3.3).
 func notAtext(r rune) bool {
 	switch {
 	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r >= utf8.RuneSelf:
@@ -209,7 +211,8 @@ func notAtext(r rune) bool {
 	return !strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isQuoted is RFC 5321's Quoted-string: qtextSMTP and quoted-pairSMTP. It may have spaces, and nothing else that is unseen.
+// isQuoted reports whether s is a Quoted-string (RFC 5321 4.1.2). The only invisible character
+// allowed is the space.
 func isQuoted(s string) bool {
 	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
 		return false
@@ -217,7 +220,7 @@ func isQuoted(s string) bool {
 	escaped := false
 	for _, r := range s[1 : len(s)-1] {
 		switch {
-		case r != ' ' && unseen(r):
+		case r != ' ' && invisible(r):
 			return false
 		case escaped && r >= utf8.RuneSelf:
 			return false

@@ -40,21 +40,21 @@ func TestParse(t *testing.T) {
 				t.Errorf("Parse(%q) = %+v, %v, want %+v", tt.text, got, err, want)
 			}
 			if err := Check(tt.text); err != nil {
-				t.Errorf("Check(%q) = %v, want what Parse takes", tt.text, err)
+				t.Errorf("Check(%q) = %v, want no error, as Parse accepts it", tt.text, err)
 			}
 		})
 	}
 }
 
-// TestNoAddress: what is none, and what whoever wrote it is told.
+// TestNoAddress checks what Parse refuses, and with which error.
 func TestNoAddress(t *testing.T) {
 	tests := []struct{ name, text, says string }{
 		{"nothing", "", "missing"},
 		{"no @", "ann", "is no address; write it like"},
 		{"no local part", "@x.example", "before the @"},
-		{"no domain", "a@", "behind the @"},
-		{"empty label", "a@x..example", "its domain is none"},
-		{"dot first", "a@.example", "its domain is none"},
+		{"no domain", "a@", "after the @"},
+		{"empty label", "a@x..example", "its domain is invalid"},
+		{"dot first", "a@.example", "its domain is invalid"},
 		{"dot last", "a@x.example.", "ends with a dot"},
 		{"dot last, IDN", "a@bücher.example.", "ends with a dot"},
 		{"two dots", "a..b@x.example", "before the @"},
@@ -69,7 +69,7 @@ func TestNoAddress(t *testing.T) {
 		{"brackets", "<a@x.example>", "write only a@x.example"},
 		{"name", "Ann <a@x.example>", "write only a@x.example"},
 		{"comment", "a@x.example (Ann)", "write only a@x.example"},
-		{"two", "a@b.example, c@d.example", "it is several"},
+		{"two", "a@b.example, c@d.example", "several addresses"},
 		{"two with a semicolon", "a@b.example;c@d.example", "before the @"},
 		{"bracket", "a>@x.example", "before the @"},
 		{"parameter", "a@x.example SIZE=1", "invisible character or a space"},
@@ -78,14 +78,14 @@ func TestNoAddress(t *testing.T) {
 		{"quote in quotes", `"a"b"@x.example`, "before the @"},
 		{"open quotes", `"a\"@x.example`, "before the @"},
 		{"DEL in quotes", "\"a\x7f\"@x.example", "before the @"},
-		{"dash first", "a@-x.example", "its domain is none"},
-		{"dash last", "a@x-.example", "its domain is none"},
-		{"open literal", "a@[192.0.2.1", "its domain is none"},
-		{"literal of no host", "a@[300.0.0.1]", "its domain is none"},
+		{"dash first", "a@-x.example", "its domain is invalid"},
+		{"dash last", "a@x-.example", "its domain is invalid"},
+		{"open literal", "a@[192.0.2.1", "its domain is invalid"},
+		{"literal of no host", "a@[300.0.0.1]", "its domain is invalid"},
 		{"IPv6 without its tag", "a@[2001:db8::1]", "[IPv6:2001:db8::1]"},
-		{"a tag and nothing else", "a@[ipv6:]", "its domain is none"},
-		{"IPv4 with the tag", "a@[IPv6:192.0.2.1]", "its domain is none"},
-		{"zone", "a@[IPv6:fe80::1%eth0]", "its domain is none"},
+		{"a tag and nothing else", "a@[ipv6:]", "its domain is invalid"},
+		{"IPv4 with the tag", "a@[IPv6:192.0.2.1]", "its domain is invalid"},
+		{"zone", "a@[IPv6:fe80::1%eth0]", "its domain is invalid"},
 		{"not UTF-8", "a\xff@x.example", "not UTF-8"},
 		{"C1 control", "a\u0085@x.example", "invisible"},
 		{"line separator", "a@x.ex\u2028ample", "invisible"},
@@ -94,8 +94,8 @@ func TestNoAddress(t *testing.T) {
 		{"byte order mark", "\ufeffann@x.example", "invisible"},
 		{"text that turns around", "a\u202eb@x.example", "invisible"},
 		{"no internationalized name", "a@\u0301x.example", "internationalized"},
-		{"label of 64", "a@" + strings.Repeat("x", 64) + ".example", "its domain is none"},
-		{"label of 64 once it is encoded", "a@" + strings.Repeat("ü", 60) + ".example", "its domain is none"},
+		{"label of 64", "a@" + strings.Repeat("x", 64) + ".example", "its domain is invalid"},
+		{"label of 64 once it is encoded", "a@" + strings.Repeat("ü", 60) + ".example", "its domain is invalid"},
 		{"too long", strings.Repeat("x", 250) + "@x.example", "longer than mail allows"},
 		{"much too long", strings.Repeat("ü", 9000) + "@x.example", "longer than mail allows"},
 		{"source route", "@a.example:b@x.example", "before the @"},
@@ -109,20 +109,21 @@ func TestNoAddress(t *testing.T) {
 				t.Errorf("Parse(%q) = %+v, %v, want an error that says %q", tt.text, got, err, tt.says)
 			}
 			if Check(tt.text) == nil {
-				t.Errorf("Check(%q) takes what Parse refuses", tt.text)
+				t.Errorf("Check(%q) = nil, want an error, as Parse refuses it", tt.text)
 			}
 		})
 	}
 }
 
-// TestLongLocalPart: others have such, and get mail; here nobody writes one.
+// TestLongLocalPart checks that Parse accepts a local part of more than 64 octets, and Check does
+// not.
 func TestLongLocalPart(t *testing.T) {
 	s := strings.Repeat("x", 65) + "@x.example"
 	if a, err := Parse(s); err != nil || a.Wire != s {
-		t.Errorf("Parse of 65 octets before the @ = %+v, %v, want it taken (RFC 5321 4.5.3.1)", a, err)
+		t.Errorf("Parse of 65 octets before the @ = %+v, %v, want no error (RFC 5321 4.5.3.1)", a, err)
 	}
 	if err := Check(s); err == nil || !strings.Contains(err.Error(), "longer than mail allows") {
-		t.Errorf("Check of 65 octets before the @ = %v, want an error that says so", err)
+		t.Errorf("Check of 65 octets before the @ = %v, want the error that it is too long", err)
 	}
 }
 
@@ -146,12 +147,13 @@ func TestParseNamed(t *testing.T) {
 	}
 }
 
-// FuzzParse: an address that is taken stays between the angle brackets of MAIL and RCPT, says which octets it needs, and
-// is the same when it is read again.
+// FuzzParse checks that an accepted address stays between the angle brackets of MAIL and RCPT, has
+// the right UTF8, and is the same when it is parsed again.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"a@x.example", `"a b"@x.example`, "a@bücher.example", "用户@例え.example", "a@[192.0.2.1]", "a@[IPv6:2001:db8::1]",
-		"a@x.example SIZE=1", "<a@x.example>", "a>b@x.example", `"a"b"@x.example`, "a\x00@x.example", "\"a\r\nb\"@x.example", "", "a\xff@x",
+		"a@x.example SIZE=1", "<a@x.example>", "a>b@x.example", `"a"b"@x.example`, "a\x00@x.example",
+		"\"a\r\nb\"@x.example", "", "a\xff@x",
 		"a@b, c@d", "Ann <a@x.example>", "a b@x.example", "a@x.example.", "ann\u200b@x.example",
 	} {
 		f.Add(s)
@@ -161,24 +163,25 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			checkLine(t, err.Error())
 			if Check(s) == nil {
-				t.Errorf("Check takes %q, which Parse refuses", s)
+				t.Errorf("Check(%q) = nil, want an error, as Parse refuses it", s)
 			}
 			return
 		}
-		if strings.ContainsFunc(a.Wire, func(r rune) bool { return r != ' ' && unseen(r) }) || len(a.Wire) > maxWhole {
-			t.Errorf("%q goes out as %q, want at most 254 octets of UTF-8, all of them visible", s, a.Wire)
+		if strings.ContainsFunc(a.Wire, func(r rune) bool { return r != ' ' && invisible(r) }) ||
+			len(a.Wire) > maxWhole {
+			t.Errorf("Parse(%q).Wire = %q, want at most 254 octets of UTF-8 without invisible characters", s, a.Wire)
 		}
 		if a.UTF8 == ascii(a.Wire) || a.Text != s {
-			t.Errorf("%q is %+v, want it to need SMTPUTF8 when it is not ASCII, and to keep its text", s, a)
+			t.Errorf("Parse(%q) = %+v, want UTF8 when it is not ASCII, and Text unchanged", s, a)
 		}
 		if rest, ok := readPath("<" + a.Wire + "> SIZE=1"); !ok || rest != " SIZE=1" {
-			t.Errorf("<%s> ends before or after its own bracket: left is %q", a.Wire, rest)
+			t.Errorf("a server reads <%s> and has %q left, want the rest to be after the closing bracket", a.Wire, rest)
 		}
 		if again, err := Parse(a.Wire); err != nil || again.Wire != a.Wire {
-			t.Errorf("%q is %q the second time (%v), want no change", a.Wire, again.Wire, err)
+			t.Errorf("Parse(%q).Wire = %q (%v), want no change", a.Wire, again.Wire, err)
 		}
 		if _, named, err := ParseNamed("<" + a.Wire + ">"); err == nil && named.Wire != a.Wire && a.Wire[0] != '"' {
-			t.Errorf("%q in a header field is read as %q", a.Wire, named.Wire)
+			t.Errorf("ParseNamed(<%s>) = %q, want the same address", a.Wire, named.Wire)
 		}
 	})
 }
@@ -190,7 +193,7 @@ func checkLine(t *testing.T, s string) {
 	}
 }
 
-// readPath reads a path as a server does (RFC 5321 4.1.2), and returns what comes after it.
+// readPath reads a path as a server does (RFC 5321 4.1.2), and returns what follows it.
 func readPath(s string) (rest string, ok bool) {
 	quoted := false
 	for i := 1; i < len(s); i++ {
@@ -209,7 +212,7 @@ func readPath(s string) (rest string, ok bool) {
 	return "", false
 }
 
-// TestKey: one for all spellings of an address, and another for another address.
+// TestKey checks that all spellings of an address have one key, and other addresses another.
 func TestKey(t *testing.T) {
 	for _, same := range [][]string{
 		{"a.b@x.example", "A.B@X.Example", `"a.b"@x.example`, `"\a.b"@x.example`},
@@ -226,7 +229,7 @@ func TestKey(t *testing.T) {
 			for _, text := range same {
 				a, b := key(t, text), key(t, other)
 				if want := slices.Contains(same, other); (a == b) != want {
-					t.Errorf("the keys of %s and %s are %s and %s, want them alike: %v", text, other, a, b, want)
+					t.Errorf("the keys of %s and %s are %s and %s, want them equal: %v", text, other, a, b, want)
 				}
 			}
 		}

@@ -8,46 +8,49 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// checkDomain returns the domain as it goes over the wire.
+// checkDomain returns the domain as SMTP commands hold it.
 func checkDomain(s string) (string, error) {
 	switch {
 	case s == "":
-		return "", errors.New("nothing stands behind the @; write it like name@domain.example")
+		return "", errors.New("nothing stands after the @; write it like name@domain.example")
 	case strings.HasSuffix(s, "."):
-		return "", errors.New("its domain ends with a dot; leave that out")
-	case strings.ContainsFunc(s, unseen):
-		return "", errUnseen
+		return "", errors.New("its domain ends with a dot; remove the dot")
+	case strings.ContainsFunc(s, invisible):
+		return "", errInvisible
 	}
 	wire := s
 	if !ascii(s) {
 		var err error
 		if wire, err = idna.Lookup.ToASCII(s); err != nil {
-			return "", errors.New("its domain is no internationalized name (RFC 5890)")
+			return "", errors.New("its domain is no valid internationalized name (RFC 5890)")
 		}
 	}
-	if !strings.HasPrefix(wire, "[") && strings.ContainsFunc(wire, func(r rune) bool { return r != '.' && notLabel(r) }) {
+	notAllowed := func(r rune) bool { return r != '.' && notLabel(r) }
+	if !strings.HasPrefix(wire, "[") && strings.ContainsFunc(wire, notAllowed) {
 		return "", errors.New("its domain has a character that no domain has")
 	}
 	if !IsDomain(wire) {
-		return "", errors.New("its domain is none; it is a name, or an address like [192.0.2.1] or [IPv6:2001:db8::1] (RFC 5321 4.1.2)")
+		return "", errors.New("its domain is invalid; write a name, " +
+			"or an address like [192.0.2.1] or [IPv6:2001:db8::1] (RFC 5321 4.1.2)")
 	}
 	return wire, nil
 }
 
-// IsDomain reports whether s is a Domain or an address-literal of RFC 5321 4.1.2, in ASCII. Underscores are let through:
-// there are hosts that have them.
+// IsDomain reports whether s is a Domain or an address-literal of RFC 5321 4.1.2, in ASCII.
+// Underscores are allowed, because some hosts have them.
 func IsDomain(s string) bool {
 	if literal, ok := strings.CutPrefix(s, "["); ok {
 		literal, ok = strings.CutSuffix(literal, "]")
 		v6, isV6 := literal, false
-		if tag := "IPv6:"; len(v6) > len(tag) && strings.EqualFold(v6[:len(tag)], tag) { // in any case (RFC 5234 2.3)
+		if tag := "IPv6:"; len(v6) > len(tag) && strings.EqualFold(v6[:len(tag)], tag) {
 			v6, isV6 = v6[len(tag):], true
 		}
 		ip, err := netip.ParseAddr(v6)
 		return ok && err == nil && ip.Is6() == isV6 && ip.Zone() == ""
 	}
 	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.ContainsFunc(label, notLabel) {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.ContainsFunc(label, notLabel) {
 			return false
 		}
 	}

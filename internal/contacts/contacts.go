@@ -1,11 +1,14 @@
-// Package contacts is the directory: the people whom routes look up by name or keyword in a message (to_contacts).
+// Package contacts is the directory: the people that routes find by a name or keyword in a message
+// (to_contacts).
 //
-// A contact goes by its email address, without regard to case; one without an address by its name. Several contacts may
-// have one name; no two may have one address. A contact without an address is known, and cannot be written to; one that
-// is not active is not looked for. Keywords are looked for beside the name, which is looked for as well.
+// The email address identifies a contact, case-insensitive; without an address, the name does.
+// Several contacts may have the same name, but no two the same address. A contact without an
+// address cannot receive mail. An inactive contact is not searched for. A contact is found by its
+// name and by each of its keywords.
 //
-// Put adds or changes any number of contacts in one transaction: all or none. What is wrong with them is told all at
-// once, before anything is touched. ReadCSV reads a file into what Put takes, with the line of each fault.
+// Put adds or changes any number of contacts in one transaction: all or none. It reports all faults
+// together, before it changes anything. ReadCSV reads the entries for Put from a file, with the
+// line of each fault.
 package contacts
 
 import (
@@ -31,7 +34,7 @@ type Contact struct {
 	Active   bool
 }
 
-// String is the name and the address.
+// String returns the name and the address.
 func (c Contact) String() string {
 	if c.Email == "" {
 		return c.Name
@@ -39,19 +42,19 @@ func (c Contact) String() string {
 	return c.Name + " <" + c.Email + ">"
 }
 
-// InvalidError is what is wrong with a contact, or with what was asked for. The mend is in it.
+// InvalidError says what is wrong with a contact or with a request, and how to fix it.
 type InvalidError struct{ Err error }
 
 func (e *InvalidError) Error() string { return e.Err.Error() }
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// Widths of the columns.
+// Widths of the columns in the database.
 const (
 	maxName     = 255       // characters
-	maxKeywords = 16 * 1024 // octets, all together
+	maxKeywords = 16 * 1024 // octets, all keywords together
 )
 
-// Keywords splits a list that is separated by semicolons, commas or line ends.
+// Keywords splits a list at semicolons, commas and line ends, and removes duplicates.
 func Keywords(s string) []string {
 	var out []string
 	for _, k := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(";,\n\r；、，", r) }) {
@@ -62,10 +65,12 @@ func Keywords(s string) []string {
 	return out
 }
 
-// oneLine is a text as it is kept: what is written alike is alike, however its characters are put together.
+// oneLine normalizes a text for the database: single spaces, and composed characters (NFC), so that
+// equal texts compare equal.
 func oneLine(s string) string { return strings.Join(strings.Fields(norm.NFC.String(s)), " ") }
 
-// identity is what an address is known by: neither case nor how its domain is written (xn--) makes another one.
+// identity returns the same text for all spellings of an address: any case, and the domain in
+// Unicode or as xn--.
 func identity(email string) string {
 	if a, err := address.Parse(email); err == nil {
 		email = a.Wire
@@ -73,7 +78,7 @@ func identity(email string) string {
 	return strings.ToLower(email)
 }
 
-// normalize tidies a contact up and reports everything that is wrong with it.
+// normalize cleans a contact's fields and reports everything that is wrong with them.
 func (c *Contact) normalize() error {
 	c.Name, c.Email = oneLine(c.Name), strings.TrimSpace(c.Email)
 	c.Keywords = Keywords(strings.Join(c.Keywords, ";"))
@@ -95,7 +100,7 @@ func (c *Contact) normalize() error {
 		errs = append(errs, checkText("keyword", k))
 	}
 	if n := len(joined(c.Keywords)); n > maxKeywords {
-		errs = append(errs, fmt.Errorf("the keywords have %d octets, %d are possible", n, maxKeywords))
+		errs = append(errs, fmt.Errorf("the keywords have %d octets together, at most %d are possible", n, maxKeywords))
 	}
 	return errors.Join(errs...)
 }
@@ -112,13 +117,14 @@ func checkText(what, s string) error {
 
 func joined(keywords []string) string { return strings.Join(keywords, "; ") }
 
-// same reports whether two contacts differ in nothing but their IDs.
+// same reports whether two contacts are equal except for their IDs.
 func (c Contact) same(o Contact) bool {
 	return c.Name == o.Name && c.Email == o.Email && c.Active == o.Active && slices.Equal(c.Keywords, o.Keywords)
 }
 
-// Directory is what routes look for: the active ones of all contacts. What somebody has written into the database that
-// no command would, an address that is none or a name that is too short, does no harm: it is left out, and told of.
+// Directory returns the active contacts, for routes. A contact that was written into the database
+// by hand may be invalid: Directory leaves out an invalid address, a name or keyword that is too
+// short is not searched for, and the faults are returned.
 func Directory(all []Contact) (*route.Directory, []error) {
 	var list []route.Contact
 	var faults []error
@@ -126,14 +132,13 @@ func Directory(all []Contact) (*route.Directory, []error) {
 		if !c.Active {
 			continue
 		}
-		broken := c
-		if err := broken.normalize(); err != nil {
+		if err := c.normalize(); err != nil {
 			faults = append(faults, fmt.Errorf("contact %d (%s): %w", c.ID, c.Name, err))
-			if address.Check(broken.Email) != nil {
-				broken.Email = ""
+			if address.Check(c.Email) != nil {
+				c.Email = ""
 			}
 		}
-		list = append(list, route.Contact{Name: broken.Name, Email: broken.Email, Keywords: broken.Keywords})
+		list = append(list, route.Contact{Name: c.Name, Email: c.Email, Keywords: c.Keywords})
 	}
 	return route.NewDirectory(list), faults
 }

@@ -73,24 +73,38 @@ func read(t *testing.T, text string) []Entry {
 	return entries
 }
 
-// TestImport puts several files in, one after the other.
+// TestImport imports several files, one after the other.
 func TestImport(t *testing.T) {
 	steps := []struct{ name, file, changes, after string }{
 		{
-			"new", "name,email,keywords,active\nAnn Müller,ann@firm.example,\"file 4711; client 7\",yes\n王小明,,,\n𝄞 Bo,bo@firm.example,,no\n",
+			"new",
+			"name,email,keywords,active\nAnn Müller,ann@firm.example,\"file 4711; client 7\",yes\n" +
+				"王小明,,,\n𝄞 Bo,bo@firm.example,,no\n",
 			"+ Ann Müller <ann@firm.example>: file 4711; client 7\n+ 王小明\n+ 𝄞 Bo <bo@firm.example> (not active)",
 			"+ Ann Müller <ann@firm.example>: file 4711; client 7\n+ 王小明\n+ 𝄞 Bo <bo@firm.example> (not active)",
 		},
-		{"a new one beside one of the same name", "name,email\nAnn Müller,ann2@firm.example\n", "+ Ann Müller <ann2@firm.example>", ""},
+		{
+			"a new one beside one of the same name", "name,email\nAnn Müller,ann2@firm.example\n",
+			"+ Ann Müller <ann2@firm.example>", "",
+		},
 		{
 			"by address, other case; columns that are missing stay", "email;name\nANN@firm.example;Ann Meier\n",
-			"~ Ann Müller <ann@firm.example>: name \"Ann Müller\" becomes \"Ann Meier\", email \"ann@firm.example\" becomes \"ANN@firm.example\"", "",
+			"~ Ann Müller <ann@firm.example>: name \"Ann Müller\" becomes \"Ann Meier\", " +
+				"email \"ann@firm.example\" becomes \"ANN@firm.example\"", "",
 		},
-		{"an address becomes known", "name,email\n王小明,wang@firm.example", `~ 王小明: email "" becomes "wang@firm.example"`, ""},
-		{"by name alone", "name,active,keywords\n王小明,no,Wang\n𝄞 Bo,yes,", "~ 王小明 <wang@firm.example>: keywords \"\" becomes \"Wang\", is not active any more\n~ 𝄞 Bo <bo@firm.example>: is active again", ""},
+		{
+			"an address becomes known", "name,email\n王小明,wang@firm.example",
+			`~ 王小明: email "" becomes "wang@firm.example"`, "",
+		},
+		{
+			"by name alone", "name,active,keywords\n王小明,no,Wang\n𝄞 Bo,yes,",
+			"~ 王小明 <wang@firm.example>: keywords \"\" becomes \"Wang\", is no longer active\n" +
+				"~ 𝄞 Bo <bo@firm.example>: is active again", "",
+		},
 		{
 			"nothing changes", "name,email,keywords,active\nAnn Meier,ANN@firm.example,\"file 4711,client 7\",1\n", "",
-			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n+ 王小明 <wang@firm.example>: Wang (not active)\n+ 𝄞 Bo <bo@firm.example>\n+ Ann Müller <ann2@firm.example>",
+			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n+ 王小明 <wang@firm.example>: Wang (not active)\n" +
+				"+ 𝄞 Bo <bo@firm.example>\n+ Ann Müller <ann2@firm.example>",
 		},
 	}
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
@@ -99,7 +113,7 @@ func TestImport(t *testing.T) {
 			plan, err := s.Plan(ctx, read(t, step.file))
 			check(t, err)
 			if got := all(ctx, t, s); got != before {
-				t.Errorf("%s: the plan made it\n%s\nwant no change from\n%s", step.name, got, before)
+				t.Errorf("%s: after Plan the directory is\n%s\nwant no change from\n%s", step.name, got, before)
 			}
 			done, err := s.Put(ctx, read(t, step.file))
 			check(t, err)
@@ -121,7 +135,8 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// TestImportAgain: a file that was put in changes nothing when it is put in again, even where it was written by another system.
+// TestImportAgain checks that importing a file again changes nothing, even when another system
+// spells it differently.
 func TestImportAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		for i, file := range []string{
@@ -132,20 +147,20 @@ func TestImportAgain(t *testing.T) {
 			check(t, err)
 			for _, c := range changes {
 				if added := c.Old == nil; added != (i == 0) {
-					t.Errorf("file %d: %s is added: %v, want that of the first file alone", i+1, c.New, added)
+					t.Errorf("file %d: %s is added: %v, want it added by the first file only", i+1, c.New, added)
 				}
 			}
 		}
 	})
 }
 
-// TestAllOrNothing: a fault in one line, and none is put in.
+// TestAllOrNothing checks that a fault in one line prevents the import of all.
 func TestAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		_, err := s.Put(ctx, read(t, "name\nAnn\nBert\nX\n"))
 		var invalid *InvalidError
 		if !errors.As(err, &invalid) || all(ctx, t, s) != "" {
-			t.Errorf("put in %q with the error %v, want nothing and an InvalidError", all(ctx, t, s), err)
+			t.Errorf("Put added %q with the error %v, want nothing and an InvalidError", all(ctx, t, s), err)
 		}
 	})
 }
@@ -157,24 +172,27 @@ func TestFindAndRemove(t *testing.T) {
 		for who, want := range map[string]string{"ANN@firm.example": "ann@firm.example", "Bert": ""} {
 			c, err := s.Find(ctx, who)
 			if err != nil || c.Email != want {
-				t.Errorf("%q is %v (%v), want the address %q", who, c, err, want)
+				t.Errorf("Find(%q) = %v, %v; want the address %q", who, c, err, want)
 			}
 		}
-		for who, want := range map[string]string{"Ann": "2 contacts; name one by its ID: ", "": "there is no contact", "Cyd": "there is no contact"} {
+		for who, want := range map[string]string{
+			"Ann": "matches 2 contacts; name one by its ID: ", "": "there is no contact",
+			"Cyd": "there is no contact",
+		} {
 			if _, err := s.Find(ctx, who); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: the error is %v, want one that says %q", who, err, want)
+				t.Errorf("Find(%q): the error is %v, want one that says %q", who, err, want)
 			}
 		}
 		c, err := s.Find(ctx, "ann2@firm.example")
 		check(t, err)
 		check(t, s.Remove(ctx, c.ID))
 		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
-			t.Errorf("after it was removed the directory is\n%s\nwant\n%s", got, want)
+			t.Errorf("after Remove the directory is\n%s\nwant\n%s", got, want)
 		}
 	})
 }
 
-// TestBrokenByHand: what somebody wrote past the commands keeps nobody else from being found.
+// TestBrokenByHand checks that an invalid row in the database does not affect other contacts.
 func TestBrokenByHand(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		check(t, s.db.Tx(ctx, func(tx *gorm.DB) error {
@@ -186,8 +204,9 @@ func TestBrokenByHand(t *testing.T) {
 		directory, faults := Directory(list)
 		table, err := route.Compile([]route.Rule{{Name: "p", ToContacts: &route.ToContacts{In: []string{"subject"}}}})
 		check(t, err)
-		if got := table.With(directory).Decide(route.Mail{Message: letter(t, "Subject: Ann, Bert, x\n\n")}).To; !slices.Equal(got, []string{"ann@firm.example"}) {
-			t.Errorf("a message that names all of them goes to %v, want ann@firm.example alone", got)
+		if got := table.With(directory).Decide(route.Mail{Message: parsed(t,
+			"Subject: Ann, Bert, x\n\n")}).To; !slices.Equal(got, []string{"ann@firm.example"}) {
+			t.Errorf("a message that names all of them goes to %v, want ann@firm.example only", got)
 		}
 		var got []string
 		for _, f := range faults {
@@ -204,7 +223,7 @@ func TestBrokenByHand(t *testing.T) {
 	})
 }
 
-func letter(t *testing.T, text string) *message.Message {
+func parsed(t *testing.T, text string) *message.Message {
 	t.Helper()
 	spool := (&message.Spooler{Limit: 1 << 20, Budget: 1 << 20}).New()
 	_, err := spool.Write([]byte(text))
@@ -233,14 +252,26 @@ func TestReadCSV(t *testing.T) {
 		{"tabs", "name\temail\tkeywords\nMüller\t\tab, cd\n", "+ Müller: ab; cd"},
 		{"any order, any case, spaces", "Email , NAME\nm@x.example , Müller \n", "+ Müller <m@x.example>"},
 		{"quoted line ends", "name,keywords\n\"Müller,\nHans\",\"ab\ncd\"\n", "+ Müller, Hans: ab; cd"},
-		{"keywords of Chinese and Japanese keyboards", "name,keywords\n王小明,小明、老王；王总\n", "+ 王小明: 小明; 老王; 王总"},
+		{
+			"keywords of Chinese and Japanese keyboards",
+			"name,keywords\n王小明,小明、老王；王总\n", "+ 王小明: 小明; 老王; 王总",
+		},
 		{"empty lines and fields", "name,email\n\n,\nMüller,\n", "+ Müller"},
 		{"no contacts", "name\n", ""},
-		{"a line for Excel", "sep=;\r\nname;email;keywords\r\nMüller;m@x.example;ab, cd\r\n", "+ Müller <m@x.example>: ab; cd"},
+		{
+			"a line for Excel", "sep=;\r\nname;email;keywords\r\nMüller;m@x.example;ab, cd\r\n",
+			"+ Müller <m@x.example>: ab; cd",
+		},
 		{"a line for Excel, which names the comma", "\"sep=,\"\n" + plain, "+ Müller <m@x.example>"},
-		{"a line for Excel, which names the tab", utf16(unicode.LittleEndian)("SEP=\t\r\nname\temail\r\nMüller\tm@x.example\r\n"), "+ Müller <m@x.example>"},
+		{
+			"a line for Excel, which names the tab",
+			utf16(unicode.LittleEndian)("SEP=\t\r\nname\temail\r\nMüller\tm@x.example\r\n"), "+ Müller <m@x.example>",
+		},
 		{"CR alone", strings.ReplaceAll(plain, "\n", "\r"), "+ Müller <m@x.example>"},
-		{"empty columns at the end", "name;email;;\nMüller;m@x.example;;\nMeier;;; \nMaier;;\n;;;\n", "+ Müller <m@x.example>\n+ Meier\n+ Maier"},
+		{
+			"empty columns at the end", "name;email;;\nMüller;m@x.example;;\nMeier;;; \nMaier;;\n;;;\n",
+			"+ Müller <m@x.example>\n+ Meier\n+ Maier",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,34 +292,44 @@ func TestReadCSVFaults(t *testing.T) {
 	twoAnns := []Contact{{ID: 1, Name: "Ann", Email: "a@x.example"}, {ID: 2, Name: "Ann", Email: "b@x.example"}}
 	tests := []struct {
 		name, file string
-		want       []string // of each line of the error its beginning
+		want       []string // the beginning of each line of the error
 	}{
-		{"empty", "", []string{"p.csv:1: has to name the columns: name,email,keywords,active"}},
-		{"unknown column", "name,mail\n", []string{`p.csv:1: there is no column "mail"; the first line names the columns`}},
+		{"empty", "", []string{"p.csv:1: must name the columns: name,email,keywords,active"}},
+		{
+			"unknown column", "name,mail\n",
+			[]string{`p.csv:1: there is no column "mail"; the first line must name the columns, out of name,email`},
+		},
 		{"no header", "Ann,ann@x.example\n", []string{`p.csv:1: there is no column "ann"`}},
 		{"column twice", "name,name\n", []string{"p.csv:1: the column name appears twice"}},
 		{"an unknown separator", "sep=|\nname|email\n", []string{`p.csv:1: there is no column "sep=|"`}},
 		{"unknown column below a line for Excel", "sep=;\nname;mail\n", []string{`p.csv:2: there is no column "mail"`}},
-		{"nothing below a line for Excel", "sep=;\n", []string{"p.csv:1: has to name the columns"}},
+		{"nothing below a line for Excel", "sep=;\n", []string{"p.csv:1: must name the columns"}},
 		{"a column without a name", "name,,email\n", []string{`p.csv:1: there is no column ""`}},
 		{"no columns at all", ",,\n", []string{`p.csv:1: there is no column ""`}},
-		{"more than the columns", "sep=,\nname,email,\nBert,b@x.example,yes\n", []string{"p.csv:3: has 3 fields, the first line has 2"}},
+		{
+			"more than the columns", "sep=,\nname,email,\nBert,b@x.example,yes\n",
+			[]string{"p.csv:3: the number of fields is 3, but the first line has 2"},
+		},
 		{"no names", "email\n", []string{"p.csv:1: the column name is missing"}},
-		{"Latin-1", "name\nAnn\nM\xfcller\n", []string{"p.csv:3: is not UTF-8 (perhaps Latin-1 or the like); save it as CSV UTF-8"}},
-		{"UTF-16 without a mark", "n\x00a\x00m\x00e\x00", []string{"p.csv:1: has octets of zero"}},
+		{
+			"Latin-1", "name\nAnn\nM\xfcller\n",
+			[]string{"p.csv:3: is not UTF-8 (perhaps Latin-1); save it as CSV UTF-8"},
+		},
+		{"UTF-16 without a mark", "n\x00a\x00m\x00e\x00", []string{"p.csv:1: has zero octets"}},
 		{"workbook", "PK\x03\x04...", []string{"p.csv: is a workbook, not a CSV file"}},
 		{
 			"all at once, after a field of two lines",
-			"name,email,keywords,active\n\"Bert\nB.\",,,\n,,ok,\nCyd,nowhere,x,\nDan,,,perhaps\nEve\nAnn,,,\nFay,f@x.example,,\nFay,F@X.example,,\n\"Gil\n",
+			"name,email,keywords,active\n\"Bert\nB.\",,,\n,,ok,\nCyd,nowhere,x,\n" +
+				"Dan,,,perhaps\nEve\nAnn,,,\nFay,f@x.example,,\nFay,F@X.example,,\n\"Gil\n",
 			[]string{
 				"p.csv:4: the name is missing",
 				`p.csv:5: email: "nowhere" is no address; write it like name@domain.example`,
 				`p.csv:5: the keyword "x" is too short to be looked for`,
 				`p.csv:6: active is "perhaps"; write yes or no`,
-				"p.csv:7: has 1 fields, the first line has 4",
-				`p.csv:8: 2 contacts have the name "Ann"; say by the email address which one is meant`,
-				"p.csv:10: Fay <F@X.example> has been named before, p.csv:9; remove one of them",
-				"p.csv:11: is no CSV:",
+				"p.csv:7: the number of fields is 1, but the first line has 4",
+				`p.csv:8: 2 contacts have the name "Ann"; add the email address of the one that you mean`,
+				"p.csv:10: Fay <F@X.example> appears before, in p.csv:9; remove one of the two",
+				"p.csv:11: is not valid CSV:",
 			},
 		},
 	}

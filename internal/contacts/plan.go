@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// Entry is what is known of one contact; nil is what nothing is said about. A contact that is there keeps that, and a new
-// one is active and has neither an address nor keywords.
+// Entry adds or changes one contact. A field that is nil stays as it is in an existing contact. A
+// new contact is active by default, without an address and keywords.
 type Entry struct {
-	Where    string // such as people.csv:7, begins what is said of its faults; may be empty
+	Where    string // such as people.csv:7, the prefix of its errors; may be empty
 	Name     string
 	Email    *string
-	Keywords []string // nil: not said
+	Keywords []string
 	Active   *bool
-	Fault    error // it could not be read; nil when it could
+	Fault    error // why the entry could not be read; nil when it could
 }
 
-// Change is what an entry leads to.
+// Change is the effect of one entry.
 type Change struct {
-	Old *Contact // nil: it is added
+	Old *Contact // nil when the contact is new
 	New Contact
 }
 
-// String is one line for a person: + what is added, ~ what changes. It is empty when nothing does.
+// String describes the change on one line: + for a new contact, ~ for a changed one. It is empty
+// when nothing changes.
 func (c Change) String() string {
 	if c.Old == nil {
 		line := "+ " + c.New.String()
@@ -46,7 +47,7 @@ func (c Change) String() string {
 	add("keywords", joined(c.Old.Keywords), joined(c.New.Keywords))
 	switch {
 	case c.Old.Active && !c.New.Active:
-		parts = append(parts, "is not active any more")
+		parts = append(parts, "is no longer active")
 	case !c.Old.Active && c.New.Active:
 		parts = append(parts, "is active again")
 	}
@@ -56,19 +57,19 @@ func (c Change) String() string {
 	return "~ " + c.Old.String() + ": " + strings.Join(parts, ", ")
 }
 
-// plan finds the contact that each entry is about. All faults are told at once.
+// plan finds the contact of each entry. It returns the faults of all entries together.
 func plan(all []Contact, entries []Entry) ([]Change, error) {
 	index := newIndex(all)
 	var errs []error
 	changes := make([]Change, 0, len(entries))
-	first := map[string]string{} // where a contact was named, by what it goes by
+	first := map[string]string{} // Entry.Where of the first entry for each contact, by key
 	for _, e := range entries {
 		c, err := index.change(e)
 		if err == nil {
-			err = twice(first, e, c)
+			err = checkRepeated(first, e, c)
 		}
 		if err != nil {
-			errs = append(errs, placed(e.Where, err))
+			errs = append(errs, prefixed(e.Where, err))
 		}
 		changes = append(changes, c)
 	}
@@ -78,22 +79,22 @@ func plan(all []Contact, entries []Entry) ([]Change, error) {
 	return changes, nil
 }
 
-// twice reports that two entries are about one contact.
-func twice(first map[string]string, e Entry, c Change) error {
+// checkRepeated refuses a second entry for the same contact.
+func checkRepeated(first map[string]string, e Entry, c Change) error {
 	keys := []string{key(c.New)}
 	if c.Old != nil {
 		keys = append(keys, fmt.Sprint("id:", c.Old.ID))
 	}
 	for _, k := range keys {
 		if at, ok := first[k]; ok {
-			return fmt.Errorf("%s has been named before, %s; remove one of them", c.New, at)
+			return fmt.Errorf("%s appears before, in %s; remove one of the two", c.New, at)
 		}
 		first[k] = e.Where
 	}
 	return nil
 }
 
-// key is what a contact goes by.
+// key identifies a contact: by its address, or by its name when it has none.
 func key(c Contact) string {
 	if c.Email != "" {
 		return "email:" + identity(c.Email)
@@ -101,8 +102,8 @@ func key(c Contact) string {
 	return "name:" + c.Name
 }
 
-// placed puts the place before each fault.
-func placed(where string, err error) error {
+// prefixed puts where before each line of an error.
+func prefixed(where string, err error) error {
 	if where == "" {
 		return err
 	}
@@ -113,7 +114,7 @@ func placed(where string, err error) error {
 type index struct {
 	byEmail map[string]*Contact
 	byName  map[string][]*Contact
-	mute    map[string][]*Contact // by name, those that have no address
+	noEmail map[string][]*Contact // by name, those without an address
 }
 
 func newIndex(all []Contact) index {
@@ -123,7 +124,7 @@ func newIndex(all []Contact) index {
 		if c.Email != "" {
 			x.byEmail[identity(c.Email)] = c
 		} else {
-			x.mute[c.Name] = append(x.mute[c.Name], c)
+			x.noEmail[c.Name] = append(x.noEmail[c.Name], c)
 		}
 		x.byName[c.Name] = append(x.byName[c.Name], c)
 	}
@@ -161,21 +162,23 @@ func (x index) change(e Entry) (Change, error) {
 	return Change{Old: old, New: c}, nil
 }
 
-// find is the contact with that address; else, when an address has become known, the one of that name without an address;
-// and without an address the one of that name, of several the one that has none either.
+// find returns the existing contact that c stands for, or nil when c is new. A contact with the
+// same address is the one. Else, when c has an address, it is the contact of that name without an
+// address. When c has none, it is the contact of that name; of several, the one without an address.
 func (x index) find(c Contact) (*Contact, error) {
 	if old := x.byEmail[identity(c.Email)]; old != nil {
 		return old, nil
 	}
-	of := x.byName[c.Name]
-	if mute := x.mute[c.Name]; c.Email != "" || len(of) > 1 && len(mute) > 0 {
-		of = mute
+	found := x.byName[c.Name]
+	if noEmail := x.noEmail[c.Name]; c.Email != "" || len(found) > 1 && len(noEmail) > 0 {
+		found = noEmail
 	}
-	switch len(of) {
+	switch len(found) {
 	case 0:
 		return nil, nil
 	case 1:
-		return of[0], nil
+		return found[0], nil
 	}
-	return nil, fmt.Errorf("%d contacts have the name %q; say by the email address which one is meant", len(of), c.Name)
+	return nil, fmt.Errorf("%d contacts have the name %q; add the email address of the one that you mean",
+		len(found), c.Name)
 }

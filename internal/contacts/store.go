@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// The directory is read whole.
+	// Reads the whole table.
 	sqlList   = `SELECT id, name, email, keywords, is_active FROM contacts ORDER BY id`
 	sqlInsert = `INSERT INTO contacts (name, email, keywords, is_active) VALUES (?, ?, ?, ?)`
 	sqlUpdate = `UPDATE contacts SET name = ?, email = ?, keywords = ?, is_active = ? WHERE id = ?`
@@ -26,7 +26,7 @@ type Store struct{ db *db.DB }
 // New returns the store over a database.
 func New(db *db.DB) *Store { return &Store{db} }
 
-// List is all contacts, in the order in which they were added.
+// List returns all contacts in the order in which they were added.
 func (s *Store) List(ctx context.Context) (all []Contact, err error) {
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
 		all, err = list(tx)
@@ -56,7 +56,8 @@ func list(tx *gorm.DB) ([]Contact, error) {
 	return all, nil
 }
 
-// Plan tells what Put would do with entries, and changes nothing. An *InvalidError tells everything that is wrong with them.
+// Plan returns what Put would do, and changes nothing. An *InvalidError holds all faults of the
+// entries.
 func (s *Store) Plan(ctx context.Context, entries []Entry) ([]Change, error) {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *Store) Plan(ctx context.Context, entries []Entry) ([]Change, error) {
 	return plan(all, entries)
 }
 
-// Put adds entries to the directory, or changes the contacts that are there, in one transaction, and returns what it did.
-// An *InvalidError tells everything that is wrong with them; nothing is changed then.
+// Put adds contacts and changes existing ones in one transaction, and returns what it did. An
+// *InvalidError holds all faults of the entries; then nothing is changed.
 func (s *Store) Put(ctx context.Context, entries []Entry) (changes []Change, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		all, err := list(tx)
@@ -97,8 +98,8 @@ func put(tx *gorm.DB, c Change) error {
 	return nil
 }
 
-// Find is the one contact that somebody means by an ID, an email address or a name. An *InvalidError says that there is
-// none, or which there are.
+// Find returns the contact with an ID, an email address or a name. An *InvalidError says that there
+// is none, or lists several.
 func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -121,13 +122,16 @@ func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
 		case len(ids) == 1:
 			return all[at], nil
 		case len(ids) > 1:
-			return Contact{}, &InvalidError{fmt.Errorf("%q are %d contacts; name one by its ID: %s", who, len(ids), strings.Join(ids, ", "))}
+			return Contact{}, &InvalidError{fmt.Errorf("%q matches %d contacts; name one by its ID: %s",
+				who, len(ids), strings.Join(ids, ", "))}
 		}
 	}
-	return Contact{}, &InvalidError{fmt.Errorf("there is no contact with the ID, email address or name %q; see `postrider contact list`", who)}
+	return Contact{}, &InvalidError{fmt.Errorf("there is no contact with the ID, email address or name %q; "+
+		"see `postrider contact list`", who)}
 }
 
-// Remove forgets contacts. What was decided before stays: a message on its way to one of them still goes out.
+// Remove deletes contacts. Decisions that were already made stay: a waiting message is still sent
+// to a removed contact.
 func (s *Store) Remove(ctx context.Context, ids ...int64) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDelete, ids).Error })
 	if err != nil {

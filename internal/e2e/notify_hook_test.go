@@ -16,7 +16,7 @@ import (
 // TestHookMisbehaves: whatever the hook does, a pass ends soon, its exit code and its mail are as without one, and what the hook was
 // not told it is told later.
 func TestHookMisbehaves(t *testing.T) {
-	const failed, later = `msg="the hook failed"`, "what failed could not be told; a later pass tries again"
+	const failed, later = `msg="the hook failed"`, "could not send the failure notice; a later pass tries again"
 	for _, tt := range []struct {
 		name, script string
 		told         bool
@@ -93,7 +93,7 @@ func TestHookTellsASecret(t *testing.T) {
 	if res := w.must(75, "run"); !strings.Contains(res.stderr, secret) {
 		t.Errorf("the log is %q, want what the hook said", res.stderr)
 	}
-	if res := w.must(0, "status"); strings.Contains(res.stdout, secret) || !strings.Contains(res.stdout, "exit status 22; what it said is in the log") {
+	if res := w.must(0, "status"); strings.Contains(res.stdout, secret) || !strings.Contains(res.stdout, "exit status 22; its output is in the log") {
 		t.Errorf("status prints\n%s\nwant that the hook failed, and not what it said", res.stdout)
 	}
 	files, err := filepath.Glob(w.path("postrider.db*"))

@@ -46,7 +46,7 @@ func TestNoticesNullRefused(t *testing.T) {
 					code = 75 // the message that is dead
 				}
 				told := w.must(code, "run").stderr
-				for _, want := range []string{"mail a notice to ops@firm.example: ", reply, noNull} {
+				for _, want := range []string{"mail a failure notice to ops@firm.example: ", reply, noNull} {
 					if strings.Contains(told, want) != (i < 3) {
 						t.Errorf("pass %d says %q, want %q in it: %v", i+1, told, want, i < 3)
 					}

@@ -157,8 +157,8 @@ func TestNoticesAfterTimeout(t *testing.T) {
 		t.Fatal("the relay did not get the slow message before --timeout was over")
 	}
 	time.AfterFunc(6*time.Second, func() { close(answer) })
-	if res := p.wait(); res.code != 75 || !strings.Contains(res.stderr, "told what failed") {
-		t.Errorf("exit %d, want 75 and that it was told\n%s", res.code, res.stderr)
+	if res := p.wait(); res.code != 75 || !strings.Contains(res.stderr, "failure notice sent") {
+		t.Errorf("exit %d, want 75 and the log line of the failure notice\n%s", res.code, res.stderr)
 	}
 	w.wantTold("after the timeout", 1, "2 messages are dead")
 }

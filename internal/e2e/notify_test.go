@@ -130,7 +130,7 @@ func TestNotices(t *testing.T) {
 		text := string(mails[0].Data)
 		for _, want := range []string{
 			"X-Postrider-Trace: report\r\n", "Auto-Submitted: auto-generated\r\n", "\r\n  lacks it: nobody@firm.example (550 5.1.1 there is nobody)\r\n",
-			"\r\n  has it:   got@firm.example (250 ", "\r\n  then:     postrider task show 1\r\n            postrider task retry 1\r\n",
+			"\r\n  has it:   got@firm.example (250 ", "\r\n  try:      postrider task show 1\r\n            postrider task retry 1\r\n",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the notice is\n%s\nwant %q in it", text, want)

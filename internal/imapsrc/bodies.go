@@ -11,27 +11,36 @@ import (
 	"postrider/internal/message"
 )
 
-// Result says what became of the messages that Bodies did not hand over.
+// Result says what happened to the messages that Bodies did not pass to its callback.
 type Result struct {
-	Vanished []uint32         // not there any more
-	Failed   map[uint32]error // there, but the server does not hand it over: refused (KindMessage), or without a body
+	Vanished []uint32         // they no longer exist
+	Failed   map[uint32]error // the server refuses them (KindMessage) or sends no body
 }
 
-// Bodies fetches whole messages. Each is called, never twice at a time, with every message as soon as it is spooled and
-// parsed, in the order they come; it owns the message then. The server waits meanwhile, so each should hand the message on
-// and return. An error of each ends the call, with that error, and the connection.
+// Bodies fetches whole messages. It calls each once for every message, one at a time, in the order
+// in which the server sends them, as soon as the message is spooled and parsed. each owns the
+// message and closes it. The server waits meanwhile, so each should pass the message on and return.
+// When each fails, Bodies closes the connection and returns that error unchanged.
 //
-// With an error, what was handed over and what Result names is settled, and nothing is known about the rest.
-func (c *Conn) Bodies(ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error) (Result, error) {
+// When Bodies returns an error, the messages passed to each and those in Result are settled.
+// Nothing is known about the others.
+func (c *Conn) Bodies(
+	ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error,
+) (Result, error) {
 	return c.sections(ctx, uids, imap.FetchItemBodySection{Peek: true}, each)
 }
 
-// maxHeader is how much of a header Headers fetches, in octets: as much as package message looks at.
+// maxHeader is how much of a header Headers fetches, in octets. Package message reads no more
+// either.
 const maxHeader = 1 << 20
 
-// Headers is Bodies for the headers alone. Of one that is longer than 1 MiB the beginning is handed over.
-func (c *Conn) Headers(ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error) (Result, error) {
-	header := imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, Partial: &imap.SectionPartial{Size: maxHeader}, Peek: true}
+// Headers is Bodies for the headers only. It fetches the first 1 MiB of a longer header.
+func (c *Conn) Headers(
+	ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error,
+) (Result, error) {
+	header := imap.FetchItemBodySection{
+		Specifier: imap.PartSpecifierHeader, Partial: &imap.SectionPartial{Size: maxHeader}, Peek: true,
+	}
 	return c.sections(ctx, uids, header, func(uid uint32, m *message.Message) error {
 		m.HeaderOnly = true
 		return each(uid, m)
@@ -39,7 +48,10 @@ func (c *Conn) Headers(ctx context.Context, uids []uint32, each func(uid uint32,
 }
 
 // sections fetches one section of each message.
-func (c *Conn) sections(ctx context.Context, uids []uint32, section imap.FetchItemBodySection, each func(uid uint32, m *message.Message) error) (Result, error) {
+func (c *Conn) sections(
+	ctx context.Context, uids []uint32, section imap.FetchItemBodySection,
+	each func(uid uint32, m *message.Message) error,
+) (Result, error) {
 	uids = sortedUnique(uids)
 	b := &bodies{
 		c: c, ctx: ctx, section: section.Specifier, each: each, buf: make([]byte, 32<<10),
@@ -80,26 +92,26 @@ var (
 type state int
 
 const (
-	asked state = iota
-	seen        // exists: there was a response without the body
-	settled
+	asked   state = iota
+	seen          // it exists: a response came, without the body
+	settled       // passed to each, or failed
 )
 
 type bodies struct {
 	c       *Conn
-	ctx     context.Context // of the one call this lives for
+	ctx     context.Context // of the one call of Bodies or Headers
 	section imap.PartSpecifier
 	each    func(uid uint32, m *message.Message) error
 	state   map[uint32]state
 	failed  map[uint32]error
 	buf     []byte
-	cut     uint32 // the message in which the connection broke
-	err     error  // ends the call, and is not the server's
+	cut     uint32 // the message that was being read when the connection broke
+	err     error  // ends the call: an error of each, or of this machine
 }
 
 func (b *bodies) got(uid uint32) bool { return b.state[uid] == settled }
 
-// take spools the body whether it is wanted or not: the UID may come behind it.
+// take spools every body, also one that was not requested: its UID may come after it.
 func (b *bodies) take(msg *imapclient.FetchMessageData) {
 	var in incoming
 	for item := msg.Next(); item != nil; item = msg.Next() {
@@ -118,20 +130,21 @@ func (b *bodies) take(msg *imapclient.FetchMessageData) {
 	b.settle(&in)
 }
 
-// incoming is one response.
+// incoming is one FETCH response.
 type incoming struct {
 	uid  uint32
 	size int64
-	came bool           // there was a body, be it NIL
-	body *message.Spool // nil when it was NIL, or cut
-	cut  bool           // it did not come to its end
+	came bool           // there was a body; it may be NIL
+	body *message.Spool // nil when the body was NIL or truncated
+	cut  bool           // the body was truncated
 }
 
 func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {
-	return s.Specifier == b.section && len(s.Part) == 0 && (s.Partial == nil || b.section != imap.PartSpecifierNone && s.Partial.Offset == 0)
+	partial := b.section != imap.PartSpecifierNone
+	return s.Specifier == b.section && len(s.Part) == 0 && (s.Partial == nil || partial && s.Partial.Offset == 0)
 }
 
-// spool copies a literal. When that fails the connection is of no use any more, and is closed; the command fails with it.
+// spool copies a literal. When that fails, it closes the connection, and with it the command fails.
 func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) {
 	if lit == nil {
 		return nil, false
@@ -145,15 +158,15 @@ func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) 
 	b.c.wire.kill()
 	if local != nil {
 		b.fail(b.c.localFailure(local))
-		_, lost = io.Copy(io.Discard, lit) // the library waits until the literal is read, or reading it fails
+		_, lost = io.Copy(io.Discard, lit) // the library waits until the literal is read or fails
 	}
 	if lost != nil {
-		<-b.c.client.Closed() // from now on, reading the rest would race with the library
+		<-b.c.client.Closed() // until then the library may still read from the connection
 	}
 	return nil, true
 }
 
-// copy tells a lost connection from a failure of this machine.
+// copy returns lost when the connection broke, and local when writing to the spool failed.
 func (b *bodies) copy(spool *message.Spool, lit imap.LiteralReader) (lost, local error) {
 	var size int64
 	for {
@@ -182,7 +195,7 @@ func (c *Conn) localFailure(err error) error {
 	return &Error{Kind: KindLocal, Op: "fetch from folder", Host: c.host, Folder: c.folder, Err: err}
 }
 
-// settle decides what a response means for the message.
+// settle records what a response means for its message.
 func (b *bodies) settle(in *incoming) {
 	switch state, wanted := b.state[in.uid]; {
 	case in.cut:
@@ -209,8 +222,8 @@ func (in *incoming) drop() {
 
 func (b *bodies) deliver(in *incoming) {
 	if got := in.body.Size(); got != in.size && b.section == imap.PartSpecifierNone {
-		b.c.cfg.Logger.DebugContext(b.ctx, "size differs from RFC822.SIZE", "imap", b.c.host, "folder", b.c.folder, "uid", in.uid,
-			"announced", in.size, "came", got)
+		b.c.cfg.Logger.DebugContext(b.ctx, "size differs from RFC822.SIZE", "imap", b.c.host, "folder", b.c.folder,
+			"uid", in.uid, "announced", in.size, "received", got)
 	}
 	m, err := message.Parse(in.body)
 	if err != nil {
@@ -219,7 +232,7 @@ func (b *bodies) deliver(in *incoming) {
 		b.c.wire.kill()
 		return
 	}
-	b.c.wire.pause() // the server may well be silent while each works
+	b.c.wire.pause() // the server waits for us while each works
 	defer b.c.wire.resume(smallAnswer)
 	if b.err = b.each(in.uid, m); b.err != nil {
 		b.c.wire.kill()

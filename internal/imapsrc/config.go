@@ -12,7 +12,7 @@ import (
 	"postrider/internal/message"
 )
 
-// Security is how the connection is protected.
+// Security says how the connection is encrypted.
 type Security string
 
 // TLS from the first octet (RFC 8314), after STARTTLS (RFC 3501 6.2.1), or not at all.
@@ -30,25 +30,26 @@ type Config struct {
 	// AllowPlaintext lets SecurityNone send the password to a host other than loopback.
 	AllowPlaintext bool
 
-	Account  string // what the user calls it, for the mend in an error; the username when empty
+	Account  string // the inbox's address, for the command in an error; the username when empty
 	Username string
 	Password string
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
 	Auth string
 
-	// Proxy is a URL (socks5, socks5h, http or https, with user:password), "direct", or empty for what ALL_PROXY,
-	// HTTPS_PROXY and NO_PROXY say, in upper or lower case.
+	// Proxy is a URL (socks5, socks5h, http or https, with user:password) or "direct". When it is
+	// empty, the environment variables ALL_PROXY, HTTPS_PROXY and NO_PROXY decide, in upper or
+	// lower case.
 	Proxy string
 
 	RootCAs *x509.CertPool // nil for the system's
 
 	DialTimeout time.Duration // up to the greeting; 30 s when zero
-	IdleTimeout time.Duration // the longest silence while an answer is awaited, and for one write; 2 min when zero
+	IdleTimeout time.Duration // longest silence of the server, and for one write; 2 min when zero
 
 	ClientName, ClientVersion string // for ID; no ID is sent without a name
 
 	Spooler *message.Spooler // nil spools everything to temporary files
-	Logger  *slog.Logger     // debug only, never credentials or message data; nil for none
+	Logger  *slog.Logger     // debug messages without credentials and message data; nil for none
 }
 
 func (cfg Config) withDefaults() Config {
@@ -67,14 +68,14 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// refusal is why this configuration must not be dialled at all; nil when it may.
-func (cfg Config) refusal() error {
+// validate reports why a connection must not be opened with this configuration.
+func (cfg Config) validate() error {
 	switch cfg.Security {
 	case SecurityTLS, SecurityStartTLS:
 	case SecurityNone:
 		if !cfg.AllowPlaintext && !address.IsLoopback(cfg.Host) {
-			return &Error{Kind: KindPlaintext, Err: errors.New("will not send a password in the clear; use security tls or starttls, " +
-				"or allow plain text explicitly")}
+			return &Error{Kind: KindPlaintext, Err: errors.New("will not send the password unencrypted; " +
+				"use security tls or starttls, or allow plaintext explicitly")}
 		}
 	default:
 		return &Error{Kind: KindLocal, Err: fmt.Errorf("unknown security %q; use tls, starttls or none", cfg.Security)}

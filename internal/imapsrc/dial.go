@@ -16,16 +16,16 @@ import (
 
 // open connects and waits for the greeting.
 func (c *Conn) open(ctx context.Context) error {
-	if err := c.cfg.refusal(); err != nil {
+	if err := c.cfg.validate(); err != nil {
 		return c.failure(ctx, opConnect, err)
 	}
-	late := fmt.Errorf("nothing came for %v: %w", c.cfg.DialTimeout, os.ErrDeadlineExceeded)
-	if c.cfg.Security != SecurityTLS { // a port that speaks TLS from the start waits for the client to begin
-		late = fmt.Errorf("%w; port and security may not match (993 mostly takes tls, 143 starttls)", late)
+	timeout := fmt.Errorf("no answer within %v: %w", c.cfg.DialTimeout, os.ErrDeadlineExceeded)
+	if c.cfg.Security != SecurityTLS { // a TLS server waits silently for the client's handshake
+		timeout = fmt.Errorf("%w; port and security may not match (%s)", timeout, usualPorts)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.DialTimeout, late)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.DialTimeout, timeout)
 	defer cancel()
-	conn, err := c.tunnel(ctx)
+	conn, err := c.connect(ctx)
 	if err != nil {
 		return c.failure(ctx, opConnect, err)
 	}
@@ -34,11 +34,14 @@ func (c *Conn) open(ctx context.Context) error {
 	}
 	c.wire = &wire{Conn: conn, idle: c.cfg.IdleTimeout}
 	if c.cfg.Security == SecurityStartTLS {
-		// There is one greeting, and it came before TLS. What it said must not be believed any more (RFC 3501 6.2.1).
+		// The server sends one greeting only, and it came before TLS. Its capabilities must not be
+		// trusted (RFC 3501 6.2.1), so the library gets a greeting without any.
 		c.wire.first = "* OK\r\n"
 	}
 	c.wire.begin(smallAnswer)
-	c.client = imapclient.New(c.wire, &imapclient.Options{UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.stray}})
+	c.client = imapclient.New(c.wire, &imapclient.Options{
+		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle},
+	})
 	if err := c.do(ctx, opGreeting, smallAnswer, c.client.WaitGreeting); err != nil {
 		c.wire.kill()
 		<-c.client.Closed()
@@ -47,7 +50,7 @@ func (c *Conn) open(ctx context.Context) error {
 	return nil
 }
 
-// secure makes the connection what Config.Security asks for, or closes it.
+// secure starts TLS when Config.Security asks for it. It closes the connection when that fails.
 func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if c.cfg.Security == SecurityNone {
 		return conn, nil
@@ -71,8 +74,8 @@ func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	return secured, nil
 }
 
-// startTLS goes exactly as far as the server's OK (RFC 3501 6.2.1). The octets are read one by one: what someone put behind
-// the OK in the clear ends up in the TLS handshake, which fails, and not among the answers.
+// startTLS reads exactly up to the server's OK (RFC 3501 6.2.1), octet by octet. Plain text that an
+// attacker injects after the OK then makes the TLS handshake fail, and is never read as an answer.
 func startTLS(conn net.Conn) error {
 	line, err := readLine(conn)
 	if err != nil {
@@ -81,9 +84,10 @@ func startTLS(conn net.Conn) error {
 	greeting := parseStatus(line)
 	switch {
 	case greeting == nil:
-		return fmt.Errorf("read the greeting: this is no IMAP server: %q", clean(line))
+		return fmt.Errorf("read the greeting: this is not an IMAP server: %q; check host and port", clean(line))
 	case greeting.Type == imap.StatusResponseTypePreAuth:
-		return &Error{Kind: KindPlaintext, Err: errors.New("the server logs in by itself, before TLS; use security tls")}
+		return &Error{Kind: KindPlaintext, Err: errors.New("the server skips the login (PREAUTH) before TLS; " +
+			"use security tls")}
 	case greeting.Type != imap.StatusResponseTypeOK:
 		return greeting
 	}
@@ -100,15 +104,15 @@ func startTLS(conn net.Conn) error {
 		}
 		answer := parseAnswer(rest)
 		if answer == nil || answer.Type != imap.StatusResponseTypeOK {
-			return &Error{Kind: KindPlaintext, Err: fmt.Errorf("the server does not offer STARTTLS (%s); use security tls, mostly on port 993",
-				clean(rest))}
+			return &Error{Kind: KindPlaintext, Err: fmt.Errorf("the server does not offer STARTTLS (%s); "+
+				"use security tls, usually on port 993", clean(rest))}
 		}
 		return nil
 	}
 	return errTooMuch
 }
 
-// readLine reads up to a line end and not an octet more.
+// readLine reads one line and not an octet more.
 func readLine(r io.Reader) (string, error) {
 	var line []byte
 	var octet [1]byte

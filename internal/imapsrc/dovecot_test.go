@@ -16,7 +16,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// dovecotConfig logs into a new account on a real server.
+// dovecotConfig returns the configuration of a new account on a real server.
 func dovecotConfig(t *testing.T) (*testserver.IMAP, imapsrc.Config) {
 	t.Helper()
 	noLeaks(t)
@@ -29,8 +29,10 @@ func dovecotConfig(t *testing.T) (*testserver.IMAP, imapsrc.Config) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	return s, imapsrc.Config{
-		Host: s.Host, Port: s.Port, Security: imapsrc.SecurityNone, Username: "ann", Password: "pass word", Proxy: "direct", RootCAs: pool,
-		ClientName: "postrider", ClientVersion: "test", Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
+		Host: s.Host, Port: s.Port, Security: imapsrc.SecurityNone, Username: "ann", Password: "pass word",
+		Proxy: "direct", RootCAs: pool,
+		ClientName: "postrider", ClientVersion: "test",
+		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
 	}
 }
 
@@ -45,7 +47,8 @@ func dial(t *testing.T, cfg imapsrc.Config) *imapsrc.Conn {
 }
 
 func mail(n int) []byte {
-	return fmt.Appendf(nil, "From: a@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\n\r\nbody %d\r\n", n, n, n)
+	return fmt.Appendf(nil,
+		"From: a@example.com\r\nSubject: message %d\r\nMessage-ID: <%d@example.com>\r\n\r\nbody %d\r\n", n, n, n)
 }
 
 // collect fetches bodies and returns their subjects by UID.
@@ -119,7 +122,8 @@ func TestDovecotPages(t *testing.T) {
 		}
 		for i, m := range metas {
 			if m.UID != page[i] || m.Size != int64(len(msgs[m.UID-1])) || time.Since(m.Received).Abs() > time.Hour {
-				t.Fatalf("Metadata[%d] = %+v; want UID %d, size %d, received just now", i, m, page[i], len(msgs[page[i]-1]))
+				t.Fatalf("Metadata[%d] = %+v; want UID %d, size %d, received just now", i, m, page[i],
+					len(msgs[page[i]-1]))
 			}
 		}
 		got, result, err := collect(t, c, page)
@@ -148,7 +152,8 @@ func TestDovecotPages(t *testing.T) {
 	today, errToday := c.Since(t.Context(), 1, 10, time.Now().AddDate(0, 0, -1))
 	later, errLater := c.Since(t.Context(), 1, 10, time.Now().AddDate(0, 0, 2))
 	if errToday != nil || errLater != nil || len(today) != 9 || len(later) != 0 {
-		t.Errorf("Since(yesterday) = %v, %v, Since(day after tomorrow) = %v, %v; want nine and none", today, errToday, later, errLater)
+		t.Errorf("Since(yesterday) = %v, %v, Since(day after tomorrow) = %v, %v; want nine and none", today,
+			errToday, later, errLater)
 	}
 	if flagged, err := c.UIDs(t.Context(), 1, 10); err != nil || len(flagged) != 9 {
 		t.Errorf("UIDs(1, 10) = %v, %v; want nine", flagged, err)
@@ -169,9 +174,10 @@ func TestDovecotFolders(t *testing.T) {
 		t.Errorf("Select a name that is not ASCII: %v", err)
 	}
 	_, err = c.Select(t.Context(), "archive/2042")
-	wantError(t, err, imapsrc.KindNoFolder, `open folder "archive/2042"`, `nearest names on the server are ["Archive/2024"`)
+	wantError(t, err, imapsrc.KindNoFolder, `open folder "archive/2042"`,
+		`most similar names on the server are ["Archive/2024"`)
 	if _, err := c.Select(t.Context(), "INBOX"); err != nil {
-		t.Errorf("Select after a failure: %v; want the connection to be of use", err)
+		t.Errorf("Select after a failure: %v; want the connection to work", err)
 	}
 }
 
@@ -195,7 +201,7 @@ func TestDovecotBigBodyStreams(t *testing.T) {
 		t.Fatalf("Bodies = sizes %v, %v; want the first to be %d", sizes, err, size)
 	}
 	if grown := peak(); grown > 8<<20 {
-		t.Errorf("the heap grew by %d octets; want less than 8 MiB for a body of 25", grown)
+		t.Errorf("the heap grew by %d octets; want at most 8 MiB for a body of 25 MiB", grown)
 	}
 }
 
@@ -245,7 +251,7 @@ func TestDovecotCancelInLiteral(t *testing.T) {
 		return m.Close()
 	})
 	if err != nil && !isCanceled(err) {
-		t.Errorf("Bodies = %v; want nothing or the cancellation", err)
+		t.Errorf("Bodies = %v; want nil or context.Canceled", err)
 	}
 	_, err = c.Bodies(ctx, []uint32{1}, func(uint32, *message.Message) error { return nil })
 	if !isCanceled(err) {

@@ -16,23 +16,23 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// Kind says whose fault an error is, and so what can be done.
+// Kind says what caused an error, and so who can fix it.
 type Kind string
 
-// The kinds. Nothing but KindAuth, KindExpired, KindPlaintext, KindTLS, KindNoFolder and KindNoCursor needs a person
-// at once; the rest may go away by itself.
+// The kinds. An administrator has to fix KindAuth, KindExpired, KindPlaintext, KindTLS,
+// KindNoFolder and KindNoCursor. The others may pass on their own.
 const (
-	KindNetwork     Kind = "network"     // not reached, lost, silent, or the context ended
-	KindTLS         Kind = "tls"         // no TLS there, or the certificate does not verify
-	KindAuth        Kind = "auth"        // the login is refused
+	KindNetwork     Kind = "network"     // no connection, or lost, silent, or the context ended
+	KindTLS         Kind = "tls"         // no TLS on this port, or the certificate is not valid
+	KindAuth        Kind = "auth"        // the server refused the login
 	KindExpired     Kind = "expired"     // the password has expired
-	KindUnavailable Kind = "unavailable" // the server cannot just now
+	KindUnavailable Kind = "unavailable" // the server is temporarily unavailable
 	KindLimit       Kind = "limit"       // too many connections, or too much traffic
-	KindInUse       Kind = "inuse"       // something else has it locked
-	KindNoFolder    Kind = "nofolder"    // the folder does not exist, or may not be opened
-	KindNoCursor    Kind = "nocursor"    // the folder's UIDs do not last
-	KindPlaintext   Kind = "plaintext"   // refused to send a password in the clear
-	KindProtocol    Kind = "protocol"    // the server said what it should not
+	KindInUse       Kind = "inuse"       // another client has the folder locked
+	KindNoFolder    Kind = "nofolder"    // the folder does not exist, or access is denied
+	KindNoCursor    Kind = "nocursor"    // the folder's UIDs are not persistent
+	KindPlaintext   Kind = "plaintext"   // the password would be sent unencrypted
+	KindProtocol    Kind = "protocol"    // the server violates the protocol or a limit of ours
 	KindMessage     Kind = "message"     // the server refuses this one message
 	KindLocal       Kind = "local"       // this machine: disk, configuration
 )
@@ -42,18 +42,19 @@ const (
 	opGreeting = "wait for the greeting"
 )
 
-// Error is every error of this package. errors.Is finds the context's error in it when that was the cause.
+// Error is the type of every error of this package. It wraps the context's error when that was the
+// cause.
 type Error struct {
 	Kind   Kind
 	Op     string // what was being done
 	Host   string // host:port
 	Folder string // the open folder, if any
-	UID    uint32 // the message that was being read when the connection broke; 0 when it was none
+	UID    uint32 // the message that was being read when the connection broke; 0 for none
 	Err    error
-	// BackOff is how long the server wants to be left alone; 0 when it does not say.
+	// BackOff is how long the server asks the client to wait; 0 when it does not say.
 	BackOff time.Duration
 
-	unclear bool // a refused FETCH, for the message's sake or for that of all; see refusesMore
+	ambiguous bool // the FETCH was refused, because of this message or of all; see folderRefusal
 }
 
 func (e *Error) Error() string {
@@ -66,7 +67,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// answer is what the server said, fit to be printed.
+// answer is a server's status response, cleaned for printing.
 type answer string
 
 func (a answer) Error() string { return string(a) }
@@ -76,11 +77,11 @@ func (c *Conn) answer(status *imap.Error) error {
 	if status.Code != "" {
 		text += " [" + string(status.Code) + "]"
 	}
-	return answer(clean(text + " " + c.hide(status.Text)))
+	return answer(clean(text + " " + c.redact(status.Text)))
 }
 
-// hide takes the password out of a server's text, in the forms that it was sent in.
-func (c *Conn) hide(text string) string {
+// redact removes the password from a server's text, in every encoding in which it was sent.
+func (c *Conn) redact(text string) string {
 	password := c.cfg.Password
 	if password == "" {
 		return text
@@ -90,7 +91,7 @@ func (c *Conn) hide(text string) string {
 	return strings.NewReplacer(encoded, "***", quoted, "***", password, "***").Replace(text)
 }
 
-// clean makes one line of at most 200 printable characters.
+// clean returns text as one line of at most 200 printable characters.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -105,8 +106,8 @@ func clean(text string) string {
 	return text
 }
 
-// failure makes an *Error of whatever went wrong. The library's errors say little about a lost connection, so what the
-// wire knows goes first.
+// failure turns any error into an *Error. The library says little about a lost connection, so an
+// error that the wire recorded is preferred.
 func (c *Conn) failure(ctx context.Context, op string, err error) error {
 	out := &Error{Kind: KindNetwork}
 	var no *imap.Error
@@ -119,28 +120,28 @@ func (c *Conn) failure(ctx context.Context, op string, err error) error {
 	case errors.As(err, &no):
 		out.Kind, out.Err, out.BackOff = kindOf(no, KindUnavailable), c.answer(no), backOff(no.Text)
 	default:
-		c.broken(out, err)
+		c.explainLost(out, err)
 	}
 	out.Op, out.Host, out.Folder = op, c.host, c.folder
 	return out
 }
 
-// broken says why the connection cannot be used any more.
-func (c *Conn) broken(out *Error, err error) {
+// explainLost sets why the connection is lost.
+func (c *Conn) explainLost(out *Error, err error) {
 	var bye *imap.Error
-	var why error
+	var wireErr error
 	if c.wire != nil {
-		bye, why = c.wire.why()
+		bye, wireErr = c.wire.failure()
 	}
 	var dns *net.DNSError
 	switch {
 	case bye != nil:
 		out.Kind, out.BackOff = kindOf(bye, KindUnavailable), backOff(bye.Text)
 		out.Err = fmt.Errorf("the server ended the connection (%w)", c.answer(bye))
-	case errors.Is(why, errTooMuch) || errors.Is(err, errTooMuch):
+	case errors.Is(wireErr, errTooMuch) || errors.Is(err, errTooMuch):
 		out.Kind, out.Err = KindProtocol, errTooMuch
-	case why != nil:
-		out.Err = why
+	case wireErr != nil:
+		out.Err = wireErr
 	case errors.As(err, &dns) && dns.IsNotFound:
 		out.Err = fmt.Errorf("there is no host %s; check the spelling (%w)", dns.Name, err)
 	case c.wire == nil:
@@ -148,11 +149,12 @@ func (c *Conn) broken(out *Error, err error) {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		out.Err = err
 	default:
-		out.Kind, out.Err = KindProtocol, answer(clean(c.hide(err.Error())))
+		out.Kind, out.Err = KindProtocol, answer(clean(c.redact(err.Error())))
 	}
 }
 
-// ended also waits for a context whose deadline was set on the connection, and fired there a moment earlier.
+// ended reports whether ctx ended. The deadline of ctx is also set on the connection and can fire
+// there first; then ended waits for ctx.
 func ended(ctx context.Context, err error) bool {
 	var timeout net.Error
 	deadline, ok := ctx.Deadline()
@@ -162,7 +164,7 @@ func ended(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// cause is the context's error, or that of the timeout put on it here, which is not the caller's.
+// cause is the error of the caller's context, or of the dial timeout that open added to it.
 func cause(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -170,7 +172,8 @@ func cause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// kindOf reads the response code (RFC 5530), and where there is none the words that large providers use.
+// kindOf reads the response code (RFC 5530). Without one it looks for words that large providers
+// use.
 func kindOf(status *imap.Error, otherwise Kind) Kind {
 	switch status.Code {
 	case imap.ResponseCodeAuthenticationFailed, imap.ResponseCodeAuthorizationFailed:
@@ -198,11 +201,12 @@ func kindOf(status *imap.Error, otherwise Kind) Kind {
 	return otherwise
 }
 
-// throttled reports whether the server names a limit on traffic, which is never about one message.
+// throttled reports whether the server names a limit on traffic. Such a limit never concerns one
+// message only.
 func throttled(status *imap.Error) bool {
 	text := strings.ToLower(status.Text)
-	return status.Code == "THROTTLED" || backOff(text) > 0 ||
-		strings.Contains(text, "throttled") || strings.Contains(text, "rate limit") || strings.Contains(text, "bandwidth")
+	return status.Code == "THROTTLED" || backOff(text) > 0 || strings.Contains(text, "throttled") ||
+		strings.Contains(text, "rate limit") || strings.Contains(text, "bandwidth")
 }
 
 // backOff reads Exchange's hint: "Suggested Backoff Time: 299961 milliseconds".

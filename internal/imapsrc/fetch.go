@@ -9,19 +9,21 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// maxSet is how long the set of UIDs in a command may be, in octets: the whole stays below 1,000 (RFC 2683 3.2.1.5).
+// maxSet is the longest set of UIDs in a command, in octets. It keeps the command below 1,000
+// octets (RFC 2683 3.2.1.5).
 const maxSet = 900
 
-// fetcher fetches something of each message, and again alone for those that did not come.
+// fetcher fetches the same items of many messages. It asks again, one by one, for messages that did
+// not come.
 type fetcher struct {
 	c       *Conn
 	op      string
 	options *imap.FetchOptions
-	take    func(*imapclient.FetchMessageData) // one FETCH response, wanted or not
-	got     func(uid uint32) bool              // whether it has come
+	take    func(*imapclient.FetchMessageData) // handles one FETCH response, requested or not
+	got     func(uid uint32) bool              // whether the message has come
 }
 
-// run returns those that the server refused, and those that were not there.
+// run returns the messages that the server refused, and those that do not exist.
 func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]error, vanished []uint32, err *Error) {
 	for _, set := range sets(uids) {
 		if err := f.c.fetch(ctx, f, set); err != nil && !isRefusal(err) {
@@ -37,8 +39,8 @@ func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]er
 		switch {
 		case f.got(uid):
 		case isRefusal(err):
-			if busy := f.c.refusesMore(ctx, uid, err); busy != nil {
-				return refused, vanished, busy
+			if folderErr := f.c.folderRefusal(ctx, uid, err); folderErr != nil {
+				return refused, vanished, folderErr
 			}
 			refused[uid] = err
 		case err != nil:
@@ -53,12 +55,13 @@ func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]er
 
 func isRefusal(err *Error) bool { return err != nil && err.Kind == KindMessage }
 
-// refusal is a NO or BAD to a FETCH: the message's fault, unless the server names a limit on everything.
+// refusal is the error for a NO or BAD to a FETCH. It concerns the message, unless the server names
+// a limit on traffic.
 func (c *Conn) refusal(no *imap.Error) *Error {
 	e := &Error{Kind: KindMessage, Err: c.answer(no), BackOff: backOff(no.Text)}
 	switch no.Code {
 	case imap.ResponseCodeLimit, imap.ResponseCodeInUse, imap.ResponseCodeOverQuota:
-		e.unclear = true
+		e.ambiguous = true
 	}
 	if throttled(no) {
 		e.Kind = KindLimit
@@ -66,10 +69,11 @@ func (c *Conn) refusal(no *imap.Error) *Error {
 	return e
 }
 
-// refusesMore finds out whom an unclear refusal of one message is meant for: a search does not open the message, and is
-// refused as well when the whole folder is locked or the account over a limit.
-func (c *Conn) refusesMore(ctx context.Context, uid uint32, refused *Error) *Error {
-	if !refused.unclear {
+// folderRefusal finds out whether an ambiguous refusal concerns more than one message. A SEARCH
+// does not read the message: when the server refuses that too, the folder is locked or the account
+// is over a limit, and the error says so.
+func (c *Conn) folderRefusal(ctx context.Context, uid uint32, refused *Error) *Error {
+	if !refused.ambiguous {
 		return nil
 	}
 	_, err := c.UIDs(ctx, uid, uid)
@@ -80,12 +84,14 @@ func (c *Conn) refusesMore(ctx context.Context, uid uint32, refused *Error) *Err
 
 // fetch runs one UID FETCH.
 //
-// The library gives a command only those responses whose UID comes before the data, and each UID once. All others (a UID
-// behind the body, a change of flags that came first) reach stray. Both end in f.take, one after the other.
+// The library gives a command only the responses whose UID comes before the data, and each UID
+// once. It passes the others (the UID comes after the body, or a change of flags came first) to the
+// handler of unilateral data, on another goroutine. Both go through handle to f.take, one at a
+// time.
 func (c *Conn) fetch(ctx context.Context, f *fetcher, set imap.UIDSet) *Error {
 	err := c.do(ctx, f.op, smallAnswer, func() error {
 		if f.options.BodySection != nil {
-			c.wire.ignoreData()
+			c.wire.ignoreLines()
 		}
 		c.setTake(f.take)
 		defer c.setTake(nil)
@@ -105,7 +111,7 @@ func (c *Conn) fetch(ctx context.Context, f *fetcher, set imap.UIDSet) *Error {
 	return e
 }
 
-// asError keeps a nil *Error from becoming an error.
+// asError converts e to an error that is nil when e is nil.
 func asError(e *Error) error {
 	if e == nil {
 		return nil
@@ -113,9 +119,8 @@ func asError(e *Error) error {
 	return e
 }
 
-// stray runs on a goroutine of its own, and the server's next response is not read before it has taken the body.
-func (c *Conn) stray(msg *imapclient.FetchMessageData) { c.handle(msg) }
-
+// handle reads one FETCH response. The library reads the server's next response only after handle
+// returned.
 func (c *Conn) handle(msg *imapclient.FetchMessageData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,14 +134,14 @@ func (c *Conn) handle(msg *imapclient.FetchMessageData) {
 	c.wire.allow(smallAnswer)
 }
 
-// setTake waits for a stray response that is being taken.
+// setTake waits until handle is done with the current response.
 func (c *Conn) setTake(take func(*imapclient.FetchMessageData)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.take = take
 }
 
-// sets are the UIDs, which are sorted and unique, as sets short enough for a command.
+// sets splits uids, which are sorted and unique, into sets of at most maxSet octets.
 func sets(uids []uint32) []imap.UIDSet {
 	var out []imap.UIDSet
 	size := 0

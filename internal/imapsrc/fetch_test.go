@@ -39,38 +39,49 @@ func TestBodies(t *testing.T) {
 		steps    []fakeimap.Step
 		got      map[uint32]string
 		vanished []uint32
-		failed   map[uint32]string // what the error says
+		failed   map[uint32]string // a part of the error's text
 	}{
 		"all come": {
-			steps: []fakeimap.Step{fetch("1:3", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+fetched(3, 3, body("c"))+tagOK)},
-			got:   map[uint32]string{1: "a", 2: "b", 3: "c"},
-		},
-		"out of order, with others that nobody asked for": {
-			steps: []fakeimap.Step{fetch("1:3", fetched(9, 9, body("z"))+fetched(3, 3, body("c"))+"* 7 EXISTS\r\n"+fetched(1, 1, body("a"))+
-				fetched(2, 2, body("b"))+fetched(1, 1, body("again"))+"* 1 EXPUNGE\r\n"+tagOK)},
+			steps: []fakeimap.Step{fetch("1:3",
+				fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+fetched(3, 3, body("c"))+tagOK)},
 			got: map[uint32]string{1: "a", 2: "b", 3: "c"},
 		},
-		"UID behind the body": {
-			steps: []fakeimap.Step{fetch("1:3", "* 1 FETCH ("+body("a")+" UID 1)\r\n* 2 FETCH (RFC822.SIZE 9 "+body("b")+" UID 2)\r\n"+
-				fetched(3, 3, body("c"))+tagOK)},
+		"out of order, with others that were not requested": {
+			steps: []fakeimap.Step{fetch("1:3",
+				fetched(9, 9, body("z"))+fetched(3, 3, body("c"))+"* 7 EXISTS\r\n"+fetched(1, 1, body("a"))+
+					fetched(2, 2, body("b"))+fetched(1, 1, body("again"))+"* 1 EXPUNGE\r\n"+tagOK)},
+			got: map[uint32]string{1: "a", 2: "b", 3: "c"},
+		},
+		"UID after the body": {
+			steps: []fakeimap.Step{fetch("1:3",
+				"* 1 FETCH ("+body("a")+" UID 1)\r\n* 2 FETCH (RFC822.SIZE 9 "+body("b")+" UID 2)\r\n"+
+					fetched(3, 3, body("c"))+tagOK)},
 			got: map[uint32]string{1: "a", 2: "b", 3: "c"},
 		},
 		"flags come first": {
-			steps: []fakeimap.Step{fetch("1:3", fetched(1, 1, `FLAGS (\Seen)`)+fetched(1, 1, body("a"))+fetched(2, 2, `FLAGS ()`)+
-				fetched(2, 2, body("b"))+fetched(3, 3, body("c"))+tagOK)},
+			steps: []fakeimap.Step{fetch("1:3",
+				fetched(1, 1, `FLAGS (\Seen)`)+fetched(1, 1, body("a"))+fetched(2, 2, `FLAGS ()`)+
+					fetched(2, 2, body("b"))+fetched(3, 3, body("c"))+tagOK)},
 			got: map[uint32]string{1: "a", 2: "b", 3: "c"},
 		},
 		"one comes when it is asked for alone": {
-			steps: []fakeimap.Step{fetch("1:3", fetched(1, 1, body("a"))+fetched(3, 3, body("c"))+tagOK), fetch("2", fetched(2, 2, body("b"))+tagOK)},
-			got:   map[uint32]string{1: "a", 2: "b", 3: "c"},
+			steps: []fakeimap.Step{
+				fetch("1:3", fetched(1, 1, body("a"))+fetched(3, 3, body("c"))+tagOK),
+				fetch("2", fetched(2, 2, body("b"))+tagOK),
+			},
+			got: map[uint32]string{1: "a", 2: "b", 3: "c"},
 		},
 		"one has vanished": {
-			steps:    []fakeimap.Step{fetch("1:3", fetched(1, 1, body("a"))+fetched(3, 3, body("c"))+tagOK), fetch("2", tagOK)},
+			steps: []fakeimap.Step{
+				fetch("1:3", fetched(1, 1, body("a"))+fetched(3, 3, body("c"))+tagOK),
+				fetch("2", tagOK),
+			},
 			got:      map[uint32]string{1: "a", 3: "c"},
 			vanished: []uint32{2},
 		},
 		"only flags, again and again": {
-			steps:  []fakeimap.Step{fetch("1:3", fetched(1, 1, body("a"))+fetched(2, 2, `FLAGS ()`)+fetched(3, 3, body("c"))+tagOK), fetch("2", tagOK)},
+			steps: []fakeimap.Step{fetch("1:3",
+				fetched(1, 1, body("a"))+fetched(2, 2, `FLAGS ()`)+fetched(3, 3, body("c"))+tagOK), fetch("2", tagOK)},
 			got:    map[uint32]string{1: "a", 3: "c"},
 			failed: map[uint32]string{2: "without its body"},
 		},
@@ -84,7 +95,8 @@ func TestBodies(t *testing.T) {
 		},
 		"BAD for one": {
 			steps: []fakeimap.Step{
-				fetch("1:3", "{tag} BAD no\r\n"), fetch("1", fetched(1, 1, body("a"))+tagOK), fetch("2", "{tag} BAD no\r\n"),
+				fetch("1:3", "{tag} BAD no\r\n"), fetch("1", fetched(1, 1, body("a"))+tagOK),
+				fetch("2", "{tag} BAD no\r\n"),
 				fetch("3", tagOK),
 			},
 			got:      map[uint32]string{1: "a"},
@@ -99,30 +111,36 @@ func TestBodies(t *testing.T) {
 				fetch("3", "{tag} NO it has too many parts\r\n"),
 			},
 			failed: map[uint32]string{
-				1: `fetch from folder "INBOX": NO [LIMIT] too large`, 2: "NO [INUSE] locked", 3: "NO it has too many parts",
+				1: `fetch from folder "INBOX": NO [LIMIT] too large`, 2: "NO [INUSE] locked",
+				3: "NO it has too many parts",
 			},
 		},
 		"limit for one, and the others come": {
 			steps: []fakeimap.Step{
 				fetch("1:3", fetched(1, 1, body("a"))+"{tag} NO [LIMIT] too large\r\n"),
-				fetch("2", "{tag} NO [LIMIT] too large\r\n"), search("2", tagOK), fetch("3", fetched(3, 3, body("c"))+tagOK),
+				fetch("2", "{tag} NO [LIMIT] too large\r\n"), search("2", tagOK),
+				fetch("3", fetched(3, 3, body("c"))+tagOK),
 			},
 			got:    map[uint32]string{1: "a", 3: "c"},
 			failed: map[uint32]string{2: "NO [LIMIT] too large"},
 		},
 		"NIL, empty and quoted": {
-			steps:  []fakeimap.Step{fetch("1:3", fetched(1, 1, "BODY[] NIL")+fetched(2, 2, "BODY[] {0}\r\n")+fetched(3, 3, `BODY[] "Subject: c"`)+tagOK)},
+			steps: []fakeimap.Step{fetch("1:3",
+				fetched(1, 1, "BODY[] NIL")+fetched(2, 2, "BODY[] {0}\r\n")+fetched(3, 3, `BODY[] "Subject: c"`)+
+					tagOK)},
 			got:    map[uint32]string{3: "c"},
 			failed: map[uint32]string{1: "empty message", 2: "empty message"},
 		},
-		"empty, and the UID behind it": {
-			steps:  []fakeimap.Step{fetch("1:3", "* 1 FETCH (BODY[] \"\" UID 1)\r\n"+fetched(2, 2, body("b"))+fetched(3, 3, body("c"))+tagOK)},
+		"empty, and the UID after it": {
+			steps: []fakeimap.Step{fetch("1:3",
+				"* 1 FETCH (BODY[] \"\" UID 1)\r\n"+fetched(2, 2, body("b"))+fetched(3, 3, body("c"))+tagOK)},
 			got:    map[uint32]string{2: "b", 3: "c"},
 			failed: map[uint32]string{1: "empty message"},
 		},
 		"a part is not the message": {
-			steps: []fakeimap.Step{fetch("1:3", fetched(1, 1, "BODY[HEADER] {3}\r\nX\r\n "+body("a"))+fetched(2, 2, "BODY[1] {1}\r\nx "+body("b"))+
-				fetched(3, 3, "BODY[]<0> {1}\r\nx "+body("c"))+tagOK)},
+			steps: []fakeimap.Step{fetch("1:3",
+				fetched(1, 1, "BODY[HEADER] {3}\r\nX\r\n "+body("a"))+fetched(2, 2, "BODY[1] {1}\r\nx "+body("b"))+
+					fetched(3, 3, "BODY[]<0> {1}\r\nx "+body("c"))+tagOK)},
 			got: map[uint32]string{1: "a", 2: "b", 3: "c"},
 		},
 	} {
@@ -157,20 +175,49 @@ func TestBodiesEndWithoutTheRest(t *testing.T) {
 		says  string
 		uid   uint32
 	}{
-		"hangs up in a literal": {[]fakeimap.Step{{Reply: "* 2 FETCH (UID 2 BODY[] {100}\r\nSubj", Close: true}}, imapsrc.KindNetwork, "closed the connection", 2},
+		"hangs up in a literal": {
+			[]fakeimap.Step{{Reply: "* 2 FETCH (UID 2 BODY[] {100}\r\nSubj", Close: true}},
+			imapsrc.KindNetwork, "closed the connection", 2,
+		},
 		"hangs up in a literal before its UID": {
-			[]fakeimap.Step{{Reply: "* 2 FETCH (BODY[] {100}\r\nSubj", Close: true}}, imapsrc.KindNetwork, "closed the connection", 0,
+			[]fakeimap.Step{{Reply: "* 2 FETCH (BODY[] {100}\r\nSubj", Close: true}},
+			imapsrc.KindNetwork,
+			"closed the connection", 0,
 		},
-		"hangs up between two":          {[]fakeimap.Step{{Close: true}}, imapsrc.KindNetwork, "closed the connection", 0},
-		"hangs up before the tagged OK": {[]fakeimap.Step{{Reply: fetched(2, 2, body("b")) + fetched(3, 3, body("c")), Close: true}}, imapsrc.KindNetwork, "closed", 0},
+		"hangs up between two": {
+			[]fakeimap.Step{{Close: true}},
+			imapsrc.KindNetwork,
+			"closed the connection", 0,
+		},
+		"hangs up before the tagged OK": {[]fakeimap.Step{{Reply: fetched(2, 2, body("b")) +
+			fetched(3, 3, body("c")), Close: true}}, imapsrc.KindNetwork, "closed", 0},
 		"hangs up when asked again": {
-			[]fakeimap.Step{{Reply: fetched(3, 3, body("c")) + tagOK}, {Expect: "FETCH 2 ", Close: true}}, imapsrc.KindNetwork, "closed", 2,
+			[]fakeimap.Step{{Reply: fetched(3, 3, body("c")) + tagOK}, {Expect: "FETCH 2 ", Close: true}},
+			imapsrc.KindNetwork, "closed", 2,
 		},
-		"is throttled":        {[]fakeimap.Step{{Reply: "{tag} NO [THROTTLED] slow down\r\n"}}, imapsrc.KindLimit, "slow down", 0},
-		"is over a limit":     {[]fakeimap.Step{{Reply: "{tag} NO [LIMIT] Rate limit hit\r\n"}}, imapsrc.KindLimit, "Rate limit", 0},
-		"is over its traffic": {[]fakeimap.Step{{Reply: "{tag} NO [OVERQUOTA] Bandwidth exceeded\r\n"}}, imapsrc.KindLimit, "Bandwidth", 0},
-		"says nonsense":       {[]fakeimap.Step{{Reply: "* 2 FETCH (UID 2 SESAME sesame)\r\n"}}, imapsrc.KindProtocol, "unsupported msg-att name", 0},
-		"says other nonsense": {[]fakeimap.Step{{Reply: "* WHATEVER \x1b[31m\r\n"}}, imapsrc.KindProtocol, "WHATEVER", 0},
+		"is throttled": {
+			[]fakeimap.Step{{Reply: "{tag} NO [THROTTLED] slow down\r\n"}},
+			imapsrc.KindLimit,
+			"slow down", 0,
+		},
+		"is over a limit": {
+			[]fakeimap.Step{{Reply: "{tag} NO [LIMIT] Rate limit hit\r\n"}},
+			imapsrc.KindLimit,
+			"Rate limit", 0,
+		},
+		"is over its traffic": {
+			[]fakeimap.Step{{Reply: "{tag} NO [OVERQUOTA] Bandwidth exceeded\r\n"}},
+			imapsrc.KindLimit, "Bandwidth", 0,
+		},
+		"says nonsense": {
+			[]fakeimap.Step{{Reply: "* 2 FETCH (UID 2 SESAME sesame)\r\n"}},
+			imapsrc.KindProtocol, "unsupported msg-att name", 0,
+		},
+		"says other nonsense": {
+			[]fakeimap.Step{{Reply: "* WHATEVER \x1b[31m\r\n"}},
+			imapsrc.KindProtocol,
+			"WHATEVER", 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := fakeimap.Step{Expect: "UID FETCH 1:3", Reply: fetched(1, 1, body("a"))}
@@ -182,7 +229,8 @@ func TestBodiesEndWithoutTheRest(t *testing.T) {
 				t.Errorf("the error's UID = %d; want %d", e.UID, tc.uid)
 			}
 			if got[1] != "a" || len(result.Vanished) != 0 || len(result.Failed) != 0 {
-				t.Errorf("Bodies = %v, %+v; want the first to have come, and nothing to be known about the rest", got, result)
+				t.Errorf("Bodies = %v, %+v; want the first message, and nothing in Result about the others", got,
+					result)
 			}
 		})
 	}
@@ -202,7 +250,7 @@ func TestBodiesEndWhenMoreThanTheMessageIsRefused(t *testing.T) {
 			got, result, err := collect(t, c, []uint32{1, 2})
 			wantError(t, err, tc.kind, `search folder "INBOX": `+tc.no)
 			if len(got)+len(result.Vanished)+len(result.Failed) != 0 {
-				t.Errorf("Bodies = %v, %+v; want no message to be blamed", got, result)
+				t.Errorf("Bodies = %v, %+v; want no message to be Failed or Vanished", got, result)
 			}
 		})
 	}
@@ -221,10 +269,10 @@ func TestBackOffOfAFetch(t *testing.T) {
 func TestEachEndsTheCall(t *testing.T) {
 	ours := errors.New("ours")
 	for name, tail := range map[string]string{
-		"last":           tagOK,
-		"another behind": fetched(2, 2, body("b")) + fetched(3, 3, body("c")) + tagOK,
-		"a half one":     "* 2 FETCH (UID 2 BODY[] {100}\r\nSubj",
-		"a stray behind": "* 2 FETCH (" + body("b") + " UID 2)\r\n" + tagOK,
+		"last":                    tagOK,
+		"another after":           fetched(2, 2, body("b")) + fetched(3, 3, body("c")) + tagOK,
+		"a half one":              "* 2 FETCH (UID 2 BODY[] {100}\r\nSubj",
+		"an unilateral one after": "* 2 FETCH (" + body("b") + " UID 2)\r\n" + tagOK,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, fetch("1:3", fetched(1, 1, body("a"))+tail))
@@ -245,9 +293,9 @@ func TestEachEndsTheCall(t *testing.T) {
 
 func TestSpoolFails(t *testing.T) {
 	for name, reply := range map[string]string{
-		"in a literal":      fetched(1, 1, body("a")) + fetched(2, 2, body("b")) + tagOK,
-		"in a stray":        "* 1 FETCH (" + body("a") + " UID 1)\r\n" + fetched(2, 2, body("b")) + tagOK,
-		"with more to come": "* 1 FETCH (UID 1 BODY[] {1000000}\r\n" + strings.Repeat("x\r\n", 20000),
+		"in a literal":       fetched(1, 1, body("a")) + fetched(2, 2, body("b")) + tagOK,
+		"in unilateral data": "* 1 FETCH (" + body("a") + " UID 1)\r\n" + fetched(2, 2, body("b")) + tagOK,
+		"with more to come":  "* 1 FETCH (UID 1 BODY[] {1000000}\r\n" + strings.Repeat("x\r\n", 20000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fake(t, greeting, loggedIn, offers, examined, fetch("1:2", reply))
@@ -269,8 +317,10 @@ func TestMetadata(t *testing.T) {
 		return fakeimap.Step{Expect: "UID FETCH " + set + " ", Reply: reply}
 	}
 	c := open(t,
-		ask("1:5,8", "* 3 FETCH (RFC822.SIZE 30 UID 3 "+date+")\r\n"+fetched(9, 9, "RFC822.SIZE 90 "+date)+fetched(1, 1, date+" RFC822.SIZE 10")+"{tag} NO some\r\n"),
-		ask("2", tagOK), ask("4", "{tag} NO broken\r\n"), ask("5", fetched(5, 5, `FLAGS ()`)+fetched(5, 5, "RFC822.SIZE 0")+tagOK),
+		ask("1:5,8", "* 3 FETCH (RFC822.SIZE 30 UID 3 "+date+")\r\n"+fetched(9, 9, "RFC822.SIZE 90 "+date)+
+			fetched(1, 1, date+" RFC822.SIZE 10")+"{tag} NO some\r\n"),
+		ask("2", tagOK), ask("4", "{tag} NO broken\r\n"),
+		ask("5", fetched(5, 5, `FLAGS ()`)+fetched(5, 5, "RFC822.SIZE 0")+tagOK),
 		ask("8", fetched(8, 8, "RFC822.SIZE 80")+tagOK))
 	metas, err := c.Metadata(t.Context(), []uint32{8, 5, 4, 3, 2, 1})
 	if err != nil {
@@ -284,7 +334,10 @@ func TestMetadata(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%d %d %s", m.UID, m.Size, day))
 	}
-	want := []string{"1 10 2024-01-02T02:04:05", "3 30 2024-01-02T02:04:05", "4 0 unknown", "5 0 unknown", "8 80 unknown"}
+	want := []string{
+		"1 10 2024-01-02T02:04:05", "3 30 2024-01-02T02:04:05", "4 0 unknown", "5 0 unknown",
+		"8 80 unknown",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("Metadata = %q; want %q: 2 has vanished, 4 is there and cannot be described", got, want)
 	}
@@ -295,7 +348,7 @@ func TestMetadataEndsWithTheConnection(t *testing.T) {
 	metas, err := c.Metadata(t.Context(), []uint32{1, 2})
 	wantError(t, err, imapsrc.KindNetwork, "closed the connection")
 	if metas != nil {
-		t.Errorf("Metadata = %v; want none beside an error", metas)
+		t.Errorf("Metadata = %v; want none together with an error", metas)
 	}
 }
 
@@ -313,7 +366,7 @@ func TestCommandsStayShort(t *testing.T) {
 		}
 		for line, ok := c.ReadLine(); ok; line, ok = c.ReadLine() {
 			if len(line) >= 1000 {
-				c.T.Errorf("a command of %d octets; want less than 1000", len(line))
+				c.T.Errorf("a command of %d octets; want fewer than 1000", len(line))
 			}
 			var reply strings.Builder
 			if words := strings.Fields(line); len(words) > 3 && words[2] == "FETCH" {

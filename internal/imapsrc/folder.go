@@ -11,11 +11,11 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// Folder is a folder as it was when it was opened.
+// Folder is the state of a folder when it was opened.
 type Folder struct {
 	Name        string
 	UIDValidity uint32
-	UIDNext     uint32 // 0 when the server gives none
+	UIDNext     uint32 // 0 when the server sends none
 	Messages    uint32
 }
 
@@ -25,7 +25,8 @@ func (c *Conn) Folders(ctx context.Context) ([]string, error) {
 	err := c.do(ctx, "list the folders", largeAnswer, func() error {
 		list, err := c.client.List("", "*", nil).Collect()
 		for _, f := range list {
-			if !slices.Contains(f.Attrs, imap.MailboxAttrNoSelect) && !slices.Contains(f.Attrs, imap.MailboxAttrNonExistent) {
+			if !slices.Contains(f.Attrs, imap.MailboxAttrNoSelect) &&
+				!slices.Contains(f.Attrs, imap.MailboxAttrNonExistent) {
 				names = append(names, f.Mailbox)
 			}
 		}
@@ -38,11 +39,11 @@ func (c *Conn) Folders(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Select opens a folder for reading (EXAMINE, RFC 3501 6.3.2). A folder whose UIDs do not last is KindNoCursor, one that
-// cannot be opened KindNoFolder.
+// Select opens a folder read-only (EXAMINE, RFC 3501 6.3.2). The error is KindNoCursor when the
+// folder's UIDs are not persistent, and KindNoFolder when the server does not open it.
 func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 	if strings.EqualFold(name, "INBOX") {
-		name = "INBOX" // the one name without case (RFC 3501 5.1)
+		name = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 	}
 	c.folder = name
 	var f Folder
@@ -50,12 +51,15 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
 		var no *imap.Error
 		if errors.As(err, &no) {
-			return &Error{Kind: kindOf(no, KindNoFolder), Err: fmt.Errorf("the server does not open it (%w)", c.answer(no)), BackOff: backOff(no.Text)}
+			return &Error{
+				Kind: kindOf(no, KindNoFolder), Err: fmt.Errorf("the server refused (%w)", c.answer(no)),
+				BackOff: backOff(no.Text),
+			}
 		}
 		f = Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext), Messages: data.NumMessages}
 		if err == nil && (f.UIDValidity == 0 || !c.wire.uidsStick()) {
-			return &Error{Kind: KindNoCursor, Err: errors.New("the server's UIDs do not last, so that nothing could tell old messages from new; " +
-				"this folder cannot be watched")}
+			return &Error{Kind: KindNoCursor, Err: errors.New("the folder's UIDs are not persistent, " +
+				"so old and new messages cannot be distinguished; this folder cannot be monitored")}
 		}
 		return err
 	})
@@ -70,13 +74,13 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 	return f, nil
 }
 
-// uidNext asks STATUS, for servers that leave UIDNEXT out of the answer to EXAMINE.
+// uidNext uses STATUS, for servers whose answer to EXAMINE has no UIDNEXT.
 func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error) {
 	err = c.do(ctx, "ask for UIDNEXT of folder", smallAnswer, func() error {
 		data, err := c.client.Status(name, &imap.StatusOptions{UIDNext: true}).Wait()
 		var no *imap.Error
 		if errors.As(err, &no) {
-			return nil // it has none
+			return nil // the server has no UIDNEXT
 		}
 		next = uint32(data.UIDNext)
 		return err
@@ -84,7 +88,7 @@ func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error
 	return next, err
 }
 
-// suggest names the folders that someone may have meant.
+// suggest adds the folders with the most similar names to the error.
 func (c *Conn) suggest(ctx context.Context, err error, name string) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindNoFolder {
@@ -94,11 +98,11 @@ func (c *Conn) suggest(ctx context.Context, err error, name string) error {
 	if listErr != nil || len(names) == 0 {
 		return err
 	}
-	e.Err = fmt.Errorf("%w; the nearest names on the server are %q", e.Err, nearest(name, names))
+	e.Err = fmt.Errorf("%w; the most similar names on the server are %q", e.Err, nearest(name, names))
 	return e
 }
 
-// nearest are the three names with the fewest letters to change.
+// nearest returns the three names with the smallest edit distance.
 func nearest(name string, names []string) []string {
 	names = slices.Clone(names)
 	slices.SortStableFunc(names, func(a, b string) int {
@@ -107,7 +111,7 @@ func nearest(name string, names []string) []string {
 	return names[:min(3, len(names))]
 }
 
-// distance is Levenshtein's, without regard to case.
+// distance is the Levenshtein distance, case-insensitive.
 func distance(a, b string) int {
 	from, to := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
 	row := make([]int, len(to)+1)

@@ -22,27 +22,52 @@ func TestSelect(t *testing.T) {
 		says  string
 	}{
 		"UIDNEXT from STATUS": {
-			steps: []fakeimap.Step{examine(noUIDNext), {Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: "* STATUS inbox (UIDNEXT 10)\r\n{tag} OK\r\n"}}, want: full,
+			steps: []fakeimap.Step{
+				examine(noUIDNext),
+				{Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: "* STATUS inbox (UIDNEXT 10)\r\n{tag} OK\r\n"},
+			}, want: full,
 		},
-		"no UIDNEXT at all": {steps: []fakeimap.Step{examine(noUIDNext), {Expect: "STATUS", Reply: "* STATUS INBOX ()\r\n{tag} OK\r\n"}}, want: unknown},
-		"STATUS refused":    {steps: []fakeimap.Step{examine(noUIDNext), {Expect: "STATUS", Reply: "{tag} NO\r\n"}}, want: unknown},
-		"no UIDVALIDITY":    {steps: []fakeimap.Step{examine("* 2 EXISTS\r\n{tag} OK\r\n")}, kind: imapsrc.KindNoCursor, says: "cannot be watched"},
-		"UIDs do not last": {
+		"no UIDNEXT at all": {steps: []fakeimap.Step{
+			examine(noUIDNext),
+			{Expect: "STATUS", Reply: "* STATUS INBOX ()\r\n{tag} OK\r\n"},
+		}, want: unknown},
+		"STATUS refused": {
+			steps: []fakeimap.Step{examine(noUIDNext), {Expect: "STATUS", Reply: "{tag} NO\r\n"}},
+			want:  unknown,
+		},
+		"no UIDVALIDITY": {
+			steps: []fakeimap.Step{examine("* 2 EXISTS\r\n{tag} OK\r\n")},
+			kind:  imapsrc.KindNoCursor, says: "cannot be monitored",
+		},
+		"UIDs are not persistent": {
 			steps: []fakeimap.Step{examine("* OK [UIDVALIDITY 7] v\r\n* NO [UIDNOTSTICKY] no persistent UIDs\r\n{tag} OK\r\n")},
-			kind:  imapsrc.KindNoCursor, says: `open folder "INBOX": the server's UIDs do not last`,
+			kind:  imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
 		},
 		"not there": {
-			steps: []fakeimap.Step{examine("{tag} NO [NONEXISTENT] none\r\n"), {Expect: `LIST "" "\*"`, Reply: `* LIST (\Noselect) "/" INBOY` + "\r\n" +
-				`* LIST () "/" Inbax` + "\r\n" + `* LIST () "/" "Sent Items"` + "\r\n{tag} OK\r\n"}},
-			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); the nearest names on the server are ["Inbax" "Sent Items"]`,
+			steps: []fakeimap.Step{
+				examine("{tag} NO [NONEXISTENT] none\r\n"),
+				{Expect: `LIST "" "\*"`, Reply: `* LIST (\Noselect) "/" INBOY` + "\r\n" +
+					`* LIST () "/" Inbax` + "\r\n" + `* LIST () "/" "Sent Items"` + "\r\n{tag} OK\r\n"},
+			},
+			kind: imapsrc.KindNoFolder,
+			says: `(NO [NONEXISTENT] none); the most similar names on the server are ["Inbax" "Sent Items"]`,
 		},
 		"not there, and no list": {
 			steps: []fakeimap.Step{examine("{tag} NO none\r\n"), {Expect: "LIST", Reply: "{tag} NO\r\n"}},
-			kind:  imapsrc.KindNoFolder, says: "the server does not open it (NO none)",
+			kind:  imapsrc.KindNoFolder, says: "the server refused (NO none)",
 		},
-		"unavailable": {steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")}, kind: imapsrc.KindUnavailable, says: "later"},
-		"in use":      {steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")}, kind: imapsrc.KindInUse, says: "locked"},
-		"hangs up":    {steps: []fakeimap.Step{{Expect: "EXAMINE", Reply: "* 2 EXISTS\r\n", Close: true}}, kind: imapsrc.KindNetwork, says: "closed"},
+		"unavailable": {
+			steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")},
+			kind:  imapsrc.KindUnavailable, says: "later",
+		},
+		"in use": {
+			steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")}, kind: imapsrc.KindInUse,
+			says: "locked",
+		},
+		"hangs up": {
+			steps: []fakeimap.Step{{Expect: "EXAMINE", Reply: "* 2 EXISTS\r\n", Close: true}},
+			kind:  imapsrc.KindNetwork, says: "closed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			steps := slices.Concat([]fakeimap.Step{greeting, loggedIn, offers}, tc.steps, []fakeimap.Step{logout})
@@ -132,12 +157,26 @@ func TestSearchFails(t *testing.T) {
 		kind imapsrc.Kind
 		says string
 	}{
-		"hangs up after half an answer": {fakeimap.Step{Reply: "* SEARCH 1 2", Close: true}, imapsrc.KindNetwork, "closed the connection"},
-		"hangs up before the tagged OK": {fakeimap.Step{Reply: "* SEARCH 1 2\r\n", Close: true}, imapsrc.KindNetwork, "closed the connection"},
-		"says goodbye":                  {fakeimap.Step{Reply: "* BYE shutting down\r\n", Close: true}, imapsrc.KindUnavailable, "(BYE shutting down)"},
-		"refuses":                       {fakeimap.Step{Reply: "* SEARCH 1\r\n{tag} NO cannot\r\n"}, imapsrc.KindUnavailable, "NO cannot"},
+		"hangs up after half an answer": {
+			fakeimap.Step{Reply: "* SEARCH 1 2", Close: true},
+			imapsrc.KindNetwork,
+			"closed the connection",
+		},
+		"hangs up before the tagged OK": {
+			fakeimap.Step{Reply: "* SEARCH 1 2\r\n", Close: true},
+			imapsrc.KindNetwork, "closed the connection",
+		},
+		"says goodbye": {
+			fakeimap.Step{Reply: "* BYE shutting down\r\n", Close: true},
+			imapsrc.KindUnavailable, "(BYE shutting down)",
+		},
+		"refuses": {
+			fakeimap.Step{Reply: "* SEARCH 1\r\n{tag} NO cannot\r\n"},
+			imapsrc.KindUnavailable, "NO cannot",
+		},
 		"claims four thousand million": {
-			fakeimap.Step{Reply: "* ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\r\n{tag} OK\r\n"}, imapsrc.KindProtocol, "claims more than",
+			fakeimap.Step{Reply: "* ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\r\n{tag} OK\r\n"},
+			imapsrc.KindProtocol, "claims more than",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +184,7 @@ func TestSearchFails(t *testing.T) {
 			uids, err := open(t, tc.step).UIDs(t.Context(), 1, 1<<32-1)
 			wantError(t, err, tc.kind, `search folder "INBOX": `, tc.says)
 			if uids != nil {
-				t.Errorf("UIDs = %d of them beside the error; want none", len(uids))
+				t.Errorf("UIDs returned %d of them together with the error; want none", len(uids))
 			}
 		})
 	}

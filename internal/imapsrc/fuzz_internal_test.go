@@ -14,8 +14,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// FuzzProxy: no text of a proxy setting makes the parser fail, and no part of its password is taken for its host, which
-// errors name.
+// FuzzProxy checks that parseProxy never panics and never takes a part of the password for the
+// host, because errors show the host.
 func FuzzProxy(f *testing.F) {
 	for _, s := range []string{"", "1?", "%zz", "@", ":", "[", "p@ss:w", "\x00", " "} {
 		f.Add("socks5", "user", s, "proxy.example:3128")
@@ -36,11 +36,14 @@ func FuzzProxy(f *testing.F) {
 	})
 }
 
-// FuzzStatus: a server's words are classified and printed on one line, without the password that it may repeat.
+// FuzzStatus checks that a server's status response gets a kind and is printed on one line, without
+// the password that the server may repeat.
 func FuzzStatus(f *testing.F) {
 	for _, s := range []string{
-		"* OK hi", "* BYE [ALERT] bye", "* NO [AUTHENTICATIONFAILED Too many] no", "* BAD ]", "* NO [", "* OK [UIDNOTSTICKY] x\r\n", "* no [] \x1b[31m\xff",
-		"* NO Suggested Backoff Time: 299961 milliseconds", "* NO Suggested Backoff Time: 99999999999 milliseconds", "* PREAUTH", "+ idling", "* NO hunter2 is wrong",
+		"* OK hi", "* BYE [ALERT] bye", "* NO [AUTHENTICATIONFAILED Too many] no", "* BAD ]", "* NO [",
+		"* OK [UIDNOTSTICKY] x\r\n", "* no [] \x1b[31m\xff",
+		"* NO Suggested Backoff Time: 299961 milliseconds", "* NO Suggested Backoff Time: 99999999999 milliseconds",
+		"* PREAUTH", "+ idling", "* NO hunter2 is wrong",
 	} {
 		f.Add(s, "hunter2")
 	}
@@ -50,57 +53,64 @@ func FuzzStatus(f *testing.F) {
 			t.Skip("more than one line")
 		}
 		w := &wire{sticky: true}
-		w.hear([]byte(line + "\n"))
+		w.findStatus([]byte(line + "\n"))
 		status := parseStatus(line)
 		if status == nil {
 			if w.bye != nil || !w.sticky {
-				t.Errorf("%q is no status, but is heard as one", line)
+				t.Errorf("%q is no status response, but findStatus took it for one", line)
 			}
 			return
 		}
 		c := &Conn{cfg: Config{Username: "u", Password: password}}
 		text := c.answer(status).Error()
-		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(text) || utf8.RuneCountInString(text) > 200 {
-			t.Errorf("%q is told as %q, want one printable line of at most 200 characters", line, text)
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) ||
+			!utf8.ValidString(text) || utf8.RuneCountInString(text) > 200 {
+			t.Errorf("%q is printed as %q, want one printable line of at most 200 characters", line, text)
 		}
-		if password == "hunter2" && strings.Contains(text, password) && !strings.Contains(string(status.Code), strings.ToUpper(password)) {
-			t.Errorf("%q is told as %q, want the password left out", line, text)
+		if password == "hunter2" && strings.Contains(text, password) &&
+			!strings.Contains(string(status.Code), strings.ToUpper(password)) {
+			t.Errorf("%q is printed as %q, want it without the password", line, text)
 		}
 		if kind := kindOf(status, KindAuth); kind == "" {
-			t.Errorf("%q has no kind", line)
+			t.Errorf("kindOf(%q) is empty, want one of the kinds", line)
 		}
 		if pause := backOff(status.Text); pause < 0 || pause > 50*24*time.Hour {
-			t.Errorf("%q asks for a pause of %v, want at most what 32 bits of milliseconds are", line, pause)
+			t.Errorf("backOff(%q) = %v, want at most 32 bits of milliseconds", line, pause)
 		}
-		if status.Type == imap.StatusResponseTypeBye && w.bye == nil && len(line) < maxHeard {
-			t.Errorf("%q is not heard as a goodbye", line)
+		if status.Type == imap.StatusResponseTypeBye && w.bye == nil && len(line) < maxStatusLine {
+			t.Errorf("findStatus(%q) found no BYE, want it found", line)
 		}
 	})
 }
 
-// script is a server that says one thing, whatever it is told.
+// script is a connection to a server that sends one text, whatever it receives.
 type script struct {
 	net.Conn
-	says *strings.Reader
-	told bytes.Buffer
+	says     *strings.Reader
+	received bytes.Buffer
 }
 
 func (s *script) Read(p []byte) (int, error)  { return s.says.Read(p) }
-func (s *script) Write(p []byte) (int, error) { return s.told.Write(p) }
+func (s *script) Write(p []byte) (int, error) { return s.received.Write(p) }
 
-// FuzzHandshake: a proxy's or a server's first words end in success only when they say so, take no octet of what comes
-// behind them, and make no error of more than one line.
+// FuzzHandshake checks CONNECT and STARTTLS: they succeed only after the answer that says so, read
+// no octet after it, and return errors of one line.
 func FuzzHandshake(f *testing.F) {
 	for _, s := range []string{
-		"", "HTTP/1.1 200 ok\r\n\r\n", "HTTP/1.1 407 \x1b[31mno\nA: b\n\n", "HTTP/1.1 2", "HTTP/1.1 200\n" + strings.Repeat("A: b\n", 300),
-		"* OK hi\r\nS1 OK go\r\n", "* PREAUTH\r\n", "* OK hi\r\n* CAPABILITY x\r\nS1 NO \x1b[31m\r\n", "* BYE\r\n", "220 smtp\r\n", "* OK\r\nS1 OK\r\nS2 x",
+		"", "HTTP/1.1 200 ok\r\n\r\n", "HTTP/1.1 407 \x1b[31mno\nA: b\n\n", "HTTP/1.1 2",
+		"HTTP/1.1 200\n" + strings.Repeat("A: b\n", 300),
+		"* OK hi\r\nS1 OK go\r\n", "* PREAUTH\r\n", "* OK hi\r\n* CAPABILITY x\r\nS1 NO \x1b[31m\r\n", "* BYE\r\n",
+		"220 smtp\r\n", "* OK\r\nS1 OK\r\nS2 x",
 	} {
 		f.Add(s)
 	}
 	c := &Conn{host: "imap.example:993"}
 	f.Fuzz(func(t *testing.T, says string) {
 		for name, shake := range map[string]func(net.Conn) error{
-			"CONNECT":  func(c net.Conn) error { return askConnect(c, url.UserPassword("u", "hunter2"), "imap.example:993") },
+			"CONNECT": func(c net.Conn) error {
+				return askConnect(c, url.UserPassword("u", "hunter2"),
+					"imap.example:993")
+			},
 			"STARTTLS": startTLS,
 		} {
 			s := &script{says: strings.NewReader(says)}
@@ -115,8 +125,9 @@ func FuzzHandshake(f *testing.F) {
 			read := strings.TrimSuffix(says, string(rest))
 			lines := strings.Split(read, "\n")
 			last := strings.TrimSuffix(lines[len(lines)-2], "\r")
-			if !strings.HasSuffix(read, "\n") || name == "CONNECT" && last != "" || name == "STARTTLS" && !strings.HasPrefix(strings.ToUpper(last), "S1 OK") {
-				t.Errorf("%s succeeds after %q, want it to after the end of the answer, and no octet later", name, read)
+			if !strings.HasSuffix(read, "\n") || name == "CONNECT" && last != "" || name == "STARTTLS" &&
+				!strings.HasPrefix(strings.ToUpper(last), "S1 OK") {
+				t.Errorf("%s succeeds after reading %q, want it to read exactly to the end of the answer", name, read)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// headersOf fetches headers and returns what came of each, by subject.
+// headersOf fetches headers and returns the subject of each, by UID.
 func headersOf(t *testing.T, c *imapsrc.Conn, uids []uint32) (map[uint32]string, imapsrc.Result, error) {
 	t.Helper()
 	got := map[uint32]string{}
@@ -20,7 +20,7 @@ func headersOf(t *testing.T, c *imapsrc.Conn, uids []uint32) (map[uint32]string,
 		got[uid] = m.Subject()
 		rest, _ := io.ReadAll(m.Body.Reader())
 		if !m.HeaderOnly || !strings.HasSuffix(string(rest), "\r\n\r\n") {
-			t.Errorf("UID %d: %q, header only: %v, want a header and that it is said", uid, rest, m.HeaderOnly)
+			t.Errorf("UID %d: %q, HeaderOnly = %v, want a header and HeaderOnly", uid, rest, m.HeaderOnly)
 		}
 		return m.Close()
 	})

@@ -16,7 +16,7 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// wantError checks the kind, and that the text is one line which holds all parts.
+// wantError checks the error's kind, and that its text is one line with all these parts.
 func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) {
 	t.Helper()
 	var e *imapsrc.Error
@@ -37,7 +37,7 @@ func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) {
 	}
 }
 
-// The beginning of most scripts: a server without extensions, and INBOX of UIDVALIDITY 7.
+// The beginning of most scripts: a server without extensions, and an INBOX with UIDVALIDITY 7.
 var (
 	greeting = fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1] hello\r\n"}
 	loggedIn = fakeimap.Step{Expect: `LOGIN "ann" "sesame"`, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}
@@ -49,7 +49,7 @@ var (
 	logout = fakeimap.Step{Expect: "LOGOUT", Reply: "* BYE\r\n{tag} OK bye\r\n"}
 )
 
-// fake is the account of a server that says these steps.
+// fake starts a server that runs these steps, and returns an account on it.
 func fake(t *testing.T, steps ...fakeimap.Step) imapsrc.Config {
 	t.Helper()
 	return fakeConfig(t, fakeimap.Script(steps...))
@@ -60,15 +60,17 @@ func fakeConfig(t *testing.T, handler func(*fakeimap.Conn)) imapsrc.Config {
 	noLeaks(t)
 	s := fakeimap.Start(t, handler)
 	return imapsrc.Config{
-		Host: "127.0.0.1", Port: s.Port(), Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame", Proxy: "direct",
+		Host: "127.0.0.1", Port: s.Port(), Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame",
+		Proxy:   "direct",
 		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
 	}
 }
 
-// open is a connection with INBOX open, on a server that goes on with these steps.
+// open returns a connection with INBOX open, to a server that continues with these steps.
 func open(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
 	t.Helper()
-	c := dial(t, fake(t, slices.Concat([]fakeimap.Step{greeting, loggedIn, offers, examined}, steps, []fakeimap.Step{logout})...))
+	c := dial(t, fake(t, slices.Concat([]fakeimap.Step{greeting, loggedIn, offers, examined}, steps,
+		[]fakeimap.Step{logout})...))
 	selectInbox(t, c)
 	return c
 }
@@ -80,7 +82,7 @@ func selectInbox(t *testing.T, c *imapsrc.Conn) {
 	}
 }
 
-// noLeaks checks when everything else is cleaned up that no goroutine is left.
+// noLeaks checks after all other cleanups that no goroutine is left.
 func noLeaks(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() { goleak.VerifyNone(t) })
@@ -88,7 +90,7 @@ func noLeaks(t *testing.T) {
 
 func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 
-// watchHeap measures the heap until the returned function is called, which says by how much it grew at most.
+// watchHeap measures the heap until grown is called, which returns the largest growth in octets.
 func watchHeap(t *testing.T) (grown func() uint64) {
 	t.Helper()
 	runtime.GC()

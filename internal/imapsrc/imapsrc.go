@@ -1,16 +1,18 @@
-// Package imapsrc is the source of messages: it connects to one IMAP account, lists UIDs and fetches messages by UID.
+// Package imapsrc connects to one IMAP account, lists UIDs and fetches messages by UID.
 //
-// A Conn is used by one goroutine at a time. Folders are opened with EXAMINE and bodies fetched with BODY.PEEK[], so
-// nothing in the account is ever changed. Every call ends when its context does, and when the server is silent for
-// Config.IdleTimeout; both cost the connection, which then fails every later call.
+// One goroutine at a time uses a Conn. The package never changes the account: it opens folders with
+// EXAMINE and fetches bodies with BODY.PEEK[]. A call ends when its context ends, or when the
+// server is silent for Config.IdleTimeout. Both close the connection, and every later call fails.
 //
-// Nothing but a tagged OK counts as an answer. A lost connection is an error and never an empty result;
-// a message is Vanished only when it was asked for alone and a tagged OK came without it; one that the server cannot
-// hand over is Failed, and those behind it go on. Bodies go straight into the spool: memory does not grow with the size
-// of a message, nor with what a hostile server sends.
+// Only a tagged OK is an answer. A lost connection is an error, never an empty result. A message is
+// Vanished only when a FETCH of that message alone got a tagged OK without it. A message that the
+// server cannot deliver is Failed; the messages after it are still fetched. Bodies go straight into
+// the spool, so memory grows neither with the size of a message nor with what a hostile server
+// sends.
 //
-// Every error is an *Error, except those of the caller's own callback. Its text is one line that says what was being done,
-// why it failed and the mend, and holds no password. The package knows neither the database, routes nor SMTP.
+// Every error is an *Error, except an error of the caller's own callback. Its text is one line:
+// what was being done, why it failed and how to fix it. It holds no password. The package does not
+// know the database, routes or SMTP.
 package imapsrc
 
 import (
@@ -30,18 +32,19 @@ const logoutTimeout = 3 * time.Second
 // Conn is a connection that is logged in.
 type Conn struct {
 	cfg    Config
-	host   string // host:port, as errors name it
+	host   string // host:port
 	wire   *wire
 	client *imapclient.Client
 	caps   []string
 	server string
-	folder string // the one that is open
+	folder string // the open folder; empty when none is open
 
 	mu   sync.Mutex
-	take func(*imapclient.FetchMessageData) // of the fetch that is running; see fetch
+	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs
 }
 
-// Dial connects, waits for the greeting, logs in and sends ID (RFC 2971). DialTimeout covers everything up to the greeting.
+// Dial connects, waits for the greeting, logs in and sends ID (RFC 2971). Config.DialTimeout limits
+// everything up to and including the greeting.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	c := &Conn{cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))}
@@ -60,7 +63,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close logs out and closes the connection. It takes three seconds at most, whatever the server does.
+// Close logs out and closes the connection. It takes at most three seconds, even when the server
+// does not answer.
 func (c *Conn) Close() error {
 	timer := time.AfterFunc(min(logoutTimeout, c.cfg.IdleTimeout), c.wire.kill)
 	defer timer.Stop()
@@ -74,19 +78,21 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Capabilities are what the server offers after the login, sorted.
+// Capabilities returns the server's capabilities after the login, sorted.
 func (c *Conn) Capabilities() []string { return slices.Clone(c.caps) }
 
-// ServerName is what the server calls itself in its ID, with the version; empty when it does not say.
+// ServerName returns the name and version from the server's ID; empty when the server sends none.
 func (c *Conn) ServerName() string { return c.server }
 
-// How much a server may send for one command that nobody has asked for by its size, in octets. Bodies do not count.
+// Limits in octets for what a server may send in answer to one command. Message bodies do not
+// count.
 const (
 	smallAnswer = 1 << 20
-	largeAnswer = 32 << 20 // SEARCH and LIST: some three million UIDs
+	largeAnswer = 32 << 20 // for SEARCH and LIST: about three million UIDs
 )
 
-// do runs f, which talks to the server. When ctx ends, the connection is closed under f, which the library cannot do.
+// do runs f, which talks to the server. The library knows no contexts: when ctx ends, do closes the
+// connection, so that f fails.
 func (c *Conn) do(ctx context.Context, op string, limit int64, f func() error) error {
 	if ctx.Err() != nil {
 		return c.failure(ctx, op, ctx.Err())

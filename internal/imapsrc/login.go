@@ -12,7 +12,8 @@ import (
 	"github.com/emersion/go-sasl"
 )
 
-// login logs in once, with one mechanism: a second try with the same password could lock the account.
+// login tries once, with one mechanism. A second attempt with the same password could lock the
+// account.
 func (c *Conn) login(ctx context.Context) error {
 	op := "log in as " + c.cfg.Username
 	return c.do(ctx, op, smallAnswer, func() error {
@@ -21,7 +22,7 @@ func (c *Conn) login(ctx context.Context) error {
 		}
 		caps := c.client.Caps()
 		if caps == nil {
-			return errors.New("the server does not say what it can do")
+			return errors.New("the server does not list its capabilities")
 		}
 		err := c.authenticate(caps)
 		var no *imap.Error
@@ -32,7 +33,8 @@ func (c *Conn) login(ctx context.Context) error {
 	})
 }
 
-// authenticate prefers AUTHENTICATE PLAIN, which takes any octets in a password, to LOGIN (RFC 3501 6.2.3).
+// authenticate prefers AUTHENTICATE PLAIN to LOGIN (RFC 3501 6.2.3), because it allows any octet in
+// a password.
 func (c *Conn) authenticate(caps imap.CapSet) error {
 	plain := caps.Has(imap.AuthCap(sasl.Plain))
 	switch {
@@ -41,14 +43,14 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 	case !caps.Has(imap.CapLoginDisabled):
 		return c.client.Login(c.cfg.Username, c.cfg.Password).Wait()
 	case c.cfg.Security == SecurityNone:
-		return &Error{Kind: KindPlaintext, Err: errors.New("the server takes no password on a plain connection; use security tls or starttls")}
+		return &Error{Kind: KindPlaintext, Err: errors.New("the server accepts no password on an unencrypted " +
+			"connection; use security tls or starttls")}
 	}
-	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no password (it offers %s); this account cannot be used with one",
-		clean(strings.Join(offered(caps), " ")))}
+	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); "+
+		"this account cannot log in with one", clean(strings.Join(authMechanisms(caps), " ")))}
 }
 
-// offered are the mechanisms of a server.
-func offered(caps imap.CapSet) []string {
+func authMechanisms(caps imap.CapSet) []string {
 	var list []string
 	for _, name := range caps.AuthMechanisms() {
 		list = append(list, "AUTH="+name)
@@ -57,9 +59,9 @@ func offered(caps imap.CapSet) []string {
 	return list
 }
 
-// loginFailure tells apart why a login was refused (RFC 5530).
+// loginFailure says why the server refused the login (RFC 5530), and how to fix it.
 func (c *Conn) loginFailure(no *imap.Error) error {
-	mend := "set it with `postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " --password-stdin`"
+	fix := "set it with `postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " --password-stdin`"
 	otherwise := KindAuth
 	if no.Code == imap.ResponseCodeServerBug {
 		otherwise = KindUnavailable
@@ -69,21 +71,23 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 	e := &Error{Kind: kind, BackOff: backOff(no.Text)}
 	switch kind {
 	case KindAuth:
-		e.Err = fmt.Errorf("the server refused the password (%w); %s", text, mend)
+		e.Err = fmt.Errorf("the server refused the password (%w); %s", text, fix)
 	case KindExpired:
-		e.Err = fmt.Errorf("the password has expired (%w); change it at the provider, then %s", text, mend)
+		e.Err = fmt.Errorf("the password has expired (%w); change it at the provider, then %s", text, fix)
 	case KindPlaintext:
-		e.Err = fmt.Errorf("the server takes no password on a plain connection (%w); use security tls or starttls", text)
+		e.Err = fmt.Errorf("the server accepts no password on an unencrypted connection (%w); "+
+			"use security tls or starttls", text)
 	default:
 		e.Err = text
 	}
 	return e
 }
 
-// identify sends ID, which some servers want before the first SELECT. What becomes of it is of no importance.
+// identify sends ID (RFC 2971), which some servers require before the first SELECT. A refusal does
+// not matter.
 func (c *Conn) identify(ctx context.Context) error {
 	return c.do(ctx, "ask for the capabilities", smallAnswer, func() error {
-		// They change with the login, and for a moment the library still knows the old ones.
+		// The capabilities change with the login, and the library may still hold the old ones.
 		caps, err := c.client.Capability().Wait()
 		if err != nil {
 			return err
@@ -100,7 +104,7 @@ func (c *Conn) identify(ctx context.Context) error {
 		if err != nil && !errors.As(err, &no) {
 			return err
 		}
-		c.server = clean(c.hide(id.Name + " " + id.Version))
+		c.server = clean(c.redact(id.Name + " " + id.Version))
 		return nil
 	})
 }

@@ -20,24 +20,45 @@ func TestLoginRefused(t *testing.T) {
 		kind  imapsrc.Kind
 		says  string
 	}{
-		"no code":            {"{tag} NO login failed", imapsrc.KindAuth, "the server refused the password (NO login failed); set it with `postrider inbox set ann --password-stdin`"},
-		"failed":             {"{tag} NO [AUTHENTICATIONFAILED] bad", imapsrc.KindAuth, "(NO [AUTHENTICATIONFAILED] bad)"},
-		"expired":            {"{tag} NO [EXPIRED] old", imapsrc.KindExpired, "the password has expired"},
-		"unavailable":        {"{tag} NO [UNAVAILABLE] later", imapsrc.KindUnavailable, "later"},
-		"server bug":         {"{tag} NO [SERVERBUG] oops", imapsrc.KindUnavailable, "oops"},
-		"limit":              {"{tag} NO [LIMIT] enough", imapsrc.KindLimit, "enough"},
-		"limit in words":     {"{tag} NO [ALERT] Too many simultaneous connections. (Failure)", imapsrc.KindLimit, "simultaneous"},
-		"in use":             {"{tag} NO [INUSE] locked", imapsrc.KindInUse, "locked"},
-		"privacy":            {"{tag} NO [PRIVACYREQUIRED] use TLS", imapsrc.KindPlaintext, "use security tls or starttls"},
-		"bad":                {"{tag} BAD what", imapsrc.KindProtocol, "BAD what"},
-		"goodbye":            {"* BYE [LIMIT] enough of you", imapsrc.KindLimit, "the server ended the connection (BYE [LIMIT] enough of you)"},
+		"no code": {
+			"{tag} NO login failed", imapsrc.KindAuth,
+			"the server refused the password (NO login failed); set it with `postrider inbox set ann --password-stdin`",
+		},
+		"failed": {
+			"{tag} NO [AUTHENTICATIONFAILED] bad", imapsrc.KindAuth,
+			"(NO [AUTHENTICATIONFAILED] bad)",
+		},
+		"expired":     {"{tag} NO [EXPIRED] old", imapsrc.KindExpired, "the password has expired"},
+		"unavailable": {"{tag} NO [UNAVAILABLE] later", imapsrc.KindUnavailable, "later"},
+		"server bug":  {"{tag} NO [SERVERBUG] oops", imapsrc.KindUnavailable, "oops"},
+		"limit":       {"{tag} NO [LIMIT] enough", imapsrc.KindLimit, "enough"},
+		"limit in words": {
+			"{tag} NO [ALERT] Too many simultaneous connections. (Failure)", imapsrc.KindLimit,
+			"simultaneous",
+		},
+		"in use": {"{tag} NO [INUSE] locked", imapsrc.KindInUse, "locked"},
+		"privacy": {
+			"{tag} NO [PRIVACYREQUIRED] use TLS", imapsrc.KindPlaintext,
+			"use security tls or starttls",
+		},
+		"bad": {"{tag} BAD what", imapsrc.KindProtocol, "BAD what"},
+		"goodbye": {
+			"* BYE [LIMIT] enough of you", imapsrc.KindLimit,
+			"the server ended the connection (BYE [LIMIT] enough of you)",
+		},
 		"hangs up":           {"", imapsrc.KindNetwork, "the server closed the connection"},
 		"echoes":             {"{tag} NO ann with sesame?", imapsrc.KindAuth, "(NO ann with ***?)"},
 		"control characters": {"{tag} NO \x1b[31mred\x00\tand \xff", imapsrc.KindAuth, "(NO [31mred and ?)"},
-		"long":               {"{tag} NO " + strings.Repeat("x", 500), imapsrc.KindAuth, strings.Repeat("x", 196) + "…)"},
+		"long": {
+			"{tag} NO " + strings.Repeat("x", 500), imapsrc.KindAuth,
+			strings.Repeat("x", 196) + "…)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step := fakeimap.Step{Expect: "LOGIN", Reply: tc.reply + "\r\n", Close: strings.HasPrefix(tc.reply, "*") || tc.reply == ""}
+			step := fakeimap.Step{
+				Expect: "LOGIN", Reply: tc.reply + "\r\n",
+				Close: strings.HasPrefix(tc.reply, "*") || tc.reply == "",
+			}
 			if tc.reply == "" {
 				step.Reply = ""
 			}
@@ -52,7 +73,10 @@ func TestLoginRefused(t *testing.T) {
 
 func TestLoginBackOff(t *testing.T) {
 	_, err := imapsrc.Dial(t.Context(), fake(t, greeting,
-		fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO Request is throttled. Suggested Backoff Time: 299961 milliseconds\r\n"}, logout))
+		fakeimap.Step{
+			Expect: "LOGIN",
+			Reply:  "{tag} NO Request is throttled. Suggested Backoff Time: 299961 milliseconds\r\n",
+		}, logout))
 	wantError(t, err, imapsrc.KindLimit, "throttled")
 	var e *imapsrc.Error
 	if errors.As(err, &e); e.BackOff != 299961*time.Millisecond {
@@ -89,7 +113,7 @@ func TestLoginWithoutSASLIR(t *testing.T) {
 func TestLoginNotPossible(t *testing.T) {
 	cfg := fake(t, fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2] hi\r\n"}, logout)
 	_, err := imapsrc.Dial(t.Context(), cfg)
-	wantError(t, err, imapsrc.KindPlaintext, "takes no password on a plain connection")
+	wantError(t, err, imapsrc.KindPlaintext, "accepts no password on an unencrypted connection")
 }
 
 func TestLoginNotPossibleOverTLS(t *testing.T) {
@@ -102,7 +126,7 @@ func TestLoginNotPossibleOverTLS(t *testing.T) {
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool
 	_, err = imapsrc.Dial(t.Context(), cfg)
-	wantError(t, err, imapsrc.KindAuth, "takes no password (it offers AUTH=XOAUTH2)")
+	wantError(t, err, imapsrc.KindAuth, "accepts no password (it offers AUTH=XOAUTH2)")
 }
 
 func TestPreAuth(t *testing.T) {
@@ -112,7 +136,7 @@ func TestPreAuth(t *testing.T) {
 
 func TestIDComesBeforeSelect(t *testing.T) {
 	replies := map[string]string{
-		"LOGIN":      "", // and says nothing about capabilities, which differ now
+		"LOGIN":      "", // without the capabilities, which differ now
 		"CAPABILITY": "* CAPABILITY IMAP4rev1 ID\r\n",
 		"ID":         "* ID (\"name\" \"Cour\x07ier\" \"version\" \"4\")\r\n",
 		"EXAMINE":    "* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n",
@@ -124,7 +148,7 @@ func TestIDComesBeforeSelect(t *testing.T) {
 			command := strings.Fields(line)[1]
 			identified = identified || strings.HasSuffix(line, `ID ("name" "postrider" "version" "1.2")`)
 			if command == "EXAMINE" && !identified {
-				c.T.Error("EXAMINE comes before ID")
+				c.T.Error("EXAMINE came before ID; want ID first")
 			}
 			c.Send(replies[command] + tagOK)
 		}
@@ -150,8 +174,10 @@ func TestIDRefusedDoesNotMatter(t *testing.T) {
 }
 
 func TestPlaintextIsRefusedBeforeDialling(t *testing.T) {
-	_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.invalid", Port: 143, Security: imapsrc.SecurityNone, Password: "sesame"})
-	wantError(t, err, imapsrc.KindPlaintext, "imap mail.example.invalid:143: connect: will not send a password in the clear", "allow plain text")
+	_, err := imapsrc.Dial(t.Context(),
+		imapsrc.Config{Host: "mail.example.invalid", Port: 143, Security: imapsrc.SecurityNone, Password: "sesame"})
+	wantError(t, err, imapsrc.KindPlaintext,
+		"imap mail.example.invalid:143: connect: will not send the password unencrypted", "allow plaintext")
 }
 
 func TestGreeting(t *testing.T) {
@@ -160,11 +186,23 @@ func TestGreeting(t *testing.T) {
 		kind imapsrc.Kind
 		says string
 	}{
-		"goodbye":  {fakeimap.Step{Reply: "* BYE Too many connections\r\n", Close: true}, imapsrc.KindLimit, "Too many connections"},
-		"down":     {fakeimap.Step{Reply: "* BYE [UNAVAILABLE] down\r\n", Close: true}, imapsrc.KindUnavailable, "down"},
+		"goodbye": {
+			fakeimap.Step{Reply: "* BYE Too many connections\r\n", Close: true},
+			imapsrc.KindLimit,
+			"Too many connections",
+		},
+		"down": {
+			fakeimap.Step{Reply: "* BYE [UNAVAILABLE] down\r\n", Close: true},
+			imapsrc.KindUnavailable,
+			"down",
+		},
 		"hangs up": {fakeimap.Step{Close: true}, imapsrc.KindNetwork, "closed the connection"},
-		"silent":   {fakeimap.Step{}, imapsrc.KindNetwork, "nothing came for 50ms: i/o timeout; port and security may not match"},
-		"SMTP":     {fakeimap.Step{Reply: "220 mail ESMTP\r\n", Close: true}, imapsrc.KindNetwork, "closed"},
+		"silent": {
+			fakeimap.Step{},
+			imapsrc.KindNetwork,
+			"no answer within 50ms: i/o timeout; port and security may not match",
+		},
+		"SMTP": {fakeimap.Step{Reply: "220 mail ESMTP\r\n", Close: true}, imapsrc.KindNetwork, "closed"},
 	} {
 		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS} {
 			t.Run(name+"/"+string(security), func(t *testing.T) {
@@ -176,7 +214,7 @@ func TestGreeting(t *testing.T) {
 				_, err := imapsrc.Dial(t.Context(), cfg)
 				if name == "SMTP" {
 					if err == nil {
-						t.Error("Dial succeeds on an SMTP server")
+						t.Error("Dial = nil on an SMTP server; want an error")
 					}
 					return
 				}
@@ -225,14 +263,18 @@ func TestNoSuchHostAndNothingListening(t *testing.T) {
 func TestNothingSecretIsLogged(t *testing.T) {
 	var log strings.Builder
 	cfg := fake(t, greeting, loggedIn, offers, examined,
-		fakeimap.Step{Expect: "FETCH", Reply: "* 1 FETCH (UID 1 RFC822.SIZE 3 BODY[] {17}\r\nSubject: x\r\n\r\ny\r\n)\r\n{tag} OK\r\n"}, logout)
+		fakeimap.Step{
+			Expect: "FETCH",
+			Reply:  "* 1 FETCH (UID 1 RFC822.SIZE 3 BODY[] {17}\r\nSubject: x\r\n\r\ny\r\n)\r\n{tag} OK\r\n",
+		}, logout)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	c := dial(t, cfg)
 	selectInbox(t, c)
 	if _, _, err := collect(t, c, []uint32{1}); err != nil {
 		t.Fatal(err)
 	}
-	if text := log.String(); !strings.Contains(text, "announced=3 came=17") || strings.Contains(text, "sesame") || strings.Contains(text, "Subject") {
+	if text := log.String(); !strings.Contains(text, "announced=3 received=17") ||
+		strings.Contains(text, "sesame") || strings.Contains(text, "Subject") {
 		t.Errorf("log = %s; want the size that differs, no password, no message", text)
 	}
 }

@@ -9,19 +9,21 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// Meta is what the server knows about a message without opening it.
+// Meta is the data about a message that the server has without reading its body.
 type Meta struct {
 	UID      uint32
-	Size     int64     // RFC822.SIZE in octets, which may differ from what comes; 0 when unknown
+	Size     int64     // RFC822.SIZE in octets; the body may differ; 0 when unknown
 	Received time.Time // INTERNALDATE; zero when unknown
 }
 
-// Metadata is in the order of UIDs. A message that is not in it has vanished. One that the server refuses to describe is
-// in it with nothing but its UID.
+// Metadata returns the messages sorted by UID. A message that is missing has vanished. A message
+// that the server refuses to describe has only its UID.
 func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
 	uids = sortedUnique(uids)
 	found := make(map[uint32]Meta, len(uids))
-	f := &fetcher{c: c, op: "describe messages of folder", options: &imap.FetchOptions{UID: true, RFC822Size: true, InternalDate: true}}
+	f := &fetcher{c: c, op: "fetch sizes and dates from folder", options: &imap.FetchOptions{
+		UID: true, RFC822Size: true, InternalDate: true,
+	}}
 	f.take = func(msg *imapclient.FetchMessageData) {
 		m := readMeta(msg)
 		if _, wanted := slices.BinarySearch(uids, m.UID); wanted && found[m.UID].Size == 0 {

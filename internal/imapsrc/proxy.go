@@ -17,8 +17,8 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// tunnel is a connection to the server, through the proxy if there is one.
-func (c *Conn) tunnel(ctx context.Context) (net.Conn, error) {
+// connect opens a connection to the server, through the proxy if there is one.
+func (c *Conn) connect(ctx context.Context) (net.Conn, error) {
 	via, err := c.cfg.proxy(c.host)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,8 @@ func (c *Conn) tunnel(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// proxy is the proxy's URL, nil for none. The environment's does not count for loopback addresses.
+// proxy returns the proxy's URL, or nil for none. A proxy from the environment is not used for
+// loopback addresses.
 func (cfg Config) proxy(host string) (*url.URL, error) {
 	if cfg.Proxy == "direct" {
 		return nil, nil
@@ -54,8 +55,9 @@ func (cfg Config) proxy(host string) (*url.URL, error) {
 	return rules.ProxyFunc()(&url.URL{Scheme: "https", Host: host})
 }
 
-// parseProxy never says what was wrong: the text could hold a password. One with a bare /, ? or # in it ends the host
-// early, and would stand there; so nothing may come behind the host.
+// parseProxy does not quote the text in its error, because it may hold a password. An unescaped /,
+// ? or # in a password ends the host early; then the host would hold a part of the password. So
+// nothing may follow the host.
 func parseProxy(what, text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -67,8 +69,8 @@ func parseProxy(what, text string) (*url.URL, error) {
 			return u, nil
 		}
 	}
-	return nil, &Error{Kind: KindLocal, Err: fmt.Errorf("%s is not a proxy URL; write it as socks5://, socks5h://, http:// or https:// "+
-		"with host:port, and / ? # in a password as %%2F %%3F %%23, or direct", what)}
+	return nil, &Error{Kind: KindLocal, Err: fmt.Errorf("%s is not a proxy URL; write it as socks5://, socks5h://, "+
+		"http:// or https:// with host:port, and / ? # in a password as %%2F %%3F %%23, or direct", what)}
 }
 
 func throughProxy(ctx context.Context, via *url.URL, target string, cfg Config) (net.Conn, error) {
@@ -100,7 +102,9 @@ func httpConnect(ctx context.Context, via *url.URL, address, target string, cfg 
 	defer stop()
 	tunnel := conn
 	if via.Scheme == "https" {
-		secured := tls.Client(conn, &tls.Config{ServerName: via.Hostname(), RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12})
+		secured := tls.Client(conn, &tls.Config{
+			ServerName: via.Hostname(), RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12,
+		})
 		if err := secured.HandshakeContext(ctx); err != nil {
 			_ = conn.Close()
 			return nil, tlsFailure(err, via.Hostname())
@@ -118,7 +122,8 @@ func askConnect(conn net.Conn, user *url.Userinfo, target string) error {
 	request := "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n"
 	if user != nil {
 		password, _ := user.Password()
-		request += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)) + "\r\n"
+		encoded := base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
+		request += "Proxy-Authorization: Basic " + encoded + "\r\n"
 	}
 	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
 		return err
@@ -129,12 +134,13 @@ func askConnect(conn net.Conn, user *url.Userinfo, target string) error {
 	}
 	version, code, _ := strings.Cut(status, " ")
 	if !strings.HasPrefix(version, "HTTP/1.") || !strings.HasPrefix(code, "2") {
-		return fmt.Errorf("it refused to connect (%s); check its address, user and password, and that it allows this port", clean(status))
+		return fmt.Errorf("the proxy refused to connect (%s); "+
+			"check its address, user and password, and that it allows this port", clean(status))
 	}
-	for range 200 { // header fields, which say nothing here
+	for range 200 { // skip the header fields
 		if line, err := readLine(conn); err != nil || line == "" {
 			return err
 		}
 	}
-	return errors.New("its answer has no end")
+	return errors.New("the proxy sends too many header fields")
 }

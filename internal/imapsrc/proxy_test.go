@@ -18,12 +18,13 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// gateway is a proxy on loopback that forwards everything to one backend, whatever the client asks for.
+// gateway is a proxy on loopback that forwards everything to one backend, whatever the client asks
+// for.
 type gateway struct {
 	addr string
 
 	mu      sync.Mutex
-	targets []string // what was asked for
+	targets []string // that clients asked for
 }
 
 func serveGateway(t *testing.T, ln net.Listener, backend string, handshake func(net.Conn) (string, error)) *gateway {
@@ -70,7 +71,7 @@ func (g *gateway) serve(conn net.Conn, backend string, handshake func(net.Conn) 
 	back.Wait()
 }
 
-// lastTarget is what the last connection asked for.
+// lastTarget is the target of the last connection.
 func (g *gateway) lastTarget() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +94,8 @@ func httpProxy(conn net.Conn) (string, error) {
 		if line, err = r.ReadString('\n'); err != nil {
 			return target, err
 		}
-		allowed = allowed || line == "Proxy-Authorization: Basic "+base64.StdEncoding.EncodeToString([]byte("bob:p:w"))+"\r\n"
+		allowed = allowed || line == "Proxy-Authorization: Basic "+
+			base64.StdEncoding.EncodeToString([]byte("bob:p:w"))+"\r\n"
 	}
 	if !allowed {
 		_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
@@ -137,7 +139,8 @@ func socksProxy(conn net.Conn) (string, error) {
 	return target, err
 }
 
-// startGateway runs one handshake per connection, which returns what the client wants to reach, or an error to hang up.
+// startGateway calls handshake once per connection. handshake returns the target that the client
+// asks for, or an error to close the connection.
 func startGateway(t *testing.T, backend string, handshake func(net.Conn) (string, error)) *gateway {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -178,25 +181,46 @@ func TestProxy(t *testing.T) {
 }
 
 func TestProxyRefuses(t *testing.T) {
-	const nobody = "127.0.0.1:1"
+	const noBackend = "127.0.0.1:1"
 	for name, tc := range map[string]struct {
-		proxy     string // %s is its address
+		proxy     string // %s is replaced by its address
 		handshake func(net.Conn) (string, error)
 		host      string
 		kind      imapsrc.Kind
 		says      string
 	}{
-		"http password":     {"http://bob:sesame@%s", httpProxy, "mail.example.com", imapsrc.KindNetwork, "refused to connect (HTTP/1.1 407 Proxy Authentication Required)"},
-		"http nonsense":     {"http://bob:sesame@%s", say("* OK IMAP\r\n"), "mail.example.com", imapsrc.KindNetwork, "refused to connect (* OK IMAP)"},
-		"http hangs up":     {"http://bob:sesame@%s", say(""), "mail.example.com", imapsrc.KindNetwork, "closed the connection"},
-		"http without end":  {"http://bob:sesame@%s", say(strings.Repeat("x", 20000)), "mail.example.com", imapsrc.KindProtocol, "sends without end"},
-		"https without TLS": {"https://bob:sesame@%s", say("HTTP/1.1 400 Bad Request\r\n"), "mail.example.com", imapsrc.KindTLS, "no TLS here"},
-		"socks password":    {"socks5://bob:sesame@%s", socksProxy, "mail.example.com", imapsrc.KindNetwork, "authentication failed"},
-		"socks target":      {"socks5://bob:p%%3Aw@%s", socksProxy, "refused.example", imapsrc.KindNetwork, "connection refused"},
+		"http password": {
+			"http://bob:sesame@%s", httpProxy, "mail.example.com", imapsrc.KindNetwork,
+			"refused to connect (HTTP/1.1 407 Proxy Authentication Required)",
+		},
+		"http nonsense": {
+			"http://bob:sesame@%s", say("* OK IMAP\r\n"), "mail.example.com", imapsrc.KindNetwork,
+			"refused to connect (* OK IMAP)",
+		},
+		"http hangs up": {
+			"http://bob:sesame@%s", say(""), "mail.example.com", imapsrc.KindNetwork,
+			"closed the connection",
+		},
+		"http without end": {
+			"http://bob:sesame@%s", say(strings.Repeat("x", 20000)), "mail.example.com",
+			imapsrc.KindProtocol, "sends without end",
+		},
+		"https without TLS": {
+			"https://bob:sesame@%s", say("HTTP/1.1 400 Bad Request\r\n"), "mail.example.com",
+			imapsrc.KindTLS, "no TLS on this port",
+		},
+		"socks password": {
+			"socks5://bob:sesame@%s", socksProxy, "mail.example.com", imapsrc.KindNetwork,
+			"authentication failed",
+		},
+		"socks target": {
+			"socks5://bob:p%%3Aw@%s", socksProxy, "refused.example", imapsrc.KindNetwork,
+			"connection refused",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
-			g := startGateway(t, nobody, tc.handshake)
+			g := startGateway(t, noBackend, tc.handshake)
 			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
 				Host: tc.host, Port: 993, Security: imapsrc.SecurityTLS, Proxy: fmt.Sprintf(tc.proxy, g.addr),
 			})
@@ -232,7 +256,7 @@ func TestSecureProxy(t *testing.T) {
 	wantError(t, err, imapsrc.KindTLS, "does not trust")
 }
 
-// say is a proxy that answers whatever it is asked.
+// say is a proxy that sends text, whatever it is asked.
 func say(text string) func(net.Conn) (string, error) {
 	return func(conn net.Conn) (string, error) {
 		_, _ = conn.Read(make([]byte, 4096))
@@ -250,16 +274,21 @@ func TestSilentProxy(t *testing.T) {
 				return "", io.EOF
 			})
 			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
-				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.addr, DialTimeout: 50 * time.Millisecond,
+				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.addr,
+				DialTimeout: 50 * time.Millisecond,
 			})
-			wantError(t, err, imapsrc.KindNetwork, "nothing came for 50ms")
+			wantError(t, err, imapsrc.KindNetwork, "no answer within 50ms")
 		})
 	}
 }
 
 func TestProxyIsNoURL(t *testing.T) {
-	for _, proxy := range []string{"socks4://bob:sesame@127.0.0.1:1", "http://bob:sesame@:80", "http://bob:ses\x00ame@h", "http://bob:sesame@h:port", "://"} {
-		_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: proxy})
+	for _, proxy := range []string{
+		"socks4://bob:sesame@127.0.0.1:1", "http://bob:sesame@:80",
+		"http://bob:ses\x00ame@h", "http://bob:sesame@h:port", "://",
+	} {
+		_, err := imapsrc.Dial(t.Context(),
+			imapsrc.Config{Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: proxy})
 		wantError(t, err, imapsrc.KindLocal, "the proxy setting is not a proxy URL")
 		if strings.Contains(err.Error(), "ses") {
 			t.Errorf("error = %q; want it without the password", err)
@@ -270,19 +299,26 @@ func TestProxyIsNoURL(t *testing.T) {
 func TestProxyFromEnvironment(t *testing.T) {
 	unset := []string{"ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
 	for name, tc := range map[string]struct {
-		env     map[string]string // %s is the proxy's address
+		env     map[string]string // ADDR is replaced by the proxy's address
 		setting string
 		proxied bool
 	}{
-		"all":            {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR"}, "", true},
-		"all, small":     {map[string]string{"all_proxy": "http://bob:p%3Aw@ADDR"}, "", true},
-		"https":          {map[string]string{"HTTPS_PROXY": "bob:p%3Aw@ADDR"}, "", true},
-		"https, small":   {map[string]string{"https_proxy": "http://bob:p%3Aw@ADDR"}, "", true},
-		"not for this":   {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "NO_PROXY": ".invalid"}, "", false},
-		"not for small":  {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "no_proxy": "mail.example.invalid"}, "", false},
-		"not for others": {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "NO_PROXY": "example.com"}, "", true},
-		"direct":         {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR"}, "direct", false},
-		"none":           {nil, "", false},
+		"all":          {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR"}, "", true},
+		"all, small":   {map[string]string{"all_proxy": "http://bob:p%3Aw@ADDR"}, "", true},
+		"https":        {map[string]string{"HTTPS_PROXY": "bob:p%3Aw@ADDR"}, "", true},
+		"https, small": {map[string]string{"https_proxy": "http://bob:p%3Aw@ADDR"}, "", true},
+		"not for this": {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "NO_PROXY": ".invalid"}, "", false},
+		"not for small": {map[string]string{
+			"ALL_PROXY": "http://bob:p%3Aw@ADDR",
+			"no_proxy":  "mail.example.invalid",
+		}, "", false},
+		"not for others": {
+			map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR", "NO_PROXY": "example.com"},
+			"",
+			true,
+		},
+		"direct": {map[string]string{"ALL_PROXY": "http://bob:p%3Aw@ADDR"}, "direct", false},
+		"none":   {nil, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
@@ -293,8 +329,12 @@ func TestProxyFromEnvironment(t *testing.T) {
 			for key, value := range tc.env {
 				t.Setenv(key, strings.ReplaceAll(value, "ADDR", g.addr))
 			}
-			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS, Proxy: tc.setting})
-			wantError(t, err, imapsrc.KindNetwork) // the name does not exist, and the gateway has nobody behind it
+			_, err := imapsrc.Dial(t.Context(),
+				imapsrc.Config{
+					Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS,
+					Proxy: tc.setting,
+				})
+			wantError(t, err, imapsrc.KindNetwork) // the gateway has no backend
 			if got := g.lastTarget() == "mail.example.invalid:993"; got != tc.proxied {
 				t.Errorf("the proxy was asked: %v; want %v (%v)", got, tc.proxied, err)
 			}
@@ -303,7 +343,8 @@ func TestProxyFromEnvironment(t *testing.T) {
 	t.Run("broken", func(t *testing.T) {
 		t.Setenv("ALL_PROXY", "http://bob:sesame@:80")
 		t.Setenv("all_proxy", "")
-		_, err := imapsrc.Dial(t.Context(), imapsrc.Config{Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS})
+		_, err := imapsrc.Dial(t.Context(),
+			imapsrc.Config{Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS})
 		wantError(t, err, imapsrc.KindLocal, "in the environment is not a proxy URL")
 	})
 }

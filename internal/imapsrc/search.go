@@ -9,21 +9,23 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// maxUIDs is how many UIDs one search may find. As single numbers more would not fit into the largest answer; as a range
-// (RFC 4731) they take a few octets.
+// maxUIDs is the largest number of UIDs that one search may find. largeAnswer limits UIDs that come
+// as single numbers, but not a range (RFC 4731), which takes a few octets.
 const maxUIDs = 8 << 20
 
-// UIDs are those of the open folder from one bound to the other, both included, sorted and unique.
+// UIDs returns the UIDs of the open folder between from and to, both included, sorted and unique.
 func (c *Conn) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 	return c.between(ctx, from, to, imap.SearchCriteria{})
 }
 
-// Since is UIDs for those received on that day or later, as the server reckons days.
+// Since is UIDs for messages received on that day or later, in the server's time zone (RFC 3501
+// 6.4.4).
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
 	return c.between(ctx, from, to, imap.SearchCriteria{Since: day})
 }
 
-// HighestUID is the last message's; 0 when the folder is empty. It is for servers without UIDNEXT.
+// HighestUID returns the UID of the last message; 0 when the folder is empty. It is for servers
+// without UIDNEXT.
 func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	last := imap.UIDSet{imap.UIDRange{}} // "*"
 	uids, err := c.search(ctx, &imap.SearchCriteria{UID: []imap.UIDSet{last}}, 1, 1<<32-1)
@@ -42,8 +44,8 @@ func (c *Conn) between(ctx context.Context, from, to uint32, criteria imap.Searc
 	return c.search(ctx, &criteria, from, to)
 }
 
-// search drops what was not asked for: servers answer a range past the end with the last message (RFC 3501 6.4.8 allows
-// that for "n:*").
+// search drops UIDs outside of the range: servers answer a range past the end with the last message
+// (RFC 3501 6.4.8 allows that for "n:*").
 func (c *Conn) search(ctx context.Context, criteria *imap.SearchCriteria, from, to uint32) ([]uint32, error) {
 	var uids []uint32
 	err := c.do(ctx, "search folder", largeAnswer, func() error {

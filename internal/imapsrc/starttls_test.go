@@ -14,7 +14,8 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// overTLS goes on under TLS with these replies: the first is the greeting, each other one answers the client's next line.
+// overTLS continues under TLS with these replies: the first is the greeting, each other one answers
+// the client's next line.
 func overTLS(cert tls.Certificate, conn net.Conn, replies ...string) {
 	secured := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{cert}})
 	if secured.Handshake() != nil {
@@ -32,7 +33,7 @@ func overTLS(cert tls.Certificate, conn net.Conn, replies ...string) {
 		}
 		_, _ = io.WriteString(secured, strings.ReplaceAll(reply, "{tag}", tag))
 	}
-	_ = secured.Close() // with a close_notify: TLS's own clean end
+	_ = secured.Close() // sends close_notify, the regular end of TLS
 }
 
 func TestStartTLSRefused(t *testing.T) {
@@ -44,13 +45,32 @@ func TestStartTLSRefused(t *testing.T) {
 		kind  imapsrc.Kind
 		says  string
 	}{
-		"not offered":             {[]fakeimap.Step{greeting, askedTLS("{tag} BAD unknown\r\n")}, imapsrc.KindPlaintext, "does not offer STARTTLS (BAD unknown); use security tls"},
-		"logs in by itself":       {[]fakeimap.Step{{Reply: "* PREAUTH hi\r\n"}}, imapsrc.KindPlaintext, "before TLS"},
-		"injected answer":         {[]fakeimap.Step{greeting, askedTLS("{tag} OK go\r\n* CAPABILITY IMAP4rev1 AUTH=PLAIN\r\n")}, imapsrc.KindTLS, "no TLS here"},
-		"untagged lines, then OK": {[]fakeimap.Step{greeting, askedTLS("* OK wait\r\n{tag} OK go\r\n")}, imapsrc.KindNetwork, "start TLS: EOF"},
-		"lines without end":       {[]fakeimap.Step{greeting, askedTLS(strings.Repeat("* OK wait\r\n", 200))}, imapsrc.KindProtocol, "sends without end"},
-		"a line without end":      {[]fakeimap.Step{{Reply: strings.Repeat("x", 10000), Close: true}}, imapsrc.KindProtocol, "sends without end"},
-		"no IMAP server":          {[]fakeimap.Step{{Reply: "220 ESMTP\r\n", Close: true}}, imapsrc.KindNetwork, "this is no IMAP server"},
+		"not offered": {
+			[]fakeimap.Step{greeting, askedTLS("{tag} BAD unknown\r\n")},
+			imapsrc.KindPlaintext, "does not offer STARTTLS (BAD unknown); use security tls",
+		},
+		"logs in by itself": {[]fakeimap.Step{{Reply: "* PREAUTH hi\r\n"}}, imapsrc.KindPlaintext, "before TLS"},
+		"injected answer": {[]fakeimap.Step{
+			greeting,
+			askedTLS("{tag} OK go\r\n* CAPABILITY IMAP4rev1 AUTH=PLAIN\r\n"),
+		}, imapsrc.KindTLS, "no TLS on this port"},
+		"untagged lines, then OK": {
+			[]fakeimap.Step{greeting, askedTLS("* OK wait\r\n{tag} OK go\r\n")},
+			imapsrc.KindNetwork, "start TLS: EOF",
+		},
+		"lines without end": {
+			[]fakeimap.Step{greeting, askedTLS(strings.Repeat("* OK wait\r\n", 200))},
+			imapsrc.KindProtocol, "sends without end",
+		},
+		"a line without end": {
+			[]fakeimap.Step{{Reply: strings.Repeat("x", 10000), Close: true}},
+			imapsrc.KindProtocol, "sends without end",
+		},
+		"no IMAP server": {
+			[]fakeimap.Step{{Reply: "220 ESMTP\r\n", Close: true}},
+			imapsrc.KindNetwork,
+			"this is not an IMAP server",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fake(t, tc.steps...)
@@ -75,7 +95,7 @@ func TestCapabilitiesFromBeforeTLSAreForgotten(t *testing.T) {
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityStartTLS, pool
 	_, err = imapsrc.Dial(t.Context(), cfg)
-	wantError(t, err, imapsrc.KindAuth, "takes no password (it offers AUTH=XOAUTH2)")
+	wantError(t, err, imapsrc.KindAuth, "accepts no password (it offers AUTH=XOAUTH2)")
 }
 
 func TestTLSEndsCleanlyInALiteral(t *testing.T) {
@@ -84,7 +104,8 @@ func TestTLSEndsCleanlyInALiteral(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, offers.Reply, examined.Reply, "* 1 FETCH (UID 4 BODY[] {1000}\r\nSubject: half\r\n\r\n")
+		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, offers.Reply, examined.Reply,
+			"* 1 FETCH (UID 4 BODY[] {1000}\r\nSubject: half\r\n\r\n")
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool
 	c := dial(t, cfg)
@@ -102,7 +123,11 @@ func TestOldTLSIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		_ = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}).Handshake()
+		_ = tls.Server(c.Conn,
+			&tls.Config{
+				Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS10,
+				MaxVersion: tls.VersionTLS11,
+			}).Handshake()
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool
 	_, err = imapsrc.Dial(t.Context(), cfg)

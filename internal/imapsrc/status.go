@@ -6,7 +6,8 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// parseStatus reads an untagged status response, "* BYE [CODE] text" (RFC 3501 7.1); nil when it is none.
+// parseStatus reads an untagged status response, "* BYE [CODE] text" (RFC 3501 7.1). It returns nil
+// for any other line.
 func parseStatus(line string) *imap.Error {
 	rest, ok := strings.CutPrefix(line, "* ")
 	if !ok {

@@ -8,15 +8,18 @@ import (
 	"strings"
 )
 
-// tlsFailure says what is wrong with the server's certificate, and the mend.
+// usualPorts helps when port and security do not match.
+const usualPorts = "usually 993 for tls, 143 for starttls"
+
+// tlsFailure says why TLS failed, and how to fix it.
 func tlsFailure(err error, host string) error {
 	var record tls.RecordHeaderError
 	var verification *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &record):
-		err = fmt.Errorf("no TLS here: port and security do not match (993 mostly takes tls, 143 starttls) (%w)", err)
+		err = fmt.Errorf("no TLS on this port: port and security do not match (%s) (%w)", usualPorts, err)
 	case errors.As(err, &verification) && len(verification.UnverifiedCertificates) > 0:
-		err = fmt.Errorf("%s (%w)", mistrust(err, verification.UnverifiedCertificates[0], host), err)
+		err = fmt.Errorf("%s (%w)", certificateProblem(err, verification.UnverifiedCertificates[0], host), err)
 	case strings.Contains(err.Error(), "tls: "):
 		err = fmt.Errorf("start TLS 1.2 or later: %w", err)
 	default:
@@ -25,18 +28,20 @@ func tlsFailure(err error, host string) error {
 	return &Error{Kind: KindTLS, Err: err}
 }
 
-func mistrust(err error, cert *x509.Certificate, host string) string {
+func certificateProblem(err error, cert *x509.Certificate, host string) string {
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &name):
-		return fmt.Sprintf("the certificate is for %s, not for %s; use a name that it holds as the host", clean(certNames(cert)), host)
+		return fmt.Sprintf("the certificate is for %s, not for %s; set the host to a name in the certificate",
+			clean(certNames(cert)), host)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("the certificate is good from %s to %s only; the server needs a new one, or this machine's clock is wrong",
+		return fmt.Sprintf("the certificate is valid from %s to %s only; "+
+			"the server needs a new one, or this machine's clock is wrong",
 			cert.NotBefore.Format("2006-01-02"), cert.NotAfter.Format("2006-01-02"))
 	}
-	return fmt.Sprintf("the certificate of %s was issued by %q, which this machine does not trust; name a file with that issuer's "+
-		"certificate in imap.ca_file", host, clean(cert.Issuer.String()))
+	return fmt.Sprintf("the certificate of %s was issued by %q, which this machine does not trust; "+
+		"set imap.ca_file to a file with that issuer's certificate", host, clean(cert.Issuer.String()))
 }
 
 func certNames(cert *x509.Certificate) string {

@@ -14,26 +14,27 @@ import (
 
 var errTooMuch = errors.New("the server sends without end")
 
-// wire is the connection as the library sees it, above TLS. It does what the library leaves out: a deadline for each read
-// and write while a command is running, an end that is never mistaken for the end of the data, a limit to what
-// may arrive unasked, and an ear for the untagged responses that the library drops.
+// wire is the connection that the library gets, above TLS. It adds what the library lacks: a
+// deadline for each read and write while a command is running, a lost connection that never looks
+// like the end of the data, a limit on what the server may send, and a look at untagged status
+// responses that the library drops.
 type wire struct {
 	net.Conn
 	idle time.Duration
 
 	mu     sync.Mutex
-	first  string // read before anything from the connection
-	busy   bool   // a command is running: silence is a failure
-	left   int64  // octets that may still come
-	err    error  // why reading or writing failed, the first time
-	deaf   bool   // message data is passing
+	first  string // what Read returns before anything from the connection
+	busy   bool   // a command is running: silence is an error
+	left   int64  // octets that the server may still send
+	err    error  // the first error of reading or writing
+	inData bool   // message data may come: its lines are not status responses
 	line   []byte // the beginning of the current line
 	bye    *imap.Error
-	sticky bool // UIDs are (RFC 3501 2.3.1.1)
+	sticky bool // UIDs are persistent (RFC 4315 4)
 }
 
-// maxHeard is how much of a line is listened to.
-const maxHeard = 512
+// maxStatusLine is how much of a line is parsed, in octets.
+const maxStatusLine = 512
 
 func (w *wire) begin(limit int64) {
 	w.mu.Lock()
@@ -45,11 +46,11 @@ func (w *wire) begin(limit int64) {
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.deaf = false
+	w.inData = false
 	w.setBusy(false)
 }
 
-// pause and resume stop the clock while the caller works on what has come.
+// pause and resume suspend the read deadline while the caller works.
 func (w *wire) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +64,8 @@ func (w *wire) resume(limit int64) {
 	w.setBusy(true)
 }
 
-// setBusy also moves the deadline of a read that is already waiting: between commands there always is one.
+// setBusy also moves the deadline of a read that is already waiting. Between commands the library
+// always has one.
 func (w *wire) setBusy(busy bool) {
 	w.busy = busy
 	var deadline time.Time
@@ -73,17 +75,18 @@ func (w *wire) setBusy(busy bool) {
 	_ = w.Conn.SetReadDeadline(deadline)
 }
 
-// allow sets what may still come, because something was taken.
+// allow sets how much the server may still send, because the caller consumed something.
 func (w *wire) allow(limit int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left = limit
 }
 
-func (w *wire) ignoreData() {
+// ignoreLines stops the search for status responses until the command ends.
+func (w *wire) ignoreLines() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.deaf = true
+	w.inData = true
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -94,7 +97,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.mu.Unlock()
 		return n, nil
 	}
-	if w.err != nil { // the library tries once more after a timeout
+	if w.err != nil { // the library reads again after a timeout
 		defer w.mu.Unlock()
 		return 0, w.err
 	}
@@ -108,8 +111,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	if w.left -= int64(n); w.left < 0 && err == nil {
 		err = errTooMuch
 	}
-	if !w.deaf {
-		w.hear(p[:n])
+	if !w.inData {
+		w.findStatus(p[:n])
 	}
 	return n, w.fail(err)
 }
@@ -122,7 +125,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, w.fail(err)
 }
 
-// fail keeps the first error. EOF becomes an error of its own: inside a literal the library would take it for the end of
+// fail keeps the first error. It replaces io.EOF, which inside a literal would look like the end of
 // the message.
 func (w *wire) fail(err error) error {
 	switch {
@@ -139,28 +142,28 @@ func (w *wire) fail(err error) error {
 	return err
 }
 
-// why is what ended the connection, and the server's goodbye, if any.
-func (w *wire) why() (*imap.Error, error) {
+// failure returns the server's BYE, if any, and the error that ended the connection.
+func (w *wire) failure() (*imap.Error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.bye, w.err
 }
 
-// kill closes the connection at once. Whoever reads or writes gets an error.
+// kill closes the connection at once. Pending reads and writes fail.
 func (w *wire) kill() { _ = w.Close() }
 
-// The library's own deadlines would cut off a slow literal and never end a silent wait.
+// The library's own deadlines are ignored: they would abort a slow literal, but not a silent wait.
 
 func (w *wire) SetDeadline(time.Time) error      { return nil }
 func (w *wire) SetReadDeadline(time.Time) error  { return nil }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
-// hear listens to whole lines: BYE says why the connection will end (RFC 3501 7.1.5), UIDNOTSTICKY that UIDs do not
-// last (RFC 4315 4).
-func (w *wire) hear(p []byte) {
+// findStatus looks for BYE, which says why the server will close the connection (RFC 3501 7.1.5),
+// and for UIDNOTSTICKY, which says that UIDs are not persistent (RFC 4315 4).
+func (w *wire) findStatus(p []byte) {
 	for _, c := range p {
 		if c != '\n' {
-			if len(w.line) < maxHeard {
+			if len(w.line) < maxStatusLine {
 				w.line = append(w.line, c)
 			}
 			continue

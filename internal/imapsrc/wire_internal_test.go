@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The library reads again after an error; a connection that was too slow once must not come back to life.
+// The library reads again after an error. A read that timed out once must fail forever.
 func TestWireFailsForGood(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()

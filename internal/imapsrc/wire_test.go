@@ -65,8 +65,9 @@ func TestCloseDoesNotHang(t *testing.T) {
 	wantError(t, err, imapsrc.KindNetwork, "search folder")
 }
 
-// The clock runs only while an answer is awaited: neither between two calls nor while each works.
-func TestPatienceWithOurselves(t *testing.T) {
+// IdleTimeout counts only while the client waits for the server, not between two calls and not
+// while each works.
+func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
 	c := impatient(t,
 		fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
 		fakeimap.Step{Expect: "SEARCH", Reply: "* SEARCH 1\r\n{tag} OK\r\n"}, logout)
@@ -94,7 +95,10 @@ func TestSlowServerIsNotSilent(t *testing.T) {
 		}
 		c.ReadLine()
 		for i := range 10 { // takes longer than IdleTimeout in all
-			c.Send([]string{"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r", "\n)\r\n{tag} OK\r\n"}[i])
+			c.Send([]string{
+				"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r",
+				"\n)\r\n{tag} OK\r\n",
+			}[i])
 			<-time.After(shortIdle / 4)
 		}
 		c.ReadLine()
@@ -103,7 +107,7 @@ func TestSlowServerIsNotSilent(t *testing.T) {
 	c := dial(t, cfg)
 	selectInbox(t, c)
 	if got, _, err := collect(t, c, []uint32{1}); err != nil || len(got) != 1 {
-		t.Errorf("Bodies = %v, %v; want the message, however slowly it comes", got, err)
+		t.Errorf("Bodies = %v, %v; want the message, because the server was never silent for long", got, err)
 	}
 }
 
@@ -112,12 +116,24 @@ func TestCancel(t *testing.T) {
 		reply string
 		call  func(ctx context.Context, c *imapsrc.Conn) error
 	}{
-		"a search":  {"* SEARCH 1 ", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.UIDs(ctx, 1, 2); return err }},
-		"a literal": {"* 1 FETCH (UID 1 BODY[] {100}\r\nSubj", bodiesOf1},
-		"a stray":   {"* 1 FETCH (BODY[] {100}\r\nSubj", bodiesOf1},
-		"metadata":  {"* 1 FETCH (UID 1 ", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Metadata(ctx, []uint32{1}); return err }},
-		"a list":    {"* LIST ", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Folders(ctx); return err }},
-		"a select":  {"* 1 EXISTS", func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Select(ctx, "x"); return err }},
+		"a search": {
+			"* SEARCH 1 ",
+			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.UIDs(ctx, 1, 2); return err },
+		},
+		"a literal":       {"* 1 FETCH (UID 1 BODY[] {100}\r\nSubj", bodiesOf1},
+		"unilateral data": {"* 1 FETCH (BODY[] {100}\r\nSubj", bodiesOf1},
+		"metadata": {
+			"* 1 FETCH (UID 1 ",
+			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Metadata(ctx, []uint32{1}); return err },
+		},
+		"a list": {
+			"* LIST ",
+			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Folders(ctx); return err },
+		},
+		"a select": {
+			"* 1 EXISTS",
+			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Select(ctx, "x"); return err },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			replied := make(chan struct{})
@@ -143,7 +159,7 @@ func TestCancel(t *testing.T) {
 				t.Errorf("error = %v; want context.Canceled in it", err)
 			}
 			if err := tc.call(t.Context(), c); err == nil || isCanceled(err) {
-				t.Errorf("a call after that = %v; want the connection to be gone", err)
+				t.Errorf("a call after that = %v; want an error, because the connection is closed", err)
 			}
 		})
 	}
@@ -162,9 +178,12 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	wantError(t, err, imapsrc.KindNetwork, context.DeadlineExceeded.Error())
 }
 
-// What looks like a goodbye in a message is the message's own text, and never printed.
-func TestMessageDataIsNotHeard(t *testing.T) {
-	c := open(t, fakeimap.Step{Expect: "FETCH", Reply: "* 1 FETCH (UID 1 BODY[] {100}\r\nSubject: x\r\n\r\n* BYE sesame\r\n", Close: true})
+// A line of a message that looks like a BYE is not one, and is never printed.
+func TestMessageDataIsNoStatusResponse(t *testing.T) {
+	c := open(t, fakeimap.Step{
+		Expect: "FETCH",
+		Reply:  "* 1 FETCH (UID 1 BODY[] {100}\r\nSubject: x\r\n\r\n* BYE sesame\r\n", Close: true,
+	})
 	_, _, err := collect(t, c, []uint32{1})
 	wantError(t, err, imapsrc.KindNetwork, "closed the connection")
 	if strings.Contains(err.Error(), "sesame") {
@@ -172,7 +191,7 @@ func TestMessageDataIsNotHeard(t *testing.T) {
 	}
 }
 
-// A hostile server may send as much as it likes; it is not kept in memory.
+// A hostile server may send any amount of data; memory does not grow with it.
 func TestMemoryIsBounded(t *testing.T) {
 	flood := strings.Repeat("a", 64<<10)
 	list := func(c *imapsrc.Conn) error { _, err := c.Folders(t.Context()); return err }
@@ -214,7 +233,10 @@ func TestLiteralLargerThanAnnounced(t *testing.T) {
 	const size = 30 << 20
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 		c.Send(greeting.Reply)
-		for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, fmt.Sprintf("* 1 FETCH (UID 1 RFC822.SIZE 10 BODY[] {%d}\r\n", size)} {
+		for _, reply := range []string{
+			loggedIn.Reply, offers.Reply, examined.Reply,
+			fmt.Sprintf("* 1 FETCH (UID 1 RFC822.SIZE 10 BODY[] {%d}\r\n", size),
+		} {
 			c.ReadLine()
 			c.Send(reply)
 		}
@@ -245,7 +267,10 @@ func TestDovecotIsCutInALiteral(t *testing.T) {
 	s, cfg := dovecotConfig(t)
 	s.Append(t, "ann", "INBOX", mail(1), append(mail(2), strings.Repeat("x\r\n", 1<<20)...), mail(3))
 	for name, end := range map[string]testserver.End{"FIN": testserver.FIN, "RST": testserver.RST} {
-		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS, imapsrc.SecurityTLS} {
+		for _, security := range []imapsrc.Security{
+			imapsrc.SecurityNone, imapsrc.SecurityStartTLS,
+			imapsrc.SecurityTLS,
+		} {
 			t.Run(name+"/"+string(security), func(t *testing.T) {
 				port := s.Port
 				if security == imapsrc.SecurityTLS {

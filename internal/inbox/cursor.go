@@ -9,7 +9,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// cursor is a folder's row as far as a change depends on it.
+// cursor holds the columns of a folder that a change depends on.
 type cursor struct {
 	UIDValidity   int64  `gorm:"column:uid_validity"`
 	LastSeenUID   uint32 `gorm:"column:last_seen_uid"`
@@ -17,12 +17,12 @@ type cursor struct {
 	InitializedAt *time.Time
 }
 
-// Scan is what a change of a cursor is made under: the scan lease, by its token.
+// Scan is the scan lease, by its token. Every change of a cursor needs it.
 type Scan struct{ InboxID, Token int64 }
 
-// Initialize begins the registry of a folder that was never scanned: messages up to startUID were there before and are
-// not forwarded, the cursor stands there. ErrCursorMoved: another process initialised it to something else. ErrScanLost:
-// the lease was taken over.
+// Initialize sets the first cursor of a folder to startUID. Messages up to startUID are not
+// forwarded. It returns ErrCursorMoved when another process initialized the folder to other values,
+// and ErrScanLost when the lease was taken over.
 func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity int64, startUID uint32) error {
 	return s.moveCursor(ctx, "initialize", by, folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
 		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, now, folderID)
@@ -31,8 +31,9 @@ func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity i
 	})
 }
 
-// ResetEpoch begins anew under another UIDVALIDITY: the cursor goes to 0, and what was registered is told by
-// fingerprint. ErrCursorMoved: the folder is no longer in oldEpoch. ErrScanLost: the lease was taken over.
+// ResetEpoch sets the cursor to 0 under another UIDVALIDITY. The next scan recognizes registered
+// messages by fingerprint. It returns ErrCursorMoved when the folder is no longer in oldEpoch, and
+// ErrScanLost when the lease was taken over.
 func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, newEpoch int64) error {
 	return s.moveCursor(ctx, "reset", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
 		return tx.Exec(sqlResetEpoch, newEpoch, folderID, oldEpoch)
@@ -41,9 +42,10 @@ func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, new
 	})
 }
 
-// Rewind moves the cursor back to uid: what lies above it and was never registered will be, as if it were new. What
-// was registered stays in the ledger and is not registered again. A cursor at or below uid stays. ErrCursorMoved: the
-// folder was never scanned or is no longer in that epoch. ErrScanLost: the lease was taken over.
+// Rewind moves the cursor back to uid. Messages above uid that were never registered are then
+// registered as new. Registered messages stay in the ledger and are not registered again. A cursor
+// at or below uid stays. Rewind returns ErrCursorMoved when the folder was never scanned or is no
+// longer in that epoch, and ErrScanLost when the lease was taken over.
 func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid uint32) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		update := tx.Exec(sqlRewindFolder, uid, uid, uid, uid, uid, uid, folderID, epoch)
@@ -64,7 +66,8 @@ func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid 
 	return nil
 }
 
-// forget takes the messages above uid that were there before the start out of the ledger, in older epochs as well.
+// forget removes messages above uid that were not forwarded because of the start from the ledger,
+// also in older epochs.
 func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 	var known [][]byte
 	if err := tx.Raw(sqlUnregistered, folderID, epoch, uid).Scan(&known).Error; err != nil {
@@ -78,7 +81,8 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 	return nil
 }
 
-// FolderScanned stamps last_scanned_at. ErrScanLost: the lease was taken over.
+// FolderScanned sets last_scanned_at of a folder. It returns ErrScanLost when the lease was taken
+// over.
 func (s *Store) FolderScanned(ctx context.Context, by Scan, folderID int64) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
@@ -91,13 +95,13 @@ func (s *Store) FolderScanned(ctx context.Context, by Scan, folderID int64) erro
 		return by.held(tx)
 	})
 	if err != nil {
-		return fmt.Errorf("note the scan of folder %d: %w", folderID, err)
+		return fmt.Errorf("record the scan of folder %d: %w", folderID, err)
 	}
 	return nil
 }
 
-// held fails with ErrScanLost once another run has taken the lease over. The folder's row is locked by then: whoever takes
-// the lease over later finds this change made.
+// held returns ErrScanLost when another run has taken the lease over. It is called after the
+// folder's row was locked, so a run that takes the lease over later sees this change.
 func (by Scan) held(tx *gorm.DB) error {
 	var token int64
 	err := tx.Raw(sqlScanToken, by.InboxID).Scan(&token).Error
@@ -107,8 +111,9 @@ func (by Scan) held(tx *gorm.DB) error {
 	return err
 }
 
-// moveCursor runs an update that matches one row, or finds that it is done already: by us, in a transaction whose
-// commit went unnoticed.
+// moveCursor runs an update that matches one row. When it matches none, done decides whether the
+// row already has the new values: an earlier commit of this process may have succeeded without an
+// answer.
 func (s *Store) moveCursor(ctx context.Context, doing string, by Scan, folderID int64,
 	update func(tx *gorm.DB, now time.Time) *gorm.DB, done func(cursor) bool,
 ) error {

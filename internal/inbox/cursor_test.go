@@ -14,7 +14,7 @@ func wantCursor(t *testing.T, b bench, want string) {
 	got := fmt.Sprintf("epoch %d, seen %d, start %d, baseline %d, initialized %v",
 		f.UIDValidity, f.LastSeenUID, f.StartUID, f.BaselineUID, f.InitializedAt != nil)
 	if got != want {
-		t.Errorf("the cursor is %s; want %s", got, want)
+		t.Errorf("the cursor is %s, want %s", got, want)
 	}
 }
 
@@ -23,17 +23,17 @@ func TestInitialize(t *testing.T) {
 		id := b.add("desk@firm.example").Folders[0].ID
 		wantCursor(t, b, "epoch 0, seen 0, start 0, baseline 0, initialized false")
 		const epoch, top = int64(3)<<32 | 4294967295, 4294967295
-		for range 2 { // the answer to the first may be lost
+		for range 2 { // as when the answer to the first is lost
 			if err := b.Initialize(b.ctx, Scan{}, id, epoch, top); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantCursor(t, b, fmt.Sprintf("epoch %d, seen %d, start %d, baseline 0, initialized true", epoch, top, top))
 		if err := b.Initialize(b.ctx, Scan{}, id, epoch, 5); !errors.Is(err, ErrCursorMoved) {
-			t.Errorf("initialised to something else: %v, want ErrCursorMoved", err)
+			t.Errorf("initialize with other values: %v, want ErrCursorMoved", err)
 		}
 		if err := b.Initialize(b.ctx, Scan{}, 4711, epoch, 5); !errors.Is(err, ErrCursorMoved) {
-			t.Errorf("a folder that is not there: %v, want ErrCursorMoved", err)
+			t.Errorf("initialize a folder that does not exist: %v, want ErrCursorMoved", err)
 		}
 	})
 }
@@ -56,7 +56,7 @@ func TestResetEpoch(t *testing.T) {
 		wantCursor(t, b, "epoch 9, seen 0, start 0, baseline 0, initialized true")
 		b.exec(`UPDATE monitored_folders SET last_seen_uid = 3`)
 		if err := b.ResetEpoch(b.ctx, Scan{}, id, 8, 9); !errors.Is(err, ErrCursorMoved) {
-			t.Errorf("from an epoch that is over: %v, want ErrCursorMoved", err)
+			t.Errorf("reset from an old epoch: %v, want ErrCursorMoved", err)
 		}
 		wantCursor(t, b, "epoch 9, seen 3, start 0, baseline 0, initialized true")
 	})
@@ -73,18 +73,20 @@ func TestRewind(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.exec(`UPDATE monitored_folders SET last_seen_uid = 10, baseline_uid = 5`)
-		for uid := 1; uid <= 10; uid++ { // 1-5 were there before the start, 6-10 were registered
+		for uid := 1; uid <= 10; uid++ { // 1-5 are up to the start, 6-10 were registered
 			task := 0
 			if uid > 5 {
 				task = 100 + uid
 			}
-			b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint) VALUES (?, 8, ?, ?, ?, ?)`, id, uid, in.ID, task, fmt.Appendf(nil, "%032d", uid))
+			b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
+				VALUES (?, 8, ?, ?, ?, ?)`, id, uid, in.ID, task, fmt.Appendf(nil, "%032d", uid))
 		}
-		for _, uid := range []int{2, 4} { // under the epoch before, as UIDs 102 and 104
-			b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint) VALUES (?, 7, ?, ?, 0, ?)`, id, 100+uid, in.ID, fmt.Appendf(nil, "%032d", uid))
+		for _, uid := range []int{2, 4} { // UIDs 102 and 104 of the previous epoch
+			b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
+				VALUES (?, 7, ?, ?, 0, ?)`, id, 100+uid, in.ID, fmt.Appendf(nil, "%032d", uid))
 		}
 		if err := b.Rewind(b.ctx, Scan{}, id, 7, 3); !errors.Is(err, ErrCursorMoved) {
-			t.Errorf("in another epoch: %v, want ErrCursorMoved", err)
+			t.Errorf("rewind in another epoch: %v, want ErrCursorMoved", err)
 		}
 		if err := b.Rewind(b.ctx, Scan{}, id, 8, 20); err != nil {
 			t.Fatal(err)
@@ -99,10 +101,12 @@ func TestRewind(t *testing.T) {
 		var left []int
 		err := b.db.View(b.ctx, func(tx *gorm.DB) error {
 			left = nil
-			return tx.Raw(`SELECT uid FROM monitored_emails_seen WHERE folder_id = ? ORDER BY uid_validity DESC, uid`, id).Scan(&left).Error
+			return tx.Raw(`SELECT uid FROM monitored_emails_seen WHERE folder_id = ?
+				ORDER BY uid_validity DESC, uid`, id).Scan(&left).Error
 		})
 		if want := "[1 2 3 6 7 8 9 10 102]"; err != nil || fmt.Sprint(left) != want {
-			t.Errorf("the ledger holds %v (%v), want %s: what was registered stays, and what lies below", left, err, want)
+			t.Errorf("the ledger holds %v (%v), want %s: registered messages stay, and those up to the new cursor",
+				left, err, want)
 		}
 	})
 }

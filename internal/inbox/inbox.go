@@ -1,13 +1,17 @@
-// Package inbox keeps the monitored inboxes: their settings, folders and passwords, the lease that lets one pass at a
-// time scan an inbox, those of the hosts that help with it, and each folder's cursor.
+// Package inbox stores the monitored inboxes in the database: their settings, folders and
+// passwords, the scan lease, which lets only one pass at a time scan an inbox, and the cursor of
+// each folder.
 //
-// Passwords are stored sealed with the key of a Sealer, or as env:NAME or file:PATH; they leave this package through
-// Store.Password alone, and Inbox prints and logs them as [redacted].
+// Passwords are stored encrypted with the key of a Sealer, or as env:NAME or file:PATH. Only
+// Store.Password returns them; a printed or logged Inbox shows [redacted].
 //
-// Every change is one transaction that may be repeated, so an answer that was lost on its way does no harm. A change
-// that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError,
-// *ExistsError, ErrScanLost, ErrHelpLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
-// here it begins, and goes back. So it is the queue that takes an inbox out of use, with its tasks.
+// Every change is one transaction that can be repeated, so a lost answer of the database does no
+// harm. A change that finds another state than its caller saw changes nothing and returns
+// ErrScanLost, ErrCursorMoved, *NotFoundError or *ExistsError. Wrong settings are an *InvalidError.
+//
+// This package initializes a cursor and moves it back. Package tasks moves it forward, in the
+// transaction that registers a page. Package tasks also disables and removes an inbox, because its
+// tasks are concerned.
 package inbox
 
 import (
@@ -23,7 +27,7 @@ import (
 // Inbox is one monitored IMAP account.
 type Inbox struct {
 	ID             int64
-	Address        string `gorm:"column:email_address"` // lower case: the inbox's name
+	Address        string `gorm:"column:email_address"` // in lower case; it names the inbox
 	Description    string
 	Host           string
 	Port           int
@@ -33,76 +37,79 @@ type Inbox struct {
 	Auth           string // auto, plain, login
 	Start          Start
 	Active         bool          `gorm:"column:is_active"`
-	Password       secret.String `gorm:"column:email_password"` // as stored: sealed, env:NAME or file:PATH
-	LastError      string        // why the last scan did not complete; empty when it did
+	Password       secret.String `gorm:"column:email_password"` // encrypted, env:NAME or file:PATH
+	LastError      string        // why the last scan failed; empty when it succeeded
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
-	LastScannedAt  *time.Time // the last scan that completed
-	Folders        []Folder   `gorm:"-"` // by name
+	LastScannedAt  *time.Time // when a scan last succeeded
+	Folders        []Folder   `gorm:"-"` // sorted by name
 }
 
-// Begun reports whether one of the inbox's folders has a cursor.
+// Begun reports whether one of the inbox's active folders has a cursor.
 func (in Inbox) Begun() bool {
 	return slices.ContainsFunc(in.Folders, func(f Folder) bool { return f.Active && f.InitializedAt != nil })
 }
 
 // Folder is one IMAP mailbox of an inbox, with its cursor.
 type Folder struct {
-	ID            int64
-	InboxID       int64
-	Name          string
-	Active        bool   `gorm:"column:is_active"`     // false: no longer watched, its registry stays
-	UIDValidity   int64  `gorm:"column:uid_validity"`  // the epoch: low 32 bits the server's, above them how often the folder has begun anew
-	LastSeenUID   uint32 `gorm:"column:last_seen_uid"` // everything at or below it is registered
-	StartUID      uint32 `gorm:"column:start_uid"`     // messages at or below it were there before and are not forwarded
-	BaselineUID   uint32 `gorm:"column:baseline_uid"`  // how far the messages up to StartUID are noted in the ledger
+	ID      int64
+	InboxID int64
+	Name    string
+	Active  bool `gorm:"column:is_active"` // false: no longer monitored; its tasks stay
+	// UIDValidity is the epoch: the server's UIDVALIDITY in the low 32 bits, and above them how
+	// often the folder started over.
+	UIDValidity   int64  `gorm:"column:uid_validity"`
+	LastSeenUID   uint32 `gorm:"column:last_seen_uid"` // every UID up to it is registered
+	StartUID      uint32 `gorm:"column:start_uid"`     // UIDs up to it are not forwarded
+	BaselineUID   uint32 `gorm:"column:baseline_uid"`  // UIDs up to it are in the ledger
 	InitializedAt *time.Time
 	LastScannedAt *time.Time
 }
 
-// Security is how the connection to the IMAP server is protected.
+// Security says how the connection to the IMAP server is encrypted.
 type Security string
 
-// The securities.
+// The values of Security: TLS from the first octet, after STARTTLS, or no encryption.
 const (
 	TLS      Security = "tls"
 	STARTTLS Security = "starttls"
 	None     Security = "none"
 )
 
-// Start is where the cursor of a folder begins: StartLatest, StartNow, StartAll, or since:YYYY-MM-DD.
+// Start is where the cursor of a folder begins: StartLatest, StartNow, StartAll, or
+// since:YYYY-MM-DD.
 type Start string
 
-// The starts that name no date.
+// The starts without a date.
 const (
-	StartLatest Start = "latest" // the newest message, and all after it
-	StartNow    Start = "now"    // what comes from now on
-	StartAll    Start = "all"    // everything there is
+	StartLatest Start = "latest" // the newest message, and all that arrive later
+	StartNow    Start = "now"    // only messages that arrive later
+	StartAll    Start = "all"    // all messages in the folder
 )
 
-// InvalidError is everything that is wrong with what a person said of an inbox.
+// InvalidError holds everything that is wrong with the settings of an inbox.
 type InvalidError struct{ Err error }
 
-// Error is one line.
+// Error returns all faults on one line.
 func (e *InvalidError) Error() string { return strings.ReplaceAll(e.Err.Error(), "\n", "; ") }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// NotFoundError is an address that is not monitored.
+// NotFoundError says that there is no inbox with this address.
 type NotFoundError struct {
 	Address string
-	Nearest string // the monitored address that looks most like it, or empty
+	Nearest string // the most similar address of an inbox; empty when none is similar
 }
 
-// Error names the nearest known address.
+// Error names the most similar address.
 func (e *NotFoundError) Error() string {
 	if e.Nearest != "" {
 		return fmt.Sprintf("there is no inbox %s; did you mean %s?", e.Address, e.Nearest)
 	}
-	return fmt.Sprintf("there is no inbox %s; `postrider inbox list` shows those there are", e.Address)
+	return fmt.Sprintf("there is no inbox %s; `postrider inbox list` shows all inboxes", e.Address)
 }
 
-// ExistsError is an address that is monitored already.
+// ExistsError says that there is already an inbox with this address.
 type ExistsError struct{ Address string }
 
 // Error says how to change the inbox instead.
@@ -111,10 +118,12 @@ func (e *ExistsError) Error() string {
 }
 
 var (
-	// ErrScanLost is a scan lease that ran out and was taken over, or was released.
+	// ErrScanLost says that the scan lease expired and another run took it over, or that it was
+	// released.
 	ErrScanLost = errors.New("the scan lease of this inbox was lost to another process")
-	// ErrHelpLost is the lease of a helper that ran out, and was taken over by a run of its own host or cleared away a day later.
+	// ErrHelpLost is the lease of a helper that ran out, and was taken over by a run of its own
+	// host or cleared away a day later.
 	ErrHelpLost = errors.New("the lease of this helper ran out, and other runs go on without it")
-	// ErrCursorMoved is a folder that is not, or no longer, in the state its caller saw.
-	ErrCursorMoved = errors.New("the folder's cursor was changed by another process")
+	// ErrCursorMoved says that the folder is not in the state that the caller saw.
+	ErrCursorMoved = errors.New("another process changed the folder's cursor")
 )

@@ -1,6 +1,7 @@
 package inbox
 
-// nearest is the candidate that the fewest edits turn into s, or empty when all need too many to be meant.
+// nearest returns the candidate with the smallest edit distance to s; empty when no candidate is
+// similar.
 func nearest(s string, candidates []string) string {
 	best, limit := "", max(2, len(s)/4)
 	for _, c := range candidates {
@@ -11,7 +12,7 @@ func nearest(s string, candidates []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions and replacements between a and b (Levenshtein).
+// distance is the Levenshtein distance, in octets.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -11,8 +11,8 @@ import (
 	"postrider/internal/secret"
 )
 
-// Password returns the password to log in with: what env:NAME or file:PATH holds now, or the sealed one opened. Its
-// errors name the inbox and the mend.
+// Password returns the password for the login: the current value of env:NAME or file:PATH, or the
+// stored password decrypted. Its errors name the inbox and the fix.
 func (s *Store) Password(_ context.Context, in Inbox) (string, error) {
 	stored := string(in.Password)
 	switch {
@@ -25,18 +25,19 @@ func (s *Store) Password(_ context.Context, in Inbox) (string, error) {
 	case strings.HasPrefix(stored, sealedPrefix):
 		return s.sealer.Unseal(in.Address, stored)
 	}
-	return "", fmt.Errorf("the password of inbox %s is not stored sealed; set it again with `postrider inbox set %s --password-stdin`", in.Address, in.Address)
+	return "", fmt.Errorf("the stored password of inbox %s is not encrypted; "+
+		"set it again with `postrider inbox set %s --password-stdin`", in.Address, in.Address)
 }
 
-// PasswordFrom says where the password comes from, without telling it: env:NAME, file:PATH, or sealed.
+// PasswordFrom says where the password comes from: env:NAME, file:PATH, or encrypted.
 func (in Inbox) PasswordFrom() string {
 	if stored := string(in.Password); secret.IsRef(stored) {
 		return stored
 	}
-	return "sealed"
+	return "encrypted"
 }
 
-// storable is what the database keeps of a password.
+// storable returns the text that the database stores for a password.
 func (s *Store) storable(ctx context.Context, address, password string) (secret.String, error) {
 	if password == "" {
 		return "", errors.New("the password is empty")
@@ -49,9 +50,10 @@ func (s *Store) storable(ctx context.Context, address, password string) (secret.
 		return tx.Raw(sqlCountSealedElsewhere, address).Scan(&sealed).Error
 	})
 	if err != nil {
-		return "", fmt.Errorf("look for sealed passwords: %w", err)
+		return "", fmt.Errorf("count encrypted passwords: %w", err)
 	}
-	// Counted before the key file is looked at: a process that seals the first password meanwhile has made the file.
+	// The count comes before the check of the key file. A process that stores the first password in
+	// the meantime has then already created the file.
 	if sealed > 0 {
 		if err := s.sealer.requireKey(); err != nil {
 			return "", err

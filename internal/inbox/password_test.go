@@ -19,7 +19,7 @@ func sqliteBench(t *testing.T) bench {
 	return newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 }
 
-func TestPasswordIsStoredSealed(t *testing.T) {
+func TestPasswordIsStoredEncrypted(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("desk@firm.example")
 		if got, err := b.Password(b.ctx, in); err != nil || got != "hunter2" {
@@ -33,7 +33,7 @@ func TestPasswordIsStoredSealed(t *testing.T) {
 			t.Errorf("the database holds %q (%v), want v1: and ciphertext", stored, err)
 		}
 		if s := fmt.Sprintf("%+v %#v", in, in); strings.Contains(s, "hunter2") || strings.Contains(s, stored) {
-			t.Errorf("an inbox prints its password: %s", s)
+			t.Errorf("an inbox prints as %s, want it without its password", s)
 		}
 		if in, err = b.Set(b.ctx, in.Address, Changes{Password: ptr("neu")}); err != nil {
 			t.Fatal(err)
@@ -44,14 +44,17 @@ func TestPasswordIsStoredSealed(t *testing.T) {
 	})
 }
 
-func TestPasswordElsewhere(t *testing.T) {
+func TestPasswordByReference(t *testing.T) {
 	b := sqliteBench(t)
 	t.Setenv("POSTRIDER_TEST_PASSWORD", "from the environment")
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for ref, want := range map[string]string{"env:POSTRIDER_TEST_PASSWORD": "from the environment", "file:" + file: "from a file"} {
+	for ref, want := range map[string]string{
+		"env:POSTRIDER_TEST_PASSWORD": "from the environment",
+		"file:" + file:                "from a file",
+	} {
 		in, err := b.Add(b.ctx, Inbox{Address: ref[:3] + "@x.org", Host: "h"}, ref)
 		if err != nil {
 			t.Fatal(err)
@@ -60,18 +63,18 @@ func TestPasswordElsewhere(t *testing.T) {
 			t.Errorf("%s: got %q (%v), want %q", ref, got, err, want)
 		}
 		if in.PasswordFrom() != ref {
-			t.Errorf("the password is said to come from %q, want %q", in.PasswordFrom(), ref)
+			t.Errorf("PasswordFrom() = %q, want %q", in.PasswordFrom(), ref)
 		}
 	}
 	if _, err := os.Stat(b.sealer.path); err == nil {
-		t.Error("a key file was made although nothing was sealed")
+		t.Error("a key file was created, want none: no password was encrypted")
 	}
 	_, err := b.Password(b.ctx, Inbox{Address: "a@x.org", Password: "env:POSTRIDER_TEST_NO_SUCH"})
 	wantError(t, err, "a@x.org", "POSTRIDER_TEST_NO_SUCH")
 	_, err = b.Password(b.ctx, Inbox{Address: "a@x.org", Password: "plain"})
 	wantError(t, err, "a@x.org", "inbox set a@x.org --password-stdin")
 	if strings.Contains(err.Error(), "plain") {
-		t.Errorf("the error tells the password: %v", err)
+		t.Errorf("the error is %q, want it without the password", err)
 	}
 }
 
@@ -82,7 +85,7 @@ func TestUnsealRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := sealer.Seal("a@x.org", "hunter2"); err != nil || again == sealed {
-		t.Errorf("the same password seals to the same text (%v): the nonce is not random", err)
+		t.Errorf("the same password encrypts to the same text (%v), want another one, because the nonce is random", err)
 	}
 	other := OpenSealer(filepath.Join(t.TempDir(), "key"))
 	if _, err := other.Seal("b@x.org", "x"); err != nil {
@@ -113,7 +116,7 @@ func TestKeyFile(t *testing.T) {
 	var wg sync.WaitGroup
 	sealed := make([]string, 8)
 	for i := range sealed {
-		wg.Go(func() { // each with a sealer of its own, as processes have
+		wg.Go(func() { // each with its own Sealer, like several processes
 			var err error
 			if sealed[i], err = OpenSealer(path).Seal("a@x.org", "hunter2"); err != nil {
 				t.Error(err)
@@ -123,12 +126,13 @@ func TestKeyFile(t *testing.T) {
 	wg.Wait()
 	for i, s := range sealed {
 		if got, err := OpenSealer(path).Unseal("a@x.org", s); err != nil || got != "hunter2" {
-			t.Errorf("process %d sealed with a key that is not the file's: %v", i, err)
+			t.Errorf("password %d cannot be decrypted with the key in the file: %v; "+
+				"want all encrypted with that key", i, err)
 		}
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("the directory holds %v (%v), want the key file alone", entries, err)
+		t.Errorf("the directory holds %v (%v), want only the key file", entries, err)
 	}
 	if runtime.GOOS == "windows" {
 		return
@@ -143,8 +147,11 @@ func TestKeyFile(t *testing.T) {
 	wantError(t, err, "chmod 600 "+path)
 }
 
-func TestKeyFileOfAnotherKind(t *testing.T) {
-	for name, content := range map[string]string{"empty": "", "a comment alone": "# x\n", "text": "hello\n", "too short": "AAAA\n"} {
+func TestKeyFileWithoutAKey(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty": "", "only a comment": "# x\n", "text": "hello\n",
+		"too short": "AAAA\n",
+	} {
 		path := filepath.Join(t.TempDir(), "key")
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -157,7 +164,7 @@ func TestKeyFileOfAnotherKind(t *testing.T) {
 	wantError(t, err, "secrets.key_file")
 }
 
-// A lost key is never replaced in silence.
+// A lost key is never replaced silently.
 func TestLostKey(t *testing.T) {
 	b := sqliteBench(t)
 	b.add("a@x.org")
@@ -165,7 +172,7 @@ func TestLostKey(t *testing.T) {
 	if err := os.Remove(b.sealer.path); err != nil {
 		t.Fatal(err)
 	}
-	b.Store = New(b.db, OpenSealer(b.sealer.path)) // the next process
+	b.Store = New(b.db, OpenSealer(b.sealer.path)) // as in another process
 	_, unseal := b.Password(b.ctx, b.get("a@x.org"))
 	_, add := b.Add(b.ctx, Inbox{Address: "c@x.org", Host: "h"}, "x")
 	_, set := b.Set(b.ctx, "a@x.org", Changes{Password: ptr("x")})
@@ -175,10 +182,11 @@ func TestLostKey(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(b.sealer.path); err == nil {
-		t.Error("a new key was made although passwords are sealed with the old one")
+		t.Error("a new key was created, want none: passwords are encrypted with the old one")
 	}
 	b.remove("b@x.org")
-	in, err := b.Set(b.ctx, "a@x.org", Changes{Password: ptr("new")}) // nothing else is sealed: a new key harms nobody
+	// No other password is encrypted: now a new key may be created.
+	in, err := b.Set(b.ctx, "a@x.org", Changes{Password: ptr("new")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,9 +197,9 @@ func TestLostKey(t *testing.T) {
 
 func TestStartSince(t *testing.T) {
 	if day, ok := Start("since:2026-02-28").Since(); !ok || day.Format("2006-01-02") != "2026-02-28" {
-		t.Errorf("got %v %v, want 2026-02-28", day, ok)
+		t.Errorf("Since() = %v, %v; want 2026-02-28", day, ok)
 	}
 	if _, ok := StartAll.Since(); ok {
-		t.Error("all has a date")
+		t.Error("Since() of the start all = true, want false")
 	}
 }

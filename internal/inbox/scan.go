@@ -9,20 +9,23 @@ import (
 	"gorm.io/gorm"
 )
 
-// Busy is who scans an inbox, and until when unless the lease is renewed.
+// Busy says who holds the scan lease of an inbox, and until when.
 type Busy struct {
 	Holder string
-	Until  time.Time
-	Paused bool // nobody does: the server asked to be left alone
+	Until  time.Time // the holder may renew the lease
+	Paused bool      // no run holds it: the server asked for a pause
 }
 
-// paused holds the lease of an inbox whose server asked to be left alone.
-const paused = "nobody: the server asked to be left alone"
+// paused is the holder of the lease while the server wants no connections.
+const paused = "paused: the server asked for a pause"
 
-// AcquireScan takes the scan lease of an inbox for ttl by the database's clock. Somebody else's lease that has not run
-// out yields busy instead. The token names the lease to the other methods and grows by one each time the lease changes
-// hands. The holder is unique to a run: asked again by the same holder, the lease is extended and keeps its token.
-func (s *Store) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *Busy, err error) {
+// AcquireScan takes the scan lease of an inbox for ttl, by the database's clock. It returns busy
+// when another holder's lease is still valid. The token identifies the lease, and grows by one each
+// time the lease gets another holder. The holder is unique to a run. When the holder already has
+// the lease, AcquireScan extends it, and the token stays the same.
+func (s *Store) AcquireScan(
+	ctx context.Context, inboxID int64, holder string, ttl time.Duration,
+) (token int64, busy *Busy, err error) {
 	if holder == "" {
 		return 0, nil, errors.New("acquire the scan lease: the holder is empty")
 	}
@@ -51,27 +54,28 @@ func (s *Store) AcquireScan(ctx context.Context, inboxID int64, holder string, t
 	case err != nil:
 		return 0, nil, fmt.Errorf("acquire the scan lease of inbox %d: %w", inboxID, err)
 	case !taken:
-		return 0, &Busy{Holder: row.ScanHolder, Until: time.UnixMicro(row.ScanUntil).UTC(), Paused: row.ScanHolder == paused}, nil
+		until := time.UnixMicro(row.ScanUntil).UTC()
+		return 0, &Busy{Holder: row.ScanHolder, Until: until, Paused: row.ScanHolder == paused}, nil
 	}
 	return row.ScanToken, nil, nil
 }
 
-// RenewScan makes the lease last for ttl from now. ErrScanLost: it was taken over or released. A lease that ran out but
-// that nobody took over is renewed.
+// RenewScan extends the lease to ttl from now. It also renews an expired lease that no other run
+// took over. It returns ErrScanLost when the lease was taken over or released.
 func (s *Store) RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error {
 	return s.underLease(ctx, "renew the scan lease of", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
 		return tx.Exec(sqlRenewScan, now+ttl.Microseconds(), inboxID, token)
 	})
 }
 
-// PauseScan gives the lease back and keeps everybody away from the inbox for as long as pause.
+// PauseScan releases the lease, and prevents every run from acquiring it for the duration of pause.
 func (s *Store) PauseScan(ctx context.Context, inboxID, token int64, pause time.Duration) error {
 	return s.underLease(ctx, "pause", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
 		return tx.Exec(sqlPauseScan, paused, now+pause.Microseconds(), inboxID, token)
 	})
 }
 
-// ReleaseScan gives the lease back. One that is no longer held is left to who holds it now.
+// ReleaseScan releases the lease. It does nothing when another run has taken the lease over.
 func (s *Store) ReleaseScan(ctx context.Context, inboxID, token int64) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlReleaseScan, inboxID, token).Error })
 	if err != nil {
@@ -80,17 +84,19 @@ func (s *Store) ReleaseScan(ctx context.Context, inboxID, token int64) error {
 	return nil
 }
 
-// enoughFailed is how many scans in a row have to fail until that is an outage: a server that is restarted is none.
-const enoughFailed = 3
+// outageAfter is how many scans in a row must fail to count as an outage. Fewer may be a restart of
+// the server.
+const outageAfter = 3
 
-// FinishScan notes how a scan ended: an empty errText stamps last_scanned_at and clears last_error, any other becomes
-// last_error, cut to 2,000 characters. An outage of the inbox begins with the third failure in a row, and ends with a
-// scan that completed. The lease stays. ErrScanLost: it was taken over or released.
+// FinishScan records the result of a scan. An empty errText sets last_scanned_at and clears
+// last_error. Any other text becomes last_error, cut to 2,000 characters. An outage begins with the
+// third failure in a row, and ends with a successful scan. FinishScan keeps the lease. It returns
+// ErrScanLost when the lease was taken over or released.
 func (s *Store) FinishScan(ctx context.Context, inboxID, token int64, errText string) error {
 	if runes := []rune(errText); len(runes) > 2000 {
 		errText = string(runes[:2000])
 	}
-	return s.underLease(ctx, "note the end of the scan of", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
+	return s.underLease(ctx, "record the end of the scan of", inboxID, func(tx *gorm.DB, now int64) *gorm.DB {
 		at := time.UnixMicro(now).UTC()
 		if errText == "" {
 			return tx.Exec(sqlScanDone, at, at, inboxID, token)
@@ -99,15 +105,16 @@ func (s *Store) FinishScan(ctx context.Context, inboxID, token int64, errText st
 		if noted.Error != nil || noted.RowsAffected == 0 {
 			return noted
 		}
-		if outage := tx.Exec(sqlOutage, inboxID, enoughFailed); outage.Error != nil {
+		if outage := tx.Exec(sqlOutage, inboxID, outageAfter); outage.Error != nil {
 			return outage
 		}
 		return noted
 	})
 }
 
-// UnderScan does f while no run works on the inbox, or tells who does and leaves it undone. The lease is not renewed: after a
-// minute somebody else may take it, and then what f changes under the Scan fails with ErrScanLost.
+// UnderScan calls f under the scan lease. When another run holds the lease, it returns that run and
+// does not call f. The lease is not renewed: after a minute another run may take it over, and then
+// changes that f makes under the Scan fail with ErrScanLost.
 func (s *Store) UnderScan(ctx context.Context, inboxID int64, holder string, f func(Scan) error) (*Busy, error) {
 	token, busy, err := s.AcquireScan(ctx, inboxID, holder, time.Minute)
 	if err != nil || busy != nil {
@@ -116,8 +123,11 @@ func (s *Store) UnderScan(ctx context.Context, inboxID int64, holder string, f f
 	return nil, errors.Join(f(Scan{inboxID, token}), s.ReleaseScan(context.WithoutCancel(ctx), inboxID, token))
 }
 
-// underLease runs an update that matches one row while the lease is held.
-func (s *Store) underLease(ctx context.Context, doing string, inboxID int64, update func(tx *gorm.DB, now int64) *gorm.DB) error {
+// underLease runs an update that matches one row while the lease is held. When it matches none,
+// underLease returns ErrScanLost.
+func (s *Store) underLease(
+	ctx context.Context, doing string, inboxID int64, update func(tx *gorm.DB, now int64) *gorm.DB,
+) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// expire lets the lease run out by the database's clock.
+// expire makes the lease expire, by the database's clock.
 func (b bench) expire(inboxID int64) {
 	b.t.Helper()
 	b.exec(`UPDATE monitored_emails SET scan_until = 1 WHERE id = ?`, inboxID)
@@ -38,43 +38,44 @@ func TestScanLease(t *testing.T) {
 		id := b.add("desk@firm.example").ID
 		first := b.acquire(id, "run-1")
 		if again := b.acquire(id, "run-1"); again != first {
-			t.Errorf("the same holder asked again and got token %d, want its %d", again, first)
+			t.Errorf("the same holder acquired again and got token %d, want %d as before", again, first)
 		}
 		_, busy, err := b.AcquireScan(b.ctx, id, "run-2", time.Minute)
-		if err != nil || busy == nil || busy.Holder != "run-1" || time.Until(busy.Until) < 30*time.Second || time.Until(busy.Until) > 2*time.Minute {
+		if err != nil || busy == nil || busy.Holder != "run-1" || time.Until(busy.Until) < 30*time.Second ||
+			time.Until(busy.Until) > 2*time.Minute {
 			t.Fatalf("busy is %+v (%v), want run-1 for about a minute", busy, err)
 		}
 		if err := b.RenewScan(b.ctx, id, first, time.Minute); err != nil {
-			t.Errorf("renew while held: %v", err)
+			t.Errorf("renew while held: %v, want no error", err)
 		}
 
 		b.expire(id)
 		if err := b.RenewScan(b.ctx, id, first, time.Minute); err != nil {
-			t.Errorf("renew after it ran out, with nobody else there: %v", err)
+			t.Errorf("renew after it expired, with no other holder: %v, want no error", err)
 		}
 		b.expire(id)
 		second := b.acquire(id, "run-2")
 		if second != first+1 {
-			t.Errorf("the token is %d after the lease changed hands, want %d", second, first+1)
+			t.Errorf("the token is %d after the lease got another holder, want %d", second, first+1)
 		}
 		for doing, err := range map[string]error{
 			"renew":  b.RenewScan(b.ctx, id, first, time.Minute),
 			"finish": b.FinishScan(b.ctx, id, first, ""),
 		} {
 			if !errors.Is(err, ErrScanLost) {
-				t.Errorf("%s by the one who lost the lease: %v, want ErrScanLost", doing, err)
+				t.Errorf("%s after the lease was lost: %v, want ErrScanLost", doing, err)
 			}
 		}
 		if err := b.ReleaseScan(b.ctx, id, first); err != nil {
-			t.Errorf("release by the one who lost the lease: %v", err)
+			t.Errorf("release after the lease was lost: %v, want no error", err)
 		}
 		if _, busy, err := b.AcquireScan(b.ctx, id, "run-3", time.Minute); err != nil || busy == nil {
-			t.Errorf("a release with an old token freed the new holder's lease (%v)", err)
+			t.Errorf("a release with an old token released the new holder's lease (%v), want it kept", err)
 		}
 
-		for range 2 { // the answer to the first may be lost
+		for range 2 { // as when the answer to the first is lost
 			if err := b.ReleaseScan(b.ctx, id, second); err != nil {
-				t.Errorf("release: %v", err)
+				t.Errorf("release: %v, want no error", err)
 			}
 		}
 		if err := b.RenewScan(b.ctx, id, second, time.Minute); !errors.Is(err, ErrScanLost) {
@@ -107,7 +108,7 @@ func TestScanLeaseGoesToOne(t *testing.T) {
 		}
 		wg.Wait()
 		if len(won) != 1 || won[0] != 1 {
-			t.Errorf("leases went out with tokens %v, want one lease with token 1", won)
+			t.Errorf("runs got leases with tokens %v, want one lease with token 1", won)
 		}
 	})
 }
@@ -117,7 +118,7 @@ func TestScanLeaseOfARemovedInbox(t *testing.T) {
 		_, _, err := b.AcquireScan(b.ctx, 4711, "run-1", time.Minute)
 		wantError(t, err, "4711", "removed")
 		if _, _, err = b.AcquireScan(b.ctx, b.add("a@x.org").ID, "", time.Minute); err == nil {
-			t.Error("a lease without a holder was given")
+			t.Error("a lease without a holder was acquired, want an error")
 		}
 	})
 }
@@ -130,7 +131,8 @@ func TestFinishScan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if in := b.get("desk@firm.example"); in.LastScannedAt != nil || in.LastError != strings.Repeat("ö", 2000) {
-			t.Errorf("after a failure: last scan %v, error of %d octets; want no scan, 2,000 characters", in.LastScannedAt, len(in.LastError))
+			t.Errorf("after a failure: last scan %v, error of %d octets; want no scan, 2,000 characters",
+				in.LastScannedAt, len(in.LastError))
 		}
 		if err := b.FinishScan(b.ctx, id, token, ""); err != nil {
 			t.Fatal(err)
@@ -142,7 +144,8 @@ func TestFinishScan(t *testing.T) {
 	})
 }
 
-// TestOutage: an outage begins with the third failure in a row, is dated from the first, and ends with a success.
+// TestOutage checks that an outage begins with the third failure in a row, counts from the first,
+// and ends with a success.
 func TestOutage(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		id := b.add("desk@firm.example").ID
@@ -154,7 +157,8 @@ func TestOutage(t *testing.T) {
 		}
 		look := func() (o outage) {
 			b.must(b.db.View(b.ctx, func(tx *gorm.DB) error {
-				return tx.Raw(`SELECT failed_scans, failing_since, outage_since, outage_until FROM monitored_emails`).Scan(&o).Error
+				return tx.Raw(`SELECT failed_scans, failing_since, outage_since, outage_until
+					FROM monitored_emails`).Scan(&o).Error
 			}))
 			return o
 		}
@@ -169,18 +173,21 @@ func TestOutage(t *testing.T) {
 		}
 		scan("no")
 		scan("no")
-		if o := look(); o.FailedScans != 4 || o.OutageSince == nil || !o.OutageSince.Equal(*two.FailingSince) || o.OutageUntil != nil {
+		if o := look(); o.FailedScans != 4 || o.OutageSince == nil || !o.OutageSince.Equal(*two.FailingSince) ||
+			o.OutageUntil != nil {
 			t.Fatalf("after four failures in a row it is %+v, want an outage since %s", o, two.FailingSince)
 		}
 		scan("")
 		over := look()
-		if over.FailedScans != 0 || over.FailingSince != nil || over.OutageSince == nil || over.OutageUntil == nil || !over.OutageUntil.After(*two.FailingSince) {
+		if over.FailedScans != 0 || over.FailingSince != nil || over.OutageSince == nil ||
+			over.OutageUntil == nil || !over.OutageUntil.After(*two.FailingSince) {
 			t.Fatalf("after a success it is %+v, want an outage that is over", over)
 		}
 		scan("")
 		scan("no")
-		if o := look(); !o.OutageSince.Equal(*over.OutageSince) || o.OutageUntil == nil || !o.OutageUntil.Equal(*over.OutageUntil) {
-			t.Errorf("later it is %+v, want the outage as it was: %+v", o, over)
+		if o := look(); !o.OutageSince.Equal(*over.OutageSince) || o.OutageUntil == nil ||
+			!o.OutageUntil.Equal(*over.OutageUntil) {
+			t.Errorf("after one more failure it is %+v, want the outage unchanged: %+v", o, over)
 		}
 		scan("no")
 		scan("no")
@@ -190,7 +197,8 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestStaleScanChangesNothing: a run that was held up for longer than its lease comes back when another scans the inbox.
+// TestStaleScanChangesNothing checks that a run cannot change anything after its lease expired and
+// another run took it.
 func TestStaleScanChangesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("desk@firm.example", "INBOX", "New")
@@ -215,14 +223,15 @@ func TestStaleScanChangesNothing(t *testing.T) {
 			"renew":                       b.RenewScan(b.ctx, id, stale.Token, time.Hour),
 		} {
 			if !errors.Is(err, ErrScanLost) {
-				t.Errorf("%s by the one who lost the lease: %v, want ErrScanLost", doing, err)
+				t.Errorf("%s after the lease was lost: %v, want ErrScanLost", doing, err)
 			}
 		}
 		if after := b.get("desk@firm.example"); !reflect.DeepEqual(after, before) {
-			t.Errorf("the inbox was changed by the one who lost the lease:\n%+v\nwant it as it was:\n%+v", after, before)
+			t.Errorf("after calls without the lease the inbox is\n%+v\nwant it unchanged:\n%+v", after, before)
 		}
-		if _, busy, err := b.AcquireScan(b.ctx, id, "run-3", time.Minute); err != nil || busy == nil || busy.Holder != "run-2" {
-			t.Errorf("busy is %+v (%v), want run-2's lease to stand", busy, err)
+		if _, busy, err := b.AcquireScan(b.ctx, id, "run-3", time.Minute); err != nil || busy == nil ||
+			busy.Holder != "run-2" {
+			t.Errorf("busy is %+v (%v), want run-2 to have the lease", busy, err)
 		}
 	})
 }

@@ -16,26 +16,28 @@ import (
 	"postrider/internal/secret"
 )
 
-// sealedPrefix marks a sealed password; the number is the format's.
+// sealedPrefix marks an encrypted password. The number is the version of the format.
 const sealedPrefix = "v1:"
 
-const keyFileComment = "# The key that postrider seals the passwords of inboxes with. Back it up, apart from the database.\n"
+const keyFileComment = "# postrider encrypts the passwords of inboxes with this key. " +
+	"Back it up separately from the database.\n"
 
-// ErrNoKey is a key file that is not there.
+// ErrNoKey says that the key file is missing.
 var ErrNoKey = errors.New("the key file is missing")
 
-// Sealer encrypts passwords with the key in a file, XChaCha20-Poly1305 with the inbox's address as associated data, so
-// that a sealed password copied to another inbox does not open. The file is made by the first Seal.
+// Sealer encrypts passwords with the key in a file. It uses XChaCha20-Poly1305 with the inbox's
+// address as associated data, so a password that was copied to another inbox cannot be decrypted.
+// The first Seal creates the file.
 type Sealer struct {
 	path string
 	mu   sync.Mutex
-	key  []byte // once read
+	key  []byte // nil until the file was read
 }
 
-// OpenSealer returns the sealer for a key file, which is not touched yet.
+// OpenSealer returns the Sealer for a key file. It does not read the file.
 func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
 
-// Seal encrypts a password. It makes the key file, mode 0600, when there is none.
+// Seal encrypts a password. It creates the key file, mode 0600, when there is none.
 func (s *Sealer) Seal(address, password string) (string, error) {
 	key, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
@@ -58,7 +60,7 @@ func (s *Sealer) Seal(address, password string) (string, error) {
 	return sealedPrefix + base64.StdEncoding.EncodeToString(box), nil
 }
 
-// Unseal decrypts what Seal made for the same address.
+// Unseal decrypts a password that Seal encrypted for the same address.
 func (s *Sealer) Unseal(address, sealed string) (string, error) {
 	key, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
@@ -73,17 +75,20 @@ func (s *Sealer) Unseal(address, sealed string) (string, error) {
 	}
 	box, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, sealedPrefix))
 	if err != nil || len(box) < aead.NonceSize() {
-		return "", fmt.Errorf("the stored password of inbox %s is damaged; set it again with `postrider inbox set %s --password-stdin`", address, address)
+		return "", fmt.Errorf("the stored password of inbox %s is damaged; "+
+			"set it again with `postrider inbox set %s --password-stdin`", address, address)
 	}
 	password, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], []byte(address))
 	if err != nil {
-		return "", fmt.Errorf("the password of inbox %s was sealed with another key than the one in %s; restore that key file, or set the password again with `postrider inbox set %s --password-stdin`",
+		return "", fmt.Errorf("the password of inbox %s was encrypted with another key than the one in %s; "+
+			"restore the old key file, or set the password again with `postrider inbox set %s --password-stdin`",
 			address, s.path, address)
 	}
 	return string(password), nil
 }
 
-// requireKey fails when there is no key file: passwords that were sealed with it exist, so none may be made anew.
+// requireKey fails when there is no key file. It is called when encrypted passwords exist: a new
+// key could not decrypt them.
 func (s *Sealer) requireKey() error {
 	_, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
@@ -93,11 +98,14 @@ func (s *Sealer) requireKey() error {
 }
 
 func (s *Sealer) lostKey() error {
-	return fmt.Errorf("%w: passwords of inboxes are sealed with the key that was in %s; restore it from a backup or correct secrets.key_file; if it is lost for good, make a new one with `(umask 077; head -c 32 /dev/urandom | base64 > %s)` and give each inbox its password again with `postrider inbox set ADDR --password-stdin`",
+	return fmt.Errorf("%w: passwords of inboxes are encrypted with the key that was in %s; "+
+		"restore it from a backup or correct secrets.key_file; if it is lost, "+
+		"create a new key with `(umask 077; head -c 32 /dev/urandom | base64 > %s)` "+
+		"and set the password of each inbox again with `postrider inbox set ADDR --password-stdin`",
 		ErrNoKey, s.path, s.path)
 }
 
-// readKey reads the key file: base64 of 32 octets, lines beginning with # left out.
+// readKey reads the key file: base64 of 32 octets; lines that begin with # are comments.
 func (s *Sealer) readKey() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,12 +130,13 @@ func (s *Sealer) readKey() ([]byte, error) {
 		s.key = key
 		return key, nil
 	}
-	return nil, fmt.Errorf("key file %s does not hold a key (base64 of %d octets); restore it from a backup, or correct secrets.key_file",
-		s.path, chacha20poly1305.KeySize)
+	return nil, fmt.Errorf("key file %s does not hold a key (base64 of %d octets); "+
+		"restore it from a backup, or correct secrets.key_file", s.path, chacha20poly1305.KeySize)
 }
 
-// createKey makes the key file unless it is there. The content is complete before the file has its name, and a link,
-// unlike a rename, never replaces: of several processes at once one wins, and all read its key.
+// createKey creates the key file unless it exists. It writes a temporary file and links it to the
+// name, because a link, unlike a rename, never replaces a file. When several processes do this at
+// once, one wins, and all read its key.
 func (s *Sealer) createKey() error {
 	key := make([]byte, chacha20poly1305.KeySize)
 	if _, err := rand.Read(key); err != nil {
@@ -136,7 +145,8 @@ func (s *Sealer) createKey() error {
 	dir := filepath.Dir(s.path)
 	f, err := os.CreateTemp(dir, ".postrider-key-*") // mode 0600
 	if err != nil {
-		return fmt.Errorf("make the key file %s: %w; make sure that this user can write the directory, or change secrets.key_file", s.path, err)
+		return fmt.Errorf("create the key file %s: %w; "+
+			"make sure that this user can write to the directory, or change secrets.key_file", s.path, err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
 	_, err = f.WriteString(keyFileComment + base64.StdEncoding.EncodeToString(key) + "\n")
@@ -144,14 +154,14 @@ func (s *Sealer) createKey() error {
 		err = os.Link(f.Name(), s.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make the key file %s: %w", s.path, err)
+		return fmt.Errorf("create the key file %s: %w", s.path, err)
 	}
 	syncDir(dir)
 	return nil
 }
 
-// syncDir makes a new name durable: a password in the database must not outlive the key it is sealed with. Where a
-// directory cannot be synced (Windows) there is nothing to do.
+// syncDir makes the name of the key file durable, so that a crash cannot lose the key of a stored
+// password. It does nothing where a directory cannot be synced (Windows).
 func syncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_ = d.Sync()

@@ -17,9 +17,9 @@ const (
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
 		security = ?, allow_plaintext = ?, username = ?, auth = ?, start = ?, updated_at = ? WHERE id = ?`
 
-	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ?` // the queue disables it, and removes it
+	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ?`
 
-	// A few hundred inboxes at most: no index needed.
+	// Reads the whole table; it has a row for each inbox only.
 	sqlCountSealedElsewhere = `SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?`
 )
 
@@ -33,7 +33,8 @@ const (
 )
 
 const (
-	// MySQL assigns from left to right, SQLite all at once: scan_token, first, sees the old holder on both.
+	// MySQL assigns from left to right, SQLite all at once. So scan_token comes first: it needs the
+	// old scan_holder.
 	sqlAcquireScan = `UPDATE monitored_emails SET scan_token = scan_token + CASE WHEN scan_holder = ? THEN 0 ELSE 1 END,
 		scan_holder = ?, scan_until = ? WHERE id = ? AND (scan_holder = ? OR scan_until <= ?)`
 	sqlGetScan     = `SELECT scan_holder, scan_token, scan_until FROM monitored_emails WHERE id = ?`
@@ -45,7 +46,8 @@ const (
 	sqlScanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0, failing_since = NULL,
 		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END
 		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
-	// failing_since stands before failed_scans, as MySQL assigns.
+	// failing_since comes first, because it needs the old failed_scans, and MySQL assigns from left
+	// to right.
 	sqlScanFailed = `UPDATE monitored_emails SET last_error = ?,
 		failing_since = CASE WHEN failed_scans = 0 THEN ? ELSE failing_since END, failed_scans = failed_scans + 1
 		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
@@ -74,8 +76,8 @@ const (
 		start_uid     = CASE WHEN start_uid > ? THEN ? ELSE start_uid END,
 		baseline_uid  = CASE WHEN baseline_uid > ? THEN ? ELSE baseline_uid END
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	// PRIMARY KEY (folder_id, uid_validity, uid) finds what was there before the start, and
-	// monitored_emails_seen_fingerprint its rows in older epochs.
+	// PRIMARY KEY (folder_id, uid_validity, uid) serves the first,
+	// monitored_emails_seen_fingerprint the second.
 	sqlUnregistered       = `SELECT DISTINCT fingerprint FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? AND task_id = 0`
 	sqlForgetUnregistered = `DELETE FROM monitored_emails_seen
 		WHERE fingerprint IN ? AND folder_id = ? AND task_id = 0 AND (uid_validity <> ? OR uid > ?)`

@@ -12,7 +12,7 @@ import (
 	"postrider/internal/db"
 )
 
-// Store is the inboxes in the database. It is safe for concurrent use.
+// Store reads and changes the inboxes in the database. It is safe for concurrent use.
 type Store struct {
 	db     *db.DB
 	sealer *Sealer
@@ -21,7 +21,7 @@ type Store struct {
 // New returns the store over a database and the sealer of its passwords.
 func New(db *db.DB, sealer *Sealer) *Store { return &Store{db: db, sealer: sealer} }
 
-// Changes are the settings of an inbox that Set replaces; nil leaves one as it is.
+// Changes are the settings of an inbox that Set changes. A field that is nil stays unchanged.
 type Changes struct {
 	Description    *string
 	Host           *string
@@ -32,11 +32,12 @@ type Changes struct {
 	Auth           *string
 	Start          *Start   // for folders that were never scanned
 	Password       *string  // the password itself, or env:NAME, or file:PATH
-	Folders        []string // all folders to watch; others are watched no longer and keep their cursor
+	Folders        []string // all folders to monitor; the others become inactive
 }
 
-// Add begins to monitor an inbox, active, with the folders named in in.Folders or INBOX. The password is stored
-// sealed, or as it is when it says env:NAME or file:PATH. An address that is monitored already is an *ExistsError.
+// Add stores a new active inbox with the folders in in.Folders, or with INBOX when there are none.
+// It encrypts the password, except env:NAME and file:PATH. When the address exists already, the
+// error is an *ExistsError.
 func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
 	var names []string
 	for _, f := range in.Folders {
@@ -61,7 +62,8 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 	return s.Get(ctx, in.Address)
 }
 
-// insertInbox recognises by its password and time a row that it wrote itself, when its own commit went unnoticed.
+// insertInbox succeeds when the row exists with the same password and time: then an earlier attempt
+// of this call was committed without an answer.
 func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	found, err := find(tx, in.Address)
 	if err != nil {
@@ -87,7 +89,7 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	return watch(tx, found.ID, nil, folders)
 }
 
-// Set changes an inbox and returns it as it is now.
+// Set changes an inbox and returns the new state.
 func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
 	in, err := s.Get(ctx, address)
 	if err != nil {
@@ -127,7 +129,7 @@ func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, erro
 	return s.Get(ctx, in.Address)
 }
 
-// Enable makes passes work on an inbox again that the queue took out of use.
+// Enable makes an inbox active again. Package tasks disables inboxes.
 func (s *Store) Enable(ctx context.Context, address string) error {
 	in, err := s.Get(ctx, address)
 	if err != nil {
@@ -143,7 +145,8 @@ func (s *Store) Enable(ctx context.Context, address string) error {
 	return nil
 }
 
-// List returns all inboxes by address; with activeOnly neither disabled inboxes nor folders no longer watched.
+// List returns the inboxes sorted by address; with activeOnly only active inboxes and active
+// folders.
 func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	query := sqlListInboxes
 	if activeOnly {
@@ -163,9 +166,10 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	return inboxes, nil
 }
 
-// Get returns one inbox with all its folders; an address that is not monitored is a *NotFoundError.
+// Get returns one inbox with all its folders. When there is none, the error is a *NotFoundError.
 func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
-	address = fold(address) // and not parsed: what was taken once is found, whatever would be taken now
+	// Not parsed: an older version may have stored an address that is refused now.
+	address = fold(address)
 	var found *Inbox
 	var known []string
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
@@ -191,7 +195,7 @@ func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 	return *found, nil
 }
 
-// find returns nil when there is no such inbox; folders are left out.
+// find returns the inbox without its folders; nil when there is none.
 func find(tx *gorm.DB, address string) (*Inbox, error) {
 	var rows []Inbox
 	if err := tx.Raw(sqlGetInbox, address).Scan(&rows).Error; err != nil || len(rows) == 0 {
@@ -224,7 +228,7 @@ func attachFolders(tx *gorm.DB, inboxes []Inbox, activeOnly bool) error {
 	return err
 }
 
-// watch makes names the folders that are watched: those there are keep their cursor.
+// watch makes names the active folders of an inbox. Existing folders keep their cursor.
 func watch(tx *gorm.DB, inboxID int64, have []Folder, names []string) error {
 	if err := tx.Exec(sqlWatchFolders, names, inboxID).Error; err != nil {
 		return err
@@ -240,7 +244,6 @@ func watch(tx *gorm.DB, inboxID int64, have []Folder, names []string) error {
 	return nil
 }
 
-// apply sets the fields that have a change.
 func (in *Inbox) apply(c Changes) {
 	if c.Security != nil && in.Port == in.Security.DefaultPort() {
 		in.Port = 0 // normalize fills in the new default
@@ -263,7 +266,7 @@ func set[T any](field *T, value *T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// clock is the database's time, as a time.
+// clock returns the database's time.
 func (s *Store) clock(ctx context.Context) (now time.Time, err error) {
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
 		micros, err := s.db.Now(tx)

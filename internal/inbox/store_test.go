@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { testserver.Main(m) }
 
-// A bench is a store on a fresh database, and what a test does to it behind its back.
+// bench is a store on a new database, with direct access to the database.
 type bench struct {
 	*Store
 	t   *testing.T
@@ -71,7 +71,7 @@ func (b bench) exec(query string, args ...any) {
 	}
 }
 
-// add makes an inbox that the test does not care about further.
+// add adds an inbox with default settings.
 func (b bench) add(address string, folders ...string) Inbox {
 	b.t.Helper()
 	in := Inbox{Address: address, Host: "imap.example.com"}
@@ -94,7 +94,7 @@ func (b bench) get(address string) Inbox {
 	return in
 }
 
-// remove is the queue's to do: the inbox's tasks leave their place to others.
+// remove removes an inbox through the queue, as the product does.
 func (b bench) remove(address string) {
 	b.t.Helper()
 	if err := sqlqueue.New(b.db).Remove(b.ctx, "ann", b.get(address).ID); err != nil {
@@ -116,7 +116,7 @@ func wantError(t *testing.T, err error, parts ...string) {
 	}
 	for _, part := range parts {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("the error does not say %q: %v", part, err)
+			t.Errorf("the error is %q, want it to say %q", err, part)
 		}
 	}
 }
@@ -125,16 +125,18 @@ func TestAddFillsInDefaults(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("Desk@Firm.Example")
 		if in.Address != "desk@firm.example" || in.Username != "Desk@Firm.Example" {
-			t.Errorf("address %q, username %q; want the address in lower case and the username as it was typed", in.Address, in.Username)
+			t.Errorf("address %q, username %q; want the address in lower case and the username as it was typed",
+				in.Address, in.Username)
 		}
 		if in.Port != 993 || in.Security != TLS || in.Auth != "auto" || in.Start != StartLatest || !in.Active {
 			t.Errorf("defaults are %+v; want port 993, tls, auto, latest, active", in)
 		}
 		if got := folderState(in); !slices.Equal(got, []string{"INBOX true"}) {
-			t.Errorf("folders are %q, want INBOX alone", got)
+			t.Errorf("folders are %q, want INBOX only", got)
 		}
-		if in.LastScannedAt != nil || in.Folders[0].InitializedAt != nil || time.Since(in.CreatedAt).Abs() > time.Minute {
-			t.Errorf("times are wrong: %+v", in)
+		if in.LastScannedAt != nil || in.Folders[0].InitializedAt != nil ||
+			time.Since(in.CreatedAt).Abs() > time.Minute {
+			t.Errorf("the inbox is %+v, want it created now and never scanned", in)
 		}
 	})
 }
@@ -150,22 +152,67 @@ func TestAddRefuses(t *testing.T) {
 		{"no address", Inbox{Host: "h"}, "x", []string{"an address is missing"}},
 		{"address with a name", Inbox{Address: "Me <me@x.org>", Host: "h"}, "x", []string{"write only me@x.org"}},
 		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"no address; write it like"}},
-		{"address that fits no column", Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"}, "x", []string{"longer than mail allows"}},
+		{
+			"address that fits no column",
+			Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"},
+			"x",
+			[]string{"longer than mail allows"},
+		},
 		{"no host", Inbox{Address: "a@x.org"}, "x", []string{"host"}},
 		{"host with a port", Inbox{Address: "a@x.org", Host: "h:993"}, "x", []string{"without a port"}},
 		{"host as a URL", Inbox{Address: "a@x.org", Host: "imaps://h"}, "x", []string{"host"}},
 		{"port too high", Inbox{Address: "a@x.org", Host: "h", Port: 65536}, "x", []string{"65536"}},
 		{"port below 1", Inbox{Address: "a@x.org", Host: "h", Port: -1}, "x", []string{"-1"}},
-		{"security unknown", Inbox{Address: "a@x.org", Host: "h", Security: "ssl"}, "x", []string{`"ssl"`, "tls, starttls or none"}},
-		{"in the clear", Inbox{Address: "a@x.org", Host: "mail.x.org", Security: None}, "x", []string{"mail.x.org", "clear"}},
+		{
+			"security unknown",
+			Inbox{Address: "a@x.org", Host: "h", Security: "ssl"},
+			"x",
+			[]string{`"ssl"`, "tls, starttls or none"},
+		},
+		{
+			"unencrypted",
+			Inbox{Address: "a@x.org", Host: "mail.x.org", Security: None},
+			"x",
+			[]string{"mail.x.org", "unencrypted"},
+		},
 		{"auth unknown", Inbox{Address: "a@x.org", Host: "h", Auth: "ntlm"}, "x", []string{"ntlm"}},
-		{"start unknown", Inbox{Address: "a@x.org", Host: "h", Start: "yesterday"}, "x", []string{"yesterday", "since:YYYY-MM-DD"}},
-		{"start on no day", Inbox{Address: "a@x.org", Host: "h", Start: "since:2026-02-30"}, "x", []string{"since:2026-02-30"}},
-		{"folder without a name", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: ""}}}, "x", []string{"folder name"}},
-		{"folder with a line break", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: "a\r\nb"}}}, "x", []string{"line break"}},
-		{"username with a line break", Inbox{Address: "a@x.org", Host: "h", Username: "a\nb"}, "x", []string{"username"}},
+		{
+			"start unknown",
+			Inbox{Address: "a@x.org", Host: "h", Start: "yesterday"},
+			"x",
+			[]string{"yesterday", "since:YYYY-MM-DD"},
+		},
+		{
+			"start on no day",
+			Inbox{Address: "a@x.org", Host: "h", Start: "since:2026-02-30"},
+			"x",
+			[]string{"since:2026-02-30"},
+		},
+		{
+			"folder without a name",
+			Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: ""}}},
+			"x",
+			[]string{"folder name"},
+		},
+		{
+			"folder with a line break",
+			Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: "a\r\nb"}}},
+			"x",
+			[]string{"line break"},
+		},
+		{
+			"username with a line break",
+			Inbox{Address: "a@x.org", Host: "h", Username: "a\nb"},
+			"x",
+			[]string{"username"},
+		},
 		{"no password", Inbox{Address: "a@x.org", Host: "h"}, "", []string{"password is empty"}},
-		{"everything at once", Inbox{Address: "a", Host: "", Port: 70000, Start: "x"}, "x", []string{"no address", "host", "70000", "start"}},
+		{
+			"everything at once",
+			Inbox{Address: "a", Host: "", Port: 70000, Start: "x"},
+			"x",
+			[]string{"no address", "host", "70000", "start"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,7 +221,7 @@ func TestAddRefuses(t *testing.T) {
 		})
 	}
 	if all, err := b.List(b.ctx, false); err != nil || len(all) != 0 {
-		t.Errorf("a refused inbox was stored: %v (%v)", all, err)
+		t.Errorf("the store holds %v (%v), want no refused inbox", all, err)
 	}
 }
 
@@ -186,7 +233,10 @@ func TestAddAccepts(t *testing.T) {
 			{Host: "[::1]", Security: None},
 			{Host: "imap.example.com", Security: None, AllowPlaintext: true},
 			{Host: "2001:db8::1", Security: STARTTLS},
-			{Host: "h", Start: "since:2026-02-28", Description: "Büro 東京", Username: `DOM\user`, Auth: "login", Port: 1},
+			{
+				Host: "h", Start: "since:2026-02-28", Description: "Büro 東京", Username: `DOM\user`, Auth: "login",
+				Port: 1,
+			},
 		} {
 			in.Address = fmt.Sprintf("a%d@x.org", i)
 			got, err := b.Add(b.ctx, in, "hunter2")
@@ -197,24 +247,26 @@ func TestAddAccepts(t *testing.T) {
 			if want := cmp.Or(in.Port, got.Security.DefaultPort()); got.Port != want {
 				t.Errorf("%s: port is %d, want %d", in.Security, got.Port, want)
 			}
-			if got.Description != in.Description || got.AllowPlaintext != in.AllowPlaintext || got.Host != strings.Trim(in.Host, "[]") {
+			if got.Description != in.Description || got.AllowPlaintext != in.AllowPlaintext ||
+				got.Host != strings.Trim(in.Host, "[]") {
 				t.Errorf("stored %+v, want %+v", got, in)
 			}
 		}
 	})
 }
 
-// TestAddTakesWhatCanBeSentTo: what is an address is decided in package address.
+// TestAddTakesWhatCanBeSentTo checks that Add accepts every address that package address accepts.
 func TestAddTakesWhatCanBeSentTo(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	for _, address := range []string{`"the desk"@firm.example`, "desk@[192.0.2.1]", "büro@firm.example"} {
 		if b.add(address); b.get(address).Address != address {
-			t.Errorf("%s is stored as %s, want it as it was", address, b.get(address).Address)
+			t.Errorf("%s is stored as %s, want it unchanged", address, b.get(address).Address)
 		}
 	}
 }
 
-// TestGetOfAnOldAddress: an inbox of a version that took other addresses is worked on as before, and can be changed and removed.
+// TestGetOfAnOldAddress checks that an inbox with an address that is refused now can be read,
+// changed and removed.
 func TestGetOfAnOldAddress(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	b.add("desk@firm.example")
@@ -224,7 +276,7 @@ func TestGetOfAnOldAddress(t *testing.T) {
 		t.Errorf("the inbox is %s, want %s", got, old)
 	}
 	if _, err := b.Set(b.ctx, old, Changes{Folders: []string{"Junk"}}); err != nil {
-		t.Errorf("the inbox cannot be changed: %v", err)
+		t.Errorf("change the inbox: %v, want no error", err)
 	}
 	_, err := b.Get(b.ctx, "other@firm!.example")
 	wantError(t, err, "its domain has a character that no domain has")
@@ -240,18 +292,18 @@ func TestAddTwice(t *testing.T) {
 		}
 		wantError(t, err, "desk@firm.example exists already", "inbox set")
 		if in := b.get("desk@firm.example"); in.Host != "imap.example.com" {
-			t.Error("the second add changed the inbox")
+			t.Error("the second Add changed the inbox, want it unchanged")
 		}
 	})
 }
 
-// A commit whose answer was lost is run again: the row is there, and it is ours.
+// When the answer to a commit is lost, Add runs again and finds its own row.
 func TestAddAgainAfterALostAnswer(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("desk@firm.example")
 		err := b.db.Tx(b.ctx, func(tx *gorm.DB) error { return insertInbox(tx, in, []string{"INBOX"}) })
 		if err != nil {
-			t.Errorf("our own row is taken for another's: %v", err)
+			t.Errorf("insertInbox of the same inbox again: %v, want no error", err)
 		}
 	})
 }
@@ -284,29 +336,31 @@ func TestSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		if in.Host != "mail.firm.example" || in.Description != "front desk" || in.Start != StartAll {
-			t.Errorf("the changes are not stored: %+v", in)
+			t.Errorf("the inbox is %+v, want the changes in it", in)
 		}
 		if in.Port != 143 {
 			t.Errorf("port is %d; want 143, the default of the new security", in.Port)
 		}
 		if in.Username != before.Username || in.Password != before.Password || !in.Active {
-			t.Errorf("what was not to change did: %+v", in)
+			t.Errorf("the inbox is %+v, want the other settings unchanged", in)
 		}
-		if got, want := folderState(in), []string{"Archive true", "INBOX true", "Junk false"}; !slices.Equal(got, want) {
+		if got, want := folderState(in),
+			[]string{"Archive true", "INBOX true", "Junk false"}; !slices.Equal(got, want) {
 			t.Errorf("folders are %q, want %q", got, want)
 		}
 		in, err = b.Set(b.ctx, in.Address, Changes{Folders: []string{"Junk"}, Port: ptr(1143)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := folderState(in), []string{"Archive false", "INBOX false", "Junk true"}; !slices.Equal(got, want) {
+		if got, want := folderState(in),
+			[]string{"Archive false", "INBOX false", "Junk true"}; !slices.Equal(got, want) {
 			t.Errorf("folders are %q, want %q", got, want)
 		}
 		if in.Port != 1143 || in.Folders[2].LastSeenUID != 7 {
 			t.Errorf("port %d and Junk's cursor %d; want 1143, and 7 as it was", in.Port, in.Folders[2].LastSeenUID)
 		}
 		if _, err = b.Set(b.ctx, in.Address, Changes{Security: ptr(None)}); err == nil {
-			t.Error("a change to plaintext was not refused")
+			t.Error("Set to security none for a remote host = nil, want an error")
 		}
 		if _, err = b.Set(b.ctx, "no@one.test", Changes{}); !errors.As(err, new(*NotFoundError)) {
 			t.Errorf("got %v, want a *NotFoundError", err)
@@ -319,7 +373,8 @@ func TestListEnableDisableRemove(t *testing.T) {
 		b.add("b@x.org", "INBOX", "Junk")
 		a := b.add("a@x.org")
 		b.add("c@x.org")
-		b.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'c@x.org'`) // as the queue does
+		// As the queue does.
+		b.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'c@x.org'`)
 		if _, err := b.Set(b.ctx, "b@x.org", Changes{Folders: []string{"INBOX"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +383,8 @@ func TestListEnableDisableRemove(t *testing.T) {
 		if err := b.Enable(b.ctx, "c@x.org"); err != nil {
 			t.Fatal(err)
 		}
-		b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint) VALUES (?, 1, 1, ?, 0, ?)`, a.Folders[0].ID, a.ID, make([]byte, 32))
+		b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
+			VALUES (?, 1, 1, ?, 0, ?)`, a.Folders[0].ID, a.ID, make([]byte, 32))
 		for _, address := range []string{"A@x.org", "b@x.org"} {
 			b.remove(address)
 		}
@@ -338,10 +394,11 @@ func TestListEnableDisableRemove(t *testing.T) {
 		}
 		var left int64
 		err := b.db.View(b.ctx, func(tx *gorm.DB) error {
-			return tx.Raw(`SELECT (SELECT COUNT(*) FROM monitored_folders WHERE inbox_id = ?) + (SELECT COUNT(*) FROM monitored_emails_seen)`, a.ID).Scan(&left).Error
+			return tx.Raw(`SELECT (SELECT COUNT(*) FROM monitored_folders WHERE inbox_id = ?) +
+				(SELECT COUNT(*) FROM monitored_emails_seen)`, a.ID).Scan(&left).Error
 		})
 		if err != nil || left != 0 {
-			t.Errorf("%d rows of a removed inbox are left (%v)", left, err)
+			t.Errorf("%d rows of a removed inbox are left (%v), want 0", left, err)
 		}
 	})
 }

@@ -12,10 +12,12 @@ import (
 	"postrider/internal/address"
 )
 
-// maxText is the width of the columns for address and username: the longest address (RFC 5321 4.5.3.1).
+// maxText is the width of the columns for address and username: the longest address (RFC 5321
+// 4.5.3.1).
 const maxText = 320
 
-// normalize fills in what was left open and reports everything that is wrong with an inbox, its address and folders apart.
+// normalize sets the defaults and reports everything that is wrong with an inbox, except its
+// address and folders.
 func (in *Inbox) normalize() error {
 	var errs []error
 	in.Username = cmp.Or(in.Username, strings.TrimSpace(in.Address))
@@ -34,8 +36,8 @@ func (in *Inbox) normalize() error {
 	return errors.Join(errs...)
 }
 
-// ParseAddress checks an address and returns it in the lower case that inboxes go by. An account that was added twice, in
-// two spellings, would forward everything twice.
+// ParseAddress checks an address and returns it in lower case, as inboxes are named. Without that,
+// an account could be added twice in two spellings, and would forward everything twice.
 func ParseAddress(s string) (string, error) {
 	s = fold(s)
 	if _, err := address.Parse(s); err != nil {
@@ -57,12 +59,13 @@ func (s Security) DefaultPort() int {
 	return 143
 }
 
-// checkServer checks what is needed to connect.
+// checkServer checks host, port and security.
 func (in *Inbox) checkServer() error {
 	var errs []error
 	if in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") ||
 		strings.Contains(in.Host, ":") && net.ParseIP(in.Host) == nil {
-		errs = append(errs, fmt.Errorf("host is %q; give the IMAP server's name or IP address, without a port", in.Host))
+		errs = append(errs,
+			fmt.Errorf("host is %q; give the IMAP server's name or IP address, without a port", in.Host))
 	}
 	if in.Port < 1 || in.Port > 65535 {
 		errs = append(errs, fmt.Errorf("port is %d; use 1 to 65535", in.Port))
@@ -71,7 +74,8 @@ func (in *Inbox) checkServer() error {
 	case TLS, STARTTLS:
 	case None:
 		if !in.AllowPlaintext && !address.IsLoopback(in.Host) {
-			errs = append(errs, fmt.Errorf("security none would send the password to %s in the clear; use tls or starttls, or allow plaintext explicitly", in.Host))
+			errs = append(errs, fmt.Errorf("security none would send the password to %s unencrypted; "+
+				"use tls or starttls, or allow plaintext explicitly", in.Host))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("security is %q; use tls, starttls or none", in.Security))
@@ -79,7 +83,7 @@ func (in *Inbox) checkServer() error {
 	return errors.Join(errs...)
 }
 
-// Since is the date of since:YYYY-MM-DD, and false for any other start.
+// Since returns the date of since:YYYY-MM-DD, and false for any other start.
 func (s Start) Since() (time.Time, bool) {
 	day, ok := strings.CutPrefix(string(s), "since:")
 	if !ok {
@@ -96,8 +100,8 @@ func (s Start) check() error {
 	return fmt.Errorf("start is %q; use latest, now, all or since:YYYY-MM-DD", string(s))
 }
 
-// folderNames checks names, drops repetitions and puts INBOX where none is given. INBOX is the one name that has no
-// case (RFC 9051 5.1).
+// folderNames checks names and removes repetitions. It returns INBOX when there are none. Only the
+// name INBOX is case-insensitive (RFC 9051 5.1).
 func folderNames(names []string) ([]string, error) {
 	var out []string
 	for _, name := range names {

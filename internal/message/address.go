@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Address is one mailbox of an address field: the display name decoded, the address as written (local@domain), both
-// without control characters.
+// Address is one mailbox of an address field: the decoded display name and the address
+// (local@domain), both without control characters.
 type Address struct{ Name, Addr string }
 
-// What a person would take for an address in a field that no parser can read, what stands there for people alone (RFC 5322
-// 3.2.2, 3.2.4), and where an address begins that has a name beside it.
+// For fields that the parser rejects: what looks like an address, quoted strings and comments (RFC
+// 5322 3.2.2, 3.2.4), and an address in angle brackets.
 var (
 	looksLikeAddress = regexp.MustCompile(`[^\s<>(),;:"\[\]]+@[^\s<>(),;:"\[\]]+`)
-	forPeople        = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\([^()]*\)`)
+	quotedOrComment  = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\([^()]*\)`)
 	inAngles         = regexp.MustCompile(`<\s*` + looksLikeAddress.String())
 )
 
-// Addresses are the mailboxes of all fields of that name, groups flattened. A field that breaks the grammar (RFC 5322
-// 3.4) yields whatever in it looks like an address, but none from the name beside one: by that nobody is to be taken for somebody
-// else.
+// Addresses returns the mailboxes of all fields of that name, with groups flattened. For a field
+// that breaks the grammar (RFC 5322 3.4) it returns whatever looks like an address. It never takes
+// an address from a display name, because a sender could use that to pose as somebody else.
 func (h Header) Addresses(name string) []Address {
 	var out []Address
 	for _, raw := range h.Values(name) {
@@ -36,7 +36,7 @@ func (h Header) addresses(raw string) (out []Address) {
 	parser := mail.AddressParser{WordDecoder: &mime.WordDecoder{CharsetReader: anyCharset}}
 	list, err := parser.ParseList(raw)
 	if err != nil {
-		return guessed(raw)
+		return guessAddresses(raw)
 	}
 	for _, a := range list {
 		out = append(out, Address{Name: oneLine(a.Name), Addr: oneLine(a.Address)})
@@ -44,8 +44,9 @@ func (h Header) addresses(raw string) (out []Address) {
 	return out
 }
 
-func guessed(raw string) (out []Address) {
-	for one := range strings.FieldsFuncSeq(forPeople.ReplaceAllString(raw, " "), func(r rune) bool { return r == ',' || r == ';' }) {
+func guessAddresses(raw string) (out []Address) {
+	separator := func(r rune) bool { return r == ',' || r == ';' }
+	for one := range strings.FieldsFuncSeq(quotedOrComment.ReplaceAllString(raw, " "), separator) {
 		found := inAngles.FindAllString(one, -1)
 		if len(found) == 0 {
 			found = looksLikeAddress.FindAllString(one, -1)
@@ -57,7 +58,8 @@ func guessed(raw string) (out []Address) {
 	return out
 }
 
-// anyCharset never fails: an unknown charset in a display name must not cost the address behind it.
+// anyCharset never fails on an unknown charset: the address matters even when its display name
+// cannot be decoded.
 func anyCharset(label string, r io.Reader) (io.Reader, error) {
 	b, err := io.ReadAll(r)
 	return strings.NewReader(toUTF8(b, label)), err

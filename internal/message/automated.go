@@ -5,20 +5,22 @@ import (
 	"strings"
 )
 
-// ReturnPath is the path in the topmost Return-Path field, which the server that delivered the message put there (RFC
-// 5321 4.4): empty for the null reverse-path. It is as it stands, and need not be an address. given is false when there
-// is no such field, or nothing in it.
+// ReturnPath returns the path of the topmost Return-Path field, which the delivering server added
+// (RFC 5321 4.4). It is empty for the null reverse-path, and need not be a valid address. given is
+// false when the field is missing or empty.
 func (h Header) ReturnPath() (path string, given bool) {
 	v, opened := strings.CutPrefix(withoutComments(h.Get("Return-Path")), "<")
 	v, closed := strings.CutSuffix(strings.TrimSpace(v), ">")
 	return v, v != "" || opened && closed
 }
 
-// Automated says why a message counts as sent by a program; it is empty when nothing says so. What says so is the null
-// reverse-path (RFC 5321 4.5.5), a report (RFC 6522) and the field Auto-Submitted (RFC 3834 5).
+// Automated says why a message counts as sent by a program. It is empty when the message does not.
+// The signs are a null reverse-path (RFC 5321 4.5.5), a report (RFC 6522) and the field
+// Auto-Submitted (RFC 3834 5).
 //
-// Precedence does not: RFC 3834 2 lets it stop an answer, not a message, and what people write to a mailing list has it,
-// too. Nor does X-Auto-Response-Suppress, which asks for no answer to what a person may have written.
+// The field Precedence is no sign: mail that people write to a mailing list has it too, and RFC
+// 3834 2 uses it only to suppress replies. X-Auto-Response-Suppress is none either: it suppresses
+// replies to mail that a person may have written.
 func (h Header) Automated() string {
 	kind, params := h.contentType()
 	keyword := h.autoSubmitted()
@@ -35,8 +37,9 @@ func (h Header) Automated() string {
 	return ""
 }
 
-// Answers reports whether a message is a program's answer to another message: a bounce, a receipt, an absence note. It
-// should have a null reverse-path (RFC 3464 2, RFC 8098 3, RFC 3834 3.3), so that nothing answers it in turn.
+// Answers reports whether a program sent the message in reply to another one: a bounce, a receipt,
+// an absence note. Such a message should have a null reverse-path (RFC 3464 2, RFC 8098 3, RFC 3834
+// 3.3), so that no program replies to it.
 func (h Header) Answers() bool {
 	if path, given := h.ReturnPath(); given && path == "" {
 		return true
@@ -47,7 +50,7 @@ func (h Header) Answers() bool {
 		h.autoSubmitted() == "auto-replied"
 }
 
-// autoSubmitted is the keyword in lower case; what may follow it are parameters.
+// autoSubmitted returns the keyword in lower case, without parameters.
 func (h Header) autoSubmitted() string {
 	v := strings.ToLower(withoutComments(h.Get("Auto-Submitted")))
 	if end := strings.IndexAny(v, "; \t"); end >= 0 {
@@ -60,8 +63,9 @@ func (h Header) contentType() (kind string, params map[string]string) {
 	return mediaType(h.Get("Content-Type"))
 }
 
-// withoutComments takes the comments out of an unfolded value (RFC 5322 3.2.2), which structured fields may have between any two
-// words, and the white space around it. One that does not end goes to the end.
+// withoutComments removes comments (RFC 5322 3.2.2) and surrounding white space from an unfolded
+// value. Structured fields may have a comment between any two words. A comment without an end
+// reaches to the end of the value.
 func withoutComments(v string) string {
 	var out strings.Builder
 	depth, quoted := 0, false

@@ -13,29 +13,29 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Content is what a person reads in a message, and the names of what is attached to it.
+// Content is the text that a person reads in a message, and the names of its attachments.
 type Content struct {
-	Text          string   // UTF-8: all text parts that are no attachments, one below the other, without markup
-	Attachments   []string // their file names, decoded; those without a name are not listed
+	Text          string   // UTF-8: all text parts that are no attachments, joined, without markup
+	Attachments   []string // the decoded file names; attachments without a name are not listed
 	HasAttachment bool
-	Incomplete    string // why there may be more than this; empty when all has been read
+	Incomplete    string // why there may be more; empty when everything was read
 }
 
-// What a message may make us hold and do. Beyond it Content is incomplete.
+// Limits of memory and work per message. Content is incomplete when a message exceeds one.
 const (
 	maxText  = 512 << 10 // octets of Content.Text
 	maxRaw   = 4 << 20   // octets of text parts before they are decoded
 	MaxDepth = 30        // of parts in parts
 	MaxParts = 1000
 
-	maxBoundary = 998 // octets: a line has no more (RFC 5322 2.1.1)
+	maxBoundary = 998 // octets: the longest line (RFC 5322 2.1.1)
 )
 
-// Content decodes the message. It reads all of it, and keeps nothing: ask once. What hangs together as an attached
-// message stays closed; it is an attachment.
+// Content decodes the whole message at every call. An attached message is an attachment, and is not
+// decoded.
 func (m *Message) Content() (c Content) {
 	r := &contentReader{raw: maxRaw}
-	// Decoders meet octets from strangers here, before the message is registered. A message that one of them cannot bear
+	// The decoders read hostile octets before the message is registered. A panic in one of them
 	// must not end the pass.
 	defer func() {
 		if recover() != nil {
@@ -87,7 +87,8 @@ func (c *contentReader) part(h Header, depth int) {
 	}
 	switch {
 	case strings.HasPrefix(p.mediaType, "multipart/"):
-		c.multipart(strings.TrimRight(p.params["boundary"], " \t"), depth+1) // which no boundary ends with (RFC 2046 5.1.1)
+		// A boundary does not end with white space (RFC 2046 5.1.1).
+		c.multipart(strings.TrimRight(p.params["boundary"], " \t"), depth+1)
 	case p.attached:
 	case strings.HasPrefix(p.mediaType, "text/"):
 		c.readText(p, h.Get("Content-Transfer-Encoding"))
@@ -97,7 +98,7 @@ func (c *contentReader) part(h Header, depth int) {
 func (c *contentReader) multipart(boundary string, depth int) {
 	switch {
 	case boundary == "" || len(boundary) > maxBoundary:
-		c.incomplete("it has parts, and does not say where they begin")
+		c.incomplete("it has parts, but no valid boundary between them")
 		return
 	case depth > MaxDepth:
 		c.incomplete("its parts are nested more than 30 deep")
@@ -108,7 +109,7 @@ func (c *contentReader) multipart(boundary string, depth int) {
 	for c.parts <= MaxParts && c.lines.next() {
 		fields, err := readHeader(c.lines)
 		if err != nil || slices.ContainsFunc(fields, field.junk) {
-			c.incomplete("its parts cannot be told apart")
+			c.incomplete("its parts cannot be separated")
 			return
 		}
 		c.part(newHeader(fields), depth)
@@ -136,14 +137,15 @@ func (c *contentReader) readText(p part, encoding string) {
 	c.add(p.decode(octets))
 }
 
-// transferDecode undoes the Content-Transfer-Encoding (RFC 2045 6). With an error it returns what can be read all the same, as
-// mail programs show it.
+// transferDecode decodes the Content-Transfer-Encoding (RFC 2045 6). Together with an error it
+// returns what it could decode, as mail programs show it.
 func transferDecode(octets []byte, encoding string) ([]byte, error) {
 	switch strings.ToLower(withoutComments(encoding)) {
 	case "base64":
 		return base64Decode(octets)
 	case "quoted-printable":
-		octets = slices.DeleteFunc(octets, func(c byte) bool { return c < ' ' && bytes.IndexByte(space, c) < 0 }) // which a decoder would stop at
+		// The decoder would stop at a control character.
+		octets = slices.DeleteFunc(octets, func(c byte) bool { return c < ' ' && bytes.IndexByte(space, c) < 0 })
 		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(octets)))
 	}
 	return octets, nil
@@ -151,33 +153,33 @@ func transferDecode(octets []byte, encoding string) ([]byte, error) {
 
 var space = []byte(" \t\r\n")
 
-// base64Decode passes over what is not of the alphabet (RFC 2045 6.8), and says so. After padding a text may go on: programs put
-// several together.
+// base64Decode ignores octets outside of the alphabet (RFC 2045 6.8), and reports them with an
+// error. Text may continue after padding, because some programs join several encoded texts.
 func base64Decode(octets []byte) (out []byte, err error) {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	var strange []byte
+	var invalid []byte
 	for text := range bytes.SplitSeq(octets, []byte("=")) {
 		text = slices.DeleteFunc(text, func(c byte) bool {
 			foreign := strings.IndexByte(alphabet, c) < 0
 			if foreign && bytes.IndexByte(space, c) < 0 {
-				strange = []byte{c}
+				invalid = []byte{c}
 			}
 			return foreign
 		})
-		if len(text)%4 == 1 { // six bits are no octet
+		if len(text)%4 == 1 { // six bits left over, less than an octet
 			text = text[:len(text)-1]
 		}
 		if out, err = base64.RawStdEncoding.AppendDecode(out, text); err != nil {
 			return out, err
 		}
 	}
-	if strange != nil {
-		return out, fmt.Errorf("base64 has no %q", strange)
+	if invalid != nil {
+		return out, fmt.Errorf("%q is not allowed in base64", invalid)
 	}
 	return out, nil
 }
 
-// add appends one part's text.
+// add appends the text of one part.
 func (c *contentReader) add(s string) {
 	if room := maxText - c.text.Len() - 1; len(s) > room {
 		c.incomplete("its text is longer than 512 KiB")
@@ -191,7 +193,8 @@ func (c *contentReader) add(s string) {
 	}
 }
 
-// decode turns a part's octets into text. HTML without a charset may name it inside.
+// decode converts a part's octets to text. HTML without a charset parameter may name its charset in
+// the markup.
 func (p part) decode(octets []byte) string {
 	label, isHTML := strings.ToLower(p.params["charset"]), p.mediaType == "text/html"
 	if label == "" && isHTML && !utf8.Valid(octets) {
@@ -199,7 +202,7 @@ func (p part) decode(octets []byte) string {
 	}
 	var s string
 	switch label {
-	case "", "us-ascii", "ascii": // what stands here is often something else
+	case "", "us-ascii", "ascii": // the text is often in another charset
 		s = Header{}.plain(string(octets))
 	default:
 		s = toUTF8(octets, label)
@@ -210,5 +213,6 @@ func (p part) decode(octets []byte) string {
 	return strings.TrimSpace(invisible.Replace(s))
 }
 
-// invisible characters are put between letters to hyphenate, and to hide words from filters.
+// invisible removes characters that senders put between letters to hyphenate, or to hide words from
+// filters.
 var invisible = strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")

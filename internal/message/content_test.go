@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// lines makes the line ends of mail.
+// lines converts line ends to CRLF.
 func lines(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 
-// parts is a message of these parts.
+// parts returns a multipart message of these parts.
 func parts(list ...string) string {
 	return lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n" + strings.Join(list, "\n--b\n") + "\n--b--\n")
 }
@@ -28,41 +28,149 @@ func TestContent(t *testing.T) {
 		{"no body", "Subject: x\r\n\r\n", Content{}},
 		{"no header", "\r\nhearing", Content{Text: "hearing\n"}},
 		{"a mbox line on top", lines("From a@x Mon Jan 1\nContent-Type: text/html\n\n<b>x</b>"), Content{Text: "x\n"}},
-		{"quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\nM=C3=BCn=\nchen"), Content{Text: "München\n"}},
-		{"base64", lines("Content-Transfer-Encoding: Base64\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"), Content{Text: "hearing\n"}},
-		{"comments in the fields", lines("Content-Transfer-Encoding: (x) base64 (y)\nContent-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"), Content{Text: "hearing\n"}},
-		{"parts below a comment", lines("Content-Type: multipart/mixed (x); boundary=b\n\n--b\nContent-Type: application/x; name=copy(1).pdf\n\n--b--"), Content{HasAttachment: true, Attachments: []string{"copy(1).pdf"}}},
+		{
+			"quoted-printable",
+			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\nM=C3=BCn=\nchen"),
+			Content{Text: "München\n"},
+		},
+		{
+			"base64",
+			lines("Content-Transfer-Encoding: Base64\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"),
+			Content{Text: "hearing\n"},
+		},
+		{
+			"comments in the fields",
+			lines("Content-Transfer-Encoding: (x) base64 (y)\nContent-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"),
+			Content{Text: "hearing\n"},
+		},
+		{
+			"parts below a comment",
+			lines("Content-Type: multipart/mixed (x); boundary=b\n\n--b\nContent-Type: application/x; name=copy(1).pdf\n\n--b--"),
+			Content{HasAttachment: true, Attachments: []string{"copy(1).pdf"}},
+		},
 		{"latin-2", "Content-Type: text/plain; charset=iso-8859-2\r\n\r\n\xa3\xf3d\xbc", Content{Text: "Łódź\n"}},
 		{"gb18030", "Content-Type: text/plain; charset=gb18030\r\n\r\n\xc4\xe3\xba\xc3", Content{Text: "你好\n"}},
-		{"iso-2022-jp", lines("Content-Type: text/plain; charset=iso-2022-jp\nContent-Transfer-Encoding: base64\n\n" + japanese), Content{Text: "期日呼出状\n"}},
-		{"iso-2022-jp that nobody declared", "Subject: x\r\n\r\n\x1b$B4|F|8F=P>u\x1b(B", Content{Text: "期日呼出状\n"}},
-		{"ASCII that is UTF-8", "Content-Type: text/plain; charset=us-ascii\r\n\r\nMünchen", Content{Text: "München\n"}},
-		{"ASCII that is Windows-1252", "Content-Type: text/plain; charset=us-ascii\r\n\r\nM\xfcnchen", Content{Text: "München\n"}},
+		{
+			"iso-2022-jp",
+			lines("Content-Type: text/plain; charset=iso-2022-jp\nContent-Transfer-Encoding: base64\n\n" + japanese),
+			Content{Text: "期日呼出状\n"},
+		},
+		{"iso-2022-jp that is not declared", "Subject: x\r\n\r\n\x1b$B4|F|8F=P>u\x1b(B", Content{Text: "期日呼出状\n"}},
+		{
+			"ASCII that is UTF-8", "Content-Type: text/plain; charset=us-ascii\r\n\r\nMünchen",
+			Content{Text: "München\n"},
+		},
+		{
+			"ASCII that is Windows-1252", "Content-Type: text/plain; charset=us-ascii\r\n\r\nM\xfcnchen",
+			Content{Text: "München\n"},
+		},
 		{"unknown charset", "Content-Type: text/plain; charset=x-none\r\n\r\nMünchen", Content{Text: "München\n"}},
-		{"charset inside HTML", "Content-Type: text/html\r\n\r\n<meta charset=gbk><p>\xc4\xe3\xba\xc3", Content{Text: "你好\n"}},
-		{"HTML", lines("Content-Type: text/html; charset=utf-8\n\n<html><head><title>no</title><style>p{}</style></head><body><p>The hea<b>ring</b> &amp; more</p><script>no()</script><td>a<td>b<br>c<!-- no --></body>"), Content{Text: "The hearing & more\n\na\nb\nc\n"}},
-		{"HTML that ends too early", "Content-Type: text/html\r\n\r\n<p>hearing <a href='x", Content{Text: "hearing\n"}},
-		{"letters torn apart", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng", Content{Text: "hearing\n"}},
-		{"two parts", parts("Content-Type: text/plain\n\none", "Content-Type: text/html\n\n<p>two"), Content{Text: "one\ntwo\n"}},
-		{"the text of an attachment is not the body", parts("\nbody", "Content-Disposition: attachment; filename=a.txt\n\nno"), Content{Text: "body\n", HasAttachment: true, Attachments: []string{"a.txt"}}},
+		{
+			"charset inside HTML", "Content-Type: text/html\r\n\r\n<meta charset=gbk><p>\xc4\xe3\xba\xc3",
+			Content{Text: "你好\n"},
+		},
+		{
+			"HTML",
+			lines("Content-Type: text/html; charset=utf-8\n\n<html><head><title>no</title><style>p{}</style></head>" +
+				"<body><p>The hea<b>ring</b> &amp; more</p><script>no()</script><td>a<td>b<br>c<!-- no --></body>"),
+			Content{Text: "The hearing & more\n\na\nb\nc\n"},
+		},
+		{
+			"HTML that ends too early", "Content-Type: text/html\r\n\r\n<p>hearing <a href='x",
+			Content{Text: "hearing\n"},
+		},
+		{
+			"letters torn apart", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
+			Content{Text: "hearing\n"},
+		},
+		{
+			"two parts", parts("Content-Type: text/plain\n\none", "Content-Type: text/html\n\n<p>two"),
+			Content{Text: "one\ntwo\n"},
+		},
+		{
+			"the text of an attachment is not the body",
+			parts("\nbody", "Content-Disposition: attachment; filename=a.txt\n\nno"),
+			Content{Text: "body\n", HasAttachment: true, Attachments: []string{"a.txt"}},
+		},
 		{"an attachment without a name", parts("Content-Disposition: attachment\n\nno"), Content{HasAttachment: true}},
-		{"an encoded word for a name", parts("Content-Type: application/pdf; name=\"=?utf-8?Q?R=C3=BCckstand.pdf?=\"\n\n"), Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}}},
-		{"a name in pieces", parts("Content-Disposition: attachment; filename*0*=utf-8''R%C3%BC;\n filename*1=ckstand.pdf\n\n"), Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}}},
-		{"a name in another charset", parts("Content-Disposition: attachment; filename*=iso-8859-2''%A3%F3d%BC.pdf\n\n"), Content{HasAttachment: true, Attachments: []string{"Łódź.pdf"}}},
-		{"a name without the quotes it needs", parts("Content-Disposition: attachment; filename=Scan 2026 1.pdf\n\n"), Content{HasAttachment: true, Attachments: []string{"Scan 2026 1.pdf"}}},
-		{"a raw name in UTF-8", parts("Content-Disposition: attachment; filename=\"開廷.pdf\"\n\n"), Content{HasAttachment: true, Attachments: []string{"開廷.pdf"}}},
-		{"an attached message stays closed", parts("Content-Type: message/rfc822; name=a.eml\n\nSubject: x\n\nno"), Content{HasAttachment: true, Attachments: []string{"a.eml"}}},
-		{"an attached message without a name", parts("\nbody", "Content-Type: Message/RFC822\nContent-Disposition: inline\n\nSubject: x\n\nno"), Content{Text: "body\n", HasAttachment: true}},
-		{"a report is no attached message", parts("Content-Type: message/delivery-status\n\nReporting-MTA: dns; x"), Content{}},
-		{"a name written from right to left", parts("Content-Disposition: attachment; filename*=utf-8''invoice%E2%80%AEfdp.exe\n\n"), Content{HasAttachment: true, Attachments: []string{"invoice\u202efdp.exe"}}},
-		{"the last boundary is missing", lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo"), Content{Text: "one\ntwo\n"}},
-		{"no boundary", lines("Content-Type: multipart/mixed\n\n--b\n\none"), Content{Incomplete: "it has parts, and does not say where they begin"}},
-		{"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"), Content{Text: "hearin\n", Incomplete: "its text is not encoded properly: base64 has no \"*\""}},
-		{"base64 in several pieces", lines("Content-Transfer-Encoding: base64\n\naGVh\ncmluZw==\nIG9uIA==\nTW9uZGF5\n"), Content{Text: "hearing on Monday\n"}},
-		{"control characters in quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=iso-8859-1\n\nhea\x01r\xefng=FC"), Content{Text: "hearïngü\n"}},
-		{"careless quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\n\nhea=ZZ ring"), Content{Text: "hea=ZZ ring\n"}},
-		{"a part whose header is none", parts("\none", "no header: \x00\nthis neither\n\ntwo"), Content{Text: "one\n", Incomplete: "its parts cannot be told apart"}},
-		{"too many parts", parts(strings.Split(strings.Repeat(",\nx", 2000)[1:], ",")...), Content{Text: strings.Repeat("x\n", 999), Incomplete: "it has more than 1,000 parts"}},
+		{
+			"an encoded word for a name",
+			parts("Content-Type: application/pdf; name=\"=?utf-8?Q?R=C3=BCckstand.pdf?=\"\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}},
+		},
+		{
+			"a name in pieces",
+			parts("Content-Disposition: attachment; filename*0*=utf-8''R%C3%BC;\n" +
+				" filename*1=ckstand.pdf\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}},
+		},
+		{
+			"a name in another charset",
+			parts("Content-Disposition: attachment; filename*=iso-8859-2''%A3%F3d%BC.pdf\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"Łódź.pdf"}},
+		},
+		{
+			"a name without the quotes it needs",
+			parts("Content-Disposition: attachment; filename=Scan 2026 1.pdf\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"Scan 2026 1.pdf"}},
+		},
+		{
+			"a raw name in UTF-8", parts("Content-Disposition: attachment; filename=\"開廷.pdf\"\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"開廷.pdf"}},
+		},
+		{
+			"an attached message stays closed", parts("Content-Type: message/rfc822; name=a.eml\n\nSubject: x\n\nno"),
+			Content{HasAttachment: true, Attachments: []string{"a.eml"}},
+		},
+		{
+			"an attached message without a name",
+			parts("\nbody", "Content-Type: Message/RFC822\nContent-Disposition: inline\n\nSubject: x\n\nno"),
+			Content{Text: "body\n", HasAttachment: true},
+		},
+		{
+			"a report is no attached message", parts("Content-Type: message/delivery-status\n\nReporting-MTA: dns; x"),
+			Content{},
+		},
+		{
+			"a name written from right to left",
+			parts("Content-Disposition: attachment; filename*=utf-8''invoice%E2%80%AEfdp.exe\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"invoice\u202efdp.exe"}},
+		},
+		{
+			"the last boundary is missing",
+			lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo"),
+			Content{Text: "one\ntwo\n"},
+		},
+		{
+			"no boundary", lines("Content-Type: multipart/mixed\n\n--b\n\none"),
+			Content{Incomplete: "it has parts, but no valid boundary between them"},
+		},
+		{
+			"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"),
+			Content{Text: "hearin\n", Incomplete: "its text is not encoded properly: \"*\" is not allowed in base64"},
+		},
+		{
+			"base64 in several pieces",
+			lines("Content-Transfer-Encoding: base64\n\naGVh\ncmluZw==\nIG9uIA==\nTW9uZGF5\n"),
+			Content{Text: "hearing on Monday\n"},
+		},
+		{
+			"control characters in quoted-printable",
+			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=iso-8859-1\n\nhea\x01r\xefng=FC"),
+			Content{Text: "hearïngü\n"},
+		},
+		{
+			"careless quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\n\nhea=ZZ ring"),
+			Content{Text: "hea=ZZ ring\n"},
+		},
+		{
+			"a part whose header is none", parts("\none", "no header: \x00\nthis neither\n\ntwo"),
+			Content{Text: "one\n", Incomplete: "its parts cannot be separated"},
+		},
+		{
+			"too many parts", parts(strings.Split(strings.Repeat(",\nx", 2000)[1:], ",")...),
+			Content{Text: strings.Repeat("x\n", 999), Incomplete: "it has more than 1,000 parts"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,43 +181,59 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestContentIsBounded: a message made to exhaust memory yields so much, and says that there is more.
+// TestContentIsBounded checks that the content of a hostile message is cut at the limits, and
+// reported as incomplete.
 func TestContentIsBounded(t *testing.T) {
 	for want, raw := range map[string]string{
-		"its text is longer than 512 KiB":        "Content-Type: text/plain; charset=utf-8\r\n\r\n" + strings.Repeat("ü", maxText),
+		"its text is longer than 512 KiB": "Content-Type: text/plain; charset=utf-8\r\n\r\n" +
+			strings.Repeat("ü", maxText),
 		"its text is larger than 4 MiB":          "Content-Type: text/html\r\n\r\n" + strings.Repeat("<i>", maxRaw/3+1),
 		"its parts are nested more than 30 deep": nested(MaxDepth + 1),
 	} {
 		t.Run(want, func(t *testing.T) {
 			c := parse(t, raw).Content()
 			if c.Incomplete != want || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete because %q; want at most %d octets of UTF-8, and that %s",
+				t.Errorf("Content has %d octets (valid UTF-8: %v), Incomplete = %q; "+
+					"want at most %d octets of UTF-8, and %q",
 					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText, want)
 			}
 		})
 	}
 }
 
-// TestContentThatGrows: what becomes more when it is decoded is bounded, too, and so is what is made to keep a decoder busy.
+// TestContentThatGrows checks the limits with content that grows when it is decoded, or keeps a
+// decoder busy.
 func TestContentThatGrows(t *testing.T) {
 	const text = "Content-Type: text/plain; charset=windows-1252\r\n"
 	for name, tt := range map[string]struct {
 		raw  string
 		want string // why it is incomplete
 	}{
-		"one octet is three":         {text + "\r\n" + strings.Repeat("\x80", 400<<10), "its text is longer than 512 KiB"},
-		"one part after the other":   {parts(strings.Split(strings.Repeat(text+"\n"+strings.Repeat("\x80", 8<<10)+",", 100), ",")...), "its text is longer than 512 KiB"},
-		"base64":                     {text + "Content-Transfer-Encoding: base64\r\n\r\n" + strings.Repeat("gICAgICA", 100<<10), "its text is longer than 512 KiB"},
-		"base64 that never ends":     {text + "Content-Transfer-Encoding: base64\r\n\r\n" + strings.Repeat("=", maxRaw+1), "its text is larger than 4 MiB"},
-		"quoted line ends":           {text + "Content-Transfer-Encoding: quoted-printable\r\n\r\n" + strings.Repeat("=\r\n", maxRaw/3+1), "its text is larger than 4 MiB"},
-		"characters with long names": {"Content-Type: text/html\r\n\r\n" + strings.Repeat("&NotEqualTilde;", 200<<10), "its text is longer than 512 KiB"},
-		"HTML that is never closed":  {"Content-Type: text/html\r\n\r\nhearing" + strings.Repeat("<div><table><a b=c ", 150<<10), ""},
-		"escapes alone":              {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" + strings.Repeat("\x1b$B\x1b(B", 500<<10), ""},
+		"one octet is three": {
+			text + "\r\n" + strings.Repeat("\x80", 400<<10),
+			"its text is longer than 512 KiB",
+		},
+		"one part after the other": {parts(strings.Split(strings.Repeat(text+"\n"+strings.Repeat("\x80", 8<<10)+
+			",", 100), ",")...), "its text is longer than 512 KiB"},
+		"base64": {text + "Content-Transfer-Encoding: base64\r\n\r\n" +
+			strings.Repeat("gICAgICA", 100<<10), "its text is longer than 512 KiB"},
+		"base64 that never ends": {text + "Content-Transfer-Encoding: base64\r\n\r\n" +
+			strings.Repeat("=", maxRaw+1), "its text is larger than 4 MiB"},
+		"quoted line ends": {text + "Content-Transfer-Encoding: quoted-printable\r\n\r\n" +
+			strings.Repeat("=\r\n", maxRaw/3+1), "its text is larger than 4 MiB"},
+		"characters with long names": {"Content-Type: text/html\r\n\r\n" +
+			strings.Repeat("&NotEqualTilde;", 200<<10), "its text is longer than 512 KiB"},
+		"HTML that is never closed": {"Content-Type: text/html\r\n\r\nhearing" +
+			strings.Repeat("<div><table><a b=c ", 150<<10), ""},
+		"escapes alone": {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" +
+			strings.Repeat("\x1b$B\x1b(B", 500<<10), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := parse(t, tt.raw).Content()
-			if c.Incomplete != tt.want || len(c.Text) > maxText || !utf8.ValidString(c.Text) || tt.want == "" && !strings.HasPrefix(c.Text, "hearing") {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete because %q; want at most %d octets of UTF-8, and %q",
+			if c.Incomplete != tt.want || len(c.Text) > maxText || !utf8.ValidString(c.Text) || tt.want == "" &&
+				!strings.HasPrefix(c.Text, "hearing") {
+				t.Errorf("Content has %d octets (valid UTF-8: %v), Incomplete = %q; "+
+					"want at most %d octets of UTF-8, and %q",
 					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText, tt.want)
 			}
 		})
@@ -126,11 +250,14 @@ func nested(depth int) string {
 
 func TestReceived(t *testing.T) {
 	for name, tt := range map[string]struct{ raw, want string }{
-		"topmost":              {"Received: from a by b; Fri, 2 Jan 2026 10:00:00 +0100\r\nReceived: from c; Thu, 1 Jan 2026 10:00:00 +0000", "2026-01-02T09:00:00Z"},
-		"a comment behind":     {"Received: from a; Fri, 2 Jan 2026 10:00:00 +0000 (UTC)", "2026-01-02T10:00:00Z"},
-		"folded before it":     {"Received: from a by b;\r\n\tFri, 2 Jan 2026 10:00:00 +0000", "2026-01-02T10:00:00Z"},
-		"the topmost has none": {"Received: from a by b\r\nReceived: x; Fri, 2 Jan 2026 10:00:00 +0000", "2026-01-02T10:00:00Z"},
-		"none":                 {"Date: Fri, 2 Jan 2026 10:00:00 +0000", "0001-01-01T00:00:00Z"},
+		"topmost":            {"Received: from a by b; Fri, 2 Jan 2026 10:00:00 +0100\r\nReceived: from c; Thu, 1 Jan 2026 10:00:00 +0000", "2026-01-02T09:00:00Z"},
+		"a comment after it": {"Received: from a; Fri, 2 Jan 2026 10:00:00 +0000 (UTC)", "2026-01-02T10:00:00Z"},
+		"folded before it":   {"Received: from a by b;\r\n\tFri, 2 Jan 2026 10:00:00 +0000", "2026-01-02T10:00:00Z"},
+		"the topmost has none": {
+			"Received: from a by b\r\nReceived: x; Fri, 2 Jan 2026 10:00:00 +0000",
+			"2026-01-02T10:00:00Z",
+		},
+		"none": {"Date: Fri, 2 Jan 2026 10:00:00 +0000", "0001-01-01T00:00:00Z"},
 	} {
 		if got := parse(t, tt.raw+"\r\n\r\n").Header.Received().Format(time.RFC3339); got != tt.want {
 			t.Errorf("%s: received %s, want %s", name, got, tt.want)

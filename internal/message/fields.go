@@ -2,15 +2,16 @@ package message
 
 import "bufio"
 
-// Field is one header field as it stands in the message, folding and line ends included. Name is in lower case; it is
-// empty for a line that is no field.
+// Field is one header field as it stands in the message, with folding and line ends. Name is in
+// lower case; it is empty for a line that is no field.
 type Field struct {
 	Name string
 	Raw  []byte
 }
 
-// Fields reads the header again, as it stands: everything before the body, in order. The last one is the empty line,
-// without a name, unless the message ends before it or its header is longer than what is looked at.
+// Fields reads the header again and returns everything before the body, in order. The last element
+// is the empty line, without a name, unless the message ends before it or the header is longer than
+// 1 MiB.
 func (m *Message) Fields() ([]Field, error) {
 	fields, err := readHeader(bufio.NewReaderSize(m.Body.Reader(), 32<<10))
 	out := make([]Field, len(fields))

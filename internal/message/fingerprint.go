@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// Fingerprint identifies a message by its content: SHA-256 over its canonical octets without the fields that mail stores
-// write into it themselves. The same message in another folder, moved out and back, or seen after a change of
-// UIDVALIDITY has the same one; two messages that differ in any other octet do not.
+// Fingerprint identifies a message by its content. It is the SHA-256 of the octets in the spool,
+// without the fields that mail stores add. A message keeps its fingerprint when it moves to another
+// folder or when UIDVALIDITY changes. Two messages that differ in any other octet have different
+// fingerprints.
 type Fingerprint [sha256.Size]byte
 
-// String is the fingerprint in hexadecimal.
+// String returns the fingerprint in hexadecimal.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
-// storeFields are written or changed by mail stores (mbox drivers, IMAP servers, mail clients), not by the sender.
+// storeFields are fields that mail stores (mbox drivers, IMAP servers, mail clients) add or change.
 var storeFields = map[string]bool{
 	"status": true, "x-status": true, "x-keywords": true, "x-uid": true, "x-uidl": true,
 	"x-imap": true, "x-imapbase": true, "content-length": true, "lines": true,
@@ -38,8 +39,8 @@ func fingerprint(fields []field, body io.Reader) (Fingerprint, error) {
 	return Fingerprint(h.Sum(nil)), nil
 }
 
-// Outline identifies a message that is not downloaded, by what the server says of it: the time it was received (RFC 3501
-// 2.3.3) and its size in octets. It is weaker than a fingerprint of the content and never equals one.
+// Outline identifies a message that was not downloaded, by its INTERNALDATE (RFC 3501 2.3.3) and
+// its size in octets. It is weaker than a fingerprint of the content, and never equal to one.
 func Outline(received time.Time, size int64) Fingerprint {
 	return sha256.Sum256(fmt.Appendf(nil, "postrider outline 1\n%d %d\n", received.Unix(), size))
 }

@@ -12,11 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// canonical is a second way to say what a spool stores.
+// canonical computes what a spool has to store, independently of Spool.
 var canonical = strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n")
 
-// FuzzSpool: what is stored is the message with canonical line ends, wherever it is cut while it comes in and wherever
-// it is kept, and storing it again changes nothing.
+// FuzzSpool checks that a spool stores the message with CRLF line ends, wherever the writes split
+// it, in memory and in a file, and that storing the result again changes nothing.
 func FuzzSpool(f *testing.F) {
 	for _, s := range []string{"", "a\r\nb", "a\nb\rc\r\n", "\r", "\r\r\n", "\n\r", "\xff\x00\n"} {
 		f.Add(s, uint(1), false)
@@ -42,7 +42,7 @@ func FuzzSpool(f *testing.F) {
 			}
 			got, err := io.ReadAll(b.Reader())
 			if err != nil || string(got) != want || b.Size() != int64(len(want)) {
-				t.Errorf("%s: %q is stored, size %d (%v), want %q", name, got, b.Size(), err, want)
+				t.Errorf("%s: the spool holds %q, size %d (%v), want %q", name, got, b.Size(), err, want)
 			}
 			if changed := name == "cut" && want != raw; b.Changed() != changed {
 				t.Errorf("%s: Changed = %v, want %v", name, b.Changed(), changed)
@@ -51,17 +51,19 @@ func FuzzSpool(f *testing.F) {
 				t.Errorf("%s: Has8bit = %v, want %v", name, b.Has8bit(), eight)
 			}
 			if err := b.Close(); err != nil || spooler.used.Load() != 0 {
-				t.Errorf("%s: Close = %v, %d octets of the budget taken, want all given back", name, err, spooler.used.Load())
+				t.Errorf("%s: Close = %v, %d octets of the budget in use, want 0", name, err, spooler.used.Load())
 			}
 		}
 	})
 }
 
-// FuzzParse: no message makes the parser fail, and nothing it says of one can break a line, a table or a log.
+// FuzzParse checks that Parse accepts every message, and that no parsed value contains control
+// characters.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "\r\n", "A: b", "From x\nSubject: y\n\nz", " folded\r\nA: b\r\n c\r\n\r\n",
-		"Subject: =?utf-8?B?5L0=?= =?UTF-8?B?oOWlvQ==?=\n\n", "From: \"=?iso-2022-jp?B?GyRCRnxLXDhsGyhC?=\" <a@x.example>, g: b@y.example;\n\n",
+		"Subject: =?utf-8?B?5L0=?= =?UTF-8?B?oOWlvQ==?=\n\n",
+		"From: \"=?iso-2022-jp?B?GyRCRnxLXDhsGyhC?=\" <a@x.example>, g: b@y.example;\n\n",
 		"Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Disposition: attachment\n\nx\n--b--\n",
 	} {
 		f.Add(s)
@@ -76,7 +78,7 @@ func FuzzParse(f *testing.F) {
 		}
 		checkOneLine(t, "From", m.From())
 		if d := m.Date(); !d.IsZero() && (d.Year() < 1970 || d.Year() > 9999) {
-			t.Errorf("Date = %v, want none that a database cannot hold", d)
+			t.Errorf("Date = %v, want zero or a year from 1970 to 9999", d)
 		}
 		checkContent(t, m.Content())
 		forms := map[string]string{"canonical": want, "with bare LFs": strings.ReplaceAll(want, "\r\n", "\n")}
@@ -91,11 +93,12 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkContent: text that can be compared, and names that fit into a line.
+// checkContent checks that the text is bounded UTF-8 and that every name is one line.
 func checkContent(t *testing.T, c Content) {
 	t.Helper()
 	if !utf8.ValidString(c.Text) || len(c.Text) > maxText {
-		t.Errorf("%d octets of text, valid UTF-8: %v; want UTF-8 of at most %d", len(c.Text), utf8.ValidString(c.Text), maxText)
+		t.Errorf("%d octets of text, valid UTF-8: %v; want UTF-8 of at most %d", len(c.Text),
+			utf8.ValidString(c.Text), maxText)
 	}
 	for _, name := range append(c.Attachments, c.Incomplete) {
 		checkOneLine(t, "Content", name)
@@ -112,7 +115,7 @@ func addCorpus(f *testing.F) {
 	}
 }
 
-// spooled is a message in memory, which needs no closing.
+// spooled returns a message in memory. It needs no Close.
 func spooled(t *testing.T, raw string) *Message {
 	t.Helper()
 	b := (&Spooler{Limit: 16 << 20, Budget: 64 << 20}).New()
@@ -121,12 +124,12 @@ func spooled(t *testing.T, raw string) *Message {
 	}
 	m, err := Parse(b)
 	if err != nil {
-		t.Fatalf("Parse = %v, want no content to make it fail", err)
+		t.Fatalf("Parse = %v, want no error for any content", err)
 	}
 	return m
 }
 
-// checkOrder: the fields are cut out of the message one after the other, nothing left out, and keep that order.
+// checkOrder checks that the fields are consecutive pieces of the message, without a gap, in order.
 func checkOrder(t *testing.T, octets string, h Header) {
 	t.Helper()
 	fields, err := readHeader(bufio.NewReader(strings.NewReader(octets)))
@@ -142,7 +145,7 @@ func checkOrder(t *testing.T, octets string, h Header) {
 		}
 	}
 	if !bytes.HasPrefix([]byte(octets), all) {
-		t.Errorf("the fields are %q, want how the message begins", all)
+		t.Errorf("the fields joined are %q, want the beginning of the message", all)
 	}
 	if len(names) != len(h.fields) {
 		t.Fatalf("%d fields, want %d", len(h.fields), len(names))
@@ -158,11 +161,12 @@ func checkField(t *testing.T, h Header, name string) {
 	t.Helper()
 	values, texts := h.Values(name), h.Texts(name)
 	if len(values) == 0 || len(texts) != len(values) || h.Get(name) != values[0] || h.Text(name) != texts[0] {
-		t.Fatalf("%s has %d values and %d texts, want as many, and the first to be what Get and Text say", name, len(values), len(texts))
+		t.Fatalf("%s has %d values and %d texts, want the same number, and the first equal to Get and Text", name,
+			len(values), len(texts))
 	}
 	for i := range values {
 		if strings.ContainsAny(values[i], "\r\n") {
-			t.Errorf("a line end in the value of %s: %q", name, values[i])
+			t.Errorf("the value of %s is %q, want it without line ends", name, values[i])
 		}
 		checkOneLine(t, name, texts[i])
 	}

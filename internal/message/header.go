@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// maxHeader is how many octets of a message are looked at as its header. What lies beyond is forwarded all the same.
+// maxHeader is how much of a header is parsed, in octets. The rest is still forwarded.
 const maxHeader = 1 << 20
 
-// field is one header field as it stands in the message, folding and line ends included. Junk between fields has no name.
+// field is one header field as it stands in the message, with folding and line ends. A line that is
+// no field has no name.
 type field struct {
 	name string // lower case
 	raw  []byte
 }
 
-// junk reports that a line is neither a field nor the empty line.
+// junk reports whether a line is neither a field nor the empty line.
 func (f field) junk() bool { return f.name == "" && len(bytes.TrimSpace(f.raw)) > 0 }
 
-// readHeader reads up to and including the empty line. A line that is no field (a mbox "From " line, a missing colon) is
-// kept as junk; the fields behind it are still found.
+// readHeader reads up to and including the empty line. It keeps a line that is no field (an mbox
+// "From " line, a missing colon) as junk, and still finds the fields after it.
 func readHeader(r interface {
 	ReadSlice(delim byte) (line []byte, err error)
 },
@@ -50,8 +51,9 @@ func readHeader(r interface {
 
 func endsLine(raw []byte) bool { return bytes.HasSuffix(raw, crlf) }
 
-// fieldName is the lower-case name of the field that starts with line, or empty when it is none (RFC 5322 2.2). White
-// space before the colon is obsolete syntax and allowed (4.5).
+// fieldName returns the lower-case name of the field that starts with line; empty when line is no
+// field (RFC 5322 2.2). White space before the colon is obsolete syntax, but allowed (RFC 5322
+// 4.5).
 func fieldName(line []byte) string {
 	name, _, ok := bytes.Cut(line, []byte(":"))
 	name = bytes.TrimRight(name, " \t")
@@ -69,7 +71,7 @@ func fieldName(line []byte) string {
 // Header is the parsed header: every field in order, values unfolded.
 type Header struct {
 	fields  []headerField
-	charset string // of the body; read once, since a stranger decides how often it is asked for
+	charset string // of the body; parsed once, because a hostile header could need it very often
 }
 
 type headerField struct{ name, value string }
@@ -87,13 +89,14 @@ func newHeader(fields []field) Header {
 	return h
 }
 
-// unfolded is the value of a field.
+// unfolded returns the value of a raw field, on one line.
 func unfolded(raw []byte) string {
 	_, v, _ := bytes.Cut(raw, []byte(":"))
 	return strings.TrimSpace(string(bytes.ReplaceAll(v, crlf, nil)))
 }
 
-// Values are the raw values of all fields of that name, unfolded, in order; names match without regard to case.
+// Values returns the raw values of all fields of that name, unfolded, in order. Names are
+// case-insensitive.
 func (h Header) Values(name string) []string {
 	var out []string
 	for _, f := range h.fields {
@@ -104,7 +107,7 @@ func (h Header) Values(name string) []string {
 	return out
 }
 
-// Get is the raw value of the first field of that name; empty when there is none.
+// Get returns the raw value of the first field of that name; empty when there is none.
 func (h Header) Get(name string) string {
 	for _, f := range h.fields {
 		if strings.EqualFold(f.name, name) {
@@ -114,10 +117,10 @@ func (h Header) Get(name string) string {
 	return ""
 }
 
-// Text is the first field of that name as UTF-8, encoded words decoded (RFC 2047).
+// Text returns the first field of that name as UTF-8, with encoded words decoded (RFC 2047).
 func (h Header) Text(name string) string { return h.decode(h.Get(name)) }
 
-// Texts is Text for all fields of that name.
+// Texts returns all fields of that name, decoded as by Text.
 func (h Header) Texts(name string) []string {
 	out := h.Values(name)
 	for i, v := range out {
@@ -126,11 +129,12 @@ func (h Header) Texts(name string) []string {
 	return out
 }
 
-// Date is the Date field in UTC, zero when it cannot be read or is out of the range of a database (1970 to 9999).
+// Date returns the Date field in UTC. It is zero when the field is invalid, or outside of 1970 to
+// 9999, the range that every database can store.
 func (h Header) Date() time.Time { return parseDate(h.Get("Date")) }
 
-// Received is when the last server on its way took the message in: the date of the topmost Received field that has one
-// (RFC 5321 4.4), in UTC; zero when there is none.
+// Received returns when the last server received the message: the date of the topmost Received
+// field with a valid date (RFC 5321 4.4), in UTC; zero when there is none.
 func (h Header) Received() time.Time {
 	for _, v := range h.Values("Received") {
 		if t := parseDate(strings.TrimSpace(v[strings.LastIndexByte(v, ';')+1:])); !t.IsZero() {
@@ -148,7 +152,8 @@ func parseDate(s string) time.Time {
 	return t
 }
 
-// Has8bit reports whether any field has an octet above 127: it is then either UTF-8 (RFC 6532) or against the rules.
+// Has8bit reports whether any field has an octet above 127. Such a field is UTF-8 (RFC 6532) or
+// invalid.
 func (h Header) Has8bit() bool {
 	for _, f := range h.fields {
 		if has8bit([]byte(f.value)) {

@@ -7,17 +7,19 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// inline are elements within a word or a line: "hea<b>ring</b>" is one word. All others begin a new line.
+// inline are elements that do not break a word: "hea<b>ring</b>" is one word. All other elements
+// begin a new line.
 var inline = map[atom.Atom]bool{
-	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Big: true, atom.Code: true, atom.Em: true, atom.Font: true,
-	atom.I: true, atom.Mark: true, atom.S: true, atom.Small: true, atom.Span: true, atom.Strong: true, atom.Sub: true, atom.Sup: true,
+	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Big: true, atom.Code: true,
+	atom.Em: true, atom.Font: true, atom.I: true, atom.Mark: true, atom.S: true, atom.Small: true, atom.Span: true,
+	atom.Strong: true, atom.Sub: true, atom.Sup: true,
 	atom.Tt: true, atom.U: true, atom.Wbr: true,
 }
 
-// unread are elements whose text nobody sees.
-var unread = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Title: true}
+// hidden are elements whose text is not displayed.
+var hidden = map[atom.Atom]bool{atom.Script: true, atom.Style: true, atom.Title: true}
 
-// htmlText is what a person reads of HTML, roughly: no layout, no hidden elements by style.
+// htmlText returns the displayed text of HTML, approximately: it ignores layout and CSS.
 func htmlText(s string) string {
 	var out strings.Builder
 	var skip atom.Atom
@@ -34,7 +36,7 @@ func htmlText(s string) string {
 		name, _ := z.TagName()
 		tag := atom.Lookup(name)
 		switch {
-		case kind == html.StartTagToken && skip == 0 && unread[tag]:
+		case kind == html.StartTagToken && skip == 0 && hidden[tag]:
 			skip = tag
 		case kind == html.EndTagToken && tag == skip:
 			skip = 0

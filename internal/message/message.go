@@ -1,11 +1,11 @@
-// Package message holds one mail message: its octets, spooled, and what its header says.
+// Package message holds one mail message: its octets in a spool, its parsed header and its
+// fingerprint.
 //
-// A message is octets first. No content makes Parse fail: what cannot be understood is left out of the parsed header
-// and stays in the octets, so that a message no parser likes can still be forwarded as it is. Line ends are made
-// canonical (CRLF) while spooling, since a bare CR or LF must not go out (RFC 5321 2.3.8); nothing else is ever
-// changed.
+// No content makes Parse fail. What cannot be parsed is missing from the parsed header, but stays
+// in the octets, so the message can still be forwarded unchanged. The spool converts line ends to
+// CRLF, because a bare CR or LF must not be sent (RFC 5321 2.3.8). It changes nothing else.
 //
-// The package knows neither IMAP, SMTP nor the database.
+// The package does not know IMAP, SMTP or the database.
 package message
 
 import (
@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Message is one mail message. Close it to give its memory or temporary file back.
+// Message is one mail message. Close it to release its memory or temporary file.
 type Message struct {
 	Body        *Spool
 	Header      Header
 	Fingerprint Fingerprint
-	HeaderOnly  bool // the body was not downloaded; the fingerprint is of the header alone, then
+	HeaderOnly  bool // the body was not downloaded; the fingerprint covers the header only
 }
 
-// Parse reads the header and the fingerprint of what was spooled. It takes over body, and fails only when the spool
-// cannot be read back.
+// Parse reads the header and computes the fingerprint of a spooled message. The message owns body
+// afterwards. Parse fails only when it cannot read the spool; then the caller still owns body.
 func Parse(body *Spool) (*Message, error) {
 	if err := body.Flush(); err != nil {
 		return nil, err
@@ -42,14 +42,16 @@ func Parse(body *Spool) (*Message, error) {
 // Close releases the spool.
 func (m *Message) Close() error { return m.Body.Close() }
 
-// MessageID is the Message-ID as written, without white space around it; empty when there is none. It never identifies a
-// message by itself: they are reused, blank, or shared by list copies.
+// MessageID returns the Message-ID field as it stands, trimmed; empty when there is none. It does
+// not identify a message: senders reuse it or leave it blank, and copies from mailing lists share
+// it.
 func (m *Message) MessageID() string { return m.Header.Get("Message-Id") }
 
-// Subject is the decoded subject.
+// Subject returns the decoded subject.
 func (m *Message) Subject() string { return m.Header.Text("Subject") }
 
-// From is the first author's address, or what stands in the field when no address can be read from it.
+// From returns the address of the first author, or the text of the field when it holds no valid
+// address.
 func (m *Message) From() string {
 	if l := m.Header.Addresses("From"); len(l) > 0 {
 		return l[0].Addr
@@ -57,5 +59,5 @@ func (m *Message) From() string {
 	return m.Header.Text("From")
 }
 
-// Date is the Date field in UTC; zero when there is none or it cannot be read.
+// Date returns the Date field in UTC; zero when it is missing or invalid.
 func (m *Message) Date() time.Time { return m.Header.Date() }

@@ -63,8 +63,10 @@ func TestSpoolMakesLineEndsCanonical(t *testing.T) {
 					if err := b.Flush(); err != nil {
 						t.Fatal(err)
 					}
-					if got := read(t, b); got != tt.want || b.Size() != int64(len(tt.want)) || b.Changed() != tt.changed {
-						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)", chunk, got, b.Size(), b.Changed(), tt.want, tt.changed)
+					if got := read(t, b); got != tt.want || b.Size() != int64(len(tt.want)) ||
+						b.Changed() != tt.changed {
+						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)", chunk, got, b.Size(),
+							b.Changed(), tt.want, tt.changed)
 					}
 					_ = b.Close()
 				}
@@ -85,13 +87,13 @@ func TestSpoolLeavesNoFileAndGivesBudgetBack(t *testing.T) {
 		open = append(open, b)
 	}
 	if got := s.used.Load(); got > s.Budget {
-		t.Errorf("%d octets held in memory, budget is %d", got, s.Budget)
+		t.Errorf("%d octets held in memory, want at most the budget of %d", got, s.Budget)
 	}
 	if open[19].file == nil {
-		t.Error("the last spool is in memory although the budget was used up")
+		t.Error("the last spool is in memory, want it in a file: the budget is used up")
 	}
 	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) > 0 && os.PathSeparator == '/' {
-		t.Errorf("temporary files have names: %v", names)
+		t.Errorf("temporary files have names: %v, want none", names)
 	}
 	for _, b := range open {
 		if err := b.Close(); err != nil {
@@ -99,7 +101,7 @@ func TestSpoolLeavesNoFileAndGivesBudgetBack(t *testing.T) {
 		}
 	}
 	if got := s.used.Load(); got != 0 {
-		t.Errorf("%d octets still taken from the budget after all were closed, want 0", got)
+		t.Errorf("%d octets of the budget in use after all were closed, want 0", got)
 	}
 }
 
@@ -114,7 +116,10 @@ func TestHeaderText(t *testing.T) {
 		{"iso-2022-jp", "Subject: =?ISO-2022-JP?B?GyRCRnxLXDhsGyhC?=", "日本語"},
 		{"iso-8859-2", "Subject: =?iso-8859-2?Q?Za=BF=F3=B3=E6_g=EA=B6l=B1?=", "Zażółć gęślą"},
 		{"raw utf-8", "Subject: Zażółć", "Zażółć"},
-		{"raw latin-2 with the body's charset", "Content-Type: text/plain; charset=iso-8859-2\r\nSubject: Za\xbf\xf3\xb3\xe6", "Zażółć"},
+		{
+			"raw latin-2 with the body's charset",
+			"Content-Type: text/plain; charset=iso-8859-2\r\nSubject: Za\xbf\xf3\xb3\xe6", "Zażółć",
+		},
 		{"raw latin-1 without any", "Subject: caf\xe9", "café"},
 		{"raw iso-2022-jp", "Subject: \x1b$BF|K\\8l\x1b(B ok", "日本語 ok"},
 		{"unknown charset", "Subject: =?x-unknown?Q?abc?=", "abc"},
@@ -142,14 +147,28 @@ func TestAddresses(t *testing.T) {
 		want       []Address
 	}{
 		{"plain", "a@x.example", []Address{{"", "a@x.example"}}},
-		{"named", `"Doe, Jane" <j@x.example>, b@y.example`, []Address{{"Doe, Jane", "j@x.example"}, {"", "b@y.example"}}},
+		{
+			"named", `"Doe, Jane" <j@x.example>, b@y.example`,
+			[]Address{{"Doe, Jane", "j@x.example"}, {"", "b@y.example"}},
+		},
 		{"encoded name", "=?GB2312?B?xOO6ww==?= <a@x.example>", []Address{{"你好", "a@x.example"}}},
 		{"unknown charset in the name", "=?x-nope?Q?hi?= <a@x.example>", []Address{{"hi", "a@x.example"}}},
 		{"group", "team: a@x.example, b@x.example;", []Address{{"", "a@x.example"}, {"", "b@x.example"}}},
 		{"broken", "John Doe a@x.example, <b@y.example", []Address{{"", "a@x.example"}, {"", "b@y.example"}}},
-		{"an address for a name", "judge@court.example <a@x.example>, b@court.example c@x.example", []Address{{"", "a@x.example"}, {"", "b@court.example"}, {"", "c@x.example"}}},
-		{"a name with an address, and what breaks the grammar", `"judge@court.example, " (x@court.example) <a@x.example> .;`, []Address{{"", "a@x.example"}}},
-		{"an encoded name with an address, and what breaks the grammar", "=?utf-8?q?judge@court.example?= <a@x.example> .", []Address{{"", "a@x.example"}}},
+		{
+			"an address for a name", "judge@court.example <a@x.example>, b@court.example c@x.example",
+			[]Address{{"", "a@x.example"}, {"", "b@court.example"}, {"", "c@x.example"}},
+		},
+		{
+			"a name with an address, and what breaks the grammar",
+			`"judge@court.example, " (x@court.example) <a@x.example> .;`,
+			[]Address{{"", "a@x.example"}},
+		},
+		{
+			"an encoded name with an address, and what breaks the grammar",
+			"=?utf-8?q?judge@court.example?= <a@x.example> .",
+			[]Address{{"", "a@x.example"}},
+		},
 		{"none", "nobody", nil},
 		{"raw latin-1 name", "Andr\xe9 <a@x.example>", []Address{{"André", "a@x.example"}}},
 	}
@@ -175,10 +194,11 @@ func TestFingerprint(t *testing.T) {
 		"field of a store": "X-UID: 7\r\n" + strings.Replace(base, "Subject:", "Status: RO\r\nSubject:", 1),
 	}
 	other := map[string]string{
-		"body":                                   strings.Replace(base, "full", "fine", 1),
-		"subject":                                strings.Replace(base, "alert", "Alert", 1),
-		"received":                               "Received: from x\r\n" + base,
-		"moved boundary between header and body": strings.Replace(base, "Subject: alert\r\n\r\n", "\r\nSubject: alert\r\n", 1),
+		"body":     strings.Replace(base, "full", "fine", 1),
+		"subject":  strings.Replace(base, "alert", "Alert", 1),
+		"received": "Received: from x\r\n" + base,
+		"moved boundary between header and body": strings.Replace(base, "Subject: alert\r\n\r\n",
+			"\r\nSubject: alert\r\n", 1),
 	}
 	want := parse(t, base).Fingerprint
 	for name, raw := range same {
@@ -192,17 +212,19 @@ func TestFingerprint(t *testing.T) {
 		}
 	}
 	if a, b := Outline(time.Unix(1, 0), 5), Outline(time.Unix(1, 0), 6); a == b || a != Outline(time.Unix(1, 999), 5) {
-		t.Error("Outline must differ by size and not by fractions of a second")
+		t.Error("Outline is wrong, want it to differ by size and not by fractions of a second")
 	}
 }
 
 func TestParseNeverFails(t *testing.T) {
 	for name, raw := range map[string]string{
 		"empty": "", "no header": "hello", "starts with an empty line": "\r\nhello", "only a header": "A: b",
-		"continuation first": " x\r\nSubject: y\r\n\r\n", "colon only": ":\r\n\r\n", "binary": "\x00\xff\xfe\r\n\r\n\x00",
+		"continuation first": " x\r\nSubject: y\r\n\r\n", "colon only": ":\r\n\r\n",
+		"binary":                               "\x00\xff\xfe\r\n\r\n\x00",
 		"long line":                            "Subject: " + strings.Repeat("x", 200_000) + "\r\n\r\n",
 		"line as long as the buffer, then end": "A: " + strings.Repeat("x", 32<<10-3) + "\r\nSubject: y\r\n\r\n",
-		"huge header":                          strings.Repeat("A: "+strings.Repeat("x", 990)+"\r\n", 3000) + "\r\nbody",
+		"huge header": strings.Repeat("A: "+strings.Repeat("x", 990)+"\r\n", 3000) +
+			"\r\nbody",
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := parse(t, raw)
@@ -215,7 +237,8 @@ func TestParseNeverFails(t *testing.T) {
 }
 
 func TestHasAttachment(t *testing.T) {
-	const multi = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhi\r\n--b\r\n%s\r\n\r\nx\r\n--b--\r\n"
+	const multi = "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhi\r\n" +
+		"--b\r\n%s\r\n\r\nx\r\n--b--\r\n"
 	tests := []struct {
 		name, part string
 		want       bool
@@ -234,7 +257,7 @@ func TestHasAttachment(t *testing.T) {
 	}
 }
 
-// TestDeepNesting: a message made to exhaust the memory of who follows its parts is not followed.
+// TestDeepNesting checks that the search in nested parts ends at a limit.
 func TestDeepNesting(t *testing.T) {
 	var b strings.Builder
 	for i := range 2000 {
@@ -242,11 +265,12 @@ func TestDeepNesting(t *testing.T) {
 	}
 	b.WriteString("Content-Disposition: attachment\r\n\r\nx\r\n")
 	if parse(t, b.String()).Content().HasAttachment {
-		t.Error("an attachment was found 2000 levels down, want the search to end before")
+		t.Error("an attachment was found 2000 levels down, want the search to end earlier")
 	}
 }
 
-// TestCharsetIsReadOnce: a header made to be read again for each of its words costs no more than its length.
+// TestCharsetIsReadOnce checks that decoding a header does not parse the charset once for each of
+// its words.
 func TestCharsetIsReadOnce(t *testing.T) {
 	const words, params = 1000, 1000
 	var b strings.Builder
@@ -261,7 +285,8 @@ func TestCharsetIsReadOnce(t *testing.T) {
 	m.Subject()
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 40<<10*words {
-		t.Errorf("%d octets allocated for a subject of %d words, want at most 40 KiB for each: is another field read for each of them?", used, words)
+		t.Errorf("%d octets allocated for a subject of %d words, "+
+			"want at most 40 KiB for each: is another field parsed for each of them?", used, words)
 	}
 }
 
@@ -280,7 +305,7 @@ func TestCorpus(t *testing.T) {
 		m.Content()
 		for _, v := range []string{m.Subject(), m.From(), m.MessageID()} {
 			if strings.ContainsAny(v, "\r\n") {
-				t.Errorf("%s: a line end in %q", f, v)
+				t.Errorf("%s: a value is %q, want it without line ends", f, v)
 			}
 		}
 	}

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// part is what the header of a part says of it.
+// part describes a MIME part by its header.
 type part struct {
-	mediaType string // lower case; text/plain when it does not say (RFC 2045 5.2)
+	mediaType string // lower case; text/plain when the header names none (RFC 2045 5.2)
 	params    map[string]string
 	attached  bool
-	name      string // of its file
+	name      string // of the file
 }
 
-// describe reads a part's header. It is an attachment when its disposition says so (RFC 2183), when it has a file name and is
-// not inline text, and when it is a whole message.
+// describe reads a part's header. A part is an attachment when its disposition says so (RFC 2183),
+// when it has a file name and is not inline text, or when it is a whole message.
 func describe(h Header) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{}
@@ -25,7 +25,10 @@ func describe(h Header) part {
 		p.mediaType = "text/plain"
 	}
 	how, params := mediaType(disposition)
-	for _, name := range []string{params["filename"], looseName(disposition), p.params["name"], looseName(contentType)} {
+	for _, name := range []string{
+		params["filename"], looseName(disposition), p.params["name"],
+		looseName(contentType),
+	} {
 		if p.name == "" {
 			p.name = Header{}.decode(name)
 		}
@@ -36,13 +39,14 @@ func describe(h Header) part {
 	return p
 }
 
-// mediaType is mime.ParseMediaType of what may have comments in it (RFC 2045 5.1), and the type alone when the parameters break the
-// grammar.
+// mediaType is mime.ParseMediaType that also accepts comments (RFC 2045 5.1). When the parameters
+// break the grammar, it returns the type only.
 func mediaType(v string) (string, map[string]string) {
 	t, params, err := mime.ParseMediaType(v)
 	if err != nil {
 		if t, params, err := mime.ParseMediaType(withoutComments(v)); err == nil {
-			delete(params, "name") // contract(1).pdf, without the quotes it needs, has no comment in it: looseName reads it
+			// An unquoted contract(1).pdf holds no comment. looseName reads such a name.
+			delete(params, "name")
 			delete(params, "filename")
 			return t, params
 		}
@@ -54,8 +58,8 @@ func mediaType(v string) (string, map[string]string) {
 	return t, params
 }
 
-// fileName finds a file name as people's programs write it: without the quotes it needs, or in pieces and in a charset
-// that package mime does not know (RFC 2231 3 and 4).
+// fileName finds a file name that package mime rejects: without the quotes that it needs, or in
+// several parameters and in a charset that package mime does not know (RFC 2231 3 and 4).
 var fileName = regexp.MustCompile(`(?i)[;\s](?:file)?name(?:\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)`)
 
 func looseName(v string) string {

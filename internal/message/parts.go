@@ -7,15 +7,16 @@ import (
 	"io"
 )
 
-// lineReader reads a message from its beginning to its end, once, however deep its parts are nested: each line is held against the
-// boundaries of all the parts around it. One that belongs to an outer part ends the inner ones, too (RFC 2046 5.1.2).
+// lineReader reads a message once, from beginning to end, however deep its parts are nested. It
+// compares each line with the boundaries of all enclosing multiparts. The boundary of an outer
+// multipart also ends the inner ones (RFC 2046 5.1.2).
 type lineReader struct {
 	r          *bufio.Reader
-	boundaries []string       // of the parts around, outermost first
-	level      map[string]int // their places there; of several that are alike the outermost
-	within     bool           // a line is not at its end: what comes next is no boundary
-	at         int            // the delimiter that was read is of boundaries[at]; -1 while there is none
-	last       bool           // and no part follows it
+	boundaries []string       // of the enclosing multiparts, outermost first
+	level      map[string]int // the index in boundaries; the outermost of several equal ones
+	within     bool           // the line has not ended: what follows is no boundary
+	at         int            // the last delimiter was that of boundaries[at]; -1 for none
+	last       bool           // that delimiter was a closing one
 	err        error          // of the reader
 }
 
@@ -23,7 +24,8 @@ func newLineReader(r io.Reader) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 32<<10), level: map[string]int{}, at: -1}
 }
 
-// ReadSlice reads to the end of a line, or of the buffer, as bufio's does. It fails with io.EOF where a part ends.
+// ReadSlice reads to the end of a line or of the buffer, like bufio.Reader.ReadSlice. It returns
+// io.EOF at the end of a part.
 func (l *lineReader) ReadSlice(delim byte) ([]byte, error) {
 	if l.at >= 0 || l.err != nil {
 		return nil, io.EOF
@@ -44,7 +46,7 @@ func (l *lineReader) ReadSlice(delim byte) ([]byte, error) {
 	return line, nil
 }
 
-// delimits notes which delimiter a line is, if it is one (RFC 2046 5.1.1).
+// delimits reports whether a line is a delimiter (RFC 2046 5.1.1), and records which one.
 func (l *lineReader) delimits(line []byte) bool {
 	line, ok := bytes.CutPrefix(line, []byte("--"))
 	if !ok {
@@ -64,7 +66,7 @@ func (l *lineReader) delimits(line []byte) bool {
 	return ok
 }
 
-// failed is what went wrong with the reader, that it has ended is not.
+// failed returns the reader's error; io.EOF is none.
 func (l *lineReader) failed() error {
 	if errors.Is(l.err, io.EOF) {
 		return nil
@@ -72,7 +74,7 @@ func (l *lineReader) failed() error {
 	return l.err
 }
 
-// enter begins a multipart. Its boundary does not end with white space.
+// enter begins a multipart. boundary must not end with white space.
 func (l *lineReader) enter(boundary string) {
 	if _, ok := l.level[boundary]; !ok {
 		l.level[boundary] = len(l.boundaries)
@@ -80,7 +82,7 @@ func (l *lineReader) enter(boundary string) {
 	l.boundaries = append(l.boundaries, boundary)
 }
 
-// leave ends it, wherever in it the reader is.
+// leave ends the innermost multipart, also when the reader is in the middle of it.
 func (l *lineReader) leave() {
 	own := len(l.boundaries) - 1
 	if b := l.boundaries[own]; l.level[b] == own {
@@ -92,7 +94,7 @@ func (l *lineReader) leave() {
 	}
 }
 
-// next begins the next part of the innermost multipart, and reports whether there is one. What stands before it is passed over.
+// next skips to the next part of the innermost multipart, and reports whether there is one.
 func (l *lineReader) next() bool {
 	for {
 		if _, err := l.ReadSlice('\n'); err != nil {

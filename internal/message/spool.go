@@ -9,38 +9,40 @@ import (
 	"sync/atomic"
 )
 
-// Spooler makes spools that share one memory budget. Its zero value keeps nothing in memory.
+// Spooler makes spools that share one memory budget. The zero value keeps nothing in memory.
 type Spooler struct {
-	// Limit is the largest message, in octets, that is kept in memory.
+	// Limit is the largest message that is kept in memory, in octets.
 	Limit int64
-	// Budget is how much memory all spools together may take, in octets.
+	// Budget is the memory that all spools together may use, in octets.
 	Budget int64
-	// Dir is where temporary files go; empty for the system's.
+	// Dir is the directory for temporary files; empty for the system's.
 	Dir string
 
 	used atomic.Int64
 }
 
-// Spool is the octets of one message, written once and then read as often as needed.
+// Spool holds the octets of one message. It is written once, and then read as often as needed.
 //
-// It starts in memory and moves to a temporary file when it outgrows the spooler's limits. The file has no name on
-// systems that allow that, and is deleted on close on Windows: either way it disappears with the process.
+// A spool starts in memory and moves to a temporary file when it exceeds the spooler's limits. The
+// file disappears with the process: on Unix it has no name, and Windows deletes it when it is
+// closed.
 type Spool struct {
 	from  *Spooler
 	mem   bytes.Buffer
-	held  int64 // octets of the budget that mem has taken
+	held  int64 // octets of the budget that mem uses
 	file  *os.File
 	buf   *bufio.Writer // in front of file, while writing
 	size  int64
-	cr    bool // the last octet written was a CR whose LF is still to come
-	eight bool
-	fixed bool
+	cr    bool // a CR was written, and its LF is still to come
+	eight bool // see Has8bit
+	fixed bool // see Changed
 }
 
 // New returns an empty spool.
 func (s *Spooler) New() *Spool { return &Spool{from: s} }
 
-// Write appends p, with line ends made canonical. It reports the octets of p taken, not those stored.
+// Write appends p, with line ends converted to CRLF. It returns how many octets of p it consumed,
+// not how many it stored.
 func (b *Spool) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -69,7 +71,7 @@ func (b *Spool) Write(p []byte) (int, error) {
 		if p[0] == '\n' {
 			b.fixed = true
 		}
-		// A bare LF is stored as if a CR had come before it.
+		// A bare LF is handled as if a CR preceded it.
 		if b.cr = true; p[0] == '\r' {
 			p = p[1:]
 		}
@@ -79,7 +81,7 @@ func (b *Spool) Write(p []byte) (int, error) {
 
 var crlf = []byte("\r\n")
 
-// Flush ends the writing, and must come before the first Reader. A CR at the very end becomes a line end.
+// Flush ends the writing. Call it before the first Reader. A CR at the very end becomes a CRLF.
 func (b *Spool) Flush() error {
 	if b.cr {
 		b.cr, b.fixed = false, true
@@ -90,7 +92,7 @@ func (b *Spool) Flush() error {
 	if b.buf == nil {
 		return nil
 	}
-	return spoolErr(0, b.buf.Flush())
+	return spoolErr(b.buf.Flush())
 }
 
 func (b *Spool) store(p []byte) error {
@@ -107,11 +109,12 @@ func (b *Spool) store(p []byte) error {
 			return err
 		}
 	}
-	return spoolErr(b.buf.Write(p))
+	_, err := b.buf.Write(p)
+	return spoolErr(err)
 }
 
-// reserve reports whether size octets may be held in memory, and takes them from the budget. It asks for as much as the
-// buffer really allocates, which is up to twice what is in it.
+// reserve takes memory for size octets from the budget, and reports whether that is allowed. It
+// takes twice the size, because a growing buffer allocates up to that much.
 func (b *Spool) reserve(size int64) bool {
 	if size > b.from.Limit {
 		return false
@@ -131,19 +134,20 @@ func (b *Spool) reserve(size int64) bool {
 func (b *Spool) toFile() error {
 	f, err := tempFile(b.from.Dir)
 	if err != nil {
-		return spoolErr(0, err)
+		return spoolErr(err)
 	}
 	b.file, b.buf = f, bufio.NewWriterSize(f, 32<<10)
 	_, err = b.buf.Write(b.mem.Bytes())
 	b.dropMemory()
-	return spoolErr(0, err)
+	return spoolErr(err)
 }
 
-func spoolErr(_ int, err error) error {
+func spoolErr(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("spool a message to a temporary file: %w (make room there, or set TMPDIR to a directory that has room and that this user can write)", err)
+	return fmt.Errorf("spool a message to a temporary file: %w (free disk space there, "+
+		"or set TMPDIR to a directory with space that this user can write)", err)
 }
 
 func (b *Spool) dropMemory() {
@@ -152,19 +156,20 @@ func (b *Spool) dropMemory() {
 	b.held = 0
 }
 
-// Size is the number of octets stored.
+// Size returns the number of octets stored.
 func (b *Spool) Size() int64 { return b.size }
 
 // Has8bit reports whether any octet is above 127 (RFC 6152).
 func (b *Spool) Has8bit() bool { return b.eight }
 
-// Changed reports whether line ends had to be made canonical; a signature over them may not survive.
+// Changed reports whether line ends were converted. A signature over the message may then be
+// broken.
 func (b *Spool) Changed() bool { return b.fixed }
 
-// Reader reads from the start. Several readers may be used at once.
+// Reader returns a reader from the start. Several readers may be used at once.
 func (b *Spool) Reader() io.Reader { return b.From(0) }
 
-// From is Reader from an offset on, in octets.
+// From returns a reader that starts at an offset, in octets.
 func (b *Spool) From(offset int64) io.Reader {
 	if b.file != nil {
 		return io.NewSectionReader(b.file, offset, b.size-offset)
@@ -172,7 +177,7 @@ func (b *Spool) From(offset int64) io.Reader {
 	return bytes.NewReader(b.mem.Bytes()[min(offset, int64(b.mem.Len())):])
 }
 
-// Close gives the memory or the file back. The spool must not be used afterwards.
+// Close releases the memory or the file. The spool must not be used afterwards.
 func (b *Spool) Close() error {
 	b.dropMemory()
 	if b.file == nil {

@@ -4,7 +4,7 @@ package message
 
 import "os"
 
-// tempFile makes a file that has no name any more: it is gone when the process is.
+// tempFile creates a file and removes its name, so that it disappears with the process.
 func tempFile(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "postrider-")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tempFile makes a file that Windows deletes when its last handle is closed, as it is when the process ends.
+// tempFile creates a file that Windows deletes when its last handle is closed, at the latest when
+// the process ends.
 func tempFile(dir string) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()

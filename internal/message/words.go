@@ -13,11 +13,12 @@ import (
 	"github.com/emersion/go-message/charset"
 )
 
-// encodedWord is RFC 2047 2, read generously: spaces inside, and a language (RFC 2231 5), are seen in the wild.
+// encodedWord matches RFC 2047 2. It also allows spaces inside, which exist in real mail, and a
+// language (RFC 2231 5).
 var encodedWord = regexp.MustCompile(`=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?([^?]*)\?=`)
 
-// decode turns a raw value into UTF-8. Octets of neighbouring words of one charset are joined before they are decoded:
-// many mailers cut a word in the middle of a character.
+// decode converts a raw value to UTF-8. It joins the octets of adjacent words of one charset before
+// it decodes them, because many mailers split a word in the middle of a character.
 func (h Header) decode(v string) string {
 	var out strings.Builder
 	var octets []byte
@@ -71,8 +72,9 @@ func wordOctets(encoding byte, text string) []byte {
 	return b
 }
 
-// plain is text outside encoded words: ASCII, UTF-8 (RFC 6532), or, against the rules, ISO-2022-JP, which its escape
-// sequences give away (RFC 1468), or the charset of the body.
+// plain decodes text outside of encoded words. Valid text is ASCII or UTF-8 (RFC 6532). Some
+// mailers write ISO-2022-JP, which is recognised by its escape sequence (RFC 1468), or the charset
+// of the body.
 func (h Header) plain(s string) string {
 	if strings.Contains(s, "\x1b$") {
 		return toUTF8([]byte(s), "iso-2022-jp")
@@ -83,8 +85,8 @@ func (h Header) plain(s string) string {
 	return toUTF8([]byte(s), h.charset)
 }
 
-// toUTF8 decodes b. An unknown or wrong charset is taken for UTF-8, and failing that for Windows-1252, so that something
-// readable comes out and nothing fails.
+// toUTF8 decodes b. When the charset is unknown or wrong, it tries UTF-8 and then Windows-1252. It
+// never fails.
 func toUTF8(b []byte, label string) string {
 	if len(b) == 0 {
 		return ""
@@ -110,7 +112,7 @@ func toUTF8(b []byte, label string) string {
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// oneLine keeps control characters out of tables, logs and the database.
+// oneLine removes control characters, for tables, logs and the database.
 func oneLine(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"postrider/internal/tasks"
 )
 
-// What a digest has room for; the rest is counted.
+// How much a digest lists; the rest is counted.
 const (
 	maxTasks      = 50
 	maxInboxes    = 50
@@ -20,30 +20,30 @@ const (
 	maxText       = 500 // characters of a subject, a reason, a reply
 )
 
-// Digest is what is told. Its JSON is what the hook gets: keys are added to it, none change.
+// Digest is the content of a notice. The hook gets it as JSON: keys may be added, but never change.
 type Digest struct {
 	Version     int       `json:"version"` // 1
 	At          time.Time `json:"at"`
-	Host        string    `json:"host"` // that tells it
+	Host        string    `json:"host"` // that sends it
 	Counts      Counts    `json:"counts"`
 	Tasks       []Task    `json:"tasks"`
-	MoreTasks   int       `json:"more_tasks"` // that are not in Tasks
+	MoreTasks   int       `json:"more_tasks"` // not in Tasks
 	Inboxes     []Inbox   `json:"inboxes"`
-	MoreInboxes int       `json:"more_inboxes"`
+	MoreInboxes int       `json:"more_inboxes"` // not in Inboxes
 
-	about  []string // what makes it another digest
+	about  []string // identifies the content, for the Message-ID
 	atMost time.Duration
 }
 
-// Counts are how many of what is in the digest, with the ones there was no room for.
+// Counts are the numbers of failures in a digest, including those that are not listed.
 type Counts struct {
 	Dead             int `json:"dead"`
 	Uncertain        int `json:"uncertain"`
 	InboxUnreachable int `json:"inbox_unreachable"`
-	InboxReachable   int `json:"inbox_reachable"` // again
+	InboxReachable   int `json:"inbox_reachable"` // outages that ended
 }
 
-// Task is a message that waits for a person.
+// Task is a message that waits for an operator.
 type Task struct {
 	ID             int64      `json:"id"`
 	Inbox          string     `json:"inbox"`
@@ -53,35 +53,35 @@ type Task struct {
 	MessageID      string     `json:"message_id"`
 	Subject        string     `json:"subject"`
 	Sender         string     `json:"sender"`
-	Status         string     `json:"status"` // dead, uncertain
+	Status         string     `json:"status"` // dead or uncertain
 	Since          time.Time  `json:"since"`
 	Attempts       int        `json:"attempt_count"`
 	Route          string     `json:"route"`
 	Reason         string     `json:"error_message"`
-	Deliveries     []Delivery `json:"deliveries"` // those who lack it first
+	Deliveries     []Delivery `json:"deliveries"` // those not delivered first
 	MoreDeliveries int        `json:"more_deliveries"`
-	Commands       []string   `json:"commands"` // that help
+	Commands       []string   `json:"commands"` // that settle the task
 }
 
-// Delivery is a recipient of a message.
+// Delivery is one recipient of a message.
 type Delivery struct {
 	Recipient string `json:"recipient"`
 	Status    string `json:"status"` // failed, sending (it may have arrived), pending, delivered
-	Code      int    `json:"code"`   // of the relay's last reply; 0 when there was none
+	Code      int    `json:"code"`   // of the relay's last reply; 0 for none
 	Reply     string `json:"reply"`
 }
 
-// Inbox is one that cannot be worked through, or can again.
+// Inbox is an inbox whose scans fail, or work again.
 type Inbox struct {
 	Email       string     `json:"email"`
 	Since       time.Time  `json:"unreachable_since"`
 	Until       *time.Time `json:"reachable_since"` // null while it lasts
-	FailedScans int        `json:"failed_scans"`    // in a row, so far
-	Error       string     `json:"error"`           // the last one; empty when it is over
+	FailedScans int        `json:"failed_scans"`    // in a row
+	Error       string     `json:"error"`           // the last one; empty after the outage
 	Commands    []string   `json:"commands"`
 }
 
-// digest describes the news.
+// digest builds the digest of the news.
 func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	d := Digest{
 		Version: 1, At: news.At, Host: n.Config.Host, Tasks: []Task{}, Inboxes: []Inbox{}, atMost: n.Config.AtMost,
@@ -98,9 +98,9 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	for _, e := range news.Tasks[:min(len(news.Tasks), maxTasks)] {
 		t, err := n.Tasks.Get(ctx, e.ID)
 		switch {
-		case errors.Is(err, tasks.ErrNotFound): // purged this very moment
+		case errors.Is(err, tasks.ErrNotFound): // purged in the meantime
 		case err != nil:
-			return Digest{}, fmt.Errorf("describe what is to be told: %w", err)
+			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, err)
 		default:
 			d.Tasks = append(d.Tasks, describe(t, e.FinishedAt))
 		}
@@ -122,14 +122,16 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 
 func describe(t tasks.Task, since time.Time) Task {
 	out := Task{
-		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: line(t.MessageID),
-		Subject: line(t.Subject), Sender: line(t.Sender), Status: string(t.Status), Since: since.UTC(), Attempts: t.Attempts,
-		Route: t.Route, Reason: line(t.Reason), Deliveries: []Delivery{}, Commands: commands(t),
+		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
+		MessageID: line(t.MessageID),
+		Subject:   line(t.Subject), Sender: line(t.Sender), Status: string(t.Status), Since: since.UTC(),
+		Attempts: t.Attempts,
+		Route:    t.Route, Reason: line(t.Reason), Deliveries: []Delivery{}, Commands: commands(t),
 	}
-	for _, has := range []bool{false, true} {
+	for _, delivered := range []bool{false, true} {
 		for _, d := range t.Deliveries {
 			switch {
-			case (d.Status == tasks.Delivered) != has:
+			case (d.Status == tasks.Delivered) != delivered:
 			case len(out.Deliveries) == maxDeliveries:
 				out.MoreDeliveries++
 			default:
@@ -140,7 +142,7 @@ func describe(t tasks.Task, since time.Time) Task {
 	return out
 }
 
-// commands are what a person may do about a task.
+// commands returns the commands that settle a task.
 func commands(t tasks.Task) []string {
 	var what []string
 	switch t.Status {
@@ -148,7 +150,7 @@ func commands(t tasks.Task) []string {
 		what = []string{"show", "retry", "skip"}
 	case tasks.Uncertain:
 		what = []string{"show", "resolve --delivered", "resolve --retry"}
-	default: // a person was quicker
+	default: // an operator has settled it in the meantime
 		what = []string{"show"}
 	}
 	for i := range what {
@@ -158,7 +160,10 @@ func commands(t tasks.Task) []string {
 }
 
 func outage(o Outage) Inbox {
-	in := Inbox{Email: o.Address, Since: o.Since.UTC(), FailedScans: o.FailedScans, Error: line(o.LastError), Commands: []string{}}
+	in := Inbox{
+		Email: o.Address, Since: o.Since.UTC(), FailedScans: o.FailedScans, Error: line(o.LastError),
+		Commands: []string{},
+	}
 	if o.Until == nil {
 		in.Commands = []string{"postrider inbox check " + o.Address}
 		return in
@@ -168,7 +173,8 @@ func outage(o Outage) Inbox {
 	return in
 }
 
-// line makes one line of bounded length of what a stranger wrote, so that it can be taken for nothing else.
+// line makes one printable line of at most maxText characters. It is for text from the message or
+// the relay, which must not look like another line of the digest.
 func line(s string) string {
 	runes := []rune(flat(s))
 	if len(runes) > maxText {
@@ -177,7 +183,7 @@ func line(s string) string {
 	return string(runes)
 }
 
-// flat is line for what is short enough.
+// flat is line without the limit.
 func flat(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -21,20 +21,21 @@ import (
 	"postrider/internal/tasks"
 )
 
-// hostile is what a stranger may put into a subject, and more than a mail would let through.
+// hostile is text that an attacker may put into a subject, with octets that no mail may contain.
 const hostile = "Hi\r\nBcc: victim@x.example\r\n\r\nTask 99 is dead\u202e\x00\x1b[2J =?utf-8?q?=0A?= 開廷 {{.At}} %s <b>\xff"
 
-// TestHostile: a stranger's words change nothing but their own line, in the mail and in the JSON.
+// TestHostile checks that hostile text from a message stays in its own line of the mail.
 func TestHostile(t *testing.T) {
 	b := newBench(t, config(t, "sqlite"))
 	b.task("x")
-	b.exec(`UPDATE monitored_emails_tasks SET subject = ?, sender = ?, message_id = ?, route = ?`, hostile, hostile, hostile, "desk\nTask 98 is dead")
+	b.exec(`UPDATE monitored_emails_tasks SET subject = ?, sender = ?, message_id = ?, route = ?`, hostile, hostile,
+		hostile, "desk\nTask 98 is dead")
 	b.ends(tasks.Dead,
 		tasks.Delivery{Recipient: "nobody@firm.example", Status: tasks.Failed, Code: 550, Reply: hostile},
 		tasks.Delivery{Recipient: "got@firm.example", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 ok"},
 	)
 	b.exec(`UPDATE monitored_emails_tasks SET error_message = ?`, strings.Repeat(hostile, 1000))
-	b.wantTold("a message with a hostile subject", oneDead)
+	b.wantSent("a message with a hostile subject", oneDead)
 	raw := b.relay.sent[0].raw
 	for i, c := range []byte(raw) {
 		if c > '~' || c < ' ' && c != '\r' && c != '\n' {
@@ -44,21 +45,24 @@ func TestHostile(t *testing.T) {
 	text := body(t, raw)
 	for l := range strings.Lines(text) {
 		if strings.HasPrefix(l, "Bcc") || strings.HasPrefix(l, "Task 9") || len([]rune(l)) > maxText+100 {
-			t.Errorf("there is a line %q, want none that a stranger wrote, or that is longer", l)
+			t.Errorf("the digest has the line %q, want no line made by the hostile text, and no longer one", l)
 		}
 	}
 	for _, want := range []string{
 		"Task 1 is dead since ", "  inbox:    desk@firm.example, folder INBOX\n",
 		"  subject:  Hi Bcc: victim@x.example Task 99 is dead [2J =?utf-8?q?=0A?= 開廷 {{.At}} %s <b>\ufffd\n",
 		"  lacks it: nobody@firm.example (550 Hi Bcc:", "  has it:   got@firm.example (250 2.0.0 ok)\n",
-		"  then:     postrider task show 1\n            postrider task retry 1\n            postrider task skip 1\n",
+		"  try:      postrider task show 1\n            postrider task retry 1\n            postrider task skip 1\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the digest is\n%s\nwant %q in it", text, want)
 		}
 	}
 	header, _, _ := strings.Cut(raw, "\r\n\r\n")
-	for _, field := range []string{"X-Postrider-Trace: report", "Auto-Submitted: auto-generated", "To: " + operator, `From: "Forwarder" <forwarder@firm.example>`} {
+	for _, field := range []string{
+		"X-Postrider-Trace: report", "Auto-Submitted: auto-generated", "To: " + operator,
+		`From: "Forwarder" <forwarder@firm.example>`,
+	} {
 		if strings.Count("\r\n"+header+"\r\n", "\r\n"+field+"\r\n") != 1 {
 			t.Errorf("the header is\n%s\nwant the field %q once", header, field)
 		}
@@ -66,11 +70,11 @@ func TestHostile(t *testing.T) {
 	readable(t, raw)
 }
 
-// readable reads a mail with three parsers.
+// readable checks that three parsers can read a mail.
 func readable(t *testing.T, raw string) {
 	t.Helper()
 	if m, err := netmail.ReadMessage(strings.NewReader(raw)); err != nil {
-		t.Errorf("net/mail: %v", err)
+		t.Errorf("net/mail: %v, want no error", err)
 	} else if date, err := m.Header.Date(); err != nil || time.Since(date).Abs() > time.Hour {
 		t.Errorf("the date is %s (%v), want now", date, err)
 	}
@@ -87,7 +91,7 @@ func readable(t *testing.T, raw string) {
 	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
-		t.Log("no python3 here: the digest was not read with Python")
+		t.Log("python3 is not installed: the digest was not read with Python")
 		return
 	}
 	cmd := exec.Command(python, "-c", `
@@ -96,12 +100,13 @@ m = email.message_from_bytes(sys.stdin.buffer.read(), policy=email.policy.defaul
 assert not m.defects, m.defects
 print(m["Subject"]); print(m["Message-ID"]); print(m.get_content())`)
 	cmd.Stdin, cmd.Env = strings.NewReader(raw), append(os.Environ(), "PYTHONIOENCODING=utf-8")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "postrider: ") || !strings.Contains(string(out), "Task 1 is dead") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "postrider: ") ||
+		!strings.Contains(string(out), "Task 1 is dead") {
 		t.Errorf("Python's email reads (%v)\n%s\nwant the digest", err, out)
 	}
 }
 
-// TestBounded: of many only the first are described.
+// TestBounded checks that only the first of many tasks are listed.
 func TestBounded(t *testing.T) {
 	b := newBench(t, config(t, "sqlite"))
 	for range 70 {
@@ -113,10 +118,11 @@ func TestBounded(t *testing.T) {
 	}
 	ds[29].Status = tasks.Failed
 	b.ends(tasks.Dead, ds...)
-	b.wantTold("seventy", "postrider: 70 messages are dead")
+	b.wantSent("seventy", "postrider: 70 messages are dead")
 	text := body(t, b.relay.sent[0].raw)
 	for want, n := range map[string]int{
-		"is dead since": 50, "\nand 20 more messages: `postrider task list --status dead --status uncertain`": 1, "and 10 more recipients\n": 50,
+		"is dead since": 50, "\nand 20 more messages: `postrider task list --status dead --status uncertain`": 1,
+		"and 10 more recipients\n":       50,
 		"  lacks it: r29@firm.example\n": 50, "  has it:   r18@firm.example\n": 50, "r19@firm.example": 0,
 	} {
 		if got := strings.Count(text, want); got != n {
@@ -124,10 +130,20 @@ func TestBounded(t *testing.T) {
 		}
 	}
 	b.later()
-	b.wantTold("those that were counted have been told")
+	b.wantSent("tasks that were only counted are reported, too")
 }
 
-// TestJSON is what hooks are written against: nothing in it changes its name or type.
+// TestOneMore checks the plural forms of the text for the number 1.
+func TestOneMore(t *testing.T) {
+	text := Digest{MoreInboxes: 1, MoreTasks: 1, Tasks: []Task{{MoreDeliveries: 1}}}.text()
+	for _, want := range []string{"and 1 more inbox:", "and 1 more message:", "and 1 more recipient\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the digest is\n%s\nwant %q in it", text, want)
+		}
+	}
+}
+
+// TestJSON pins the JSON that hooks depend on: names and types never change.
 func TestJSON(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	n := &Notifier{Config: Config{Host: "mail-a"}, Tasks: described{}}
@@ -150,17 +166,18 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(append(got, '\n'), want) {
-		t.Errorf("the hook gets\n%s\nwant testdata/digest.json", got)
+		t.Errorf("the hook gets\n%s\nwant the content of testdata/digest.json", got)
 	}
 }
 
-// described knows tasks 17 and 18.
+// described has tasks 17 and 18.
 type described struct{}
 
 func (described) Get(_ context.Context, id int64) (tasks.Task, error) {
 	t := tasks.Task{
-		ID: id, Inbox: "a@firm.example", Folder: "INBOX", Epoch: 1<<32 + 7, UID: 4, MessageID: "<1@court.example>", Subject: "Hearing",
-		Sender: "Clerk <clerk@court.example>", Status: tasks.Dead, Attempts: 1, Route: "court-notices",
+		ID: id, Inbox: "a@firm.example", Folder: "INBOX", Epoch: 1<<32 + 7, UID: 4, MessageID: "<1@court.example>",
+		Subject: "Hearing",
+		Sender:  "Clerk <clerk@court.example>", Status: tasks.Dead, Attempts: 1, Route: "court-notices",
 		Reason: "refused for good: intake@firm.example: 550 5.1.1 there is nobody",
 		Deliveries: []tasks.Delivery{
 			{Recipient: "desk@firm.example", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 ok"},
@@ -169,7 +186,8 @@ func (described) Get(_ context.Context, id int64) (tasks.Task, error) {
 	}
 	switch id {
 	case 18:
-		t.Status, t.Deliveries = tasks.Uncertain, []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending, Reply: "the connection broke"}}
+		t.Status, t.Deliveries = tasks.Uncertain,
+			[]tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending, Reply: "the connection broke"}}
 		t.Reason = "the outcome is not known: desk@firm.example: the connection broke"
 	case 19:
 		return t, fmt.Errorf("task 19: %w", tasks.ErrNotFound)
@@ -185,15 +203,15 @@ func TestReportNeedsSender(t *testing.T) {
 	b := newBench(t, config(t, "sqlite"))
 	b.Composer = none
 	b.dies("one")
-	b.wantTold("there is no forward.from")
+	b.wantSent("there is no forward.from")
 	if !strings.Contains(b.logs.String(), "set forward.from") {
-		t.Errorf("the log is %q, want it to say what is missing", b.logs)
+		t.Errorf("the log is %q, want it to say: set forward.from", b.logs)
 	}
 	b.Tasks = brokenTasks{}
 	b.later()
-	b.wantTold("the database fails")
-	if !strings.Contains(b.logs.String(), "describe what is to be told: no database") {
-		t.Errorf("the log is %q, want the error", b.logs)
+	b.wantSent("the database fails")
+	if !strings.Contains(b.logs.String(), "for a failure notice: no database") {
+		t.Errorf("the log is %q, want the error of the database", b.logs)
 	}
 }
 

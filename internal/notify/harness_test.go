@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { testserver.Main(m) }
 
 const operator = "ops@firm.example"
 
-// bench is a registry with a notifier, whose relay is a slice.
+// bench is a database with a notifier and a fake relay.
 type bench struct {
 	*Notifier
 	t     *testing.T
@@ -38,7 +38,7 @@ type bench struct {
 	queue *sqlqueue.Queue
 	relay *fakeRelay
 	logs  *bytes.Buffer
-	ahead time.Duration // the clock of SQLite
+	ahead time.Duration // how far SQLite's clock is ahead
 
 	in   inbox.Inbox
 	last uint32 // UID
@@ -75,12 +75,17 @@ func newBench(t *testing.T, cfg db.Config) *bench {
 	b.check(err)
 	b.db, b.boxes, b.queue = d, inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), sqlqueue.New(d)
 	b.Notifier = &Notifier{
-		Config: Config{To: []string{operator}, On: Kinds(), AtMost: time.Hour, Host: "mail-a", Worker: "mail-a:1:x", Lease: time.Minute},
-		Store:  NewStore(d), Tasks: b.queue, Composer: made, Relay: b.relay,
+		Config: Config{
+			To: []string{operator}, On: Kinds(), AtMost: time.Hour, Host: "mail-a", Worker: "mail-a:1:x",
+			Lease: time.Minute,
+		},
+		Store: NewStore(d), Tasks: b.queue, Composer: made, Relay: b.relay,
 		Env: func(string) (string, bool) { return "", false },
 		Log: slog.New(slog.NewTextHandler(b.logs, nil)),
 	}
-	b.in, err = b.boxes.Add(ctx, inbox.Inbox{Address: "desk@firm.example", Host: "imap.firm.example", Folders: []inbox.Folder{{Name: "INBOX"}}}, "hunter2")
+	b.in, err = b.boxes.Add(ctx,
+		inbox.Inbox{Address: "desk@firm.example", Host: "imap.firm.example", Folders: []inbox.Folder{{Name: "INBOX"}}},
+		"hunter2")
 	b.check(err)
 	b.exec(`UPDATE monitored_folders SET uid_validity = 7, initialized_at = ?`, time.Now().UTC())
 	return b
@@ -98,7 +103,7 @@ func (b *bench) exec(query string, args ...any) {
 	b.check(b.db.Tx(b.ctx, func(tx *gorm.DB) error { return tx.Exec(query, args...).Error }))
 }
 
-// count asks the database for a number.
+// count returns the number that a query selects.
 func (b *bench) count(query string) (n int) {
 	b.t.Helper()
 	b.check(b.db.View(b.ctx, func(tx *gorm.DB) error { return tx.Raw(query).Scan(&n).Error }))
@@ -112,32 +117,39 @@ func (b *bench) task(subject string) int64 {
 	done, err := b.queue.Register(b.ctx, tasks.Page{
 		InboxID: b.in.ID, FolderID: b.in.Folders[0].ID, Epoch: 7, ScanToken: 0, Cursor: b.last, Dedupe: tasks.DedupeOff,
 		Entries: []tasks.Entry{{
-			UID: b.last, Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)), MessageID: fmt.Sprintf("<%d@x>", b.last),
-			Subject: subject, Sender: "Eve <eve@client.example>",
+			UID: b.last, Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)),
+			MessageID: fmt.Sprintf("<%d@x>", b.last),
+			Subject:   subject, Sender: "Eve <eve@client.example>",
 		}},
 	})
 	b.check(err)
 	return done[0].TaskID
 }
 
-// ends claims the tasks that are due and ends them so.
+// ends claims the tasks that are due and finishes them with this status.
 func (b *bench) ends(as tasks.Status, ds ...tasks.Delivery) {
 	b.t.Helper()
 	for {
-		claims, err := b.queue.Receive(b.ctx, tasks.Want{InboxID: b.in.ID, Max: 100, Lease: time.Minute, Worker: "w", MaxLostLeases: 3})
+		claims, err := b.queue.Receive(b.ctx, tasks.Want{
+			InboxID: b.in.ID, Max: 100, Lease: time.Minute, Worker: "w", MaxLostLeases: 3,
+		})
 		b.check(err)
 		if len(claims) == 0 {
 			return
 		}
 		for _, c := range claims {
-			b.check(b.queue.Finish(b.ctx, c.Receipt, tasks.Result{Status: as, Reason: "refused for good", Route: "desk", Deliveries: ds}))
+			b.check(b.queue.Finish(b.ctx, c.Receipt,
+				tasks.Result{Status: as, Reason: "refused for good", Route: "desk", Deliveries: ds}))
 		}
 	}
 }
 
-var refused = tasks.Delivery{Recipient: "nobody@firm.example", Status: tasks.Failed, Code: 550, Reply: "5.1.1 there is nobody"}
+var refused = tasks.Delivery{
+	Recipient: "nobody@firm.example", Status: tasks.Failed, Code: 550,
+	Reply: "5.1.1 there is nobody",
+}
 
-// dies is a message that ends dead.
+// dies registers a message that ends dead.
 func (b *bench) dies(subject string) int64 {
 	b.t.Helper()
 	id := b.task(subject)
@@ -145,7 +157,7 @@ func (b *bench) dies(subject string) int64 {
 	return id
 }
 
-// scan is a scan of the inbox that completes, or fails.
+// scan records a scan of the inbox; it fails unless failure is empty.
 func (b *bench) scan(failure string) {
 	b.t.Helper()
 	token, busy, err := b.boxes.AcquireScan(b.ctx, b.in.ID, "run", time.Minute)
@@ -154,43 +166,44 @@ func (b *bench) scan(failure string) {
 	}
 	b.check(b.boxes.FinishScan(b.ctx, b.in.ID, token, failure))
 	b.check(b.boxes.ReleaseScan(b.ctx, b.in.ID, token))
-	b.exec(`UPDATE monitored_emails SET scan_token = 0`) // task registers under it
+	b.exec(`UPDATE monitored_emails SET scan_token = 0`) // the token that task uses
 }
 
-// passes lets time pass for what the database knows of the channels.
+// passes moves the leases of the channels into the past.
 func (b *bench) passes(d time.Duration) {
 	b.t.Helper()
 	b.exec(`UPDATE monitored_emails_channels SET held_at = held_at - ?`, d.Microseconds())
 }
 
-// later lets every time of the channels be two hours ago.
+// later moves all times of the channels two hours into the past.
 func (b *bench) later() {
 	b.t.Helper()
 	const hours = int64(2 * time.Hour / time.Microsecond)
-	b.exec(`UPDATE monitored_emails_channels SET told_at = told_at - ?, failed_at = failed_at - ?, held_at = held_at - ?`, hours, hours, hours)
+	b.exec(`UPDATE monitored_emails_channels
+		SET told_at = told_at - ?, failed_at = failed_at - ?, held_at = held_at - ?`, hours, hours, hours)
 }
 
-// tell is Tell, and returns the subjects of the mails that went out.
-func (b *bench) tell() []string {
+// send calls Notify and returns the subjects of the mails that were sent.
+func (b *bench) send() []string {
 	b.t.Helper()
 	b.relay.sent = nil
-	b.Tell(b.ctx, true)
+	b.Notify(b.ctx, true)
 	return b.relay.subjects()
 }
 
-func (b *bench) wantTold(what string, subjects ...string) {
+func (b *bench) wantSent(what string, subjects ...string) {
 	b.t.Helper()
-	if got := b.tell(); strings.Join(got, "|") != strings.Join(subjects, "|") {
-		b.t.Errorf("%s: mails with the subjects %q went out, want %q\nlog: %s", what, got, subjects, b.logs)
+	if got := b.send(); strings.Join(got, "|") != strings.Join(subjects, "|") {
+		b.t.Errorf("%s: mails with the subjects %q were sent, want %q\nlog: %s", what, got, subjects, b.logs)
 	}
 }
 
-// fakeRelay takes everything, or answers as it is told.
+// fakeRelay accepts everything, unless err or status is set.
 type fakeRelay struct {
 	mu     sync.Mutex
 	sent   []sentMail
-	mail   func() // at MAIL
-	before func() // when the message has been taken, before its reply
+	mail   func() // called at MAIL
+	before func() // called after the message was accepted, before the reply
 	err    error
 	status forward.Status // Accepted when empty
 }
@@ -262,7 +275,7 @@ func wait(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// plan is how the database would do a query.
+// plan returns the database's plan of a query.
 func (b *bench) plan(query string, args ...any) string {
 	b.t.Helper()
 	explain := "EXPLAIN "
@@ -274,7 +287,7 @@ func (b *bench) plan(query string, args ...any) string {
 	return fmt.Sprint(rows)
 }
 
-// body is the text of a mail.
+// body returns the text of a mail.
 func body(t *testing.T, raw string) string {
 	t.Helper()
 	_, encoded, _ := strings.Cut(raw, "\r\n\r\n")

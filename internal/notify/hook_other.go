@@ -4,5 +4,6 @@ package notify
 
 import "os/exec"
 
-// inGroup: there are no process groups; the end of the context kills the program alone.
-func inGroup(*exec.Cmd) {}
+// killGroup does nothing, because there are no process groups: the end of the context kills only
+// the program.
+func killGroup(*exec.Cmd) {}

@@ -17,7 +17,7 @@ import (
 	"postrider/internal/tasks"
 )
 
-// script is a program of /bin/sh, in a folder whose name has a space.
+// script writes a program for /bin/sh, in a directory whose name has a space.
 func script(t *testing.T, text string) (program, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "my hooks")
@@ -31,7 +31,7 @@ func script(t *testing.T, text string) (program, dir string) {
 	return program, dir
 }
 
-// hooked is a bench that tells a hook, and nobody else.
+// hooked returns a bench with a hook and no addresses.
 func hooked(t *testing.T, text string, args ...string) (b *bench, dir string) {
 	b = newBench(t, config(t, "sqlite"))
 	program, dir := script(t, text)
@@ -49,22 +49,27 @@ func read(t *testing.T, dir, name string) string {
 }
 
 func TestHook(t *testing.T) {
-	b, dir := hooked(t, `cat > in; printf '%s|' "$@" > args; env > env; echo told; echo to ops >&2`, "--team", "a b", "$HOME; rm")
+	b, dir := hooked(t, `cat > in; printf '%s|' "$@" > args; env > env; echo told; echo to ops >&2`, "--team",
+		"a b", "$HOME; rm")
 	b.Env = func(name string) (string, bool) {
-		v, ok := map[string]string{"PATH": os.Getenv("PATH"), "TZ": "UTC", "POSTRIDER_SMTP_PASSWORD": "hunter2", "SMTP_PASSWORD": "hunter2"}[name]
+		v, ok := map[string]string{
+			"PATH": os.Getenv("PATH"), "TZ": "UTC", "POSTRIDER_SMTP_PASSWORD": "hunter2",
+			"SMTP_PASSWORD": "hunter2",
+		}[name]
 		return v, ok
 	}
 	b.dies("one")
-	b.Tell(b.ctx, true)
+	b.Notify(b.ctx, true)
 	var d Digest
-	if err := json.Unmarshal([]byte(read(t, dir, "in")), &d); err != nil || len(d.Tasks) != 1 || d.Tasks[0].Deliveries[0].Code != 550 {
+	if err := json.Unmarshal([]byte(read(t, dir, "in")), &d); err != nil || len(d.Tasks) != 1 ||
+		d.Tasks[0].Deliveries[0].Code != 550 {
 		t.Errorf("the hook got %q (%v), want one dead task as JSON", read(t, dir, "in"), err)
 	}
 	if got, want := read(t, dir, "args"), "--team|a b|$HOME; rm|"; got != want {
-		t.Errorf("its arguments are %q, want %q: no shell reads them", got, want)
+		t.Errorf("its arguments are %q, want %q, not interpreted by a shell", got, want)
 	}
 	if env := read(t, dir, "env"); !strings.Contains(env, "TZ=UTC\n") || strings.Contains(env, "hunter2") {
-		t.Errorf("its environment is\n%s\nwant TZ, and none of our passwords", env)
+		t.Errorf("its environment is\n%s\nwant TZ, and no password", env)
 	}
 	if log := b.logs.String(); !strings.Contains(log, "level=INFO") || !strings.Contains(log, `output="told to ops"`) {
 		t.Errorf("the log is %q, want the output of the hook", log)
@@ -72,54 +77,58 @@ func TestHook(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "in")); err != nil {
 		t.Fatal(err)
 	}
-	b.Tell(b.ctx, true)
+	b.Notify(b.ctx, true)
 	if _, err := os.Stat(filepath.Join(dir, "in")); err == nil {
-		t.Error("the hook was told twice")
+		t.Error("the hook ran again, want it to run once")
 	}
 }
 
-// TestHookAndMail: the hook is told without the relay; each is told on its own, and once.
+// TestHookAndMail checks that the hook runs without the relay, and that hook and address each get a
+// notice once.
 func TestHookAndMail(t *testing.T) {
 	b, dir := hooked(t, `echo run >> runs`)
 	b.Config.To = []string{operator}
 	b.dies("one")
-	b.Tell(b.ctx, false)
+	b.Notify(b.ctx, false)
 	if got := read(t, dir, "runs"); got != "run\n" || len(b.relay.subjects()) != 0 {
-		t.Errorf("without the relay the hook ran %q and the mails %q went out, want the hook alone", got, b.relay.subjects())
+		t.Errorf("without the relay the hook ran %q and the mails %q were sent, want only the hook", got,
+			b.relay.subjects())
 	}
-	b.wantTold("the relay is up", oneDead)
+	b.wantSent("the relay is up", oneDead)
 	if got := read(t, dir, "runs"); got != "run\n" {
 		t.Errorf("the hook ran %q, want once", got)
 	}
 }
 
-// heldUp is a Tasks that stands still before it answers.
-type heldUp struct {
+// delayed is a Tasks that calls a function before it answers.
+type delayed struct {
 	Tasks
-	still func()
+	before func()
 }
 
-func (h heldUp) Get(ctx context.Context, id int64) (tasks.Task, error) {
-	h.still()
+func (h delayed) Get(ctx context.Context, id int64) (tasks.Task, error) {
+	h.before()
 	return h.Tasks.Get(ctx, id)
 }
 
-// TestHookHeldUp: a run that stands still for longer than its lease starts no hook beside that of the run in its place.
-func TestHookHeldUp(t *testing.T) {
+// TestHookLeaseLost checks that a run does not start the hook after its lease expired and another
+// run took it over.
+func TestHookLeaseLost(t *testing.T) {
 	b, dir := hooked(t, `echo run >> runs`)
 	b.dies("one")
 	other := *b.Notifier
 	other.Config.Worker = "mail-b:1:y"
-	b.Tasks = heldUp{b.Tasks, func() {
+	b.Tasks = delayed{b.Tasks, func() {
 		b.passes(time.Minute)
-		other.Tell(b.ctx, true)
+		other.Notify(b.ctx, true)
 	}}
-	b.Tell(b.ctx, true)
+	b.Notify(b.ctx, true)
 	if got := read(t, dir, "runs"); got != "run\n" {
 		t.Errorf("the hooks ran %q, want one", got)
 	}
-	if log := b.logs.String(); !strings.Contains(log, "another run tells what failed") || strings.Contains(log, "WARN") {
-		t.Errorf("the log is\n%s\nwant it said, and no warning", log)
+	if log := b.logs.String(); !strings.Contains(log, "another run sends the failure notice") ||
+		strings.Contains(log, "WARN") {
+		t.Errorf("the log is\n%s\nwant the line about the other run, and no warning", log)
 	}
 }
 
@@ -129,10 +138,21 @@ func TestHookFails(t *testing.T) {
 		hook         []string
 		want         []string // in the log, each time
 	}{
-		{"exit status", "echo run >> runs; echo oh no >&2; exit 7", nil, []string{"level=WARN", "exit status 7", "oh no"}},
+		{
+			"exit status", "echo run >> runs; echo oh no >&2; exit 7", nil,
+			[]string{"level=WARN", "exit status 7", "oh no"},
+		},
 		{"killed", "echo run >> runs; kill -9 $$", nil, []string{"level=WARN", "signal: killed"}},
-		{"not there", "", []string{"/nowhere/hook"}, []string{"level=WARN", "/nowhere/hook cannot be run", "no such file", "correct the key hook"}},
-		{"not in PATH", "", []string{"postrider-no-such-hook"}, []string{"level=WARN", "cannot be run", "not found in $PATH"}},
+		{
+			"not there", "",
+			[]string{"/nowhere/hook"},
+			[]string{"level=WARN", "/nowhere/hook cannot be run", "no such file", "correct the key hook"},
+		},
+		{
+			"not in PATH", "",
+			[]string{"postrider-no-such-hook"},
+			[]string{"level=WARN", "cannot be run", "not found in $PATH"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, dir := hooked(t, tt.script)
@@ -140,8 +160,8 @@ func TestHookFails(t *testing.T) {
 				b.Config.Hook = tt.hook
 			}
 			b.dies("one")
-			for range 4 { // after the third time it pauses
-				b.Tell(b.ctx, true)
+			for range 4 { // the fourth time is within the pause
+				b.Notify(b.ctx, true)
 			}
 			log := b.logs.String()
 			for _, want := range tt.want {
@@ -158,30 +178,36 @@ func TestHookFails(t *testing.T) {
 	}
 }
 
-// TestHookHangs: neither a hook that does not end, nor what it has started, keeps a pass from ending.
+// TestHookHangs checks that runHook ends although the hook, or a process that it started, does not.
 func TestHookHangs(t *testing.T) {
 	const hangs = `cat > /dev/null; sleep 300 & echo $! > child; echo $$ > self; exec sleep 300`
 	for _, tt := range []struct {
 		name, script string
 		stop         func(ctx context.Context, started func() bool) (context.Context, context.CancelFunc)
-		want         string // the error
+		want         string // in the error; empty for no error
 	}{
 		{"for too long", hangs, func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 500*time.Millisecond)
 		}, "did not end within 1m0s and was killed"},
-		{"when the pass is stopped", hangs, func(ctx context.Context, started func() bool) (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			go func() {
-				for !started() {
-					time.Sleep(5 * time.Millisecond)
-				}
-				cancel()
-			}()
-			return ctx, cancel
-		}, "killed"},
-		{"with its output alone", `sleep 300 & echo $! > child; echo done`, func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
-			return context.WithCancel(ctx)
-		}, ""},
+		{
+			"when the pass is stopped", hangs,
+			func(ctx context.Context, started func() bool) (context.Context, context.CancelFunc) {
+				ctx, cancel := context.WithCancel(ctx)
+				go func() {
+					for !started() {
+						time.Sleep(5 * time.Millisecond)
+					}
+					cancel()
+				}()
+				return ctx, cancel
+			}, "killed",
+		},
+		{
+			"only its output stays open", `sleep 300 & echo $! > child; echo done`,
+			func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
+				return context.WithCancel(ctx)
+			}, "",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, dir := hooked(t, tt.script)
@@ -193,17 +219,18 @@ func TestHookHangs(t *testing.T) {
 			start := time.Now()
 			err := b.runHook(ctx, Digest{})
 			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("it took %s, want it to end at once", took)
+				t.Errorf("runHook took %s, want it to end at once", took)
 			}
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("the error is %v, want %q", err, tt.want)
 			}
 			child := pid(t, read(t, dir, "child"))
-			if tt.want == "" { // it was left behind on purpose
+			if tt.want == "" { // the child is not killed then
 				_ = syscall.Kill(child, syscall.SIGKILL)
 				return
 			}
-			wait(t, fmt.Sprintf("process %d, which the hook has started, to be gone", child), func() bool { return gone(child) })
+			wait(t, fmt.Sprintf("process %d, which the hook started, to end", child),
+				func() bool { return gone(child) })
 		})
 	}
 }
@@ -217,22 +244,25 @@ func pid(t *testing.T, text string) int {
 	return n
 }
 
-// gone reports whether a process has ended; one that nobody has waited for is a zombie.
+// gone reports whether a process has ended, or is a zombie.
 func gone(pid int) bool {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return syscall.Kill(pid, 0) != nil || strings.Contains(string(stat), ") Z ")
 }
 
-// TestHookDoesNotRead: a hook may leave its input unread, and write more than is kept.
+// TestHookDoesNotRead checks a hook that does not read its input, and writes more output than is
+// logged.
 func TestHookDoesNotRead(t *testing.T) {
 	b, _ := hooked(t, `exec <&-; head -c 100000 /dev/zero | tr '\0' x`)
 	kept := strings.Repeat("x", maxOutput)
 	for range 60 {
-		b.task(strings.Repeat("長", 400)) // so that all are more than a pipe holds
+		b.task(strings.Repeat("長", 400)) // together more than a pipe holds
 	}
 	b.ends(tasks.Dead, refused)
-	b.Tell(b.ctx, true)
-	if log := b.logs.String(); strings.Contains(log, "WARN") || !strings.Contains(log, kept) || strings.Contains(log, kept+"x") {
-		t.Errorf("the log has %d octets, and %q, want no warning, and %d octets of the output", len(log), log[:min(len(log), 200)], maxOutput)
+	b.Notify(b.ctx, true)
+	if log := b.logs.String(); strings.Contains(log, "WARN") || !strings.Contains(log, kept) ||
+		strings.Contains(log, kept+"x") {
+		t.Errorf("the log has %d octets, and %q, want no warning, and %d octets of the output", len(log),
+			log[:min(len(log), 200)], maxOutput)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// inGroup has the end of the context kill what the program has started, too.
-func inGroup(cmd *exec.Cmd) {
+// killGroup makes the end of the context kill the program and all processes that it started.
+func killGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

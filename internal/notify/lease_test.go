@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestManyAtOnce: eight runs of as many hosts end at the same moment.
+// TestManyAtOnce checks that of eight concurrent runs on eight hosts one sends the digest.
 func TestManyAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		for _, atMost := range []time.Duration{time.Hour, 0} {
@@ -19,44 +19,47 @@ func TestManyAtOnce(t *testing.T) {
 			for i := range 8 {
 				n := *b.Notifier
 				n.Config.Worker, n.Config.AtMost = fmt.Sprintf("host-%d:1:x", i), atMost
-				runs.Go(func() { n.Tell(b.ctx, true) })
+				runs.Go(func() { n.Notify(b.ctx, true) })
 			}
 			runs.Wait()
 			if got := b.relay.subjects(); len(got) != 1 {
-				t.Errorf("with notify.at_most %s mails with the subjects %q went out, want one\nlog: %s", atMost, got, b.logs)
+				t.Errorf("with notify.at_most %s mails with the subjects %q were sent, want one\nlog: %s", atMost,
+					got, b.logs)
 			}
 		}
 	})
 }
 
-// TestKilledBeforeNoting: a run sends, and dies before it has noted that.
-func TestKilledBeforeNoting(t *testing.T) {
+// TestKilledBeforeRecording checks what follows when a run dies after it sent a digest and before
+// it recorded that.
+func TestKilledBeforeRecording(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		b.dies("one")
 		died := false
 		func() {
 			defer func() { died = recover() != nil }()
 			b.relay.before = func() { panic("killed") }
-			b.tell()
+			b.send()
 		}()
 		first := b.relay.sent
 		if !died || len(first) != 1 {
-			t.Fatalf("killed: %v, %d mails went out; want one, and no more", died, len(first))
+			t.Fatalf("killed: %v, mails sent: %d; want it killed after one mail", died, len(first))
 		}
 		b.relay.before = nil
 		b.Config.Worker = "mail-a:2:y"
-		b.wantTold("the dead run may be at it yet")
+		b.wantSent("the lease of the dead run is valid")
 		b.later()
-		b.wantTold("its lease has run out", oneDead)
+		b.wantSent("the lease of the dead run has expired", oneDead)
 		if a, z := messageID(first[0].raw), messageID(b.relay.sent[0].raw); a != z {
 			t.Errorf("the Message-IDs are %s and %s, want the same for the same digest", a, z)
 		}
 		b.later()
-		b.wantTold("told and noted")
+		b.wantSent("sent and recorded")
 	})
 }
 
-// TestSlowRelay: once it has taken MAIL, a relay may take as long as RFC 5321 4.5.3.2 allows; nobody else tells meanwhile.
+// TestSlowRelay checks that no other run sends the digest while a relay takes long after MAIL, as
+// RFC 5321 4.5.3.2 allows.
 func TestSlowRelay(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		b.dies("one")
@@ -66,66 +69,72 @@ func TestSlowRelay(t *testing.T) {
 		b.relay.before = func() {
 			b.relay.before = nil
 			held := func() int { return b.count(`SELECT held_at FROM monitored_emails_channels`) }
-			for i, first := 0, held(); i < 5; i++ { // it is renewed for as long as that takes
+			for i, first := 0, held(); i < 5; i++ { // the lease is renewed the whole time
 				last := held()
 				wait(t, "the lease to be renewed", func() bool { return held() > last })
-				other.Tell(b.ctx, true)
+				other.Notify(b.ctx, true)
 				if i == 4 && held()-first < int(other.Config.Lease.Microseconds()) {
 					i--
 				}
 			}
 		}
-		b.wantTold("the relay takes its time", oneDead)
+		b.wantSent("the relay takes its time", oneDead)
 		if len(mails.sent) > 0 {
-			t.Error("another run told it meanwhile, want it told once")
+			t.Error("another run sent the digest in the meantime, want it sent once")
 		}
 		b.later()
-		other.Tell(b.ctx, true)
+		other.Notify(b.ctx, true)
 		if len(mails.sent) > 0 {
-			t.Error("another run told it afterwards, want it told once")
+			t.Error("another run sent the digest afterwards, want it sent once")
 		}
 	})
 }
 
-// TestHeldUp: a run that stands still for longer than its lease sends nothing beside the one that has taken its place.
-func TestHeldUp(t *testing.T) {
+// TestLeaseLost checks that a run sends nothing after its lease expired and another run took it
+// over.
+func TestLeaseLost(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		b.dies("one")
 		other, mails := *b.Notifier, &fakeRelay{}
 		other.Config.Worker, other.Relay = "mail-b:1:y", mails
 		b.relay.mail = func() {
 			b.passes(time.Minute)
-			other.Tell(b.ctx, true)
+			other.Notify(b.ctx, true)
 		}
-		b.wantTold("it was held up")
+		b.wantSent("the lease is lost")
 		if got := mails.subjects(); len(got) != 1 || got[0] != oneDead {
-			t.Errorf("the other run told %q, want %q", got, oneDead)
+			t.Errorf("the other run sent %q, want %q", got, oneDead)
 		}
-		if log := b.logs.String(); !strings.Contains(log, "another run tells what failed") || strings.Contains(log, "WARN") {
-			t.Errorf("the log is\n%s\nwant it said, and no warning", log)
+		if log := b.logs.String(); !strings.Contains(log, "another run sends the failure notice") ||
+			strings.Contains(log, "WARN") {
+			t.Errorf("the log is\n%s\nwant the line about the other run, and no warning", log)
 		}
 		b.relay.mail = nil
 		b.later()
-		b.wantTold("it has been told")
+		b.wantSent("already sent")
 	})
 }
 
-// TestLease: what a run that died began to tell is told as soon as its lease is over, and that is a minute at most.
+// TestLease checks that after a run died its digest is sent as soon as its lease has expired, after
+// a minute at most.
 func TestLease(t *testing.T) {
-	for _, tt := range []struct{ configured, want time.Duration }{{5 * time.Second, 5 * time.Second}, {time.Hour, time.Minute}} {
+	for _, tt := range []struct{ configured, want time.Duration }{
+		{5 * time.Second, 5 * time.Second},
+		{time.Hour, time.Minute},
+	} {
 		t.Run(tt.configured.String(), func(t *testing.T) {
 			b := newBench(t, config(t, "sqlite"))
 			b.Config.Lease = tt.configured
 			b.dies("one")
 			mine, err := b.Store.acquire(b.ctx, b.Config.channels()[0], b.Config)
 			if err != nil || !mine {
-				t.Fatalf("the channel is mine: %v (%v), want it to be", mine, err)
+				t.Fatalf("acquire = %v, %v; want the lease", mine, err)
 			}
-			b.Config.Worker = "mail-a:2:y" // the first one has died
+			b.Config.Worker = "mail-a:2:y" // another run
 			b.ahead = tt.want - time.Second/2
-			b.wantTold("the dead run may be at it yet")
+			b.wantSent("the lease of the dead run is valid")
 			b.ahead = tt.want + time.Second/2
-			b.wantTold("its lease has run out", oneDead)
+			b.wantSent("the lease of the dead run has expired", oneDead)
 		})
 	}
 }

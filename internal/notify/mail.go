@@ -12,12 +12,14 @@ import (
 	"postrider/internal/health"
 )
 
-// mail hands a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5): should it not arrive, nothing comes back.
-// An outcome that is not known does not count as told. Before the content goes out the lease is renewed: a run that was held up for
-// too long sends nothing beside the one that has taken its place.
+// mail sends a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5), so that it never
+// bounces. When the outcome is unknown, the digest counts as not sent. mail renews the lease before
+// the content, so that a run whose lease was taken over sends nothing.
 func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 	to := ch.address
-	content, err := n.Composer.Report(forward.Report{To: to, Subject: d.subject(), Text: d.text(), At: d.At, About: d.about})
+	content, err := n.Composer.Report(forward.Report{
+		To: to, Subject: d.subject(), Text: d.text(), At: d.At, About: d.about,
+	})
 	if err != nil {
 		return err
 	}
@@ -35,35 +37,32 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 		err = errors.Join(err, refusal(o))
 	}
 	if err != nil {
-		return fmt.Errorf("mail a notice to %s: %w", to, err)
+		return fmt.Errorf("mail a failure notice to %s: %w", to, err)
 	}
 	return nil
 }
 
 func refusal(o forward.Outcome) error {
-	said := strings.TrimSpace(o.Enhanced + " " + o.Reply)
+	reply := strings.TrimSpace(o.Enhanced + " " + o.Reply)
 	if o.Code != 0 {
-		said = fmt.Sprintf("the relay says %d %s", o.Code, said)
+		reply = fmt.Sprintf("the relay says %d %s", o.Code, reply)
 	}
 	fix := o.Fix
 	if fix == "" && o.Status == forward.Refused {
-		fix = "see whether notify.to is right"
+		fix = "check notify.to"
 	}
 	if fix != "" {
-		said += " (" + fix + ")"
+		reply += " (" + fix + ")"
 	}
-	return fmt.Errorf("%s: %s", o.Status, said)
+	return fmt.Errorf("%s: %s", o.Status, reply)
 }
 
-// subject has no words of strangers.
+// subject holds no text from messages.
 func (d Digest) subject() string {
 	var parts []string
 	add := func(n int, one, many string) {
-		switch {
-		case n == 1:
-			parts = append(parts, "1 "+one)
-		case n > 1:
-			parts = append(parts, fmt.Sprintf("%d %s", n, many))
+		if n > 0 {
+			parts = append(parts, count(n, one, many))
 		}
 	}
 	add(d.Counts.Dead, "message is dead", "messages are dead")
@@ -73,69 +72,84 @@ func (d Digest) subject() string {
 	return "postrider: " + strings.Join(parts, ", ")
 }
 
-// text is the digest for people.
+// count is a number with the right form of a noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// text is the body of the mail.
 func (d Digest) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "What postrider on %s cannot settle by itself, and has not told you before.\n", d.Host)
+	fmt.Fprintf(&b, "postrider on %s needs your help. It has not reported the following before.\n", d.Host)
 	if d.atMost > 0 {
-		fmt.Fprintf(&b, "What comes up next is told together, in %s at the earliest (notify.at_most).\n", health.Span(d.atMost))
+		fmt.Fprintf(&b, "The next notice comes in %s at the earliest (notify.at_most).\n", health.Span(d.atMost))
 	}
 	for _, in := range d.Inboxes {
 		in.text(&b)
 	}
 	if d.MoreInboxes > 0 {
-		fmt.Fprintf(&b, "\nand %d more inboxes: `postrider status` shows all.\n", d.MoreInboxes)
+		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", count(d.MoreInboxes, "more inbox", "more inboxes"))
 	}
 	for _, t := range d.Tasks {
 		t.text(&b)
 	}
 	if d.MoreTasks > 0 {
-		fmt.Fprintf(&b, "\nand %d more messages: `postrider task list --status dead --status uncertain` shows all.\n", d.MoreTasks)
+		fmt.Fprintf(&b, "\nand %s: `postrider task list --status dead --status uncertain` shows all.\n",
+			count(d.MoreTasks, "more message", "more messages"))
 	}
 	return b.String()
 }
 
 func (in Inbox) text(b *strings.Builder) {
 	if in.Until != nil {
-		fmt.Fprintf(b, "\nInbox %s is reachable again since %s. It was not since %s; what came meanwhile is being forwarded.\n",
-			in.Email, when(*in.Until), when(in.Since))
+		fmt.Fprintf(b, "\nInbox %s is reachable again since %s. It was unreachable since %s. "+
+			"Mail that arrived in between is being forwarded.\n", in.Email, when(*in.Until), when(in.Since))
 		return
 	}
-	fmt.Fprintf(b, "\nInbox %s is unreachable since %s (%d runs in a row). What comes is not forwarded until that is mended.\n",
-		in.Email, when(in.Since), in.FailedScans)
+	fmt.Fprintf(b, "\nInbox %s is unreachable since %s (failed runs in a row: %d). "+
+		"Its mail is not forwarded until this is fixed.\n", in.Email, when(in.Since), in.FailedScans)
 	fmt.Fprintf(b, "  error:    %s\n  try:      %s\n", in.Error, strings.Join(in.Commands, "\n            "))
 }
 
 func (t Task) text(b *strings.Builder) {
 	fmt.Fprintf(b, "\nTask %d is %s since %s\n", t.ID, t.Status, when(t.Since))
 	for _, f := range []struct{ name, value string }{
-		{"inbox", t.Inbox + ", folder " + line(t.Folder)}, {"from", t.Sender}, {"subject", t.Subject}, {"route", line(t.Route)}, {"reason", t.Reason},
+		{"inbox", t.Inbox + ", folder " + line(t.Folder)},
+		{"from", t.Sender},
+		{"subject", t.Subject},
+		{"route", line(t.Route)},
+		{"reason", t.Reason},
 	} {
 		if f.value != "" {
 			fmt.Fprintf(b, "  %-9s %s\n", f.name+":", f.value)
 		}
 	}
 	for _, d := range t.Deliveries {
-		fmt.Fprintf(b, "  %-9s %s\n", cmp.Or(fates[d.Status], "unclear")+":", d.line())
+		fmt.Fprintf(b, "  %-9s %s\n", cmp.Or(deliveryLabels[d.Status], "unclear")+":", d.line())
 	}
 	if t.MoreDeliveries > 0 {
-		fmt.Fprintf(b, "            and %d more recipients\n", t.MoreDeliveries)
+		fmt.Fprintf(b, "            and %s\n", count(t.MoreDeliveries, "more recipient", "more recipients"))
 	}
-	fmt.Fprintf(b, "  then:     %s\n", strings.Join(t.Commands, "\n            "))
+	fmt.Fprintf(b, "  try:      %s\n", strings.Join(t.Commands, "\n            "))
 }
 
-// fates are the states of a delivery, for people.
-var fates = map[string]string{"delivered": "has it", "failed": "lacks it", "pending": "lacks it", "sending": "may have"}
+// deliveryLabels are the labels of a recipient's line, by the state of the delivery.
+var deliveryLabels = map[string]string{
+	"delivered": "has it", "failed": "lacks it", "pending": "lacks it", "sending": "may have",
+}
 
 func (d Delivery) line() string {
-	said := d.Reply
+	reply := d.Reply
 	if d.Code != 0 {
-		said = strings.TrimSpace(fmt.Sprintf("%d %s", d.Code, d.Reply))
+		reply = strings.TrimSpace(fmt.Sprintf("%d %s", d.Code, d.Reply))
 	}
-	if said == "" {
+	if reply == "" {
 		return line(d.Recipient)
 	}
-	return line(d.Recipient) + " (" + said + ")"
+	return line(d.Recipient) + " (" + reply + ")"
 }
 
 func when(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }

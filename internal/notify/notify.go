@@ -1,14 +1,16 @@
-// Package notify tells the person who runs postrider what it cannot settle by itself: messages that are dead or wait for
-// a person's word, and inboxes that cannot be worked through. It tells a digest, by mail and to a program (the hook).
+// Package notify sends failure notices to the operator: about dead and uncertain messages, and
+// about inboxes that cannot be scanned. A notice is a digest. It goes out by mail, and to a program
+// (the hook).
 //
-// Each address and the hook is a channel of its own, with its state in the database: what it has been told, when, and which
-// run tells it now, under a lease that it renews. So all passes of all hosts together tell a channel one digest in the time
-// of Config.AtMost, nothing twice, and nothing is forgotten: what came up meanwhile is in the next one. A run that dies
-// between telling and noting that it has told leaves it to be told again, as soon as its lease is over. A task that a person
-// put back and that dies again is told again; one that is no longer dead is not told any more.
+// Each address and the hook is a channel. The database records for each channel what was reported,
+// when, and which run holds the channel's lease. So all passes of all hosts together send a channel
+// at most one digest per Config.AtMost, and report nothing twice. Failures that come up in between
+// are in the next digest. When a run dies after it sent a digest and before it recorded that,
+// another run sends the digest again after the lease has expired. A task that dies again after a
+// requeue is reported again. A task that is no longer dead is not reported.
 //
-// What cannot be told is told by a later pass: the first two times by the next one, then less and less often, at least once
-// an hour. It is logged, and changes nothing else.
+// When a digest cannot be sent, a later pass tries again: the first two times the next pass, then
+// less and less often, but at least once an hour. The failure is logged. It changes nothing else.
 package notify
 
 import (
@@ -23,31 +25,31 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Kind is something to be told.
+// Kind is a kind of failure.
 type Kind string
 
-// The kinds. An inbox that was Unreachable and no longer is, is told, too.
+// The kinds of failures. For Unreachable, the end of the outage is reported, too.
 const (
 	Dead        Kind = "dead"
 	Uncertain   Kind = "uncertain"
 	Unreachable Kind = "inbox_unreachable"
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable} }
 
-// Config says who is told what.
+// Config says what is reported to whom.
 type Config struct {
 	To     []string      // addresses
 	Hook   []string      // a program and its arguments; empty for none
-	On     []Kind        // what is told
-	AtMost time.Duration // between two digests to one channel
-	Host   string        // named in a digest
+	On     []Kind        // what is reported
+	AtMost time.Duration // the shortest time between two digests to one channel
+	Host   string        // the sender, as named in a digest
 	Worker string        // unique to this run
-	Lease  time.Duration // how long nobody else tells what a run that has died began to tell
+	Lease  time.Duration // of a channel; at most maxLease is used
 }
 
-// channels are those to be told, the hook first: it needs no relay.
+// channels returns the channels; the hook comes first, because it needs no relay.
 func (c Config) channels() []channel {
 	var all []channel
 	if len(c.Hook) > 0 {
@@ -59,7 +61,7 @@ func (c Config) channels() []channel {
 	return all
 }
 
-// maxLease bounds Config.Lease: a message may take its time, but the next pass is to tell soon.
+// maxLease limits Config.Lease, so that after a crash the next digest is not late.
 const maxLease = time.Minute
 
 func (c Config) lease() time.Duration { return min(c.Lease, maxLease) }
@@ -86,12 +88,12 @@ func (o over) Begin(ctx context.Context, env forward.Envelope, c *forward.Conten
 	return o.relay.Begin(ctx, env, c)
 }
 
-// Tasks is where the messages are described, a tasks.Reader.
+// Tasks reads tasks, like tasks.Reader.
 type Tasks interface {
 	Get(ctx context.Context, id int64) (tasks.Task, error)
 }
 
-// Notifier tells what there is to tell. All fields must be set.
+// Notifier sends failure notices. All fields must be set.
 type Notifier struct {
 	Config   Config
 	Store    *Store
@@ -102,16 +104,17 @@ type Notifier struct {
 	Log      *slog.Logger
 }
 
-// Tell tells each channel what it does not know yet, if its time has come. Without the relay, whose fault has been
-// reported already, only the hook is told. The end of ctx ends it.
-func (n *Notifier) Tell(ctx context.Context, relayUp bool) {
+// Notify sends each channel a digest of what was not reported to it yet, when one is due. When
+// relayUp is false, it runs the hook only. It stops when ctx ends.
+func (n *Notifier) Notify(ctx context.Context, relayUp bool) {
 	for _, ch := range n.Config.channels() {
 		if ctx.Err() != nil || !ch.isHook() && !relayUp {
 			return
 		}
-		err := n.tell(ctx, ch)
+		err := n.notify(ctx, ch)
 		if err != nil && ctx.Err() == nil {
-			n.Log.Warn("what failed could not be told; a later pass tries again", "channel", ch.String(), "error", err)
+			n.Log.Warn("could not send the failure notice; a later pass tries again", "channel", ch.String(),
+				"error", err)
 		}
 		var relay *forward.Error
 		if errors.As(err, &relay) || !ch.isHook() && errors.Is(err, context.DeadlineExceeded) {
@@ -120,11 +123,12 @@ func (n *Notifier) Tell(ctx context.Context, relayUp bool) {
 	}
 }
 
-// tell tells one channel. What changes the database is not interrupted: it is what keeps the next pass from telling again.
-func (n *Notifier) tell(ctx context.Context, ch channel) error {
+// notify sends a digest to one channel. Changes of the database ignore the end of ctx: without them
+// the next pass would send the digest again.
+func (n *Notifier) notify(ctx context.Context, ch channel) error {
 	news, err := n.Store.News(ctx, ch, n.Config.On)
 	for _, damaged := range news.Damaged {
-		n.Log.Warn("what the database says of a failure makes no sense", "channel", ch.String(), "error", damaged)
+		n.Log.Warn("a row in the database is damaged", "channel", ch.String(), "error", damaged)
 	}
 	if err != nil || news.empty() {
 		return err
@@ -134,7 +138,8 @@ func (n *Notifier) tell(ctx context.Context, ch channel) error {
 	if err != nil || !mine {
 		return err
 	}
-	news, err = n.Store.News(ctx, ch, n.Config.On) // again: another run may have told it
+	// Read again: another run may have sent the digest before this one got the lease.
+	news, err = n.Store.News(ctx, ch, n.Config.On)
 	if err != nil || news.empty() {
 		return errors.Join(err, n.Store.release(after, ch, n.Config.Worker))
 	}
@@ -147,22 +152,24 @@ func (n *Notifier) tell(ctx context.Context, ch channel) error {
 	if err != nil && errors.Is(context.Cause(held), errTaken) {
 		err = errTaken
 	}
-	return n.settle(ctx, ch, news, err)
+	return n.record(ctx, ch, news, err)
 }
 
-// settle notes what came of telling the news.
-func (n *Notifier) settle(ctx context.Context, ch channel, news News, err error) error {
+// record records in the database whether the news were sent.
+func (n *Notifier) record(ctx context.Context, ch channel, news News, err error) error {
 	after := context.WithoutCancel(ctx)
 	var full *limits.Reached
 	switch {
 	case err == nil:
-		n.Log.Info("told what failed", "channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages))
-		return n.Store.told(after, ch, n.Config.Worker, news)
+		n.Log.Info("failure notice sent", "channel", ch.String(), "tasks", len(news.Tasks), "inboxes",
+			len(news.Outages))
+		return n.Store.reported(after, ch, n.Config.Worker, news)
 	case errors.Is(err, errTaken):
-		n.Log.Info("another run tells what failed: this one was held up for longer than its lease", "channel", ch.String())
+		n.Log.Info("another run sends the failure notice, because this run's lease expired", "channel", ch.String())
 		return nil
-	case errors.As(err, &full): // nobody's fault
-		n.Log.Info("what failed waits to be told for a limit of the relay's provider", "channel", ch.String(), "limit", full)
+	case errors.As(err, &full): // waiting for a rate limit is not an error
+		n.Log.Info("the failure notice waits for a limit of the relay's provider", "channel", ch.String(), "limit",
+			full)
 		return n.Store.release(after, ch, n.Config.Worker)
 	case ctx.Err() != nil:
 		return errors.Join(err, n.Store.release(after, ch, n.Config.Worker))
@@ -170,20 +177,21 @@ func (n *Notifier) settle(ctx context.Context, ch channel, news News, err error)
 	return errors.Join(err, n.Store.failed(after, ch, n.Config.Worker, err))
 }
 
-// hold renews the lease of a channel until stop is called. When another run has the channel nonetheless, since this one was
-// held up for too long, held ends. A renewal that fails is tried again at the next turn.
+// hold renews the lease of a channel until stop is called. When another run took the lease over,
+// because this run was blocked for too long, the context held ends. A renewal that fails for
+// another reason is tried again later.
 func (n *Notifier) hold(ctx context.Context, ch channel) (held context.Context, stop func()) {
 	held, lose := context.WithCancelCause(ctx)
 	over := make(chan struct{})
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		turn := time.NewTicker(n.Config.lease() / 3)
-		defer turn.Stop()
+		tick := time.NewTicker(n.Config.lease() / 3)
+		defer tick.Stop()
 		for {
 			select {
 			case <-over:
 				return
-			case <-turn.C:
+			case <-tick.C:
 			}
 			err := n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker)
 			if errors.Is(err, errTaken) {
@@ -195,7 +203,7 @@ func (n *Notifier) hold(ctx context.Context, ch channel) (held context.Context, 
 	return held, func() { close(over); renewing.Wait(); lose(nil) }
 }
 
-// maxDelivery is how long it may take to tell one channel, until the relay has taken MAIL.
+// maxDelivery limits the hook, and the time until the relay has accepted MAIL.
 const maxDelivery = time.Minute
 
 func (n *Notifier) deliver(ctx context.Context, ch channel, d Digest) error {
@@ -204,7 +212,8 @@ func (n *Notifier) deliver(ctx context.Context, ch channel, d Digest) error {
 	if !ch.isHook() {
 		return n.mail(ctx, ch, d)
 	}
-	if err := n.Store.renew(ctx, ch, n.Config.Worker); err != nil { // as before the final dot of a mail
+	// mail renews the lease before the final dot.
+	if err := n.Store.renew(ctx, ch, n.Config.Worker); err != nil {
 		return err
 	}
 	return n.runHook(ctx, d)

@@ -11,55 +11,59 @@ type (
 	endingRow struct {
 		ID         int64
 		Status     Kind
-		FinishedAt moment
-		Told       moment // as which it was told last
+		FinishedAt dbTime
+		Told       dbTime // the FinishedAt that was reported last
 	}
 	outageRow struct {
 		ID          int64
 		Address     string `gorm:"column:email_address"`
 		FailedScans int
 		LastError   string
-		Since       moment `gorm:"column:outage_since"`
-		Until       moment `gorm:"column:outage_until"`
-		Told        moment
+		Since       dbTime `gorm:"column:outage_since"`
+		Until       dbTime `gorm:"column:outage_until"`
+		Told        dbTime // the Outage.at that was reported last
 	}
 )
 
-// moment is a time in the database. SQLite keeps whatever was written there by hand.
-type moment struct {
-	at  time.Time
-	odd any // what stands there instead of a time
+// dbTime is a time in the database. SQLite stores any value that somebody writes there by hand.
+type dbTime struct {
+	at    time.Time
+	other any // a value that is no time
 }
 
 // Scan implements sql.Scanner.
-func (m *moment) Scan(v any) error {
-	*m = moment{}
+func (t *dbTime) Scan(v any) error {
+	*t = dbTime{}
 	if at, ok := v.(time.Time); ok {
-		m.at = at
+		t.at = at
 	} else {
-		m.odd = v
+		t.other = v
 	}
 	return nil
 }
 
-// Value implements driver.Valuer, without which gorm takes the field for another table.
-func (m moment) Value() (driver.Value, error) { return m.at, nil }
+// Value implements driver.Valuer. Without it, gorm treats the field as another table.
+func (t dbTime) Value() (driver.Value, error) { return t.at, nil }
 
-// addEnding adds what a row says to the news. One that says nothing sensible is no news: it would be told again and again.
+// addEnding adds a row to the news. A damaged row is not added: it would be reported again and
+// again.
 func (n *News) addEnding(r endingRow) {
 	if r.FinishedAt.at.IsZero() {
-		n.damaged("task %d cannot be told of: finished_at of its row in the table monitored_emails_tasks is %v, and no time; "+
-			"put the time there, or settle it with `postrider task retry %[1]d`, or `skip`", r.ID, r.FinishedAt)
+		n.damaged("task %d cannot be reported: finished_at of its row in the table monitored_emails_tasks is %v, "+
+			"not a time; set a time, or settle the task with `postrider task retry %[1]d` "+
+			"or `postrider task skip %[1]d`",
+			r.ID, r.FinishedAt)
 		return
 	}
-	if !r.FinishedAt.at.Equal(r.Told.at) { // it may be written otherwise: by hand, without a zone
+	if !r.FinishedAt.at.Equal(r.Told.at) { // in SQLite, equal times may be different texts
 		n.Tasks = append(n.Tasks, Ending{r.ID, r.Status, r.FinishedAt.at})
 	}
 }
 
 func (n *News) addOutage(r outageRow) {
-	if r.Since.at.IsZero() || r.Until.odd != nil || r.FailedScans < 0 {
-		n.damaged("inbox %s cannot be told of: in its row in the table monitored_emails outage_since is %v, outage_until %v and failed_scans %d; "+
+	if r.Since.at.IsZero() || r.Until.other != nil || r.FailedScans < 0 {
+		n.damaged("inbox %s cannot be reported: in its row in the table monitored_emails "+
+			"outage_since is %v, outage_until %v and failed_scans %d; "+
 			"set these to NULL, NULL and 0", r.Address, r.Since, r.Until, r.FailedScans)
 		return
 	}
@@ -76,13 +80,13 @@ func (n *News) damaged(format string, args ...any) {
 	n.Damaged = append(n.Damaged, fmt.Errorf(format, args...))
 }
 
-// String is what stands in the database, on one line.
-func (m moment) String() string {
+// String returns the value in the database on one line.
+func (t dbTime) String() string {
 	switch {
-	case m.odd != nil:
-		return fmt.Sprintf("%.100q", fmt.Sprint(m.odd))
-	case m.at.IsZero():
+	case t.other != nil:
+		return fmt.Sprintf("%.100q", fmt.Sprint(t.other))
+	case t.at.IsZero():
 		return "NULL"
 	}
-	return m.at.UTC().Format(time.RFC3339)
+	return t.at.UTC().Format(time.RFC3339)
 }

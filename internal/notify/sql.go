@@ -10,21 +10,23 @@ const (
 const (
 	sqlInboxes = `SELECT id FROM monitored_emails ORDER BY id`
 
-	// By monitored_emails_tasks_ended, for each inbox, and the primary key of monitored_emails_told. In SQLite times are text: two that
-	// differ may be the same (see addEnding).
+	// Served by monitored_emails_tasks_ended, for each inbox, and the primary key of
+	// monitored_emails_told. In SQLite times are text, and equal times may be different texts;
+	// addEnding compares them as times.
 	sqlEndings = `
 SELECT t.id, t.status, t.finished_at, n.at AS told FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'task' AND n.ref_id = t.id
 WHERE t.inbox_id IN ? AND t.status IN ? AND (n.ref_id IS NULL OR n.at <> t.finished_at) ORDER BY t.id`
 
-	// A few hundred inboxes at most: no index needed.
+	// Reads the whole table; it has a row for each inbox only.
 	sqlOutages = `
 SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id
 WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
 ORDER BY e.email_address`
 
-	// What is told of no longer exists. By primary keys; told of are the dead and the uncertain, which are few.
+	// Rows whose task or inbox no longer exists. Served by primary keys; the table holds dead and
+	// uncertain tasks only.
 	sqlForgetTasks = `DELETE FROM monitored_emails_told
 WHERE kind = 'task' AND NOT EXISTS (SELECT 1 FROM monitored_emails_tasks t WHERE t.id = ref_id)`
 	sqlForgetInboxes = `DELETE FROM monitored_emails_told

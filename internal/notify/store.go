@@ -14,20 +14,20 @@ import (
 	"postrider/internal/db"
 )
 
-// channel is where something is told: the hook, or an address.
+// channel receives notices: the hook, or an address.
 type channel struct {
 	key     string // of its rows
-	address string // as it is configured; empty for the hook
+	address string // as configured; empty for the hook
 }
 
 const (
 	hookKey    = "hook"
-	mailPrefix = "mail:" // before an address
+	mailPrefix = "mail:" // the key of an address is mailPrefix and the address
 )
 
 func (c channel) isHook() bool { return c.address == "" }
 
-// mailTo is the channel of an address, the same for all its spellings.
+// mailTo returns the channel of an address. All spellings of the address have the same key.
 func mailTo(to string) channel {
 	key := to
 	if a, err := address.Parse(to); err == nil {
@@ -36,7 +36,7 @@ func mailTo(to string) channel {
 	return channel{mailPrefix + key, to}
 }
 
-// String is what a person knows it by.
+// String returns hook, or mail: and the address as configured.
 func (c channel) String() string {
 	if c.isHook() {
 		return c.key
@@ -44,30 +44,30 @@ func (c channel) String() string {
 	return mailPrefix + c.address
 }
 
-// Store keeps what has been told. It is safe for concurrent use by any number of processes.
+// Store records what was reported. It is safe for concurrent use by any number of processes.
 type Store struct{ db *db.DB }
 
 // NewStore returns the store over a database.
 func NewStore(d *db.DB) *Store { return &Store{d} }
 
-// News is what a channel has not been told yet.
+// News is what was not reported to a channel yet.
 type News struct {
 	At      time.Time // by the database's clock
-	Tasks   []Ending  // by ID
-	Outages []Outage  // by address
-	Damaged []error   // which rows there is nothing sensible in, and the mend
+	Tasks   []Ending  // sorted by ID
+	Outages []Outage  // sorted by address
+	Damaged []error   // rows that hold invalid values, and how to fix them
 }
 
 func (n News) empty() bool { return len(n.Tasks)+len(n.Outages) == 0 }
 
-// Ending is that a task ended, waiting for a person.
+// Ending is a task that is dead or uncertain.
 type Ending struct {
 	ID         int64
 	Status     Kind
 	FinishedAt time.Time
 }
 
-// Outage is that an inbox could not be worked through.
+// Outage is a time in which the scans of an inbox fail.
 type Outage struct {
 	ID          int64
 	Address     string
@@ -77,7 +77,7 @@ type Outage struct {
 	Until       *time.Time // nil while it lasts
 }
 
-// at is what is told of an outage last.
+// at is the time that identifies the last thing to report of an outage: its end, or its beginning.
 func (o Outage) at() time.Time {
 	if o.Until != nil {
 		return *o.Until
@@ -85,7 +85,7 @@ func (o Outage) at() time.Time {
 	return o.Since
 }
 
-// News reads what a channel has not been told yet, of these kinds.
+// News reads what was not reported to a channel yet, of the given kinds.
 func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err error) {
 	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool { return k == Unreachable })
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
@@ -121,7 +121,7 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 		return nil
 	})
 	if err != nil {
-		return News{}, fmt.Errorf("read what has not been told yet: %w", err)
+		return News{}, fmt.Errorf("read what was not reported yet: %w", err)
 	}
 	return news, nil
 }
@@ -137,18 +137,19 @@ type channelRow struct {
 	HeldAt    int64
 }
 
-// free reports whether a run may tell something now.
-func (r channelRow) free(c Config, now int64) bool {
+// due reports whether this run may send a digest now.
+func (r channelRow) due(c Config, now int64) bool {
 	held := r.Holder != "" && r.Holder != c.Worker && within(r.HeldAt, now, c.lease())
 	return !held && !within(r.ToldAt, now, c.AtMost) && !within(r.FailedAt, now, pause(r.Failures))
 }
 
-// within reports whether less than d has passed since then. A clock that was put back lets nobody wait longer than that.
+// within reports whether less than d has passed since then. It is false when then is in the future,
+// so that a clock that was set back does not delay anything.
 func within(then, now int64, d time.Duration) bool {
 	return then <= now && now-then < d.Microseconds()
 }
 
-// pause is how long a channel is left alone after so many failures in a row.
+// pause is how long a channel gets no digest after this number of failures in a row.
 func pause(failures int) time.Duration {
 	if failures < 3 {
 		return 0
@@ -156,7 +157,7 @@ func pause(failures int) time.Duration {
 	return min(time.Minute<<min(failures-3, 6), time.Hour)
 }
 
-// acquire reports whether this run is to tell the channel something now.
+// acquire takes the lease of a channel when a digest may be sent now, and reports whether it did.
 func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		mine = false
@@ -168,15 +169,17 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 		if err != nil {
 			return err
 		}
-		now, err := s.db.Now(tx) // not before the row is ours: what another run noted meanwhile would lie in the future
-		if err != nil || !row.free(c, now) {
+		// The clock is read after the row is locked. Otherwise times that another run wrote could
+		// be in the future.
+		now, err := s.db.Now(tx)
+		if err != nil || !row.due(c, now) {
 			return err
 		}
 		mine = true
 		return tx.Exec(sqlHold, c.Worker, now, ch.key).Error
 	})
 	if err != nil {
-		return false, fmt.Errorf("see whether %s may be told something: %w", ch, err)
+		return false, fmt.Errorf("check whether a failure notice to %s is due: %w", ch, err)
 	}
 	return mine, nil
 }
@@ -186,12 +189,12 @@ func (s *Store) row(tx *gorm.DB, sql string, ch channel) (row channelRow, err er
 	return row, err
 }
 
-// errTaken is that another run tells the channel now.
-var errTaken = errors.New("another run tells it now")
+// errTaken says that another run holds the channel's lease.
+var errTaken = errors.New("another run holds the lease")
 
-// renew keeps the channel for another lease, or fails with errTaken.
+// renew renews the lease of the channel, or returns errTaken.
 func (s *Store) renew(ctx context.Context, ch channel, worker string) error {
-	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
+	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
 		res := tx.Exec(sqlRenew, now, ch.key, worker)
 		if res.Error == nil && res.RowsAffected == 0 {
 			return errTaken
@@ -201,11 +204,11 @@ func (s *Store) renew(ctx context.Context, ch channel, worker string) error {
 }
 
 func (s *Store) release(ctx context.Context, ch channel, worker string) error {
-	return s.note(ctx, ch, func(tx *gorm.DB, _ int64) error { return tx.Exec(sqlLetGo, ch.key, worker).Error })
+	return s.update(ctx, ch, func(tx *gorm.DB, _ int64) error { return tx.Exec(sqlLetGo, ch.key, worker).Error })
 }
 
 func (s *Store) failed(ctx context.Context, ch channel, worker string, why error) error {
-	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
+	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
 		return tx.Exec(sqlFailed, now, db.Cut(why.Error(), maxError), ch.key, worker).Error
 	})
 }
@@ -218,8 +221,8 @@ type toldRow struct {
 	At      time.Time
 }
 
-// told notes what was told, also when another run has taken the channel over meanwhile.
-func (s *Store) told(ctx context.Context, ch channel, worker string, news News) error {
+// reported records the news as reported, also when another run has taken the lease over.
+func (s *Store) reported(ctx context.Context, ch channel, worker string, news News) error {
 	var rows []toldRow
 	for _, t := range news.Tasks {
 		rows = append(rows, toldRow{ch.key, "task", t.ID, t.FinishedAt.UTC()})
@@ -227,7 +230,7 @@ func (s *Store) told(ctx context.Context, ch channel, worker string, news News) 
 	for _, o := range news.Outages {
 		rows = append(rows, toldRow{ch.key, "inbox", o.ID, o.at().UTC()})
 	}
-	return s.note(ctx, ch, func(tx *gorm.DB, now int64) error {
+	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
 		err := tx.Table(tableTold).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "channel"}, {Name: "kind"}, {Name: "ref_id"}},
 			DoUpdates: clause.AssignmentColumns([]string{"at"}),
@@ -244,7 +247,7 @@ func (s *Store) told(ctx context.Context, ch channel, worker string, news News) 
 	})
 }
 
-func (s *Store) note(ctx context.Context, ch channel, change func(tx *gorm.DB, now int64) error) error {
+func (s *Store) update(ctx context.Context, ch channel, change func(tx *gorm.DB, now int64) error) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
 		if err != nil {
@@ -253,19 +256,19 @@ func (s *Store) note(ctx context.Context, ch channel, change func(tx *gorm.DB, n
 		return change(tx, now)
 	})
 	if err != nil {
-		return fmt.Errorf("note how far %s was told: %w", ch, err)
+		return fmt.Errorf("record the state of the failure notices to %s: %w", ch, err)
 	}
 	return nil
 }
 
-// Waiting is what a channel has still to be told.
+// Waiting says how much was not reported to a channel yet.
 type Waiting struct {
 	Channel   string `json:"channel"` // hook, or mail: and an address
 	Waiting   int    `json:"waiting"` // messages and inboxes
 	LastError string `json:"last_error"`
 }
 
-// Waiting tells which channels have still to be told something.
+// Waiting returns the channels to which something was not reported yet.
 func (s *Store) Waiting(ctx context.Context, c Config) ([]Waiting, error) {
 	out := []Waiting{}
 	for _, ch := range c.channels() {
@@ -282,7 +285,7 @@ func (s *Store) Waiting(ctx context.Context, c Config) ([]Waiting, error) {
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("read how %s was told last: %w", ch, err)
+			return nil, fmt.Errorf("read the state of the failure notices to %s: %w", ch, err)
 		}
 		out = append(out, Waiting{ch.String(), len(news.Tasks) + len(news.Outages), row.LastError})
 	}

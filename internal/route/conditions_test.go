@@ -125,7 +125,7 @@ func TestUndecided(t *testing.T) {
 		want  bool
 		why   string
 	}{
-		{"not found", Match{Body: []string{"hidden"}}, broken, false, "body is undecided: its parts cannot be told apart"},
+		{"not found", Match{Body: []string{"hidden"}}, broken, false, "body is undecided: its parts cannot be separated"},
 		{"its negation", Match{Not: &Match{Body: []string{"hidden"}}}, broken, false, "not is undecided: one of its conditions is"},
 		{"found before that", Match{Body: []string{"seen"}}, broken, true, "matched"},
 		{"found, negated", Match{Not: &Match{Body: []string{"seen"}}}, broken, false, "not failed"},
