@@ -13,7 +13,6 @@ package inbox
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,11 +38,6 @@ type Inbox struct {
 	UpdatedAt      time.Time
 	LastScannedAt  *time.Time // the last scan that completed
 	Folders        []Folder   `gorm:"-"` // by name
-}
-
-// Begun reports whether one of the inbox's folders has a cursor.
-func (in Inbox) Begun() bool {
-	return slices.ContainsFunc(in.Folders, func(f Folder) bool { return f.Active && f.InitializedAt != nil })
 }
 
 // Folder is one IMAP mailbox of an inbox, with its cursor.
