@@ -33,8 +33,7 @@ const exitHelp = `
 Exit codes:
   0   all handled
   1   failed
-  2   bad usage or configuration, nothing touched; but run registers new mail where only an
-      edit broke the configuration
+  2   bad usage or configuration, nothing touched
   75  done, but something will be retried or needs a person`
 
 // app is what all commands share: the world outside, and the flags that every command has.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"postrider/internal/config"
 	"postrider/internal/inbox"
 )
 
@@ -34,10 +33,8 @@ terminal. What is past a threshold of the configuration (alerts) afterwards is t
 the exit code 75. Then whom notify and hook name is told what failed; what goes wrong with that
 is logged, and does not change the exit code.
 
-When an edit has broken the configuration, all errors are told, and the exit code is 2. Where
-earlier passes have scanned folders, and database, secrets, imap, concurrency, dedupe,
-forward.max_size and forward.too_large are sound, their new messages are registered all the
-same, and nothing goes out; --dry-run registers nothing.
+When the configuration has errors, run prints all of them, does nothing and exits with 2. New
+mail waits on its server until the configuration is fixed.
 
 SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for
 the next pass, exit code 75. A second signal ends it at once; nothing is lost by that either.
@@ -65,9 +62,6 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		defer cancel()
 	}
 	s, err := a.open(ctx)
-	if faults := new(config.Errors); errors.As(err, &faults) {
-		return a.runBroken(ctx, opts, err)
-	}
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
@@ -81,13 +75,13 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	relay, err := s.relay()
 	if err != nil {
-		return a.registerOnly(ctx, s, boxes, opts, err)
+		return err
 	}
 	defer func() { _ = relay.Close() }()
 	watch := a.observer("forwarding", opts)
 	p, err := s.pass(ctx, relay, watch, opts.dryRun)
 	if err != nil {
-		return a.registerOnly(ctx, s, boxes, opts, err)
+		return err
 	}
 	notices := a.notifier(s, p.Composer, relay)
 	if !opts.dryRun && s.quota.Limited() { // else mail that never ends would use up the limits before each notice

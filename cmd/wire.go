@@ -236,30 +236,13 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.registering(observer)
-	if err != nil {
-		return nil, err
-	}
-	c := &p.Config
-	c.Senders, c.MaxReceived, c.Style, c.Policy, c.DryRun = s.cfg.SMTP.Connections, s.cfg.Forward.MaxReceived, style(s.cfg), policy(s.cfg), dryRun
-	c.Retention = pass.Retention{Forwarded: time.Duration(s.cfg.Retention.Forwarded), Events: time.Duration(s.cfg.Retention.Events)}
-	p.Routes, p.Composer, p.Relay, p.Limits = table, made, relay, s.quota
-	return p, nil
-}
-
-// registering wires a pass as far as it takes to register. config.Registering has to have all that it asks for.
-func (s *services) registering(observer pass.Observer) (*pass.Pass, error) {
 	d, err := s.dialer()
 	if err != nil {
 		return nil, err
 	}
 	return &pass.Pass{
-		Config: pass.Config{
-			Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease, Page: s.cfg.Concurrency.Page,
-			Inboxes: s.cfg.Concurrency.Inboxes, PerHost: s.cfg.Concurrency.PerHost,
-			MaxSize: int64(s.cfg.Forward.MaxSize), Notices: notices(s.cfg), Dedupe: tasks.Dedupe(s.cfg.Dedupe),
-		},
-		Inboxes: s.inboxes, Queue: s.queue,
+		Config:  s.passConfig(dryRun),
+		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: relay, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {
@@ -269,6 +252,19 @@ func (s *services) registering(observer pass.Observer) (*pass.Pass, error) {
 		},
 		Now: time.Now, Log: s.log, Observer: observer,
 	}, nil
+}
+
+func (s *services) passConfig(dryRun bool) pass.Config {
+	cfg := s.cfg
+	return pass.Config{
+		Host: s.host(), Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
+		Inboxes: cfg.Concurrency.Inboxes, PerHost: cfg.Concurrency.PerHost, Senders: cfg.SMTP.Connections,
+		MaxSize: int64(cfg.Forward.MaxSize), Notices: notices(cfg), MaxReceived: cfg.Forward.MaxReceived,
+		Dedupe: tasks.Dedupe(cfg.Dedupe), Style: style(cfg), Policy: policy(cfg), DryRun: dryRun,
+		Retention: pass.Retention{
+			Forwarded: time.Duration(cfg.Retention.Forwarded), Events: time.Duration(cfg.Retention.Events),
+		},
+	}
 }
 
 // routes are those of the configuration, with the directory as it is now if one of them asks for it.

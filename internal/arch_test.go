@@ -32,7 +32,6 @@ var rules = []rule{
 	{pkg: "internal/tasks", never: []string{"internal/pass", "internal/imapsrc", "internal/forward"}},
 	{pkg: "internal/db", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
 	{pkg: "internal/limits", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
-	{pkg: "internal/sevenbit", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/db", "internal/testserver"}},
 	{pkg: "internal/message", never: []string{"internal"}},
 	{pkg: "internal/srs", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},

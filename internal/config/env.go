@@ -49,7 +49,6 @@ func (r *reader) strangers(names []string, c *Config) {
 				continue
 			}
 			if near := nearest(key, keys); near != "" {
-				r.astray = r.astray || needs(section+"."+near)
 				r.errs.All = append(r.errs.All, Error{
 					Source: name, Key: section + "." + key, Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
 				})

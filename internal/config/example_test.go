@@ -34,7 +34,7 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	}
 	text := head + "\n\n" + body
 	path := write(t, text)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ca.pem"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ca.pem"), certificate(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "srs-secret"), []byte("a secret for the example"), 0o600); err != nil {

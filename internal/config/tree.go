@@ -20,7 +20,6 @@ type reader struct {
 	private bool
 	places  map[string]place // by full name, such as routes[0].match.subject[1]
 	unknown map[string]bool  // the sections in which an unknown key stands
-	astray  bool             // one of them may be a key that is needed to register
 	errs    *Errors
 	nodes   int
 }
@@ -101,7 +100,6 @@ func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
 			continue
 		}
 		r.unknown[key] = true
-		r.astray = r.astray || meansNeeded(key, e.name, known)
 		r.fail(name, "unknown key%s", suggest(name, e.name, known))
 	}
 }

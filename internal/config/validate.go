@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -20,7 +21,9 @@ import (
 
 // finish fills in what depends on other keys, and checks what a single value cannot tell.
 func (r *reader) finish(c *Config) {
-	for _, p := range []*string{&c.SMTP.CAFile, &c.DKIM.KeyFile} {
+	for _, p := range []*string{
+		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.DKIM.KeyFile,
+	} {
 		*p = beside(r.path, *p)
 	}
 	r.smtp(&c.SMTP)
@@ -30,28 +33,19 @@ func (r *reader) finish(c *Config) {
 	r.dkim(c.DKIM)
 	r.dns(&c.DNS)
 	r.numbers(c)
+	r.concurrencyHost(c.Concurrency.Host)
 	r.limits(c.SMTP.Limits)
 	r.alerts(c.Alerts)
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.retry_rate", c.Alerts.RetryRate != nil)
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
-	r.needed(c)
+	r.database(&c.Database)
+	r.proxy(string(c.IMAP.Proxy))
+	r.certificates("imap.ca_file", c.IMAP.CAFile)
+	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.general(c)
 	r.notify(c)
-}
-
-// needed does that for what registering needs.
-func (r *reader) needed(c *Config) {
-	for _, p := range []*string{&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile} {
-		*p = beside(r.path, *p)
-	}
-	r.database(&c.Database)
-	r.proxy(string(c.IMAP.Proxy))
-	r.readable("imap.ca_file", c.IMAP.CAFile)
-	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
-	r.oneOf("forward.too_large", c.Forward.TooLarge, "skip", "notice")
-	r.scanNumbers(c)
 }
 
 func (r *reader) database(d *Database) {
@@ -85,7 +79,7 @@ func (r *reader) smtp(s *SMTP) {
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !address.IsLoopback(s.Host) {
 		r.refuse("smtp.security", "none would send the password in the clear; use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
-	r.readable("smtp.ca_file", s.CAFile)
+	r.certificates("smtp.ca_file", s.CAFile)
 }
 
 // proxy checks the form alone. The value may carry a password, and is not repeated.
@@ -108,12 +102,17 @@ func (r *reader) hostName(key, host string) {
 	}
 }
 
-func (r *reader) readable(key, path string) {
+// certificates checks a file with certificates to trust.
+func (r *reader) certificates(key, path string) {
 	if path == "" {
 		return
 	}
-	if _, err := os.ReadFile(path); err != nil {
+	switch pem, err := os.ReadFile(path); {
+	case err != nil:
 		r.refuse(key, "cannot be read: %v", err)
+	case !x509.NewCertPool().AppendCertsFromPEM(pem):
+		r.refuse(key, "there is no certificate in %s; name a file in PEM format, "+
+			"in which a certificate begins with -----BEGIN CERTIFICATE-----", path)
 	}
 }
 
@@ -121,6 +120,7 @@ func (r *reader) forward(f *Forward) {
 	r.oneOf("forward.mode", f.Mode, "auto", "redirect", "rewrite", "attach")
 	r.oneOf("forward.fallback", f.Fallback, "none", "attach")
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
+	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
 	if f.From == "" && f.EnvelopeFrom == "" {
 		r.refuse("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
 	}
@@ -164,21 +164,14 @@ func (r *reader) dns(d *DNS) {
 	d.Server = server.String()
 }
 
-// scanNumbers checks those that a scan goes by.
-func (r *reader) scanNumbers(c *Config) {
+func (r *reader) numbers(c *Config) {
+	const day = 24 * time.Hour
 	between(r, "imap.idle_timeout", c.IMAP.IdleTimeout, time.Second, time.Hour)
 	between(r, "imap.dial_timeout", c.IMAP.DialTimeout, time.Second, time.Hour)
 	between(r, "concurrency.inboxes", c.Concurrency.Inboxes, 1, 1000)
 	between(r, "concurrency.per_host", c.Concurrency.PerHost, 1, 1000)
 	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
 	between(r, "concurrency.lease", c.Concurrency.Lease, time.Second, 24*time.Hour)
-	if strings.ContainsFunc(c.Concurrency.Host, notInHost) || len(c.Concurrency.Host) > 100 {
-		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores", c.Concurrency.Host)
-	}
-}
-
-func (r *reader) numbers(c *Config) {
-	const day = 24 * time.Hour
 	between(r, "smtp.port", c.SMTP.Port, 1, 65535)
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
 	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)
@@ -190,6 +183,13 @@ func (r *reader) numbers(c *Config) {
 	between(r, "retry.max_lost_leases", c.Retry.MaxLostLeases, 1, 1000)
 	if c.Retry.Max < c.Retry.Base {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
+	}
+}
+
+func (r *reader) concurrencyHost(name string) {
+	if strings.ContainsFunc(name, notInHost) || len(name) > 100 {
+		r.refuse("concurrency.host",
+			"%q names no host; write up to 100 letters, digits, dots, dashes or underscores", name)
 	}
 }
 

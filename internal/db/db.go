@@ -47,7 +47,6 @@ type DB struct {
 	migrator migrator
 	now      func() time.Time
 	retryFor time.Duration
-	there    bool // it has to be there: nothing is made
 }
 
 // Option changes how a database is opened.
@@ -67,24 +66,6 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 		return nil, err
 	}
 	if err := db.checkSchema(ctx); err != nil {
-		_ = db.Close()
-		return nil, err
-	}
-	return db, nil
-}
-
-// OpenCurrent connects to a database that has the schema this binary knows, and makes neither a file nor a schema: any other one is a
-// *SchemaError, and an SQLite file that is not there an error that is fs.ErrNotExist.
-func OpenCurrent(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
-	db, err := OpenAnySchema(ctx, cfg, append(opts, func(db *DB) { db.there = true })...)
-	if err != nil {
-		return nil, err
-	}
-	current, latest, err := db.Version(ctx)
-	if err == nil && current != latest {
-		err = &SchemaError{Where: db.where, Current: current, Latest: latest}
-	}
-	if err != nil {
 		_ = db.Close()
 		return nil, err
 	}

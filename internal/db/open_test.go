@@ -2,7 +2,6 @@ package db
 
 import (
 	"errors"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -353,47 +352,5 @@ func TestSupportedServers(t *testing.T) {
 		if got := supported(version); got != want {
 			t.Errorf("%s: supported is %v, want %v", version, got, want)
 		}
-	}
-}
-
-// TestOpenCurrent makes nothing: no file, no schema, and no change to a file that is something else.
-func TestOpenCurrent(t *testing.T) {
-	dir := t.TempDir()
-	cfg := Config{Driver: SQLite, Path: filepath.Join(dir, "p.db")}
-	if _, err := OpenCurrent(testContext(t), cfg); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a file OpenCurrent = %v, want fs.ErrNotExist", err)
-	}
-	if err := os.WriteFile(cfg.Path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var schema *SchemaError
-	if _, err := OpenCurrent(testContext(t), cfg); !errors.As(err, &schema) || schema.Current != 0 {
-		t.Errorf("of an empty file OpenCurrent = %v, want a *SchemaError of version 0", err)
-	}
-	if info, err := os.Stat(cfg.Path); err != nil || info.Size() != 0 {
-		t.Errorf("the empty file is %v, %v; want it empty still", info, err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("the folder holds %v, %v; want the empty file alone", left, err)
-	}
-	made, err := Open(testContext(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = made.Close()
-	db, err := OpenCurrent(testContext(t), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	var mode string
-	if err := db.pool.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
-		t.Errorf("the journal mode is %q, %v; want wal, which the file has", mode, err)
-	}
-	if _, err := db.pool.Exec("DELETE FROM goose_db_version WHERE version_id > 3"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OpenCurrent(testContext(t), cfg); !errors.As(err, &schema) || schema.Current != 3 {
-		t.Errorf("of an older schema OpenCurrent = %v, want a *SchemaError of version 3", err)
 	}
 }

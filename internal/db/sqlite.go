@@ -29,17 +29,10 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the SQLite file %s: %w", path, err)
 	}
-	uri := sqliteURI(abs) + "&_journal_mode=WAL"
-	if db.there {
-		_, err = os.Stat(abs)
-		uri = sqliteURI(abs) + "&mode=rw" // one with a schema has its journal mode
-	} else {
-		err = createPrivate(abs)
-	}
-	if err != nil {
+	if err := createPrivate(abs); err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool, err := sql.Open("sqlite", uri)
+	pool, err := sql.Open("sqlite", sqliteURI(abs)+"&_journal_mode=WAL")
 	if err != nil {
 		return nil, db.unreachable(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"unicode"
 
 	"postrider/internal/message"
-	"postrider/internal/sevenbit"
 )
 
 // attach makes a new message with a note, and the original in it.
@@ -66,12 +65,12 @@ func (c *Composer) attached(m *message.Message, o Origin, remark string, encode,
 	head := c.composed(m, o, "attach", "Fwd: ") +
 		field("Content-Type", mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})) + "\r\n" +
 		"--" + boundary + "\r\n" + note + "\r\n--" + boundary + "\r\n" + partHeader(fileName(m), encode, eight) + "\r\n"
-	original := sevenbit.Stored(m.Body, 0, m.Body.Size())
+	original := storedPiece(m.Body, 0)
 	if encode {
-		original = sevenbit.Base64(m.Body, 0, m.Body.Size())
+		original = base64Piece(m.Body)
 	}
 	return c.signed(&Content{
-		Mode: Attach, Remark: remark, eight: eight, parts: []sevenbit.Piece{sevenbit.Text(head), original, sevenbit.Text("\r\n--" + boundary + "--\r\n")},
+		Mode: Attach, Remark: remark, eight: eight, parts: []piece{textPiece(head), original, textPiece("\r\n--" + boundary + "--\r\n")},
 	})
 }
 

@@ -115,9 +115,9 @@ func TestAutoEightBit(t *testing.T) {
 	}
 }
 
-// TestAutoEncodes: what auto rewrites is encoded for such a relay, as it is in mode rewrite; both
-// reasons are given.
-func TestAutoEncodes(t *testing.T) {
+// TestAutoRewriteEightBit: what auto rewrites is attached for such a relay, as in mode rewrite; the
+// remark has both reasons.
+func TestAutoRewriteEightBit(t *testing.T) {
 	c, _ := autoComposer(t, "v=DMARC1; p=reject")
 	s := sink(t, smtpsink.Options{})
 	m := parse(t, fromAlice+"Subject: x\r\nContent-Transfer-Encoding: 8bit\r\n\r\nZażółć\r\n")
@@ -125,9 +125,9 @@ func TestAutoEncodes(t *testing.T) {
 	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil {
 		t.Fatalf("Send = %q, %v, want accepted", got, err)
 	}
-	const first, last = "auto: the DMARC policy of client.example is reject", "; encoded: the relay takes no 8-bit message"
-	if why := res.Sent.Remark; res.Sent.Mode != Rewrite || !strings.HasPrefix(why, first) || !strings.HasSuffix(why, last) {
-		t.Errorf("sent in mode %s, since %q; want rewrite, since %q ... %q", res.Sent.Mode, why, first, last)
+	const first, last = "auto: the DMARC policy of client.example is reject", "; attached instead of rewritten: it has 8-bit content, and the relay does not offer 8BITMIME"
+	if why := res.Sent.Remark; res.Sent.Mode != Attach || !strings.HasPrefix(why, first) || !strings.HasSuffix(why, last) {
+		t.Errorf("sent in mode %s, since %q; want attach, since %q ... %q", res.Sent.Mode, why, first, last)
 	}
 }
 

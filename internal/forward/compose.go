@@ -17,7 +17,6 @@ import (
 	"postrider/internal/dkim"
 	"postrider/internal/dmarc"
 	"postrider/internal/message"
-	"postrider/internal/sevenbit"
 )
 
 // Mode is what a message goes out as.
@@ -26,7 +25,7 @@ type Mode string
 // The modes. Notice is for a message that was not downloaded: it says where that lies.
 const (
 	Redirect Mode = "redirect" // the original, octet for octet, below fields on top
-	Rewrite  Mode = "rewrite"  // the original's body below a header in the forwarder's name: octet for octet where the relay takes that
+	Rewrite  Mode = "rewrite"  // the original's body octet for octet, below a header in the forwarder's name
 	Attach   Mode = "attach"   // a new message with the original in it
 	Auto     Mode = "auto"     // in a Style alone: redirect or rewrite, whichever arrives; attached when it would not arrive as it is
 	Notice   Mode = "notice"
@@ -156,7 +155,7 @@ func (c *Composer) signed(content *Content) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	content.parts = append([]sevenbit.Piece{sevenbit.Text(field)}, content.parts...)
+	content.parts = append([]piece{textPiece(field)}, content.parts...)
 	return content, nil
 }
 

@@ -3,8 +3,6 @@ package forward
 import (
 	"errors"
 	"io"
-
-	"postrider/internal/sevenbit"
 )
 
 // Content is what will be sent. It is read piece by piece, and never held in memory: the message
@@ -14,50 +12,28 @@ type Content struct {
 	// Remark says why, where that was decided for this message; mostly empty.
 	Remark string
 
-	parts []sevenbit.Piece
-	eight bool // an octet above 127
-	utf8  bool // in the header
-	// instead is for a relay that cannot take this content; nil when there is nothing else.
-	instead func() (*Content, error)
+	parts   []piece
+	eight   bool                     // an octet above 127
+	utf8    bool                     // in the header
+	instead func() (*Content, error) // for a relay that cannot take this one; nil when there is nothing else
 }
 
 // Size is the number of octets, as RFC 1870 counts them.
 func (c *Content) Size() int64 {
 	size := int64(0)
 	for _, p := range c.parts {
-		size += p.Size
+		size += p.size
 	}
 	return size
 }
 
 // Reader reads from the start.
 func (c *Content) Reader() io.Reader {
-	return &sequence{left: c.parts}
-}
-
-// sequence reads pieces one after the other, and opens each when its turn comes: there may be
-// thousands.
-type sequence struct {
-	left []sevenbit.Piece
-	now  io.Reader // nil between two
-}
-
-func (s *sequence) Read(p []byte) (int, error) {
-	for {
-		if s.now == nil {
-			if len(s.left) == 0 {
-				return 0, io.EOF
-			}
-			s.now, s.left = s.left[0].Open(), s.left[1:]
-		}
-		n, err := s.now.Read(p)
-		if errors.Is(err, io.EOF) {
-			s.now, err = nil, nil
-		}
-		if n > 0 || err != nil {
-			return n, err
-		}
+	readers := make([]io.Reader, len(c.parts))
+	for i, p := range c.parts {
+		readers[i] = p.open()
 	}
+	return io.MultiReader(readers...)
 }
 
 // Needs8bit reports whether the relay must offer 8BITMIME (RFC 6152).

@@ -14,7 +14,6 @@ func TestWhatTheRelayTakes(t *testing.T) {
 		eight = "From: alice@client.example\r\nSubject: x\r\n\r\nZażółć\r\n"
 		utf8  = "From: alice@client.example\r\nSubject: Größe\r\n\r\nplain\r\n"
 		none  = "From: alice@client.example\r\nSubject: x\r\n\r\nplain\r\n"
-		uue   = "From: alice@client.example\r\nContent-Transfer-Encoding: x-uue\r\n\r\nZażółć\r\n"
 		long  = "From: alice@client.example\r\nSubject: x\r\n\r\n%s\r\n"
 	)
 	big := fmt.Sprintf(long, strings.Repeat("x", 999))
@@ -31,12 +30,10 @@ func TestWhatTheRelayTakes(t *testing.T) {
 		{"8 bits, no 8BITMIME", eight, "", Style{Mode: Redirect}, mine, "refused", "", ""},
 		{"8 bits, no 8BITMIME, fallback", eight, "", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Attach, mine},
 		{"8 bits, fallback not needed", eight, "8BITMIME", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Redirect, mine},
-		{"8 bits rewritten", eight, "", Style{Mode: Rewrite}, mine, "accepted", Rewrite, mine},
-		{"8 bits rewritten, fallback", eight, "", Style{Mode: Rewrite, Fallback: true}, mine, "accepted", Rewrite, mine},
-		{"8 bits that cannot be encoded", uue, "", Style{Mode: Rewrite}, mine, "accepted", Attach, mine},
-		{"8 bits that cannot be encoded, fallback", uue, "", Style{Mode: Rewrite, Fallback: true}, mine, "accepted", Attach, mine},
-		{"8 bits that need not be encoded", uue, "8BITMIME", Style{Mode: Rewrite}, mine, "accepted", Rewrite, mine},
-		{"too large once it is encoded", eight, "SIZE 300", Style{Mode: Rewrite}, mine, "refused", "", ""},
+		{"8 bits rewritten", eight, "8BITMIME", Style{Mode: Rewrite}, mine, "accepted", Rewrite, mine},
+		{"8 bits rewritten, no 8BITMIME", eight, "", Style{Mode: Rewrite}, mine, "accepted", Attach, mine},
+		{"8 bits rewritten, no 8BITMIME, fallback", eight, "", Style{Mode: Rewrite, Fallback: true}, mine, "accepted", Attach, mine},
+		{"too large once it is attached instead", eight, "SIZE 300", Style{Mode: Rewrite}, mine, "refused", "", ""},
 		{"8 bits attached", eight, "", Style{Mode: Attach}, mine, "accepted", Attach, mine},
 		{"8-bit header rewritten", utf8, "", Style{Mode: Rewrite}, mine, "accepted", Rewrite, mine},
 		{"8-bit header, no SMTPUTF8, fallback", utf8, "8BITMIME", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Attach, mine},

@@ -11,7 +11,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"postrider/internal/message"
-	"postrider/internal/sevenbit"
 )
 
 // DefaultNote stands above an attached original, in English and Chinese.
@@ -155,5 +154,5 @@ func (c *Composer) notice(m *message.Message, o Origin) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.signed(&Content{Mode: Notice, parts: []sevenbit.Piece{sevenbit.Text(c.composed(m, o, "notice", "Too large to forward: ") + body)}})
+	return c.signed(&Content{Mode: Notice, parts: []piece{textPiece(c.composed(m, o, "notice", "Too large to forward: ") + body)}})
 }

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"postrider/internal/message"
-	"postrider/internal/sevenbit"
 )
 
 const traceField = "X-Postrider-Trace"
@@ -85,11 +84,11 @@ func (c *Composer) redirect(m *message.Message, o Origin, resent bool) *Content 
 			block, out.Remark = c.resent(m, o)
 			head += block
 		}
-		out.parts = append(out.parts, sevenbit.Text(head))
+		out.parts = append(out.parts, textPiece(head))
 	} else if resent {
 		out.Remark = "no Resent- fields: the message does not begin with a header field"
 	}
-	out.parts = append(out.parts, sevenbit.Stored(m.Body, 0, m.Body.Size()))
+	out.parts = append(out.parts, storedPiece(m.Body, 0))
 	return out
 }
 

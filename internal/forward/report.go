@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"postrider/internal/message"
-	"postrider/internal/sevenbit"
 )
 
 // Report is a message from postrider itself to the operator.
@@ -33,5 +32,5 @@ func (c *Composer) Report(r Report) (*Content, error) {
 	b.WriteString(field("Message-ID", c.messageID("report", r.To, r.About)))
 	b.WriteString(field("Auto-Submitted", "auto-generated"))
 	b.WriteString(field("MIME-Version", "1.0"))
-	return c.signed(&Content{Mode: Notice, parts: []sevenbit.Piece{sevenbit.Text(b.String() + notePart(r.Text))}})
+	return c.signed(&Content{Mode: Notice, parts: []piece{textPiece(b.String() + notePart(r.Text))}})
 }

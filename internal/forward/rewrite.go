@@ -2,18 +2,15 @@ package forward
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"mime"
-	"slices"
 	"strings"
 
 	"postrider/internal/message"
-	"postrider/internal/sevenbit"
 )
 
-// rewrite puts the header into the forwarder's name and keeps the body, octet for octet, but at a relay that takes no 8 bits. A
-// message whose header cannot be told from its body, or is very long, is attached instead.
+// rewrite puts the header into the forwarder's name and keeps the body, octet for octet. It attaches a message instead
+// whose header is not only fields or is very long, and one with 8-bit content to a relay without 8BITMIME.
 func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -32,37 +29,14 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	}
 	out := &Content{
 		Mode: Rewrite, Remark: unsigned(fields), eight: form.eight,
-		parts: []sevenbit.Piece{sevenbit.Text(c.rewritten(fields, m, o)), sevenbit.Stored(m.Body, body, m.Body.Size())},
+		parts: []piece{textPiece(c.rewritten(fields, m, o)), storedPiece(m.Body, body)},
 	}
 	if out.eight {
-		out.instead = func() (*Content, error) { return c.inSevenBits(fields, body, m, o) }
+		out.instead = func() (*Content, error) {
+			return c.attach(m, o, "attached instead of rewritten: it has 8-bit content, and the relay does not offer 8BITMIME")
+		}
 	}
 	return c.signed(out)
-}
-
-// inSevenBits is rewrite for a relay that takes no 8 bits: what has some is encoded. What cannot be is attached.
-func (c *Composer) inSevenBits(fields []message.Field, body int64, m *message.Message, o Origin) (*Content, error) {
-	const reason = "the relay takes no 8-bit message"
-	out, err := sevenbit.Encode(readable(fields, m.Header), m.Body, body)
-	if refusal, ok := errors.AsType[*sevenbit.Refusal](err); ok {
-		return c.attach(m, o, "attached instead of rewritten: "+reason+", and this one cannot be encoded: "+refusal.Why)
-	}
-	if err != nil {
-		return nil, err
-	}
-	head := c.rewritten(out.Fields, m, o)
-	form, err := shapeOf(strings.NewReader(head))
-	if err != nil {
-		return nil, err
-	}
-	if why := form.unfit(); why != "" {
-		return c.attach(m, o, "attached instead of rewritten: "+reason+", and "+strings.Replace(why, "it", "its header", 1))
-	}
-	remark := "encoded: " + reason
-	if why := unsigned(fields); why != "" {
-		remark = why + "; " + remark
-	}
-	return c.signed(&Content{Mode: Rewrite, Remark: remark, parts: append([]sevenbit.Piece{sevenbit.Text(head)}, out.Body...)})
 }
 
 // maxRewritten is the longest header that is rewritten, in octets: what takes it apart and signs it is not made for more.
@@ -187,17 +161,6 @@ func inASCII(f message.Field, h message.Header) string {
 		return field(name, strings.Map(masked, h.TextOf(f)))
 	}
 	return field(name, words(h.TextOf(f)))
-}
-
-// readable are fields of which those that are needed to read the body stand as they go out.
-func readable(fields []message.Field, h message.Header) []message.Field {
-	out := slices.Clone(fields)
-	for i, f := range out {
-		if f.Name == "content-type" || f.Name == "content-transfer-encoding" {
-			out[i].Raw = []byte(inASCII(f, h))
-		}
-	}
-	return out
 }
 
 // structuredFields are read by programs, to which encoded words mean nothing.

@@ -17,7 +17,6 @@ package inbox
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,11 +42,6 @@ type Inbox struct {
 	UpdatedAt      time.Time
 	LastScannedAt  *time.Time // when a scan last succeeded
 	Folders        []Folder   `gorm:"-"` // sorted by name
-}
-
-// Begun reports whether one of the inbox's active folders has a cursor.
-func (in Inbox) Begun() bool {
-	return slices.ContainsFunc(in.Folders, func(f Folder) bool { return f.Active && f.InitializedAt != nil })
 }
 
 // Folder is one IMAP mailbox of an inbox, with its cursor.

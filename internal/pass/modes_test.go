@@ -123,43 +123,6 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestEncodedBetweenAttempts: one recipient has a rewritten message with its 8 bits when the relay stops to take them. The other gets
-// it encoded: in the same mode, with the same Message-ID.
-func TestEncodedBetweenAttempts(t *testing.T) {
-	later := func(e smtpsink.Event) (a smtpsink.Action) {
-		if e.Stage == "rcpt" && e.Arg == "b@firm.example" {
-			a.Code = 450
-		}
-		return a
-	}
-	r := newRig(t, later, route.Rule{Name: "two", To: []string{"a@firm.example", "b@firm.example"}})
-	r.Config.Style.Mode = route.Rewrite
-	r.add(inbox.StartAll)
-	r.put("INBOX", []byte("From: alice@client.example\r\nSubject: x\r\n\r\nZażółć\r\n"))
-	r.want(r.run(), Counters{Registered: 1, Retry: 1})
-	first := r.sink.Messages()
-	plain, err := smtpsink.Start(smtpsink.Options{KeepData: true})
-	check(t, err)
-	t.Cleanup(plain.Close)
-	r.sink = plain
-	r.Relay = r.relay()
-	r.clock.advance(time.Hour)
-	r.want(r.run(), Counters{Forwarded: 1})
-	all := append(first, r.sink.Messages()...)
-	if len(all) != 2 || all[0].To[0] != "a@firm.example" || all[1].To[0] != "b@firm.example" {
-		t.Fatalf("%d messages arrived, want one for each", len(all))
-	}
-	as := [2]string{"Zażółć\r\n", "WmHFvMOzxYLEhw0K\r\n"}
-	for i, m := range all {
-		if !strings.HasSuffix(string(m.Data), "\r\n\r\n"+as[i]) || messageID(t, m.Header) != messageID(t, all[0].Header) {
-			t.Errorf("message %d is\n%s\nwant the body %q, and the Message-ID %s", i, m.Data, as[i], messageID(t, all[0].Header))
-		}
-	}
-	if got := r.wantTask(tasks.Forwarded, ""); got.Mode != "rewrite" {
-		t.Errorf("it is registered as sent in mode %s, want rewrite", got.Mode)
-	}
-}
-
 // large is a message above the rig's limit.
 func large(n int) []byte {
 	return testserver.Mail("alice@client.example", address, fmt.Sprintf("message %d", n), strings.Repeat(strings.Repeat("x", 76)+"\r\n", 15_000))

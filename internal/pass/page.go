@@ -229,9 +229,6 @@ func (b *box) entry(f *folder, it fetched) tasks.Entry {
 	if it.msg != nil {
 		describe(&e, it.msg)
 	}
-	if b.Routes == nil { // Register: a later pass decides
-		return e
-	}
 	d := b.Routes.Decide(route.Mail{Inbox: b.in.Address, Folder: f.Name, Message: it.msg, Size: e.Size, At: b.Now()})
 	e.Why = d.Reason
 	if it.msg != nil {

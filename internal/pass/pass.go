@@ -13,8 +13,6 @@
 // nothing is claimed until the limit allows more, for which a pass waits but a moment: that mail waits is no fault. When ctx ends, what is on the wire is finished, the rest is released.
 //
 // A pass that was not stopped deletes at its end what Retention does not keep. What was seen stays known.
-//
-// Register is the reading side alone, for when nobody knows who is to get what.
 package pass
 
 import (
@@ -103,7 +101,7 @@ type Observer interface {
 	Due(t tasks.Task)  // a dry run found a task that a pass would work off
 }
 
-// Pass is how a pass is done, and with what. All fields must be set; Register does without Routes, Composer, Relay and Limits.
+// Pass is how a pass is done, and with what. All fields must be set.
 type Pass struct {
 	Config   Config
 	Inboxes  Inboxes

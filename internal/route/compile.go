@@ -101,9 +101,9 @@ func (c *compiler) match(m Match, s scope) []condition {
 	list := slices.Concat(c.sizes(m, s), c.times(m, s), c.fields(m, s), c.groups(m, s), c.contents(m, s), c.expression(m, s))
 	slices.SortStableFunc(list, func(a, b condition) int {
 		switch {
-		case a.costly == b.costly:
+		case a.content == b.content:
 			return 0
-		case b.costly:
+		case b.content:
 			return -1
 		}
 		return 1
@@ -119,12 +119,12 @@ func (c *compiler) fields(m Match, s scope) []condition {
 	list := slices.Concat(
 		c.inbox(m, s),
 		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text { return []text{newText(v.mail.Folder)} }),
-		ofLetter(c.patterns(s, "from", m.From, addressPattern, addresses("From"))),
-		ofLetter(c.patterns(s, "to", m.To, addressPattern, addresses("To"))),
-		ofLetter(c.patterns(s, "cc", m.Cc, addressPattern, addresses("Cc"))),
-		ofLetter(c.patterns(s, "recipient", m.Recipient, addressPattern, addresses(recipientFields...))),
-		ofLetter(c.patterns(s, "subject", m.Subject, textPattern, field("Subject"))),
-		ofLetter(c.patterns(s, "list_id", m.ListID, listPattern, field("List-Id"))),
+		ofMessage(c.patterns(s, "from", m.From, addressPattern, addresses("From"))),
+		ofMessage(c.patterns(s, "to", m.To, addressPattern, addresses("To"))),
+		ofMessage(c.patterns(s, "cc", m.Cc, addressPattern, addresses("Cc"))),
+		ofMessage(c.patterns(s, "recipient", m.Recipient, addressPattern, addresses(recipientFields...))),
+		ofMessage(c.patterns(s, "subject", m.Subject, textPattern, field("Subject"))),
+		ofMessage(c.patterns(s, "list_id", m.ListID, listPattern, field("List-Id"))),
 	)
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		if !isFieldName(name) {
@@ -134,14 +134,14 @@ func (c *compiler) fields(m Match, s scope) []condition {
 		if want == nil {
 			want = []string{}
 		}
-		list = append(list, ofLetter(c.patterns(s, "header."+name, want, textPattern, field(name)))...)
+		list = append(list, ofMessage(c.patterns(s, "header."+name, want, textPattern, field(name)))...)
 	}
 	return list
 }
 
-func ofLetter(list []condition) []condition {
+func ofMessage(list []condition) []condition {
 	for i := range list {
-		list[i].letter = true
+		list[i].message = true
 	}
 	return list
 }
@@ -197,7 +197,7 @@ func (c *compiler) groups(m Match, s scope) []condition {
 	}
 	if m.Not != nil {
 		inner := c.inner(*m.Not, s, "not", "nothing")
-		list = append(list, condition{key: s.prefix + "not", negate: true, group: inner, costly: isCostly(inner)})
+		list = append(list, condition{key: s.prefix + "not", negate: true, group: inner, content: anyContent(inner)})
 	}
 	return list
 }
@@ -211,9 +211,9 @@ func (c *compiler) anyOf(list []Match, s scope) []condition {
 	for i, m := range list {
 		key := fmt.Sprintf("any[%d]", i)
 		inner := c.inner(m, s, key, "everything")
-		group[i] = condition{key: s.prefix + key, group: inner, costly: isCostly(inner)}
+		group[i] = condition{key: s.prefix + key, group: inner, content: anyContent(inner)}
 	}
-	return []condition{{key: s.prefix + "any", choice: true, group: group, costly: isCostly(group)}}
+	return []condition{{key: s.prefix + "any", choice: true, group: group, content: anyContent(group)}}
 }
 
 func (c *compiler) inner(m Match, s scope, key, would string) []condition {
@@ -225,8 +225,8 @@ func (c *compiler) inner(m Match, s scope, key, would string) []condition {
 	return list
 }
 
-func isCostly(list []condition) bool {
-	return slices.ContainsFunc(list, func(c condition) bool { return c.costly })
+func anyContent(list []condition) bool {
+	return slices.ContainsFunc(list, func(c condition) bool { return c.content })
 }
 
 // isFieldName is RFC 5322 2.2: printable ASCII without a colon.

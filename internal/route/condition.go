@@ -14,15 +14,15 @@ const (
 
 // condition is one key of a match, or a group of them.
 type condition struct {
-	key    string   // its name below match, such as any[1].subject
-	want   []string // as written
-	letter bool     // asks of the message itself, not only of where it lies and how large it is
-	costly bool     // decodes the content
-	names  []string // its regular expressions capture
-	group  []condition
-	choice bool // one of the group is enough
-	negate bool
-	test   func(v *view, f *finding) // nil for a group
+	key     string   // its name below match, such as any[1].subject
+	want    []string // as written
+	message bool     // it needs the message, and not only its folder and size
+	content bool     // it needs the decoded content
+	names   []string // its regular expressions capture
+	group   []condition
+	choice  bool // one of the group is enough
+	negate  bool
+	test    func(v *view, f *finding) // nil for a group
 }
 
 // finding is what became of a condition.
@@ -49,7 +49,7 @@ func (f *finding) is(held bool) {
 func (c *condition) try(v *view, whole bool) finding {
 	f := finding{condition: c}
 	switch {
-	case c.letter && v.mail.Message == nil:
+	case c.message && v.mail.Message == nil:
 		f.unknown("the message could not be fetched")
 	case c.test != nil:
 		c.test(v, &f)

@@ -3,7 +3,6 @@ package route
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,177 +14,144 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// letter is what an expression sees of a message. Texts are decoded; addresses are in lower case, without names, an xn--
-// domain as what it stands for.
-type letter struct {
-	Inbox         string                              `expr:"inbox"`
-	Folder        string                              `expr:"folder"`
-	From          []string                            `expr:"from"`
-	To            []string                            `expr:"to"`
-	Cc            []string                            `expr:"cc"`
-	Recipients    []string                            `expr:"recipients"`
-	Subject       string                              `expr:"subject"`
-	ListID        string                              `expr:"list_id"`
-	Header        func(name string) string            `expr:"header"`  // the first field of that name, or nothing
-	Headers       func(name string) ([]string, error) `expr:"headers"` // all of them
-	Body          string                              `expr:"body"`
-	Attachments   []string                            `expr:"attachments"`
-	HasAttachment bool                                `expr:"has_attachment"`
-	Size          int                                 `expr:"size"`
-	Sent          time.Time                           `expr:"sent"`    // the Date field, in the match's time zone
-	Arrived       time.Time                           `expr:"arrived"` // as for age and hours
-	Age           time.Duration                       `expr:"age"`
-
-	Step func(texts ...bool) (bool, error) `expr:"step__"` // counts what loops do; with an argument, to whole texts of the message
-}
-
-// What a message may make an expression do.
+// What an expression may cost. The library ends an expression that builds lists with more elements than
+// its memory budget, but it neither counts the steps of loops nor takes a deadline. So a message is
+// undecided when the lists in it are too long for the loops. What an expression builds of texts, such as
+// with +, is up to the author of the configuration.
 const (
-	maxNodes = 500    // of the expression itself
-	maxSteps = 10_000 // through lists
-
-	maxThrough = 256 << 20 // octets of texts that loops go through, again and again
-	maxGrowth  = 200       // times as long as it was may a text become by what is put into it
+	maxNodes   = 500     // of the expression
+	maxBuilt   = 10_000  // elements of the lists that it builds
+	maxScanned = 1 << 30 // octets: the text, once for each step of the innermost loop
+	stepCost   = 64      // octets that could be scanned in the time of a step without text
 )
 
-// builtins are the functions of the language that an expression may use: none of them tells the time of day, and none takes
-// longer than its list or text is long (see looker.builtin).
+// builtins are the functions of the language that an expression may use. None of them tells the time of
+// day, and each takes time in proportion to its list or text.
 var builtins = []string{
-	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "count", "sum", "len", "abs", "int", "float", "string",
-	"trim", "trimPrefix", "trimSuffix", "upper", "lower", "split", "replace", "join", "indexOf", "lastIndexOf", "hasPrefix", "hasSuffix",
-	"max", "min", "date", "duration", "timezone", "first", "last", "take",
+	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "count", "sum",
+	"len", "abs", "int", "float", "string", "trim", "trimPrefix", "trimSuffix", "upper", "lower",
+	"replace", "join", "indexOf", "lastIndexOf", "hasPrefix", "hasSuffix", "max", "min",
+	"date", "duration", "timezone", "first", "last", "take",
+}
+
+// variables are the names that an expression may use, as an error lists them.
+const variables = "inbox, folder, from, to, cc, recipients, subject, list_id, header(name), headers(name), " +
+	"body, attachments, has_attachment, size, sent, arrived, age"
+
+// expression is a compiled when.
+type expression struct {
+	program *vm.Program
+	zone    *time.Location
+	names   []string // the variables in it
+	depth   int      // of loops in loops
+	content bool     // it needs the decoded content
 }
 
 func (c *compiler) expression(m Match, s scope) []condition {
 	if m.When == "" {
 		return nil
 	}
-	look := &looker{growth: 1}
-	options := []expr.Option{expr.Env(letter{}), expr.AsBool(), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(), expr.Patch(look)}
+	look := &inspector{nested: map[*ast.PredicateNode]int{}}
+	options := []expr.Option{
+		expr.Env(environment{}), expr.AsBool(), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(), expr.Patch(look),
+	}
 	for _, name := range builtins {
 		options = append(options, expr.EnableBuiltin(name))
 	}
 	program, err := expr.Compile(m.When, options...)
 	if err == nil {
-		err = look.fault
+		err = look.err
 	}
 	if err != nil {
-		char, problem := exprFault(err)
+		char, problem := expressionError(err)
 		c.failAt(char, "match."+s.prefix+"when", "%s", problem)
 		return nil
 	}
-	zone := s.zone
-	if zone == nil {
-		zone = time.UTC
+	e := &expression{program: program, zone: time.UTC, names: look.names, depth: look.depth}
+	if s.zone != nil {
+		e.zone = s.zone
 	}
-	e := &expression{program, zone, look.content, look.names, look.growth}
-	return []condition{{key: s.prefix + "when", want: []string{m.When}, letter: true, costly: look.content, test: e.test}}
+	e.content = look.uses("body", "attachments", "has_attachment")
+	return []condition{{
+		key: s.prefix + "when", want: []string{m.When}, message: true, content: e.content, test: e.test,
+	}}
 }
 
-// looker sees each node of an expression once, before it is compiled.
-type looker struct {
-	content bool     // it asks for the content
-	names   []string // that it mentions
-	growth  int      // of texts, at most
-	fault   error
+// inspector reads the tree of an expression and changes nothing. It refuses what would let the author of
+// a message choose how long the expression takes.
+type inspector struct {
+	names  []string // of variables and functions
+	nested map[*ast.PredicateNode]int
+	depth  int   // of loops in loops
+	err    error // the first
 }
 
-// short are the names of what is small, whatever a stranger writes; all others may stand for texts.
-var short = []string{"inbox", "folder", "from", "to", "cc", "recipients", "attachments", "has_attachment", "size", "sent", "arrived", "age", "step__"}
-
-// textual finds names of texts in a part of an expression.
-type textual bool
-
-// Visit implements ast.Visitor.
-func (t *textual) Visit(node *ast.Node) {
-	if n, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(short, n.Value) {
-		*t = true
-	}
+func (l *inspector) uses(names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(l.names, name) })
 }
 
-// Visit implements ast.Visitor. It forbids expressions that come out of a message, and lets loops be counted.
-func (l *looker) Visit(node *ast.Node) {
+// Visit implements ast.Visitor. It comes to a node after the nodes below it.
+func (l *inspector) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
 		l.names = append(l.names, n.Value)
-		l.content = l.content || slices.Contains([]string{"body", "attachments", "has_attachment"}, n.Value)
-		if n.Value == "$env" || n.Value == "step__" {
+		if n.Value == "$env" { // it would hide names
 			l.fail(n, "unknown name "+n.Value)
 		}
 	case *ast.BinaryNode:
-		_, written := n.Right.(*ast.StringNode)
-		switch kind := n.Type().Kind(); {
-		case n.Operator == "matches" && !written:
+		if n.Operator == "matches" && !isText(n.Right) {
 			l.fail(n, "the regular expression after matches has to be written out, in quotes")
-		case n.Operator == "+" && (kind == reflect.String || kind == reflect.Interface): // with let, each may double the one before
-			l.grow(n, 2)
 		}
 	case *ast.BuiltinNode:
 		l.builtin(n)
-	case *ast.PredicateNode:
-		var texts textual
-		ast.Walk(&n.Node, &texts)
-		step := &ast.CallNode{Callee: &ast.IdentifierNode{Value: "step__"}}
-		if texts {
-			step.Arguments = []ast.Node{&ast.BoolNode{Value: true}}
-		}
-		n.Node = &ast.ConditionalNode{Cond: step, Exp1: n.Node, Exp2: &ast.NilNode{}}
+	case *ast.PredicateNode: // the body of a loop
+		l.loop(n)
 	}
 }
 
-// builtin forbids what the options let through, and what would make more of a text than its author and the message wrote: a
-// text put into each place of another.
-func (l *looker) builtin(n *ast.BuiltinNode) {
-	if !slices.Contains(builtins, n.Name) {
+func (l *inspector) loop(n *ast.PredicateNode) {
+	inner := 0
+	ast.Find(n.Node, func(m ast.Node) bool {
+		if p, ok := m.(*ast.PredicateNode); ok {
+			inner = max(inner, l.nested[p])
+		}
+		return false
+	})
+	l.nested[n] = inner + 1
+	l.depth = max(l.depth, inner+1)
+}
+
+func (l *inspector) builtin(n *ast.BuiltinNode) {
+	inserted := map[string]int{"replace": 2, "join": 1} // the argument that is put into a text again and again
+	at, ok := inserted[n.Name]
+	switch {
+	case !slices.Contains(builtins, n.Name): // the library has some that cannot be disabled
 		l.fail(n, "unknown name "+n.Name)
-	}
-	written := func(at int, what string) string {
-		if at >= len(n.Arguments) {
-			return ""
-		}
-		s, ok := n.Arguments[at].(*ast.StringNode)
-		if !ok {
-			l.fail(n, fmt.Sprintf("what %s %s has to be written out, in quotes", n.Name, what))
-			return ""
-		}
-		return s.Value
-	}
-	switch n.Name {
-	case "replace":
-		out, in := written(1, "takes out"), written(2, "puts in")
-		if out == "" {
-			l.fail(n, "replace takes nothing out, and would put something in everywhere")
-			return
-		}
-		l.grow(n, (len(in)+len(out)-1)/len(out))
-	case "join":
-		l.grow(n, 1+len(written(1, "puts in")))
+	case ok && at < len(n.Arguments) && !isText(n.Arguments[at]):
+		l.fail(n, fmt.Sprintf("what %s puts in has to be written out, in quotes", n.Name))
 	}
 }
 
-// grow counts by how much a text may grow, here and by all that is done to it.
-func (l *looker) grow(n ast.Node, factor int) {
-	if l.growth *= max(factor, 1); l.growth > maxGrowth {
-		l.growth = 1
-		l.fail(n, fmt.Sprintf("what replace and join put in is too long, or what + puts together: a text may become %d times as long, at most", maxGrowth))
+func isText(n ast.Node) bool {
+	_, ok := n.(*ast.StringNode)
+	return ok
+}
+
+func (l *inspector) fail(n ast.Node, problem string) {
+	if l.err == nil {
+		l.err = &file.Error{Location: n.Location(), Message: problem}
 	}
 }
 
-func (l *looker) fail(n ast.Node, problem string) {
-	if l.fault == nil {
-		l.fault = &file.Error{Location: n.Location(), Message: problem}
-	}
-}
-
-// exprFault says where in an expression the fault is, by character from 1, and what it is.
-func exprFault(err error) (char int, problem string) {
+// expressionError returns the problem, and the character of the expression that it is about, from 1.
+func expressionError(err error) (char int, problem string) {
 	var e *file.Error
 	if !errors.As(err, &e) {
 		return 0, oneLine(err.Error())
 	}
 	problem = oneLine(e.Message)
 	if strings.HasPrefix(problem, "unknown name") {
-		problem += "; there are inbox, folder, from, to, cc, recipients, subject, list_id, header(name), headers(name), body, attachments, has_attachment, size, sent, arrived, age"
+		problem += "; there are " + variables
 	}
 	return e.From + 1, problem
 }
@@ -204,93 +170,24 @@ func oneLine(s string) string {
 	return s
 }
 
-// expression is a compiled when.
-type expression struct {
-	program *vm.Program
-	zone    *time.Location
-	content bool
-	names   []string // that are mentioned
-	growth  int      // of texts, at most
-}
-
+// test runs the expression. A message that it cannot be run for within the bounds is undecided.
 func (e *expression) test(v *view, f *finding) {
 	if e.content && v.content().Incomplete != "" {
 		f.unknown(v.content().Incomplete)
 		return
 	}
-	l, err := e.letter(v)
+	env, err := e.environment(v)
 	if err != nil {
 		f.unknown(err.Error())
 		return
 	}
-	held, err := expr.Run(e.program, l)
+	machine := vm.VM{MemoryBudget: maxBuilt}
+	held, err := machine.Run(e.program, env)
 	if err != nil {
-		_, problem := exprFault(err)
+		_, problem := expressionError(err)
 		f.unknown("the expression fails: " + problem)
 		return
 	}
 	f.look(text{shown: fmt.Sprint(held)})
 	f.is(held == true)
-}
-
-// maxList is how many addresses, names and fields of one kind an expression can be told of.
-const maxList = 1000
-
-var errMany = errors.New("it has more than 1,000 addresses, files or fields of one kind")
-
-// letter is what the expression sees; lists that it does not mention are empty.
-func (e *expression) letter(v *view) (l letter, err error) {
-	list := func(name string, get func() []text, of func(text) string) (out []string) {
-		if slices.Contains(e.names, name) && err == nil {
-			out, err = strs(get(), of)
-		}
-		return out
-	}
-	addresses := func(name string, fields ...string) []string {
-		return list(name, func() []text { return v.addressesOf(fields...) }, func(t text) string { return t.folded })
-	}
-	shown := func(t text) string { return t.shown }
-	header := func(name string) string {
-		for _, t := range v.text(name) {
-			return t.shown
-		}
-		return ""
-	}
-	steps, through := 0, 0
-	l = letter{
-		Inbox: v.mail.Inbox, Folder: v.mail.Folder, Size: int(v.mail.Size),
-		From: addresses("from", "From"), To: addresses("to", "To"), Cc: addresses("cc", "Cc"), Recipients: addresses("recipients", recipientFields...),
-		Subject: header("Subject"), ListID: header("List-Id"), Header: header,
-		Headers: func(name string) ([]string, error) { return strs(v.text(name), shown) },
-		Sent:    v.header.Date().In(e.zone), Arrived: v.arrived().In(e.zone), Age: v.age(),
-		Step: func(texts ...bool) (bool, error) {
-			if len(texts) > 0 {
-				through += (len(l.Body) + len(l.Subject) + len(l.ListID)) * e.growth
-			}
-			switch steps++; {
-			case steps > maxSteps:
-				return false, fmt.Errorf("it takes more than %d steps through lists", maxSteps)
-			case through > maxThrough:
-				return false, errors.New("it goes through more than 256 MiB of text")
-			}
-			return true, nil
-		},
-	}
-	if e.content {
-		body, _ := strs(v.body(), shown) // one at most
-		l.Body = strings.Join(body, "")
-		l.Attachments, l.HasAttachment = list("attachments", v.attachments, shown), v.content().HasAttachment
-	}
-	return l, err
-}
-
-func strs(texts []text, of func(text) string) ([]string, error) {
-	if len(texts) > maxList {
-		return nil, errMany
-	}
-	out := make([]string, len(texts))
-	for i, t := range texts {
-		out[i] = of(t)
-	}
-	return out, nil
 }

@@ -53,7 +53,7 @@ func (c *compiler) contents(m Match, s scope) []condition {
 	}
 	for i := range list {
 		test := list[i].test
-		list[i].letter, list[i].costly = true, true
+		list[i].message, list[i].content = true, true
 		list[i].test = func(v *view, f *finding) {
 			test(v, f)
 			if why := v.content().Incomplete; why != "" && f.by == nil {

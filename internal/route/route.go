@@ -79,7 +79,7 @@ type Match struct {
 	TimeZone      string              `yaml:"time_zone"`  // of weekday, hours and when, also in groups; an IANA name
 	Any           []Match             `yaml:"any"`        // one of them holds
 	Not           *Match              `yaml:"not"`        // does not hold
-	When          string              `yaml:"when"`       // an expression, see type letter
+	When          string              `yaml:"when"`       // an expression, see type environment
 }
 
 // Mail is what a rule looks at. Message may be nil: nothing is known of it then but where it lies, and its size.

@@ -54,7 +54,7 @@ func (c *compiler) age(a *Age, s scope) []condition {
 	if a.Under > 0 {
 		want = append(want, "under "+days(a.Under))
 	}
-	return []condition{{key: s.prefix + "age", want: []string{strings.Join(want, " and ")}, letter: true, test: func(v *view, f *finding) {
+	return []condition{{key: s.prefix + "age", want: []string{strings.Join(want, " and ")}, message: true, test: func(v *view, f *finding) {
 		if v.mail.At.IsZero() {
 			f.unknown("it is not known when the message was registered")
 			return
@@ -106,7 +106,7 @@ func (c *compiler) spans(s scope, key string, want []string, parse func(string) 
 		list = append(list, one)
 	}
 	zone := s.zone
-	return []condition{{key: s.prefix + key, want: want, letter: true, test: func(v *view, f *finding) {
+	return []condition{{key: s.prefix + key, want: want, message: true, test: func(v *view, f *finding) {
 		t := v.arrived()
 		if t.IsZero() {
 			f.unknown("it is not known when the message arrived")
