@@ -13,7 +13,7 @@ import (
 // notifier tells what failed.
 func (a *app) notifier(s *services, made *forward.Composer, relay *forward.Relay) *notify.Notifier {
 	return &notify.Notifier{
-		Config: s.notifyConfig(), Store: notify.NewStore(s.db), Tasks: s.queue, Composer: made, Relay: relay, Env: a.env, Log: s.log,
+		Config: s.notifyConfig(), Store: notify.NewStore(s.db), Tasks: s.queue, Composer: made, Relay: notify.Over(relay), Env: a.env, Log: s.log,
 	}
 }
 

@@ -159,7 +159,7 @@ func TestSender(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := relayOn(t, s.Port(), func(c *Config) { c.EnvelopeFrom, c.From = tt.keeps, me })
 			content := compose(t, composer(t, ComposeConfig{}), parse(t, tt.raw), tt.style)
-			res, err := r.Send(t.Context(), Envelope{From: tt.from, To: []string{"a@x.example"}}, content, func(context.Context, Result, []string) error { return nil })
+			res, err := deliver(t.Context(), r, Envelope{From: tt.from, To: []string{"a@x.example"}}, content)
 			if brief(res) != "a accepted 250 2.0.0" || err != nil {
 				t.Fatalf("Send = %q, %v, want accepted", brief(res), err)
 			}

@@ -3,7 +3,6 @@ package forward
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -147,7 +146,7 @@ func TestCutInTheContent(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			port, _ := rude(t, 1000, func(w io.Writer, _ io.Reader) { _, _ = io.WriteString(w, tt.says) })
 			r := relayOn(t, port)
-			res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, big, nil)
+			res, err := send(t, r, big, "a@x.example")
 			if brief(res) == "a deferred 0" && runtime.GOOS != "linux" {
 				return // a reset may overtake what the relay said: then it is as if it had said nothing
 			}
@@ -156,21 +155,6 @@ func TestCutInTheContent(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestOnlyTheDotIsLeft: when beforeDot is called, the relay can have all of the content, so that only the dot is
-// between the commit and the reply.
-func TestOnlyTheDotIsLeft(t *testing.T) {
-	c := content(t, "Subject: x\r\n\r\nshort\r\n")
-	port, all := rude(t, c.Size(), func(io.Writer, io.Reader) {})
-	_, _ = relayOn(t, port).Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error {
-		select {
-		case <-all:
-		case <-time.After(10 * time.Second):
-			t.Errorf("the relay does not have all %d octets, want them flushed", c.Size())
-		}
-		return nil
-	})
 }
 
 // TestRelayStopsReading: each block of content has its deadline.
@@ -185,33 +169,34 @@ func TestRelayStopsReading(t *testing.T) {
 	}
 }
 
-// TestNoDotNoConnection: when beforeDot fails, the relay gets no dot, but the end of the connection.
+// TestNoDotNoConnection: when the content cannot be read to its end, the relay gets no dot, but the
+// end of the connection.
 func TestNoDotNoConnection(t *testing.T) {
-	c := content(t, "Subject: x\r\n\r\nno line starts with a dot\r\n")
 	var after []byte
-	port, done := rude(t, c.Size(), func(_ io.Writer, r io.Reader) { after, _ = io.ReadAll(r) })
-	_, err := relayOn(t, port).Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error { return errClosed })
+	port, done := rude(t, 0, func(_ io.Writer, r io.Reader) { after, _ = io.ReadAll(r) })
+	_, err := send(t, relayOn(t, port), closedContent(t), "a@x.example")
 	select {
 	case <-done:
-		if len(after) > 0 || !errors.Is(err, errClosed) {
-			t.Errorf("Send = %v, and after the content came %q, want beforeDot's error and nothing", err, after)
+		if bytes.HasSuffix(after, []byte(".\r\n")) || err == nil {
+			t.Errorf("Send = %v, and %q came, want an error and no dot", err, after)
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the connection is still open, want it closed")
 	}
 }
 
+// closedContent is a content whose message is closed.
+func closedContent(t *testing.T) *Content {
+	m := parse(t, plain)
+	_ = m.Close()
+	return redirected(m, Trace{})
+}
+
 // TestSpoolFails: half a message must never be ended with a dot.
 func TestSpoolFails(t *testing.T) {
 	s := sink(t, smtpsink.Options{})
 	r := relayOn(t, s.Port())
-	m := parse(t, plain)
-	c := redirected(m, Trace{})
-	_ = m.Close()
-	res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, c, func(context.Context, Result, []string) error {
-		t.Error("beforeDot is called, want it not to be: the message is not complete")
-		return nil
-	})
+	res, err := send(t, r, closedContent(t), "a@x.example")
 	if err == nil || errors.As(err, new(*Error)) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
 		t.Errorf("Send = %q, %v, %d delivered, want an error that is not the relay's, and nothing delivered", brief(res), err, len(s.Messages()))
 	}

@@ -59,7 +59,7 @@ func TestWhatTheRelayTakes(t *testing.T) {
 			}
 			s := sink(t, smtpsink.Options{Extensions: extensions})
 			r := relayOn(t, s.Port())
-			res, err := r.Send(t.Context(), Envelope{From: tt.from, To: []string{"a@x.example"}}, compose(t, composer(t, ComposeConfig{}), parse(t, tt.raw), tt.style), proceed)
+			res, err := deliver(t.Context(), r, Envelope{From: tt.from, To: []string{"a@x.example"}}, compose(t, composer(t, ComposeConfig{}), parse(t, tt.raw), tt.style))
 			if err != nil || len(res.Outcomes) != 1 || string(res.Outcomes[0].Status) != tt.want {
 				t.Fatalf("Send = %+v, %v, want %s", res, err, tt.want)
 			}

@@ -1,23 +1,21 @@
-// Package forward is what goes out, and the SMTP side that hands it to the relay.
+// Package forward composes what goes out, and hands it to the relay.
 //
-// A Composer makes a Content of a message in its mode (compose.go): the same in every attempt, and never held in memory.
+// A Composer makes a Content of a message (compose.go): the same in every attempt, never held in
+// memory. It goes out in two calls: Begin hands over the sender and the recipients, and Send the
+// content, once the caller has recorded that those in Accepted may get it. Reset, deferred by the
+// caller, takes back a transaction that does not go on. Until Send or Reset it has a connection of
+// its own. What more than a hundred recipients, the relay or the quota leave is in its Rest.
 //
-// Send reports an Outcome for each recipient, and blames whoever is to blame (the table is in classify.go):
-//   - a recipient: refused or deferred alone; the others go on
-//   - the message: the same for all its recipients; the relay and other messages go on
-//   - the relay, an *Error: nothing can be sent until it is up again or a person changes the configuration
+// Each failure has its cause (the table is in classify.go):
+//   - a recipient: it alone is Refused or Deferred
+//   - the message: all its recipients are; other messages go on
+//   - the relay, an *Error: nothing can be sent until it is up, or its configuration is changed
 //
-// What is not classified is temporary. Nothing is Accepted without the relay's 2yz to the final dot, and nothing is
-// Refused without a reason that will stay. A recipient is Unknown only when the final dot went out and no reply came
-// (RFC 1047).
-//
-// A message must not stop all others for ever. So from its first RCPT on, what ends the connection is put down to the
-// message, too: its recipients are Deferred. A 421, or a loss before the content, is reported as the relay's fault
-// besides.
-//
-// A connection that turns out dead when it is used again is replaced once, without a word. The package never answers
-// an unencrypted connection with credentials, unless told so or on loopback, and knows neither IMAP, routes nor the
-// database.
+// What is not classified is temporary. Accepted needs the relay's 2yz to the final dot, Refused a
+// reason that stays. Unknown means that the final dot went out and no reply came (RFC 1047). What
+// ends the connection after the first RCPT defers the message as well: no message stops all others
+// for ever. A pooled connection that proves closed in Begin is replaced once, silently. Nothing
+// else is retried here. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
 package forward
 
 import (

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -13,7 +14,7 @@ const (
 
 // choose takes what can go out instead of a content that the relay cannot take. What is written in the forwarder's name
 // needs nobody else's address for its sender.
-func (t *transaction) choose() error {
+func (t *Transaction) choose() error {
 	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
 	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.WantsUTF8() || t.from.utf8) }
 	for t.content.instead != nil && (t.content.Needs8bit() && !eight || needsUTF8() && !utf8) {
@@ -31,7 +32,7 @@ func (t *transaction) choose() error {
 
 // fits checks what the relay offers against what the message needs, and returns the parameters of MAIL. When they do
 // not fit, all is decided.
-func (t *transaction) fits() (params string, ok bool, err error) {
+func (t *Transaction) fits() (params string, ok bool, err error) {
 	size, limit := t.content.Size(), t.c.maxSize()
 	utf8 := t.c.offers("SMTPUTF8")
 	switch {
@@ -59,25 +60,25 @@ func (t *transaction) fits() (params string, ok bool, err error) {
 	return params, true, nil
 }
 
-func (t *transaction) misfit(reason, mend string) {
+func (t *Transaction) misfit(reason, mend string) {
 	for _, rcpt := range t.to {
 		t.decide(rcpt, Refused, reply{text: reason}, mend)
 	}
 }
 
 // wantsUTF8 is true of a message that is internationalized in its header, its sender or a recipient (RFC 6531 3.4).
-func (t *transaction) wantsUTF8() bool {
+func (t *Transaction) wantsUTF8() bool {
 	return t.content.WantsUTF8() || t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
 }
 
-func (t *transaction) decide(rcpt path, s Status, rep reply, mend string) {
-	t.done = append(t.done, Outcome{
+func (t *Transaction) decide(rcpt path, s Status, rep reply, mend string) {
+	t.outcomes = append(t.outcomes, Outcome{
 		Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: oneLine(rep.text), Mend: mend,
 	})
 }
 
 // answered applies a reply to all recipients that it is about.
-func (t *transaction) answered(at Stage, rep reply, rcpts []path) error {
+func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 	if rep.ok() && at == StageDot {
 		for _, rcpt := range rcpts {
 			t.decide(rcpt, Accepted, rep, "")
@@ -90,7 +91,7 @@ func (t *transaction) answered(at Stage, rep reply, rcpts []path) error {
 
 // classify is what a reply means. No other sender is a mend where there must be none; Postfix says at RCPT what it has against
 // the one in MAIL.
-func (t *transaction) classify(at Stage, rep reply) (verdict, string) {
+func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 	v, mend := classify(at, rep, t.own)
 	aboutSender := mend == mendSender || at == StageRCPT && slices.ContainsFunc(badSender, rep.says) ||
 		at == StageMAIL && v == refused && !rep.hasCode("552") // which is about its size
@@ -101,7 +102,7 @@ func (t *transaction) classify(at Stage, rep reply) (verdict, string) {
 }
 
 // decideAll applies a verdict. Its error is an *Error, when the relay is to blame.
-func (t *transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, mend string) error {
+func (t *Transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, mend string) error {
 	if v == relayDown || v == relayRefuses {
 		t.c.dead = true
 		t.stale = v == relayDown && slices.Contains(beforeData, at)
@@ -121,19 +122,25 @@ func (t *transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, me
 }
 
 // lost is the end of the connection before any content went out.
-func (t *transaction) lost(at Stage, err error) error {
+func (t *Transaction) lost(at Stage, err error) error {
 	t.c.dead, t.stale = true, true
 	return &Error{Relay: t.relay.addr, Stage: at, Err: err}
 }
 
-// deferRest defers whoever is not decided about yet.
-func (t *transaction) deferRest(e *Error) {
+// deferred puts a temporary fault of the relay down to the message, too: whoever is not decided
+// about is Deferred, and so no message stops all others for ever. What the relay has against our
+// own sender is not about the message.
+func (t *Transaction) deferred(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Permanent || e.Stage == StageMAIL && t.own {
+		return err
+	}
 	rep := newReply(e.Code, e.Reply)
 	if e.Err != nil {
 		rep.text = e.Err.Error()
 	}
 	decided := map[string]bool{}
-	for _, o := range t.done {
+	for _, o := range t.outcomes {
 		decided[o.Recipient] = true
 	}
 	for _, rcpt := range t.to[:len(t.to)-len(t.again)] {
@@ -141,12 +148,5 @@ func (t *transaction) deferRest(e *Error) {
 			t.decide(rcpt, Deferred, rep, "")
 		}
 	}
-}
-
-func names(rcpts []path) []string {
-	out := make([]string, len(rcpts))
-	for i, r := range rcpts {
-		out[i] = r.name
-	}
-	return out
+	return err
 }

@@ -146,13 +146,9 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 			r := relayOn(t, s.Port())
 			mustSend(t, r)
 			old.Store(1)
-			var told int
-			res, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, Result, []string) error {
-				told++
-				return nil
-			})
-			if err != nil || brief(res) != "a accepted 250 2.0.0" || told != 1 || s.Connections() != 2 {
-				t.Errorf("Send = %q, %v, beforeDot called %d times, %d connections, want it accepted once on the second", brief(res), err, told, s.Connections())
+			res, err := send(t, r, content(t, plain), "a@x.example")
+			if err != nil || brief(res) != "a accepted 250 2.0.0" || s.Connections() != 2 || len(s.Messages()) != 2 {
+				t.Errorf("Send = %q, %v, %d connections, %d messages, want it accepted once on the second", brief(res), err, s.Connections(), len(s.Messages()))
 			}
 		})
 	}
@@ -187,7 +183,7 @@ func TestIdleConnectionCountsUntilItIsClosed(t *testing.T) {
 	<-quit
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed)
+	_, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
 	if !errors.Is(err, context.DeadlineExceeded) || s.Connections() != 1 {
 		t.Errorf("Send = %v, %d connections, want it to wait, and one", err, s.Connections())
 	}
@@ -202,7 +198,7 @@ func TestCancel(t *testing.T) {
 			hang := make(chan struct{})
 			s := sink(t, smtpsink.Options{Reply: onceAt(stage, cancel, smtpsink.Action{Block: hang, Drop: true})})
 			r := relayOn(t, s.Port())
-			res, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed)
+			res, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
 			close(hang)
 			if !errors.Is(err, context.Canceled) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
 				t.Errorf("Send = %q, %v, %d delivered, want the context's error and nothing delivered", brief(res), err, len(s.Messages()))
@@ -233,7 +229,7 @@ func TestOnTheWire(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := sink(t, smtpsink.Options{Reply: onceAt(stage, cancel, smtpsink.Action{})})
 			r := relayOn(t, s.Port())
-			res, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed)
+			res, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
 			if err != nil || brief(res) != "a accepted 250 2.0.0" || len(s.Messages()) != 1 {
 				t.Errorf("Send = %q, %v, %d delivered, want it accepted and delivered", brief(res), err, len(s.Messages()))
 			}
@@ -246,7 +242,7 @@ func TestCancelled(t *testing.T) {
 	r := relayOn(t, s.Port())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Send(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), proceed); !errors.Is(err, context.Canceled) || s.Connections() != 0 {
+	if _, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain)); !errors.Is(err, context.Canceled) || s.Connections() != 0 {
 		t.Errorf("Send = %v, %d connections, want the context's error and none", err, s.Connections())
 	}
 	if _, err := r.Info(ctx); !errors.Is(err, context.Canceled) {

@@ -64,39 +64,54 @@ func relayOn(t testing.TB, port int, change ...func(*Config)) *Relay {
 	return r
 }
 
-func proceed(context.Context, Result, []string) error { return nil }
+// result is what deliver came to.
+type result struct {
+	Outcomes []Outcome
+	Sent     *Content   // in the last transaction
+	batches  [][]string // who was accepted, in each transaction
+}
 
-func send(t testing.TB, r *Relay, c *Content, to ...string) (Result, error) {
+// deliver sends a message to all recipients of an envelope, in as many transactions as it takes.
+func deliver(ctx context.Context, r *Relay, env Envelope, c *Content) (res result, err error) {
+	for err == nil && len(env.To) > 0 {
+		var tx *Transaction
+		if tx, err = r.Begin(ctx, env, c); err == nil {
+			res.batches = append(res.batches, tx.Accepted())
+			_, err = tx.Send()
+		}
+		res.Outcomes, res.Sent = append(res.Outcomes, tx.Outcomes()...), tx.Content()
+		env.To = tx.Rest()
+	}
+	return res, err
+}
+
+func send(t testing.TB, r *Relay, c *Content, to ...string) (result, error) {
 	t.Helper()
-	return r.Send(t.Context(), Envelope{From: me, To: to}, c, proceed)
+	return deliver(t.Context(), r, Envelope{From: me, To: to}, c)
 }
 
 func TestSend(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000", "8BITMIME"}})
 	r := relayOn(t, s.Port())
-	var told []string
-	env := Envelope{From: me, To: []string{"a@x.example", "b@x.example"}}
-	res, err := r.Send(t.Context(), env, content(t, plain), func(_ context.Context, _ Result, accepted []string) error {
-		if n := len(s.Messages()); n != 0 {
-			t.Errorf("beforeDot is called with %d messages delivered, want none", n)
-		}
-		told = accepted
-		return nil
-	})
+	tx, err := r.Begin(t.Context(), Envelope{From: me, To: []string{"a@x.example", "b@x.example"}}, content(t, plain))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(told, " "); got != "a@x.example b@x.example" {
-		t.Errorf("beforeDot was told of %q, want both recipients", got)
+	if got := strings.Join(tx.Accepted(), " "); got != "a@x.example b@x.example" || len(tx.Outcomes()) > 0 || len(tx.Rest()) > 0 {
+		t.Errorf("accepted are %q, with the outcomes %v and %q left, want both accepted", got, tx.Outcomes(), tx.Rest())
 	}
-	for _, o := range res.Outcomes {
+	outcomes, err := tx.Send()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
 		if o.Status != Accepted || o.Code != 250 || o.Enhanced != "2.0.0" || o.Reply != "accepted" {
 			t.Errorf("outcome %+v, want accepted with 250, 2.0.0 and the text", o)
 		}
 	}
 	got := s.Messages()
-	if len(res.Outcomes) != 2 || len(got) != 1 {
-		t.Fatalf("%d outcomes and %d messages, want 2 and 1", len(res.Outcomes), len(got))
+	if len(outcomes) != 2 || len(got) != 1 {
+		t.Fatalf("%d outcomes and %d messages, want 2 and 1", len(outcomes), len(got))
 	}
 	want := "X-Postrider-Trace: " + token("in@x.example") + "; task=7\r\n" + plain
 	if string(got[0].Data) != want {

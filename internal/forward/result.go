@@ -33,12 +33,6 @@ type Outcome struct {
 	Mend      string // what a person can do about it; empty when it is not a matter of configuration
 }
 
-// Result has one outcome for each recipient that was decided about. Nothing went out to a recipient that is not in it.
-type Result struct {
-	Outcomes []Outcome
-	Sent     *Content // what was, or is about to be, sent: the content, or what goes instead; never nil for BeforeDot
-}
-
 // Stage is where in a session something went wrong.
 type Stage string
 

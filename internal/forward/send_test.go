@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +24,7 @@ func script(answers map[string]smtpsink.Action) func(smtpsink.Event) smtpsink.Ac
 func say(code int, text string) smtpsink.Action { return smtpsink.Action{Code: code, Text: text} }
 
 // brief is "a accepted 250, b refused 550 5.1.1", sorted, without the domains.
-func brief(res Result) string {
+func brief(res result) string {
 	out := make([]string, len(res.Outcomes))
 	for i, o := range res.Outcomes {
 		name, _, _ := strings.Cut(o.Recipient, "@")
@@ -153,34 +152,6 @@ func mustSend(t *testing.T, r *Relay) {
 	}
 }
 
-func TestBeforeDotFails(t *testing.T) {
-	s := sink(t, smtpsink.Options{})
-	r := relayOn(t, s.Port())
-	own := errors.New("no commit")
-	res, err := r.Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), func(context.Context, Result, []string) error { return own })
-	if !errors.Is(err, own) || len(res.Outcomes) != 0 {
-		t.Errorf("Send = %v, %v, want no outcome and beforeDot's own error", res, err)
-	}
-	mustSend(t, r)
-	if n, c := len(s.Messages()), s.Connections(); n != 1 || c != 2 {
-		t.Errorf("%d messages over %d connections, want only the second message, over a second connection", n, c)
-	}
-}
-
-func TestBeforeDotIsNotCalledInVain(t *testing.T) {
-	for _, stage := range []string{"mail", "rcpt", "data"} {
-		s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{stage: say(451, "later")})})
-		r := relayOn(t, s.Port())
-		_, err := r.Send(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain), func(context.Context, Result, []string) error {
-			t.Errorf("beforeDot is called though %s was refused", stage)
-			return nil
-		})
-		if err != nil {
-			t.Errorf("%s answered 451: %v, want no error", stage, err)
-		}
-	}
-}
-
 func TestManyRecipients(t *testing.T) {
 	var to []string
 	for i := range 150 {
@@ -204,25 +175,15 @@ func TestManyRecipients(t *testing.T) {
 				}
 				return smtpsink.Action{}
 			}})
-			var batches []int
-			var told []string
-			res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{From: me, To: to}, content(t, plain), func(_ context.Context, sofar Result, accepted []string) error {
-				if len(accepted) == 0 { // between two: what was accepted is told at once
-					if got := strings.Count(brief(sofar), "accepted"); got != len(told) {
-						t.Errorf("%d accepted so far, want %d", got, len(told))
-					}
-					return nil
-				}
-				batches = append(batches, len(accepted))
-				told = append(told, accepted...)
-				return nil
-			})
+			res, err := send(t, relayOn(t, s.Port()), content(t, plain), to...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			slices.Sort(batches)
-			slices.Sort(tt.batches)
-			if !slices.Equal(batches, tt.batches) || !slices.Equal(told, to) {
+			var batches []int
+			for _, b := range res.batches {
+				batches = append(batches, len(b))
+			}
+			if !slices.Equal(batches, tt.batches) || !slices.Equal(slices.Concat(res.batches...), to) {
 				t.Errorf("transactions of %v, want %v, and each recipient once", batches, tt.batches)
 			}
 			if got := strings.Count(brief(res), "accepted"); got != 150 || len(s.Messages()) != len(tt.batches) || s.Connections() != 1 {

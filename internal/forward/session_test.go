@@ -240,7 +240,7 @@ func TestExtensions(t *testing.T) {
 			case strings.HasPrefix(tt.want, "a accepted") && !strings.Contains(tt.want, "jörg"):
 				want += ", jörg refused 0"
 			}
-			res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{From: tt.from, To: to}, content(t, tt.raw), proceed)
+			res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{From: tt.from, To: to}, content(t, tt.raw))
 			if got := brief(res); got != want || briefError(err) != tt.fault {
 				t.Errorf("Send = %q, %v, want %q", got, err, want)
 			}
@@ -263,7 +263,7 @@ func TestExtensions(t *testing.T) {
 func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
 	s := sink(t, smtpsink.Options{})
 	r := relayOn(t, s.Port(), func(c *Config) { c.From = "jörg@x.example" })
-	_, err := r.Send(t.Context(), Envelope{From: "jörg@x.example", To: []string{"a@x.example"}}, content(t, plain), proceed)
+	_, err := deliver(t.Context(), r, Envelope{From: "jörg@x.example", To: []string{"a@x.example"}}, content(t, plain))
 	if got := briefError(err); got != "MAIL 0 permanent" {
 		t.Errorf("error %q (%v), want the configuration to be at fault", got, err)
 	}
@@ -272,7 +272,7 @@ func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
 // TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null reverse-path.
 func TestNullSenderRefused(t *testing.T) {
 	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
-	res, err := relayOn(t, s.Port()).Send(t.Context(), Envelope{To: []string{"a@x.example"}}, content(t, plain), proceed)
+	res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
 	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
 		t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
 	}
@@ -292,7 +292,7 @@ func TestBounceOfOurs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
 			r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
-			res, err := r.Send(t.Context(), r.Envelope(m, tt.inbox, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}), proceed)
+			res, err := deliver(t.Context(), r, r.Envelope(m, tt.inbox, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
 			if got := brief(res); got != tt.want || err != nil {
 				t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
 			}
@@ -305,7 +305,7 @@ func TestBounceOfOurs(t *testing.T) {
 func TestRefusedRewrittenSender(t *testing.T) {
 	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
 	r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
-	res, err := r.Send(t.Context(), r.Envelope(m, "in@x.example", []string{"a@x.example"}), redirected(m, Trace{}), proceed)
+	res, err := deliver(t.Context(), r, r.Envelope(m, "in@x.example", []string{"a@x.example"}), redirected(m, Trace{}))
 	if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
 		t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
 	}

@@ -200,30 +200,45 @@ type sentMail struct {
 	raw string
 }
 
-func (r *fakeRelay) Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error) {
+func (r *fakeRelay) Begin(_ context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
 	raw, err := io.ReadAll(c.Reader())
 	if err != nil {
-		return forward.Result{}, err
+		return &fakeTransaction{}, err
 	}
 	if r.mail != nil {
 		r.mail()
 	}
-	if err := beforeDot(ctx, forward.Result{}, env.To); err != nil {
-		return forward.Result{}, err
-	}
+	return &fakeTransaction{relay: r, mail: sentMail{env, string(raw)}}, nil
+}
+
+// fakeTransaction is one mail to a fakeRelay.
+type fakeTransaction struct {
+	relay    *fakeRelay
+	mail     sentMail
+	outcomes []forward.Outcome
+}
+
+func (f *fakeTransaction) Accepted() []string          { return f.mail.env.To }
+func (f *fakeTransaction) Outcomes() []forward.Outcome { return f.outcomes }
+func (f *fakeTransaction) Reset()                      {}
+
+func (f *fakeTransaction) Send() ([]forward.Outcome, error) {
+	r, to := f.relay, f.mail.env.To[0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err != nil {
-		return forward.Result{}, r.err
+		return nil, r.err
 	}
 	if r.status != "" && r.status != forward.Accepted {
-		return forward.Result{Outcomes: []forward.Outcome{{Recipient: env.To[0], Status: r.status, Code: 550, Enhanced: "5.1.1", Reply: "no"}}}, nil
+		f.outcomes = []forward.Outcome{{Recipient: to, Status: r.status, Code: 550, Enhanced: "5.1.1", Reply: "no"}}
+		return f.outcomes, nil
 	}
-	r.sent = append(r.sent, sentMail{env, string(raw)})
+	r.sent = append(r.sent, f.mail)
 	if r.before != nil {
 		r.before()
 	}
-	return forward.Result{Outcomes: []forward.Outcome{{Recipient: env.To[0], Status: forward.Accepted, Code: 250}}}, nil
+	f.outcomes = []forward.Outcome{{Recipient: to, Status: forward.Accepted, Code: 250}}
+	return f.outcomes, nil
 }
 
 func (r *fakeRelay) subjects() []string {

@@ -13,7 +13,7 @@ import (
 )
 
 // mail hands a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5): should it not arrive, nothing comes back.
-// An outcome that is not known does not count as told. Before the final dot the lease is renewed: a run that was held up for
+// An outcome that is not known does not count as told. Before the content goes out the lease is renewed: a run that was held up for
 // too long sends nothing beside the one that has taken its place.
 func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 	to := ch.address
@@ -21,11 +21,14 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 	if err != nil {
 		return err
 	}
-	res, err := n.Relay.Send(ctx, forward.Envelope{To: []string{to}, NullOnly: true}, content,
-		func(ctx context.Context, _ forward.Result, _ []string) error {
-			return n.Store.renew(ctx, ch, n.Config.Worker)
-		})
-	for _, o := range res.Outcomes {
+	mail, err := n.Relay.Begin(ctx, forward.Envelope{To: []string{to}, NullOnly: true}, content)
+	defer mail.Reset()
+	if len(mail.Accepted()) > 0 {
+		if err = n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker); err == nil {
+			_, err = mail.Send()
+		}
+	}
+	for _, o := range mail.Outcomes() {
 		if o.Status == forward.Accepted {
 			return nil
 		}

@@ -64,9 +64,26 @@ const maxLease = time.Minute
 
 func (c Config) lease() time.Duration { return min(c.Lease, maxLease) }
 
-// Relay is the SMTP side, *forward.Relay.
+// Relay is the SMTP side.
 type Relay interface {
-	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error)
+	Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error)
+}
+
+// Transaction is one mail on its way, *forward.Transaction.
+type Transaction interface {
+	Accepted() []string
+	Outcomes() []forward.Outcome
+	Send() ([]forward.Outcome, error)
+	Reset()
+}
+
+// Over is the SMTP side that a relay is.
+func Over(r *forward.Relay) Relay { return over{r} }
+
+type over struct{ relay *forward.Relay }
+
+func (o over) Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
+	return o.relay.Begin(ctx, env, c)
 }
 
 // Tasks is where the messages are described, a tasks.Reader.

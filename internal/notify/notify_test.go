@@ -327,9 +327,9 @@ func TestStopped(t *testing.T) {
 // relayFunc fails after something has happened.
 type relayFunc func()
 
-func (f relayFunc) Send(context.Context, forward.Envelope, *forward.Content, forward.BeforeDot) (forward.Result, error) {
+func (f relayFunc) Begin(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
 	f()
-	return forward.Result{}, context.Canceled
+	return &fakeTransaction{}, context.Canceled
 }
 
 // TestIndex: what there is to tell is found without reading all tasks.

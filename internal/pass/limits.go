@@ -128,7 +128,7 @@ func (r *running) waiting(ctx context.Context, boxes []inbox.Inbox, report *Repo
 // What it came to so far is in the registry already.
 func (j job) cutShort(ctx context.Context, via string, a *attempt, why *limits.Reached) (tasks.Status, error) {
 	j.reached(why)
-	if !a.touched || a.untried() && !j.holds(via, a.ds) {
+	if len(a.outcomes) == 0 || a.untried() && !j.holds(via, a.ds) {
 		return j.wait(ctx, why)
 	}
 	return j.finish(ctx, j.settle(via, a.ds))

@@ -48,7 +48,7 @@ type Source interface {
 
 // Relay is the SMTP side, *forward.Relay.
 type Relay interface {
-	Send(ctx context.Context, env forward.Envelope, c *forward.Content, beforeDot forward.BeforeDot) (forward.Result, error)
+	Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (*forward.Transaction, error)
 	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
 }
 

@@ -102,27 +102,18 @@ func (j job) reserve(ctx context.Context, via string) (duplicateOf int64, err er
 // send makes one attempt for all recipients that do not have the message yet. When ctx ends, what is on the wire finishes.
 func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.Status, error) {
 	a := newAttempt(ds)
-	stored := len(j.claim.Deliveries) > 0 // the recipients are in the registry, and the route with them
+	a.stored = len(j.claim.Deliveries) > 0
 	if j.msg.Body.Changed() {
 		j.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.ID)
 	}
-	begun := j.begun(ds)
-	content, err := j.compose(ctx, via, begun)
+	content, err := j.compose(ctx, via, j.begun(ds))
 	if err != nil {
-		return j.hand(ctx, err, a.known(stored))
+		return j.hand(ctx, err, a.known())
 	}
 	env := j.Relay.Envelope(j.msg, j.in.Address, a.to)
-	res, err := j.Relay.Send(ctx, env, content, func(ctx context.Context, sofar forward.Result, accepted []string) error {
-		a.apply(sofar)
-		a.sending(accepted)
-		stored = true
-		as := j.form(sofar.Sent, begun)
-		if as.ModeReason != "" {
-			j.log.Info(as.ModeReason, "task", j.claim.ID, "mode", as.Mode)
-		}
-		return j.Queue.Sending(ctx, j.claim.Receipt, via, as, ds)
-	})
-	a.apply(res)
+	for len(env.To) > 0 && err == nil {
+		env.To, err = j.transact(ctx, via, a, env, content)
+	}
 	var relay *forward.Error
 	var limit *limits.Reached
 	switch {
@@ -136,12 +127,41 @@ func (j job) send(ctx context.Context, via string, ds []tasks.Delivery) (tasks.S
 		j.log.Warn("the task is not this run's any more, and nothing was sent", "task", j.claim.ID, "error", err)
 		return "", nil
 	case err != nil && ctx.Err() == nil:
-		return j.hand(ctx, err, a.known(stored))
+		return j.hand(ctx, err, a.known())
 	}
-	if err != nil && !a.touched {
-		return j.releaseWith(ctx, 0, err.Error(), a.known(stored))
+	if err != nil && len(a.outcomes) == 0 {
+		return j.releaseWith(ctx, 0, err.Error(), a.known())
 	}
 	return j.finish(ctx, j.settle(via, ds))
+}
+
+// transact is one transaction with the relay. It returns the recipients that are left for the next.
+func (j job) transact(ctx context.Context, via string, a *attempt, env forward.Envelope, c *forward.Content) ([]string, error) {
+	before := a.outcomes
+	t, err := j.Relay.Begin(ctx, env, c)
+	defer t.Reset()
+	a.apply(slices.Concat(before, t.Outcomes()))
+	if to := t.Accepted(); len(to) > 0 {
+		a.sending(to)
+		if err = j.mark(ctx, via, a, t.Content()); err == nil {
+			_, err = t.Send()
+		}
+		a.apply(slices.Concat(before, t.Outcomes()))
+	}
+	if err == nil && len(t.Rest()) > 0 { // what this one came to is not to be lost with the next
+		err = j.mark(ctx, via, a, t.Content())
+	}
+	return t.Rest(), err
+}
+
+// mark records how far the deliveries are, and what goes out.
+func (j job) mark(ctx context.Context, via string, a *attempt, c *forward.Content) error {
+	a.stored = true
+	as := j.form(c, j.begun(a.before))
+	if as.ModeReason != "" {
+		j.log.Info(as.ModeReason, "task", j.claim.ID, "mode", as.Mode)
+	}
+	return j.Queue.Sending(context.WithoutCancel(ctx), j.claim.Receipt, via, as, a.ds)
 }
 
 // settled reports whether there is nothing to send: an earlier attempt left an outcome unknown that waits for a person, or
@@ -231,11 +251,12 @@ func (j job) ended(s tasks.Status, err error) (tasks.Status, error) {
 // attempt is one try to send to the recipients that do not have the message yet. It writes into the deliveries it was
 // made from.
 type attempt struct {
-	ds      []tasks.Delivery
-	before  []tasks.Delivery // as they were
-	at      map[string]int
-	to      []string
-	touched bool // the relay said something about this message
+	ds       []tasks.Delivery
+	before   []tasks.Delivery // as they were
+	at       map[string]int
+	to       []string
+	outcomes []forward.Outcome // what the relay said about this message
+	stored   bool              // the recipients are in the registry, and the route with them
 }
 
 // newAttempt names those first who were tried least often: a limit may cut the attempt short, and nobody is to wait behind
@@ -259,8 +280,8 @@ func (a *attempt) untried() bool {
 
 // known are the deliveries to keep when the task is given back: none that the registry has not heard of, so that the
 // routes decide again.
-func (a *attempt) known(stored bool) []tasks.Delivery {
-	if !stored {
+func (a *attempt) known() []tasks.Delivery {
+	if !a.stored {
 		return nil
 	}
 	return a.ds
@@ -272,11 +293,11 @@ func (a *attempt) sending(accepted []string) {
 	}
 }
 
-// apply writes down what the relay said. Nothing went out now to a recipient that is not in the result.
-func (a *attempt) apply(res forward.Result) {
+// apply writes down all that the relay said. Nothing went out now to a recipient that has no outcome.
+func (a *attempt) apply(outcomes []forward.Outcome) {
 	copy(a.ds, a.before)
-	for _, o := range res.Outcomes {
-		a.touched = true
+	a.outcomes = outcomes
+	for _, o := range outcomes {
 		d := &a.ds[a.at[o.Recipient]]
 		d.Attempts++
 		d.Code, d.Reply = o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply)

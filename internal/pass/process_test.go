@@ -351,6 +351,6 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 // unreachable is a relay that is down.
 type unreachable struct{ Relay }
 
-func (unreachable) Send(context.Context, forward.Envelope, *forward.Content, forward.BeforeDot) (forward.Result, error) {
-	return forward.Result{}, &forward.Error{Relay: "relay", Stage: forward.StageConnect, Err: context.DeadlineExceeded}
+func (unreachable) Begin(context.Context, forward.Envelope, *forward.Content) (*forward.Transaction, error) {
+	return &forward.Transaction{}, &forward.Error{Relay: "relay", Stage: forward.StageConnect, Err: context.DeadlineExceeded}
 }

@@ -1,0 +1,108 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Send hands the content over and returns the Outcomes. The error is an *Error when the relay is at
+// fault, else the spool's. When no recipient is accepted, or the transaction is over, it does
+// nothing.
+//
+// It takes no context: what is begun is finished, and Config.Timeouts bound it.
+func (t *Transaction) Send() ([]Outcome, error) {
+	if t.c == nil {
+		return t.Outcomes(), nil
+	}
+	defer t.end()
+	err := t.deferred(t.data())
+	return t.Outcomes(), err
+}
+
+func (t *Transaction) data() error {
+	rep, err := t.c.command("DATA")
+	if err != nil {
+		return t.lost(StageDATA, err)
+	}
+	if rep.code != 354 {
+		defer t.c.reset()
+		return t.answered(StageDATA, rep, t.accepted)
+	}
+	// The library ends an open content with a dot when its text connection is used for anything else.
+	// So the connection counts as dead until the relay has answered the dot.
+	t.c.dead = true
+	dot := t.c.smtp.Text.DotWriter()
+	if err := t.write(dot); err != nil {
+		if lost, ok := errors.AsType[*lostError](err); ok {
+			return t.cutOff(lost)
+		}
+		return err
+	}
+	t.c.deadline(t.relay.cfg.Timeouts.Dot)
+	if err := dot.Close(); err != nil {
+		return t.cutOff(&lostError{err}) // an unfinished write: the dot did not go out
+	}
+	return t.afterDot()
+}
+
+// write writes all content, but not the dot. A *lostError is the connection's, any other is the
+// spool's.
+func (t *Transaction) write(dot io.Writer) error {
+	if t.c.block == nil {
+		t.c.block = make([]byte, 32<<10)
+	}
+	src, left := t.content.Reader(), t.content.Size()
+	for {
+		n, err := src.Read(t.c.block)
+		t.c.deadline(t.relay.cfg.Timeouts.Block)
+		if _, err := dot.Write(t.c.block[:n]); err != nil {
+			return &lostError{err}
+		}
+		left -= int64(n)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read a spooled message: %w", err)
+		}
+	}
+	if left != 0 {
+		return fmt.Errorf("read a spooled message: %d octets are missing", left)
+	}
+	return nil
+}
+
+type lostError struct{ error }
+
+// cutOff handles the loss of the connection during the content or its dot. This very message may
+// have caused it, so its recipients are deferred. A relay that stops reading says why and closes:
+// what it said decides.
+func (t *Transaction) cutOff(lost *lostError) error {
+	const patience = time.Second
+	t.c.deadline(patience)
+	if rep, err := readReply(t.c.smtp.Text.R); err == nil && rep.code >= 400 {
+		return t.answered(StageContent, rep, t.accepted)
+	}
+	for _, rcpt := range t.accepted {
+		t.decide(rcpt, Deferred, reply{text: "the connection was lost in the content: " + lost.Error()}, "")
+	}
+	return nil
+}
+
+// afterDot reads the reply that decides. Without one the outcome is unknown (RFC 1047).
+func (t *Transaction) afterDot() error {
+	rep, err := readReply(t.c.smtp.Text.R)
+	if err == nil && rep.code < 400 && !rep.ok() {
+		err = fmt.Errorf("the relay answered %d %s", rep.code, rep.text) // against the rules: neither taken nor refused
+	}
+	if err != nil {
+		for _, rcpt := range t.accepted {
+			t.decide(rcpt, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
+		}
+		return nil
+	}
+	t.c.dead = false
+	return t.answered(StageDot, rep, t.accepted)
+}
