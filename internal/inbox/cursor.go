@@ -25,7 +25,7 @@ type Scan struct{ InboxID, Token int64 }
 // the lease was taken over.
 func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity int64, startUID uint32) error {
 	return s.moveCursor(ctx, "initialize", by, folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
-		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, now, folderID)
+		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, uidValidity, now, folderID)
 	}, func(c cursor) bool {
 		return c.UIDValidity == uidValidity && c.LastSeenUID == startUID && c.StartUID == startUID
 	})
@@ -76,6 +76,14 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 		}
 	}
 	return nil
+}
+
+// Reconciled records that every message on the server has been compared with the registry, through that
+// epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
+func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) error {
+	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
+		return tx.Exec(sqlReconciled, epoch, folderID, epoch)
+	}, func(cursor) bool { return false })
 }
 
 // FolderScanned stamps last_scanned_at. ErrScanLost: the lease was taken over.

@@ -1,12 +1,12 @@
 // Package inbox keeps the monitored inboxes: their settings, folders and passwords, the lease that lets one pass at a
-// time scan an inbox, those of the hosts that help with it, and each folder's cursor.
+// time scan an inbox, and each folder's cursor.
 //
 // Passwords are stored sealed with the key of a Sealer, or as env:NAME or file:PATH; they leave this package through
 // Store.Password alone, and Inbox prints and logs them as [redacted].
 //
 // Every change is one transaction that may be repeated, so an answer that was lost on its way does no harm. A change
 // that finds another state than its caller saw changes nothing and says so: *InvalidError, *NotFoundError,
-// *ExistsError, ErrScanLost, ErrHelpLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
+// *ExistsError, ErrScanLost, ErrCursorMoved. The cursor moves forward in the queue, with the registration of a page;
 // here it begins, and goes back. So it is the queue that takes an inbox out of use, with its tasks.
 package inbox
 
@@ -56,6 +56,7 @@ type Folder struct {
 	LastSeenUID   uint32 `gorm:"column:last_seen_uid"` // everything at or below it is registered
 	StartUID      uint32 `gorm:"column:start_uid"`     // messages at or below it were there before and are not forwarded
 	BaselineUID   uint32 `gorm:"column:baseline_uid"`  // how far the messages up to StartUID are noted in the ledger
+	Reconciled    int64  // the last epoch in which every message on the server was compared with the registry
 	InitializedAt *time.Time
 	LastScannedAt *time.Time
 }
@@ -113,8 +114,6 @@ func (e *ExistsError) Error() string {
 var (
 	// ErrScanLost is a scan lease that ran out and was taken over, or was released.
 	ErrScanLost = errors.New("the scan lease of this inbox was lost to another process")
-	// ErrHelpLost is the lease of a helper that ran out, and was taken over by a run of its own host or cleared away a day later.
-	ErrHelpLost = errors.New("the lease of this helper ran out, and other runs go on without it")
 	// ErrCursorMoved is a folder that is not, or no longer, in the state its caller saw.
 	ErrCursorMoved = errors.New("the folder's cursor was changed by another process")
 )
