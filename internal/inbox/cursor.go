@@ -41,6 +41,17 @@ func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, new
 	})
 }
 
+// Distrust records that the server gave a UID of this epoch to two messages: the next scan begins a
+// new epoch and compares all messages with the registry. Nothing changes in a folder that has begun
+// another epoch. It needs no lease: it moves no cursor.
+func (s *Store) Distrust(ctx context.Context, folderID, epoch int64) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDistrust, folderID, epoch).Error })
+	if err != nil {
+		return fmt.Errorf("record that the UIDs of folder %d cannot be trusted: %w", folderID, err)
+	}
+	return nil
+}
+
 // Rewind moves the cursor back to uid: what lies above it and was never registered will be, as if it were new. What
 // was registered stays in the ledger and is not registered again. A cursor at or below uid stays. ErrCursorMoved: the
 // folder was never scanned or is no longer in that epoch. ErrScanLost: the lease was taken over.

@@ -61,6 +61,9 @@ type Folder struct {
 	LastScannedAt *time.Time
 }
 
+// Distrusted reports whether the folder's UIDs cannot be trusted, see Store.Distrust.
+func (f Folder) Distrusted() bool { return f.Reconciled < 0 }
+
 // Security is how the connection to the IMAP server is protected.
 type Security string
 

@@ -56,9 +56,13 @@ const (
 const (
 	sqlInitializeFolder = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = ?, start_uid = ?, baseline_uid = 0,
 		reconciled = ?, initialized_at = ? WHERE id = ? AND initialized_at IS NULL`
-	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0
+	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0,
+		reconciled = 0
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	sqlReconciled    = `UPDATE monitored_folders SET reconciled = ? WHERE id = ? AND uid_validity = ?`
+	// A folder that is distrusted stays so until it begins a new epoch.
+	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END
+		WHERE id = ? AND uid_validity = ?`
+	sqlDistrust      = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
 	sqlGetCursor     = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
 	sqlFolderScanned = `UPDATE monitored_folders SET last_scanned_at = ? WHERE id = ?`
 
