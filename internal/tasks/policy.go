@@ -32,15 +32,11 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	open := filter(ds, func(d Delivery) bool { return d.Status == Sending || toSend(d) })
 	failed := filter(ds, func(d Delivery) bool { return d.Status == Failed })
 	unknown := filter(ds, func(d Delivery) bool { return d.Status == Sending })
-	waits := slices.ContainsFunc(ds, Delivery.Waits)
 	givesUp := len(open) > 0 && p.exhausted(t, now)
 	if givesUp {
-		for i := range ds {
-			if toSend(ds[i]) {
-				ds[i].Status = Failed
-			}
-		}
+		open = p.giveUp(ds, len(unknown) > 0)
 	}
+	waits := slices.ContainsFunc(ds, Delivery.Waits)
 	switch {
 	case len(unknown) > 0 && p.Hold:
 		res.Status = Uncertain
@@ -62,6 +58,23 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 		res.Status = Forwarded
 	}
 	return res
+}
+
+// giveUp makes the deliveries failed that are given up on, and returns them with those whose outcome
+// is unknown. When there are such, nobody is waited for any more: to go on would send it to them again.
+func (p Policy) giveUp(ds []Delivery, unknown bool) []Delivery {
+	var out []Delivery
+	for i := range ds {
+		d := &ds[i]
+		switch {
+		case toSend(*d) || unknown && !p.Hold && d.Waits():
+			out = append(out, *d)
+			d.Status, d.DuplicateOf = Failed, 0
+		case d.Status == Sending:
+			out = append(out, *d)
+		}
+	}
+	return out
 }
 
 // Fail is Settle for an attempt that did not get as far as the relay: the message could not be
@@ -125,8 +138,8 @@ func (p Policy) exhausted(t Task, now time.Time) bool {
 // sending it.
 func Poisoned(t Task) Result {
 	res := Result{Status: Dead, Deliveries: t.Deliveries}
-	res.Reason = fmt.Sprintf("workers crashed repeatedly while processing it (%d lost leases, the last "+
-		"by %s); to try again: `postrider task retry %d`", t.LostLeases, t.Worker, t.ID)
+	res.Reason = fmt.Sprintf("workers crashed repeatedly while processing it (%s, the last by %s); "+
+		"to try again: `postrider task retry %d`", plural(t.LostLeases, "lost lease"), t.Worker, t.ID)
 	if stands(t.Deliveries, Sending) {
 		res.Status, res.Reason = Uncertain, "it may have arrived: "+res.Reason
 	} else {

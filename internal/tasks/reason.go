@@ -31,11 +31,15 @@ func (d Delivery) line() string {
 }
 
 func gaveUp(t Task, now time.Time) string {
-	attempts := "1 attempt"
-	if t.Attempts != 1 {
-		attempts = fmt.Sprintf("%d attempts", t.Attempts)
+	age := now.Sub(t.QueuedAt).Round(time.Second)
+	return fmt.Sprintf("given up after %s in %s: ", plural(t.Attempts, "attempt"), age)
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	return fmt.Sprintf("given up after %s in %s: ", attempts, now.Sub(t.QueuedAt).Round(time.Second))
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // duplicateOf is the reason of a task whose recipients all have the content by other tasks.
