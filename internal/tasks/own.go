@@ -13,8 +13,8 @@ const WaitRecheck = time.Minute
 // Owner is the task that owns (scope, content, recipient).
 type Owner struct {
 	TaskID int64
-	// Open is set while the owner's delivery is not settled: pending or with an unknown outcome, and
-	// not skipped by an operator.
+	// Open is set while the owner has not delivered, and may give the recipient up: an operator did not
+	// skip it.
 	Open bool
 }
 
@@ -22,6 +22,15 @@ type Owner struct {
 // that is gone was purged, and had been settled.
 func Settled(task Status, delivery DeliveryStatus) bool {
 	return task == Skipped || delivery != Pending && delivery != Sending
+}
+
+// OwnerOf is a task that owns the mailbox of a recipient, by where it stands. A delivery that was
+// refused and is still owned is open: the task is about to give it up.
+func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {
+	return Owner{TaskID: id, Open: slices.ContainsFunc(ds, func(d Delivery) bool {
+		return Mailbox(d.Recipient) == mailbox &&
+			(!Settled(status, d.Status) || d.Status == Failed && status != Skipped)
+	})}
 }
 
 // Own is the rule by which nobody gets the same content twice: a delivery may go out only while its

@@ -32,7 +32,7 @@ func (q *Queue) own(t *task, dedupe tasks.Dedupe) {
 	if dedupe != tasks.DedupeOff && t.Read {
 		for _, d := range t.Deliveries {
 			if id, ok := q.once[onceKeyOf(t, dedupe, d.Recipient)]; ok {
-				owners[tasks.Mailbox(d.Recipient)] = tasks.Owner{TaskID: id, Open: q.open(id, d.Recipient)}
+				owners[tasks.Mailbox(d.Recipient)] = q.owner(id, tasks.Mailbox(d.Recipient))
 			}
 		}
 	}
@@ -44,6 +44,14 @@ func (q *Queue) own(t *task, dedupe tasks.Dedupe) {
 	for _, mailbox := range take {
 		q.once[onceKeyOf(t, dedupe, mailbox)] = t.ID
 	}
+}
+
+func (q *Queue) owner(id int64, mailbox string) tasks.Owner {
+	t := q.tasks[id]
+	if t == nil {
+		return tasks.Owner{TaskID: id}
+	}
+	return tasks.OwnerOf(id, t.Status, t.Deliveries, mailbox)
 }
 
 // open reports whether a task's delivery to a recipient is not settled.
