@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -12,8 +13,12 @@ import (
 )
 
 // decide makes the decision on a message whose content is at hand.
-func (p *Pass) decide(m route.Mail, revision string) *tasks.Decision {
-	d, _ := Decide(p.Routes, m, p.Config.MaxReceived)
+func (p *Pass) decide(m route.Mail, revision string, log *slog.Logger) *tasks.Decision {
+	d, by := Decide(p.Routes, m, p.Config.MaxReceived)
+	if len(by.Problems) > 0 { // without their text, which quotes the message
+		log.Warn("a route could not use what it captured, or names a contact without an email address; " +
+			"`route test` and `task show` say which")
+	}
 	d.Revision = revision
 	return &d
 }

@@ -54,7 +54,7 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 		res.Identity = &id
 	}
 	if t.Revision != d.revision && !t.Begun() {
-		res.Decision = d.pass.decide(d.mail(j), d.revision)
+		res.Decision = d.pass.decide(d.mail(j), d.revision, d.log.With("task", t.ID))
 		t.Route = res.Decision.Route
 	}
 	ds, err := d.pass.Queue.Reserve(context.WithoutCancel(ctx), j.claim.Receipt, res)

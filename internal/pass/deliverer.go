@@ -35,7 +35,7 @@ type deliverer struct {
 	minor error // the first folder that could not be read
 }
 
-// run delivers what is due, again after each page, until there are no more pages.
+// run delivers what is due, whenever the scanner says so, and until nothing is due when it has ended.
 func (d *deliverer) run(ctx context.Context, pages pages) error {
 	err := d.duringScan(ctx, pages)
 	d.reading = false
@@ -52,9 +52,6 @@ func (d *deliverer) run(ctx context.Context, pages pages) error {
 
 func (d *deliverer) duringScan(ctx context.Context, pages pages) error {
 	for d.reading = true; ; {
-		if err := d.drain(ctx); err != nil {
-			return err
-		}
 		select {
 		case _, more := <-pages.news:
 			if !more {
@@ -62,6 +59,9 @@ func (d *deliverer) duringScan(ctx context.Context, pages pages) error {
 			}
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if err := d.drain(ctx); err != nil {
+			return err
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	if room == 0 || due == 0 {
+	if room == 0 || due == 0 || d.session.unreachable() {
 		d.cache.dropUpTo(mark)
 		return nil, nil
 	}

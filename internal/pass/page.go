@@ -175,7 +175,7 @@ func (s *scanner) entry(f *folder, it fetched) tasks.Entry {
 	m := route.Mail{
 		Inbox: s.in.Address, Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
 	}
-	e.Decision = s.pass.decide(m, s.revision)
+	e.Decision = s.pass.decide(m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
 	return e
 }
 

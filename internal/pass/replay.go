@@ -126,7 +126,7 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 	byRoute := t.Skip == tasks.SkipByRoute || t.Skip == tasks.SkipLoop && t.Route != ""
 	decided := len(t.Deliveries) > 0 && t.Skip == "" || t.Status == tasks.SkippedNoMatch || byRoute
 	switch {
-	case !decided && !t.Status.Ended():
+	case !t.Status.Ended() && !t.Begun() && t.Attempts == 0:
 		return Waiting
 	case !decided, t.Identity.Size > a.visit.pass.Config.MaxSize && !a.visit.pass.Config.Notices:
 		return NotByRoute

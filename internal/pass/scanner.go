@@ -23,12 +23,13 @@ type scanner struct {
 	cache      *cache
 	tally      *tally
 	lease      inbox.Scan
-	registered func() // called after each page with something to be claimed in it
+	registered func() // called when there may be something to claim
 }
 
 // run scans all folders. A folder that cannot be read is part of the error; the others go on.
 func (s *scanner) run(ctx context.Context) error {
 	folders, err := s.open(ctx)
+	s.registered() // tasks of earlier passes may be due; their folders are in order by now
 	errs := []error{err}
 	for _, f := range folders {
 		if fatal(ctx, errors.Join(errs...)) {

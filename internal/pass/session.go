@@ -20,6 +20,7 @@ type session struct {
 	turn chan struct{} // holds one element while the fields below are free
 
 	src        Source
+	failed     bool           // the server could not be reached
 	folder     imapsrc.Folder // the one selected
 	reconnects int
 }
@@ -53,6 +54,7 @@ func (s *session) in(ctx context.Context, folder string, fresh bool, f func(Sour
 	if s.src == nil {
 		src, err := s.dial(ctx)
 		if err != nil {
+			s.failed = ctx.Err() == nil
 			return err
 		}
 		s.src, s.folder = src, imapsrc.Folder{}
@@ -74,12 +76,18 @@ var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pas
 
 // within is in for a folder that is still in the epoch that the caller knows.
 func (s *session) within(ctx context.Context, folder string, epoch int64, f func(Source) error) error {
-	return s.in(ctx, folder, false, func(src Source, info imapsrc.Folder) error {
+	other := fmt.Errorf("folder %q: %w", folder, errEpoch)
+	try := func(src Source, info imapsrc.Folder) error {
 		if info.UIDValidity != uint32(epoch) {
-			return fmt.Errorf("folder %q: %w", folder, errEpoch)
+			return other
 		}
 		return f(src)
-	})
+	}
+	err := s.in(ctx, folder, false, try)
+	if errors.Is(err, other) { // another run may have seen a later UIDVALIDITY than this connection
+		err = s.in(ctx, folder, true, try)
+	}
+	return err
 }
 
 // broken drops a connection that can no longer be used.
@@ -123,6 +131,13 @@ func (s *session) retry(ctx context.Context, fn func() error) error {
 			return err
 		}
 	}
+}
+
+// unreachable reports whether the server could not be reached in this pass.
+func (s *session) unreachable() bool {
+	<-s.turn
+	defer s.give()
+	return s.failed
 }
 
 // connected reports whether there is a connection.

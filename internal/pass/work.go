@@ -51,7 +51,7 @@ func (w *work) run(ctx context.Context) error {
 		w.tally.change(func(r *InboxReport) { r.Busy = busyText(busy) })
 		w.log.Info("another run scans this inbox; delivering what is due", "holder", busy.Holder, "until", busy.Until)
 		w.cache.close() // no scanner fills it
-		return w.deliverer().run(ctx, closedPages())
+		return w.besideScan(w.deliverer().run(ctx, closedPages()))
 	}
 	pages := newPages()
 	delivered := make(chan error, 1)
@@ -62,6 +62,17 @@ func (w *work) run(ctx context.Context) error {
 	err = lease.hold(ctx, w.log, w.scanner(lease, pages.registered).run)
 	pages.end()
 	return errors.Join(err, <-delivered)
+}
+
+// besideScan is an error of the deliverer, unless it is that the server takes no second connection:
+// the run that scans has one.
+func (w *work) besideScan(err error) error {
+	var e *imapsrc.Error
+	if errors.As(err, &e) && (e.Kind == imapsrc.KindLimit || e.Kind == imapsrc.KindInUse || e.BackOff > 0) {
+		w.log.Info("the server takes no second connection", "error", err)
+		return nil
+	}
+	return err
 }
 
 func busyText(b *inbox.Busy) string {

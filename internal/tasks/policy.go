@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -120,7 +121,7 @@ func Vanished(t Task, why string) Result {
 	case t.InDoubt:
 		res.Status, res.Skip, res.Deliveries = Dead, "", withdrawn(t.Deliveries)
 		res.Reason = fmt.Sprintf("its message is gone (%s) and cannot be sent again; an earlier attempt "+
-			"may have delivered it, so it is unknown who has it: %s", why, lines(missing))
+			"may have delivered it, so it is unknown who has it: %s", why, strings.Join(Without(t.Deliveries), ", "))
 	}
 	return res
 }
