@@ -111,8 +111,8 @@ func TestMigrateReports(t *testing.T) {
 			t.Errorf("before: version %d of %d (%v), want 0 of at least 1", current, latest, err)
 		}
 		applied, err := db.Migrate(testContext(t))
-		if err != nil || len(applied) == 0 || applied[0].Version != 1 || applied[0].Name != "00001_main.sql" {
-			t.Errorf("applied %v (%v), want 00001_main.sql first", applied, err)
+		if err != nil || len(applied) == 0 || applied[0].Version != 1 || applied[0].Name != "00001_schema.sql" {
+			t.Errorf("applied %v (%v), want 00001_schema.sql first", applied, err)
 		}
 		if applied, err = db.Migrate(testContext(t)); err != nil || len(applied) != 0 {
 			t.Errorf("the second time applied %v (%v), want nothing", applied, err)

@@ -21,6 +21,14 @@ func (db *DB) LockFree(query string) string {
 	return query + " FOR UPDATE SKIP LOCKED"
 }
 
+// Share makes a SELECT lock its rows against changes, and wait for changes that are not committed.
+func (db *DB) Share(query string) string {
+	if db.dialect == SQLite {
+		return query
+	}
+	return query + " LOCK IN SHARE MODE"
+}
+
 // Cut makes s fit a column: at most limit octets of valid UTF-8.
 func Cut(s string, limit int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")

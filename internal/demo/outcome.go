@@ -79,7 +79,7 @@ func (j *judgement) receive(ls []letter, accepted []smtpsink.Message) {
 func (j *judgement) letter(l letter) {
 	var found []tasks.Task
 	for _, t := range j.registry {
-		if t.MessageID == l.id {
+		if t.Identity.MessageID == l.id {
 			found = append(found, t)
 		}
 	}
@@ -87,8 +87,8 @@ func (j *judgement) letter(l letter) {
 	for _, t := range found {
 		j.rows(t)
 		lost = lost || !t.Status.Ended()
-		if t.Status != l.want || t.Subject != l.subject || t.Sender != l.from {
-			j.fault("%q from %s was to be %s; the registry has %q from %s, %s", l.subject, l.from, l.want, t.Subject, t.Sender, t.Status)
+		if t.Status != l.want || t.Identity.Subject != l.subject || t.Identity.Sender != l.from {
+			j.fault("%q from %s was to be %s; the registry has %q from %s, %s", l.subject, l.from, l.want, t.Identity.Subject, t.Identity.Sender, t.Status)
 		}
 	}
 	for _, to := range l.to {
@@ -120,12 +120,12 @@ func (j *judgement) count(s tasks.Status) {
 }
 
 func (j *judgement) rows(t tasks.Task) {
-	r := Row{Message: t.Subject, From: t.Sender, Route: t.Route, Status: t.Status, Attempts: t.Attempts, Reply: t.Reason}
+	r := Row{Message: t.Identity.Subject, From: t.Identity.Sender, Route: t.Route, Status: t.Status, Attempts: t.Attempts, Reply: t.Reason}
 	if len(t.Deliveries) == 0 {
 		j.Rows = append(j.Rows, r)
 	}
 	for _, d := range t.Deliveries {
-		r.Recipient, r.Reply, r.Copies = d.Recipient, strings.TrimSpace(fmt.Sprintf("%d %s", d.Code, d.Reply)), j.copies[parcel{t.MessageID, d.Recipient}]
+		r.Recipient, r.Reply, r.Copies = d.Recipient, strings.TrimSpace(fmt.Sprintf("%d %s", d.Code, d.Reply)), j.copies[parcel{t.Identity.MessageID, d.Recipient}]
 		j.Rows = append(j.Rows, r)
 	}
 }

@@ -25,7 +25,7 @@ type Scan struct{ InboxID, Token int64 }
 // and ErrScanLost when the lease was taken over.
 func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity int64, startUID uint32) error {
 	return s.moveCursor(ctx, "initialize", by, folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
-		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, now, folderID)
+		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, uidValidity, now, folderID)
 	}, func(c cursor) bool {
 		return c.UIDValidity == uidValidity && c.LastSeenUID == startUID && c.StartUID == startUID
 	})
@@ -40,6 +40,17 @@ func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, new
 	}, func(c cursor) bool {
 		return c.InitializedAt != nil && c.UIDValidity == newEpoch && c.LastSeenUID == 0 && c.StartUID == 0
 	})
+}
+
+// Distrust records that the server gave a UID of this epoch to two messages: the next scan begins a
+// new epoch and compares all messages with the registry. Nothing changes in a folder that has begun
+// another epoch. It needs no lease: it moves no cursor.
+func (s *Store) Distrust(ctx context.Context, folderID, epoch int64) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDistrust, folderID, epoch).Error })
+	if err != nil {
+		return fmt.Errorf("record that the UIDs of folder %d cannot be trusted: %w", folderID, err)
+	}
+	return nil
 }
 
 // Rewind moves the cursor back to uid. Messages above uid that were never registered are then
@@ -79,6 +90,14 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 		}
 	}
 	return nil
+}
+
+// Reconciled records that every message on the server has been compared with the registry, through that
+// epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
+func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) error {
+	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
+		return tx.Exec(sqlReconciled, epoch, folderID, epoch)
+	}, func(cursor) bool { return false })
 }
 
 // FolderScanned sets last_scanned_at of a folder. It returns ErrScanLost when the lease was taken

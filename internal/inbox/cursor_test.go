@@ -110,3 +110,35 @@ func TestRewind(t *testing.T) {
 		}
 	})
 }
+
+func TestReconciled(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").Folders[0].ID
+		want := func(epoch int64) {
+			t.Helper()
+			if got := b.get("desk@firm.example").Folders[0].Reconciled; got != epoch {
+				t.Errorf("reconciled through epoch %d, want %d", got, epoch)
+			}
+		}
+		want(0)
+		for _, err := range []error{b.Initialize(b.ctx, Scan{}, id, 8, 5), b.ResetEpoch(b.ctx, Scan{}, id, 8, 9)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(8)
+		if err := b.Reconciled(b.ctx, Scan{}, id, 8); !errors.Is(err, ErrCursorMoved) {
+			t.Errorf("in an epoch that is over: %v, want ErrCursorMoved", err)
+		}
+		if err := b.Reconciled(b.ctx, Scan{Token: 1}, id, 9); !errors.Is(err, ErrScanLost) {
+			t.Errorf("without the scan lease: %v, want ErrScanLost", err)
+		}
+		want(8)
+		for range 2 { // the answer to the first may be lost
+			if err := b.Reconciled(b.ctx, Scan{}, id, 9); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(9)
+	})
+}

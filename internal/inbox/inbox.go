@@ -52,13 +52,19 @@ type Folder struct {
 	Active  bool `gorm:"column:is_active"` // false: no longer monitored; its tasks stay
 	// UIDValidity is the epoch: the server's UIDVALIDITY in the low 32 bits, and above them how
 	// often the folder started over.
-	UIDValidity   int64  `gorm:"column:uid_validity"`
-	LastSeenUID   uint32 `gorm:"column:last_seen_uid"` // every UID up to it is registered
-	StartUID      uint32 `gorm:"column:start_uid"`     // UIDs up to it are not forwarded
-	BaselineUID   uint32 `gorm:"column:baseline_uid"`  // UIDs up to it are in the ledger
+	UIDValidity int64  `gorm:"column:uid_validity"`
+	LastSeenUID uint32 `gorm:"column:last_seen_uid"` // every UID up to it is registered
+	StartUID    uint32 `gorm:"column:start_uid"`     // UIDs up to it are not forwarded
+	BaselineUID uint32 `gorm:"column:baseline_uid"`  // UIDs up to it are in the ledger
+	// Reconciled is the last epoch in which every message on the server was compared with the
+	// registry; below 0 when UIDs cannot be trusted, see Store.Distrust.
+	Reconciled    int64
 	InitializedAt *time.Time
 	LastScannedAt *time.Time
 }
+
+// Distrusted reports whether the folder's UIDs cannot be trusted, see Store.Distrust.
+func (f Folder) Distrusted() bool { return f.Reconciled < 0 }
 
 // Security says how the connection to the IMAP server is encrypted.
 type Security string
@@ -115,9 +121,6 @@ var (
 	// ErrScanLost says that the scan lease expired and another run took it over, or that it was
 	// released.
 	ErrScanLost = errors.New("the scan lease of this inbox was lost to another process")
-	// ErrHelpLost is the lease of a helper that ran out, and was taken over by a run of its own
-	// host or cleared away a day later.
-	ErrHelpLost = errors.New("the lease of this helper ran out, and other runs go on without it")
 	// ErrCursorMoved says that the folder is not in the state that the caller saw.
 	ErrCursorMoved = errors.New("another process changed the folder's cursor")
 )

@@ -26,9 +26,9 @@ const (
 const (
 	// UNIQUE (inbox_id, name)
 	sqlListFolders = `SELECT id, inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid,
-		initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`
-	sqlInsertFolder = `INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid)
-		VALUES (?, ?, 1, 0, 0, 0, 0)`
+		reconciled, initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`
+	sqlInsertFolder = `INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes)
+		VALUES (?, ?, 1, 0, 0, 0, 0, 0, 0)`
 	sqlWatchFolders = `UPDATE monitored_folders SET is_active = CASE WHEN name IN ? THEN 1 ELSE 0 END WHERE inbox_id = ?`
 )
 
@@ -55,19 +55,16 @@ const (
 		WHERE id = ? AND failed_scans >= ?`
 )
 
-// PRIMARY KEY (inbox_id, host)
-const (
-	sqlEndedHelp   = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND (until <= ? OR host = ? AND (until <= ? OR holder = ?))`
-	sqlAcquireHelp = `INSERT INTO monitored_emails_helpers (inbox_id, host, holder, until) VALUES (?, ?, ?, ?)`
-	sqlRenewHelp   = `UPDATE monitored_emails_helpers SET until = ? WHERE inbox_id = ? AND host = ? AND holder = ?`
-	sqlReleaseHelp = `DELETE FROM monitored_emails_helpers WHERE inbox_id = ? AND host = ? AND holder = ?`
-)
-
 const (
 	sqlInitializeFolder = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = ?, start_uid = ?, baseline_uid = 0,
-		initialized_at = ? WHERE id = ? AND initialized_at IS NULL`
-	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0
+		reconciled = ?, initialized_at = ? WHERE id = ? AND initialized_at IS NULL`
+	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0,
+		reconciled = 0
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
+	// A folder that is distrusted stays so until it begins a new epoch.
+	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END
+		WHERE id = ? AND uid_validity = ?`
+	sqlDistrust      = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
 	sqlGetCursor     = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
 	sqlFolderScanned = `UPDATE monitored_folders SET last_scanned_at = ? WHERE id = ?`
 

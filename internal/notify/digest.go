@@ -123,8 +123,8 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 func describe(t tasks.Task, since time.Time) Task {
 	out := Task{
 		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
-		MessageID: line(t.MessageID),
-		Subject:   line(t.Subject), Sender: line(t.Sender), Status: string(t.Status), Since: since.UTC(),
+		MessageID: line(t.Identity.MessageID),
+		Subject:   line(t.Identity.Subject), Sender: line(t.Identity.Sender), Status: string(t.Status), Since: since.UTC(),
 		Attempts: t.Attempts,
 		Route:    t.Route, Reason: line(t.Reason), Deliveries: []Delivery{}, Commands: commands(t),
 	}

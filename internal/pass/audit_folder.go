@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/tasks"
@@ -23,32 +22,32 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	if err := a.look(ctx, f); err != nil {
 		return err
 	}
-	for w := newWindow(1, max(f.next, f.LastSeenUID+1)); w.more(); { // the last messages may be gone
-		uids, err := a.search(ctx, f.folder, w.from, w.to)
+	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); { // the last messages may be gone
+		uids, err := a.visit.session.search(ctx, f.folder, w.from, w.to)
 		if err != nil {
 			return err
 		}
-		a.Observer.Expect(len(uids))
+		a.visit.pass.Observer.Expect(len(uids))
 		if err := a.window(ctx, f, w, uids); err != nil {
 			return err
 		}
 		w.advance(len(uids))
 	}
-	return a.leftBehind(ctx, f, f.UIDValidity)
+	return a.leftBehind(ctx, f, f.folder.row.UIDValidity)
 }
 
 // look reads the folder's row, and then opens it. A run may begin a new epoch in between, so it looks twice.
 func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 	var doubt error
 	for range 2 {
-		row, err := a.row(ctx, f.ID)
+		row, err := a.row(ctx, f.folder.row.ID)
 		if err != nil {
 			return err
 		}
-		f.Folder = row
-		err = a.retry(ctx, func() error {
-			return a.mail.in(ctx, f.Name, true, func(src Source, info imapsrc.Folder) (err error) {
-				f.next, err = UIDNext(ctx, src, info)
+		f.folder.row = row
+		err = a.visit.session.retry(ctx, func() error {
+			return a.visit.session.in(ctx, row.Name, true, func(src Source, info imapsrc.Folder) (err error) {
+				f.folder.next, err = UIDNext(ctx, src, info)
 				doubt = f.opened(info)
 				return err
 			})
@@ -63,15 +62,18 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 // opened tells why nothing can be proved of a folder that the server describes so.
 func (f *auditedFolder) opened(info imapsrc.Folder) error {
 	f.found.UIDValidity = info.UIDValidity
-	f.found.NeverScanned = f.InitializedAt == nil
+	row := &f.folder.row
+	f.found.NeverScanned = row.InitializedAt == nil
 	const until = "nothing can be proved until a run has compared all messages with what is registered"
 	switch {
 	case f.found.NeverScanned:
-		f.UIDValidity = int64(info.UIDValidity)
-	case uint32(f.UIDValidity) != info.UIDValidity:
-		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(f.UIDValidity), info.UIDValidity, until)
-	case info.UIDNext != 0 && info.UIDNext <= f.LastSeenUID:
-		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, f.LastSeenUID, until)
+		row.UIDValidity = int64(info.UIDValidity)
+	case uint32(row.UIDValidity) != info.UIDValidity:
+		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(row.UIDValidity), info.UIDValidity, until)
+	case info.UIDNext != 0 && info.UIDNext <= row.LastSeenUID:
+		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, row.LastSeenUID, until)
+	case row.Distrusted():
+		return fmt.Errorf("the server gave the UID of a message to another one: %s", until)
 	}
 	return nil
 }
@@ -82,13 +84,13 @@ func (a *auditor) window(ctx context.Context, f *auditedFolder, w *window, uids 
 	for s.to = s.end(); s.more(); {
 		n, _ := slices.BinarySearch(uids, s.to+1)
 		rows := 0
-		if n > 0 || s.from <= f.LastSeenUID { // else there is nothing to be found
+		if n > 0 || s.from <= f.folder.row.LastSeenUID { // else there is nothing to be found
 			var err error
 			if rows, err = a.step(ctx, f, s, uids[:n]); err != nil {
 				return err
 			}
 		}
-		a.Observer.Done(n)
+		a.visit.pass.Observer.Done(n)
 		uids = uids[n:]
 		s.advance(rows + n)
 	}
@@ -102,7 +104,7 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 		return 0, err
 	}
 	if f.doubtful(uids, known) { // a message may have gone or come, a run have registered it, or the cursor been moved back
-		if uids, err = a.search(ctx, f.folder, s.from, s.to); err != nil {
+		if uids, err = a.visit.session.search(ctx, f.folder, s.from, s.to); err != nil {
 			return 0, err
 		}
 		if known, err = a.dispositions(ctx, f, s); err != nil {
@@ -131,7 +133,7 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 }
 
 func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window) (map[uint32]*tasks.Disposition, error) {
-	ds, err := a.Queue.Dispositions(ctx, f.ID, f.UIDValidity, s.from, s.to)
+	ds, err := a.visit.pass.Queue.Dispositions(ctx, f.folder.row.ID, f.folder.row.UIDValidity, s.from, s.to)
 	known := make(map[uint32]*tasks.Disposition, len(ds))
 	for i := range ds {
 		known[ds[i].UID] = &ds[i]
@@ -177,7 +179,7 @@ func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []
 			missing = append(missing, uid)
 		}
 	}
-	metas, err := a.metadata(ctx, f.folder, missing)
+	metas, err := a.visit.session.metadata(ctx, f.folder, missing)
 	out := make(map[uint32]imapsrc.Meta, len(metas))
 	for _, m := range metas {
 		out[m.UID] = m
@@ -188,20 +190,22 @@ func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []
 // lookAgain reads the cursor once more, after the ledger: a rewind may have come in between. It takes whichever is lower,
 // so that what a run did meanwhile proves nothing against it.
 func (a *auditor) lookAgain(ctx context.Context, f *auditedFolder) error {
-	row, err := a.row(ctx, f.ID)
+	was := &f.folder.row
+	row, err := a.row(ctx, was.ID)
 	if err != nil {
 		return err
 	}
-	if row.UIDValidity != f.UIDValidity {
+	if row.UIDValidity != was.UIDValidity {
 		return errors.New("UIDVALIDITY changed during the audit; do it again")
 	}
-	f.LastSeenUID, f.StartUID = min(f.LastSeenUID, row.LastSeenUID), min(f.StartUID, row.StartUID)
-	f.BaselineUID = min(f.BaselineUID, row.BaselineUID)
+	was.LastSeenUID, was.StartUID = min(was.LastSeenUID, row.LastSeenUID), min(was.StartUID, row.StartUID)
+	was.BaselineUID = min(was.BaselineUID, row.BaselineUID)
 	return nil
 }
 
 // account decides how a message is accounted for; d is nil when the ledger does not know it. Empty: it does not matter.
 func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
+	row := f.folder.row
 	switch {
 	case d != nil && d.TaskID == 0:
 		return AsBeforeStart
@@ -209,15 +213,15 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 		return AsMissing
 	case d != nil && d.Purged:
 		return AsPurged
-	case d != nil && d.Status == tasks.Skipped && strings.HasPrefix(d.Reason, tasks.VanishedPrefix):
+	case d != nil && d.Skip == tasks.SkipVanished:
 		return AsReappeared
 	case d != nil:
 		return accountOf[d.Status]
-	case !f.Active:
+	case !row.Active:
 		return "" // not watched
-	case uid > f.LastSeenUID:
+	case uid > row.LastSeenUID:
 		return AsNew
-	case uid <= f.StartUID && uid > f.BaselineUID:
+	case uid <= row.StartUID && uid > row.BaselineUID:
 		return AsNotNoted
 	}
 	return AsMissing
@@ -244,7 +248,7 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	if a.opts.Each == nil {
 		return nil
 	}
-	line := Audited{Inbox: a.in.Address, Folder: f.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
+	line := Audited{Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
 	if as == AsMissing {
 		line.Received, line.Size = &m.Received, m.Size
 	}

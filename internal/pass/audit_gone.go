@@ -15,7 +15,7 @@ const allEpochs = math.MaxInt64
 
 // unwatched tells of the tasks of a folder that is not watched any more, and that no task of waits: by the registry alone.
 func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
-	f := &auditedFolder{folder: &folder{Folder: row}, found: newFolderAudit(row.Name)}
+	f := &auditedFolder{folder: &folder{row: row}, found: newFolderAudit(row.Name)}
 	f.found.Unwatched, f.found.UIDValidity = true, uint32(row.UIDValidity)
 	if err := a.leftBehind(ctx, f, allEpochs); err != nil {
 		return err
@@ -28,13 +28,13 @@ func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
 
 // leftBehind tells of the tasks that the folder had in epochs before that one.
 func (a *auditor) leftBehind(ctx context.Context, f *auditedFolder, before int64) error {
-	return a.Queue.LeftBehind(ctx, f.ID, before, func(epoch int64, d tasks.Disposition) error { return a.gone(f, epoch, d) })
+	return a.visit.pass.Queue.LeftBehind(ctx, f.folder.row.ID, before, func(epoch int64, d tasks.Disposition) error { return a.gone(f, epoch, d) })
 }
 
 // absent tells of what the ledger knows of messages of this epoch that are not on the server.
 func (a *auditor) absent(f *auditedFolder, known map[uint32]*tasks.Disposition) error {
 	for _, uid := range slices.Sorted(maps.Keys(known)) {
-		if err := a.gone(f, f.UIDValidity, *known[uid]); err != nil {
+		if err := a.gone(f, f.folder.row.UIDValidity, *known[uid]); err != nil {
 			return err
 		}
 	}
@@ -64,7 +64,8 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 		return nil
 	}
 	line := Audited{
-		Inbox: a.in.Address, Folder: f.Name, UIDValidity: uint32(epoch), UID: d.UID, Account: as, Gone: !f.found.Unwatched, Unwatched: f.found.Unwatched,
+		Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: uint32(epoch), UID: d.UID, Account: as,
+		Gone: !f.found.Unwatched, Unwatched: f.found.Unwatched,
 	}
 	line.tell(d)
 	return a.opts.Each(line)
@@ -73,7 +74,7 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 // forget drops what nothing can be done about any more: tasks that others have deleted, and whose message is not there either.
 func (a *auditor) forget(ctx context.Context, f *auditedFolder) error {
 	for _, at := range f.lost {
-		n, err := a.Queue.Forget(ctx, a.opts.Who, f.ID, at.Epoch, at.UID)
+		n, err := a.visit.pass.Queue.Forget(ctx, a.opts.Who, f.folder.row.ID, at.Epoch, at.UID)
 		if err != nil {
 			return err
 		}

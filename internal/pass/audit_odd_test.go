@@ -110,7 +110,7 @@ func TestAuditOfAVanishedMessage(t *testing.T) {
 	mend()
 	found, _ := r.audit(AuditOptions{Repair: true})
 	wantCounts(t, found.Folders[0], map[Account]int{AsReappeared: 1})
-	task := r.wantTask(tasks.Skipped, tasks.VanishedPrefix)
+	task := r.wantTask(tasks.Skipped, "vanished: ")
 	if s := found.Folders[0].Strays; len(s) != 1 || s[0].TaskID != task.ID || s[0].Status != tasks.Skipped {
 		t.Errorf("strays are %+v, want the task %d", s, task.ID)
 	}
@@ -312,7 +312,7 @@ func TestAuditStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r.behind(func(src Source) Source { cancel(); return src })
 	report := r.Audit(ctx, boxes, AuditOptions{})
-	if report.Sum().Proved || !report.Interrupted || !strings.HasPrefix(report.Inboxes[0].Error, "stopped") {
+	if report.Sum().Proved || !report.Interrupted || !strings.HasPrefix(report.Inboxes[0].Error, "interrupted") {
 		t.Errorf("the audit reports %+v; want it to be interrupted, and nothing proved", report)
 	}
 }

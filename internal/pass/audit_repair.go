@@ -16,56 +16,55 @@ func (a *auditor) repair(ctx context.Context) error {
 	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.found.Missing)+len(f.lost) > 0 }) {
 		return nil
 	}
-	token, busy, err := a.acquire(ctx)
+	p := a.visit.pass
+	lease, busy, err := acquireScan(ctx, p, a.visit.in)
 	if err != nil {
 		return err
 	}
 	if busy != nil {
-		return fmt.Errorf("nothing was registered: the inbox is in the hands of %s until %s unless that is renewed; try again after that",
+		return fmt.Errorf("nothing was registered: %s holds the inbox until %s unless it renews that; try again after that",
 			busy.Holder, busy.Until.Format(time.RFC3339))
 	}
-	a.token = token
-	id := a.in.ID // current reads the inbox anew
-	err = a.holding(ctx, func(ctx context.Context) error { return a.Inboxes.RenewScan(ctx, id, token, a.ttl()) },
-		func(ctx context.Context) error {
-			err := a.current(ctx)
-			for _, f := range a.folders {
-				if err == nil && len(f.found.Missing) > 0 {
-					err = a.register(ctx, f)
-				}
-				if err == nil {
-					err = a.forget(ctx, f)
-				}
+	err = lease.renewing(ctx, a.visit.log, func(ctx context.Context) error {
+		var err error
+		for _, f := range a.folders {
+			if err == nil && len(f.found.Missing) > 0 {
+				err = a.register(ctx, f, lease)
 			}
-			return err
-		})
+			if err == nil {
+				err = a.forget(ctx, f)
+			}
+		}
+		return err
+	})
 	if scanLost(err) {
 		return errTakenOver
 	}
-	return errors.Join(err, a.Inboxes.ReleaseScan(context.WithoutCancel(ctx), id, token))
+	return errors.Join(err, p.Inboxes.ReleaseScan(context.WithoutCancel(ctx), lease.in.ID, lease.token))
 }
 
 // register registers what is missing in one folder, as a run does, and leaves in Missing what still is. What a rewind has
 // put above the cursor meanwhile is not missing any more, and left to the next run: a page up to it would pass over what
 // lies before it.
-func (a *auditor) register(ctx context.Context, f *auditedFolder) error {
-	i := slices.IndexFunc(a.in.Folders, func(row inbox.Folder) bool { return row.ID == f.ID })
-	if i < 0 || a.in.Folders[i].UIDValidity != f.UIDValidity {
+func (a *auditor) register(ctx context.Context, f *auditedFolder, lease *scanLease) error {
+	was := f.folder.row
+	i := slices.IndexFunc(lease.in.Folders, func(row inbox.Folder) bool { return row.ID == was.ID })
+	if i < 0 || lease.in.Folders[i].UIDValidity != was.UIDValidity {
 		return fmt.Errorf("%s: %w", f.folder, errEpoch)
 	}
 	if err := a.forgetMissing(ctx, f); err != nil {
 		return err
 	}
-	row := &folder{Folder: a.in.Folders[i], next: f.next}
+	row := &folder{row: lease.in.Folders[i], next: f.folder.next}
 	all := len(f.found.Missing)
-	rest := slices.DeleteFunc(f.found.Missing, func(m MissingMessage) bool { return m.UID > row.LastSeenUID })
+	rest := slices.DeleteFunc(f.found.Missing, func(m MissingMessage) bool { return m.UID > row.row.LastSeenUID })
 	f.found.Counts[AsNew] += all - len(rest)
 	f.found.Missing = []MissingMessage{}
 	var err error
-	for part := range slices.Chunk(rest, a.Config.Page) {
+	for part := range slices.Chunk(rest, a.visit.pass.Config.Page) {
 		left := part
 		if err == nil {
-			left, err = a.registerPage(ctx, row, part)
+			left, err = a.registerPage(ctx, row, lease, part)
 		}
 		f.found.Missing = append(f.found.Missing, left...)
 		f.found.Registered += len(part) - len(left)
@@ -83,33 +82,41 @@ func (a *auditor) forgetMissing(ctx context.Context, f *auditedFolder) error {
 			deleted = append(deleted, m.UID)
 		}
 	}
-	for uids := range slices.Chunk(deleted, a.Config.Page) {
-		n, err := a.Queue.Forget(ctx, a.opts.Who, f.ID, f.UIDValidity, uids...)
+	for uids := range slices.Chunk(deleted, a.visit.pass.Config.Page) {
+		n, err := a.visit.pass.Queue.Forget(ctx, a.opts.Who, f.folder.row.ID, f.folder.row.UIDValidity, uids...)
 		if err != nil {
 			return err
 		}
-		if !f.Active {
+		if !f.folder.row.Active {
 			f.found.Forgotten += n
 		}
 	}
-	if !f.Active {
+	if !f.folder.row.Active {
 		f.found.Missing = []MissingMessage{}
 	}
 	return nil
 }
 
 // registerPage returns those that are still missing.
-func (a *auditor) registerPage(ctx context.Context, f *folder, part []MissingMessage) ([]MissingMessage, error) {
+func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease, part []MissingMessage) ([]MissingMessage, error) {
 	uids := make([]uint32, len(part))
 	for i, m := range part {
 		uids[i] = m.UID
 	}
-	a.Observer.Expect(len(part))
-	failed := a.page(ctx, f, uids, nil)
-	left, err := a.Queue.Unseen(context.WithoutCancel(ctx), f.ID, f.UIDValidity, uids)
+	p := a.visit.pass
+	p.Observer.Expect(len(part))
+	cache := newCache(0, 0) // the next run fetches the bodies
+	cache.close()
+	s := &scanner{
+		pass: p, revision: p.revision(), in: lease.in, log: a.visit.log, session: a.visit.session, cache: cache,
+		tally: &tally{observer: p.Observer}, lease: lease.scan(), registered: func() {},
+	}
+	failed := s.page(ctx, f, uids)
+	left, err := p.Queue.Unseen(context.WithoutCancel(ctx), f.row.ID, f.row.UIDValidity, uids)
 	if err != nil {
 		return part, errors.Join(failed, err)
 	}
-	still := slices.DeleteFunc(slices.Clone(part), func(m MissingMessage) bool { return !slices.Contains(left, m.UID) })
-	return still, failed
+	return slices.DeleteFunc(slices.Clone(part), func(m MissingMessage) bool {
+		return !slices.Contains(left, m.UID)
+	}), failed
 }

@@ -45,7 +45,7 @@ func (r *rig) auto(policy string) (says func(policy string)) {
 func (r *rig) wantForm(mode, reason string) {
 	r.t.Helper()
 	for _, task := range r.tasks() {
-		if task.Mode != mode || !strings.Contains(task.ModeReason, reason) {
+		if task.Form.Mode != mode || !strings.Contains(task.Form.ModeReason, reason) {
 			r.t.Errorf("the task is registered as %+v, want mode %s, since %q", task.Form, mode, reason)
 		}
 	}

@@ -139,7 +139,7 @@ func TestUnreadInANewEpoch(t *testing.T) {
 	r.clock.advance(time.Hour)
 	r.want(r.run(), Counters{Skipped: 1})
 	r.wantArrived(msgs)
-	if got := r.tasks()[3]; got.Subject != "message 1" {
+	if got := r.tasks()[3].Identity; got.Subject != "message 1" {
 		t.Errorf("the task's subject is %q, want what the message says now that it was read", got.Subject)
 	}
 }

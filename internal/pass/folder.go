@@ -7,81 +7,85 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/tasks"
 )
 
 // folder is one folder of an inbox while a pass works on it.
 type folder struct {
-	inbox.Folder
+	row  inbox.Folder
 	next uint32 // UIDNEXT when the pass began: UIDs from there on are left to the next pass
 	left int    // UIDs above the cursor that have not been registered, as far as known
 }
 
-func (f *folder) String() string { return fmt.Sprintf("folder %q", f.Name) }
+func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
 
-// errEpoch is a folder whose UIDVALIDITY changed while the pass was at work. The next pass sorts it out.
-var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pass goes on")
-
-// open selects all folders, gives each its cursor, and finds the tasks of folders whose UIDVALIDITY changed again. A folder
-// that cannot be opened is left out and told of in the error; the others go on.
-func (b *box) open(ctx context.Context) (map[int64]*folder, error) {
-	folders := map[int64]*folder{}
+// open selects all folders, gives each its cursor, and has the tasks of folders whose UIDVALIDITY
+// changed find their messages again. A folder that cannot be opened is part of the error; the others
+// go on.
+func (s *scanner) open(ctx context.Context) ([]*folder, error) {
+	var folders []*folder
 	var errs []error
-	for _, row := range b.in.Folders {
-		f := &folder{Folder: row}
-		if wanted, err := b.wanted(ctx, f); err != nil || !wanted {
+	for _, row := range s.in.Folders {
+		f := &folder{row: row}
+		if open, err := toOpen(ctx, s.pass.Queue, row); err != nil || !open {
 			errs = append(errs, err)
 			continue
 		}
-		err := b.retry(ctx, func() error { return b.openFolder(ctx, f) })
+		err := s.session.retry(ctx, func() error { return s.openFolder(ctx, f) })
 		if err == nil {
-			err = b.reconcile(ctx, f)
+			err = s.reconcile(ctx, f)
 		}
-		if err != nil {
-			errs = append(errs, err)
-			if ctx.Err() != nil || lost(err) || scanLost(err) {
-				break
-			}
+		if err == nil {
+			folders = append(folders, f)
 			continue
 		}
-		folders[f.ID] = f
+		if errs = append(errs, err); fatal(ctx, err) {
+			break
+		}
 	}
 	return folders, errors.Join(errs...)
 }
 
-// wanted reports whether a folder has to be opened: one that is no longer watched only for the tasks it left behind.
-func (b *box) wanted(ctx context.Context, f *folder) (bool, error) {
-	if f.Active || f.InitializedAt == nil {
-		return f.Active, nil
+// toOpen reports whether a folder has to be opened: one that is no longer watched only for the tasks
+// that it left behind.
+func toOpen(ctx context.Context, q tasks.Registrar, row inbox.Folder) (bool, error) {
+	if row.Active || row.InitializedAt == nil {
+		return row.Active, nil
 	}
-	return b.Queue.Unreconciled(ctx, f.ID, noEpoch)
+	return q.Unreconciled(ctx, row.ID, noEpoch)
 }
 
 // noEpoch is no folder's.
 const noEpoch = -1
 
-func (b *box) openFolder(ctx context.Context, f *folder) error {
-	return b.mail.in(ctx, f.Name, true, func(src Source, info imapsrc.Folder) error {
+func (s *scanner) openFolder(ctx context.Context, f *folder) error {
+	return s.session.in(ctx, f.row.Name, true, func(src Source, info imapsrc.Folder) error {
 		var err error
 		if f.next, err = UIDNext(ctx, src, info); err != nil {
 			return err
 		}
+		const compared = "; all messages are compared with what is registered"
 		switch {
-		case f.InitializedAt == nil:
-			return b.initialize(ctx, src, info, f)
-		case uint32(f.UIDValidity) != info.UIDValidity:
-			b.log.Warn("UIDVALIDITY has changed: all messages are compared with what is registered", "folder", f.Name,
-				"was", uint32(f.UIDValidity), "is", info.UIDValidity)
-			return b.newEpoch(ctx, info, f)
-		case info.UIDNext != 0 && info.UIDNext <= f.LastSeenUID:
-			b.log.Warn("UIDNEXT went backwards: all messages are compared with what is registered", "folder", f.Name,
-				"cursor", f.LastSeenUID, "uidnext", info.UIDNext)
-			return b.newEpoch(ctx, info, f)
+		case f.row.InitializedAt == nil:
+			return s.initialize(ctx, src, info, f)
+		case uint32(f.row.UIDValidity) != info.UIDValidity:
+			s.log.Warn("UIDVALIDITY has changed"+compared, "folder", f.row.Name,
+				"was", uint32(f.row.UIDValidity), "is", info.UIDValidity)
+			return s.newEpoch(ctx, info, f)
+		case info.UIDNext != 0 && info.UIDNext <= f.row.LastSeenUID:
+			s.log.Warn("UIDNEXT went backwards"+compared, "folder", f.row.Name,
+				"cursor", f.row.LastSeenUID, "uidnext", info.UIDNext)
+			return s.newEpoch(ctx, info, f)
+		case f.row.Distrusted():
+			s.log.Warn("the server gave the UID of a message to another one"+compared, "folder", f.row.Name)
+			return s.newEpoch(ctx, info, f)
 		}
 		return nil
 	})
 }
 
-// UIDNext is the server's UIDNEXT; for a server that tells none, the UID behind the newest message.
+// UIDNext is the server's UIDNEXT; for a server that does not say it, the UID behind the newest
+// message.
 func UIDNext(ctx context.Context, src Source, info imapsrc.Folder) (uint32, error) {
 	if info.UIDNext != 0 {
 		return info.UIDNext, nil
@@ -91,20 +95,21 @@ func UIDNext(ctx context.Context, src Source, info imapsrc.Folder) (uint32, erro
 }
 
 // initialize gives a folder that was never scanned its cursor.
-func (b *box) initialize(ctx context.Context, src Source, info imapsrc.Folder, f *folder) error {
-	start, err := StartUID(ctx, src, b.in.Start, info, f.next)
+func (s *scanner) initialize(ctx context.Context, src Source, info imapsrc.Folder, f *folder) error {
+	start, err := StartUID(ctx, src, s.in.Start, info, f.next)
 	if err != nil {
 		return err
 	}
-	f.UIDValidity, f.LastSeenUID, f.StartUID = int64(info.UIDValidity), start, start
-	if b.Config.DryRun {
+	f.row.UIDValidity, f.row.LastSeenUID, f.row.StartUID = int64(info.UIDValidity), start, start
+	f.row.Reconciled = f.row.UIDValidity
+	if s.pass.Config.DryRun {
 		return nil
 	}
-	return b.Inboxes.Initialize(ctx, b.lease(), f.ID, f.UIDValidity, start)
+	return s.pass.Inboxes.Initialize(ctx, s.lease, f.row.ID, f.row.UIDValidity, start)
 }
 
-// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which messages were
-// there before. The folder is the one selected, next its UIDNEXT.
+// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which
+// messages were there before. The folder is the one selected, next its UIDNEXT.
 func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
 	switch day, since := start.Since(); {
 	case since:
@@ -130,45 +135,26 @@ func first(uids []uint32) uint32 {
 	return uids[0]
 }
 
-// newEpoch begins anew in the registry, from UID 0: every message is told by its content. The part above the server's
-// 32 bits grows, so that no epoch ever comes back, not even when the server goes back to an old value.
-func (b *box) newEpoch(ctx context.Context, info imapsrc.Folder, f *folder) error {
-	epoch := (f.UIDValidity>>32+1)<<32 | int64(info.UIDValidity)
-	if !b.Config.DryRun {
-		if err := b.Inboxes.ResetEpoch(ctx, b.lease(), f.ID, f.UIDValidity, epoch); err != nil {
+// newEpoch begins again in the registry, from UID 0: every message is identified by its content. The
+// part above the server's 32 bits grows, so that no epoch ever comes back, not even when the server
+// goes back to an old UIDVALIDITY.
+func (s *scanner) newEpoch(ctx context.Context, info imapsrc.Folder, f *folder) error {
+	epoch := (f.row.UIDValidity>>32+1)<<32 | int64(info.UIDValidity)
+	if !s.pass.Config.DryRun {
+		if err := s.pass.Inboxes.ResetEpoch(ctx, s.lease, f.row.ID, f.row.UIDValidity, epoch); err != nil {
 			return err
 		}
 	}
-	f.UIDValidity, f.LastSeenUID, f.StartUID, f.BaselineUID = epoch, 0, 0, 0
+	f.row.UIDValidity, f.row.LastSeenUID, f.row.StartUID, f.row.BaselineUID = epoch, 0, 0, 0
 	return nil
 }
 
-// reconcile registers a folder that began a new epoch through to its end before anything is worked off, so that the tasks of
+// reconcile registers a folder that began a new epoch through to its end first, so that the tasks of
 // the old one find their messages again. Those that do not have vanished.
-func (b *box) reconcile(ctx context.Context, f *folder) error {
-	waiting, err := b.Queue.Unreconciled(ctx, f.ID, f.UIDValidity)
-	if err != nil || !waiting || b.Config.DryRun {
+func (s *scanner) reconcile(ctx context.Context, f *folder) error {
+	waiting, err := s.pass.Queue.Unreconciled(ctx, f.row.ID, f.row.UIDValidity)
+	if err != nil || !waiting || s.pass.Config.DryRun {
 		return err
 	}
-	return b.catchUp(ctx, f, nil)
-}
-
-// within runs fn with the folder selected, under the epoch that the pass knows.
-func (b *box) within(ctx context.Context, f *folder, fn func(Source) error) error {
-	return b.mail.in(ctx, f.Name, false, func(src Source, info imapsrc.Folder) error {
-		if info.UIDValidity != uint32(f.UIDValidity) {
-			return fmt.Errorf("%s: %w", f, errEpoch)
-		}
-		return fn(src)
-	})
-}
-
-// retry runs fn again on a new connection when the old one broke.
-func (b *box) retry(ctx context.Context, fn func() error) error {
-	for {
-		err := fn()
-		if err == nil || !b.mail.again(ctx, err) {
-			return err
-		}
-	}
+	return s.catchUp(ctx, f)
 }

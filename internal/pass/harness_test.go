@@ -111,7 +111,7 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	spooler := &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}
 	r.Pass = &Pass{
 		Config: Config{
-			Host: "test", Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
+			Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
 			Style: route.Style{Mode: route.Redirect, Fallback: route.FallbackNone},
 			Policy: tasks.Policy{
 				MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
@@ -141,16 +141,16 @@ func (r *rig) open(now func() time.Time) (*inbox.Store, *sqlqueue.Queue) {
 	return inbox.New(d, inbox.OpenSealer(filepath.Join(r.t.TempDir(), "key"))), sqlqueue.New(d)
 }
 
-func (r *rig) relay() *forward.Relay { return r.relayWith(nil) }
+func (r *rig) relay() Relay { return r.relayWith(nil) }
 
-func (r *rig) relayWith(quota forward.Quota) *forward.Relay {
+func (r *rig) relayWith(quota forward.Quota) Relay {
 	r.t.Helper()
 	relay, err := forward.NewRelay(forward.Config{
 		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2, From: "forwarder@firm.example", Quota: quota,
 	})
 	check(r.t, err)
 	r.t.Cleanup(func() { _ = relay.Close() })
-	return relay
+	return SMTP{relay}
 }
 
 func check(t *testing.T, err error) {

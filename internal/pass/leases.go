@@ -9,9 +9,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// leases keeps the receipts of all claims in work alive, so that a lease can be short and a message huge.
+// leases renews the leases of all claims in work, so that a lease can be short and a message huge.
 type leases struct {
-	queue tasks.Queue
+	queue tasks.Worker
 	lease time.Duration
 	log   *slog.Logger
 
@@ -19,20 +19,20 @@ type leases struct {
 	held map[tasks.Receipt]bool
 }
 
-func newLeases(q tasks.Queue, lease time.Duration, log *slog.Logger) *leases {
+func newLeases(q tasks.Worker, lease time.Duration, log *slog.Logger) *leases {
 	return &leases{queue: q, lease: lease, log: log, held: map[tasks.Receipt]bool{}}
 }
 
 func (l *leases) hold(r tasks.Receipt) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.held[r] = true
-	l.mu.Unlock()
 }
 
 func (l *leases) drop(r tasks.Receipt) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(l.held, r)
-	l.mu.Unlock()
 }
 
 // tasks are those whose receipts are held.
@@ -54,8 +54,8 @@ func (l *leases) receipts() []tasks.Receipt {
 	return out
 }
 
-// keep renews until the function it returns is called. A renewal that fails is tried again at the next turn: until somebody
-// else claims the task, its receipt stays good.
+// keep renews until stop is called. A renewal that fails is tried again at the next turn: until
+// another worker claims the task, its receipt stays good.
 func (l *leases) keep(ctx context.Context) (stop func()) {
 	return every(ctx, l.lease/3, func(ctx context.Context) {
 		receipts := l.receipts()
@@ -72,7 +72,7 @@ func (l *leases) keep(ctx context.Context) (stop func()) {
 	})
 }
 
-// every calls f at each turn of the interval until stop is called, which waits for a call under way to end.
+// every calls f at each turn of the interval until stop is called, which waits for a call under way.
 func every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

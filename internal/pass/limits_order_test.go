@@ -30,23 +30,6 @@ func TestLimitKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestLimitWithSuspects: while suspects are worked on alone nothing else is waited for, since all else waits for that to end.
-func TestLimitWithSuspects(t *testing.T) {
-	r, _ := narrowRig(t, limits.Limits{PerMinute: 1}, smtpsink.Action{})
-	f := &feeder{box: &box{running: &running{Pass: r.Pass}}}
-	f.flying.Add(1) // handed to a sender, and held up
-	room := make(chan int, 1)
-	go func() { room <- f.room(t.Context(), true) }()
-	select {
-	case n := <-room:
-		if n != 1 {
-			t.Errorf("there is room for %d, want 1", n)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("who works on suspects waits for tasks that wait for it, want it to go on")
-	}
-}
-
 // TestLimitAndReading: while the relay hangs over the last that a limit allows, new mail is registered.
 func TestLimitAndReading(t *testing.T) {
 	answer := make(chan struct{})

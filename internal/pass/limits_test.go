@@ -178,7 +178,7 @@ func TestLimitOfAMoment(t *testing.T) {
 		want Counters
 	}{
 		{50 * time.Millisecond, Counters{Registered: 6, Forwarded: 6}},
-		{patience + time.Minute, Counters{Registered: 6, Forwarded: 1, Waiting: 5}},
+		{limitPatience + time.Minute, Counters{Registered: 6, Forwarded: 1, Waiting: 5}},
 	} {
 		t.Run(c.wait.String(), func(t *testing.T) {
 			r := newRig(t, nil)

@@ -52,7 +52,7 @@ func TestModeByRoute(t *testing.T) {
 		t.Errorf("what arrived is %q, want attach by the route, rewrite in general, redirect by the route", got)
 	}
 	for _, task := range r.tasks() {
-		if want := map[string]string{"attach": "attach", "general": "rewrite", "redirect": "redirect"}[task.Route]; task.Mode != want {
+		if want := map[string]string{"attach": "attach", "general": "rewrite", "redirect": "redirect"}[task.Route]; task.Form.Mode != want {
 			t.Errorf("task %d is registered as sent in mode %q, want %q", task.ID, task.Mode, want)
 		}
 	}
@@ -114,8 +114,8 @@ func TestFallback(t *testing.T) {
 			continue
 		}
 		r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
-		if got := r.wantTask(tasks.Forwarded, ""); r.modes() != "attach" || got.Mode != "attach" {
-			t.Errorf("arrived as %q, registered as %q, want attach", r.modes(), got.Mode)
+		if got := r.wantTask(tasks.Forwarded, ""); r.modes() != "attach" || got.Form.Mode != "attach" {
+			t.Errorf("arrived as %q, registered as %q, want attach", r.modes(), got.Form.Mode)
 		}
 		if !strings.Contains(r.log.String(), "attached instead: the relay takes no 8-bit message") {
 			t.Errorf("the log does not say why it was attached:\n%s", r.log.String())
@@ -168,7 +168,7 @@ func TestTooLargeNotice(t *testing.T) {
 		}
 	}
 	for _, task := range r.tasks() {
-		if task.Status == tasks.Forwarded && (task.Mode != "notice" || task.Size < 1<<20 || !strings.Contains(task.Subject, "message 0")) {
+		if task.Status == tasks.Forwarded && (task.Form.Mode != "notice" || task.Identity.Size < 1<<20 || !strings.Contains(task.Identity.Subject, "message 0")) {
 			t.Errorf("the task is %+v, want mode notice, the size at the server and the subject", task)
 		}
 	}

@@ -11,79 +11,74 @@ import (
 	"postrider/internal/tasks"
 )
 
-// fetched is one message of a page, as far as it could be had.
-type fetched struct {
-	imapsrc.Meta
-	msg  *message.Message // nil when it was not fetched
-	skip string           // why it is not fetched on purpose
-	head bool             // the header alone is fetched
-	gone bool             // expunged between the listing and the fetch
-	err  error            // why it could not be fetched
-}
+// maxBatchOctets bounds what one fetch of a page takes of the disk.
+const maxBatchOctets = 64 << 20
 
-// page gives each of the UIDs its disposition. It is split where it would take too much of the disk, and where a
-// connection breaks: what came before the break is registered. A message whose fetch breaks the connection twice is
-// registered without its content, so that those behind it go on.
-func (b *box) page(ctx context.Context, f *folder, uids []uint32, registered func() error) error {
-	unseen, err := b.Queue.Unseen(ctx, f.ID, f.UIDValidity, uids)
+// page gives each of the UIDs its disposition. It is split where it would take too much of the disk,
+// and where a connection breaks: what came before the break is registered. A message whose fetch
+// breaks the connection twice is registered without its content, so that those behind it go on.
+func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
+	unseen, err := s.pass.Queue.Unseen(ctx, f.row.ID, f.row.UIDValidity, uids)
 	if err != nil {
 		return err
 	}
-	b.Observer.Done(len(uids) - len(unseen))
-	rest, err := b.metadata(ctx, f, unseen)
+	s.pass.Observer.Done(len(uids) - len(unseen))
+	rest, err := s.session.metadata(ctx, f, unseen)
 	if err != nil {
 		return err
 	}
 	last := uids[len(uids)-1]
 	for broke := 0; len(rest) > 0; {
-		batch := b.batch(rest, broke > 0)
-		err := b.fetch(ctx, f, batch)
-		n := complete(batch)
-		if err != nil {
-			if !b.mail.again(ctx, err) {
-				discard(batch)
-				return err
-			}
-			if n > 0 {
-				broke = 0
-			} else if broke++; broke == 2 {
+		if err := s.cache.wait(ctx); err != nil {
+			return err
+		}
+		batch := s.batch(rest, broke > 0)
+		err := s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
+		n := disposed(batch)
+		switch {
+		case err != nil && !s.session.again(ctx, err):
+			discard(batch)
+			return err
+		case err == nil, n > 0:
+			broke = 0
+		default:
+			if broke++; broke == 2 {
 				batch[0].err, n, broke = err, 1, 0
 			}
 		}
 		discard(batch[n:])
-		rest = rest[n:]
+		if rest = rest[n:]; n == 0 {
+			continue
+		}
 		cursor := last
 		if len(rest) > 0 {
 			cursor = rest[0].UID - 1
 		}
-		if n == 0 {
-			continue
-		}
-		if err := b.register(ctx, f, batch[:n], cursor, registered); err != nil {
+		if err := s.register(ctx, f, batch[:n], cursor); err != nil {
 			return err
 		}
 	}
-	if f.LastSeenUID < last { // nothing behind the last one registered had to be
-		return b.register(ctx, f, nil, last, nil)
+	if f.row.LastSeenUID < last { // nothing behind the last one registered had to be
+		return s.register(ctx, f, nil, last)
 	}
 	return nil
 }
 
 // batch is what is fetched at once: as much as fits on the disk, or just one.
-func (b *box) batch(rest []imapsrc.Meta, alone bool) []fetched {
+func (s *scanner) batch(rest []imapsrc.Meta, alone bool) []fetched {
 	var batch []fetched
 	octets := int64(0)
 	for _, m := range rest {
-		it := fetched{Meta: m}
+		it := fetched{meta: m}
 		switch {
-		case m.Size <= b.Config.MaxSize:
+		case m.Size <= s.pass.Config.MaxSize:
 			octets += m.Size
-		case b.Config.Notices:
+		case s.pass.Config.Notices:
 			it.head = true
 		default:
-			it.skip = tooLarge(m.Size, b.Config.MaxSize)
+			it.skip = tooLarge(m.Size, s.pass.Config.MaxSize)
 		}
-		if len(batch) > 0 && (alone || octets > maxPageOctets) {
+		if len(batch) > 0 && (alone || octets > maxBatchOctets) {
 			break
 		}
 		batch = append(batch, it)
@@ -91,164 +86,108 @@ func (b *box) batch(rest []imapsrc.Meta, alone bool) []fetched {
 	return batch
 }
 
-// fetch reads the messages of a batch into it, whole or the header alone.
-func (b *box) fetch(ctx context.Context, f *folder, batch []fetched) error {
-	if err := b.fetchAs(ctx, f, batch, false, Source.Bodies); err != nil {
-		return err
-	}
-	return b.fetchAs(ctx, f, batch, true, Source.Headers)
-}
-
-// fetcher is Source.Bodies or Source.Headers.
-type fetcher func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
-
-func (b *box) fetchAs(ctx context.Context, f *folder, batch []fetched, head bool, fetch fetcher) error {
-	at := make(map[uint32]*fetched, len(batch))
-	var uids []uint32
-	for i := range batch {
-		if batch[i].skip == "" && batch[i].head == head {
-			at[batch[i].UID] = &batch[i]
-			uids = append(uids, batch[i].UID)
-		}
-	}
-	if len(uids) == 0 {
-		return nil
-	}
-	return b.within(ctx, f, func(src Source) error {
-		res, err := fetch(src, ctx, uids, func(uid uint32, m *message.Message) error {
-			if it := at[uid]; it != nil && it.msg == nil {
-				it.msg = m
-				return nil
-			}
-			return m.Close() // not asked for, or twice
-		})
-		for _, uid := range res.Vanished {
-			at[uid].gone = true
-		}
-		for uid, why := range res.Failed {
-			at[uid].err = why
-		}
-		return err
-	})
-}
-
-// complete is how many messages at the front of the batch have a disposition.
-func complete(batch []fetched) int {
-	for i, it := range batch {
-		if it.msg == nil && it.skip == "" && !it.gone && it.err == nil {
-			return i
-		}
-	}
-	return len(batch)
-}
-
-func discard(batch []fetched) {
-	for i := range batch {
-		if batch[i].msg != nil {
-			_ = batch[i].msg.Close()
-			batch[i].msg = nil
-		}
-	}
-}
-
-// register registers a batch and moves the cursor, and shelves the bodies of what is to be claimed. Without
-// registered nobody is there to claim, and nothing is shelved.
-func (b *box) register(ctx context.Context, f *folder, batch []fetched, cursor uint32, registered func() error) error {
-	page := b.newPage(f, cursor)
-	bodies := map[uint32]*message.Message{}
+// register registers a batch and moves the cursor. The bodies go into the cache before: whoever
+// claims a task as soon as it is registered finds its body there.
+func (s *scanner) register(ctx context.Context, f *folder, batch []fetched, cursor uint32) error {
+	page := s.newPage(f, cursor)
 	for _, it := range batch {
 		if it.gone {
-			b.Observer.Done(1)
+			s.pass.Observer.Done(1)
 			continue
 		}
-		page.Entries = append(page.Entries, b.entry(f, it))
-		bodies[it.UID] = it.msg
+		page.Entries = append(page.Entries, s.entry(f, it))
+		if it.msg != nil {
+			s.cache.put(s.place(f, it.meta.UID), it.msg)
+		}
 	}
-	regs, err := b.Queue.Register(ctx, page)
+	regs, err := s.pass.Queue.Register(ctx, page)
 	if err != nil {
-		discard(batch)
+		for _, e := range page.Entries {
+			s.cache.drop(s.place(f, e.UID))
+		}
 		return fmt.Errorf("%s: %w", f, err)
 	}
-	fresh := 0
+	news := false
 	for i, r := range regs {
-		if r.Fate == tasks.New {
-			fresh++
-		}
-		b.registered(page.Entries[i], r, f)
-		if m := bodies[r.UID]; m != nil && r.Fate == tasks.New && registered != nil && b.down.err() == nil && b.limited() == nil {
-			b.shelf.put(r.TaskID, m)
-		} else if m != nil {
-			_ = m.Close()
-		}
+		news = s.count(f, page.Entries[i], r) || news
 	}
-	f.LastSeenUID = max(f.LastSeenUID, cursor)
-	if fresh > 0 && registered != nil {
-		return registered()
+	f.row.LastSeenUID = max(f.row.LastSeenUID, cursor)
+	if news {
+		s.registered()
 	}
 	return nil
 }
 
-// registered tells of what became of one message.
-func (b *box) registered(e tasks.Entry, r tasks.Registration, f *folder) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch r.Fate {
-	case tasks.New:
-		b.report.Registered++
-	case tasks.SkippedAt, tasks.Duplicate:
-		b.report.Registered++
-		b.report.Skipped++
-		b.Observer.Done(1)
-	default:
-		b.Observer.Done(1)
-	}
-	if b.Config.DryRun {
-		b.Observer.Preview(Preview{Inbox: b.in.Address, Folder: f.Name, Fate: r.Fate, Entry: e})
-	}
+func (s *scanner) place(f *folder, uid uint32) place {
+	return place{f.row.ID, tasks.Place{Epoch: f.row.UIDValidity, UID: uid}}
 }
 
-func (b *box) newPage(f *folder, cursor uint32) tasks.Page {
+// count counts what became of one message, and reports whether it is to be claimed.
+func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bool) {
+	news = r.Fate == tasks.Moved || r.Fate == tasks.New && r.Status == tasks.Received
+	if news {
+		s.cache.registered(s.place(f, e.UID))
+	} else {
+		s.cache.drop(s.place(f, e.UID))
+	}
+	if r.Fate == tasks.New {
+		s.tally.change(func(report *InboxReport) { report.Registered++ })
+	}
+	switch {
+	case r.Fate == tasks.New && r.Status.Ended():
+		s.tally.ended(r.Status)
+	case r.Fate != tasks.New:
+		s.pass.Observer.Done(1)
+	}
+	if s.pass.Config.DryRun {
+		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Entry: e, Registration: r})
+	}
+	return news
+}
+
+func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {
 	return tasks.Page{
-		InboxID: b.in.ID, FolderID: f.ID, Epoch: f.UIDValidity, ScanToken: b.token, Cursor: cursor,
-		Dedupe: b.Config.Dedupe, KnownOnly: !f.Active, DryRun: b.Config.DryRun,
+		InboxID: s.in.ID, FolderID: f.row.ID, Epoch: f.row.UIDValidity, ScanToken: s.lease.Token,
+		Cursor: cursor, Dedupe: s.pass.Config.Dedupe, KnownOnly: !f.row.Active, DryRun: s.pass.Config.DryRun,
 	}
 }
 
 // outlined is the entry of a message whose content is not known.
 func outlined(m imapsrc.Meta) tasks.Entry {
 	o := message.Outline(m.Received, m.Size)
-	return tasks.Entry{UID: m.UID, Size: m.Size, Fingerprint: o, Outline: o}
+	return tasks.Entry{UID: m.UID, Outline: o, Identity: tasks.Identity{Fingerprint: o, Size: m.Size}}
 }
 
-func (b *box) entry(f *folder, it fetched) tasks.Entry {
-	e := outlined(it.Meta)
-	e.Skip = it.skip
+// entry is what is registered of a message, with the decision on it if its content is at hand.
+func (s *scanner) entry(f *folder, it fetched) tasks.Entry {
+	e := outlined(it.meta)
+	if it.skip != "" {
+		e.Decision = &tasks.Decision{Revision: s.revision, Skip: tasks.SkipTooLarge, Reason: it.skip}
+		return e
+	}
 	if it.head {
 		e.Mode = string(forward.Notice)
 	}
-	if it.msg != nil {
-		describe(&e, it.msg)
+	if it.msg == nil {
+		return e
 	}
-	d := b.Routes.Decide(route.Mail{Inbox: b.in.Address, Folder: f.Name, Message: it.msg, Size: e.Size, At: b.Now()})
-	e.Why = d.Reason
-	if it.msg != nil {
-		if why, looped := forward.Looped(it.msg.Header, b.in.Address, b.Config.MaxReceived); looped {
-			e.Why, d.To = why, nil
-		}
+	e.Identity = identity(it.msg, e.Identity)
+	m := route.Mail{
+		Inbox: s.in.Address, Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
 	}
-	if len(d.To) > 0 {
-		e.Route, e.To, e.LeftOut = d.Route, d.To, d.LeftOut
-	}
-	if d.Priority == route.High {
-		e.Priority = tasks.High
-	}
+	e.Decision = s.pass.decide(m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
 	return e
 }
 
-// describe adds what the content says. A header alone says nothing of the content's identity: the outline stays.
-func describe(e *tasks.Entry, m *message.Message) {
-	if !m.HeaderOnly {
-		e.Fingerprint, e.Size = m.Fingerprint, m.Body.Size()
+// identity adds what a message says to what the server said of it. Of a header alone the outline and
+// the size stay.
+func identity(m *message.Message, known tasks.Identity) tasks.Identity {
+	id := tasks.Identity{
+		Fingerprint: known.Fingerprint, Size: known.Size,
+		MessageID: m.MessageID(), Subject: m.Subject(), Sender: m.From(), Date: m.Date(),
 	}
-	e.MessageID, e.Subject, e.Sender, e.Date = m.MessageID(), m.Subject(), m.From(), m.Date()
+	if !m.HeaderOnly {
+		id.Fingerprint, id.Size = m.Fingerprint, m.Body.Size()
+	}
+	return id
 }

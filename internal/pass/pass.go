@@ -1,18 +1,20 @@
-// Package pass is one run over all active inboxes: register what is new, and work off what is due, both at once.
+// Package pass is one run over all active inboxes: register what is new, and send what is due.
 //
-// For each inbox, under its scan lease, one side reads: it pages through the UIDs
-// past each folder's cursor and registers a page and moves the cursor in one transaction. The other side works: it
-// claims what is due, new or left over from earlier passes, takes the body from the page just read or fetches it by
-// UID, and hands it to as many senders as there are connections to the relay. A page is read while the last one is
-// being sent. A run that finds an inbox scanned by another run of its host steps aside; when another host scans it, one run a host
-// helps, under a lease of its own: it works off what is due, changes no folder, and takes the scan over once that is free.
+// For each inbox a scanner, under the inbox's scan lease, pages through the UIDs past each folder's
+// cursor: it decides who gets each message, registers a page and moves the cursor in one
+// transaction. A deliverer claims what is due, whoever registered it, and sends it. The two meet in
+// the database alone; they share one IMAP session, and a prefetch cache that saves the second
+// download of a body and that nothing depends on. When another run holds the scan lease, only the
+// deliverer works.
 //
-// Failures stay where they belong: a message's in its task, an inbox's in its row of the report, while the others go
-// on. When the relay is at fault, forwarding stops for this pass and what is claimed is released uncounted;
-// registering goes on. When a limit of the relay's provider is used up, what is claimed is released uncounted, in its place, and
-// nothing is claimed until the limit allows more, for which a pass waits but a moment: that mail waits is no fault. When ctx ends, what is on the wire is finished, the rest is released.
+// What goes wrong stays where it belongs. A message that cannot be fetched, decided, composed or
+// signed counts an attempt of its task, and those behind it go on. An inbox that cannot be read is
+// an error in its row of the report. When the relay is at fault, forwarding stops for this pass,
+// what is claimed is released, and its attempts do not count; when a limit of the relay's provider
+// is used up, likewise until the limit allows more. When the database fails, the inbox's deliverer
+// stops. When the context ends, messages on the wire are finished, and the rest is released.
 //
-// A pass that was not stopped deletes at its end what Retention does not keep. What was seen stays known.
+// A pass that was not interrupted deletes at its end what Retention does not keep.
 package pass
 
 import (
@@ -44,13 +46,38 @@ type Source interface {
 	Close() error
 }
 
-// Relay is the SMTP side, *forward.Relay.
+// Relay is the SMTP side, see SMTP.
 type Relay interface {
-	Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (*forward.Transaction, error)
+	// Begin fails as forward.Relay does. The transaction is never nil.
+	Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error)
 	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
 }
 
-// Limits is what is left of the limits of the relay's provider, *limits.Quota. Relay reserves with it.
+// Transaction is one message on its way to the relay, *forward.Transaction.
+type Transaction interface {
+	Accepted() []string
+	Outcomes() []forward.Outcome
+	Rest() []string
+	Content() *forward.Content
+	Send() ([]forward.Outcome, error)
+	Reset()
+}
+
+// SMTP is a forward.Relay as a Relay.
+type SMTP struct{ Relay *forward.Relay }
+
+// Begin implements Relay.
+func (s SMTP) Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
+	return s.Relay.Begin(ctx, env, c)
+}
+
+// Envelope implements Relay.
+func (s SMTP) Envelope(m *message.Message, inbox string, to []string) forward.Envelope {
+	return s.Relay.Envelope(m, inbox, to)
+}
+
+// Limits is what is left of the limits of the relay's provider, *limits.Quota. The relay reserves
+// with it.
 type Limits interface {
 	Left(ctx context.Context) (n int, why *limits.Reached, err error)
 	Renew(ctx context.Context) error
@@ -60,40 +87,48 @@ type Limits interface {
 // Inboxes is what a pass needs of *inbox.Store.
 type Inboxes interface {
 	Get(ctx context.Context, address string) (inbox.Inbox, error)
+	ScanLeases
+	Cursors
+}
+
+// ScanLeases are the leases under which inboxes are scanned.
+type ScanLeases interface {
 	AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *inbox.Busy, err error)
 	RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error
 	PauseScan(ctx context.Context, inboxID, token int64, pause time.Duration) error
 	ReleaseScan(ctx context.Context, inboxID, token int64) error
 	FinishScan(ctx context.Context, inboxID, token int64, errText string) error
+}
+
+// Cursors are where the scans of folders stand.
+type Cursors interface {
 	Initialize(ctx context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error
 	ResetEpoch(ctx context.Context, by inbox.Scan, folderID, oldEpoch, newEpoch int64) error
+	Reconciled(ctx context.Context, by inbox.Scan, folderID, epoch int64) error
 	FolderScanned(ctx context.Context, by inbox.Scan, folderID int64) error
-	AcquireHelp(ctx context.Context, h inbox.Help, ttl time.Duration) (bool, error)
-	RenewHelp(ctx context.Context, h inbox.Help, ttl time.Duration) error
-	ReleaseHelp(ctx context.Context, h inbox.Help) error
+	// Distrust has the next scan of a folder compare all messages with what is registered.
+	Distrust(ctx context.Context, folderID, epoch int64) error
 }
 
 // Config is how a pass behaves.
 type Config struct {
-	Host        string        // its name in leases
-	Worker      string        // who claims: unique to this run, and begins with Host and a colon
+	Worker      string        // who claims and scans: unique to this run
 	Lease       time.Duration // of claims and scans, renewed while they last
 	Page        int           // messages registered in one transaction
 	Inboxes     int           // worked on at once
 	PerHost     int           // worked on at once at one IMAP server
-	Senders     int           // connections to the relay
+	Senders     int           // messages on their way to the relay at once
 	MaxSize     int64         // octets; a larger message is not downloaded: it is skipped, or a notice goes out
 	Notices     bool          // a notice of a larger message goes out
 	Style       route.Style   // of messages whose routes do not say
 	MaxReceived int           // hops: a message that made more is a loop
 	Dedupe      tasks.Dedupe
 	Policy      tasks.Policy
-	DryRun      bool // register nothing, send nothing, tell Observer.Preview what would happen
-
-	Retention Retention
+	DryRun      bool // register nothing, send nothing, show Observer.Preview what would happen
+	Retention   Retention
 }
 
-// Observer is told how a pass comes along. Its methods may be called from several goroutines at once.
+// Observer sees how a pass comes along. Its methods may be called from several goroutines at once.
 type Observer interface {
 	Expect(n int)      // n more messages are to be worked off
 	Done(n int)        // n messages have been worked off
@@ -116,58 +151,39 @@ type Pass struct {
 	Observer Observer
 }
 
-// running is a pass at work.
-type running struct {
-	*Pass
-	down   fault // the relay's
-	full   full  // the limits of its provider
-	hosts  *hosts
-	solo   sync.RWMutex // held for writing while a suspect is worked on, with nothing beside it
-	leases *leases
-	jobs   chan job
+// shared is what all inboxes of a pass share.
+type shared struct {
+	pass     *Pass
+	revision string // of the rules in force
+	gate     *gate
+	slots    *slots
+	leases   *leases
+	hosts    *hosts
 }
 
 // Run works on the boxes and reports on each, in the order given. It fails in no other way.
 func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
-	r := &running{
-		Pass: p, leases: newLeases(p.Queue, p.Config.Lease, p.Log), jobs: make(chan job),
-		hosts: newHosts(p.Config.PerHost),
+	s := &shared{
+		pass: p, revision: p.revision(), gate: &gate{}, slots: newSlots(p.Config.Senders),
+		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Config.PerHost),
 	}
-	stopLeases := r.leases.keep(context.WithoutCancel(ctx))
-	stopLimits := r.keepLimits(ctx)
-	var senders sync.WaitGroup
-	for range p.Config.Senders {
-		senders.Go(func() {
-			for j := range r.jobs {
-				r.handle(ctx, j)
-			}
-		})
-	}
-	r.round(ctx, boxes, &report)
-	close(r.jobs)
-	senders.Wait()
+	stopLeases := s.leases.keep(context.WithoutCancel(ctx))
+	stopLimits := p.keepLimits(ctx)
+	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = s.inbox(ctx, in) })
 	stopLeases()
 	stopLimits()
-	stopped := ctx.Err() // what comes now is not what a pass is for
-	r.expire(ctx, boxes, report.Inboxes)
-	r.waiting(ctx, boxes, &report)
-	report.finish(p.Now().Sub(start), r.down.err(), stopped)
+	interrupted := ctx.Err() // what comes now is not what a pass is for
+	p.expire(ctx, boxes, report.Inboxes)
+	p.countWaiting(ctx, s.gate, boxes, &report)
+	report.finish(p.Now().Sub(start), s.gate.fault(), interrupted)
 	return report
 }
 
-// round works on all inboxes, and then helps with those that other hosts were scanning: never at the cost of one that is free.
-func (r *running) round(ctx context.Context, boxes []inbox.Inbox, report *Report) {
-	later := make([]bool, len(boxes))
-	for _, help := range []bool{false, true} {
-		r.each(boxes, func(i int, in inbox.Inbox) {
-			if !help || later[i] {
-				report.Inboxes[i], later[i] = r.inbox(ctx, in, help)
-			}
-		})
-	}
-}
+// revision is of all that decides who gets a message: a task of another one is decided, and what it
+// has to own is taken, again.
+func (p *Pass) revision() string { return p.Routes.Revision() + "/" + string(p.Config.Dedupe) }
 
 // each calls do for every box, for several at once.
 func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
@@ -182,34 +198,52 @@ func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
 	_ = group.Wait()
 }
 
-// handle works one claim off, beside others unless it is a suspect: for that one its feeder holds solo.
-func (r *running) handle(ctx context.Context, j job) {
-	if !j.claim.Alone {
-		r.solo.RLock()
-		defer r.solo.RUnlock()
+// inbox works on one inbox.
+func (s *shared) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
+	w := newWork(s, in)
+	defer w.close()
+	leave, err := s.hosts.enter(ctx, in.Host)
+	if err != nil {
+		return w.tally.report() // interrupted while it waited
 	}
-	j.done(r.process(ctx, j))
-}
-
-// fault remembers that the relay is to blame, and for what.
-type fault struct {
-	mu    sync.Mutex
-	first error
-}
-
-// set reports whether err is the first.
-func (f *fault) set(err error) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.first != nil {
-		return false
+	defer leave()
+	if s.pass.Config.DryRun {
+		err = w.preview(ctx)
+	} else {
+		err = w.run(ctx)
 	}
-	f.first = err
-	return true
+	if err != nil && ctx.Err() == nil {
+		w.tally.fail(err)
+		w.log.Error("the inbox failed", "error", err)
+	}
+	return w.tally.report()
 }
 
-func (f *fault) err() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.first
+// tally counts what becomes of one inbox.
+type tally struct {
+	observer Observer
+
+	mu  sync.Mutex
+	sum InboxReport
+}
+
+func (t *tally) report() InboxReport {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum
+}
+
+// change changes the report.
+func (t *tally) change(f func(*InboxReport)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(&t.sum)
+}
+
+func (t *tally) fail(err error) { t.change(func(r *InboxReport) { r.Error = oneLine(err) }) }
+
+// ended counts a task that ended its claim in s.
+func (t *tally) ended(s tasks.Status) {
+	t.change(func(r *InboxReport) { r.count(s) })
+	t.observer.Done(1)
 }

@@ -90,8 +90,8 @@ func TestRefusedForGoodIsDeadAndOthersGoOn(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestRefusedThoughACopyGoesElsewhere: a copy that was skipped goes to its own recipients when nobody got what it is a copy of; one by the
-// same route would be refused like that.
+// TestRefusedThoughACopyGoesElsewhere: deduplication is per recipient. A copy goes to its own
+// recipients at once; one with the same recipients waits, and is tried when they are given up.
 func TestRefusedThoughACopyGoesElsewhere(t *testing.T) {
 	var decided atomic.Bool
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
@@ -113,7 +113,7 @@ func TestRefusedThoughACopyGoesElsewhere(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
 	r.put("Again", msgs...)
 	r.put("Copies", msgs...)
-	r.want(r.run(), Counters{Registered: 2, Skipped: 2})
+	r.want(r.run(), Counters{Registered: 2, Retry: 1})
 	decided.Store(true)
 	for range 2 {
 		r.clock.advance(time.Hour)
@@ -123,7 +123,7 @@ func TestRefusedThoughACopyGoesElsewhere(t *testing.T) {
 	for _, task := range r.tasks() {
 		got[task.Folder] = task.Status
 	}
-	if want := (map[string]tasks.Status{"INBOX": tasks.Dead, "Again": tasks.Skipped, "Copies": tasks.Forwarded}); !maps.Equal(got, want) {
+	if want := (map[string]tasks.Status{"INBOX": tasks.Dead, "Again": tasks.Dead, "Copies": tasks.Forwarded}); !maps.Equal(got, want) {
 		t.Errorf("the tasks are %v, want %v", got, want)
 	}
 	r.wantArrived(msgs)
@@ -226,7 +226,7 @@ func TestKilledWhileSending(t *testing.T) {
 		in := r.stored()
 		claims, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
 		check(t, err)
-		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, "all", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
+		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
 		r.want(r.run(), Counters{}) // its lease holds
 		r.clock.advance(2 * time.Minute)
 		if hold {
@@ -351,6 +351,6 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 // unreachable is a relay that is down.
 type unreachable struct{ Relay }
 
-func (unreachable) Begin(context.Context, forward.Envelope, *forward.Content) (*forward.Transaction, error) {
+func (unreachable) Begin(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
 	return &forward.Transaction{}, &forward.Error{Relay: "relay", Stage: forward.StageConnect, Err: context.DeadlineExceeded}
 }

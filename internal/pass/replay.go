@@ -29,8 +29,14 @@ type ReplayOptions struct {
 // number of tasks.
 func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptions) ReplayReport {
 	report := ReplayReport{Inboxes: make([]InboxReplay, len(boxes))}
-	r := &running{Pass: p, hosts: newHosts(p.Config.PerHost)}
-	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = r.replay(ctx, in, opts) })
+	p.compare(ctx, boxes, func(i int, v visit) error {
+		a := newReplayer(v, opts)
+		err := a.inbox(ctx)
+		report.Inboxes[i] = a.found
+		return err
+	}, func(i int, err error) {
+		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, oneLine(err)
+	})
 	report.Interrupted = ctx.Err() != nil
 	for _, in := range report.Inboxes {
 		report.Totals.add(in.ReplayCounts)
@@ -40,7 +46,7 @@ func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptio
 
 // replayer replays one inbox, in pages.
 type replayer struct {
-	*box
+	visit visit
 	opts  ReplayOptions
 	found InboxReplay
 	page  []*replayed
@@ -58,20 +64,17 @@ type replayed struct {
 // replayPage is how many messages are looked at together: fetched with few commands, and no more than these held.
 const replayPage = 200
 
-func (r *running) replay(ctx context.Context, in inbox.Inbox, opts ReplayOptions) InboxReplay {
-	a := &replayer{box: r.box(in), opts: opts, found: InboxReplay{Email: in.Address}, bad: map[string]error{}}
-	if !in.Active && !opts.Named {
-		a.shut = fmt.Errorf("its inbox is disabled; name it with --inbox %s", in.Address)
+func newReplayer(v visit, opts ReplayOptions) *replayer {
+	a := &replayer{visit: v, opts: opts, found: InboxReplay{Email: v.in.Address}, bad: map[string]error{}}
+	if !v.in.Active && !opts.Named {
+		a.shut = fmt.Errorf("its inbox is disabled; name it with --inbox %s", v.in.Address)
 	}
-	if err := a.comparing(ctx, a.inbox); err != nil {
-		a.found.Error = oneLine(err)
-	}
-	return a.found
+	return a
 }
 
 func (a *replayer) inbox(ctx context.Context) error {
-	f := tasks.Filter{InboxID: a.in.ID, Route: a.opts.Route, Within: a.opts.Within}
-	err := a.Queue.List(ctx, f, func(t tasks.Task) error {
+	f := tasks.Filter{InboxID: a.visit.in.ID, Route: a.opts.Route, Within: a.opts.Within}
+	err := a.visit.pass.Queue.List(ctx, f, func(t tasks.Task) error {
 		a.page = append(a.page, &replayed{task: t})
 		if len(a.page) < replayPage {
 			return nil
@@ -82,7 +85,7 @@ func (a *replayer) inbox(ctx context.Context) error {
 		err = a.flush(ctx)
 	}
 	if err == nil {
-		a.found.Purged, err = a.Queue.Purged(ctx, a.in.ID, a.opts.Within)
+		a.found.Purged, err = a.visit.pass.Queue.Purged(ctx, a.visit.in.ID, a.opts.Within)
 	}
 	return err
 }
@@ -91,7 +94,7 @@ func (a *replayer) inbox(ctx context.Context) error {
 func (a *replayer) flush(ctx context.Context) error {
 	page := a.page
 	a.page = nil
-	a.Observer.Expect(len(page))
+	a.visit.pass.Observer.Expect(len(page))
 	var unsure []*replayed
 	for _, it := range page {
 		if a.outcome(it.task) == Compared && !a.decide(it, nil) {
@@ -120,12 +123,12 @@ func (a *replayer) flush(ctx context.Context) error {
 
 // outcome tells what cannot be compared from what can.
 func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
-	decided := len(t.Deliveries) > 0 || t.Status == tasks.SkippedNoMatch ||
-		t.Status == tasks.Skipped && route.Decided(t.Reason)
+	byRoute := t.Skip == tasks.SkipByRoute || t.Skip == tasks.SkipLoop && t.Route != ""
+	decided := len(t.Deliveries) > 0 && t.Skip == "" || t.Status == tasks.SkippedNoMatch || byRoute
 	switch {
-	case !decided && !t.Status.Ended():
+	case !t.Status.Ended() && !t.Begun() && t.Attempts == 0:
 		return Waiting
-	case !decided, t.Size > a.Config.MaxSize && !a.Config.Notices:
+	case !decided, t.Identity.Size > a.visit.pass.Config.MaxSize && !a.visit.pass.Config.Notices:
 		return NotByRoute
 	}
 	return Compared
@@ -133,12 +136,12 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 
 // decide asks the routes, and reports whether they are sure with what there is of the message.
 func (a *replayer) decide(it *replayed, m *message.Message) bool {
-	mail := route.Mail{Inbox: a.in.Address, Folder: it.task.Folder, Message: m, Size: it.task.Size, At: it.task.CreatedAt}
+	mail := route.Mail{Inbox: a.visit.in.Address, Folder: it.task.Folder, Message: m, Size: it.task.Identity.Size, At: it.task.CreatedAt}
 	if m != nil && !m.HeaderOnly {
 		mail.Size = m.Body.Size()
 	}
-	d := a.Routes.Decide(mail)
-	whole := m != nil && (!m.HeaderOnly || it.task.Size > a.Config.MaxSize) // all that a pass would have of it
+	d := a.visit.pass.Routes.Decide(mail)
+	whole := m != nil && (!m.HeaderOnly || it.task.Identity.Size > a.visit.pass.Config.MaxSize) // all that a pass would have of it
 	if d.Unsure && !whole {
 		return false
 	}
@@ -148,7 +151,7 @@ func (a *replayer) decide(it *replayed, m *message.Message) bool {
 
 // tell counts one message, and says where it would go.
 func (a *replayer) tell(it *replayed) error {
-	a.Observer.Done(1)
+	a.visit.pass.Observer.Done(1)
 	a.found.Messages++
 	outcome := a.outcome(it.task)
 	if outcome == Compared {
@@ -159,7 +162,7 @@ func (a *replayer) tell(it *replayed) error {
 		return nil
 	}
 	out := Replayed{
-		TaskID: it.task.ID, Inbox: it.task.Inbox, Folder: it.task.Folder, UID: it.task.UID, Subject: it.task.Subject,
+		TaskID: it.task.ID, Inbox: it.task.Inbox, Folder: it.task.Folder, UID: it.task.UID, Subject: it.task.Identity.Subject,
 		Outcome: outcome, Before: before(it.task), Why: it.unknown,
 	}
 	if it.now != nil {

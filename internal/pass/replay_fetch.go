@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"postrider/internal/imapsrc"
-	"postrider/internal/inbox"
 	"postrider/internal/message"
 )
 
@@ -39,9 +38,9 @@ func (a *replayer) failed(place string, err error) {
 		err = errors.New("the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again")
 	} else {
 		a.found.Error = oneLine(err)
-		a.log.Error("messages could not be compared", "error", err)
+		a.visit.log.Error("messages could not be compared", "error", err)
 	}
-	if a.mail.src == nil {
+	if !a.visit.session.connected() {
 		a.shut = err
 	} else {
 		a.bad[place] = err
@@ -54,9 +53,9 @@ func (a *replayer) fetchAll(ctx context.Context, list []*replayed, fetch fetcher
 	for _, it := range list {
 		left[it.task.UID] = it
 	}
-	f := &folder{Folder: inbox.Folder{Name: list[0].task.Folder, UIDValidity: list[0].task.Epoch}}
-	return a.retry(ctx, func() error {
-		err := a.within(ctx, f, func(src Source) error { return a.fetchSome(ctx, src, left, fetch) })
+	name, epoch := list[0].task.Folder, list[0].task.Epoch
+	return a.visit.session.retry(ctx, func() error {
+		err := a.visit.session.within(ctx, name, epoch, func(src Source) error { return a.fetchSome(ctx, src, left, fetch) })
 		var e *imapsrc.Error
 		if errors.As(err, &e) && left[e.UID] != nil {
 			left[e.UID].unknown = oneLine(err)

@@ -9,7 +9,7 @@ type ReplayOutcome string
 const (
 	Unchanged   ReplayOutcome = "unchanged"    // to the same people as before; nobody is the same, too
 	Elsewhere   ReplayOutcome = "elsewhere"    // to others
-	Waiting     ReplayOutcome = "waiting"      // nobody has decided about it yet: the next run does, by the routes of today
+	Waiting     ReplayOutcome = "waiting"      // not sent yet: the next run decides by the current routes
 	NotByRoute  ReplayOutcome = "not_by_route" // something else decided: a duplicate, a loop, too large, a person
 	NotCompared ReplayOutcome = "not_compared" // the routes ask for what cannot be read any more, or not now
 

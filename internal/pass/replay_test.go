@@ -318,7 +318,7 @@ type endless struct {
 func (q *endless) List(_ context.Context, _ tasks.Filter, each func(tasks.Task) error) error {
 	before := heap()
 	for i := range q.n {
-		q.one.Subject = strings.Repeat("x", 4096)
+		q.one.Identity.Subject = strings.Repeat("x", 4096)
 		if err := each(q.one); err != nil {
 			return err
 		}

@@ -96,6 +96,6 @@ func (r *Report) Clean() bool {
 // Preview is a message that a dry run found, and what a pass would do with it.
 type Preview struct {
 	Inbox, Folder string
-	Fate          tasks.Fate
-	tasks.Entry
+	Entry         tasks.Entry
+	Registration  tasks.Registration
 }

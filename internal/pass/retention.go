@@ -21,34 +21,34 @@ const expireFor = time.Minute
 
 // expire deletes what is old enough, of the inboxes that this pass worked on. What cannot be deleted, or not in time, waits for the
 // next pass and is no trouble of this one, unless the database is gone.
-func (r *running) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
-	keep := r.Config.Retention
-	if r.Config.DryRun {
+func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
+	keep := p.Config.Retention
+	if p.Config.DryRun {
 		return
 	}
-	worked, until := -1, r.Now().Add(expireFor)
+	worked, until := -1, p.Now().Add(expireFor)
 	for i, in := range boxes {
 		if reports[i].Busy != "" {
 			continue
 		}
 		worked = i
-		err := r.portions(ctx, until, keep.Forwarded, func() (int, error) { return r.Queue.Expire(ctx, in.ID, keep.Forwarded, portion) })
-		if err != nil && r.gone(ctx, in, &reports[i], err) {
+		err := p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, in.ID, keep.Forwarded, portion) })
+		if err != nil && p.gone(ctx, in, &reports[i], err) {
 			return
 		}
 	}
 	if worked < 0 {
 		return
 	}
-	err := r.portions(ctx, until, keep.Events, func() (int, error) { return r.Queue.ExpireEvents(ctx, keep.Events, portion) })
+	err := p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) })
 	if err != nil {
-		r.gone(ctx, boxes[worked], &reports[worked], err)
+		p.gone(ctx, boxes[worked], &reports[worked], err)
 	}
 }
 
 // portions deletes until nothing is left that is older than age, or the time is up, or ctx ends.
-func (r *running) portions(ctx context.Context, until time.Time, age time.Duration, remove func() (int, error)) error {
-	for n := portion; age > 0 && n == portion && ctx.Err() == nil && r.Now().Before(until); {
+func (p *Pass) portions(ctx context.Context, until time.Time, age time.Duration, remove func() (int, error)) error {
+	for n := portion; age > 0 && n == portion && ctx.Err() == nil && p.Now().Before(until); {
 		var err error
 		if n, err = remove(); err != nil && ctx.Err() == nil {
 			return err
@@ -58,9 +58,9 @@ func (r *running) portions(ctx context.Context, until time.Time, age time.Durati
 }
 
 // gone tells of an error, and reports whether the database cannot be asked at all any more: then the inbox's report says so.
-func (r *running) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
-	r.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
-	if _, err := r.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {
+func (p *Pass) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
+	p.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
+	if _, err := p.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {
 		report.Error = "the database is gone: " + oneLine(err)
 		return true
 	}

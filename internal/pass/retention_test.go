@@ -188,7 +188,7 @@ func TestTwoRunsDelete(t *testing.T) {
 	for range 2 {
 		both.Go(func() {
 			reports := make([]InboxReport, 1)
-			(&running{Pass: r.Pass}).expire(t.Context(), boxes, reports)
+			r.expire(t.Context(), boxes, reports)
 			if reports[0].Error != "" {
 				t.Errorf("a run reports %q, want no error", reports[0].Error)
 			}

@@ -25,7 +25,7 @@ func (r *rig) reasons() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
 	check(r.t, r.queue.List(r.t.Context(), tasks.Filter{Statuses: []tasks.Status{tasks.Skipped}}, func(task tasks.Task) error {
-		out[task.Subject] = task.Reason
+		out[task.Identity.Subject] = task.Reason
 		return nil
 	}))
 	return out
@@ -72,8 +72,8 @@ type previews struct {
 func (p *previews) Preview(v Preview) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v.Route == "" {
-		p.why[v.Subject] = v.Why
+	if v.Entry.Decision.Status() != tasks.Received {
+		p.why[v.Entry.Identity.Subject] = v.Entry.Decision.Reason
 	}
 }
 
@@ -87,7 +87,7 @@ func TestRewrittenReversePath(t *testing.T) {
 	})
 	check(t, err)
 	t.Cleanup(func() { _ = relay.Close() })
-	r.Relay = relay
+	r.Relay = SMTP{relay}
 	r.add(inbox.StartAll, "INBOX")
 	r.put("INBOX", robotMail("Return-Path: <alice@client.example>\r\n", "person"), robotMail("Return-Path: <>\r\n", "bounce"), robotMail("", "unknown"))
 	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})

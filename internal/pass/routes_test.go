@@ -37,7 +37,7 @@ func TestCaptureThatIsNoAddress(t *testing.T) {
 	r.put("INBOX", msg)
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.wantArrived([][]byte{msg})
-	if log := r.log.String(); !strings.Contains(log, "postrider route test --task") || strings.Contains(log, "downstairs") {
+	if log := r.log.String(); !strings.Contains(log, "could not use what it captured") || strings.Contains(log, "downstairs") {
 		t.Errorf("the log is\n%s\nwant that a capture could not be used, and not what it was", log)
 	}
 	r2 := newRig(t, nil, route.Rule{Name: "who", Match: route.Match{Subject: []string{"/^(?P<who>.*)/"}}, To: []string{"${who}@firm.example"}})

@@ -119,44 +119,6 @@ func TestStaleEpoch(t *testing.T) {
 	newEpoch := func(r *rig) {
 		check(r.t, r.imap.SetUIDValidity(address, "INBOX", 777))
 	}
-	t.Run("helper", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.add(inbox.StartAll)
-		msgs := r.waiting("INBOX", 3)
-		r.scannedBy("a:1")
-		a, b := r.host("a:1"), r.host("b:1")
-		b.hook("bodies", 1, true, func() {
-			newEpoch(r)
-			if rep := a.run(); rep.Error != "" || rep.Busy != "" {
-				t.Errorf("the scan reports %+v", rep)
-			}
-		})
-		if rep := b.run(); rep.Error != "" || rep.Skipped > 0 {
-			t.Errorf("the helper reports %+v, want no error and nothing skipped", rep)
-		}
-		r.run()
-		r.wantArrived(msgs)
-	})
-	t.Run("helper, before the tasks are found again", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.add(inbox.StartAll)
-		msgs := r.waiting("INBOX", 3)
-		release := r.scannedBy("a:1")
-		b := r.host("b:1")
-		b.hook("bodies", 1, true, func() {
-			in := r.stored()
-			token, _, err := r.store.AcquireScan(t.Context(), in.ID, "a:1", time.Hour)
-			check(t, err)
-			f := in.Folders[0] // its UIDs have been given to other messages, and UIDVALIDITY is the same
-			check(t, r.store.ResetEpoch(t.Context(), inbox.Scan{InboxID: in.ID, Token: token}, f.ID, f.UIDValidity, f.UIDValidity+1<<32))
-		})
-		if rep := b.run(); rep.Busy == "" || rep.Error != "" || rep.Counters != (Counters{}) {
-			t.Errorf("the helper reports %+v, want that it stepped aside and did nothing", rep)
-		}
-		release()
-		r.run()
-		r.wantArrived(msgs)
-	})
 	t.Run("scan", func(t *testing.T) {
 		r := newRig(t, nil)
 		r.Config.Lease = 10 * time.Minute // of claims; the scan's is a minute

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestChanges: what is meant is what a person would mean, and no more than what is allowed.
+// TestChanges: what is meant is what an operator would mean, and no more than what is allowed.
 func TestChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		change      Change

@@ -47,6 +47,8 @@ func TestSettle(t *testing.T) {
 	later := Delivery{Recipient: "later@x", Status: Pending, Code: 451, Reply: "4.7.1 greylisted"}
 	refused := Delivery{Recipient: "refused@x", Status: Failed, Code: 550, Reply: "5.1.1 no such user"}
 	unknown := Delivery{Recipient: "unknown@x", Status: Sending, Reply: "the connection broke"}
+	waits := Delivery{Recipient: "waits@x", Status: Pending, DuplicateOf: 7}
+	copied := Delivery{Recipient: "copied@x", Status: Duplicated, DuplicateOf: 8}
 	const young, old = time.Hour, 97 * time.Hour
 	for _, c := range []struct {
 		name     string
@@ -73,6 +75,18 @@ func TestSettle(t *testing.T) {
 		{"old, and hardly tried", []Delivery{later}, false, 1, old, Error, []string{"later@x"}, time.Minute, nil},
 		{"too old", []Delivery{later, refused}, false, 5, old, Dead, []string{"given up after 5 attempts in 97h0m0s", "later@x", "refused@x"}, 0, []DeliveryStatus{Failed, Failed}},
 		{"unknown, too old", []Delivery{unknown}, false, 5, old, Dead, []string{"given up", "unknown@x"}, 0, []DeliveryStatus{Sending}},
+		{"all waits", []Delivery{waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, []DeliveryStatus{Pending}},
+		{"one waits, accepted", []Delivery{got, waits}, false, 1, young, Received, []string{"task 7"}, 0, nil},
+		{"one waits, refused", []Delivery{refused, waits}, false, 1, young, Received, []string{"task 7"}, 0, []DeliveryStatus{Failed, Pending}},
+		{"one waits, put off", []Delivery{later, waits}, false, 1, young, Error, []string{"later@x: 451"}, time.Minute, []DeliveryStatus{Pending, Pending}},
+		{"one waits, too old", []Delivery{waits}, false, 9, old, Received, []string{"task 7"}, 0, []DeliveryStatus{Pending}},
+		{"one waits, too many attempts", []Delivery{later, waits}, false, 8, young, Received, []string{"task 7"}, 0, []DeliveryStatus{Failed, Pending}},
+		{"one waits, unknown, too old", []Delivery{unknown, waits}, false, 5, old, Dead, []string{"given up", "unknown@x: the connection broke; waits@x"}, 0, []DeliveryStatus{Sending, Failed}},
+		{"one waits, unknown, hold", []Delivery{unknown, waits}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending, Pending}},
+		{"all duplicates", []Delivery{copied, copied}, false, 1, young, Skipped, []string{"duplicate: the same message is task 8"}, 0, nil},
+		{"duplicate and accepted", []Delivery{copied, got}, false, 1, young, Forwarded, nil, 0, nil},
+		{"duplicate and refused", []Delivery{copied, refused}, false, 1, young, Dead, []string{"refused for good: refused@x"}, 0, nil},
+		{"duplicate, and waits", []Delivery{copied, waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, nil},
 		{"not tried yet", []Delivery{{Recipient: "a@x", Status: Pending}}, false, 1, young, Error, []string{"a@x"}, time.Minute, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,8 +98,8 @@ func TestSettle(t *testing.T) {
 				t.Errorf("settled as %s after %v, want %s after %v", res.Status, res.Delay, c.want, c.delay)
 			}
 			wantReason(t, res.Reason, c.reason)
-			if dead := c.want == Dead && !Reached(c.ds); res.Yields != dead || res.Refused != dead {
-				t.Errorf("it yields: %t, as refused: %t; want it when it is dead and nobody got it, or may have got it: %t", res.Yields, res.Refused, dead)
+			if dup := res.Skip == SkipDuplicate; dup != (c.want == Skipped) {
+				t.Errorf("skipped as %q; want as a duplicate: %t", res.Skip, c.want == Skipped)
 			}
 			for i, want := range c.after {
 				if res.Deliveries[i].Status != want {
@@ -113,6 +127,12 @@ func wantReason(t *testing.T, got string, parts []string) {
 
 func TestFail(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ds := []Delivery{
+		{Recipient: "got@x", Status: Delivered},
+		{Recipient: "later@x", Status: Pending},
+		{Recipient: "unknown@x", Status: Sending},
+		{Recipient: "waits@x", Status: Pending, DuplicateOf: 7},
+	}
 	for _, c := range []struct {
 		name     string
 		attempts int
@@ -127,10 +147,69 @@ func TestFail(t *testing.T) {
 		{"too old", 5, 96 * time.Hour, Dead, 0, "given up after 5 attempts in 96h0m0s: no disk"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age), Route: "desk"}, now, errors.New("no disk"))
-			if res.Status != c.want || res.Delay != c.delay || res.Reason != c.reason || res.Route != "desk" || res.Deliveries != nil {
-				t.Errorf("%+v; want %s after %v, %q, by its route, deliveries untouched", res, c.want, c.delay, c.reason)
+			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now, ds, errors.New("no disk"))
+			if res.Status != c.want || res.Delay != c.delay || res.Reason != c.reason {
+				t.Errorf("%+v; want %s after %v, %q", res, c.want, c.delay, c.reason)
+			}
+			want := "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"
+			if c.want == Dead {
+				want = "got@x delivered, later@x failed, unknown@x sending, waits@x failed"
+			}
+			if got := text(res.Deliveries); got != want {
+				t.Errorf("deliveries: %s; want: %s", got, want)
 			}
 		})
 	}
+}
+
+// TestVanished: an operator has to decide when the message may have arrived, and a recipient who does
+// not have it is named.
+func TestVanished(t *testing.T) {
+	is := func(status DeliveryStatus) Delivery {
+		return Delivery{Recipient: string(status) + "@x", Status: status}
+	}
+	for _, c := range []struct {
+		name    string
+		ds      []Delivery
+		inDoubt bool
+		want    Status
+		skip    SkipReason
+		reason  string
+		after   string
+	}{
+		{"not decided", nil, false, Skipped, SkipVanished, "vanished: gone", ""},
+		{"nobody has it", []Delivery{is(Pending), is(Failed)}, false, Skipped, SkipVanished, "vanished: gone", "pending@x pending, failed@x failed"},
+		{"all have it elsewhere", []Delivery{is(Duplicated), is(Pending)}, false, Skipped, SkipVanished, "vanished: gone", "duplicate@x duplicate, pending@x pending"},
+		{"one has it", []Delivery{is(Delivered), is(Pending)}, false, Dead, "", "not all have it: pending@x", "delivered@x delivered, pending@x failed"},
+		{"one may have it", []Delivery{is(Delivered), is(Pending), is(Sending)}, false, Uncertain, "", "it may have arrived", "delivered@x delivered, pending@x pending, sending@x sending"},
+		{"one may have had it", []Delivery{is(Pending)}, true, Dead, "", "unknown who has it: pending@x", "pending@x failed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			task := Task{Epoch: 7, UID: 9, InDoubt: c.inDoubt, Deliveries: c.ds}
+			res := Vanished(task, "gone")
+			if res.Status != c.want || res.Skip != c.skip || *res.Missed != (Place{7, 9}) {
+				t.Errorf("%+v; want %s %s, missed at UID 9 of epoch 7", res, c.want, c.skip)
+			}
+			wantReason(t, res.Reason, []string{c.reason})
+			if got := text(res.Deliveries); got != c.after {
+				t.Errorf("deliveries: %s; want: %s", got, c.after)
+			}
+		})
+	}
+}
+
+// TestPoisoned: what was being sent may have arrived; otherwise its recipients are given up.
+func TestPoisoned(t *testing.T) {
+	task := Task{ID: 5, LostLeases: 4, Worker: "w", Deliveries: []Delivery{{Recipient: "a@x", Status: Pending, DuplicateOf: 7}}}
+	res := Poisoned(task)
+	if got := text(res.Deliveries); res.Status != Dead || got != "a@x failed" {
+		t.Errorf("%s, %s; want it dead, and a failed", res.Status, got)
+	}
+	wantReason(t, res.Reason, []string{"4 lost leases", "by w", "task retry 5"})
+	task.Deliveries = append(task.Deliveries, Delivery{Recipient: "b@x", Status: Sending})
+	res = Poisoned(task)
+	if got := text(res.Deliveries); res.Status != Uncertain || got != "a@x pending 7, b@x sending" {
+		t.Errorf("%s, %s; want it uncertain, and the deliveries as they were", res.Status, got)
+	}
+	wantReason(t, res.Reason, []string{"it may have arrived", "4 lost leases"})
 }

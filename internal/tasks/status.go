@@ -18,13 +18,28 @@ const (
 )
 
 // Statuses are all states, in the order in which people read them.
-var Statuses = []Status{Received, InProgress, Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped}
+var Statuses = []Status{
+	Received, InProgress, Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped,
+}
+
+// SkipReason is why a task was skipped.
+type SkipReason string
+
+// The reasons.
+const (
+	SkipDuplicate SkipReason = "duplicate"   // all recipients have the content by other tasks
+	SkipLoop      SkipReason = "loop"        // postrider forwarded it before, or it made too many hops
+	SkipTooLarge  SkipReason = "too_large"   // larger than forward.max_size
+	SkipVanished  SkipReason = "vanished"    // it was expunged before it could be read
+	SkipByRoute   SkipReason = "by_route"    // a route skips it
+	SkipOperator  SkipReason = "by_operator" // an operator skipped it
+)
 
 // transitions is the state machine. What is not here is a programming error.
 var transitions = map[Status][]Status{
 	Received: {
 		InProgress, // claim
-		Skipped,    // by a person
+		Skipped,    // operator
 	},
 	InProgress: {
 		Forwarded, SkippedNoMatch, Skipped, Error, Dead, Uncertain, // finish
@@ -33,20 +48,21 @@ var transitions = map[Status][]Status{
 	},
 	Error: {
 		InProgress, // claim when visible
-		Received,   // by a person: try now
-		Skipped,    // by a person
+		Received,   // operator: retry now
+		Skipped,    // operator
 	},
-	Dead:           {Received, Skipped},            // by a person
-	Uncertain:      {Received, Forwarded, Skipped}, // by a person
-	Skipped:        {Received},                     // by a person, or in place of an equal one that is gone
-	SkippedNoMatch: {Received},                     // by a person
+	Dead:           {Received, Skipped},            // operator
+	Uncertain:      {Received, Forwarded, Skipped}, // operator
+	Skipped:        {Received},                     // operator, or its message is there again
+	SkippedNoMatch: {Received},                     // operator
 	Forwarded:      {},
 }
 
 // registrable are the states in which a task may begin.
-var registrable = []Status{Received, Skipped}
+var registrable = []Status{Received, Skipped, SkippedNoMatch}
 
-// Allowed reports whether a task may go from one state to another. An empty from stands for its registration.
+// Allowed reports whether a task may go from one state to another. An empty from stands for its
+// registration.
 func Allowed(from, to Status) bool {
 	if from == "" {
 		return slices.Contains(registrable, to)
@@ -65,8 +81,9 @@ func From(to Status) []Status {
 	return out
 }
 
-// FromByPerson are the states out of which a person may take a task to to; one in progress belongs to its worker.
-func FromByPerson(to Status) []Status {
+// FromByOperator are the states out of which an operator may take a task to to. A task in progress
+// belongs to its worker.
+func FromByOperator(to Status) []Status {
 	return slices.DeleteFunc(From(to), func(s Status) bool { return s == InProgress })
 }
 
@@ -75,10 +92,11 @@ func (s Status) EndsClaim() bool {
 	return s != InProgress && s != Received && Allowed(InProgress, s)
 }
 
-// Ended reports whether nothing happens to the task any more unless a person steps in.
+// Ended reports whether the task is done unless an operator steps in.
 func (s Status) Ended() bool {
 	return s != Received && s != InProgress && s != Error
 }
 
-// Purgeable are the states in which a person may have a task deleted: ended, and with nothing left to decide.
+// Purgeable are the states in which an operator may delete a task: ended, and with nothing left to
+// decide.
 var Purgeable = []Status{Forwarded, Skipped, SkippedNoMatch, Dead}

@@ -8,7 +8,7 @@ import (
 // TestAllowed spells the state machine out: a row says where a task may go from there.
 func TestAllowed(t *testing.T) {
 	want := map[Status][]Status{
-		"":             {Received, Skipped},
+		"":             {Received, Skipped, SkippedNoMatch},
 		Received:       {InProgress, Skipped},
 		InProgress:     {Received, InProgress, Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped},
 		Error:          {Received, InProgress, Skipped},

@@ -1,36 +1,45 @@
 // Package tasks is the registry of every message ever seen and the queue that works it off.
 //
-// A message is registered once, by (folder, epoch, UID), in the transaction that moves the folder's cursor past it. A
-// task is claimed with a fresh receipt and finished with the same receipt. The receipt alone decides: a worker whose
-// lease ran out but whose task nobody else has changed still finishes it; once anybody has, by claiming it or as a person,
-// Finish, Release, Sending, Note and Identify report ErrLeaseLost, change nothing, and the conflict goes into the audit trail.
+// A message is registered once, by (folder, epoch, UID), in the transaction that moves the
+// folder's cursor past it. A task is claimed with a fresh receipt and changed with the same
+// receipt. The receipt alone decides: a worker whose lease ran out, but whose task nobody else has
+// claimed or changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes
+// nothing, and the conflict goes into the audit trail.
 //
-// A recipient is `sending` in the registry before the relay gets the final dot, and `delivered` only after its reply. A
-// process that dies in between leaves `sending` behind: that, and only that, is a message that may arrive twice.
+// Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice:
+// a delivery goes out only while its task owns the row (scope, content, recipient), see Own.
 //
-// The package states the contract, the states and the policy. It knows neither IMAP nor SMTP; sqlqueue implements it
-// on MySQL, MariaDB and SQLite, memqueue in memory; taskstest is the suite that both pass.
+// A delivery is `sending` before the relay gets the final dot, and `delivered` only after its
+// reply. A process that dies in between leaves `sending` behind: that message, and only that, may
+// arrive twice.
+//
+// The package has the contract, the states and the policy. It knows neither IMAP nor SMTP.
+// sqlqueue implements it on MySQL, MariaDB and SQLite, memqueue in memory; taskstest is the suite
+// that both pass.
 package tasks
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"postrider/internal/message"
 )
 
-// ErrLeaseLost reports that the receipt is no longer the task's: its lease ran out and somebody else claimed it, a person has
-// changed the task, or its inbox was taken out of use or removed. What wraps it says which. Drop the task; whoever has it now goes on.
+// ErrLeaseLost reports that the receipt is no longer good: another worker has claimed the task, an
+// operator has changed it, or its inbox was disabled or removed. The error that wraps it says
+// which. Drop the task.
 var ErrLeaseLost = errors.New("the lease of the task was lost")
 
-// ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read under.
+// ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read
+// under.
 var ErrEpochChanged = errors.New("the folder's UIDVALIDITY has changed")
 
 // ErrScanLost reports that another run has taken over the scan of the inbox.
 var ErrScanLost = errors.New("the scan lease was lost: another run has taken over the inbox")
 
-// ErrMoved reports that the task's message was found again at another place of its folder.
-var ErrMoved = errors.New("the message was found again at another place")
+// ErrMoved reports that the task's message was found again at another UID of its folder.
+var ErrMoved = errors.New("the message was found again under another UID")
 
 // ErrNotFound reports that there is no such task.
 var ErrNotFound = errors.New("no such task")
@@ -44,46 +53,59 @@ const (
 	High   Priority = 1
 )
 
+// Identity is what is known of a message by its content. Of a message that could not be read, and
+// of one of which only the header was read, Fingerprint is the outline.
+type Identity struct {
+	Fingerprint message.Fingerprint
+	MessageID   string
+	Subject     string
+	Sender      string
+	Date        time.Time // zero when unknown
+	Size        int64     // octets
+}
+
 // Task is the registration of one message and where it stands.
 type Task struct {
-	ID        int64
-	InboxID   int64
-	Inbox     string // the inbox's address
-	FolderID  int64
-	Folder    string
-	Epoch     int64 // as monitored_folders.uid_validity: low 32 bits are the server's UIDVALIDITY
-	UID       uint32
-	MessageID string
-	Subject   string
-	Sender    string
-	Date      *time.Time
-	Size      int64
+	ID       int64
+	InboxID  int64
+	Inbox    string // the inbox's address
+	FolderID int64
+	Folder   string
+	Epoch    int64 // monitored_folders.uid_validity: the low 32 bits are the server's UIDVALIDITY
+	UID      uint32
+	Identity Identity
+	Read     bool // the fingerprint is that of the content, and not the outline
 
-	Fingerprint message.Fingerprint
-
+	Revision   string // of the rules that decided; empty: not decided, or to be decided again
 	Route      string // the route that decided, empty while none has
-	Form              // as what it goes out, or last did
+	Form       Form   // how it goes out, or last did
 	Priority   Priority
 	Status     Status
-	Attempts   int // counted at the claim
+	Skip       SkipReason // why it was skipped; empty in other states
+	InDoubt    bool       // an operator requeued it while an outcome was unknown
+	Attempts   int        // counted at the claim
 	LostLeases int
 	VisibleAt  *time.Time // not before; nil once the task has ended
 	Worker     string     // who made the last claim
-	Reason     string     // why it stands where it stands: the last error, or why it was skipped
+	Reason     string     // the last error, or why nobody gets it
 
 	CreatedAt  time.Time
-	QueuedAt   time.Time // registered, or put back by a person
+	QueuedAt   time.Time // registered, or requeued by an operator
 	UpdatedAt  time.Time
 	FinishedAt *time.Time
 
-	Deliveries []Delivery
+	Deliveries []Delivery // by recipient
 }
 
-// Form is as what a message goes out.
+// Form is how a message goes out.
 type Form struct {
 	Mode       string // redirect, rewrite, attach, notice; empty while that is not decided
 	ModeReason string // why, where that was decided for this message; mostly empty
 }
+
+// Begun reports whether a recipient has the message, or may have it. From then on its recipients and
+// its form stay, whatever the rules say now.
+func (t Task) Begun() bool { return t.InDoubt || Reached(t.Deliveries) }
 
 // UIDValidity is the server's value, as 32 bits.
 func (t Task) UIDValidity() uint32 { return uint32(t.Epoch) }
@@ -93,21 +115,36 @@ type DeliveryStatus string
 
 // The states of a delivery.
 const (
-	Pending   DeliveryStatus = "pending"   // not sent yet, or refused for now
-	Sending   DeliveryStatus = "sending"   // the final dot may have gone out, the reply is not known
-	Delivered DeliveryStatus = "delivered" // the relay accepted it
-	Failed    DeliveryStatus = "failed"    // refused for good, or given up on
+	Pending    DeliveryStatus = "pending"   // not sent yet, or refused for now
+	Sending    DeliveryStatus = "sending"   // the final dot may have gone out, the reply is not known
+	Delivered  DeliveryStatus = "delivered" // the relay accepted it
+	Failed     DeliveryStatus = "failed"    // refused for good, or given up on
+	Duplicated DeliveryStatus = "duplicate" // the recipient has the content by another task
 )
 
 // Delivery is one recipient of one task.
 type Delivery struct {
-	Recipient   string
-	Status      DeliveryStatus
+	Recipient string
+	Status    DeliveryStatus
+	// DuplicateOf is the task by which the recipient has the same content. Of a pending delivery it
+	// is the task whose delivery this one waits for; 0 when it waits for none.
+	DuplicateOf int64
 	Code        int    // the relay's last reply code, 0 when there was none
 	Reply       string // the relay's last words, or what happened instead
 	Attempts    int
 	DeliveredAt *time.Time
 }
+
+// Waits reports whether the delivery waits for that of another task.
+func (d Delivery) Waits() bool { return d.Status == Pending && d.DuplicateOf != 0 }
+
+// stands reports whether one of the deliveries is in one of the states.
+func stands(ds []Delivery, in ...DeliveryStatus) bool {
+	return slices.ContainsFunc(ds, func(d Delivery) bool { return slices.Contains(in, d.Status) })
+}
+
+// Reached reports whether a recipient has the message by this task, or may have it.
+func Reached(ds []Delivery) bool { return stands(ds, Delivered, Sending) }
 
 // Event is one line of the audit trail.
 type Event struct {
@@ -125,15 +162,13 @@ type Receipt struct {
 	Worker string // who made the claim, for the audit trail
 }
 
-// Claim is a task in the hands of a worker, with the receipt that lets it go on.
+// Claim is a task in the hands of a worker, with the receipt for changing it.
 type Claim struct {
-	Task
+	Task    Task
 	Receipt Receipt
-	// Alone is true for a task that lost its lease before: it may be what kills its workers, so nothing else of its inbox
-	// should be in work beside it.
+	// Alone is set for a task that lost its lease before: its worker may have crashed because of it,
+	// so nothing else should be in work beside it.
 	Alone bool
-	// At is when it was claimed, by the registry's clock.
-	At time.Time
-	// Due is when the task had become visible before it was claimed; Release puts it back there, so that order is kept.
-	Due time.Time
+	At    time.Time // when it was claimed, by the registry's clock
+	Due   time.Time // when it had become visible: Release puts it back there, which keeps the order
 }

@@ -12,59 +12,27 @@ import (
 
 // Receive implements tasks.Queue.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
-	deadline := time.Now().Add(want.Wait)
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		claims, news, next := q.claimDue(want)
-		left := time.Until(deadline)
-		if len(claims) > 0 || left <= 0 {
-			return claims, nil
-		}
-		if err := wait(ctx, news, min(next, left)); err != nil {
-			return nil, err
-		}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-}
-
-func wait(ctx context.Context, news <-chan struct{}, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-news:
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return nil
-}
-
-// claimDue claims what is due. When that is nothing, it tells what to wait for: news, or the time to the next task.
-func (q *Queue) claimDue(want tasks.Want) (claims []tasks.Claim, news <-chan struct{}, next time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := q.now()
 	in := q.inboxes[want.InboxID]
 	if in == nil || !in.active {
-		return nil, q.news, want.Wait
+		return nil, nil
 	}
+	now := q.now()
 	var taken []*task
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		if len(taken) == 0 || losses(taken[0]) == 0 {
 			taken = q.take(want, now, taken, in.due(priority, now, want.InHand))
 		}
 	}
+	var claims []tasks.Claim
 	for _, t := range taken {
 		claims = append(claims, q.claim(t, want, now))
 	}
-	next = want.Wait
-	for _, t := range in.live {
-		if !slices.Contains(want.InHand, t.ID) {
-			next = min(next, t.VisibleAt.Sub(now))
-		}
-	}
-	return claims, q.news, next
+	return claims, nil
 }
 
 // due are the tasks of a priority that are due and not in the caller's hands.
@@ -89,7 +57,8 @@ func losses(t *task) int {
 	return t.LostLeases
 }
 
-// take picks from what is due: tasks that never lost a lease, or a single one that did. It buries those that lost too many.
+// take picks from what is due: tasks that never lost a lease, or a single one that did. It ends those
+// that lost too many.
 func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task {
 	for _, t := range due {
 		if len(taken) == want.Max {
@@ -97,9 +66,9 @@ func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task
 		}
 		lost := losses(t)
 		if t.Status == tasks.InProgress && lost > want.MaxLostLeases {
-			q.bury(t, lost, now)
-			if want.Buried != nil {
-				want.Buried(t.Task)
+			q.poisoned(t, lost, now)
+			if want.Poisoned != nil {
+				want.Poisoned(t.copy())
 			}
 			continue
 		}
@@ -114,11 +83,9 @@ func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task
 	return taken
 }
 
-func (q *Queue) bury(t *task, lost int, now time.Time) {
+func (q *Queue) poisoned(t *task, lost int, now time.Time) {
 	t.LostLeases, t.receipt = lost, ""
-	status, why := tasks.Poisoned(t.Task)
-	q.end(t, status, why, now)
-	q.event(now, t.ID, t.Worker, string(status), why)
+	q.finish(t, tasks.Poisoned(t.Task), now)
 }
 
 func (q *Queue) claim(t *task, want tasks.Want, now time.Time) tasks.Claim {
@@ -127,7 +94,8 @@ func (q *Queue) claim(t *task, want tasks.Want, now time.Time) tasks.Claim {
 	}
 	due, until := *t.VisibleAt, now.Add(want.Lease)
 	t.LostLeases = losses(t)
-	t.Status, t.VisibleAt, t.Worker, t.UpdatedAt, t.receipt = tasks.InProgress, &until, want.Worker, now, rand.Text()
+	t.Status, t.VisibleAt, t.Worker, t.UpdatedAt = tasks.InProgress, &until, want.Worker, now
+	t.receipt = rand.Text()
 	t.Attempts++
 	return tasks.Claim{
 		Task:    t.copy(),

@@ -8,48 +8,61 @@ import (
 	"time"
 
 	"postrider/internal/tasks"
-	"postrider/internal/tasks/ledger"
 )
 
 // Sending implements tasks.Queue.
-func (q *Queue) Sending(_ context.Context, r tasks.Receipt, route string, as tasks.Form, ds []tasks.Delivery) error {
+func (q *Queue) Sending(_ context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
 	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
-		t.Route, t.Form = route, as
+		t.Form = as
 		t.deliver(ds, now)
 	})
 }
 
 // Note implements tasks.Queue.
-func (q *Queue) Note(_ context.Context, r tasks.Receipt, name, detail string) error {
+func (q *Queue) Note(_ context.Context, r tasks.Receipt, n tasks.Note) error {
 	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
-		if !slices.ContainsFunc(q.trail, func(e tasks.Event) bool { return e.TaskID == t.ID && e.Event == name && e.Detail == detail }) {
-			q.event(now, t.ID, r.Worker, name, detail)
-		}
+		q.note(now, t.ID, r.Worker, n)
 	})
 }
 
-// Identify implements tasks.Queue.
-func (q *Queue) Identify(_ context.Context, r tasks.Receipt, e tasks.Entry, dedupe tasks.Dedupe) (duplicateOf int64, err error) {
+// Reserve implements tasks.Queue.
+func (q *Queue) Reserve(_ context.Context, r tasks.Receipt, res tasks.Reservation) (ds []tasks.Delivery, err error) {
 	err = q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
-		this := ledger.Row{InboxID: t.InboxID, FolderID: t.FolderID, Epoch: t.Epoch, TaskID: t.ID}
-		found := q.alike(e.Fingerprint)
-		if i := slices.IndexFunc(found, func(r ledger.Row) bool { return r.Duplicates(this, dedupe) }); i >= 0 {
-			duplicateOf = found[i].TaskID
+		if res.Identity != nil {
+			q.ledger.read(t.ID, t.Identity.Fingerprint, res.Identity.Fingerprint)
+			if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
+				q.ledger.rekey(r, res.Identity.Fingerprint)
+			}
+			t.identify(*res.Identity, true)
 		}
-		q.ledger.read(t.ID, t.Fingerprint, e.Fingerprint)
-		t.describe(e)
-		t.UpdatedAt = now
-		if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
-			q.ledger.rekey(r, e.Fingerprint)
+		if d := res.Decision; d != nil && !t.Begun() {
+			q.redecide(t, d)
+			for _, n := range d.Notes {
+				q.note(now, t.ID, r.Worker, n)
+			}
 		}
-		t.Route = cmp.Or(e.Route, t.Route)
-		if duplicateOf != 0 {
-			rename(q.heirsOf(t), duplicateOf)
-			q.end(t, tasks.Skipped, tasks.DuplicateOf(duplicateOf), now)
-			q.event(now, t.ID, t.Worker, string(tasks.Skipped), t.Reason)
-		}
+		t.Revision, t.UpdatedAt = res.Revision, now
+		q.own(t, res.Dedupe)
+		ds = slices.Clone(t.Deliveries)
 	})
-	return duplicateOf, err
+	return ds, err
+}
+
+// redecide replaces the recipients of a task: those who stay keep their history, and those who are
+// no longer among them are given up.
+func (q *Queue) redecide(t *task, d *tasks.Decision) {
+	before := t.Deliveries
+	t.decide(d)
+	var gone []string
+	for _, old := range before {
+		i := slices.IndexFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Recipient == old.Recipient })
+		if i >= 0 {
+			t.Deliveries[i] = old
+		} else {
+			gone = append(gone, old.Recipient)
+		}
+	}
+	q.giveUp(t, gone)
 }
 
 // Finish implements tasks.Queue.
@@ -59,24 +72,10 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 	}
 	moved := false
 	err := q.withReceipt(r, res.Status, func(t *task, now time.Time) {
-		if moved = res.Missed != nil && *res.Missed != (tasks.Place{Epoch: t.Epoch, UID: t.UID}); moved {
-			return
+		moved = res.Missed != nil && *res.Missed != (tasks.Place{Epoch: t.Epoch, UID: t.UID})
+		if !moved {
+			q.finish(t, res, now)
 		}
-		t.Route = res.Route
-		t.deliver(res.Deliveries, now)
-		if res.Status.Ended() {
-			q.end(t, res.Status, res.Reason, now)
-		} else {
-			t.Status, t.Reason, t.UpdatedAt = res.Status, res.Reason, now
-			q.show(t, now.Add(res.Delay))
-		}
-		if res.Status == tasks.Forwarded {
-			return // the deliveries tell it
-		}
-		if res.Yields {
-			q.inherit(t, res, now)
-		}
-		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	})
 	if moved {
 		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrMoved)
@@ -84,22 +83,49 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 	return err
 }
 
+func (q *Queue) finish(t *task, res tasks.Result, now time.Time) {
+	t.deliver(res.Deliveries, now)
+	if res.Status.Ended() {
+		q.end(t, res.Status, res.Skip, res.Reason, now)
+	} else {
+		t.Status, t.Reason, t.UpdatedAt = res.Status, res.Reason, now
+		q.show(t, now.Add(res.Delay))
+	}
+	q.giveUp(t, tasks.GivesUp(res.Status, t.Deliveries))
+	q.wakeWaiting(t.ID, tasks.Settles(res.Status, t.Deliveries))
+	if res.Status != tasks.Forwarded { // the deliveries say it
+		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
+	}
+}
+
 // Release implements tasks.Queue.
 func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
 	return q.withReceipt(c.Receipt, tasks.Received, func(t *task, now time.Time) {
+		t.deliver(ds, now)
 		due := c.Due
-		if delay > 0 {
+		switch {
+		case delay > 0:
 			due = now.Add(delay)
+		case q.waits(t):
+			due = now.Add(tasks.WaitRecheck)
 		}
 		t.Status, t.Reason, t.UpdatedAt = tasks.Received, reason, now
 		t.Attempts--
-		t.deliver(ds, now)
 		q.show(t, due)
+		q.giveUp(t, tasks.GivesUp(tasks.Received, t.Deliveries))
+		q.wakeWaiting(t.ID, tasks.Settles(tasks.Received, t.Deliveries))
 	})
 }
 
-// withReceipt changes the task that the receipt is good for. Without one the lease was lost, unless the task stands in
-// target by this very receipt: then it is the second time.
+// waits reports whether all that a task could send waits for deliveries that are not settled.
+func (q *Queue) waits(t *task) bool {
+	return tasks.OnlyWaits(t.Deliveries) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+		return d.Waits() && !q.open(d.DuplicateOf, d.Recipient)
+	})
+}
+
+// withReceipt changes the task that the receipt is good for. Otherwise the lease was lost, unless the
+// task stands in target by this very receipt: then it is the second time.
 func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*task, time.Time)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,9 +135,9 @@ func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*t
 		return nil
 	}
 	var holder task
-	inUse := false
+	active := false
 	if t := q.tasks[r.TaskID]; t != nil {
-		holder, inUse = *t, q.inboxes[t.InboxID].active
+		holder, active = *t, q.inboxes[t.InboxID].active
 	}
 	if r.Token != "" && holder.receipt == r.Token && holder.Status == target {
 		return nil
@@ -119,9 +145,9 @@ func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*t
 	if holder.receipt == "" {
 		holder.Worker = ""
 	}
-	standing := tasks.Standing(holder.Status, holder.Worker, inUse)
-	q.event(now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, standing))
-	return fmt.Errorf("task %d: %w: %s", r.TaskID, tasks.ErrLeaseLost, standing)
+	stale := tasks.Stale(holder.Status, holder.Worker, active)
+	q.event(now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, stale))
+	return fmt.Errorf("task %d: %w: %s", r.TaskID, tasks.ErrLeaseLost, stale)
 }
 
 // deliver brings the rows of recipients up to date. Those that are not named stay.

@@ -1,11 +1,11 @@
-// Package memqueue is the queue of package tasks in the memory of one process: for tests, demos and embedding.
+// Package memqueue is the queue of package tasks in the memory of one process: for tests, demos and
+// embedding, and as the model that the other queues are compared with.
 //
-// It keeps the whole contract, under one mutex, and forgets everything with the process: the next one would forward
-// again what this one has forwarded. Nothing is polled: who waits in Receive is woken by a timer for the next task that
-// becomes visible, and by whoever makes one visible.
+// It keeps the whole contract under one mutex and forgets everything with the process: the next one
+// would forward again what this one has forwarded.
 //
-// Its inboxes and folders are its own; the functions that make them stand in for package inbox. The clock is the
-// caller's; it has to go on while somebody waits. A context ends the waiting in Receive; nothing else takes long enough.
+// Its inboxes and folders are its own; the functions that make them stand in for package inbox. The
+// clock is the caller's. No call waits, so none heeds the end of its context but Receive.
 package memqueue
 
 import (
@@ -23,12 +23,12 @@ type Queue struct {
 	clock func() time.Time
 
 	mu      sync.Mutex
-	news    chan struct{} // closed when a task became visible earlier than those who wait could know
-	ids     int64         // the last one given, of whatever kind
+	ids     int64 // the last one given, of whatever kind
 	inboxes map[int64]*inbox
 	folders map[int64]*folder
 	tasks   map[int64]*task
-	ledger  ledgerRows
+	once    map[onceKey]int64 // the task that owns it
+	ledger  ledger
 	trail   []tasks.Event
 }
 
@@ -48,7 +48,8 @@ type folder struct {
 	lastSeen, baseline uint32
 }
 
-// task is a task and the receipt of its last claim, which is gone once anybody else has changed the task.
+// task is a task and the receipt of its last claim, which is gone once anything else has changed the
+// task.
 type task struct {
 	tasks.Task
 	receipt string
@@ -57,13 +58,13 @@ type task struct {
 // New returns an empty queue that goes by the given clock.
 func New(now func() time.Time) *Queue {
 	return &Queue{
-		clock: now, news: make(chan struct{}),
-		inboxes: map[int64]*inbox{}, folders: map[int64]*folder{}, tasks: map[int64]*task{},
-		ledger: ledgerRows{at: map[place]*row{}, like: map[message.Fingerprint][]*row{}},
+		clock: now, inboxes: map[int64]*inbox{}, folders: map[int64]*folder{},
+		tasks: map[int64]*task{}, once: map[onceKey]int64{},
+		ledger: ledger{at: map[place]*row{}, like: map[message.Fingerprint][]*row{}},
 	}
 }
 
-// AddInbox makes an inbox without folders, in use. Its scan token is 0.
+// AddInbox makes an active inbox without folders. Its scan token is 0.
 func (q *Queue) AddInbox(address string) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,7 +96,8 @@ func (q *Queue) SetEpoch(folderID, epoch int64) error {
 	return err
 }
 
-// Cursor tells up to which UID messages of a folder are registered, and up to which those from before the start are noted.
+// Cursor returns up to which UID messages of a folder are registered, and up to which those from
+// before the start are noted.
 func (q *Queue) Cursor(folderID int64) (lastSeen, baseline uint32, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,7 +115,8 @@ func (q *Queue) folder(id int64) (*folder, error) {
 	return nil, fmt.Errorf("there is no folder %d", id)
 }
 
-// TakeOver gives the scan of an inbox to the caller: pages with an older token are refused from now on.
+// TakeOver gives the scan of an inbox to the caller: pages with an older token are refused from now
+// on.
 func (q *Queue) TakeOver(inboxID int64) (token int64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +128,7 @@ func (q *Queue) TakeOver(inboxID int64) (token int64, err error) {
 	return in.scanToken, nil
 }
 
-// Enable takes an inbox into use again.
+// Enable makes an inbox active again.
 func (q *Queue) Enable(inboxID int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,7 +137,6 @@ func (q *Queue) Enable(inboxID int64) error {
 		return fmt.Errorf("there is no inbox %d", inboxID)
 	}
 	in.active = true
-	q.wake()
 	return nil
 }
 
@@ -142,29 +144,40 @@ func (q *Queue) Enable(inboxID int64) error {
 func (q *Queue) now() time.Time { return q.clock().UTC().Truncate(time.Microsecond) }
 
 func (q *Queue) event(at time.Time, taskID int64, worker, name, detail string) {
-	q.trail = append(q.trail, tasks.Event{TaskID: taskID, At: at, Worker: worker, Event: name, Detail: detail})
+	e := tasks.Event{TaskID: taskID, At: at, Worker: worker, Event: name, Detail: detail}
+	q.trail = append(q.trail, e)
 }
 
-// show lets a task be claimed from then on, and wakes those who wait for one.
+// note adds a line to the trail of a task, unless it is there already.
+func (q *Queue) note(at time.Time, taskID int64, worker string, n tasks.Note) {
+	if !slices.ContainsFunc(q.trail, func(e tasks.Event) bool {
+		return e.TaskID == taskID && e.Event == n.Event && e.Detail == n.Detail
+	}) {
+		q.event(at, taskID, worker, n.Event, n.Detail)
+	}
+}
+
+// show lets a task be claimed from then on.
 func (q *Queue) show(t *task, at time.Time) {
 	t.VisibleAt, t.FinishedAt = &at, nil
 	q.inboxes[t.InboxID].live[t.ID] = t
-	q.wake()
-}
-
-// wake wakes those who wait for a task.
-func (q *Queue) wake() {
-	close(q.news)
-	q.news = make(chan struct{})
 }
 
 // end ends a task.
-func (q *Queue) end(t *task, status tasks.Status, reason string, now time.Time) {
-	t.Status, t.Reason, t.VisibleAt, t.FinishedAt, t.UpdatedAt = status, reason, nil, &now, now
+func (q *Queue) end(t *task, status tasks.Status, skip tasks.SkipReason, reason string, now time.Time) {
+	t.Status, t.Skip, t.Reason = status, skip, reason
+	t.VisibleAt, t.FinishedAt, t.UpdatedAt = nil, &now, now
 	delete(q.inboxes[t.InboxID].live, t.ID)
 }
 
-// copy is the task for somebody outside.
+// restart lets a task that has ended begin again, to be decided again.
+func (q *Queue) restart(t *task, now time.Time) {
+	t.Status, t.Skip, t.Reason, t.Revision, t.receipt = tasks.Received, "", "", "", ""
+	t.QueuedAt, t.UpdatedAt = now, now
+	q.show(t, now)
+}
+
+// copy is the task for a caller.
 func (t *task) copy() tasks.Task {
 	out := t.Task
 	out.Deliveries = slices.Clone(t.Deliveries)

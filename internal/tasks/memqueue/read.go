@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"postrider/internal/tasks"
-	"postrider/internal/tasks/ledger"
 )
 
 // List implements tasks.Queue.
@@ -131,7 +130,7 @@ func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to 
 	defer q.mu.Unlock()
 	var out []tasks.Disposition
 	for _, r := range q.ledger.at {
-		if r.folderID == folderID && r.epoch == epoch && from <= r.uid && r.uid <= to {
+		if r.place.folderID == folderID && r.place.epoch == epoch && from <= r.place.uid && r.place.uid <= to {
 			out = append(out, q.disposition(r))
 		}
 	}
@@ -184,14 +183,15 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 	defer q.mu.Unlock()
 	last := map[int64]*row{} // where the message of each task was seen last
 	for _, r := range q.ledger.at {
-		if r.folderID == folderID && r.taskID != 0 && (last[r.taskID] == nil || last[r.taskID].epoch < r.epoch) {
+		if r.place.folderID == folderID && r.taskID != 0 &&
+			(last[r.taskID] == nil || last[r.taskID].place.epoch < r.place.epoch) {
 			last[r.taskID] = r
 		}
 	}
 	var out []left
 	for _, r := range last {
-		if r.epoch < before {
-			out = append(out, left{r.epoch, q.disposition(r)})
+		if r.place.epoch < before {
+			out = append(out, left{r.place.epoch, q.disposition(r)})
 		}
 	}
 	slices.SortFunc(out, func(a, b left) int { return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.d.UID, b.d.UID)) })
@@ -199,11 +199,15 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 }
 
 func (q *Queue) disposition(r *row) tasks.Disposition {
-	d := tasks.Disposition{UID: r.uid, TaskID: r.taskID}
+	d := tasks.Disposition{UID: r.place.uid, TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
-		d.Status, d.Reason, d.Deliveries, d.QueuedAt, d.VisibleAt = t.Status, t.Reason, slices.Clone(t.Deliveries), t.QueuedAt, t.VisibleAt
+		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, slices.Clone(t.Deliveries)
+		d.QueuedAt, d.VisibleAt = t.QueuedAt, t.VisibleAt
 	} else if r.taskID != 0 {
-		d.Status, d.Purged = ledger.Disposed(r.purgedAs), true
+		d.Status, d.Purged = tasks.EndedAs(r.purgedAs), true
+		if r.purgedAs == string(tasks.SkipVanished) {
+			d.Skip = tasks.SkipVanished
+		}
 	}
 	return d
 }

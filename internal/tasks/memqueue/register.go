@@ -3,11 +3,12 @@ package memqueue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"postrider/internal/message"
 	"postrider/internal/tasks"
-	"postrider/internal/tasks/ledger"
 )
 
 // Unseen implements tasks.Queue.
@@ -23,40 +24,32 @@ func (q *Queue) Unregistered(_ context.Context, folderID, epoch int64, uids []ui
 func (q *Queue) without(folderID, epoch int64, uids []uint32, disposed func(*row) bool) []uint32 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var left []uint32
-	for _, uid := range uids {
-		if !disposed(q.ledger.at[place{folderID, epoch, uid}]) {
-			left = append(left, uid)
-		}
-	}
-	return left
+	return slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool {
+		return disposed(q.ledger.at[place{folderID, epoch, uid}])
+	})
 }
 
 // Register implements tasks.Queue.
 func (q *Queue) Register(_ context.Context, page tasks.Page) ([]tasks.Registration, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var fates []ledger.Fate
 	if page.DryRun {
-		fates = q.fates(page)
-	} else {
-		f, err := q.open(page)
-		if err != nil {
-			return nil, fmt.Errorf("register a page of folder %d: %w", page.FolderID, err)
-		}
-		fates = q.fates(page.In(q.inboxes[f.inboxID].active))
-		q.carryOut(page, fates)
-		f.lastSeen = max(f.lastSeen, page.Cursor)
+		return q.preview(page), nil
+	}
+	f, err := q.folderOf(page)
+	if err != nil {
+		return nil, fmt.Errorf("register a page of folder %d: %w", page.FolderID, err)
 	}
 	var out []tasks.Registration
-	for _, f := range fates {
-		out = append(out, f.Registration)
+	for _, p := range q.plan(page) {
+		out = append(out, q.register(page, p))
 	}
+	f.lastSeen = max(f.lastSeen, page.Cursor)
 	return out, nil
 }
 
-// open is the page's folder, unless the page comes too late.
-func (q *Queue) open(page tasks.Page) (*folder, error) {
+// folderOf is the page's folder, unless the page comes too late.
+func (q *Queue) folderOf(page tasks.Page) (*folder, error) {
 	f := q.folders[page.FolderID]
 	if f == nil || f.inboxID != page.InboxID || f.epoch != page.Epoch {
 		return nil, tasks.ErrEpochChanged
@@ -67,114 +60,120 @@ func (q *Queue) open(page tasks.Page) (*folder, error) {
 	return f, nil
 }
 
-func (q *Queue) fates(page tasks.Page) []ledger.Fate {
+func (q *Queue) plan(page tasks.Page) []tasks.Planned {
 	seen := map[uint32]int64{}
 	var keys []message.Fingerprint
 	for _, e := range page.Entries {
 		if r := q.ledger.at[place{page.FolderID, page.Epoch, e.UID}]; r != nil {
 			seen[e.UID] = r.taskID
 		}
-		keys = append(keys, e.Fingerprint, e.Outline)
+		keys = append(keys, e.Identity.Fingerprint, e.Outline)
 	}
-	return ledger.Decide(page, seen, q.alike(keys...))
+	return tasks.Plan(page, seen, q.alike(keys...))
 }
 
-// carryOut fills in the ids of new tasks; duplicates come after the messages that they are duplicates of.
-func (q *Queue) carryOut(page tasks.Page, fates []ledger.Fate) {
+// register carries one plan out.
+func (q *Queue) register(page tasks.Page, p tasks.Planned) tasks.Registration {
 	now := q.now()
-	ids := map[uint32]int64{}
-	for _, duplicates := range []bool{false, true} {
-		for i := range fates {
-			f := &fates[i]
-			if (f.Fate == tasks.Duplicate) != duplicates {
-				continue
-			}
-			switch f.Fate {
-			case tasks.Moved:
-				q.move(page, f, now)
-			case tasks.Duplicate:
-				f.Why = tasks.DuplicateOf(max(f.Of, ids[f.OfUID]))
-				f.TaskID = q.add(page, f, now)
-			case tasks.New, tasks.SkippedAt:
-				f.TaskID = q.add(page, f, now)
-			case tasks.Known:
-			}
-			ids[f.UID] = f.TaskID
+	reg := tasks.Registration{UID: p.Entry.UID, TaskID: p.TaskID, Fate: p.Fate}
+	switch p.Fate {
+	case tasks.Moved:
+		t := q.tasks[p.TaskID]
+		t.Epoch, t.UID, t.UpdatedAt = page.Epoch, p.Entry.UID, now
+		if p.Back {
+			q.restart(t, now)
+			q.event(now, t.ID, "", "requeued", "its message is there again")
 		}
+	case tasks.New:
+		t := q.add(page, p.Entry, now)
+		reg.TaskID, reg.Status, reg.Skip = t.ID, t.Status, t.Skip
+	case tasks.Known:
 	}
-	for _, f := range fates {
-		if f.Note {
-			q.note(page, f.Entry, f.TaskID, f.PurgedAs)
-		}
-		if f.Read {
-			q.ledger.read(f.TaskID, f.Entry.Outline, f.Entry.Fingerprint)
-		}
+	if p.Note {
+		q.see(page, p.Entry, reg.TaskID, p.PurgedAs)
 	}
+	if p.Read {
+		q.ledger.read(reg.TaskID, p.Entry.Outline, p.Entry.Identity.Fingerprint)
+	}
+	return reg
 }
 
-// note enters a message into the ledger: by its content, or by its outline when it was there before the start.
-func (q *Queue) note(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) {
-	key := e.Fingerprint
+// see enters a message into the ledger: by its content, or by its outline when it was there before
+// the start.
+func (q *Queue) see(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) {
+	key := e.Identity.Fingerprint
 	if taskID == 0 {
 		key = e.Outline
 	}
-	q.ledger.note(&row{place: place{page.FolderID, page.Epoch, e.UID}, inboxID: page.InboxID, taskID: taskID, key: key, purgedAs: purgedAs})
+	q.ledger.note(&row{
+		place: place{page.FolderID, page.Epoch, e.UID}, inboxID: page.InboxID,
+		taskID: taskID, key: key, purgedAs: purgedAs,
+	})
 }
 
-func (q *Queue) move(page tasks.Page, f *ledger.Fate, now time.Time) {
-	t := q.tasks[f.TaskID]
-	t.Epoch, t.UID, t.UpdatedAt = page.Epoch, f.UID, now
-	if f.Back {
-		q.revive(t, now, "its message is there again")
-	}
-}
-
-// revive lets a task that was skipped go on.
-func (q *Queue) revive(t *task, now time.Time, why string) {
-	t.forget()
-	t.Status, t.Reason, t.QueuedAt, t.UpdatedAt, t.receipt = tasks.Received, "", now, now, ""
-	q.show(t, now)
-	q.event(now, t.ID, "", "requeued", why)
-}
-
-func (q *Queue) add(page tasks.Page, f *ledger.Fate, now time.Time) int64 {
-	e := f.Entry
+// add makes a task. In an inbox that is not active it is not decided yet: it would own recipients
+// that others can send to now.
+func (q *Queue) add(page tasks.Page, e tasks.Entry, now time.Time) *task {
+	in := q.inboxes[page.InboxID]
 	q.ids++
 	t := &task{Task: tasks.Task{
-		ID: q.ids, InboxID: page.InboxID, Inbox: q.inboxes[page.InboxID].address, FolderID: page.FolderID, Folder: q.folders[page.FolderID].name,
-		Epoch: page.Epoch, UID: e.UID, CreatedAt: now, QueuedAt: now, UpdatedAt: now, Route: e.Route, Form: tasks.Form{Mode: e.Mode}, Priority: e.Priority,
+		ID: q.ids, InboxID: page.InboxID, Inbox: in.address,
+		FolderID: page.FolderID, Folder: q.folders[page.FolderID].name, Epoch: page.Epoch, UID: e.UID,
+		CreatedAt: now, QueuedAt: now, UpdatedAt: now, Form: tasks.Form{Mode: e.Mode},
 	}}
-	t.describe(e)
+	t.identify(e.Identity, e.Read())
 	q.tasks[t.ID] = t
-	if f.Fate == tasks.New {
-		t.Status = tasks.Received
-		q.show(t, now)
-	} else {
-		q.end(t, tasks.Skipped, f.Why, now)
+	decision := e.Decision
+	if !in.active {
+		decision = nil
 	}
-	return t.ID
+	if decision != nil {
+		t.decide(decision)
+		q.own(t, page.Dedupe)
+	}
+	status, skip, reason, wait := tasks.Begin(decision, t.Deliveries)
+	t.Status, t.Skip, t.Reason = status, skip, reason
+	switch {
+	case status != tasks.Received:
+		q.end(t, status, skip, reason, now)
+	case wait:
+		q.show(t, now.Add(tasks.WaitRecheck))
+	default:
+		q.show(t, now)
+	}
+	if decision != nil {
+		for _, n := range decision.Notes {
+			q.note(now, t.ID, "", n)
+		}
+	}
+	return t
 }
 
-// describe says what message the task is of.
-func (t *task) describe(e tasks.Entry) {
-	t.Fingerprint, t.MessageID, t.Subject, t.Sender, t.Size, t.Date = e.Fingerprint, e.MessageID, e.Subject, e.Sender, e.Size, nil
-	if !e.Date.IsZero() {
-		date := e.Date.UTC().Truncate(time.Microsecond)
-		t.Date = &date
+// decide records a decision. The recipients are those of the decision alone.
+func (t *task) decide(d *tasks.Decision) {
+	t.Revision, t.Route, t.Priority = d.Revision, d.Route, d.Priority
+	t.Deliveries = tasks.Decided(d)
+}
+
+// identify records what message the task is of.
+func (t *task) identify(id tasks.Identity, read bool) {
+	if !id.Date.IsZero() {
+		id.Date = id.Date.UTC().Truncate(time.Microsecond)
 	}
+	t.Identity, t.Read = id, read
 }
 
 // Baseline implements tasks.Queue.
 func (q *Queue) Baseline(_ context.Context, page tasks.Page) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f, err := q.open(page)
+	f, err := q.folderOf(page)
 	if err != nil {
 		return fmt.Errorf("note what was in folder %d before the start: %w", page.FolderID, err)
 	}
 	for _, e := range page.Entries {
 		if q.ledger.at[place{page.FolderID, page.Epoch, e.UID}] == nil {
-			q.note(page, e, 0, "")
+			q.see(page, e, 0, "")
 		}
 	}
 	f.baseline = max(f.baseline, page.Cursor)
@@ -193,4 +192,24 @@ func (q *Queue) Unreconciled(_ context.Context, folderID, epoch int64) (bool, er
 		}
 	}
 	return false, nil
+}
+
+// preview is Register in a dry run: what it makes is taken back.
+func (q *Queue) preview(page tasks.Page) []tasks.Registration {
+	once, trail, ids := maps.Clone(q.once), len(q.trail), q.ids
+	var out []tasks.Registration
+	for _, p := range q.plan(page) {
+		reg := tasks.Registration{UID: p.Entry.UID, TaskID: p.TaskID, Fate: p.Fate}
+		if p.Fate == tasks.New {
+			t := q.add(page, p.Entry, q.now())
+			reg.Status, reg.Skip = t.Status, t.Skip
+		}
+		out = append(out, reg)
+	}
+	for id := ids + 1; id <= q.ids; id++ {
+		delete(q.tasks, id)
+		delete(q.inboxes[page.InboxID].live, id)
+	}
+	q.once, q.trail, q.ids = once, q.trail[:trail], ids
+	return out
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"strconv"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,176 +13,160 @@ import (
 	"postrider/internal/tasks"
 )
 
+// shortestPoll is how long Receive waits first for those who have locked all that is due.
+const shortestPoll = 10 * time.Millisecond
+
+// errInactive is an inbox of which nothing is claimed.
+var errInactive = errors.New("the inbox is disabled")
+
 // Receive implements tasks.Queue.
 func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
-	began, poll := time.Now(), shortestPoll
-	for {
+	began := time.Now()
+	for poll := shortestPoll; ; poll *= 2 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		news := q.bell.listen()
 		claims, err := q.claimDue(context.WithoutCancel(ctx), want)
-		if err != nil || len(claims) > 0 {
-			return claims, err
-		}
-		pause, err := q.untilDue(ctx, want)
-		if err != nil {
-			return nil, err
-		}
-		wait := want.Wait
-		if pause <= 0 { // due, but locked: being claimed, or looked at by one who claims for another inbox
-			wait, pause = max(wait, q.patience), poll
-			poll = min(2*poll, longestPoll)
-		} else {
-			poll = shortestPoll
-		}
-		left := wait - time.Since(began)
-		if left <= 0 {
+		if errors.Is(err, errInactive) {
 			return nil, nil
 		}
+		if err != nil || len(claims) > 0 || time.Since(began) >= q.patience {
+			return claims, wrap(err, "claim tasks")
+		}
+		if locked, err := q.locked(ctx, want); err != nil || !locked {
+			return nil, err
+		}
 		select {
-		case <-news:
-		case <-time.After(min(max(pause, shortestPoll), left)):
+		case <-time.After(poll):
 		case <-ctx.Done():
-			return nil, ctx.Err()
 		}
 	}
 }
 
-// Waiting for a task to become due: never so short that it is a busy loop, and never so long that what another process
-// registers waits for long.
-const (
-	shortestPoll = 10 * time.Millisecond
-	longestPoll  = time.Second
-
-	defaultPatience = 100 * time.Millisecond // with whoever has locked all that is due
-)
-
-// untilDue is for how long it is no use to look again, unless this process hears of something new. When something is due
-// it is not above 0.
-func (q *Queue) untilDue(ctx context.Context, want tasks.Want) (time.Duration, error) {
-	pause := longestPoll
+// locked reports whether something is due that others have locked: they are claiming it, or only
+// looked at it.
+func (q *Queue) locked(ctx context.Context, want tasks.Want) (bool, error) {
+	var due []int64
+	if q.db.Dialect() == db.SQLite {
+		return false, nil
+	}
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		micros, _, err := q.now(tx)
-		if err != nil {
-			return err
-		}
-		var next []int64
+		now, err := q.now(tx)
 		for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-			if err := tx.Raw(sqlNextDue, want.InboxID, priority, inHand(want)).Scan(&next).Error; err != nil {
-				return err
+			if err == nil && len(due) == 0 {
+				err = tx.Raw(sqlIsDue, want.InboxID, priority, now.UnixMicro(), inHand(want)).Scan(&due).Error
 			}
-			for _, at := range next {
-				pause = min(pause, time.Duration(at-micros)*time.Microsecond)
-			}
-		}
-		return nil
-	})
-	return pause, wrap(err, "look for the next task")
-}
-
-// claimDue claims what is due now. The first lease that a task loses proves little: whatever was claimed beside it may
-// have killed their worker. It makes the task a suspect, which comes alone from then on and takes no other down with
-// it; only what it loses alone counts against it.
-func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
-	var claims []tasks.Claim
-	var buried []tasks.Task
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		done, err := committed(tx, claims)
-		if err == nil && !done {
-			claims, buried, err = q.receive(tx, want)
 		}
 		return err
 	})
-	if errors.Is(err, errOutOfUse) {
-		return nil, nil
-	}
+	return len(due) > 0, wrap(err, "look for tasks that are due")
+}
+
+// claimDue claims what is due now. The first lease that a task loses proves little: its worker may have
+// crashed because of another one. From then on the task is claimed alone, and only what it loses alone
+// counts against it.
+func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
+	var claims []tasks.Claim
+	var poisoned []tasks.Task
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+		done, err := committed(tx, claims)
+		if err == nil && !done {
+			claims, poisoned, err = q.receive(tx, now, want)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, wrap(err, "claim tasks")
+		return nil, err
 	}
-	for _, t := range buried {
-		if want.Buried != nil {
-			want.Buried(t)
+	for _, t := range poisoned {
+		if want.Poisoned != nil {
+			want.Poisoned(t)
 		}
 	}
 	return claims, nil
 }
 
-// committed reports whether the claims of an earlier try stand: its commit went through without our hearing of it.
+// committed reports whether the claims of an earlier try stand: it was committed, and the answer lost.
 func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 	if len(claims) == 0 {
 		return false, nil
 	}
 	var holder taskRow
-	err := tx.Raw(sqlHolder, claims[0].ID).Scan(&holder).Error
+	err := tx.Raw(sqlHolder, claims[0].Task.ID).Scan(&holder).Error
 	return holder.Receipt == claims[0].Receipt.Token, err
 }
 
-func (q *Queue) receive(tx *gorm.DB, want tasks.Want) (claims []tasks.Claim, buried []tasks.Task, _ error) {
-	micros, now, err := q.now(tx)
-	if err != nil {
-		return nil, nil, err
-	}
+// receive takes what is due, and ends what lost too many leases. Whether the inbox is active is asked
+// last: who disables it changes the tasks that are taken here, and waits for them or comes first.
+func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []tasks.Claim, poisoned []tasks.Task, _ error) {
 	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-		for len(taken) == 0 || (len(taken) < want.Max && taken[0].LostLeases == 0) {
+		for len(taken) == 0 || len(taken) < want.Max && taken[0].LostLeases == 0 {
 			var due []taskRow
-			err := tx.Raw(q.db.LockFree(sqlDue), want.InboxID, priority, micros, inHand(want), want.Max-len(taken)).Scan(&due).Error
+			err := tx.Raw(q.db.LockFree(sqlDue), want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken)).Scan(&due).Error
 			if err != nil {
 				return nil, nil, err
 			}
-			next, dead, err := take(tx, want, now, taken, due)
+			next, ended, err := take(tx, want, now, taken, due)
 			if err != nil {
 				return nil, nil, err
 			}
-			buried = append(buried, dead...)
-			if len(dead) == 0 {
+			poisoned = append(poisoned, ended...)
+			if len(ended) == 0 {
 				taken = next
 				break
-			} // else there is room for what stands behind
+			} // else there is room for what comes behind
 		}
 	}
-	if len(taken)+len(buried) == 0 {
+	if len(taken)+len(poisoned) == 0 {
 		return nil, nil, nil
 	}
-	var places []folderPlace // now that the tasks are locked: who takes the inbox out of use waits for them, or has done so
+	var places []place
 	if err := tx.Raw(sqlPlaces, want.InboxID).Scan(&places).Error; err != nil {
 		return nil, nil, err
 	}
 	if len(places) == 0 {
-		return nil, nil, errOutOfUse
+		return nil, nil, errInactive
 	}
-	if len(taken) > 0 {
-		claims, err = claim(tx, want, micros, now, taken, places)
+	for i := range poisoned {
+		locate(&poisoned[i], places)
 	}
-	return claims, buried, err
+	claims, err := claim(tx, now, want, taken, places)
+	return claims, poisoned, err
 }
 
-// errOutOfUse is an inbox of which nothing is claimed.
-var errOutOfUse = errors.New("the inbox is out of use")
-
-// folderPlace is what is told of a task's folder.
-type folderPlace struct {
+// place is a folder and its inbox.
+type place struct {
 	ID          int64
 	Name, Inbox string
+}
+
+func locate(t *tasks.Task, places []place) {
+	for _, p := range places {
+		if p.ID == t.FolderID {
+			t.Inbox, t.Folder = p.Inbox, p.Name
+		}
+	}
 }
 
 // inHand is for NOT IN, whose list must not be empty. No task has the id 0.
 func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...) }
 
-// take picks from what is due: rows that never lost a lease, or a single one that did. It buries those that lost too many.
-func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, buried []tasks.Task, _ error) {
+// take picks from what is due: rows that never lost a lease, or a single one that did. It ends those
+// that lost too many.
+func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, poisoned []tasks.Task, _ error) {
 	for _, r := range due {
-		if r.Status == tasks.InProgress {
+		expired := r.Status == tasks.InProgress
+		if expired {
 			r.LostLeases++
-			if r.LostLeases > want.MaxLostLeases {
-				t, err := bury(tx, r, now)
-				if err != nil {
-					return nil, nil, err
-				}
-				buried = append(buried, t)
-				continue
+		}
+		if expired && r.LostLeases > want.MaxLostLeases {
+			t, err := poison(tx, r, now)
+			if err != nil {
+				return nil, nil, err
 			}
+			poisoned = append(poisoned, t)
+			continue
 		}
 		lost := r.LostLeases > 0
 		if lost && len(taken) > 0 {
@@ -193,99 +177,74 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ 
 			break
 		}
 	}
-	return taken, buried, nil
+	return taken, poisoned, nil
 }
 
-// bury ends a task that kills its workers, and returns it as it stands then.
-func bury(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
+// poison ends a task that lost too many leases, and returns it as it is then.
+func poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 	ds, err := deliveries(tx, []int64{r.ID})
 	if err != nil {
 		return tasks.Task{}, err
 	}
 	t := r.task()
 	t.Deliveries = ds[r.ID]
-	t.Status, t.Reason = tasks.Poisoned(t)
-	if err := tx.Exec(sqlPoisoned, t.Status, db.Cut(t.Reason, maxText), now, now, r.ID).Error; err != nil {
+	res := tasks.Poisoned(t)
+	t.Status, t.Reason, t.Skip, t.VisibleAt, t.FinishedAt, t.UpdatedAt = res.Status, res.Reason, "", nil, &now, now
+	if err := tx.Exec(sqlPoisoned, t.Status, cut(t.Reason), now, now, r.ID).Error; err != nil {
+		return t, err
+	}
+	if t.Deliveries, err = settle(tx, now, r.ID, res.Status, res.Deliveries); err != nil {
 		return t, err
 	}
 	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
 }
 
-func claim(tx *gorm.DB, want tasks.Want, micros int64, now time.Time, taken []taskRow, places []folderPlace) ([]tasks.Claim, error) {
-	token := rand.Text()
-	until := micros + want.Lease.Microseconds()
+func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places []place) ([]tasks.Claim, error) {
+	if len(taken) == 0 {
+		return nil, nil
+	}
 	ids := make([]int64, len(taken))
-	claims := make([]tasks.Claim, len(taken))
 	for i, r := range taken {
 		ids[i] = r.ID
-		claims[i] = tasks.Claim{
-			Task:    r.task(),
-			Receipt: tasks.Receipt{TaskID: r.ID, Token: token + "-" + strconv.FormatInt(r.ID, 10), Worker: want.Worker},
-			Alone:   r.LostLeases > 0,
-			At:      now,
-			Due:     time.UnixMicro(*r.VisibleAt),
-		}
-		claims[i].Status, claims[i].Worker = tasks.InProgress, want.Worker
-		claims[i].Attempts++
 	}
-	if err := complete(tx, ids, claims, places); err != nil {
-		return nil, err
-	}
-	if err := noteLost(tx, now, taken, claims); err != nil {
-		return nil, err
-	}
-	if err := tx.Exec(sqlClaim, until, token, db.Cut(want.Worker, 255), now, ids).Error; err != nil {
-		return nil, err
-	}
-	return claims, nil
-}
-
-// noteLost writes into the trail which claims take a task over whose lease ran out.
-func noteLost(tx *gorm.DB, now time.Time, taken []taskRow, claims []tasks.Claim) error {
-	for i, r := range taken {
-		if r.Status != tasks.InProgress {
-			continue
-		}
-		if err := event(tx, now, r.ID, claims[i].Worker, "lease_lost", tasks.TakenOver(r.Worker, claims[i].Deliveries)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// complete adds to claims what stands in other tables.
-func complete(tx *gorm.DB, ids []int64, claims []tasks.Claim, places []folderPlace) error {
 	ds, err := deliveries(tx, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for i := range claims {
-		c := &claims[i]
-		c.Deliveries = ds[c.ID]
-		for _, f := range places {
-			if f.ID == c.FolderID {
-				c.Inbox, c.Folder = f.Inbox, f.Name
+	token, until := rand.Text(), now.Add(want.Lease)
+	claims := make([]tasks.Claim, len(taken))
+	for i, r := range taken {
+		t := r.task()
+		c := tasks.Claim{
+			Receipt: tasks.Receipt{TaskID: r.ID, Token: fmt.Sprintf("%s-%d", token, r.ID), Worker: want.Worker},
+			Alone:   r.LostLeases > 0, At: now, Due: *t.VisibleAt,
+		}
+		t.Deliveries = ds[r.ID]
+		locate(&t, places)
+		if t.Status == tasks.InProgress {
+			if err := event(tx, now, r.ID, want.Worker, "lease_lost", tasks.TakenOver(r.Worker, t.Deliveries)); err != nil {
+				return nil, err
 			}
 		}
+		t.Status, t.Worker, t.VisibleAt, t.UpdatedAt = tasks.InProgress, want.Worker, &until, now
+		t.Attempts++
+		c.Task = t
+		claims[i] = c
 	}
-	return nil
+	return claims, tx.Exec(sqlClaim, until.UnixMicro(), token, db.Cut(want.Worker, 255), now, ids).Error
 }
 
 // Extend implements tasks.Queue.
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
 	var lost []tasks.Receipt
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
 		lost = nil
-		micros, _, err := q.now(tx)
-		if err != nil {
-			return err
-		}
 		for _, r := range receipts {
-			res := tx.Exec(sqlExtend, micros+lease.Microseconds(), r.TaskID, r.Token)
-			if res.Error != nil {
-				return res.Error
+			held, err := update(tx, sqlExtend, touched(now, now.Add(lease).UnixMicro(), r.TaskID, r.Token)...)
+			if err != nil {
+				return err
 			}
-			if res.RowsAffected == 0 {
+			if !held {
 				lost = append(lost, r)
 			}
 		}

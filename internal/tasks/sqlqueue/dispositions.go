@@ -9,7 +9,6 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/tasks"
-	"postrider/internal/tasks/ledger"
 )
 
 // Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted for.
@@ -82,11 +81,13 @@ type accountedRow struct {
 	TaskID      int64
 	PurgedAs    string
 	Status      tasks.Status // empty when there is no such task any more
+	SkipReason  tasks.SkipReason
 	Reason      string
 	QueuedAt    *time.Time
 	VisibleAt   *int64
 	Recipient   string // empty when there is no delivery
 	Delivery    tasks.DeliveryStatus
+	DuplicateOf *int64
 	Code        int
 	Reply       string
 	Attempts    int
@@ -118,23 +119,23 @@ func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64
 }
 
 func (r accountedRow) disposition() tasks.Disposition {
-	d := tasks.Disposition{UID: r.UID, TaskID: r.TaskID, Status: r.Status, Reason: r.Reason}
+	d := tasks.Disposition{UID: r.UID, TaskID: r.TaskID, Status: r.Status, Skip: r.SkipReason, Reason: r.Reason}
 	switch {
 	case r.TaskID == 0:
 	case r.Status == "":
-		d.Status, d.Purged = ledger.Disposed(r.PurgedAs), r.PurgedAs != ""
-	default:
-		d.QueuedAt = *r.QueuedAt
-		if r.VisibleAt != nil {
-			at := time.UnixMicro(*r.VisibleAt).UTC()
-			d.VisibleAt = &at
+		d.Status, d.Purged = tasks.EndedAs(r.PurgedAs), r.PurgedAs != ""
+		if r.PurgedAs == string(tasks.SkipVanished) {
+			d.Skip = tasks.SkipVanished
 		}
+	default:
+		d.QueuedAt, d.VisibleAt = *r.QueuedAt, moment(r.VisibleAt)
 	}
 	return d
 }
 
 func (r accountedRow) delivery() tasks.Delivery {
-	return tasks.Delivery{
-		Recipient: r.Recipient, Status: r.Delivery, Code: r.Code, Reply: r.Reply, Attempts: r.Attempts, DeliveredAt: r.DeliveredAt,
-	}
+	return deliveryRow{
+		Recipient: r.Recipient, Status: r.Delivery, DuplicateOf: r.DuplicateOf, Code: r.Code, Reply: r.Reply,
+		Attempts: r.Attempts, DeliveredAt: r.DeliveredAt,
+	}.delivery()
 }

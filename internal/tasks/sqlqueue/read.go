@@ -143,7 +143,7 @@ func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
 	var s tasks.Stats
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		s = tasks.Stats{ByStatus: map[tasks.Status]int{}}
-		micros, now, err := q.now(tx)
+		now, err := q.now(tx)
 		if err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
 		for _, c := range counts {
 			s.ByStatus[c.Status] = c.N
 		}
-		if err := tx.Raw(sqlDueCount, inboxID, micros).Scan(&s.Due).Error; err != nil {
+		if err := tx.Raw(sqlDueCount, inboxID, now.UnixMicro()).Scan(&s.Due).Error; err != nil {
 			return err
 		}
 		var oldest []time.Time
@@ -187,11 +187,11 @@ func lastDay(tx *gorm.DB, inboxID int64, since time.Time, s *tasks.Stats) error 
 func (q *Queue) Due(ctx context.Context, inboxID int64) (int, error) {
 	var due int
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		micros, _, err := q.now(tx)
+		now, err := q.now(tx)
 		if err != nil {
 			return err
 		}
-		return tx.Raw(sqlDueCount, inboxID, micros).Scan(&due).Error
+		return tx.Raw(sqlDueCount, inboxID, now.UnixMicro()).Scan(&due).Error
 	})
 	return due, wrap(err, "count tasks that are due")
 }
@@ -199,7 +199,7 @@ func (q *Queue) Due(ctx context.Context, inboxID int64) (int, error) {
 // clock is the database's.
 func (q *Queue) clock(ctx context.Context) (now time.Time, err error) {
 	err = q.db.View(ctx, func(tx *gorm.DB) error {
-		_, now, err = q.now(tx)
+		now, err = q.now(tx)
 		return err
 	})
 	return now, err

@@ -3,51 +3,68 @@ package sqlqueue
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
 )
 
-// Remove implements tasks.Queue. With the first transaction the inbox has no live task, and nobody elsewhere waits for one of it: what is left
-// is as good as purged. It goes page by page, since others would wait for minutes when a large registry goes at once. Each transaction
-// begins as the first: a person may have put a task back meanwhile or enabled the inbox, and a task elsewhere have left its place to one here.
+// Remove implements tasks.Queue. With the first transaction the inbox has no live tasks. It goes on in
+// portions: otherwise others would wait for minutes while a large registry is deleted. Each transaction
+// begins as the first: an operator may have requeued a task meanwhile, or enabled the inbox.
 func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
-	defer q.bell.ring()
 	var folders []int64
-	err := q.removing(ctx, who, inboxID, func(tx *gorm.DB) error {
+	err := q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
 		folders = nil
-		return tx.Raw(sqlScopeInbox, inboxID).Scan(&folders).Error
+		return tx.Raw(sqlFolders, inboxID).Scan(&folders).Error
 	})
 	for _, id := range folders {
 		if err != nil {
 			break
 		}
 		err = q.pages(ctx, id, math.MaxInt64, func(epoch int64, first, last uint32) error {
-			return q.removing(ctx, who, inboxID, func(tx *gorm.DB) error {
-				if err := tx.Exec(sqlDeleteTasksBetween, id, epoch, first, last).Error; err != nil {
-					return err
-				}
-				return tx.Exec(sqlDeleteSeenBetween, id, epoch, first, last).Error
+			return q.removing(ctx, who, inboxID, func(tx *gorm.DB, now time.Time) error {
+				return erasePage(tx, now, id, epoch, first, last)
 			})
 		})
 	}
+	for more := err == nil; more && err == nil; {
+		err = q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
+			var upTo []byte
+			if err := tx.Raw(sqlOnceUpTo, inboxID, q.page).Row().Scan(&upTo); err != nil {
+				return err
+			}
+			more = upTo != nil
+			return tx.Exec(sqlDeleteOnceUpTo, inboxID, upTo).Error
+		})
+	}
 	if err == nil {
-		err = q.removing(ctx, who, inboxID, func(tx *gorm.DB) error { return tx.Exec(sqlDeleteInbox, inboxID).Error })
+		err = q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
+			return tx.Exec(sqlDeleteInbox, inboxID).Error
+		})
 	}
 	return wrap(err, "remove inbox %d", inboxID)
 }
 
-// removing is a transaction on an inbox that is out of use for good. Then it gives others a moment: on SQLite they only look now and then
-// whether they can write.
-func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(tx *gorm.DB) error) error {
-	err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := q.takeOut(tx, who, inboxID, true); err != nil {
+// removing is a transaction on an inbox that is disabled and has no cursors and no live tasks. Then it
+// pauses: on SQLite others poll for their turn.
+func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(*gorm.DB, time.Time) error) error {
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+		live, err := q.disable(tx, now, who, inboxID)
+		if err != nil {
 			return err
+		}
+		for part := range slices.Chunk(live, portion) {
+			if err := erase(tx, now, part); err != nil {
+				return err
+			}
 		}
 		if err := tx.Exec(sqlNoCursors, inboxID).Error; err != nil {
 			return err
 		}
-		return f(tx)
+		return f(tx, now)
 	})
 	select {
 	case <-time.After(10 * time.Millisecond):
@@ -56,24 +73,42 @@ func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(
 	return err
 }
 
-// erase deletes tasks, and what is known of their messages.
-func erase(tx *gorm.DB, ids []int64) error {
-	keys, err := knownBy(tx, ids)
-	if err != nil || len(keys) == 0 {
+// erasePage deletes what the ledger has of a folder between two UIDs, and its tasks.
+func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last uint32) error {
+	var ids []int64
+	if err := tx.Raw(sqlTasksBetween, folderID, epoch, first, last).Scan(&ids).Error; err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlForget, keys, ids).Error; err != nil {
-		return err
+	for part := range slices.Chunk(ids, portion) {
+		if err := erase(tx, now, part); err != nil {
+			return err
+		}
 	}
-	return tx.Exec(sqlDelete, ids).Error
+	return tx.Exec(sqlDeleteSeenBetween, folderID, epoch, first, last).Error
 }
 
-// knownBy is what finds the rows of tasks in the ledger: their fingerprints, and those of the rows where their messages are now.
-func knownBy(tx *gorm.DB, ids []int64) (keys [][]byte, _ error) {
-	var noted []struct{ Fingerprint, Noted []byte }
-	err := tx.Raw(sqlNoted, append(ids, 0)).Scan(&noted).Error // no list is empty, and no task has the id 0
-	for _, n := range noted {
-		keys = append(keys, n.Fingerprint, n.Noted)
+// erase deletes tasks with their part of the ledger. They keep what they own of recipients that were
+// delivered, or that an operator skipped.
+func erase(tx *gorm.DB, now time.Time, ids []int64) error {
+	known, err := notedOf(tx, ids)
+	if err != nil || len(known) == 0 {
+		return err
 	}
-	return keys, err
+	ds, err := deliveries(tx, ids)
+	if err != nil {
+		return err
+	}
+	given := map[int64][]string{}
+	for _, r := range known {
+		if r.SkipReason != tasks.SkipOperator {
+			given[r.ID] = recipients(ds[r.ID], tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated)
+		}
+	}
+	if err := giveUp(tx, given); err != nil {
+		return err
+	}
+	if err := tx.Exec(sqlForget, keysIn(known), ids).Error; err != nil {
+		return err
+	}
+	return drop(tx, now, ids)
 }

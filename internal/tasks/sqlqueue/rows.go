@@ -4,16 +4,17 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"postrider/internal/db"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
-	"postrider/internal/tasks/ledger"
 )
 
 const (
 	tableTasks      = "monitored_emails_tasks"
 	tableDeliveries = "monitored_emails_deliveries"
+	tableOnce       = "monitored_emails_once"
 	tableSeen       = "monitored_emails_seen"
 )
 
@@ -26,15 +27,19 @@ type taskRow struct {
 	UID          uint32 `gorm:"column:uid"`
 	MessageID    string
 	Fingerprint  []byte
+	IsRead       bool
 	Subject      string
 	Sender       string
 	EmailDate    *time.Time
 	Size         int64
+	Revision     string
 	Route        string
 	Mode         string
 	ModeReason   string
 	Priority     tasks.Priority
 	Status       tasks.Status
+	SkipReason   tasks.SkipReason
+	InDoubt      bool
 	AttemptCount int
 	LostLeases   int
 	VisibleAt    *int64
@@ -57,17 +62,56 @@ type readRow struct {
 func (r taskRow) task() tasks.Task {
 	t := tasks.Task{
 		ID: r.ID, InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, UID: r.UID,
-		MessageID: r.MessageID, Subject: r.Subject, Sender: r.Sender, Date: r.EmailDate, Size: r.Size,
-		Route: r.Route, Form: tasks.Form{Mode: r.Mode, ModeReason: r.ModeReason}, Priority: r.Priority, Status: r.Status, Attempts: r.AttemptCount, LostLeases: r.LostLeases,
+		Identity: tasks.Identity{
+			Fingerprint: message.Fingerprint(r.Fingerprint), MessageID: r.MessageID,
+			Subject: r.Subject, Sender: r.Sender, Size: r.Size,
+		},
+		Read: r.IsRead, Revision: r.Revision, Route: r.Route,
+		Form: tasks.Form{Mode: r.Mode, ModeReason: r.ModeReason}, Priority: r.Priority,
+		Status: r.Status, Skip: r.SkipReason, InDoubt: r.InDoubt,
+		Attempts: r.AttemptCount, LostLeases: r.LostLeases, VisibleAt: moment(r.VisibleAt),
 		Worker: r.Worker, Reason: r.ErrorMessage,
 		CreatedAt: r.CreatedAt, QueuedAt: r.QueuedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
 	}
-	copy(t.Fingerprint[:], r.Fingerprint)
-	if r.VisibleAt != nil {
-		v := time.UnixMicro(*r.VisibleAt).UTC()
-		t.VisibleAt = &v
+	if r.EmailDate != nil {
+		t.Identity.Date = *r.EmailDate
 	}
 	return t
+}
+
+// newRow is the row of a task that is not registered yet.
+func newRow(t tasks.Task) taskRow {
+	r := taskRow{
+		InboxID: t.InboxID, FolderID: t.FolderID, UIDValidity: t.Epoch, UID: t.UID,
+		MessageID: cut(t.Identity.MessageID), Fingerprint: t.Identity.Fingerprint[:], IsRead: t.Read,
+		Subject: cut(t.Identity.Subject), Sender: cut(t.Identity.Sender), EmailDate: storable(t.Identity.Date),
+		Size: t.Identity.Size, Revision: t.Revision, Route: db.Cut(t.Route, 255), Mode: t.Form.Mode,
+		Priority: t.Priority, Status: t.Status, SkipReason: t.Skip, ErrorMessage: cut(t.Reason),
+		CreatedAt: t.CreatedAt, QueuedAt: t.QueuedAt, UpdatedAt: t.UpdatedAt, FinishedAt: t.FinishedAt,
+	}
+	if t.VisibleAt != nil {
+		micros := t.VisibleAt.UnixMicro()
+		r.VisibleAt = &micros
+	}
+	return r
+}
+
+// moment is the time of a column in microseconds.
+func moment(micros *int64) *time.Time {
+	if micros == nil {
+		return nil
+	}
+	at := time.UnixMicro(*micros).UTC()
+	return &at
+}
+
+// storable is a date as the databases can hold it, nil when they cannot.
+func storable(date time.Time) *time.Time {
+	date = date.UTC()
+	if date.Year() < 1000 || date.Year() > 9999 {
+		return nil
+	}
+	return &date
 }
 
 // deliveryRow is a row of monitored_emails_deliveries.
@@ -75,6 +119,7 @@ type deliveryRow struct {
 	TaskID      int64  `gorm:"column:task_id;primaryKey"`
 	Recipient   string `gorm:"column:recipient;primaryKey"`
 	Status      tasks.DeliveryStatus
+	DuplicateOf *int64
 	Code        int
 	Reply       string
 	Attempts    int
@@ -85,8 +130,11 @@ func deliveryRows(taskID int64, ds []tasks.Delivery, now time.Time) []deliveryRo
 	rows := make([]deliveryRow, len(ds))
 	for i, d := range ds {
 		rows[i] = deliveryRow{
-			TaskID: taskID, Recipient: d.Recipient, Status: d.Status, Code: d.Code, Reply: db.Cut(d.Reply, maxText),
+			TaskID: taskID, Recipient: d.Recipient, Status: d.Status, Code: d.Code, Reply: cut(d.Reply),
 			Attempts: d.Attempts, DeliveredAt: d.DeliveredAt,
+		}
+		if d.DuplicateOf != 0 {
+			rows[i].DuplicateOf = &d.DuplicateOf
 		}
 		if d.Status == tasks.Delivered && d.DeliveredAt == nil {
 			rows[i].DeliveredAt = &now
@@ -96,9 +144,22 @@ func deliveryRows(taskID int64, ds []tasks.Delivery, now time.Time) []deliveryRo
 }
 
 func (r deliveryRow) delivery() tasks.Delivery {
-	return tasks.Delivery{
-		Recipient: r.Recipient, Status: r.Status, Code: r.Code, Reply: r.Reply, Attempts: r.Attempts, DeliveredAt: r.DeliveredAt,
+	d := tasks.Delivery{
+		Recipient: r.Recipient, Status: r.Status, Code: r.Code, Reply: r.Reply, Attempts: r.Attempts,
+		DeliveredAt: r.DeliveredAt,
 	}
+	if r.DuplicateOf != nil {
+		d.DuplicateOf = *r.DuplicateOf
+	}
+	return d
+}
+
+// onceRow is a row of monitored_emails_once.
+type onceRow struct {
+	Scope       int64  `gorm:"primaryKey;autoIncrement:false"`
+	Fingerprint []byte `gorm:"primaryKey"`
+	Recipient   string `gorm:"primaryKey"`
+	TaskID      int64
 }
 
 // seenRow is a row of monitored_emails_seen.
@@ -112,36 +173,34 @@ type seenRow struct {
 	PurgedAs    string
 }
 
-// matchRow is a row of sqlSeenByFingerprint.
-type matchRow struct {
-	InboxID     int64
-	FolderID    int64
-	UIDValidity int64 `gorm:"column:uid_validity"`
-	TaskID      int64
-	Fingerprint []byte
-	PurgedAs    string
-	Reached     bool
-	Status      tasks.Status // empty when there is no such task any more
-	Route       string
-	Reason      string
-}
-
-func (r matchRow) row() ledger.Row {
-	return ledger.Row{
-		InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, TaskID: r.TaskID, Fingerprint: message.Fingerprint(r.Fingerprint),
-		PurgedAs: r.PurgedAs, Reached: r.Reached, Status: r.Status, Route: r.Route, Reason: r.Reason,
+func insert[R any](tx *gorm.DB, table string, rows []R) error {
+	if len(rows) == 0 {
+		return nil
 	}
+	return tx.Table(table).CreateInBatches(&rows, 200).Error
 }
 
-// seenLike are the rows of the ledger with one of the fingerprints, ordered by task.
-func seenLike(tx *gorm.DB, keys ...[]byte) ([]ledger.Row, error) {
-	var found []matchRow
-	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&found).Error; err != nil {
+func upsert(tx *gorm.DB, rows []deliveryRow) error {
+	return insert(tx.Clauses(clause.OnConflict{
+		Columns: []clause.Column{{Name: "task_id"}, {Name: "recipient"}},
+		DoUpdates: clause.AssignmentColumns(
+			[]string{"status", "duplicate_of", "code", "reply", "attempts", "delivered_at"}),
+	}), tableDeliveries, rows)
+}
+
+// deliveries are those of tasks, by task and recipient.
+func deliveries(tx *gorm.DB, ids []int64) (map[int64][]tasks.Delivery, error) {
+	return deliveriesBy(tx, sqlDeliveries, ids)
+}
+
+func deliveriesBy(tx *gorm.DB, query string, ids []int64) (map[int64][]tasks.Delivery, error) {
+	var rows []deliveryRow
+	if err := tx.Raw(query, ids).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
-	rows := make([]ledger.Row, len(found))
-	for i, r := range found {
-		rows[i] = r.row()
+	out := map[int64][]tasks.Delivery{}
+	for _, r := range rows {
+		out[r.TaskID] = append(out[r.TaskID], r.delivery())
 	}
-	return rows, nil
+	return out, nil
 }

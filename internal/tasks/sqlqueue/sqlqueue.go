@@ -1,14 +1,23 @@
 // Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
 //
-// All its SQL stands in queries.go, with the index that serves it. Every change is one transaction; visibility and
-// leases go by the database's clock. A transaction whose commit went through unnoticed is run again by package db, so
-// each of them recognises its own work: registering by UID, claiming and finishing by the receipt, which stays with
-// a task until somebody else changes it. Only the count of what a person changed may then be too low; the change is made
-// once, and in the trail once.
+// All its SQL stands in queries.go, with the index that serves it. Every change is one transaction.
+// Visibility and leases go by the database's clock.
+//
+// Several database nodes (Galera) may share the work. A lock holds on one node only; what conflicts
+// on all of them is a row that is written. So what must be exclusive begins with an UPDATE that
+// changes the row, and the number of rows it matches decides, or it is an INSERT under a unique key.
+// Locks that a SELECT takes only save work.
+//
+// Package db runs a transaction again when its commit went through and the answer was lost. So each
+// of them recognises its own work: registering by UID, claiming and finishing by the receipt, which
+// stays with a task until something else changes it. Only the count of what an operator changed may
+// then be too low.
 package sqlqueue
 
 import (
-	"sync"
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -20,52 +29,77 @@ import (
 // Queue implements tasks.Queue.
 type Queue struct {
 	db       *db.DB
-	bell     bell
-	patience time.Duration
-	page     int // rows of the ledger that are read, or deleted, at once
+	patience time.Duration // with those who have locked all that is due
+	page     int           // rows of the ledger that are read, or deleted, at once
 }
 
 var _ tasks.Queue = (*Queue)(nil)
 
 // New returns the queue in an open database.
-func New(d *db.DB) *Queue { return &Queue{db: d, patience: defaultPatience, page: defaultPage} }
-
-const defaultPage = 1000
-
-// bell wakes those who wait in this process for a task to become due.
-type bell struct {
-	mu   sync.Mutex
-	news chan struct{}
+func New(d *db.DB) *Queue {
+	return &Queue{db: d, patience: 100 * time.Millisecond, page: 1000}
 }
 
-// listen returns a channel that is closed when the bell rings next.
-func (b *bell) listen() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.news == nil {
-		b.news = make(chan struct{})
+// errChanged is a transaction that read what has been changed concurrently.
+var errChanged = errors.New("the registry was changed concurrently")
+
+// maxTries bounds how often a transaction decides again because others changed what it had read, or
+// inserted a key before it.
+const maxTries = 20
+
+// change runs f in a transaction.
+func (q *Queue) change(ctx context.Context, f func(tx *gorm.DB, now time.Time) error) error {
+	for try := 1; ; try++ {
+		err := q.db.Tx(ctx, func(tx *gorm.DB) error {
+			now, err := q.now(tx)
+			if err != nil {
+				return err
+			}
+			return f(tx, now)
+		})
+		changed := errors.Is(err, errChanged) || errors.Is(err, gorm.ErrDuplicatedKey)
+		if !changed || try == maxTries || ctx.Err() != nil {
+			return err
+		}
 	}
-	return b.news
 }
 
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.news != nil {
-		close(b.news)
-		b.news = nil
-	}
-}
-
-// now is the database's clock, as a number for SQL to compare and as a time for people to read.
-func (q *Queue) now(tx *gorm.DB) (int64, time.Time, error) {
+// now is the database's clock, to the microsecond.
+func (q *Queue) now(tx *gorm.DB) (time.Time, error) {
 	micros, err := q.db.Now(tx)
-	return micros, time.UnixMicro(micros).UTC(), err
+	return time.UnixMicro(micros).UTC(), err
+}
+
+// update runs an UPDATE or DELETE and reports whether it matched a row.
+func update(tx *gorm.DB, sql string, args ...any) (bool, error) {
+	res := tx.Exec(sql, args...)
+	return res.RowsAffected > 0, res.Error
+}
+
+// touched are the arguments of a statement that begins with touch.
+func touched(now time.Time, args ...any) []any {
+	return append([]any{now, now.Add(time.Microsecond), now}, args...)
 }
 
 func event(tx *gorm.DB, at time.Time, taskID int64, worker, name, detail string) error {
-	return tx.Exec(sqlEvent, taskID, at, db.Cut(worker, 255), name, db.Cut(detail, maxText)).Error
+	return tx.Exec(sqlEvent, taskID, at, db.Cut(worker, 255), name, cut(detail)).Error
 }
 
-// maxText keeps what a TEXT column holds (65,535 octets) well out of reach.
-const maxText = 4000
+// noteOnce adds a line to the trail of a task, unless it is there already.
+func noteOnce(tx *gorm.DB, at time.Time, taskID int64, worker string, n tasks.Note) error {
+	var noted int64
+	if err := tx.Raw(sqlEventLike, taskID, n.Event, cut(n.Detail)).Scan(&noted).Error; err != nil || noted > 0 {
+		return err
+	}
+	return event(tx, at, taskID, worker, n.Event, n.Detail)
+}
+
+// cut keeps what a TEXT column holds (65,535 octets) well out of reach.
+func cut(text string) string { return db.Cut(text, 4000) }
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

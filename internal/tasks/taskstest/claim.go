@@ -1,6 +1,8 @@
 package taskstest
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 var claimTests = map[string]func(*suite){
 	"claim/order":           testOrder,
 	"claim/visible":         testVisible,
+	"claim/cancelled":       testCancelled,
 	"claim/what it says":    testClaimFields,
 	"claim/other inbox":     testOtherInbox,
 	"claim/lease runs out":  testLeaseExpires,
@@ -30,7 +33,7 @@ func testOrder(s *suite) {
 	p := s.place()
 	high := func(uid uint32, content string) tasks.Entry {
 		e := s.msg(uid, content)
-		e.Priority = tasks.High
+		e.Decision.Priority = tasks.High
 		return e
 	}
 	p.register(s.msg(1, "a"), high(2, "b"), s.msg(3, "c"))
@@ -52,29 +55,46 @@ func testVisible(s *suite) {
 	s.Age(s.t, 50*time.Second)
 	p.claimed(10)
 	s.Age(s.t, 11*time.Second)
-	if c := p.claimed(10, 1)[0]; c.Attempts != 2 || c.Alone || c.LostLeases != 0 {
-		s.t.Errorf("attempts %d, alone %t, lost leases %d; want 2, false, 0", c.Attempts, c.Alone, c.LostLeases)
+	if c := p.claimed(10, 1)[0]; c.Task.Attempts != 2 || c.Alone || c.Task.LostLeases != 0 {
+		s.t.Errorf("attempts %d, alone %t, lost leases %d; want 2, false, 0", c.Task.Attempts, c.Alone, c.Task.LostLeases)
 	}
 }
 
-// testClaimFields: a claim is the task as it stands, with the names and deliveries that working it off takes.
+// testCancelled: nothing is claimed once the context has ended, be it due or not.
+func testCancelled(s *suite) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	cancel()
+	p := s.place()
+	for range 2 {
+		if claims, err := s.Queue.Receive(ctx, p.want(1)); !errors.Is(err, context.Canceled) || len(claims) != 0 {
+			s.t.Errorf("claimed %d, %v; want none and that the context was cancelled", len(claims), err)
+		}
+		p.register(s.msg(1, "a"))
+	}
+	p.claimed(1, 1)
+}
+
+// testClaimFields: a claim is the task as it stands, with the names and deliveries that working it off
+// takes.
 func testClaimFields(s *suite) {
 	p := s.place()
-	c := p.claim()
+	p.register(s.msg(1, "m", "Bob@example.com", bob))
+	c := p.claimed(1, 1)[0]
 	ds := []tasks.Delivery{
 		{Recipient: "Bob@example.com", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 Ok", Attempts: 1},
-		{Recipient: "bob@example.com", Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1},
+		{Recipient: bob, Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1},
 	}
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: "court", Reason: "451 later", Deliveries: ds}))
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Reason: "451 later", Deliveries: ds}))
 	before := p.now()
 	c = p.claimed(1, 1)[0]
-	if c.Status != tasks.InProgress || c.Worker != "worker" || c.Route != "court" || c.Receipt.TaskID != c.ID || c.Receipt.Token == "" || c.Receipt.Worker != "worker" || c.Due.IsZero() {
-		s.t.Errorf("claim %+v; want it in progress, by the worker, by its route, with a receipt and when it was due", c)
+	r := c.Receipt
+	if c.Task.Status != tasks.InProgress || c.Task.Worker != "worker" || r.TaskID != c.Task.ID || r.Token == "" || r.Worker != "worker" || c.Due.IsZero() {
+		s.t.Errorf("claim %+v; want it in progress, by the worker, with a receipt and when it was due", c)
 	}
 	if c.At.Before(before) || c.At.After(p.now()) || c.At.Before(c.Due) {
 		s.t.Errorf("claimed at %v, asked at %v, due at %v; want when it was claimed, by the registry's clock", c.At, before, c.Due)
 	}
-	got := s.stands(c.ID, tasks.InProgress)
+	got := s.stands(c.Task.ID, tasks.InProgress)
 	if !got.VisibleAt.After(c.Due.Add(lease - time.Minute)) {
 		s.t.Errorf("visible at %v, due at %v; want a lease of %v", got.VisibleAt, c.Due, lease)
 	}
@@ -83,8 +103,8 @@ func testClaimFields(s *suite) {
 	if !reflect.DeepEqual(got, want) {
 		s.t.Errorf("the claim says\n%+v, the registry\n%+v", want, got)
 	}
-	if len(c.Deliveries) != 2 || c.Deliveries[0].Status != tasks.Delivered || c.Deliveries[0].DeliveredAt == nil || c.Deliveries[1].Code != 451 {
-		s.t.Errorf("deliveries %+v, want both as they stand, apart by case", c.Deliveries)
+	if !sameDeliveries(c.Task.Deliveries, ds) || c.Task.Deliveries[0].DeliveredAt == nil {
+		s.t.Errorf("deliveries %+v, want both as they stand, apart by case", c.Task.Deliveries)
 	}
 }
 
@@ -103,17 +123,18 @@ func testLeaseExpires(s *suite) {
 	p.claimed(10)
 	s.Age(s.t, time.Minute+time.Second)
 	c := p.claimed(10, 1)[0]
-	if c.LostLeases != 1 || c.Attempts != 2 || !c.Alone || c.Receipt == first.Receipt {
+	if c.Task.LostLeases != 1 || c.Task.Attempts != 2 || !c.Alone || c.Receipt == first.Receipt {
 		s.t.Errorf("lost leases %d, attempts %d, alone %t, receipts %v and %v; want 1, 2, true and a fresh one",
-			c.LostLeases, c.Attempts, c.Alone, first.Receipt, c.Receipt)
+			c.Task.LostLeases, c.Task.Attempts, c.Alone, first.Receipt, c.Receipt)
 	}
-	if got := s.get(c.ID); got.LostLeases != 1 || got.Attempts != 2 {
+	if got := s.get(c.Task.ID); got.LostLeases != 1 || got.Attempts != 2 {
 		s.t.Errorf("registered: lost leases %d, attempts %d; want 1, 2", got.LostLeases, got.Attempts)
 	}
-	s.has(c.ID, "lease_lost")
+	s.has(c.Task.ID, "lease_lost")
 }
 
-// testAlone: a task that lost its lease comes alone, also when it was released or put off since, and whatever its priority.
+// testAlone: a task that lost its lease comes alone, also when it was released or put off since, and
+// whatever its priority.
 func testAlone(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"))
@@ -130,31 +151,11 @@ func testAlone(s *suite) {
 		s.t.Error("a task that never lost its lease is alone")
 	}
 	urgent := s.msg(4, "d")
-	urgent.Priority = tasks.High
+	urgent.Decision.Priority = tasks.High
 	s.Age(s.t, lease+time.Second)
 	p.register(urgent)
 	p.claimed(10, 4) // the three others lost theirs, each has to come alone
 	p.claimed(10, 1)
-}
-
-// testPoisonSent: what killed its workers while it was being sent may have arrived, which is a person's to say.
-func testPoisonSent(s *suite) {
-	p := s.place()
-	c := p.claim()
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Sending}}))
-	s.Age(s.t, lease+time.Second)
-	var told []tasks.Task
-	want := p.want(1)
-	want.MaxLostLeases, want.Buried = 0, func(t tasks.Task) { told = append(told, t) }
-	claims, err := s.Queue.Receive(s.ctx, want)
-	s.must("receive", err)
-	got := s.stands(c.ID, tasks.Uncertain)
-	if !strings.HasPrefix(got.Reason, tasks.MayHaveArrived) || len(claims) != 0 {
-		s.t.Errorf("reason %q, %d claimed; want it to say that it may have arrived, and none", got.Reason, len(claims))
-	}
-	if len(told) != 1 || told[0].ID != c.ID || told[0].Status != tasks.Uncertain {
-		s.t.Errorf("the claimer was told of %+v; want of this task, uncertain", told)
-	}
 }
 
 func testPoison(s *suite) {
@@ -166,21 +167,41 @@ func testPoison(s *suite) {
 	}
 	s.Age(s.t, lease+time.Second)
 	p.claimed(10)
-	got := s.stands(c.ID, tasks.Dead)
-	if got.LostLeases != 4 || !strings.Contains(got.Reason, "4 times") || !strings.Contains(got.Reason, "task retry") {
+	got := s.stands(c.Task.ID, tasks.Dead)
+	if got.LostLeases != 4 || !strings.Contains(got.Reason, "4 lost leases") || !strings.Contains(got.Reason, "task retry") {
 		s.t.Errorf("lost leases %d, reason %q; want 4, how often, and what to do", got.LostLeases, got.Reason)
 	}
-	s.has(c.ID, "lease_lost", "lease_lost", "lease_lost", "dead")
-	n, err := s.Queue.Requeue(s.ctx, "ann", c.ID)
-	if n != 1 || err != nil {
-		s.t.Fatalf("requeue: %d, %v", n, err)
-	}
-	if c := p.claimed(10, 1)[0]; c.LostLeases != 0 || c.Attempts != 1 || c.Alone {
-		s.t.Errorf("lost leases %d, attempts %d, alone %t; want it to begin anew", c.LostLeases, c.Attempts, c.Alone)
+	s.recipients(c.Task.ID, "ann failed")
+	s.has(c.Task.ID, "lease_lost", "lease_lost", "lease_lost", "dead")
+	s.requeue(c.Task.ID)
+	if c := p.claimed(10, 1)[0]; c.Task.LostLeases != 0 || c.Task.Attempts != 1 || c.Alone {
+		s.t.Errorf("lost leases %d, attempts %d, alone %t; want it to begin again", c.Task.LostLeases, c.Task.Attempts, c.Alone)
 	}
 }
 
-// testBehindPoison: a Receive that buries tasks does not come back empty while others are due.
+// testPoisonSent: what crashed its workers while it was being sent may have arrived, which an operator
+// has to say.
+func testPoisonSent(s *suite) {
+	p := s.place()
+	c := p.claim()
+	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Sending}}
+	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+	s.Age(s.t, lease+time.Second)
+	var reported []tasks.Task
+	want := p.want(1)
+	want.MaxLostLeases, want.Poisoned = 0, func(t tasks.Task) { reported = append(reported, t) }
+	claims, err := s.Queue.Receive(s.ctx, want)
+	s.must("receive", err)
+	if got := s.stands(c.Task.ID, tasks.Uncertain); !strings.Contains(got.Reason, "it may have arrived") || len(claims) != 0 {
+		s.t.Errorf("reason %q, %d claimed; want it to say that it may have arrived, and none", got.Reason, len(claims))
+	}
+	s.recipients(c.Task.ID, "ann sending")
+	if len(reported) != 1 || reported[0].ID != c.Task.ID || reported[0].Status != tasks.Uncertain {
+		s.t.Errorf("Poisoned was called for %+v; want this task, uncertain", reported)
+	}
+}
+
+// testBehindPoison: a Receive that ends tasks does not come back empty while others are due.
 func testBehindPoison(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
@@ -191,7 +212,7 @@ func testBehindPoison(s *suite) {
 	want.MaxLostLeases = 0
 	claims, err := s.Queue.Receive(s.ctx, want)
 	s.must("receive", err)
-	if len(claims) != 1 || claims[0].UID != 4 {
+	if len(claims) != 1 || claims[0].Task.UID != 4 {
 		s.t.Errorf("claimed %d tasks; want the one behind those that are dead now", len(claims))
 	}
 }
@@ -201,15 +222,15 @@ func testExtend(s *suite) {
 	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
 	claims := p.claimed(3, 1, 2, 3)
 	s.Age(s.t, lease+time.Second) // ran out, but nobody else has them
-	s.must("finish", s.Queue.Finish(s.ctx, claims[2].Receipt, tasks.Result{Status: tasks.Forwarded}))
-	stale := tasks.Receipt{TaskID: claims[1].ID, Token: "stale"}
+	s.finish(claims[2], tasks.Forwarded)
+	stale := tasks.Receipt{TaskID: claims[1].Task.ID, Token: "stale"}
 	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{claims[0].Receipt, stale, claims[2].Receipt})
 	s.must("extend", err)
 	if len(lost) != 2 || lost[0] != stale || lost[1] != claims[2].Receipt {
 		s.t.Errorf("lost %v, want the stale receipt and the one of the finished task", lost)
 	}
-	if c := p.claimed(10, 2)[0]; c.LostLeases != 1 {
-		s.t.Errorf("lost leases %d, want 1", c.LostLeases)
+	if c := p.claimed(10, 2)[0]; c.Task.LostLeases != 1 {
+		s.t.Errorf("lost leases %d, want 1", c.Task.LostLeases)
 	}
 	s.Age(s.t, lease-time.Minute)
 	p.claimed(10)
@@ -226,28 +247,27 @@ func testLongDelivery(s *suite) {
 			s.t.Fatalf("extend: lost %v, %v; want none lost", lost, err)
 		}
 	}
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
-	if got := s.stands(c.ID, tasks.Forwarded); got.Attempts != 1 || got.LostLeases != 0 {
+	s.finish(c, tasks.Forwarded)
+	if got := s.stands(c.Task.ID, tasks.Forwarded); got.Attempts != 1 || got.LostLeases != 0 {
 		s.t.Errorf("attempts %d, lost leases %d; want 1, 0", got.Attempts, got.LostLeases)
 	}
-	s.has(c.ID)
+	s.has(c.Task.ID)
 }
 
-// testInHand: what the caller is at work on is not claimed by it, also when the lease ran out; by others it is.
+// testInHand: what the caller works on is not claimed by it, also when the lease ran out; by others it
+// is.
 func testInHand(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"), s.msg(2, "b"))
 	mine := p.claimed(1, 1)[0]
 	s.Age(s.t, lease+time.Second)
 	want := p.want(10)
-	want.InHand = []int64{mine.ID}
-	claims, err := s.Queue.Receive(s.ctx, want)
-	if err != nil || len(claims) != 1 || claims[0].UID != 2 {
-		s.t.Fatalf("claimed %+v, %v; want the one that is not in hand, 2", claims, err)
-	}
-	want.Wait = shortly
-	if claims, err := s.Queue.Receive(s.ctx, want); err != nil || len(claims) != 0 {
-		s.t.Errorf("claimed %+v, %v; want none, since what is due is in hand", claims, err)
+	want.InHand = []int64{mine.Task.ID}
+	for _, n := range []int{1, 0} {
+		claims, err := s.Queue.Receive(s.ctx, want)
+		if err != nil || len(claims) != n || n == 1 && claims[0].Task.UID != 2 {
+			s.t.Fatalf("claimed %+v, %v; want the one that is not in hand, 2, once", claims, err)
+		}
 	}
 	p.claimed(10, 1)
 }
@@ -257,15 +277,15 @@ func testReleaseOrder(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
 	claims := p.claimed(2, 1, 2)
-	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Pending, Code: 421, Reply: "closing", Attempts: 1}}
+	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Pending, Code: 421, Reply: "closing", Attempts: 1}}
 	s.must("release", s.Queue.Release(s.ctx, claims[1], "stopped", 0, nil))
 	s.must("release", s.Queue.Release(s.ctx, claims[0], "the relay is down", 0, ds))
-	got := s.stands(claims[0].ID, tasks.Received)
-	if got.Attempts != 0 || got.Reason != "the relay is down" || len(got.Deliveries) != 1 || got.Deliveries[0].Code != 421 {
+	got := s.stands(claims[0].Task.ID, tasks.Received)
+	if got.Attempts != 0 || got.Reason != "the relay is down" || !sameDeliveries(got.Deliveries, ds) {
 		s.t.Errorf("attempts %d, reason %q, deliveries %v; want 0, the reason, what was given", got.Attempts, got.Reason, got.Deliveries)
 	}
-	if again := p.claimed(10, 1, 2, 3); again[0].Attempts != 1 {
-		s.t.Errorf("attempts %d, want 1", again[0].Attempts)
+	if again := p.claimed(10, 1, 2, 3); again[0].Task.Attempts != 1 {
+		s.t.Errorf("attempts %d, want 1", again[0].Task.Attempts)
 	}
 }
 
@@ -280,8 +300,9 @@ func testReleaseDelayed(s *suite) {
 
 func testErrorDelayed(s *suite) {
 	p := s.place()
-	c := p.finished(tasks.Result{Status: tasks.Error, Reason: "451", Delay: time.Hour, Route: "desk"})
-	got := s.stands(c.ID, tasks.Error)
+	c := p.claim()
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Reason: "451", Delay: time.Hour}))
+	got := s.stands(c.Task.ID, tasks.Error)
 	if d := got.VisibleAt.Sub(p.now()); d < 59*time.Minute || d > 61*time.Minute || got.Reason != "451" {
 		s.t.Errorf("due in %v, reason %q; want an hour, and 451", d, got.Reason)
 	}

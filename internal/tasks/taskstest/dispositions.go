@@ -20,7 +20,8 @@ var dispositionTests = map[string]func(*suite){
 	"forget":                     testForget,
 }
 
-// disposed checks how the messages of the folder are accounted for, but for when deliveries were made. Times are those of the task.
+// disposed checks how the messages of the folder are accounted for, but for when deliveries were made.
+// Times are those of the task.
 func (p place) disposed(want []tasks.Disposition) {
 	p.t.Helper()
 	p.disposedIn(0, 1<<32-1, want)
@@ -34,7 +35,8 @@ func (p place) disposedIn(from, to uint32, want []tasks.Disposition) {
 	for i := range got {
 		t, err := p.Queue.Get(p.ctx, got[i].TaskID)
 		if err == nil && (!got[i].QueuedAt.Equal(t.QueuedAt) || !reflect.DeepEqual(got[i].VisibleAt, t.VisibleAt)) {
-			p.t.Errorf("UID %d waits since %v until %v, want %v and %v as its task does", got[i].UID, got[i].QueuedAt, got[i].VisibleAt, t.QueuedAt, t.VisibleAt)
+			p.t.Errorf("UID %d waits since %v until %v, want %v and %v as its task does",
+				got[i].UID, got[i].QueuedAt, got[i].VisibleAt, t.QueuedAt, t.VisibleAt)
 		}
 		got[i].QueuedAt, got[i].VisibleAt = time.Time{}, nil
 		if same {
@@ -50,46 +52,49 @@ func (p place) disposedIn(from, to uint32, want []tasks.Disposition) {
 
 // testDispositions: there before the start, in every state, and purged in every state that allows it.
 func testDispositions(s *suite) {
-	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1}}
 	for _, status := range tasks.Statuses {
 		for _, purge := range []bool{false, true} {
 			p := s.place()
-			s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(2, "before", ""))))
-			id := p.register(s.msg(4, "m"))[0].TaskID
-			want := tasks.Disposition{UID: 4, TaskID: id, Status: status}
+			s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(2, "before"))))
+			id := p.added(s.msg(4, "m"))
 			if status != tasks.Received {
 				c := p.claimed(1, 4)[0]
 				if status != tasks.InProgress {
-					want.Reason, want.Deliveries = "why", ds
-					s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: status, Route: "desk", Reason: "why", Deliveries: ds}))
+					s.finish(c, status)
 				}
 			}
+			t := s.get(id)
+			want := tasks.Disposition{UID: 4, TaskID: id, Status: status, Skip: t.Skip, Reason: t.Reason, Deliveries: t.Deliveries}
 			if purge {
 				n, err := s.Queue.Purge(s.ctx, "ann", id)
 				s.must("purge", err)
 				if n == 1 {
-					want.Purged, want.Reason, want.Deliveries = true, "", nil
+					want = tasks.Disposition{UID: 4, TaskID: id, Status: status, Purged: true}
 				}
 			}
 			p.disposed([]tasks.Disposition{{UID: 2}, want})
 		}
 	}
 	p := s.place()
-	c := p.finished(tasks.Result{Status: tasks.Forwarded, Route: "desk"})
-	p.purge()
-	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Forwarded, Purged: true}})
+	id := p.finished(tasks.Forwarded).Task.ID
+	p.purgeForwarded()
+	p.disposed([]tasks.Disposition{{UID: 1, TaskID: id, Status: tasks.Forwarded, Purged: true}})
 	p = s.place()
-	c = p.finished(vanished)
-	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Skipped, Reason: "vanished: expunged"}})
-	s.purged(c.ID)
-	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Skipped, Purged: true}})
+	id = p.vanished().Task.ID
+	p.disposed([]tasks.Disposition{{
+		UID: 1, TaskID: id, Status: tasks.Skipped, Skip: tasks.SkipVanished, Reason: "vanished: expunged",
+		Deliveries: []tasks.Delivery{{Recipient: ann, Status: tasks.Pending}},
+	}})
+	s.purge(id)
+	p.disposed([]tasks.Disposition{{UID: 1, TaskID: id, Status: tasks.Skipped, Skip: tasks.SkipVanished, Purged: true}})
 }
 
-// testDispositionsRange: both ends belong to the range, the order is that of the UIDs, other folders are not in it.
+// testDispositionsRange: both ends belong to the range, the order is that of the UIDs, other folders
+// are not in it.
 func testDispositionsRange(s *suite) {
 	p := s.place()
-	regs := p.register(s.msg(9, "i"), s.msg(1<<32-1, "last"), s.msg(3, "c"), s.msg(7, "g"))
-	p.beside("Junk").register(s.msg(5, "e"))
+	regs := p.register(s.undecided(9, "i"), s.undecided(1<<32-1, "last"), s.undecided(3, "c"), s.undecided(7, "g"))
+	p.beside("Junk").register(s.undecided(5, "e"))
 	at := func(i int) tasks.Disposition {
 		return tasks.Disposition{UID: regs[i].UID, TaskID: regs[i].TaskID, Status: tasks.Received}
 	}
@@ -101,18 +106,19 @@ func testDispositionsRange(s *suite) {
 	p.disposedIn(9, 3, nil)
 }
 
-// testDispositionsEpoch: what moved here is accounted for here, as its task stands; what did not is missing.
+// testDispositionsEpoch: what moved here is accounted for here, as its task stands; what did not is
+// missing.
 func testDispositionsEpoch(s *suite) {
 	p := s.place()
 	regs := p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
-	p.finishAll(tasks.Forwarded)
-	s.purged(regs[1].TaskID)
-	p = p.anew()
+	p.work()
+	s.purge(regs[1].TaskID)
+	p = p.renewed()
 	p.disposed(nil)
-	p.fates([]tasks.Entry{s.msg(5, "b"), s.msg(6, "a")}, tasks.Known, tasks.Moved)
+	p.became([]tasks.Entry{s.msg(5, "b"), s.msg(6, "a")}, "known", "moved")
 	p.disposed([]tasks.Disposition{
 		{UID: 5, TaskID: regs[1].TaskID, Status: tasks.Forwarded, Purged: true},
-		{UID: 6, TaskID: regs[0].TaskID, Status: tasks.Forwarded},
+		{UID: 6, TaskID: regs[0].TaskID, Status: tasks.Forwarded, Deliveries: s.get(regs[0].TaskID).Deliveries},
 	})
 }
 
@@ -120,12 +126,14 @@ func testDispositionsEpoch(s *suite) {
 func testDispositionsMany(s *suite) {
 	p := s.place()
 	p.fill(1100)
-	p.finishAll(tasks.Forwarded)
+	for _, c := range p.receive(100) {
+		s.finish(c, tasks.Forwarded)
+	}
 	got, err := s.Queue.Dispositions(s.ctx, p.folder, p.epoch, 1, 2000)
 	s.must("dispositions", err)
 	forwarded := 0
 	for i, d := range got {
-		if d.UID != uint32(i+1) || d.Purged {
+		if d.UID != uint32(i+1) || d.Purged || len(d.Deliveries) != 1 {
 			s.t.Fatalf("disposition %d is %+v; want the UIDs one by one, by their tasks", i, d)
 		}
 		if d.Status == tasks.Forwarded {
@@ -148,18 +156,19 @@ func (p place) left(before int64) []string {
 	return out
 }
 
-// testLeftBehind: tasks of older epochs, with where they were seen last; not those that were found again, there or purged.
+// testLeftBehind: tasks of older epochs, with where they were seen last; not those that were found
+// again, there or purged.
 func testLeftBehind(s *suite) {
 	p := s.place()
-	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(1, "before", ""))))
-	regs := p.register(s.msg(2, "found"), s.msg(3, "lost sight of"), s.msg(4, "purged and found"), s.msg(5, "purged"), s.msg(6, "found later"))
-	ds := []tasks.Delivery{{Recipient: "a@x", Status: tasks.Delivered}, {Recipient: "b@x", Status: tasks.Delivered}}
+	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(1, "before"))))
+	regs := p.register(s.msg(2, "found", ann, bob), s.msg(3, "lost sight of", ann, bob), s.msg(4, "purged and found"),
+		s.msg(5, "purged"), s.undecided(6, "found later"))
 	for _, c := range p.claimed(4, 2, 3, 4, 5) {
-		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
+		s.finish(c, tasks.Forwarded)
 	}
 	p.beside("Junk").register(s.msg(7, "elsewhere"))
-	s.purged(regs[2].TaskID)
-	s.purged(regs[3].TaskID)
+	s.purge(regs[2].TaskID)
+	s.purge(regs[3].TaskID)
 	line := func(epoch int64, i int, status tasks.Status, purged bool, to int) string {
 		return fmt.Sprintf("%d/%d task %d %s purged %t to %d", epoch, regs[i].UID, regs[i].TaskID, status, purged, to)
 	}
@@ -169,16 +178,17 @@ func testLeftBehind(s *suite) {
 	}
 	wantLines(s, "of the epoch itself", p.left(p.epoch), nil)
 	wantLines(s, "of an epoch that has just ended", p.left(p.epoch+1), all)
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(12, "found"), s.msg(14, "purged and found")}, tasks.Moved, tasks.Known)
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(12, "found"), s.msg(14, "purged and found")}, "moved", "known")
 	wantLines(s, "after two were found again", p.left(p.epoch), []string{all[1], all[3], all[4]})
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(22, "found"), s.msg(26, "found later")}, tasks.Moved, tasks.Moved)
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(22, "found"), s.msg(26, "found later")}, "moved", "moved")
 	wantLines(s, "after two epochs", p.left(p.epoch), []string{
 		all[1], all[3], fmt.Sprintf("%d/14 task %d forwarded purged true to 0", p.epoch-1, regs[2].TaskID),
 	})
 	stop := errors.New("enough")
-	if err := s.Queue.LeftBehind(s.ctx, p.folder, p.epoch, func(int64, tasks.Disposition) error { return stop }); !errors.Is(err, stop) {
+	err := s.Queue.LeftBehind(s.ctx, p.folder, p.epoch, func(int64, tasks.Disposition) error { return stop })
+	if !errors.Is(err, stop) {
 		s.t.Errorf("error %v, want the callback's", err)
 	}
 }
@@ -194,7 +204,7 @@ func wantLines(s *suite, what string, got, want []string) {
 func testLeftBehindPortions(s *suite) {
 	p := s.place()
 	p.fill(5000)
-	p = p.anew()
+	p = p.renewed()
 	var again []tasks.Entry
 	for i := range 2500 {
 		again = append(again, s.msg(uint32(i+1), fmt.Sprint("fill", i)))
@@ -214,19 +224,19 @@ func testLeftBehindPortions(s *suite) {
 func testForget(s *suite) {
 	for _, status := range tasks.Statuses {
 		p, c := s.bring(status)
-		before := s.record(c.ID)
+		before := s.record(c.Task.ID)
 		if n, err := s.Queue.Forget(s.ctx, "ann", p.folder, p.epoch, 1, 99); n != 0 || err != nil {
 			s.t.Errorf("forget a task that is %s: %d, %v; want 0", status, n, err)
 		}
-		if after := s.record(c.ID); after.gone || len(after.events) != len(before.events) {
-			s.t.Errorf("a task that was %s is gone: %t, events %+v; want it as it was", status, after.gone, after.events)
+		if after := s.record(c.Task.ID); !reflect.DeepEqual(after, before) {
+			s.t.Errorf("forgetting changed a task that was %s from\n%+v to\n%+v", status, before, after)
 		}
-		p.fates([]tasks.Entry{s.msg(1, "again")}, tasks.Known)
+		p.became([]tasks.Entry{s.msg(1, "again")}, "known")
 	}
 	p, c := s.bring(tasks.Forwarded)
-	p.purge()
+	p.purgeForwarded()
 	if n, err := s.Queue.Forget(s.ctx, "ann", p.folder, p.epoch, 1); n != 0 || err != nil {
 		s.t.Errorf("forget a task that was purged: %d, %v; want 0", n, err)
 	}
-	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.ID, Status: tasks.Forwarded, Purged: true}})
+	p.disposed([]tasks.Disposition{{UID: 1, TaskID: c.Task.ID, Status: tasks.Forwarded, Purged: true}})
 }

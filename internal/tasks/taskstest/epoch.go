@@ -1,6 +1,7 @@
 package taskstest
 
 import (
+	"slices"
 	"time"
 
 	"postrider/internal/tasks"
@@ -16,21 +17,25 @@ var epochTests = map[string]func(*suite){
 	"epoch/baseline":        testMovedBaseline,
 	"epoch/too large":       testMovedTooLarge,
 	"epoch/poison read":     testMovedPoison,
+	"epoch/reserved":        testMovedReserved,
 	"epoch/other folder":    testMovedElsewhere,
 	"epoch/unreconciled":    testUnreconciled,
 	"epoch/dry run":         testMovedDryRun,
 	"epoch/dedupe is off":   testMovedOff,
 	"epoch/registered once": testMovedOnce,
+	"epoch/vanished":        testBack,
+	"epoch/sent since":      testSentSince,
 }
 
-// testMoved: a folder is made anew with the messages it had and new ones. Exactly the new ones are new.
+// testMoved: a folder is made again with the messages it had and new ones. Exactly the new ones are
+// new.
 func testMoved(s *suite) {
 	p := s.place()
 	before := p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
-	p.finishAll(tasks.Forwarded)
-	p = p.anew()
-	after := p.fates([]tasks.Entry{s.msg(1, "c"), s.msg(2, "new"), s.msg(7, "a"), s.msg(9, "b")},
-		tasks.Moved, tasks.New, tasks.Moved, tasks.Moved)
+	p.work()
+	p = p.renewed()
+	page := []tasks.Entry{s.msg(1, "c"), s.msg(2, "new"), s.msg(7, "a"), s.msg(9, "b")}
+	after := p.became(page, "moved", "new", "moved", "moved")
 	if after[0].TaskID != before[2].TaskID || after[2].TaskID != before[0].TaskID || after[3].TaskID != before[1].TaskID {
 		s.t.Errorf("tasks %v after, %v before; want each message to find its own", after, before)
 	}
@@ -40,21 +45,13 @@ func testMoved(s *suite) {
 	p.claimed(10, 2)
 }
 
-// finishAll works off what is due.
-func (p place) finishAll(as tasks.Status) {
-	p.t.Helper()
-	for _, c := range p.receive(100) {
-		p.must("finish", p.Queue.Finish(p.ctx, c.Receipt, tasks.Result{Status: as, Route: "desk"}))
-	}
-}
-
 // testMovedEqual: two equal messages find two tasks, one each, in one page and in several.
 func testMovedEqual(s *suite) {
 	for _, pages := range [][][]uint32{{{4, 5, 6}}, {{4}, {5}, {6}}} {
 		p := s.place()
-		before := p.fates([]tasks.Entry{s.msg(1, "a"), s.msg(2, "a")}, tasks.New, tasks.Duplicate)
-		p.finishAll(tasks.Forwarded)
-		p = p.anew()
+		before := p.became([]tasks.Entry{s.msg(1, "a"), s.msg(2, "a")}, "new", "waits")
+		p.work()
+		p = p.renewed()
 		var after []tasks.Registration
 		for _, uids := range pages {
 			var page []tasks.Entry
@@ -63,7 +60,7 @@ func testMovedEqual(s *suite) {
 			}
 			after = append(after, p.register(page...)...)
 		}
-		if after[0].Fate != tasks.Moved || after[1].Fate != tasks.Moved || after[2].Fate != tasks.Duplicate {
+		if s.fate(after[0]) != "moved" || s.fate(after[1]) != "moved" || s.fate(after[2]) != "duplicate" {
 			s.t.Errorf("pages %v: %v; want two that moved and a duplicate", pages, after)
 		}
 		if after[0].TaskID != before[0].TaskID || after[1].TaskID != before[1].TaskID {
@@ -72,42 +69,35 @@ func testMovedEqual(s *suite) {
 	}
 }
 
-// testMovedUnfinished: a task that is not finished finds its message again, is claimed there, and goes on.
+// testMovedUnfinished: a task that is not finished finds its message again, is claimed there, and goes
+// on.
 func testMovedUnfinished(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "due"), s.msg(2, "held"), s.msg(3, "late"))
 	claims := p.claimed(3, 1, 2, 3)
 	s.must("release", s.Queue.Release(s.ctx, claims[0], "stopped", 0, nil))
-	s.must("finish", s.Queue.Finish(s.ctx, claims[2].Receipt, tasks.Result{Status: tasks.Error, Route: "desk", Delay: time.Hour}))
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(11, "due"), s.msg(12, "held"), s.msg(13, "late")}, tasks.Moved, tasks.Moved, tasks.Moved)
+	s.finish(claims[2], tasks.Error)
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(11, "due"), s.msg(12, "held"), s.msg(13, "late")}, "moved", "moved", "moved")
 	p.claimed(10, 11)
-	s.must("finish by the holder", s.Queue.Finish(s.ctx, claims[1].Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
-	if got := s.stands(claims[1].ID, tasks.Forwarded); got.UID != 12 {
+	s.finish(claims[1], tasks.Forwarded)
+	if got := s.stands(claims[1].Task.ID, tasks.Forwarded); got.UID != 12 {
 		s.t.Errorf("UID %d, want 12", got.UID)
 	}
 	s.Age(s.t, time.Hour+time.Second)
 	claims = p.receive(10)
-	if len(claims) == 0 || !hasUID(claims, 13) && !claims[0].Alone {
+	late := slices.ContainsFunc(claims, func(c tasks.Claim) bool { return c.Task.UID == 13 })
+	if len(claims) == 0 || !late && !claims[0].Alone {
 		s.t.Errorf("claimed %v, want the task that was to be tried again", claims)
 	}
 }
 
-func hasUID(claims []tasks.Claim, uid uint32) bool {
-	for _, c := range claims {
-		if c.UID == uid {
-			return true
-		}
-	}
-	return false
-}
-
 func testMovedTwice(s *suite) {
 	p := s.place()
-	id := p.register(s.msg(1, "a"))[0].TaskID
+	id := p.added(s.msg(1, "a"))
 	for uid := uint32(2); uid < 6; uid++ {
-		p = p.anew()
-		if r := p.fates([]tasks.Entry{s.msg(uid, "a")}, tasks.Moved)[0]; r.TaskID != id {
+		p = p.renewed()
+		if r := p.became([]tasks.Entry{s.msg(uid, "a")}, "moved")[0]; r.TaskID != id {
 			s.t.Fatalf("epoch %d: task %d, want %d", p.epoch, r.TaskID, id)
 		}
 	}
@@ -117,58 +107,71 @@ func testMovedTwice(s *suite) {
 // testMovedPurged: purging must never let a mailbox be forwarded again.
 func testMovedPurged(s *suite) {
 	p := s.place()
-	id := p.register(s.msg(1, "a"))[0].TaskID
-	p.finishAll(tasks.Forwarded)
-	p.purge()
+	id := p.added(s.msg(1, "a"))
+	p.work()
+	p.purgeForwarded()
 	_, err := s.Queue.Get(s.ctx, id)
 	s.wantErr("get a purged task", err, tasks.ErrNotFound)
-	p.fates([]tasks.Entry{s.msg(1, "a")}, tasks.Known)
-	p.beside("Junk").fates([]tasks.Entry{s.msg(1, "a")}, tasks.Duplicate)
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(4, "a"), s.msg(5, "a")}, tasks.Known, tasks.Duplicate)
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(6, "a"), s.msg(7, "a"), s.msg(8, "a")}, tasks.Known, tasks.Moved, tasks.Duplicate)
+	p.became([]tasks.Entry{s.msg(1, "a")}, "known")
+	p.beside("Junk").became([]tasks.Entry{s.msg(1, "a")}, "duplicate")
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(4, "a"), s.msg(5, "a")}, "known", "duplicate")
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(6, "a"), s.msg(7, "a"), s.msg(8, "a")}, "known", "moved", "duplicate")
 	p.claimed(10)
 }
 
 func testMovedBaseline(s *suite) {
 	p := s.place()
-	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(1, "a", ""), s.unread(2, "b", ""))))
-	for range 2 {
-		p = p.anew()
-		p.fates([]tasks.Entry{s.msg(3, "a"), s.msg(4, "b"), s.msg(5, "c")}, tasks.Known, tasks.Known, fate(p.epoch == epoch+1, tasks.New, tasks.Moved))
+	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(s.unread(1, "a"), s.unread(2, "b"))))
+	for _, third := range []string{"new", "moved"} {
+		p = p.renewed()
+		p.became([]tasks.Entry{s.msg(3, "a"), s.msg(4, "b"), s.msg(5, "c")}, "known", "known", third)
 	}
 	p.claimed(10, 5)
 }
 
-func fate(is bool, then, otherwise tasks.Fate) tasks.Fate {
-	if is {
-		return then
-	}
-	return otherwise
-}
-
-// testMovedTooLarge: what was skipped for its size stays skipped, also when forward.max_size allows it by now.
+// testMovedTooLarge: what was skipped for its size stays skipped, also when forward.max_size allows it
+// by now.
 func testMovedTooLarge(s *suite) {
 	p := s.place()
-	p.register(s.unread(1, "a", "too_large"), s.unread(2, "b", "too_large"))
-	p = p.anew()
-	p.fates([]tasks.Entry{s.unread(3, "a", "too_large"), s.msg(4, "b")}, tasks.Moved, tasks.Moved)
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(5, "a"), s.msg(6, "b")}, tasks.Moved, tasks.Moved)
+	p.register(s.tooLarge(1, "a"), s.tooLarge(2, "b"))
+	p = p.renewed()
+	p.became([]tasks.Entry{s.tooLarge(3, "a"), s.msg(4, "b")}, "moved", "moved")
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(5, "a"), s.msg(6, "b")}, "moved", "moved")
 	p.claimed(10)
 }
 
 // testMovedPoison: a message that could not be read was registered by its outline, and can be read now.
 func testMovedPoison(s *suite) {
 	p := s.place()
-	id := p.register(s.unread(1, "a", ""))[0].TaskID
-	p.finishAll(tasks.Forwarded)
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(3, "a")}, tasks.Moved)
-	p = p.anew()
-	if r := p.fates([]tasks.Entry{s.msg(4, "a")}, tasks.Moved)[0]; r.TaskID != id {
+	id := p.added(s.unread(1, "a"))
+	p.work()
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(3, "a")}, "moved")
+	p = p.renewed()
+	if r := p.became([]tasks.Entry{s.msg(4, "a")}, "moved")[0]; r.TaskID != id {
 		s.t.Errorf("task %d, want %d", r.TaskID, id)
+	}
+}
+
+// testMovedReserved: a message whose content became known when its task was reserved is found by that,
+// and no longer by its outline.
+func testMovedReserved(s *suite) {
+	p := s.place()
+	id := p.added(s.unread(1, "m"))
+	c := p.claimed(1, 1)[0]
+	m := s.identity("m")
+	_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &m, Decision: decision(), Revision: revision})
+	s.must("reserve", err)
+	p = p.renewed()
+	other := s.msg(3, "another of this outline")
+	other.Outline = s.hash("outline", "m")
+	same := s.msg(4, "m")
+	same.Outline = s.hash("outline", "as the server says now")
+	if r := p.became([]tasks.Entry{other, same}, "new", "moved"); r[1].TaskID != id {
+		s.t.Errorf("task %d, want %d", r[1].TaskID, id)
 	}
 }
 
@@ -176,8 +179,8 @@ func testMovedPoison(s *suite) {
 func testMovedElsewhere(s *suite) {
 	p := s.place().under(tasks.DedupeOff)
 	p.register(s.msg(1, "a"))
-	other := p.beside("Junk").anew()
-	other.fates([]tasks.Entry{s.msg(1, "a")}, tasks.New)
+	other := p.beside("Junk").renewed()
+	other.became([]tasks.Entry{s.msg(1, "a")}, "new")
 }
 
 func testUnreconciled(s *suite) {
@@ -193,9 +196,9 @@ func testUnreconciled(s *suite) {
 	waits(false)
 	p.register(s.msg(1, "a"), s.msg(2, "b"))
 	waits(false)
-	p.finishAll(tasks.Forwarded)
+	p.work()
 	p.register(s.msg(3, "c"))
-	p = p.anew()
+	p = p.renewed()
 	waits(true)
 	junk := p.beside("Junk")
 	if got, err := s.Queue.Unreconciled(s.ctx, junk.folder, junk.epoch); got || err != nil {
@@ -207,8 +210,8 @@ func testUnreconciled(s *suite) {
 
 func testMovedDryRun(s *suite) {
 	p := s.place()
-	id := p.register(s.msg(1, "a"))[0].TaskID
-	p = p.anew()
+	id := p.added(s.msg(1, "a"))
+	p = p.renewed()
 	page := p.page(s.msg(2, "a"))
 	page.DryRun = true
 	regs, err := s.Queue.Register(s.ctx, page)
@@ -223,28 +226,60 @@ func testMovedDryRun(s *suite) {
 func testMovedOff(s *suite) {
 	p := s.place().under(tasks.DedupeOff)
 	p.register(s.msg(1, "a"), s.msg(2, "a"))
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(1, "a"), s.msg(2, "a"), s.msg(3, "a")}, tasks.Moved, tasks.Moved, tasks.New)
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(1, "a"), s.msg(2, "a"), s.msg(3, "a")}, "moved", "moved", "new")
 }
 
 func testMovedOnce(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"))
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(2, "a")}, tasks.Moved)
-	p.fates([]tasks.Entry{s.msg(2, "a")}, tasks.Known)
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(2, "a")}, "moved")
+	p.became([]tasks.Entry{s.msg(2, "a")}, "known")
 }
 
-// testMissed: a message that is missed at one place and has been found again at another meanwhile has not vanished.
+// testMissed: a message that is missed at one place and has been found again at another meanwhile has
+// not vanished.
 func testMissed(s *suite) {
 	p := s.place()
 	c := p.claim()
-	p = p.anew()
-	p.fates([]tasks.Entry{s.msg(5, "m")}, tasks.Moved)
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(5, "m")}, "moved")
 	s.wantErr("finish as vanished", s.Queue.Finish(s.ctx, c.Receipt, tasks.Vanished(c.Task, "gone")), tasks.ErrMoved)
-	s.has(c.ID)
+	s.has(c.Task.ID)
 	s.must("release", s.Queue.Release(s.ctx, c, "", 0, nil))
 	again := p.claimed(1, 5)[0]
-	s.must("finish as vanished", s.Queue.Finish(s.ctx, again.Receipt, tasks.Vanished(again.Task, "gone")))
-	s.stands(c.ID, tasks.Skipped)
+	s.vanish(again)
+	s.stands(c.Task.ID, tasks.Skipped)
+}
+
+// testBack: a task that ended because its message was gone goes on when the message shows up again.
+func testBack(s *suite) {
+	p := s.place()
+	id := p.vanished().Task.ID
+	p = p.renewed()
+	if got := p.became([]tasks.Entry{s.msg(7, "m")}, "moved")[0]; got.TaskID != id {
+		s.t.Errorf("task %d, want %d", got.TaskID, id)
+	}
+	if got := s.stands(id, tasks.Received); got.Reason != "" || got.UID != 7 || got.Revision != "" {
+		s.t.Errorf("reason %q, UID %d, revision %q; want it to be decided again, at UID 7", got.Reason, got.UID, got.Revision)
+	}
+	s.has(id, "skipped", "requeued")
+	p.claimed(1, 7)
+}
+
+// testSentSince: what vanished and shows up again is not sent when an equal message was sent since.
+func testSentSince(s *suite) {
+	p := s.place()
+	id := p.vanished().Task.ID
+	archive := p.beside("Archive")
+	other := archive.became([]tasks.Entry{s.msg(1, "m")}, "new")[0].TaskID
+	p.work()
+	p = p.renewed()
+	p.became([]tasks.Entry{s.msg(7, "m")}, "moved")
+	if sent := p.work(); sent != 0 {
+		s.t.Errorf("it was sent %d times, want never", sent)
+	}
+	s.stands(id, tasks.Skipped)
+	s.recipients(id, "ann duplicate of %d", other)
 }

@@ -34,10 +34,10 @@ func (p place) list(f tasks.Filter) []uint32 {
 
 func testList(s *suite) {
 	p := s.place()
-	p.register(s.msg(1, "a"), s.msg(2, "b"), s.unread(3, "c", "too_large"), s.msg(4, "d"))
+	p.register(s.msg(1, "a"), s.msg(2, "b"), s.tooLarge(3, "c"), s.msg(4, "d"))
 	c := p.claimed(1, 1)[0]
-	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Delivered}}
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
+	s.finish(c, tasks.Forwarded)
+	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Delivered}}
 	s.place().register(s.msg(9, "elsewhere"))
 	for _, f := range []struct {
 		name   string
@@ -95,16 +95,17 @@ func testListFilters(s *suite) {
 	p := s.place()
 	routed := func(uid uint32, route string) tasks.Entry {
 		e := s.msg(uid, route)
-		e.Route = route
+		e.Decision.Route = route
 		return e
 	}
-	p.register(routed(1, "desk"), routed(2, "desk+court"), routed(3, "front-desk"), routed(4, "Desk"), routed(5, "a_b"), routed(6, "a%b"), routed(7, ""))
-	s.must("finish", s.Queue.Finish(s.ctx, p.claimed(1, 1)[0].Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk"}))
+	p.register(routed(1, "desk"), routed(2, "desk+court"), routed(3, "front-desk"), routed(4, "Desk"),
+		routed(5, "a_b"), routed(6, "a%b"), s.undecided(7, "not decided"))
+	s.finish(p.claimed(1, 1)[0], tasks.Forwarded)
 	p.claimed(1, 2) // in progress, and its lease runs out below
 	s.Age(s.t, 2*time.Hour)
 	p.register(s.msg(8, "late"))
 	late := s.msg(9, "late and skipped")
-	late.Skip = "loop"
+	late.Decision.Skip = tasks.SkipLoop
 	p.register(late)
 	for _, c := range []struct {
 		name   string
@@ -150,11 +151,11 @@ func testStats(s *suite) {
 		s.t.Errorf("an empty inbox: %+v, %v", empty, err)
 	}
 	urgent := s.msg(4, "d")
-	urgent.Priority = tasks.High
-	p.register(s.unread(1, "a", "too_large"), s.msg(2, "b"), s.msg(3, "c"), urgent, s.msg(5, "e"), s.msg(6, "f"))
+	urgent.Decision.Priority = tasks.High
+	p.register(s.tooLarge(1, "a"), s.msg(2, "b"), s.msg(3, "c"), urgent, s.msg(5, "e"), s.msg(6, "f"))
 	claims := p.claimed(3, 4, 2, 3)
-	s.must("finish", s.Queue.Finish(s.ctx, claims[0].Receipt, tasks.Result{Status: tasks.Forwarded}))
-	s.must("finish", s.Queue.Finish(s.ctx, claims[1].Receipt, tasks.Result{Status: tasks.Error, Delay: time.Hour}))
+	s.finish(claims[0], tasks.Forwarded)
+	s.finish(claims[1], tasks.Error)
 	got, err := s.Queue.Stats(s.ctx, p.inbox)
 	s.must("stats", err)
 	want := map[tasks.Status]int{tasks.Skipped: 1, tasks.Forwarded: 1, tasks.Error: 1, tasks.InProgress: 1, tasks.Received: 2}
@@ -176,7 +177,9 @@ func testLastDay(s *suite) {
 	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"), s.msg(4, "d"), s.msg(5, "e"))
 	claims := p.claimed(4, 1, 2, 3, 4)
 	finish := func(c tasks.Claim, as tasks.Status) error {
-		return s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: as, Route: "desk", Delay: time.Nanosecond})
+		res := ending(c, as)
+		res.Delay = time.Nanosecond
+		return s.Queue.Finish(s.ctx, c.Receipt, res)
 	}
 	s.must("finish", finish(claims[0], tasks.Forwarded))
 	s.must("finish", finish(claims[1], tasks.Skipped)) // not an outcome
@@ -184,7 +187,7 @@ func testLastDay(s *suite) {
 	late := claims[3]
 	s.Age(s.t, lease+time.Second)
 	for _, c := range slices.Concat(p.claimed(10, 5, 3), p.claimed(1, 4)) {
-		switch c.UID {
+		switch c.Task.UID {
 		case 3:
 			s.must("finish", finish(c, tasks.Forwarded))
 		case 4:
@@ -212,15 +215,14 @@ func (s *suite) day(p place, ended, retried, conflicts int) {
 	}
 }
 
-// testOldest: the longest waiting live task, by when it was queued: one put back by a person waits since then.
+// testOldest: the longest waiting live task, by when it was queued: one that was
+// requeued waits since then.
 func testOldest(s *suite) {
 	p, dead := s.bring(tasks.Dead)
-	second := p.register(s.msg(2, "b"))[0].TaskID
+	second := p.added(s.msg(2, "b"))
 	s.Age(s.t, 2*time.Hour)
 	p.register(s.msg(3, "c"))
-	if n, err := s.Queue.Requeue(s.ctx, "ann", dead.ID); n != 1 || err != nil {
-		s.t.Fatalf("requeue: %d, %v", n, err)
-	}
+	s.requeue(dead.Task.ID)
 	got, err := s.Queue.Stats(s.ctx, p.inbox)
 	s.must("stats", err)
 	if want := s.get(second).QueuedAt; got.Oldest == nil || !got.Oldest.Equal(want) {

@@ -2,230 +2,209 @@ package taskstest
 
 import (
 	"fmt"
-	"sync/atomic"
+	"reflect"
+	"time"
 
 	"postrider/internal/tasks"
 )
 
 var reserveTests = map[string]func(*suite){
-	"reserve/two without a route":   testReserveTwo,
-	"reserve/a duplicate put back":  testReserveDuplicate,
-	"reserve/in place of the dead":  testReserveDead,
-	"reserve/some had it":           testReserveSome,
-	"reserve/worker killed":         testReserveKilled,
-	"reserve/put back, not decided": testReserveUndecided,
-	"reserve/duplicates of a copy":  testReserveRename,
-	"person/skip accounts":          testSkipAccounts,
-	"race/reserve":                  testRaceReserve,
+	"reserve/identity":    testReserveIdentity,
+	"reserve/hostile":     testReserveHostile,
+	"reserve/decision":    testReserveDecision,
+	"reserve/gives up":    testReserveGivesUp,
+	"reserve/keeps":       testReserveKeeps,
+	"reserve/notes":       testReserveNotes,
+	"reserve/nobody":      testReserveNobody,
+	"reserve/requeued":    testReserveRequeued,
+	"reserve/other scope": testReserveScope,
+	"reserve/unread":      testReserveUnread,
 }
 
-// reserve claims the one task that is due and reserves it; it reports of which task it is a duplicate.
-func (p place) reserve(uid uint32, content string) (tasks.Claim, int64) {
-	p.t.Helper()
-	c := p.claimed(1, uid)[0]
-	of, err := p.Queue.Identify(p.ctx, c.Receipt, p.msg(uid, content), p.dedupe)
-	p.must("reserve", err)
-	return c, of
-}
-
-// forwarded ends a claim as forwarded to ann.
-func (s *suite) forwarded(c tasks.Claim) {
-	s.t.Helper()
-	ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Delivered}}
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
-}
-
-func (s *suite) requeue(ids ...int64) {
-	s.t.Helper()
-	if n, err := s.Queue.Requeue(s.ctx, "ann", ids...); n != len(ids) || err != nil {
-		s.t.Fatalf("requeue: %d, %v; want %d", n, err, len(ids))
-	}
-}
-
-// duplicate checks that a task was skipped as the duplicate of another.
-func (s *suite) duplicate(id, of int64) {
-	s.t.Helper()
-	if got := s.stands(id, tasks.Skipped); got.Reason != tasks.DuplicateOf(of) {
-		s.t.Errorf("task %d is skipped as %q, want as a duplicate of task %d", id, got.Reason, of)
-	}
-}
-
-// testReserveTwo: of two copies that no route had matched, and that a person puts back, one goes out.
-func testReserveTwo(s *suite) {
+// testReserveIdentity: a message that could not be read when it was registered becomes known by its
+// content, and owns its recipients from then on.
+func testReserveIdentity(s *suite) {
 	p := s.place()
-	a, b := s.msg(1, "m"), s.msg(2, "m")
-	a.Route, b.Route = "", ""
-	regs := p.fates([]tasks.Entry{a, b}, tasks.New, tasks.New)
-	p.finishAll(tasks.SkippedNoMatch)
-	s.requeue(regs[0].TaskID, regs[1].TaskID)
-	first, of := p.reserve(1, "m")
-	if of != 0 {
-		s.t.Errorf("the first is a duplicate of task %d, want of none", of)
-	}
-	if got := s.get(first.ID); got.Route != "desk" {
-		s.t.Errorf("the route of what is reserved is %q, want desk", got.Route)
-	}
-	if _, of = p.reserve(2, "m"); of != first.ID {
-		s.t.Errorf("the second is a duplicate of task %d, want of the first, %d", of, first.ID)
-	}
-	s.duplicate(regs[1].TaskID, first.ID)
-	s.forwarded(first)
-	p.claimed(1)
-}
-
-// testReserveDuplicate: a duplicate that is put back is one again while its original waits, and after that was forwarded.
-func testReserveDuplicate(s *suite) {
-	p := s.place()
-	regs := p.fates([]tasks.Entry{s.msg(1, "m"), s.msg(2, "m")}, tasks.New, tasks.Duplicate)
-	original := p.claimed(1, 1)[0]
-	for range 2 {
-		s.requeue(regs[1].TaskID)
-		if _, of := p.reserve(2, "m"); of != original.ID {
-			s.t.Errorf("put back it is a duplicate of task %d, want of %d", of, original.ID)
-		}
-		if s.get(original.ID).Status == tasks.InProgress {
-			s.forwarded(original)
-		}
-	}
-	s.has(regs[1].TaskID, "requeued", "skipped", "requeued", "skipped")
-}
-
-// testReserveDead: what ended before anybody got it, and whose place another took, is a duplicate of that one.
-func testReserveDead(s *suite) {
-	p := s.place()
-	p.fates([]tasks.Entry{s.msg(1, "m"), s.msg(2, "m")}, tasks.New, tasks.Duplicate)
-	gone := p.claimed(1, 1)[0]
-	s.must("finish", s.Queue.Finish(s.ctx, gone.Receipt, tasks.Result{Status: tasks.Dead, Reason: "no", Route: "desk", Yields: true, Dedupe: p.dedupe}))
-	heir, of := p.reserve(2, "m")
-	if of != 0 || heir.Route != "" {
-		s.t.Errorf("the heir is a duplicate of task %d and goes by %q; want it to be decided on anew", of, heir.Route)
-	}
-	s.forwarded(heir)
-	s.requeue(gone.ID)
-	if _, of := p.reserve(1, "m"); of != heir.ID {
-		s.t.Errorf("put back it is a duplicate of task %d, want of its heir, %d", of, heir.ID)
-	}
-}
-
-// testReserveSome: what some had got keeps them alone when another goes on for the rest: put back, it has nobody to go to.
-func testReserveSome(s *suite) {
-	p := s.place()
-	p.fates([]tasks.Entry{s.msg(1, "m"), s.msg(2, "m")}, tasks.New, tasks.Duplicate)
+	p.register(s.unread(1, "m"))
 	c := p.claimed(1, 1)[0]
-	ds := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Delivered}, {Recipient: "bob@example.com", Status: tasks.Pending}}
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{
-		Status: tasks.Dead, Reason: "gone", Route: "desk", Deliveries: ds, Yields: true, Dedupe: p.dedupe,
-	}))
-	if is := s.standing(p.claimed(1, 2)[0].ID); len(is) != 2 || is["ann@example.com"] != tasks.Delivered || is["bob@example.com"] != tasks.Pending {
-		s.t.Errorf("the heir has %v, want ann delivered and bob pending", is)
+	id := s.identity("m")
+	id.Date = time.Date(2026, 3, 1, 12, 30, 0, 123456000, time.FixedZone("", 3600))
+	d := decision(bob)
+	d.Priority, d.Route = tasks.High, "court"
+	for range 2 { // doing it twice changes nothing
+		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &id, Decision: d, Revision: "r2", Dedupe: p.dedupe})
+		if err != nil || standing(ds) != "bob pending" {
+			s.t.Fatalf("reserve: %s, %v; want bob pending", standing(ds), err)
+		}
 	}
-	s.requeue(c.ID)
-	got := p.claimed(1, 1)[0]
-	if len(got.Deliveries) != 1 || got.Deliveries[0].Recipient != "ann@example.com" || got.Deliveries[0].Status != tasks.Delivered || got.Route != "desk" {
-		s.t.Errorf("put back it goes by %q to %+v, want ann alone, who has it", got.Route, got.Deliveries)
+	got := s.stands(c.Task.ID, tasks.InProgress)
+	if !got.Identity.Date.Equal(id.Date) {
+		s.t.Errorf("date %v, want %v", got.Identity.Date, id.Date)
+	}
+	want := c.Task
+	id.Date = got.Identity.Date
+	want.Identity, want.Read, want.Revision, want.Route, want.Priority = id, true, "r2", "court", tasks.High
+	want.UpdatedAt, want.VisibleAt, want.Deliveries = got.UpdatedAt, got.VisibleAt, tasks.Decided(d)
+	if !reflect.DeepEqual(got, want) {
+		s.t.Errorf("the task reads\n%+v, want\n%+v", got, want)
+	}
+	s.has(c.Task.ID)
+	p.beside("Junk").became([]tasks.Entry{s.msg(1, "m", bob)}, "waits")
+	p.renewed().became([]tasks.Entry{s.msg(4, "m")}, "moved")
+}
+
+// testReserveHostile: what senders write into headers must not keep a message from being identified.
+func testReserveHostile(s *suite) {
+	for _, year := range []int{-4, 1, 999, 9999, 10000} {
+		p := s.place()
+		p.register(s.unread(1, "m"))
+		id := s.identity("m")
+		id.Date = time.Date(year, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
+		id.Subject, id.MessageID = "a\xff\x00b", "<\x80@x>"
+		c := p.claimed(1, 1)[0]
+		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &id, Decision: decision(), Revision: revision, Dedupe: p.dedupe})
+		if err != nil {
+			s.t.Errorf("reserve with a date in the year %d: %v", year, err)
+		}
 	}
 }
 
-// testReserveKilled: what was reserved stays so when its worker dies before it sends.
-func testReserveKilled(s *suite) {
+// testReserveDecision: a new decision replaces the recipients of a task that has not begun, and those
+// who stay keep their history. Without one only the revision changes.
+func testReserveDecision(s *suite) {
 	p := s.place()
-	a, b := s.msg(1, "m"), s.msg(2, "m")
-	a.Route, b.Route = "", ""
-	p.register(a, b)
-	p.reserve(1, "m")
-	if _, of := p.reserve(2, "m"); of == 0 {
-		s.t.Error("the second is no duplicate, though the first is reserved")
+	p.register(s.msg(1, "m", ann, bob))
+	c := p.claimed(1, 1)[0]
+	ds := []tasks.Delivery{{Recipient: bob, Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1}}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Deliveries: ds}))
+	c = p.claimed(1, 1)[0]
+	res := tasks.Reservation{Revision: "r2", Dedupe: p.dedupe}
+	_, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
+	s.must("reserve", err)
+	s.recipients(c.Task.ID, "ann pending, bob pending")
+	if got := s.get(c.Task.ID); got.Revision != "r2" || got.Route != "desk" {
+		s.t.Errorf("revision %q, route %q; want r2, and the route as it was", got.Revision, got.Route)
 	}
-	s.Age(s.t, 2*lease)
-	if c := p.claimed(1, 1)[0]; c.Route != "desk" || len(c.Deliveries) != 0 {
-		s.t.Errorf("taken over, it goes by %q to %+v; want it reserved, and sent to nobody yet", c.Route, c.Deliveries)
+	res.Decision = &tasks.Decision{Revision: "r3", Route: "court", Recipients: []string{eve, bob}, Priority: tasks.High}
+	res.Revision = "r3"
+	_, err = s.Queue.Reserve(s.ctx, c.Receipt, res)
+	s.must("reserve", err)
+	got := s.get(c.Task.ID)
+	if got.Revision != "r3" || got.Route != "court" || got.Priority != tasks.High {
+		s.t.Errorf("revision %q, route %q, priority %d; want those of the decision", got.Revision, got.Route, got.Priority)
+	}
+	if want := append(ds, tasks.Delivery{Recipient: eve, Status: tasks.Pending}); !sameDeliveries(got.Deliveries, want) {
+		s.t.Errorf("deliveries %+v, want %+v", got.Deliveries, want)
 	}
 }
 
-// testReserveUndecided: what is put back makes no duplicates before it is reserved again, and keeps no recipients that did not get it.
-func testReserveUndecided(s *suite) {
+// testReserveGivesUp: who is no longer a recipient is given up, and who waits for that is due.
+func testReserveGivesUp(s *suite) {
 	p := s.place()
-	pending := []tasks.Delivery{{Recipient: "ann@example.com", Status: tasks.Failed, Code: 550}}
-	dead := p.finished(tasks.Result{Status: tasks.Dead, Reason: "refused", Route: "desk", Deliveries: pending})
-	s.requeue(dead.ID)
-	if got := s.stands(dead.ID, tasks.Received); got.Route != "" || len(got.Deliveries) != 0 {
-		s.t.Errorf("put back it goes by %q to %+v; want it to be decided on anew", got.Route, got.Deliveries)
-	}
-	other := p.fates([]tasks.Entry{s.msg(2, "m")}, tasks.New)[0].TaskID
-	if _, of := p.reserve(1, "m"); of != other {
-		s.t.Errorf("it is a duplicate of task %d, want of the one that came first to a route, %d", of, other)
+	p.register(s.msg(1, "m", ann, bob), s.msg(2, "m", ann), s.msg(3, "m", bob))
+	c := p.claimed(10, 1)[0]
+	p.reserve(c, []string{bob, eve}, "bob pending, eve pending")
+	p.reserve(p.claimed(10, 2)[0], nil, "ann pending")
+	s.finish(c, tasks.Forwarded)
+	p.reserve(p.claimed(10, 3)[0], nil, fmt.Sprintf("bob duplicate of %d", c.Task.ID))
+}
+
+// testReserveKeeps: when a recipient has the message, or may have it, the recipients stay.
+func testReserveKeeps(s *suite) {
+	for _, has := range []tasks.DeliveryStatus{tasks.Delivered, tasks.Sending} {
+		p := s.place()
+		p.register(s.msg(1, "m", ann, bob))
+		c := p.claimed(1, 1)[0]
+		ds := []tasks.Delivery{{Recipient: ann, Status: has}}
+		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+		d := decision(eve)
+		d.Route, d.Notes = "court", []tasks.Note{{Event: "left_out", Detail: bob}}
+		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: "r2", Dedupe: p.dedupe})
+		s.must("reserve", err)
+		if got := s.get(c.Task.ID); got.Revision != "r2" || got.Route != "desk" {
+			s.t.Errorf("%s: revision %q, route %q; want r2, and the route that it went by", has, got.Revision, got.Route)
+		}
+		s.recipients(c.Task.ID, "ann %s, bob pending", has)
+		s.has(c.Task.ID)
 	}
 }
 
-// testReserveRename: a duplicate's own duplicates are those of its original: it is that one whose place they may have to take.
-func testReserveRename(s *suite) {
+// testReserveNotes: notes of a decision are recorded once, also when it is made again.
+func testReserveNotes(s *suite) {
 	p := s.place()
-	dead := p.finished(tasks.Result{Status: tasks.Error, Route: "desk"})
-	heir := p.fates([]tasks.Entry{s.msg(2, "m")}, tasks.Duplicate)[0].TaskID
-	s.requeue(dead.ID)
-	p.fates([]tasks.Entry{s.msg(3, "m")}, tasks.New)
-	if _, of := p.reserve(1, "m"); of == 0 {
-		s.t.Fatal("it is no duplicate of the one that came after it was put back")
+	e := s.msg(1, "m")
+	e.Decision.Notes = []tasks.Note{{Event: "left_out", Detail: eve}, {Event: "left_out", Detail: eve}}
+	p.register(e)
+	c := p.claimed(1, 1)[0]
+	for range 2 {
+		d := decision()
+		d.Notes = []tasks.Note{{Event: "left_out", Detail: bob}, {Event: "left_out", Detail: eve}}
+		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe})
+		s.must("reserve", err)
 	}
-	original := p.claimed(1, 3)[0]
-	s.duplicate(dead.ID, original.ID)
-	s.duplicate(heir, original.ID)
+	events, err := s.Queue.Events(s.ctx, c.Task.ID)
+	s.must("events", err)
+	if len(events) != 2 || events[0].Detail != eve || events[0].Worker != "" || events[1].Detail != bob || events[1].Worker != "worker" {
+		s.t.Errorf("the trail is %+v; want eve by nobody, then bob by the worker", events)
+	}
 }
 
-// testSkipAccounts: what a person skipped accounts for equal messages, also once it is purged. Put back, it goes out.
-func testSkipAccounts(s *suite) {
+// testReserveNobody: a decision by which nobody gets the message leaves no recipients.
+func testReserveNobody(s *suite) {
 	p := s.place()
-	id := p.register(s.msg(1, "m"))[0].TaskID
-	if n, err := s.Queue.Skip(s.ctx, "ann", id); n != 1 || err != nil {
-		s.t.Fatalf("skip: %d, %v; want 1", n, err)
+	p.register(s.msg(1, "m"), s.msg(2, "m"))
+	c := p.claimed(10, 1)[0]
+	ds, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{
+		Decision: &tasks.Decision{Revision: revision, Recipients: []string{ann}, Skip: tasks.SkipByRoute}, Revision: revision, Dedupe: p.dedupe,
+	})
+	if err != nil || len(ds) != 0 || len(s.get(c.Task.ID).Deliveries) != 0 {
+		s.t.Errorf("reserved for %v, %v; want for nobody", ds, err)
 	}
-	junk := p.beside("Junk")
-	copied := junk.fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)[0].TaskID
-	s.duplicate(copied, id)
-	s.requeue(id)
-	if c, of := p.reserve(1, "m"); of != 0 {
-		s.t.Errorf("put back it is a duplicate of task %d, want it to go out", of)
-	} else {
-		s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Dead, Reason: "no", Route: "desk"}))
+	if got := s.stands(c.Task.ID, tasks.InProgress); got.Route != "" {
+		s.t.Errorf("route %q, want none", got.Route)
 	}
-	if n, err := s.Queue.Skip(s.ctx, "ann", id); n != 1 || err != nil {
-		s.t.Fatalf("skip: %d, %v; want 1", n, err)
-	}
-	s.purgeAll(p.inbox)
-	p.disposed([]tasks.Disposition{{UID: 1, TaskID: id, Status: tasks.Skipped, Purged: true}})
-	p.beside("Archive").fates([]tasks.Entry{s.msg(1, "m")}, tasks.Duplicate)
-	s.place().fates([]tasks.Entry{s.msg(1, "m")}, tasks.New)
+	p.reserve(p.claimed(10, 2)[0], nil, "ann pending")
 }
 
-// testRaceReserve: of equal messages that nobody had a route for, and that are reserved at once, one is.
-func testRaceReserve(s *suite) {
-	for _, dedupe := range []tasks.Dedupe{tasks.DedupeInbox, tasks.DedupeAll} {
-		for round := range 3 {
-			content := fmt.Sprint(dedupe, round)
-			p := s.place().under(dedupe)
-			var claims []tasks.Claim
-			for uid := range uint32(6) {
-				if dedupe == tasks.DedupeAll {
-					p = s.place().under(dedupe)
-				}
-				e := s.msg(uid+1, content)
-				e.Route = ""
-				p.register(e)
-				claims = append(claims, p.claimed(1, uid+1)...)
-			}
-			var reserved atomic.Int64
-			s.together(len(claims), func(i int, q tasks.Queue) {
-				of, err := q.Identify(s.ctx, claims[i].Receipt, s.msg(claims[i].UID, content), dedupe)
-				if err != nil {
-					s.t.Errorf("reserve: %v", err)
-				}
-				if of == 0 {
-					reserved.Add(1)
-				}
-			})
-			if n := reserved.Load(); n != 1 {
-				s.t.Errorf("dedupe %s: %d of %d equal messages are reserved, want 1", dedupe, n, len(claims))
-			}
+// testReserveRequeued: a duplicate that is requeued is one again, while its owner is open and when it
+// has delivered.
+func testReserveRequeued(s *suite) {
+	p := s.place()
+	owner := p.finished(tasks.Forwarded).Task.ID
+	id := p.became([]tasks.Entry{s.msg(2, "m")}, "duplicate")[0].TaskID
+	for range 2 {
+		s.requeue(id)
+		s.recipients(id, "ann pending")
+		if sent := p.work(); sent != 0 {
+			s.t.Errorf("the duplicate was sent %d times, want never", sent)
+		}
+		s.recipients(id, "ann duplicate of %d", owner)
+	}
+	s.has(id, "requeued", "skipped", "requeued", "skipped")
+	if got := s.stands(id, tasks.Skipped); got.Skip != tasks.SkipDuplicate {
+		s.t.Errorf("skipped as %q, want as a duplicate", got.Skip)
+	}
+}
+
+// testReserveScope: the scope is the one in force when a task is reserved.
+func testReserveScope(s *suite) {
+	p := s.place()
+	owner := p.finished(tasks.Forwarded).Task.ID
+	p.register(s.undecided(2, "m"))
+	c := p.claimed(1, 2)[0]
+	p.under(tasks.DedupeOff).reserve(c, []string{ann}, "ann pending")
+	p.under(tasks.DedupeAll).reserve(c, []string{ann}, "ann pending") // of all inboxes, nobody owned it
+	p.reserve(c, []string{ann}, fmt.Sprintf("ann duplicate of %d", owner))
+}
+
+// testReserveUnread: without an identity the content stays unknown, and nothing is owned.
+func testReserveUnread(s *suite) {
+	p := s.place()
+	p.register(s.unread(1, "m"), s.unread(2, "m"))
+	for _, c := range p.claimed(2, 1, 2) {
+		p.reserve(c, []string{ann}, "ann pending")
+		if s.get(c.Task.ID).Read {
+			s.t.Error("the task says that its content is known")
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 
 	"postrider/internal/message"
@@ -16,28 +15,40 @@ type storm struct {
 	*suite
 	places []place // of several inboxes, with several folders each
 	last   int64   // the inbox that is removed
+
 	mu     sync.Mutex
-	came   map[message.Fingerprint]bool // elsewhere
-	sent   map[message.Fingerprint]int  // elsewhere
-	before map[message.Fingerprint]int  // sent by the last inbox
-	uid    map[int64]uint32             // the last one of a folder
-	gone   map[int64]bool               // tasks that were forwarded
+	uid    map[int64]uint32 // the last one of a folder
+	came   map[delivery]bool
+	sent   map[delivery]int // by the inboxes that stay
+	before map[delivery]int // by the one that is removed
+	by     map[sender]bool
+}
+
+// delivery is a content that a recipient gets; came says that it should.
+type delivery struct {
+	content message.Fingerprint
+	to      string
+}
+
+type sender struct {
+	task int64
+	to   string
 }
 
 const stormContents = 25
 
-// testRaceStorm: scans, workers of two processes and people at once; one of them removes an inbox. Each message goes out once, but again when a
-// copy comes after an inbox that had sent it was removed; and no copy is skipped for one that nobody got and that does not go on either.
+// testRaceStorm: scans, workers of two processes and operators at once; one of them removes an inbox.
+// Each recipient gets each content once, but again when the inbox was removed while it was sent. No
+// delivery is a duplicate of one that was not sent.
 func testRaceStorm(s *suite) {
 	w := &storm{
-		suite: s, came: map[message.Fingerprint]bool{}, sent: map[message.Fingerprint]int{}, before: map[message.Fingerprint]int{},
-		uid: map[int64]uint32{}, gone: map[int64]bool{},
+		suite: s, uid: map[int64]uint32{}, came: map[delivery]bool{},
+		sent: map[delivery]int{}, before: map[delivery]int{}, by: map[sender]bool{},
 	}
-	for range 4 {
-		p := s.place().under(tasks.DedupeAll)
+	for _, p := range s.places(4) {
 		w.places, w.last = append(w.places, p, p.beside("Archive")), p.inbox
 	}
-	actors := []func(tasks.Queue){w.scan, w.scan, w.work, w.work, w.work, w.work, w.people, w.people}
+	actors := []func(tasks.Queue){w.scan, w.scan, w.work, w.work, w.work, w.work, w.operate, w.operate}
 	s.together(len(actors), func(i int, q tasks.Queue) {
 		for range 40 {
 			actors[i](q)
@@ -48,10 +59,8 @@ func testRaceStorm(s *suite) {
 	for _, p := range w.places {
 		s.Enable(s.t, p.inbox)
 	}
-	s.Age(s.t, 2*lease)
-	for w.drain() {
-	}
-	w.copies()
+	w.drain()
+	w.check()
 	var again []int64
 	w.each(func(t tasks.Task) {
 		if t.Status != tasks.Forwarded {
@@ -60,14 +69,18 @@ func testRaceStorm(s *suite) {
 	})
 	_, err := s.Queue.Requeue(s.ctx, "ann", again...)
 	s.must("requeue", err)
-	for w.drain() {
-	}
-	for content := range w.came {
-		if n, before := w.sent[content], w.before[content]; n > 1 || before > 1 || n+before == 0 {
-			s.t.Errorf("message %x was sent %d times, and %d times by the inbox that was removed; want once by one of them, or both", content[:4], n, before)
+	w.drain()
+	w.check() // by now all that came was sent
+	for d := range w.came {
+		if n, before := w.sent[d], w.before[d]; n > 1 || before > 1 || n+before == 0 {
+			s.t.Errorf("message %x to %s was sent %d times, and %d times by the inbox that was removed; "+
+				"want once by one of them, or both", d.content[:4], d.to, n, before)
 		}
 	}
 }
+
+// to are the recipients of a message: the same ones, or some of them.
+func to() []string { return [][]string{{ann}, {ann, bob}, {bob, ann}, {bob, eve}}[rand.IntN(4)] }
 
 // scan registers a page of copies.
 func (w *storm) scan(q tasks.Queue) {
@@ -76,14 +89,13 @@ func (w *storm) scan(q tasks.Queue) {
 	w.mu.Lock()
 	for range 1 + rand.IntN(4) {
 		w.uid[p.folder]++
-		e := w.msg(w.uid[p.folder], fmt.Sprint(rand.IntN(stormContents)))
+		e := w.msg(w.uid[p.folder], fmt.Sprint(rand.IntN(stormContents)), ann, bob)
 		if rand.IntN(4) == 0 {
-			e.Route = ""
+			e.Decision = nil
+		} else {
+			e.Decision = decision(to()...)
 		}
 		page = append(page, e)
-		if p.inbox != w.last {
-			w.came[e.Fingerprint] = true
-		}
 	}
 	w.mu.Unlock()
 	_, err := q.Register(w.ctx, p.page(page...))
@@ -94,55 +106,49 @@ func (w *storm) scan(q tasks.Queue) {
 
 // work claims a few tasks and ends their claims in all the ways there are.
 func (w *storm) work(q tasks.Queue) {
-	want := w.places[rand.IntN(len(w.places))].want(3)
+	p := w.places[rand.IntN(len(w.places))]
+	want := p.want(3)
 	want.MaxLostLeases = 1000
 	claims, err := q.Receive(w.ctx, want)
 	w.failed("receive", err)
 	for _, c := range claims {
-		switch rand.IntN(6) {
+		switch rand.IntN(7) {
 		case 0:
-			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.SkippedNoMatch, Yields: true, Dedupe: tasks.DedupeAll}))
+			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Vanished(c.Task, "it was expunged")))
 		case 1:
-			gone := tasks.Vanished(c.Task, "it was expunged")
-			gone.Dedupe = tasks.DedupeAll
-			w.failed("finish", q.Finish(w.ctx, c.Receipt, gone))
-		case 2:
 			w.failed("release", q.Release(w.ctx, c, "stopped", 0, nil))
+		case 2:
+			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.Error}))
 		case 3:
-			w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Route: c.Route}))
+			w.send(p, q, c, tasks.Failed)
 		default:
-			w.send(q, c)
+			w.send(p, q, c, tasks.Delivered)
 		}
 	}
 }
 
 // send sends what is claimed, as a pass does.
-func (w *storm) send(q tasks.Queue, c tasks.Claim) {
-	if c.Route == "" {
-		e := tasks.Entry{UID: c.UID, Fingerprint: c.Fingerprint, MessageID: c.MessageID, Subject: c.Subject, Route: "desk"}
-		of, err := q.Identify(w.ctx, c.Receipt, e, tasks.DedupeAll)
-		if w.failed("reserve", err) || of != 0 {
-			return
-		}
-	}
-	ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Sending}}
-	if w.failed("send", q.Sending(w.ctx, c.Receipt, "desk", tasks.Form{Mode: "redirect"}, ds)) {
+func (w *storm) send(p place, q tasks.Queue, c tasks.Claim, end tasks.DeliveryStatus) {
+	to, err := p.deliver(q, c, end)
+	w.failed("deliver", err)
+	if end != tasks.Delivered {
 		return
 	}
 	w.mu.Lock()
-	if c.InboxID == w.last {
-		w.before[c.Fingerprint]++
-	} else {
-		w.sent[c.Fingerprint]++
+	defer w.mu.Unlock()
+	for _, to := range to {
+		d := delivery{c.Task.Identity.Fingerprint, to}
+		w.by[sender{c.Task.ID, to}] = true
+		if c.Task.InboxID == w.last {
+			w.before[d]++
+		} else {
+			w.sent[d]++
+		}
 	}
-	w.gone[c.ID] = true
-	w.mu.Unlock()
-	ds[0].Status = tasks.Delivered
-	w.failed("finish", q.Finish(w.ctx, c.Receipt, tasks.Result{Status: tasks.Forwarded, Route: "desk", Deliveries: ds}))
 }
 
-// people change what they find.
-func (w *storm) people(q tasks.Queue) {
+// operate changes what it finds.
+func (w *storm) operate(q tasks.Queue) {
 	var ids []int64
 	w.each(func(t tasks.Task) {
 		if rand.IntN(5) == 0 {
@@ -168,30 +174,38 @@ func (w *storm) people(q tasks.Queue) {
 	w.failed("change", err)
 }
 
-// drain sends what is due, and reports whether anything was.
-func (w *storm) drain() (more bool) {
-	for _, p := range w.places {
-		want := p.want(8)
-		want.MaxLostLeases = 1000
-		claims, err := w.Queue.Receive(w.ctx, want)
-		w.must("receive", err)
-		for _, c := range claims {
-			w.send(w.Queue, c)
+// drain sends everything that is left.
+func (w *storm) drain() {
+	for range 5 {
+		w.Age(w.t, 2*lease)
+		for _, p := range w.places {
+			for range 1000 {
+				want := p.want(8)
+				want.MaxLostLeases = 1000
+				claims, err := w.Queue.Receive(w.ctx, want)
+				w.must("receive", err)
+				if len(claims) == 0 {
+					break
+				}
+				for _, c := range claims {
+					w.send(p, w.Queue, c, tasks.Delivered)
+				}
+			}
 		}
-		more = more || len(claims) > 0
 	}
-	return more
 }
 
-// copies checks that each task that was skipped as a duplicate is one of a task that was forwarded.
-func (w *storm) copies() {
+// check checks that nothing waits, and that each duplicate is one of a delivery that was made.
+func (w *storm) check() {
 	w.each(func(t tasks.Task) {
-		var of int64
-		if _, err := fmt.Sscanf(strings.TrimPrefix(t.Reason, tasks.DuplicatePrefix), "%d", &of); err != nil || t.Status != tasks.Skipped {
-			return
+		if !t.Status.Ended() {
+			w.t.Errorf("task %d still is %s (%s)", t.ID, t.Status, t.Reason)
 		}
-		if !w.gone[of] {
-			w.t.Errorf("task %d is skipped as a duplicate of task %d, which nobody got", t.ID, of)
+		for _, d := range t.Deliveries {
+			w.came[delivery{t.Identity.Fingerprint, d.Recipient}] = true
+			if d.Status == tasks.Duplicated && !w.by[sender{d.DuplicateOf, d.Recipient}] {
+				w.t.Errorf("the delivery of task %d to %s is a duplicate of task %d, which did not deliver it", t.ID, d.Recipient, d.DuplicateOf)
+			}
 		}
 	})
 }
@@ -205,10 +219,9 @@ func (w *storm) each(f func(tasks.Task)) {
 	}
 }
 
-// failed reports whether the claim was lost, and tells of any other error.
-func (w *storm) failed(doing string, err error) bool {
-	if err != nil && !errors.Is(err, tasks.ErrLeaseLost) {
-		w.t.Errorf("%s: %v", doing, err)
+// failed reports any error but that a claim was lost.
+func (w *storm) failed(doing string, err error) {
+	if !errors.Is(err, tasks.ErrLeaseLost) {
+		w.reports(doing, err)
 	}
-	return err != nil
 }

@@ -1,9 +1,10 @@
 // Package taskstest is the suite that every implementation of tasks.Queue passes.
 //
-// It knows a queue by its contract alone. What it needs from behind the queue's back (folders to register in, time that
-// passes) a Fixture gives. Nothing sleeps: long times pass by Age, short ones inside Receive.
+// It knows a queue by its contract alone. What it needs from behind the queue's back (folders to
+// register in, time that passes) a Fixture gives. Nothing sleeps: time passes by Age.
 //
-// To run it against a queue of your own, give it a fixture; memqueue's test is the shortest one to begin from:
+// To run it against a queue of your own, give it a fixture; memqueue's test is the shortest one to
+// begin from:
 //
 //	func TestQueue(t *testing.T) {
 //		taskstest.Run(t, func(t *testing.T) taskstest.Fixture {
@@ -26,8 +27,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Fixture is a queue and what a test does behind its back, all of which has to be given. The functions end the test when
-// they fail.
+// Fixture is a queue and what a test does behind its back, all of which has to be given. The functions
+// end the test when they fail.
 type Fixture struct {
 	Queue tasks.Queue
 	Other tasks.Queue // the same registry, as another process has it open; Queue itself when it lives in one
@@ -36,7 +37,7 @@ type Fixture struct {
 	Folder   func(t *testing.T, inboxID int64, name string, epoch int64) int64
 	SetEpoch func(t *testing.T, folderID, epoch int64) // and the cursor goes to 0
 	Cursor   func(t *testing.T, folderID int64) (lastSeen, baseline uint32)
-	// Age makes everything that is registered older by d, or sets the registry's clock forward. Nobody waits in Receive then.
+	// Age makes everything that is registered older by d, or sets the registry's clock forward.
 	Age func(t *testing.T, d time.Duration)
 	// TakeOver gives the scan lease of an inbox, whose token was 0, to another run.
 	TakeOver func(t *testing.T, inboxID int64) (token int64)
@@ -49,8 +50,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	f := open(t)
 	for _, group := range []map[string]func(*suite){
-		transitionTests, registerTests, dedupeTests, epochTests, claimTests, waitTests, receiptTests, identifyTests, personTests, fenceTests, purgeTests,
-		dispositionTests, readTests, raceTests, reserveTests, disableTests,
+		transitionTests, registerTests, epochTests, claimTests, receiptTests, ownTests, reserveTests,
+		operatorTests, disableTests, purgeTests, dispositionTests, readTests, raceTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
@@ -78,8 +79,11 @@ type place struct {
 }
 
 const (
-	lease = 5 * time.Minute
-	epoch = 7
+	lease    = 5 * time.Minute
+	epoch    = 7
+	revision = "r1" // of the rules in force
+
+	ann, bob, eve = "ann@example.com", "bob@example.com", "eve@example.com"
 )
 
 // place makes an inbox with one folder.
@@ -87,7 +91,18 @@ func (s *suite) place() place {
 	s.t.Helper()
 	s.n++
 	inbox := s.Inbox(s.t, fmt.Sprintf("%x-%d@example.com", sha256.Sum256([]byte(s.t.Name())), s.n))
-	return place{suite: s, inbox: inbox, folder: s.Folder(s.t, inbox, "INBOX", epoch), epoch: epoch, dedupe: tasks.DedupeInbox}
+	folder := s.Folder(s.t, inbox, "INBOX", epoch)
+	return place{suite: s, inbox: inbox, folder: folder, epoch: epoch, dedupe: tasks.DedupeInbox}
+}
+
+// places makes n inboxes that share the scope of deduplication.
+func (s *suite) places(n int) []place {
+	s.t.Helper()
+	var out []place
+	for range n {
+		out = append(out, s.place().under(tasks.DedupeAll))
+	}
+	return out
 }
 
 // beside makes another folder in the same inbox.
@@ -97,8 +112,8 @@ func (p place) beside(name string) place {
 	return p
 }
 
-// anew begins a new epoch in the folder.
-func (p place) anew() place {
+// renewed begins a new epoch in the folder.
+func (p place) renewed() place {
 	p.t.Helper()
 	p.epoch++
 	p.SetEpoch(p.t, p.folder, p.epoch)
@@ -111,18 +126,46 @@ func (p place) under(d tasks.Dedupe) place {
 	return p
 }
 
-// msg is a message that will be forwarded. Messages of one content, in one test, are equal.
-func (s *suite) msg(uid uint32, content string) tasks.Entry {
+// msg is a message that goes to these recipients, to ann when there are none. Messages of one content,
+// in one test, are equal.
+func (s *suite) msg(uid uint32, content string, to ...string) tasks.Entry {
 	return tasks.Entry{
-		UID: uid, Fingerprint: s.hash("content", content), Outline: s.hash("outline", content),
-		MessageID: "<" + content + "@example.com>", Subject: content, Sender: "ann@example.com", Size: 4096, Route: "desk",
+		UID: uid, Outline: s.hash("outline", content), Identity: s.identity(content), Decision: decision(to...),
 	}
 }
 
-// unread is the same message when its content is not known.
-func (s *suite) unread(uid uint32, content, skip string) tasks.Entry {
+// undecided is a message whose recipients are decided at its first claim.
+func (s *suite) undecided(uid uint32, content string) tasks.Entry {
+	e := s.msg(uid, content)
+	e.Decision = nil
+	return e
+}
+
+// unread is a message whose content is not known.
+func (s *suite) unread(uid uint32, content string) tasks.Entry {
 	o := s.hash("outline", content)
-	return tasks.Entry{UID: uid, Fingerprint: o, Outline: o, Size: 4096, Skip: skip, Route: "desk"}
+	return tasks.Entry{UID: uid, Outline: o, Identity: tasks.Identity{Fingerprint: o, Size: 4096}}
+}
+
+// tooLarge is an unread message that is skipped for its size.
+func (s *suite) tooLarge(uid uint32, content string) tasks.Entry {
+	e := s.unread(uid, content)
+	e.Decision = &tasks.Decision{Revision: revision, Skip: tasks.SkipTooLarge, Reason: "too_large: 60 MiB"}
+	return e
+}
+
+func (s *suite) identity(content string) tasks.Identity {
+	return tasks.Identity{
+		Fingerprint: s.hash("content", content), MessageID: "<" + content + "@example.com>",
+		Subject: content, Sender: "sender@example.com", Size: 4096,
+	}
+}
+
+func decision(to ...string) *tasks.Decision {
+	if len(to) == 0 {
+		to = []string{ann}
+	}
+	return &tasks.Decision{Revision: revision, Route: "desk", Recipients: to}
 }
 
 func (s *suite) hash(what, content string) message.Fingerprint {
@@ -153,70 +196,42 @@ func (p place) register(entries ...tasks.Entry) []tasks.Registration {
 	return regs
 }
 
-// fates registers a page and checks what became of it.
-func (p place) fates(entries []tasks.Entry, want ...tasks.Fate) []tasks.Registration {
+// added registers one message and returns the id of its task.
+func (p place) added(e tasks.Entry) int64 {
+	p.t.Helper()
+	return p.register(e)[0].TaskID
+}
+
+// became registers a page and checks what became of each entry: known, moved, new (and due), waits,
+// or why nobody gets it.
+func (p place) became(entries []tasks.Entry, want ...string) []tasks.Registration {
 	p.t.Helper()
 	regs := p.register(entries...)
-	var got []tasks.Fate
+	var got []string
 	for _, r := range regs {
-		got = append(got, r.Fate)
+		got = append(got, p.fate(r))
 	}
 	if !slices.Equal(got, want) {
-		p.t.Fatalf("fates %v, want %v (0 new, 1 skipped, 2 duplicate, 3 known, 4 moved)", got, want)
+		p.t.Fatalf("the entries became %q, want %q", got, want)
 	}
 	return regs
 }
 
-func (p place) want(n int) tasks.Want {
-	return tasks.Want{InboxID: p.inbox, Max: n, Lease: lease, Worker: "worker", MaxLostLeases: 3}
-}
-
-// receive claims at most n tasks.
-func (p place) receive(n int) []tasks.Claim {
-	p.t.Helper()
-	claims, err := p.Queue.Receive(p.ctx, p.want(n))
-	p.must("receive", err)
-	return claims
-}
-
-// claimed claims and checks the UIDs.
-func (p place) claimed(n int, uids ...uint32) []tasks.Claim {
-	p.t.Helper()
-	claims := p.receive(n)
-	var got []uint32
-	for _, c := range claims {
-		got = append(got, c.UID)
+func (s *suite) fate(r tasks.Registration) string {
+	s.t.Helper()
+	switch {
+	case r.Fate == tasks.Known:
+		return "known"
+	case r.Fate == tasks.Moved:
+		return "moved"
+	case r.Skip != "":
+		return string(r.Skip)
+	case r.Status != tasks.Received:
+		return string(r.Status)
+	case r.TaskID != 0 && tasks.OnlyWaits(s.get(r.TaskID).Deliveries):
+		return "waits"
 	}
-	if !slices.Equal(got, uids) {
-		p.t.Fatalf("claimed the UIDs %v, want %v", got, uids)
-	}
-	return claims
-}
-
-// claim registers one message and claims it.
-func (p place) claim() tasks.Claim {
-	p.t.Helper()
-	p.register(p.msg(1, "m"))
-	return p.claimed(1, 1)[0]
-}
-
-// finished registers one message and finishes it with the result.
-func (p place) finished(res tasks.Result) tasks.Claim {
-	p.t.Helper()
-	c := p.claim()
-	if res.Missed != nil {
-		res.Missed = &tasks.Place{Epoch: c.Epoch, UID: c.UID}
-	}
-	p.must("finish", p.Queue.Finish(p.ctx, c.Receipt, res))
-	return c
-}
-
-// now is the registry's clock. It may be far ahead of the test's, by what Age said has passed.
-func (p place) now() time.Time {
-	p.t.Helper()
-	stats, err := p.Queue.Stats(p.ctx, p.inbox)
-	p.must("stats", err)
-	return stats.Now
+	return "new"
 }
 
 func (s *suite) get(id int64) tasks.Task {
@@ -239,7 +254,35 @@ func (s *suite) stands(id int64, want tasks.Status) tasks.Task {
 	if ended := task.FinishedAt != nil; ended != task.Status.Ended() {
 		s.t.Fatalf("a task that is %s: finished_at set %t; it belongs to ended tasks, and to them alone", task.Status, ended)
 	}
+	if skipped := task.Skip != ""; skipped != (task.Status == tasks.Skipped) {
+		s.t.Fatalf("a task that is %s has the skip reason %q; it belongs to skipped tasks, and to them alone", task.Status, task.Skip)
+	}
 	return task
+}
+
+// standing says how far each recipient got: "ann delivered, bob waits for 7, eve duplicate of 8".
+func standing(ds []tasks.Delivery) string {
+	var out []string
+	for _, d := range ds {
+		is := string(d.Status)
+		switch {
+		case d.Waits():
+			is = fmt.Sprintf("waits for %d", d.DuplicateOf)
+		case d.DuplicateOf != 0:
+			is += fmt.Sprintf(" of %d", d.DuplicateOf)
+		}
+		out = append(out, strings.TrimSuffix(d.Recipient, "@example.com")+" "+is)
+	}
+	return strings.Join(out, ", ")
+}
+
+// recipients checks how far the recipients of a task got, as standing says it.
+func (s *suite) recipients(id int64, want string, args ...any) {
+	s.t.Helper()
+	want = fmt.Sprintf(want, args...)
+	if got := standing(s.get(id).Deliveries); got != want {
+		s.t.Fatalf("the recipients of task %d: %s; want: %s", id, got, want)
+	}
 }
 
 // events are the names of a task's events.

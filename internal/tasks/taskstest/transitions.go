@@ -18,25 +18,26 @@ var transitionTests = map[string]func(*suite){
 
 // deed is something that somebody tries to do to a task.
 type deed struct {
-	name    string
-	from    []tasks.Status // where it is allowed
-	to      tasks.Status   // where the task goes; empty when it stays as it is, or is deleted
-	receipt bool           // by the holder of the last receipt; refused with ErrLeaseLost
-	person  bool           // by a person; refused with errNone
-	do      func(p place, c tasks.Claim) error
+	name     string
+	from     []tasks.Status // where it is allowed
+	to       tasks.Status   // where the task goes; empty when it stays as it is, or is deleted
+	receipt  bool           // by the holder of the last receipt; refused with ErrLeaseLost
+	operator bool           // by an operator; refused with errNone
+	do       func(p place, c tasks.Claim) error
 }
 
 // deeds are all that the queue can do to a task once it is registered.
 func deeds() []deed {
-	claim := deed{name: "claim", from: tasks.From(tasks.InProgress), to: tasks.InProgress, do: func(p place, _ tasks.Claim) error {
+	claim := deed{name: "claim", from: tasks.From(tasks.InProgress), to: tasks.InProgress}
+	claim.do = func(p place, _ tasks.Claim) error {
 		_, err := p.Queue.Receive(p.ctx, p.want(1))
 		return err
-	}}
+	}
 	return slices.Concat([]deed{claim}, withReceipt(), []deed{
-		byPerson("requeue", tasks.FromByPerson(tasks.Received), tasks.Received, tasks.Queue.Requeue),
-		byPerson("skip", tasks.FromByPerson(tasks.Skipped), tasks.Skipped, tasks.Queue.Skip),
-		byPerson("resolve", tasks.FromByPerson(tasks.Forwarded), tasks.Forwarded, tasks.Queue.Resolve),
-		byPerson("purge", tasks.Purgeable, "", tasks.Queue.Purge),
+		byOperator("requeue", tasks.FromByOperator(tasks.Received), tasks.Received, tasks.Queue.Requeue),
+		byOperator("skip", tasks.FromByOperator(tasks.Skipped), tasks.Skipped, tasks.Queue.Skip),
+		byOperator("resolve", tasks.FromByOperator(tasks.Forwarded), tasks.Forwarded, tasks.Queue.Resolve),
+		byOperator("purge", tasks.Purgeable, "", tasks.Queue.Purge),
 	})
 }
 
@@ -48,10 +49,16 @@ func withReceipt() []deed {
 			return p.Queue.Release(p.ctx, c, "stopped", 0, ds)
 		}},
 		{name: "sending", do: func(p place, c tasks.Claim) error {
-			return p.Queue.Sending(p.ctx, c.Receipt, "other", tasks.Form{Mode: "redirect"}, ds)
+			return p.Queue.Sending(p.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds)
 		}},
-		{name: "identify", do: func(p place, c tasks.Claim) error {
-			_, err := p.Queue.Identify(p.ctx, c.Receipt, p.msg(1, "other"), tasks.DedupeAll)
+		{name: "note", do: func(p place, c tasks.Claim) error {
+			return p.Queue.Note(p.ctx, c.Receipt, tasks.Note{Event: "left_out", Detail: eve})
+		}},
+		{name: "reserve", do: func(p place, c tasks.Claim) error {
+			id := p.identity("other")
+			_, err := p.Queue.Reserve(p.ctx, c.Receipt, tasks.Reservation{
+				Identity: &id, Decision: decision(bob), Revision: "r2", Dedupe: tasks.DedupeAll,
+			})
 			return err
 		}},
 		{name: "extend", do: func(p place, c tasks.Claim) error {
@@ -65,7 +72,9 @@ func withReceipt() []deed {
 	for _, to := range tasks.Statuses {
 		if to.EndsClaim() {
 			all = append(all, deed{name: "finish as " + string(to), to: to, do: func(p place, c tasks.Claim) error {
-				return p.Queue.Finish(p.ctx, c.Receipt, tasks.Result{Status: to, Route: "other", Delay: time.Hour, Deliveries: ds})
+				res := ending(c, to)
+				res.Deliveries = ds
+				return p.Queue.Finish(p.ctx, c.Receipt, res)
 			}})
 		}
 	}
@@ -75,14 +84,14 @@ func withReceipt() []deed {
 	return all
 }
 
-// errNone is what a person's deed that changed nothing comes to.
+// errNone is what becomes of an operator's command that changed nothing.
 var errNone = errors.New("no task changed")
 
-func byPerson(name string, from []tasks.Status, to tasks.Status,
+func byOperator(name string, from []tasks.Status, to tasks.Status,
 	do func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error),
 ) deed {
-	return deed{name: name, from: from, to: to, person: true, do: func(p place, c tasks.Claim) error {
-		n, err := do(p.Queue, p.ctx, "ann", c.ID)
+	return deed{name: name, from: from, to: to, operator: true, do: func(p place, c tasks.Claim) error {
+		n, err := do(p.Queue, p.ctx, "ann", c.Task.ID)
 		if err == nil && n == 0 {
 			return errNone
 		}
@@ -90,8 +99,8 @@ func byPerson(name string, from []tasks.Status, to tasks.Status,
 	}}
 }
 
-// testTransitions tries every deed on a task in every state: it happens when it is allowed, and changes nothing when it is
-// not. Together they are all the transitions that are allowed.
+// testTransitions tries every deed on a task in every state: it happens when it is allowed, and changes
+// nothing when it is not. Together they are all the transitions that are allowed.
 func testTransitions(s *suite) {
 	seen := map[string]bool{}
 	for _, from := range tasks.Statuses {
@@ -100,10 +109,10 @@ func testTransitions(s *suite) {
 			if d.name == "claim" {
 				s.Age(s.t, 2*time.Hour) // leases run out, delays pass
 			}
-			before := s.record(c.ID)
+			before := s.record(c.Task.ID)
 			err := d.do(p, c)
 			if slices.Contains(d.from, from) {
-				s.happened(d, from, c.ID, err)
+				s.happened(d, from, c.Task.ID, err)
 				seen[fmt.Sprint(from, d.to)] = true
 			} else {
 				s.refused(d, before, c, err, d.refusal(from))
@@ -151,7 +160,7 @@ func (s *suite) happened(d deed, from tasks.Status, id int64, err error) {
 	if purged := d.name == "purge"; after.gone != purged {
 		s.t.Errorf("after %s of a task that was %s it is deleted: %t, want %t", d.name, from, after.gone, purged)
 	}
-	if d.person && (len(after.events) == 0 || after.events[len(after.events)-1].Worker != "ann") {
+	if d.operator && (len(after.events) == 0 || after.events[len(after.events)-1].Worker != "ann") {
 		s.t.Errorf("%s of a task that was %s: the trail is %+v; want who did it at its end", d.name, from, after.events)
 	}
 }
@@ -159,7 +168,7 @@ func (s *suite) happened(d deed, from tasks.Status, id int64, err error) {
 // refusal is the error for a deed that is not allowed. Finished twice as the same is fine.
 func (d deed) refusal(from tasks.Status) error {
 	switch {
-	case d.person:
+	case d.operator:
 		return errNone
 	case d.receipt && (from != d.to || from == tasks.Received):
 		return tasks.ErrLeaseLost
@@ -167,14 +176,15 @@ func (d deed) refusal(from tasks.Status) error {
 	return nil
 }
 
-// refused checks that a deed changed nothing. The trail tells of a stale receipt, though not when it was to be renewed.
+// refused checks that a deed changed nothing. A stale receipt is in the trail, except one that was to
+// be renewed.
 func (s *suite) refused(d deed, before record, c tasks.Claim, err, want error) bool {
 	s.t.Helper()
 	ok := errors.Is(err, want)
 	if !ok {
 		s.t.Errorf("%s of a task that is %q: error %v, want %v", d.name, before.task.Status, err, want)
 	}
-	after := s.record(c.ID)
+	after := s.record(c.Task.ID)
 	if errors.Is(want, tasks.ErrLeaseLost) && d.name != "extend" {
 		var last tasks.Event
 		if n := len(after.events); n > 0 {
@@ -182,29 +192,16 @@ func (s *suite) refused(d deed, before record, c tasks.Claim, err, want error) b
 		}
 		if last.Event != "conflict" || last.Worker != c.Receipt.Worker || last.Detail == "" {
 			ok = false
-			s.t.Errorf("%s by a stale receipt: the trail ends with %+v; want a conflict, by the worker %q that was late", d.name, last, c.Receipt.Worker)
+			s.t.Errorf("%s by a stale receipt: the trail ends with %+v; want a conflict, by the worker %q that was late",
+				d.name, last, c.Receipt.Worker)
 		}
 	}
 	if !reflect.DeepEqual(after.task, before.task) || !slices.Equal(after.events, before.events) || after.gone != before.gone {
 		ok = false
-		s.t.Errorf("%s of a task that is %q was refused, and changed it from\n%+v to\n%+v", d.name, before.task.Status, before, after)
+		s.t.Errorf("%s of a task that is %q was refused, and changed it from\n%+v to\n%+v",
+			d.name, before.task.Status, before, after)
 	}
 	return ok
-}
-
-// bring makes a task that stands in the state, with the last claim of it.
-func (s *suite) bring(to tasks.Status) (place, tasks.Claim) {
-	s.t.Helper()
-	p := s.place()
-	switch to {
-	case tasks.Received:
-		c := tasks.Claim{Task: tasks.Task{ID: p.register(p.msg(1, "m"))[0].TaskID}}
-		c.Receipt = tasks.Receipt{TaskID: c.ID, Token: "never given"}
-		return p, c
-	case tasks.InProgress:
-		return p, p.claim()
-	}
-	return p, p.finished(tasks.Result{Status: to, Route: "desk", Delay: time.Hour})
 }
 
 // testNoWay finishes with what is not an end of a claim.
@@ -212,11 +209,12 @@ func testNoWay(s *suite) {
 	for _, to := range []tasks.Status{tasks.Received, tasks.InProgress, "", "nonsense"} {
 		p := s.place()
 		c := p.claim()
-		before := s.record(c.ID)
-		if err := s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: to}); err == nil || errors.Is(err, tasks.ErrLeaseLost) {
+		before := s.record(c.Task.ID)
+		err := s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: to})
+		if err == nil || errors.Is(err, tasks.ErrLeaseLost) {
 			s.t.Errorf("finish as %q: error %v, want a refusal", to, err)
 		}
-		if after := s.record(c.ID); !reflect.DeepEqual(after, before) {
+		if after := s.record(c.Task.ID); !reflect.DeepEqual(after, before) {
 			s.t.Errorf("finish as %q was refused, and changed the task from\n%+v to\n%+v", to, before, after)
 		}
 	}

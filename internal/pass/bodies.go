@@ -1,0 +1,155 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"postrider/internal/forward"
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// withBodies returns the jobs whose messages are at hand: from the cache, or fetched by UID. Those
+// that need no message, or whose message cannot be had, end here.
+func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error) {
+	var ready []*job
+	missing := map[int64][]*job{} // by folder
+	for _, j := range jobs {
+		t := j.claim.Task
+		j.msg = d.cache.take(placeOf(t))
+		switch {
+		case d.settled(t):
+			status, err := d.settle(ctx, j, t.Deliveries)
+			d.end(j, status, err)
+		case j.msg != nil:
+			ready = append(ready, j)
+		default:
+			missing[t.FolderID] = append(missing[t.FolderID], j)
+		}
+	}
+	var failed error
+	for _, list := range missing {
+		found, err := d.fetch(ctx, list)
+		ready = append(ready, found...)
+		failed = errors.Join(failed, err)
+	}
+	return ready, failed
+}
+
+// settled reports whether there is nothing to send: all recipients have the message, or an outcome is
+// unknown and waits for an operator. The message may be gone by then.
+func (d *deliverer) settled(t tasks.Task) bool {
+	sending := slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
+	if sending && d.pass.Routes.Holds(t.Route, d.pass.Config.Policy.Hold) {
+		return true
+	}
+	return len(t.Deliveries) > 0 && t.Revision == d.revision &&
+		!slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+			return d.Status == tasks.Pending || d.Status == tasks.Sending
+		})
+}
+
+// fetch fetches the messages of tasks of one folder. An error ends the deliverer: the connection, or
+// the database.
+func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
+	name, epoch := jobs[0].claim.Task.Folder, jobs[0].claim.Task.Epoch
+	if i := slices.IndexFunc(jobs, func(j *job) bool { return j.claim.Task.Epoch != epoch }); i > 0 {
+		found, err := d.fetch(ctx, jobs[:i])
+		more, errMore := d.fetch(ctx, jobs[i:])
+		return append(found, more...), errors.Join(err, errMore)
+	}
+	batch := make([]fetched, len(jobs))
+	for i, j := range jobs {
+		batch[i].meta.UID = j.claim.Task.UID
+		batch[i].head = j.claim.Task.Form.Mode == string(forward.Notice)
+	}
+	err := d.session.fetchOneByOne(ctx, name, epoch, batch)
+	connection := err != nil && (lost(err) || ctx.Err() != nil || !d.session.connected())
+	if err != nil && !connection {
+		d.log.Warn("the folder cannot be read; its tasks wait", "folder", name, "error", err)
+		if !errors.Is(err, errEpoch) {
+			d.trouble(err)
+		}
+	}
+	var found []*job
+	for i, j := range jobs {
+		ready, status, ended := d.received(ctx, j, batch[i], err)
+		if ready {
+			found = append(found, j)
+		} else {
+			d.end(j, status, ended)
+		}
+	}
+	if connection {
+		return found, err
+	}
+	return found, d.failure()
+}
+
+// received gives a job what was fetched, and reports whether that is its message; otherwise the claim
+// has ended in status. failed is why not all could be fetched.
+func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
+	t := j.claim.Task
+	j.msg = it.msg
+	switch {
+	case it.msg != nil && t.Read && (it.msg.HeaderOnly || it.msg.Fingerprint == t.Identity.Fingerprint):
+		return true, "", nil
+	case it.msg != nil || it.gone || errors.Is(failed, errEpoch):
+		return d.doubtful(ctx, j, it, failed)
+	case it.err != nil:
+		status, err = d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err))
+	case lost(failed) || ctx.Err() != nil || !d.session.connected():
+		status, err = d.release(ctx, j, "its folder could not be read: "+oneLine(failed), 0, nil)
+	default:
+		status, err = d.release(ctx, j, "its folder could not be read: "+oneLine(failed), d.pass.Config.Policy.Base, nil)
+	}
+	return false, status, err
+}
+
+// doubtful is received for a job whose message did not come, or may be another one. The folder is
+// looked up after the fetch: a scan may have begun a new epoch meanwhile.
+func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
+	t := j.claim.Task
+	row, err := d.folder(ctx, t.FolderID)
+	if err != nil {
+		return false, "", err
+	}
+	current := row.UIDValidity == t.Epoch
+	another := it.msg != nil && t.Read
+	why := "it was expunged before it could be read"
+	switch {
+	case it.msg != nil && !another && current: // nothing is known of its content
+		return true, "", nil
+	case current && errors.Is(failed, errEpoch), !current && row.Reconciled != row.UIDValidity:
+		status, err = d.release(ctx, j, "its UIDVALIDITY changed; the next scan looks for it", d.pass.Config.Policy.Base, nil)
+		return false, status, err
+	case !current:
+		why = "it was not found again after UIDVALIDITY changed"
+	case another:
+		why = "the server gave its UID to another message"
+		if err := d.pass.Inboxes.Distrust(context.WithoutCancel(ctx), t.FolderID, t.Epoch); err != nil {
+			return false, "", err
+		}
+	}
+	status, err = d.finish(ctx, j, tasks.Vanished(t, why))
+	if errors.Is(err, tasks.ErrMoved) {
+		status, err = d.release(ctx, j, "it was found again under another UID", 0, nil)
+	}
+	return false, status, err
+}
+
+// folder is a folder of the inbox as it is registered now; the zero folder when it was removed.
+func (d *deliverer) folder(ctx context.Context, id int64) (*inbox.Folder, error) {
+	in, err := d.pass.Inboxes.Get(context.WithoutCancel(ctx), d.in.Address)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range in.Folders {
+		if row.ID == id {
+			return &row, nil
+		}
+	}
+	return &inbox.Folder{}, nil
+}

@@ -1,0 +1,146 @@
+package pass
+
+import (
+	"context"
+	"sync"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// cache is the prefetch cache of one inbox: bodies of messages that its scanner is about to register,
+// for its deliverer. It saves a second download, and nothing depends on it: a body that it does not
+// take, or drops, is fetched by UID.
+type cache struct {
+	maxOctets int64
+	maxBodies int // open files, at the worst
+
+	mu      sync.Mutex
+	bodies  map[place]*cached
+	octets  int64
+	ready   int64 // how many bodies were ready to be claimed, ever
+	closed  bool
+	drained chan struct{} // closed when bodies have left
+}
+
+// place is where a message is.
+type place struct {
+	folderID int64
+	at       tasks.Place
+}
+
+func placeOf(t tasks.Task) place { return place{t.FolderID, tasks.Place{Epoch: t.Epoch, UID: t.UID}} }
+
+// cached is one body. ready is its number among those whose messages are registered; 0 before that.
+type cached struct {
+	body  *message.Message
+	size  int64
+	ready int64
+}
+
+func newCache(maxOctets int64, maxBodies int) *cache {
+	return &cache{
+		maxOctets: maxOctets, maxBodies: maxBodies,
+		bodies: map[place]*cached{}, drained: make(chan struct{}),
+	}
+}
+
+// put takes a body, and closes it when it has no room.
+func (c *cache) put(at place, m *message.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size := m.Body.Size()
+	if c.closed || c.bodies[at] != nil || len(c.bodies) >= c.maxBodies || c.octets+size > c.maxOctets {
+		_ = m.Close()
+		return
+	}
+	c.bodies[at] = &cached{body: m, size: size}
+	c.octets += size
+}
+
+// registered says that the message is registered: somebody may claim it from now on.
+func (c *cache) registered(at place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.bodies[at]; b != nil {
+		c.ready++
+		b.ready = c.ready
+	}
+}
+
+// take hands a body over, nil when there is none.
+func (c *cache) take(at place) *message.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.bodies[at]
+	if b == nil {
+		return nil
+	}
+	c.remove(at, b)
+	return b.body
+}
+
+// drop throws a body away, if it is there.
+func (c *cache) drop(at place) {
+	if m := c.take(at); m != nil {
+		_ = m.Close()
+	}
+}
+
+// remove is to be called with the lock held.
+func (c *cache) remove(at place, b *cached) {
+	delete(c.bodies, at)
+	c.octets -= b.size
+	close(c.drained)
+	c.drained = make(chan struct{})
+}
+
+// mark is for dropUpTo: the bodies that are ready now.
+func (c *cache) mark() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ready
+}
+
+// dropUpTo throws away the bodies that were ready at the mark: when nothing is due after that, others
+// have claimed their tasks.
+func (c *cache) dropUpTo(mark int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at, b := range c.bodies {
+		if b.ready != 0 && b.ready <= mark {
+			_ = b.body.Close()
+			c.remove(at, b)
+		}
+	}
+}
+
+// wait waits until the cache is at most half full, so that a scanner does not run far ahead of its
+// deliverer.
+func (c *cache) wait(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		room := c.closed || len(c.bodies) <= c.maxBodies/2 && c.octets <= c.maxOctets/2
+		drained := c.drained
+		c.mu.Unlock()
+		if room {
+			return nil
+		}
+		select {
+		case <-drained:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// close throws all bodies away, and takes no more: nothing will be claimed here.
+func (c *cache) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for at, b := range c.bodies {
+		_ = b.body.Close()
+		c.remove(at, b)
+	}
+}

@@ -1,0 +1,85 @@
+package pass
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"postrider/internal/forward"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// decide makes the decision on a message whose content is at hand.
+func (p *Pass) decide(m route.Mail, revision string, log *slog.Logger) *tasks.Decision {
+	d, by := Decide(p.Routes, m, p.Config.MaxReceived)
+	if len(by.Problems) > 0 { // without their text, which quotes the message
+		log.Warn("a route could not use what it captured, or names a contact without an email address; " +
+			"`route test` and `task show` say which")
+	}
+	d.Revision = revision
+	return &d
+}
+
+// Decide says who gets a message, as the routes say, unless the message is in a loop. The decision
+// has no revision.
+func Decide(table *route.Table, m route.Mail, maxReceived int) (tasks.Decision, route.Decision) {
+	if why, looped := forward.Looped(m.Message.Header, m.Inbox, maxReceived); looped {
+		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, table.Decide(m)
+	}
+	by := table.Decide(m)
+	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by)}
+	if by.Priority == route.High {
+		d.Priority = tasks.High
+	}
+	switch {
+	case by.Loops():
+		d.Skip = tasks.SkipLoop
+	case by.Skip:
+		d.Skip = tasks.SkipByRoute
+	case len(by.To) == 0:
+		d.Route = ""
+	}
+	return d, by
+}
+
+func notesOf(d route.Decision) (notes []tasks.Note) {
+	if len(d.To) == 0 {
+		return nil // the reason says it
+	}
+	if left := d.Note(); left != "" {
+		notes = append(notes, tasks.Note{Event: "left_out", Detail: left})
+	}
+	if len(d.Problems) > 0 {
+		notes = append(notes, tasks.Note{Event: "not_used", Detail: strings.Join(d.Problems, "; ")})
+	}
+	return notes
+}
+
+// Verdict is what a pass would do with a message.
+type Verdict struct {
+	Status  tasks.Status // forwarded, if the relay accepts it; skipped; skipped_no_match
+	Reason  string
+	ByRoute route.Decision // the routes', also when the message is skipped for another reason
+}
+
+// Judge says what a pass would do with a message, and changes nothing. m.Message is set; of one that
+// is too large, and of which only the header is there, a notice goes out.
+func Judge(table *route.Table, m route.Mail, maxSize int64, maxReceived int) Verdict {
+	d, by := Decide(table, m, maxReceived)
+	v := Verdict{Status: d.Status(), Reason: d.Reason, ByRoute: by}
+	switch {
+	case m.Size > maxSize && !m.Message.HeaderOnly:
+		v.Status, v.Reason = tasks.Skipped, tooLarge(m.Size, maxSize)
+	case v.Status == tasks.Received:
+		v.Status = tasks.Forwarded
+	}
+	return v
+}
+
+func tooLarge(size, limit int64) string {
+	return fmt.Sprintf("too_large: %s, forward.max_size is %s",
+		humanize.IBytes(uint64(size)), humanize.IBytes(uint64(limit)))
+}

@@ -1,0 +1,185 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"postrider/internal/forward"
+	"postrider/internal/limits"
+	"postrider/internal/tasks"
+)
+
+// deliver works one claim off whose message is at hand.
+func (d *deliverer) deliver(ctx context.Context, j *job) {
+	status, err := d.process(ctx, j)
+	d.end(j, status, err)
+}
+
+// process returns where the task stands then, empty when it counts nowhere. An error is the
+// database's.
+func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
+	switch {
+	case ctx.Err() != nil:
+		return d.release(ctx, j, "interrupted", 0, nil)
+	case d.gate.fault() != nil:
+		return d.release(ctx, j, "the relay is at fault", 0, nil)
+	}
+	if why := d.gate.limited(d.pass.Now()); why != nil {
+		return d.wait(ctx, j, why)
+	}
+	ds, end, err := d.decide(ctx, j)
+	switch {
+	case err != nil:
+		return d.ended(j, tasks.InProgress, nil, err)
+	case end != nil:
+		return d.finish(ctx, j, *end)
+	case tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0:
+		return d.settle(ctx, j, ds)
+	}
+	return d.send(ctx, j, ds)
+}
+
+// decide returns the deliveries of a task, or how it ends without any. It decides again when the rules
+// have changed, and takes what the task has to own when it waited for others.
+func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *tasks.Result, error) {
+	t := &j.claim.Task
+	unread := !t.Read && !j.msg.HeaderOnly
+	if t.Revision == d.revision && !unread && !slices.ContainsFunc(t.Deliveries, tasks.Delivery.Waits) {
+		return t.Deliveries, nil, nil
+	}
+	res := tasks.Reservation{Revision: d.revision, Dedupe: d.pass.Config.Dedupe}
+	if unread {
+		id := identity(j.msg, t.Identity)
+		res.Identity = &id
+	}
+	if t.Revision != d.revision && !t.Begun() {
+		res.Decision = d.pass.decide(d.mail(j), d.revision, d.log.With("task", t.ID))
+		t.Route = res.Decision.Route
+	}
+	ds, err := d.pass.Queue.Reserve(context.WithoutCancel(ctx), j.claim.Receipt, res)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Deliveries = ds
+	if status := res.Decision.Status(); status != tasks.Received {
+		return nil, &tasks.Result{Status: status, Skip: res.Decision.Skip, Reason: res.Decision.Reason}, nil
+	}
+	return ds, nil, nil
+}
+
+// send makes one attempt for all recipients that do not have the message yet. When ctx ends, what the
+// relay has taken the sender of is finished.
+func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (tasks.Status, error) {
+	if j.msg.Body.Changed() {
+		d.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.Task.ID)
+	}
+	a := newAttempt(ds)
+	content, err := d.compose(ctx, j)
+	env := forward.Envelope{}
+	if err == nil {
+		env = d.pass.Relay.Envelope(j.msg, d.in.Address, a.to)
+	}
+	for len(env.To) > 0 && err == nil {
+		env.To, err = d.transact(ctx, j, a, env, content)
+	}
+	var relay *forward.Error
+	var limit *limits.Reached
+	var mark *markError
+	switch {
+	case err == nil:
+	case errors.As(err, &mark):
+		return d.unmarked(ctx, j, a, mark)
+	case errors.As(err, &limit):
+		return d.cutShort(ctx, j, a, limit)
+	case errors.As(err, &relay):
+		if d.gate.fail(relay) {
+			d.pass.Log.Error("the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next", "error", relay)
+		}
+		fallthrough
+	case ctx.Err() != nil:
+		if len(a.outcomes) == 0 {
+			return d.release(ctx, j, oneLine(err), 0, a.ds)
+		}
+	default: // composing, signing, reading its spool
+		return d.fail(ctx, j, a.ds, err)
+	}
+	return d.settle(ctx, j, a.ds)
+}
+
+// transact is one transaction with the relay: begin, mark, send. It returns the recipients that are
+// left for the next.
+func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forward.Envelope, c *forward.Content) ([]string, error) {
+	before := a.outcomes
+	t, err := d.pass.Relay.Begin(ctx, env, c)
+	defer t.Reset()
+	a.apply(slices.Concat(before, t.Outcomes()))
+	if to := t.Accepted(); len(to) > 0 {
+		a.sending(to)
+		if err := d.mark(ctx, j, a, t.Content()); err != nil {
+			a.apply(slices.Concat(before, t.Outcomes()))
+			return nil, err
+		}
+		_, err = t.Send()
+		a.apply(slices.Concat(before, t.Outcomes()))
+	}
+	if err == nil && len(t.Rest()) > 0 { // what this one came to is not lost when the next one is killed
+		err = d.mark(ctx, j, a, t.Content())
+	}
+	return t.Rest(), err
+}
+
+// markError is that the deliveries could not be recorded before the content goes out. Nothing goes out
+// then.
+type markError struct{ err error }
+
+func (e *markError) Error() string { return e.err.Error() }
+
+func (e *markError) Unwrap() error { return e.err }
+
+// mark records how far the deliveries are, and what goes out.
+func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Content) error {
+	t := &j.claim.Task
+	form := tasks.Form{Mode: string(c.Mode), ModeReason: c.Remark}
+	if begun(*t) {
+		form.ModeReason = t.Form.ModeReason
+	}
+	if form.ModeReason != "" {
+		d.log.Info(form.ModeReason, "task", t.ID, "mode", form.Mode)
+	}
+	if err := d.pass.Queue.Sending(context.WithoutCancel(ctx), j.claim.Receipt, form, a.ds); err != nil {
+		return &markError{err}
+	}
+	return nil
+}
+
+// unmarked ends a claim whose deliveries could not be recorded: it was lost, or the database is away.
+func (d *deliverer) unmarked(ctx context.Context, j *job, a *attempt, err *markError) (tasks.Status, error) {
+	if errors.Is(err, tasks.ErrLeaseLost) {
+		d.log.Warn("the task was changed concurrently, and nothing was sent", "task", j.claim.Task.ID, "error", err.err)
+		return "", nil
+	}
+	_, released := d.release(ctx, j, oneLine(err), d.pass.Config.Policy.Base, a.ds)
+	return "", errors.Join(err, released)
+}
+
+// cutShort ends an attempt that met a limit. While there are recipients that were never named to the
+// relay, it was the limit that kept them waiting, and the attempt does not count; otherwise an
+// unwilling relay could be tried for ever. What it came to so far is recorded already.
+func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limits.Reached) (tasks.Status, error) {
+	d.reached(why)
+	t := j.claim.Task
+	hold := d.pass.Routes.Holds(t.Route, d.pass.Config.Policy.Hold)
+	unknown := slices.ContainsFunc(a.ds, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
+	if len(a.outcomes) == 0 || a.untried() && !(hold && unknown) {
+		return d.wait(ctx, j, why)
+	}
+	return d.settle(ctx, j, a.ds)
+}
+
+// wait releases a task that waits for a limit, in its old place: the order is kept, and nothing is
+// claimed before the limit allows more. Waiting for a limit is not an error, and counts nowhere.
+func (d *deliverer) wait(ctx context.Context, j *job, why *limits.Reached) (tasks.Status, error) {
+	_, err := d.release(ctx, j, "waits: "+why.Error(), 0, nil)
+	return "", err
+}

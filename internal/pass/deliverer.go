@@ -1,0 +1,213 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"postrider/internal/inbox"
+	"postrider/internal/limits"
+	"postrider/internal/tasks"
+)
+
+// deliverer claims the due tasks of one inbox, whoever registered them, and sends them. It returns
+// when nothing is due and no page is to come, when the database or the session fails, or when ctx
+// ends. Its claims have ended by then.
+type deliverer struct {
+	pass     *Pass
+	revision string // of the rules in force
+	gate     *gate
+	slots    *slots
+	leases   *leases
+	in       inbox.Inbox
+	log      *slog.Logger
+	session  *session
+	cache    *cache
+	tally    *tally
+
+	reading  bool           // more pages may come
+	claimed  int            // tasks, ever
+	inFlight sync.WaitGroup // claims in work
+
+	mu    sync.Mutex
+	fatal error // the first error of the database
+	minor error // the first folder that could not be read
+}
+
+// run delivers what is due, whenever the scanner says so, and until nothing is due when it has ended.
+func (d *deliverer) run(ctx context.Context, pages pages) error {
+	err := d.duringScan(ctx, pages)
+	d.reading = false
+	for claimed := -1; err == nil && d.claimed != claimed; {
+		claimed = d.claimed
+		d.inFlight.Wait() // what was in work may make others due that waited for it
+		err = d.drain(ctx)
+	}
+	d.inFlight.Wait()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return errors.Join(err, d.minor)
+}
+
+func (d *deliverer) duringScan(ctx context.Context, pages pages) error {
+	for d.reading = true; ; {
+		select {
+		case _, more := <-pages.news:
+			if !more {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := d.drain(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// drain claims until nothing is due, or nothing may be sent.
+func (d *deliverer) drain(ctx context.Context) error {
+	for {
+		claims, err := d.claim(ctx)
+		if err != nil || len(claims) == 0 {
+			return err
+		}
+		if claims[0].Alone {
+			err = d.alone(ctx, claims[0])
+		} else {
+			err = d.start(ctx, claims)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// claim takes what is due, as much as there are slots and the limits allow. It holds a slot for each
+// claim.
+func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
+	mark := d.cache.mark()
+	room := d.room(ctx)
+	if err := errors.Join(ctx.Err(), d.failure()); err != nil {
+		return nil, err
+	}
+	due, err := d.pass.Queue.Due(ctx, d.in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if room == 0 || due == 0 || d.session.unreachable() {
+		d.cache.dropUpTo(mark)
+		return nil, nil
+	}
+	slots, err := d.slots.acquire(ctx, room)
+	if err != nil {
+		return nil, err
+	}
+	var claims []tasks.Claim
+	if d.gate.fault() == nil {
+		claims, err = d.receive(ctx, slots)
+	}
+	d.slots.release(slots - len(claims))
+	if len(claims) == 0 {
+		d.cache.dropUpTo(mark)
+	}
+	return claims, err
+}
+
+func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
+	claims, err := d.pass.Queue.Receive(ctx, tasks.Want{
+		InboxID: d.in.ID, Max: n, Lease: d.pass.Config.Lease, Worker: d.pass.Config.Worker,
+		MaxLostLeases: d.pass.Config.Policy.MaxLostLeases,
+		// While the database is away, leases run out. Who claimed such a task again would send it twice.
+		InHand: d.leases.tasks(),
+		Poisoned: func(t tasks.Task) {
+			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
+			d.tally.ended(t.Status)
+		},
+	})
+	for _, c := range claims {
+		d.leases.hold(c.Receipt)
+	}
+	d.claimed += len(claims)
+	return claims, err
+}
+
+// alone works on a suspect with nothing beside it in this process. The claim is given back first: to
+// wait for all slots while holding one could wait for ever.
+func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
+	d.leases.drop(suspect.Receipt)
+	d.slots.release(1)
+	after := context.WithoutCancel(ctx)
+	err := d.pass.Queue.Release(after, suspect, "waits to be worked on alone", 0, nil)
+	if err != nil && !errors.Is(err, tasks.ErrLeaseLost) {
+		return err
+	}
+	if err := d.slots.acquireAll(ctx); err != nil {
+		return err
+	}
+	defer d.slots.release(d.slots.all)
+	claims, err := d.receive(ctx, 1)
+	if err != nil {
+		return err
+	}
+	jobs, err := d.withBodies(ctx, newJobs(claims, func() {}))
+	for _, j := range jobs {
+		d.deliver(ctx, j)
+	}
+	return err
+}
+
+// start fetches the bodies of claims that are not at hand, and delivers them beside each other. Each
+// gives its slot back when it ends.
+func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
+	jobs, err := d.withBodies(ctx, newJobs(claims, func() { d.slots.release(1) }))
+	for _, j := range jobs {
+		d.inFlight.Go(func() { d.deliver(ctx, j) })
+	}
+	return err
+}
+
+// room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
+// When a limit may not allow all that could be in work, it waits for what is in work first: that may
+// give something back, and the tasks behind it would share what is left with those before it.
+func (d *deliverer) room(ctx context.Context) int {
+	senders := d.pass.Config.Senders
+	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx, d.pass.Now()); waited = true {
+		n, why, err := d.pass.Limits.Left(ctx)
+		switch {
+		case err != nil: // it shows again when something is to be sent
+			return senders
+		case n >= 2*senders || waited && n > 0:
+			return min(n, senders)
+		case waited:
+			d.reached(why)
+		case d.reading && len(d.leases.tasks()) > 0:
+			return 0 // a relay that hangs keeps nothing from being registered
+		}
+		d.inFlight.Wait()
+	}
+	return 0
+}
+
+func (d *deliverer) reached(why *limits.Reached) {
+	if d.gate.meet(why, d.pass.Now()) {
+		d.pass.Log.Info("a limit of the relay's provider is used up; what is not forwarded waits for it", "limit", why)
+	}
+}
+
+// failure is the first error of the database that a claim met.
+func (d *deliverer) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.fatal
+}
+
+// trouble records that a folder could not be read, unless another one came first.
+func (d *deliverer) trouble(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.minor == nil {
+		d.minor = err
+	}
+}

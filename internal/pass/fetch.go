@@ -1,0 +1,151 @@
+package pass
+
+import (
+	"context"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/message"
+)
+
+// fetched is one message of a page or of a batch of claims, as far as it could be had.
+type fetched struct {
+	meta imapsrc.Meta
+	msg  *message.Message // nil when it was not fetched
+	head bool             // only the header is fetched
+	skip string           // why it is not fetched on purpose
+	gone bool             // expunged between the listing and the fetch
+	err  error            // why it could not be fetched
+}
+
+// disposed reports whether it is known what to do with the message.
+func (f fetched) disposed() bool { return f.msg != nil || f.skip != "" || f.gone || f.err != nil }
+
+// disposed is how many messages at the front of the batch have a disposition.
+func disposed(batch []fetched) int {
+	for i, it := range batch {
+		if !it.disposed() {
+			return i
+		}
+	}
+	return len(batch)
+}
+
+// discard closes what was fetched.
+func discard(batch []fetched) {
+	for i := range batch {
+		if batch[i].msg != nil {
+			_ = batch[i].msg.Close()
+			batch[i].msg = nil
+		}
+	}
+}
+
+// fetch reads the messages of a batch into it, whole or the header alone.
+func (s *session) fetch(ctx context.Context, folder string, epoch int64, batch []fetched) error {
+	if err := s.fetchAs(ctx, folder, epoch, batch, false, Source.Bodies); err != nil {
+		return err
+	}
+	return s.fetchAs(ctx, folder, epoch, batch, true, Source.Headers)
+}
+
+// fetcher is Source.Bodies or Source.Headers.
+type fetcher func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+
+func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch []fetched, head bool, fetch fetcher) error {
+	at := make(map[uint32]*fetched, len(batch))
+	var uids []uint32
+	for i := range batch {
+		if it := &batch[i]; it.head == head && !it.disposed() {
+			at[it.meta.UID] = it
+			uids = append(uids, it.meta.UID)
+		}
+	}
+	if len(uids) == 0 {
+		return nil
+	}
+	return s.within(ctx, folder, epoch, func(src Source) error {
+		res, err := fetch(src, ctx, uids, func(uid uint32, m *message.Message) error {
+			if it := at[uid]; it != nil && it.msg == nil {
+				it.msg = m
+				return nil
+			}
+			return m.Close() // not asked for, or twice
+		})
+		for _, uid := range res.Vanished {
+			at[uid].gone = true
+		}
+		for uid, why := range res.Failed {
+			at[uid].err = why
+		}
+		return err
+	})
+}
+
+// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a
+// message that breaks it is found, and is the only one to be blamed.
+func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64, batch []fetched) error {
+	err := s.fetch(ctx, folder, epoch, batch)
+	if err == nil || !s.again(ctx, err) {
+		return err
+	}
+	for i := range batch {
+		if batch[i].disposed() {
+			continue
+		}
+		err := s.fetch(ctx, folder, epoch, batch[i:i+1])
+		if err == nil {
+			continue
+		}
+		if !s.again(ctx, err) {
+			return err
+		}
+		batch[i].err = err
+	}
+	return nil
+}
+
+// search lists the UIDs of a range that have a message.
+func (s *session) search(ctx context.Context, f *folder, from, to uint32) (uids []uint32, err error) {
+	err = s.retry(ctx, func() error {
+		return s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
+			uids, err = src.UIDs(ctx, from, to)
+			return err
+		})
+	})
+	return uids, err
+}
+
+// metadata asks what the messages are like. After a broken connection it asks one by one: a message
+// whose answer breaks it again is returned without anything known of it, so that those beside it go
+// on.
+func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
+	if len(uids) == 0 {
+		return nil, nil
+	}
+	all, err := s.describe(ctx, f, uids)
+	if err == nil || !s.again(ctx, err) {
+		return all, err
+	}
+	all = nil
+	for _, uid := range uids {
+		one, err := s.describe(ctx, f, []uint32{uid})
+		if err != nil && !s.again(ctx, err) {
+			return nil, err
+		}
+		if err != nil {
+			s.log.Warn("a message breaks the connection when the server describes it",
+				"folder", f.row.Name, "uid", uid, "error", err)
+			one = []imapsrc.Meta{{UID: uid}}
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+func (s *session) describe(ctx context.Context, f *folder, uids []uint32) (metas []imapsrc.Meta, err error) {
+	err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
+		metas, err = src.Metadata(ctx, uids)
+		return err
+	})
+	return metas, err
+}

@@ -1,0 +1,114 @@
+package pass
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/limits"
+)
+
+// gate says whether anything may be handed to the relay now.
+type gate struct {
+	mu    sync.Mutex
+	first error           // why the relay is at fault; nil while it is not
+	limit *limits.Reached // the last limit that was met; nil when none was
+	until time.Time       // when that is over, by this host's clock
+}
+
+// fail records that the relay is at fault, and reports whether that is the first time.
+func (g *gate) fail(err error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first != nil {
+		return false
+	}
+	g.first = err
+	return true
+}
+
+// fault is why the relay is at fault.
+func (g *gate) fault() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.first
+}
+
+// meet records that a limit is used up, and reports whether that is news.
+func (g *gate) meet(why *limits.Reached, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	news := g.limit == nil || !now.Before(g.until)
+	g.limit, g.until = why, now.Add(why.Wait)
+	return news
+}
+
+// met is the last limit that was met, and for how long it still holds.
+func (g *gate) met(now time.Time) (why *limits.Reached, left time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limit, g.until.Sub(now)
+}
+
+// limited is the limit that holds now, nil when none does.
+func (g *gate) limited(now time.Time) *limits.Reached {
+	if why, left := g.met(now); left > 0 {
+		return why
+	}
+	return nil
+}
+
+// limitPatience is how long a pass waits for a limit. Without it, a pass that cron starts each minute
+// would find the minute of the one before not quite over, and leave the next minute unused.
+const limitPatience = 2 * time.Second
+
+// wait waits for the limit that was met last, and reports whether it is over.
+func (g *gate) wait(ctx context.Context, now time.Time) bool {
+	_, left := g.met(now)
+	if left > limitPatience {
+		return false
+	}
+	select {
+	case <-time.After(left):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// keepLimits renews what is reserved of the limits until stop is called.
+func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
+	if p.Config.DryRun {
+		return func() {}
+	}
+	after := context.WithoutCancel(ctx)
+	warn := func(err error) {
+		if err != nil {
+			p.Log.Warn("what counts against smtp.limits could not be recorded; it counts for longer", "error", err)
+		}
+	}
+	stopRenewing := every(after, p.Config.Lease/3, func(ctx context.Context) { warn(p.Limits.Renew(ctx)) })
+	return func() {
+		stopRenewing()
+		warn(p.Limits.Flush(after))
+	}
+}
+
+// countWaiting adds to the report what waits for a limit that was met.
+func (p *Pass) countWaiting(ctx context.Context, g *gate, boxes []inbox.Inbox, report *Report) {
+	why, _ := g.met(p.Now())
+	if why == nil {
+		return
+	}
+	for i, in := range boxes {
+		due, err := p.Queue.Due(context.WithoutCancel(ctx), in.ID)
+		if err != nil {
+			p.Log.Warn("waiting tasks could not be counted", "inbox", in.Address, "error", err)
+		}
+		report.Inboxes[i].Waiting = due
+		if due > 0 {
+			report.LimitReached = why.Error()
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"postrider/internal/message"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// job is one claim on its way to the relay.
+type job struct {
+	claim tasks.Claim
+	msg   *message.Message // nil while it is not at hand
+	done  func()           // called when the claim has ended
+}
+
+func newJobs(claims []tasks.Claim, done func()) []*job {
+	jobs := make([]*job, len(claims))
+	for i, c := range claims {
+		jobs[i] = &job{claim: c, done: done}
+	}
+	return jobs
+}
+
+// mail is what the routes look at.
+func (d *deliverer) mail(j *job) route.Mail {
+	t := j.claim.Task
+	return route.Mail{
+		Inbox: d.in.Address, Folder: t.Folder, Message: j.msg, Size: j.size(), At: t.CreatedAt,
+	}
+}
+
+// size is of the whole message, be it here or not.
+func (j *job) size() int64 {
+	if j.msg.HeaderOnly {
+		return j.claim.Task.Identity.Size
+	}
+	return j.msg.Body.Size()
+}
+
+// end is called once for each job: status is where the task stands now, empty when it counts nowhere.
+// An error is the database's.
+func (d *deliverer) end(j *job, status tasks.Status, err error) {
+	if j.msg != nil {
+		_ = j.msg.Close()
+	}
+	d.leases.drop(j.claim.Receipt)
+	if status != "" && err == nil {
+		d.tally.ended(status)
+	}
+	if err != nil {
+		d.mu.Lock()
+		if d.fatal == nil {
+			d.fatal = err
+		}
+		d.mu.Unlock()
+	}
+	j.done()
+}
+
+// finish and release end a claim in the registry. That the lease was lost is not an error: another
+// worker has the task now. When the outcome cannot be recorded, the log has it.
+
+func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks.Status, error) {
+	err := d.pass.Queue.Finish(context.WithoutCancel(ctx), j.claim.Receipt, res)
+	return d.ended(j, res.Status, res.Deliveries, err)
+}
+
+func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
+	err := d.pass.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds)
+	return d.ended(j, tasks.Received, ds, err)
+}
+
+func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error) (tasks.Status, error) {
+	if err == nil {
+		return s, nil
+	}
+	id := j.claim.Task.ID
+	if !errors.Is(err, tasks.ErrMoved) {
+		for _, to := range ds {
+			if to.Status == tasks.Delivered && to.DeliveredAt == nil {
+				d.log.Error("the relay accepted a message, and that could not be recorded",
+					"task", id, "recipient", to.Recipient, "code", to.Code, "reply", to.Reply)
+			}
+		}
+	}
+	if errors.Is(err, tasks.ErrLeaseLost) {
+		d.log.Warn("the task was changed concurrently before its end was recorded", "task", id, "as", s, "error", err)
+		return "", nil
+	}
+	return "", err
+}
+
+// settle ends a claim by its deliveries.
+func (d *deliverer) settle(ctx context.Context, j *job, ds []tasks.Delivery) (tasks.Status, error) {
+	t := j.claim.Task
+	policy := d.pass.Config.Policy
+	policy.Hold = d.pass.Routes.Holds(t.Route, policy.Hold)
+	res := policy.Settle(t, j.claim.At, ds)
+	if res.Status == tasks.Received { // it waits for other tasks, and counts nowhere
+		_, err := d.release(ctx, j, res.Reason, 0, res.Deliveries)
+		return "", err
+	}
+	return d.finish(ctx, j, res)
+}
+
+// fail ends a claim whose message is the trouble: it could not be fetched, composed or signed.
+func (d *deliverer) fail(ctx context.Context, j *job, ds []tasks.Delivery, err error) (tasks.Status, error) {
+	return d.finish(ctx, j, d.pass.Config.Policy.Fail(j.claim.Task, j.claim.At, ds, err))
+}

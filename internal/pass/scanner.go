@@ -1,0 +1,175 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"postrider/internal/inbox"
+)
+
+// sweepUIDs is how far below the cursor a pass looks for messages that the server showed late.
+const sweepUIDs = 200
+
+// scanner reads one inbox under its scan lease and registers what is new, in the order of its folders
+// and UIDs. It sends nothing and claims nothing.
+type scanner struct {
+	pass       *Pass
+	revision   string // of the rules in force
+	in         inbox.Inbox
+	log        *slog.Logger
+	session    *session
+	cache      *cache
+	tally      *tally
+	lease      inbox.Scan
+	registered func() // called when there may be something to claim
+}
+
+// run scans all folders. A folder that cannot be read is part of the error; the others go on.
+func (s *scanner) run(ctx context.Context) error {
+	folders, err := s.open(ctx)
+	s.registered() // tasks of earlier passes may be due; their folders are in order by now
+	errs := []error{err}
+	for _, f := range folders {
+		if fatal(ctx, errors.Join(errs...)) {
+			break
+		}
+		if !f.row.Active {
+			continue
+		}
+		errs = append(errs, s.folder(ctx, f))
+		s.tally.change(func(r *InboxReport) { r.Backlog += f.left })
+	}
+	return errors.Join(errs...)
+}
+
+// fatal reports whether an error ends the scan of all folders.
+func fatal(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || lost(err) || scanLost(err)
+}
+
+func (s *scanner) folder(ctx context.Context, f *folder) error {
+	if err := s.catchUp(ctx, f); err != nil || s.pass.Config.DryRun {
+		return err
+	}
+	if err := s.baseline(ctx, f); err != nil {
+		return err
+	}
+	if err := s.sweep(ctx, f); err != nil {
+		return err
+	}
+	return s.pass.Inboxes.FolderScanned(ctx, s.lease, f.row.ID)
+}
+
+// catchUp registers what lies between the cursor and the end of the folder.
+func (s *scanner) catchUp(ctx context.Context, f *folder) error {
+	f.left = 0
+	if f.row.LastSeenUID < f.next {
+		f.left = int(f.next - 1 - f.row.LastSeenUID)
+	}
+	for w := newWindow(f.row.LastSeenUID+1, f.next); w.more(); {
+		uids, err := s.session.search(ctx, f, w.from, w.to)
+		if err != nil {
+			return err
+		}
+		beyond := int(f.next - 1 - w.to) // not searched yet: at most as many
+		f.left = len(uids) + beyond
+		s.pass.Observer.Expect(len(uids))
+		for rest := uids; len(rest) > 0; {
+			page := rest[:min(len(rest), s.pass.Config.Page)]
+			if err := s.page(ctx, f, page); err != nil {
+				f.left = countAbove(uids, f.row.LastSeenUID) + beyond
+				return err
+			}
+			rest = rest[len(page):]
+		}
+		f.left = beyond
+		w.advance(len(uids))
+	}
+	return s.reconciled(ctx, f)
+}
+
+// reconciled records that all messages of the folder's epoch have been compared with what is
+// registered: tasks of older epochs that have not found their messages by now have lost them.
+func (s *scanner) reconciled(ctx context.Context, f *folder) error {
+	if f.row.Reconciled == f.row.UIDValidity || s.pass.Config.DryRun {
+		return nil
+	}
+	f.row.Reconciled = f.row.UIDValidity
+	return s.pass.Inboxes.Reconciled(ctx, s.lease, f.row.ID, f.row.UIDValidity)
+}
+
+func countAbove(uids []uint32, cursor uint32) int {
+	n := 0
+	for _, uid := range uids {
+		if uid > cursor {
+			n++
+		}
+	}
+	return n
+}
+
+// sweep looks again just below the cursor: some servers show UIDs late.
+func (s *scanner) sweep(ctx context.Context, f *folder) error {
+	if f.row.LastSeenUID == 0 {
+		return nil
+	}
+	from := uint32(1)
+	if f.row.LastSeenUID > sweepUIDs {
+		from = f.row.LastSeenUID - sweepUIDs + 1
+	}
+	uids, err := s.session.search(ctx, f, from, f.row.LastSeenUID)
+	if err != nil || len(uids) == 0 {
+		return err
+	}
+	late, err := s.pass.Queue.Unseen(ctx, f.row.ID, f.row.UIDValidity, uids)
+	if err != nil || len(late) == 0 {
+		return err
+	}
+	s.log.Info("the server showed messages late", "folder", f.row.Name, "messages", len(late))
+	s.pass.Observer.Expect(len(late))
+	return s.page(ctx, f, late)
+}
+
+// baselinePage is how many messages from before the start are noted in one transaction.
+const baselinePage = 500
+
+// baseline notes the outlines of the messages that were there before the start, so that they are
+// known again should UIDVALIDITY ever change. It goes on where an earlier pass was interrupted.
+func (s *scanner) baseline(ctx context.Context, f *folder) error {
+	for w := newWindow(f.row.BaselineUID+1, f.row.StartUID+1); w.more(); {
+		uids, err := s.session.search(ctx, f, w.from, w.to)
+		if err != nil {
+			return err
+		}
+		for rest := uids; len(rest) > 0; {
+			part := rest[:min(len(rest), baselinePage)]
+			rest = rest[len(part):]
+			if err := s.noteBaseline(ctx, f, part, part[len(part)-1]); err != nil {
+				return err
+			}
+		}
+		if err := s.noteBaseline(ctx, f, nil, w.to); err != nil {
+			return err
+		}
+		w.advance(len(uids))
+	}
+	return nil
+}
+
+func (s *scanner) noteBaseline(ctx context.Context, f *folder, uids []uint32, upTo uint32) error {
+	metas, err := s.session.metadata(ctx, f, uids)
+	if err != nil {
+		return err
+	}
+	page := s.newPage(f, upTo)
+	for _, m := range metas {
+		page.Entries = append(page.Entries, outlined(m))
+	}
+	if err := s.pass.Queue.Baseline(ctx, page); err != nil {
+		return fmt.Errorf("%s: %w", f, err)
+	}
+	f.row.BaselineUID = upTo
+	return nil
+}

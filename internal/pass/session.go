@@ -1,0 +1,166 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"postrider/internal/imapsrc"
+)
+
+// maxReconnects is how often one pass connects to one inbox again after its connection broke.
+const maxReconnects = 5
+
+// session is one IMAP connection of one inbox, opened at its first use and again when it breaks. Its
+// users take turns, in no particular order.
+type session struct {
+	dial func(ctx context.Context) (Source, error)
+	log  *slog.Logger
+	turn chan struct{} // holds one element while the fields below are free
+
+	src        Source
+	failed     bool           // the server could not be reached
+	folder     imapsrc.Folder // the one selected
+	reconnects int
+}
+
+func newSession(dial func(ctx context.Context) (Source, error), log *slog.Logger) *session {
+	s := &session{dial: dial, log: log, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+// take waits for the caller's turn.
+func (s *session) take(ctx context.Context) error {
+	select {
+	case <-s.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *session) give() { s.turn <- struct{}{} }
+
+// in runs f with the connection, the folder selected. A folder that is selected already is not
+// selected again, unless fresh is set. After an error of the connection the next call connects
+// again.
+func (s *session) in(ctx context.Context, folder string, fresh bool, f func(Source, imapsrc.Folder) error) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer s.give()
+	if s.src == nil {
+		src, err := s.dial(ctx)
+		if err != nil {
+			s.failed = ctx.Err() == nil
+			return err
+		}
+		s.src, s.folder = src, imapsrc.Folder{}
+	}
+	if fresh || s.folder.Name != folder {
+		s.folder = imapsrc.Folder{}
+		info, err := s.src.Select(ctx, folder)
+		if err != nil {
+			return s.broken(err)
+		}
+		info.Name = folder
+		s.folder = info
+	}
+	return s.broken(f(s.src, s.folder))
+}
+
+// errEpoch is a folder whose UIDVALIDITY changed while the pass was at work.
+var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pass goes on")
+
+// within is in for a folder that is still in the epoch that the caller knows.
+func (s *session) within(ctx context.Context, folder string, epoch int64, f func(Source) error) error {
+	other := fmt.Errorf("folder %q: %w", folder, errEpoch)
+	try := func(src Source, info imapsrc.Folder) error {
+		if info.UIDValidity != uint32(epoch) {
+			return other
+		}
+		return f(src)
+	}
+	err := s.in(ctx, folder, false, try)
+	if errors.Is(err, other) { // another run may have seen a later UIDVALIDITY than this connection
+		err = s.in(ctx, folder, true, try)
+	}
+	return err
+}
+
+// broken drops a connection that can no longer be used.
+func (s *session) broken(err error) error {
+	if lost(err) {
+		_ = s.src.Close()
+		s.src = nil
+		return &brokenError{err}
+	}
+	return err
+}
+
+// brokenError is the end of a connection that had worked before.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return e.err.Error() }
+
+func (e *brokenError) Unwrap() error { return e.err }
+
+// again reports whether a call that failed with err is worth repeating on a new connection: the old
+// one worked and then broke. A server that cannot be reached at all is left to the next pass.
+func (s *session) again(ctx context.Context, err error) bool {
+	var broke *brokenError
+	if !errors.As(err, &broke) || s.take(ctx) != nil {
+		return false
+	}
+	defer s.give()
+	if ctx.Err() != nil || s.reconnects >= maxReconnects {
+		return false
+	}
+	s.reconnects++
+	s.log.Warn("the connection to the IMAP server broke; connecting again", "error", err)
+	return true
+}
+
+// retry runs fn again on a new connection when the old one broke.
+func (s *session) retry(ctx context.Context, fn func() error) error {
+	for {
+		err := fn()
+		if err == nil || !s.again(ctx, err) {
+			return err
+		}
+	}
+}
+
+// unreachable reports whether the server could not be reached in this pass.
+func (s *session) unreachable() bool {
+	<-s.turn
+	defer s.give()
+	return s.failed
+}
+
+// connected reports whether there is a connection.
+func (s *session) connected() bool {
+	<-s.turn
+	defer s.give()
+	return s.src != nil
+}
+
+func (s *session) close() {
+	<-s.turn
+	defer s.give()
+	if s.src != nil {
+		_ = s.src.Close()
+		s.src = nil
+	}
+}
+
+// lost reports whether err means that the connection is gone or in an unknown state.
+func lost(err error) bool {
+	var e *imapsrc.Error
+	if !errors.As(err, &e) {
+		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	}
+	return e.Kind == imapsrc.KindNetwork || e.Kind == imapsrc.KindProtocol || e.Kind == imapsrc.KindUnavailable
+}

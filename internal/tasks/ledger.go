@@ -1,0 +1,146 @@
+package tasks
+
+import (
+	"slices"
+
+	"postrider/internal/message"
+)
+
+// Seen is one row of the ledger and the task it belongs to.
+type Seen struct {
+	FolderID    int64
+	Epoch       int64
+	TaskID      int64               // 0: there before the start
+	Fingerprint message.Fingerprint // the outline of a message that was there before the start
+	Status      Status              // of the task; empty when that is gone
+	Skip        SkipReason          // of the task
+	PurgedAs    string              // see PurgedAs; empty when others than the queue deleted the task
+}
+
+// purgedVanished is PurgedAs of a task whose message was gone: should it show up again, it is new.
+const purgedVanished = string(SkipVanished)
+
+// PurgedAs is what the ledger keeps of a task that is deleted.
+func PurgedAs(s Status, skip SkipReason) string {
+	if skip == SkipVanished {
+		return purgedVanished
+	}
+	return string(s)
+}
+
+// EndedAs is the state in which a purged task ended.
+func EndedAs(purgedAs string) Status {
+	if purgedAs == purgedVanished {
+		return Skipped
+	}
+	return Status(purgedAs)
+}
+
+// Planned is what is to be done with one entry of a page.
+type Planned struct {
+	Entry    Entry
+	Fate     Fate
+	TaskID   int64  // of Known and Moved
+	Note     bool   // the ledger has no row for it yet
+	Back     bool   // Moved: the task had ended because the message was gone
+	Read     bool   // it was known by its outline, and is known by its content from now on
+	PurgedAs string // Known: how its purged task ended
+}
+
+// Plan decides on the entries of a page, in their order. seen are the tasks of those that have a row
+// under the page's epoch, by UID; found are the rows whose fingerprint is an entry's fingerprint or
+// outline, ordered by task. Dropping is worse than repeating: what is not certainly the same
+// message is a new one.
+func Plan(page Page, seen map[uint32]int64, found []Seen) []Planned {
+	p := newPlanner(page, found)
+	out := make([]Planned, len(page.Entries))
+	for i, e := range page.Entries {
+		if id, ok := seen[e.UID]; ok {
+			out[i] = Planned{Entry: e, Fate: Known, TaskID: id}
+		} else {
+			out[i] = p.plan(e)
+		}
+	}
+	return out
+}
+
+// planner finds the messages of a page in older epochs of its folder.
+type planner struct {
+	page   Page
+	rows   map[message.Fingerprint][]Seen
+	here   map[int64]bool              // tasks that have their message in the page's epoch already
+	before map[message.Fingerprint]int // messages from before the start, not found again in this epoch
+}
+
+func newPlanner(page Page, found []Seen) *planner {
+	p := &planner{
+		page: page, rows: map[message.Fingerprint][]Seen{}, here: map[int64]bool{},
+		before: countBefore(page, found),
+	}
+	for _, r := range found {
+		p.rows[r.Fingerprint] = append(p.rows[r.Fingerprint], r)
+		if r.FolderID == page.FolderID && r.Epoch == page.Epoch && r.TaskID != 0 {
+			p.here[r.TaskID] = true
+		}
+	}
+	return p
+}
+
+func (p *planner) plan(e Entry) Planned {
+	out := Planned{Entry: e, Fate: New, Note: true}
+	r, ok := p.earlier(e)
+	switch {
+	case ok && r.Status != "":
+		out.Fate, out.TaskID, out.Back = Moved, r.TaskID, r.Skip == SkipVanished
+	case ok:
+		out.Fate, out.TaskID, out.PurgedAs = Known, r.TaskID, r.PurgedAs
+	case p.page.KnownOnly:
+		out.Fate, out.Note = Known, false
+	}
+	out.Read = ok && r.TaskID != 0 && r.Fingerprint != e.Identity.Fingerprint
+	return out
+}
+
+// earlier finds the message in an older epoch of its folder: by its content, or by its outline when
+// its content was never read. Two equal messages find two tasks, or two that were there before the
+// start, one each.
+func (p *planner) earlier(e Entry) (Seen, bool) {
+	for _, key := range []message.Fingerprint{e.Identity.Fingerprint, e.Outline} {
+		i := slices.IndexFunc(p.rows[key], func(r Seen) bool {
+			return r.FolderID == p.page.FolderID && r.Epoch != p.page.Epoch && r.TaskID != 0 &&
+				!p.here[r.TaskID] && r.PurgedAs != purgedVanished
+		})
+		if i >= 0 {
+			r := p.rows[key][i]
+			p.here[r.TaskID] = true
+			return r, true
+		}
+	}
+	if p.before[e.Outline] == 0 {
+		return Seen{}, false
+	}
+	p.before[e.Outline]--
+	return Seen{}, true
+}
+
+// countBefore is how many messages of an outline were there before the start and have not been found
+// again: those of the epoch that has most of them, without those of this epoch.
+func countBefore(page Page, found []Seen) map[message.Fingerprint]int {
+	type key struct {
+		outline message.Fingerprint
+		epoch   int64
+	}
+	rows, before := map[key]int{}, map[message.Fingerprint]int{}
+	for _, r := range found {
+		if r.FolderID == page.FolderID && r.TaskID == 0 {
+			rows[key{r.Fingerprint, r.Epoch}]++
+		}
+	}
+	for at, n := range rows {
+		if at.epoch != page.Epoch {
+			n -= rows[key{at.outline, page.Epoch}]
+			before[at.outline] = max(before[at.outline], n)
+		}
+	}
+	return before
+}

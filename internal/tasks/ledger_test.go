@@ -1,0 +1,103 @@
+package tasks
+
+import (
+	"crypto/sha256"
+	"testing"
+
+	"postrider/internal/message"
+)
+
+func hash(s string) message.Fingerprint { return sha256.Sum256([]byte(s)) }
+
+func entry(uid uint32, content string) Entry {
+	return Entry{UID: uid, Identity: Identity{Fingerprint: hash(content)}, Outline: hash("outline of " + content)}
+}
+
+// TestPlan decides on one message by what the ledger knows. The page is of folder 1 under epoch 5.
+func TestPlan(t *testing.T) {
+	row := func(folder, epoch, task int64, key string, status Status) Seen {
+		return Seen{FolderID: folder, Epoch: epoch, TaskID: task, Fingerprint: hash(key), Status: status}
+	}
+	purged := func(as string) Seen {
+		r := row(1, 4, 3, "a", "")
+		r.PurgedAs = as
+		return r
+	}
+	vanished := row(1, 4, 3, "a", Skipped)
+	vanished.Skip = SkipVanished
+	before := row(1, 4, 0, "outline of a", "")
+	for _, c := range []struct {
+		name  string
+		seen  map[uint32]int64
+		found []Seen
+		want  Planned // but for its entry
+	}{
+		{"nothing known", nil, nil, Planned{Fate: New, Note: true}},
+		{"registered", map[uint32]int64{9: 3}, nil, Planned{Fate: Known, TaskID: 3}},
+		{"there before the start", map[uint32]int64{9: 0}, nil, Planned{Fate: Known}},
+		{"another UID", map[uint32]int64{8: 3}, nil, Planned{Fate: New, Note: true}},
+		{"in an older epoch", nil, []Seen{row(1, 4, 3, "a", Forwarded)}, Planned{Fate: Moved, TaskID: 3, Note: true}},
+		{"the first of two", nil, []Seen{row(1, 4, 2, "a", Dead), row(1, 4, 3, "a", Forwarded)}, Planned{Fate: Moved, TaskID: 2, Note: true}},
+		{"vanished", nil, []Seen{vanished}, Planned{Fate: Moved, TaskID: 3, Note: true, Back: true}},
+		{"purged", nil, []Seen{purged("forwarded")}, Planned{Fate: Known, TaskID: 3, Note: true, PurgedAs: "forwarded"}},
+		{"purged, skipped", nil, []Seen{purged("skipped")}, Planned{Fate: Known, TaskID: 3, Note: true, PurgedAs: "skipped"}},
+		{"purged, vanished", nil, []Seen{purged(PurgedAs(Skipped, SkipVanished))}, Planned{Fate: New, Note: true}},
+		{"deleted by others", nil, []Seen{purged("")}, Planned{Fate: Known, TaskID: 3, Note: true}},
+		{"unread", nil, []Seen{row(1, 4, 3, "outline of a", Skipped)}, Planned{Fate: Moved, TaskID: 3, Note: true, Read: true}},
+		{"by its content first", nil, []Seen{row(1, 4, 2, "outline of a", Dead), row(1, 4, 3, "a", Dead)}, Planned{Fate: Moved, TaskID: 3, Note: true}},
+		{"before the start", nil, []Seen{before}, Planned{Fate: Known, Note: true}},
+		{"before the start, found again", nil, []Seen{before, row(1, 5, 0, "outline of a", "")}, Planned{Fate: New, Note: true}},
+		{"before the start, one of two found again", nil, []Seen{before, before, row(1, 5, 0, "outline of a", "")}, Planned{Fate: Known, Note: true}},
+		{"before the start, in two epochs", nil, []Seen{before, row(1, 3, 0, "outline of a", ""), row(1, 5, 0, "outline of a", "")}, Planned{Fate: New, Note: true}},
+		{"found again already", nil, []Seen{row(1, 4, 3, "a", Forwarded), row(1, 5, 3, "a", Forwarded)}, Planned{Fate: New, Note: true}},
+		{"older epoch of another folder", nil, []Seen{row(2, 4, 3, "a", Forwarded)}, Planned{Fate: New, Note: true}},
+		{"equal in this epoch", nil, []Seen{row(1, 5, 3, "a", Received)}, Planned{Fate: New, Note: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := entry(9, "a")
+			for _, knownOnly := range []bool{false, true} {
+				want := c.want
+				want.Entry = e
+				if knownOnly && want.Fate == New {
+					want.Fate, want.Note = Known, false
+				}
+				page := Page{InboxID: 1, FolderID: 1, Epoch: 5, KnownOnly: knownOnly, Entries: []Entry{e}}
+				if got := Plan(page, c.seen, c.found)[0]; got != want {
+					t.Errorf("known only %t: %+v, want %+v", knownOnly, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestPlanPage: two equal messages of a page find two tasks, and a third is new.
+func TestPlanPage(t *testing.T) {
+	page := Page{InboxID: 1, FolderID: 1, Epoch: 5, Entries: []Entry{entry(1, "a"), entry(2, "a"), entry(3, "a")}}
+	found := []Seen{
+		{FolderID: 1, Epoch: 4, TaskID: 2, Fingerprint: hash("a"), Status: Forwarded},
+		{FolderID: 1, Epoch: 4, TaskID: 3, Fingerprint: hash("a"), Status: Skipped, Skip: SkipDuplicate},
+	}
+	got := Plan(page, nil, found)
+	if got[0].TaskID != 2 || got[1].TaskID != 3 || got[1].Back || got[2].Fate != New {
+		t.Errorf("%+v; want tasks 2 and 3, and a new one", got)
+	}
+}
+
+// TestPurgedAs: the ledger says as what a purged task ended.
+func TestPurgedAs(t *testing.T) {
+	for _, c := range []struct {
+		status Status
+		skip   SkipReason
+		as     string
+	}{
+		{Forwarded, "", "forwarded"},
+		{Dead, "", "dead"},
+		{SkippedNoMatch, "", "skipped_no_match"},
+		{Skipped, SkipOperator, "skipped"},
+		{Skipped, SkipVanished, "vanished"},
+	} {
+		if got := PurgedAs(c.status, c.skip); got != c.as || EndedAs(got) != c.status {
+			t.Errorf("%s %s is kept as %q, which is %q; want %q", c.status, c.skip, got, EndedAs(got), c.as)
+		}
+	}
+}

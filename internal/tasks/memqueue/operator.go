@@ -1,0 +1,211 @@
+package memqueue
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+// Requeue implements tasks.Queue.
+func (q *Queue) Requeue(_ context.Context, who string, ids ...int64) (int, error) {
+	return q.change(who, "requeued", ids, tasks.FromByOperator(tasks.Received), func(t *task, now time.Time) {
+		for i := range t.Deliveries {
+			d := &t.Deliveries[i]
+			t.InDoubt = t.InDoubt || d.Status == tasks.Sending
+			if d.Status != tasks.Delivered {
+				d.Status, d.DuplicateOf = tasks.Pending, 0
+			}
+		}
+		t.Attempts, t.LostLeases = 0, 0
+		q.restart(t, now)
+	}), nil
+}
+
+// Skip implements tasks.Queue.
+func (q *Queue) Skip(_ context.Context, who string, ids ...int64) (int, error) {
+	return q.change(who, "skipped", ids, tasks.FromByOperator(tasks.Skipped), func(t *task, now time.Time) {
+		q.end(t, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(who), now)
+		for _, d := range t.Deliveries {
+			q.keep(t, d.Recipient)
+		}
+		q.wakeWaiting(t.ID, tasks.Settles(tasks.Skipped, t.Deliveries))
+	}), nil
+}
+
+// keep has a task own a recipient in its inbox and everywhere, unless another task does: an operator
+// does not say for which scope.
+func (q *Queue) keep(t *task, recipient string) {
+	if !t.Read {
+		return
+	}
+	for _, dedupe := range []tasks.Dedupe{tasks.DedupeInbox, tasks.DedupeAll} {
+		key := onceKeyOf(t, dedupe, recipient)
+		if _, owned := q.once[key]; !owned {
+			q.once[key] = t.ID
+		}
+	}
+}
+
+// Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
+// those that were put off, and to report those that were refused.
+func (q *Queue) Resolve(_ context.Context, who string, ids ...int64) (int, error) {
+	return q.change(who, "resolved", ids, tasks.FromByOperator(tasks.Forwarded), func(t *task, now time.Time) {
+		without := false
+		for i := range t.Deliveries {
+			d := &t.Deliveries[i]
+			if d.Status == tasks.Sending {
+				d.Status, d.DeliveredAt = tasks.Delivered, &now
+			}
+			without = without || d.Status == tasks.Pending || d.Status == tasks.Failed
+		}
+		if without {
+			t.Attempts, t.LostLeases = 0, 0
+			q.restart(t, now)
+		} else {
+			q.end(t, tasks.Forwarded, "", "", now)
+		}
+		q.wakeWaiting(t.ID, tasks.Settles(t.Status, t.Deliveries))
+	}), nil
+}
+
+// Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
+func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) {
+	return q.change(who, "purged", ids, tasks.Purgeable, func(t *task, _ time.Time) { q.delete(t) }), nil
+}
+
+// delete deletes a task. Whoever waits for one of its deliveries finds that settled.
+func (q *Queue) delete(t *task) {
+	q.ledger.purge(t.ID, tasks.PurgedAs(t.Status, t.Skip))
+	delete(q.tasks, t.ID)
+	q.wakeWaiting(t.ID, recipientsOf(t))
+}
+
+func recipientsOf(t *task) []string {
+	var out []string
+	for _, d := range t.Deliveries {
+		out = append(out, d.Recipient)
+	}
+	return out
+}
+
+// change changes those tasks that stand in one of the states. Their receipts are no longer good.
+func (q *Queue) change(who, what string, ids []int64, from []tasks.Status, do func(*task, time.Time)) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	changed := 0
+	for _, id := range ids {
+		t := q.tasks[id]
+		if t == nil || !slices.Contains(from, t.Status) {
+			continue
+		}
+		do(t, now)
+		changed++
+		t.receipt = ""
+		q.event(now, id, who, what, "by an operator")
+	}
+	return changed
+}
+
+// Forget implements tasks.Queue. Only the queue itself can delete its tasks.
+func (q *Queue) Forget(context.Context, string, int64, int64, ...uint32) (int, error) { return 0, nil }
+
+// Disable implements tasks.Queue.
+func (q *Queue) Disable(_ context.Context, who string, inboxID int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.disable(who, inboxID)
+	return nil
+}
+
+func (q *Queue) disable(who string, inboxID int64) {
+	in := q.inboxes[inboxID]
+	if in == nil {
+		return
+	}
+	in.active = false
+	now := q.now()
+	live := slices.SortedFunc(maps.Values(in.live), func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
+	for _, t := range live {
+		if t.Status == tasks.InProgress {
+			if slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending }) {
+				continue
+			}
+			t.Status, t.receipt, t.UpdatedAt = tasks.Received, "", now
+			t.Attempts--
+			q.show(t, now)
+			q.event(now, t.ID, who, "released", tasks.Disabled)
+		}
+		t.Revision = ""
+		q.giveUp(t, t.pending())
+	}
+}
+
+// Remove implements tasks.Queue. What was delivered in the scope of all inboxes stays owned.
+func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.disable(who, inboxID)
+	for _, t := range q.tasks {
+		if t.InboxID != inboxID {
+			continue
+		}
+		delete(q.tasks, t.ID)
+		var undelivered []string
+		for _, d := range t.Deliveries {
+			if d.Status != tasks.Delivered && t.Skip != tasks.SkipOperator {
+				undelivered = append(undelivered, d.Recipient)
+			}
+		}
+		q.giveUp(t, undelivered)
+		q.wakeWaiting(t.ID, recipientsOf(t))
+	}
+	maps.DeleteFunc(q.once, func(key onceKey, _ int64) bool { return key.scope == inboxID })
+	for _, r := range q.ledger.at {
+		if r.inboxID == inboxID {
+			q.ledger.drop(r)
+		}
+	}
+	maps.DeleteFunc(q.folders, func(_ int64, f *folder) bool { return f.inboxID == inboxID })
+	delete(q.inboxes, inboxID)
+	return nil
+}
+
+// Expire implements tasks.Queue.
+func (q *Queue) Expire(_ context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.now().Add(-age)
+	var old []*task
+	for _, t := range q.tasks {
+		if t.InboxID == inboxID && t.Status == tasks.Forwarded && t.FinishedAt.Before(before) {
+			old = append(old, t)
+		}
+	}
+	slices.SortFunc(old, func(a, b *task) int { return a.FinishedAt.Compare(*b.FinishedAt) })
+	old = old[:min(len(old), limit)]
+	for _, t := range old {
+		q.delete(t)
+	}
+	return len(old), nil
+}
+
+// ExpireEvents implements tasks.Queue. The trail is in the order in which it was written.
+func (q *Queue) ExpireEvents(_ context.Context, age time.Duration, limit int) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.now().Add(-age)
+	n := 0
+	q.trail = slices.DeleteFunc(q.trail, func(e tasks.Event) bool {
+		old := n < limit && e.At.Before(before)
+		if old {
+			n++
+		}
+		return old
+	})
+	return n, nil
+}

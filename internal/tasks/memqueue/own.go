@@ -1,0 +1,111 @@
+package memqueue
+
+import (
+	"slices"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// onceKey is what one task at most owns: a recipient gets this content, within this scope, by it.
+type onceKey struct {
+	scope   int64
+	content message.Fingerprint
+	mailbox string
+}
+
+// everywhere is the scope of tasks.DedupeAll. That of tasks.DedupeInbox is the inbox.
+const everywhere = 0
+
+func onceKeyOf(t *task, dedupe tasks.Dedupe, recipient string) onceKey {
+	key := onceKey{t.InboxID, t.Identity.Fingerprint, tasks.Mailbox(recipient)}
+	if dedupe == tasks.DedupeAll {
+		key.scope = everywhere
+	}
+	return key
+}
+
+// own has a task take what it needs to own. A task whose content is not known owns nothing: dropping
+// is worse than repeating.
+func (q *Queue) own(t *task, dedupe tasks.Dedupe) {
+	owners := map[string]tasks.Owner{}
+	if dedupe != tasks.DedupeOff && t.Read {
+		for _, d := range t.Deliveries {
+			if id, ok := q.once[onceKeyOf(t, dedupe, d.Recipient)]; ok {
+				owners[tasks.Mailbox(d.Recipient)] = q.owner(id, tasks.Mailbox(d.Recipient))
+			}
+		}
+	}
+	var take []string
+	t.Deliveries, take = tasks.Own(t.ID, t.Deliveries, owners)
+	if dedupe == tasks.DedupeOff || !t.Read {
+		return
+	}
+	for _, mailbox := range take {
+		q.once[onceKeyOf(t, dedupe, mailbox)] = t.ID
+	}
+}
+
+func (q *Queue) owner(id int64, mailbox string) tasks.Owner {
+	t := q.tasks[id]
+	if t == nil {
+		return tasks.Owner{TaskID: id}
+	}
+	return tasks.OwnerOf(id, t.Status, t.Deliveries, mailbox)
+}
+
+// open reports whether a task's delivery to a recipient is not settled.
+func (q *Queue) open(id int64, recipient string) bool {
+	t := q.tasks[id]
+	if t == nil {
+		return false
+	}
+	return slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+		return tasks.Mailbox(d.Recipient) == tasks.Mailbox(recipient) && !tasks.Settled(t.Status, d.Status)
+	})
+}
+
+// giveUp has a task give up recipients, and wakes the tasks that wait for them.
+func (q *Queue) giveUp(t *task, recipients []string) {
+	for _, r := range recipients {
+		for key, owner := range q.once {
+			if owner == t.ID && key.mailbox == tasks.Mailbox(r) {
+				delete(q.once, key)
+			}
+		}
+	}
+	q.wakeWaiting(t.ID, recipients)
+}
+
+// wakeWaiting makes tasks due that wait for a task's deliveries to these recipients.
+func (q *Queue) wakeWaiting(id int64, recipients []string) {
+	now := q.now()
+	for _, t := range q.tasks {
+		if t.Status != tasks.Received && t.Status != tasks.Error || !t.VisibleAt.After(now) {
+			continue
+		}
+		if slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+			return d.Waits() && d.DuplicateOf == id && contains(recipients, d.Recipient)
+		}) {
+			q.show(t, now)
+		}
+	}
+}
+
+// contains reports whether a recipient is among those given, by mailbox.
+func contains(recipients []string, recipient string) bool {
+	return slices.ContainsFunc(recipients, func(r string) bool {
+		return tasks.Mailbox(r) == tasks.Mailbox(recipient)
+	})
+}
+
+// pending are the recipients of a task that it has not delivered to, and is not sending to.
+func (t *task) pending() []string {
+	var out []string
+	for _, d := range t.Deliveries {
+		if d.Status == tasks.Pending {
+			out = append(out, d.Recipient)
+		}
+	}
+	return out
+}

@@ -1,0 +1,133 @@
+package tasks
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// WaitRecheck is how long a task waits at most for the delivery of another one before it looks
+// again. It is woken when that is settled; only a wake-up that got lost waits so long.
+const WaitRecheck = time.Minute
+
+// Owner is the task that owns (scope, content, recipient).
+type Owner struct {
+	TaskID int64
+	// Open is set while the owner has not delivered, and may give the recipient up: an operator did not
+	// skip it.
+	Open bool
+}
+
+// Settled reports whether an owner in that status has settled its delivery. A task or a delivery
+// that is gone was purged, and had been settled.
+func Settled(task Status, delivery DeliveryStatus) bool {
+	return task == Skipped || delivery != Pending && delivery != Sending
+}
+
+// OwnerOf is a task that owns the mailbox of a recipient, by where it stands. A delivery that was
+// refused and is still owned is open: the task is about to give it up.
+func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {
+	return Owner{TaskID: id, Open: slices.ContainsFunc(ds, func(d Delivery) bool {
+		return Mailbox(d.Recipient) == mailbox &&
+			(!Settled(status, d.Status) || d.Status == Failed && status != Skipped)
+	})}
+}
+
+// Own is the rule by which nobody gets the same content twice: a delivery may go out only while its
+// task owns (scope, content, recipient). Given the deliveries of a task and who owns that now, by
+// Mailbox, it returns the deliveries as they stand then, and the mailboxes that the task has to take.
+//
+//   - Owned by nobody: the task takes it.
+//   - Owned by a task whose delivery is settled: this delivery is a duplicate.
+//   - Owned by a task whose delivery is open: this delivery waits for that one, and holds up no other.
+//
+// A delivery with an unknown outcome takes what is free, and changes in no other way.
+func Own(taskID int64, ds []Delivery, owners map[string]Owner) (out []Delivery, take []string) {
+	out = slices.Clone(ds)
+	for i := range out {
+		d := &out[i]
+		if d.Status != Pending && d.Status != Sending {
+			continue
+		}
+		owner, owned := owners[Mailbox(d.Recipient)]
+		switch {
+		case !owned:
+			take = append(take, Mailbox(d.Recipient))
+			d.DuplicateOf = 0
+		case owner.TaskID == taskID:
+			d.DuplicateOf = 0
+		case d.Status == Sending:
+		case owner.Open:
+			d.DuplicateOf = owner.TaskID
+		default:
+			d.Status, d.DuplicateOf = Duplicated, owner.TaskID
+		}
+	}
+	return out, take
+}
+
+// Mailbox is a recipient as it is compared with others: its domain in lower case.
+func Mailbox(recipient string) string {
+	at := strings.LastIndexByte(recipient, '@')
+	return recipient[:at+1] + strings.ToLower(recipient[at+1:])
+}
+
+// GivesUp are the recipients that a task no longer owns after a claim ended so: those who were
+// refused or given up on, and those to whom a message that was skipped did not go.
+func GivesUp(status Status, ds []Delivery) []string {
+	return recipients(ds, func(d Delivery) bool {
+		return d.Status == Failed || status == Skipped && d.Status == Pending
+	})
+}
+
+// Settles are the recipients whose deliveries are settled when a claim ends so: tasks that wait for
+// one of them are due.
+func Settles(status Status, ds []Delivery) []string {
+	return recipients(ds, func(d Delivery) bool { return Settled(status, d.Status) })
+}
+
+func recipients(ds []Delivery, which func(Delivery) bool) []string {
+	var out []string
+	for _, d := range ds {
+		if which(d) {
+			out = append(out, d.Recipient)
+		}
+	}
+	return out
+}
+
+// Decided are the deliveries of a task by a new decision.
+func Decided(d *Decision) []Delivery {
+	var ds []Delivery
+	if d.Status() != Received {
+		return nil
+	}
+	for _, to := range d.Recipients {
+		ds = append(ds, Delivery{Recipient: to, Status: Pending})
+	}
+	slices.SortFunc(ds, func(a, b Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
+	return ds
+}
+
+// Begin is where a new task begins: by its decision, and by what its recipients have by other tasks.
+// wait is set when it has nothing to send before another task's delivery is settled.
+func Begin(d *Decision, ds []Delivery) (status Status, skip SkipReason, reason string, wait bool) {
+	switch {
+	case d.Status() != Received:
+		return d.Status(), d.Skip, d.Reason, false
+	case OnlyWaits(ds):
+		return Received, "", waitsFor(ds), true
+	case len(ds) == 0 || stands(ds, Pending, Sending):
+		return Received, "", "", false
+	}
+	return Skipped, SkipDuplicate, duplicateOf(ds), false
+}
+
+// OnlyWaits reports whether a task has nothing to send before another task's delivery is settled.
+func OnlyWaits(ds []Delivery) bool {
+	return slices.ContainsFunc(ds, Delivery.Waits) &&
+		!slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Sending || toSend(d) })
+}
+
+// toSend reports whether the delivery is to be sent, and waits for none.
+func toSend(d Delivery) bool { return d.Status == Pending && d.DuplicateOf == 0 }

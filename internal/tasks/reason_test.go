@@ -1,0 +1,38 @@
+package tasks
+
+import (
+	"testing"
+	"time"
+)
+
+// TestReasons: texts for people, with the right plurals.
+func TestReasons(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	after := func(attempts int) Task { return Task{Attempts: attempts, QueuedAt: now.Add(-90 * time.Minute)} }
+	sending := []Delivery{{Recipient: "a@x", Status: Sending}, {Recipient: "b@x", Status: Pending}, {Recipient: "c@x", Status: Sending}}
+	poisoned := func(lost int) string {
+		return Poisoned(Task{ID: 5, LostLeases: lost, Worker: "w"}).Reason
+	}
+	for _, c := range []struct{ got, want string }{
+		{gaveUp(after(1), now), "given up after 1 attempt in 1h30m0s: "},
+		{gaveUp(after(2), now), "given up after 2 attempts in 1h30m0s: "},
+		{poisoned(1), "workers crashed repeatedly while processing it (1 lost lease, the last by w); to try again: `postrider task retry 5`"},
+		{poisoned(4), "workers crashed repeatedly while processing it (4 lost leases, the last by w); to try again: `postrider task retry 5`"},
+		{
+			lines([]Delivery{{Recipient: "a@x"}, {Recipient: "b@x", Reply: "no route"}, {Recipient: "c@x", Code: 550, Reply: "no"}}),
+			"a@x; b@x: no route; c@x: 550 no",
+		},
+		{TakenOver("w", nil), "taken over from w"},
+		{TakenOver("w", sending), "taken over from w; it was sending to a@x, c@x"},
+		{Stale("", "", false), "the task has been deleted, or its inbox was removed"},
+		{Stale(InProgress, "w", true), "the task is in_progress, last claimed by w"},
+		{Stale(Received, "", false), "the task is received: its inbox was disabled"},
+		{Stale(Received, "", true), "the task is received: it was changed concurrently"},
+		{Conflict(Forwarded, "so"), "its lease was lost, and it wanted forwarded; so"},
+		{BySkip("ann"), "by_operator: ann"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package sqlqueue
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/message"
+	"postrider/internal/tasks"
+)
+
+// onceKey is what one task at most owns: a recipient gets this content, within this scope, by it.
+type onceKey struct {
+	scope   int64
+	content message.Fingerprint
+	mailbox string
+}
+
+// everywhere is the scope of tasks.DedupeAll. That of tasks.DedupeInbox is the inbox.
+const everywhere = 0
+
+// keysOf is what a task has to own before its deliveries go out. It is nothing while its content is
+// not known: dropping is worse than repeating.
+func keysOf(t tasks.Task, dedupe tasks.Dedupe) (keys []onceKey) {
+	if dedupe == tasks.DedupeOff || !t.Read {
+		return nil
+	}
+	scope := t.InboxID
+	if dedupe == tasks.DedupeAll {
+		scope = everywhere
+	}
+	for _, d := range t.Deliveries {
+		keys = append(keys, onceKey{scope, t.Identity.Fingerprint, tasks.Mailbox(d.Recipient)})
+	}
+	return keys
+}
+
+// owners is who owns some keys, and what is taken of them in this transaction.
+type owners struct {
+	by    map[onceKey]tasks.Owner
+	taken []onceRow
+}
+
+// ownersOf reads who owns the keys. Locked, the rows of owners and their deliveries stay as they are
+// until the transaction ends: an owner that settles a delivery afterwards finds who waits for it. On
+// another database node it may not; that is what tasks.WaitRecheck is for.
+func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, error) {
+	rows, err := ownerRows(tx, keys, lock)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int64
+	for _, r := range rows {
+		ids = append(ids, r.TaskID)
+	}
+	s, err := standingOf(tx, ids, lock)
+	if err != nil {
+		return nil, err
+	}
+	o := &owners{by: map[onceKey]tasks.Owner{}}
+	for _, r := range rows {
+		key := onceKey{r.Scope, message.Fingerprint(r.Fingerprint), r.Recipient}
+		o.by[key] = tasks.OwnerOf(r.TaskID, s.status[r.TaskID], s.deliveries[r.TaskID], r.Recipient)
+	}
+	return o, nil
+}
+
+// ownerRows reads no more than a thousand keys at once: MySQL reads the whole table when it is asked
+// for too many.
+func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []onceRow, _ error) {
+	scopes, contents, mailboxes := map[int64]bool{}, map[message.Fingerprint]bool{}, map[string]bool{}
+	for _, k := range keys {
+		scopes[k.scope], contents[k.content], mailboxes[k.mailbox] = true, true, true
+	}
+	var prints [][]byte
+	for c := range contents {
+		prints = append(prints, c[:])
+	}
+	slices.SortFunc(prints, bytes.Compare)
+	for part := range slices.Chunk(prints, max(1, 1000/max(1, len(mailboxes)))) {
+		var found []onceRow
+		err := tx.Raw(lock(sqlOwners), slices.Sorted(maps.Keys(scopes)), part, slices.Sorted(maps.Keys(mailboxes))).Scan(&found).Error
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, found...)
+	}
+	return rows, nil
+}
+
+// own has a task take what it needs to own.
+func (o *owners) own(t *tasks.Task, dedupe tasks.Dedupe) {
+	keys, of := map[string]onceKey{}, map[string]tasks.Owner{}
+	for _, k := range keysOf(*t, dedupe) {
+		keys[k.mailbox] = k
+		if owner, owned := o.by[k]; owned {
+			of[k.mailbox] = owner
+		}
+	}
+	ds, take := tasks.Own(t.ID, t.Deliveries, of)
+	t.Deliveries = ds
+	for _, mailbox := range take {
+		if k, ok := keys[mailbox]; ok {
+			o.take(k, t.ID)
+		}
+	}
+}
+
+// take has a task own a key that is free.
+func (o *owners) take(k onceKey, taskID int64) {
+	if _, owned := o.by[k]; !owned {
+		o.by[k] = tasks.Owner{TaskID: taskID, Open: true}
+		o.taken = append(o.taken, onceRow{Scope: k.scope, Fingerprint: k.content[:], Recipient: k.mailbox, TaskID: taskID})
+	}
+}
+
+// save inserts what was taken, in the order of the keys. Another transaction that was faster makes
+// this one decide again: gorm.ErrDuplicatedKey.
+func (o *owners) save(tx *gorm.DB) error {
+	slices.SortFunc(o.taken, func(a, b onceRow) int {
+		return cmp.Or(cmp.Compare(a.Scope, b.Scope), bytes.Compare(a.Fingerprint, b.Fingerprint),
+			strings.Compare(a.Recipient, b.Recipient))
+	})
+	return insert(tx, tableOnce, o.taken)
+}
+
+// standing is how far tasks got. Those that are gone are not in it.
+type standing struct {
+	status     map[int64]tasks.Status
+	deliveries map[int64][]tasks.Delivery
+}
+
+func standingOf(tx *gorm.DB, ids []int64, lock func(string) string) (s standing, err error) {
+	if len(ids) == 0 {
+		return s, nil
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if s.deliveries, err = deliveriesBy(tx, lock(sqlDeliveries), ids); err != nil {
+		return s, err
+	}
+	var rows []taskRow
+	err = tx.Raw(sqlStatuses, ids).Scan(&rows).Error
+	s.status = map[int64]tasks.Status{}
+	for _, r := range rows {
+		s.status[r.ID] = r.Status
+	}
+	return s, err
+}
+
+// giveUp has tasks give up recipients.
+func giveUp(tx *gorm.DB, recipients map[int64][]string) error {
+	same := map[string][]int64{} // most tasks have the same recipients
+	for id, rs := range recipients {
+		if len(rs) > 0 {
+			mailboxes := mailboxesOf(rs)
+			same[strings.Join(mailboxes, "\n")] = append(same[strings.Join(mailboxes, "\n")], id)
+		}
+	}
+	for _, mailboxes := range slices.Sorted(maps.Keys(same)) {
+		ids := same[mailboxes]
+		slices.Sort(ids)
+		if err := tx.Exec(sqlGiveUp, ids, strings.Split(mailboxes, "\n")).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mailboxesOf(recipients []string) []string {
+	out := make([]string, len(recipients))
+	for i, r := range recipients {
+		out[i] = tasks.Mailbox(r)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// around reads the deliveries of a task, and those of others that wait for one of them.
+func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, waiting []deliveryRow, _ error) {
+	var rows []deliveryRow
+	if err := tx.Raw(sqlAround, taskID, taskID).Scan(&rows).Error; err != nil {
+		return nil, nil, err
+	}
+	for _, r := range rows {
+		if r.TaskID == taskID {
+			own = append(own, r.delivery())
+		} else {
+			waiting = append(waiting, r)
+		}
+	}
+	slices.SortFunc(own, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
+	return own, waiting, nil
+}
+
+// waitingFor reads the deliveries that wait for one of tasks.
+func waitingFor(tx *gorm.DB, ids []int64) (waiting []deliveryRow, err error) {
+	err = tx.Raw(sqlWaiting, ids).Scan(&waiting).Error
+	return waiting, err
+}
+
+// wake makes tasks due of which a delivery waits for one that is settled: these are the recipients by
+// task.
+func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][]string) error {
+	for _, w := range waiting {
+		if !slices.Contains(mailboxesOf(settled[*w.DuplicateOf]), tasks.Mailbox(w.Recipient)) {
+			continue
+		}
+		if err := tx.Exec(sqlWake, now.UnixMicro(), w.TaskID, now.UnixMicro()).Error; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle brings the deliveries of a task up to date, gives up what it no longer owns, and wakes who
+// waits for what is settled. It returns all deliveries of the task.
+func settle(tx *gorm.DB, now time.Time, taskID int64, as tasks.Status, ds []tasks.Delivery) ([]tasks.Delivery, error) {
+	if err := upsert(tx, deliveryRows(taskID, ds, now)); err != nil {
+		return nil, err
+	}
+	own, waiting, err := around(tx, taskID)
+	if err != nil {
+		return nil, err
+	}
+	gone := tasks.GivesUp(as, own)
+	if err := giveUp(tx, map[int64][]string{taskID: gone}); err != nil {
+		return nil, err
+	}
+	return own, wake(tx, now, waiting, map[int64][]string{taskID: append(gone, tasks.Settles(as, own)...)})
+}

@@ -1,0 +1,209 @@
+package sqlqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// Requeue implements tasks.Queue.
+func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, error) {
+	return q.byOperator(ctx, who, "requeued", ids, tasks.FromByOperator(tasks.Received), requeue)
+}
+
+func requeue(tx *gorm.DB, now time.Time, id int64) error {
+	if err := tx.Exec(sqlDoubt, id, id).Error; err != nil {
+		return err
+	}
+	if err := tx.Exec(sqlRequeueDeliveries, id).Error; err != nil {
+		return err
+	}
+	return again(tx, now, id)
+}
+
+// again lets a task begin again with all its attempts.
+func again(tx *gorm.DB, now time.Time, id int64) error {
+	if err := tx.Exec(sqlForgetAttempts, id).Error; err != nil {
+		return err
+	}
+	return restart(tx, now, id)
+}
+
+// restart lets a task that has ended begin again, to be decided again.
+func restart(tx *gorm.DB, now time.Time, id int64) error {
+	return tx.Exec(sqlRestart, now.UnixMicro(), now, id).Error
+}
+
+// end ends a task.
+func end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.SkipReason, reason string) error {
+	return tx.Exec(sqlEnd, status, skip, cut(reason), now, id).Error
+}
+
+// Skip implements tasks.Queue.
+func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
+	from := tasks.FromByOperator(tasks.Skipped)
+	return q.byOperator(ctx, who, "skipped", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
+		if err := end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(who)); err != nil {
+			return err
+		}
+		ds, waiting, err := around(tx, id)
+		if err != nil {
+			return err
+		}
+		if err := q.keep(tx, id, ds); err != nil {
+			return err
+		}
+		return wake(tx, now, waiting, map[int64][]string{id: tasks.Settles(tasks.Skipped, ds)})
+	})
+}
+
+// keep has a task own its recipients in its inbox and everywhere, unless another task does: an
+// operator does not say for which scope.
+func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
+	var row taskRow
+	if err := tx.Raw(sqlTask, id).Scan(&row).Error; err != nil {
+		return err
+	}
+	t := row.task()
+	t.Deliveries = ds
+	keys := slices.Concat(keysOf(t, tasks.DedupeInbox), keysOf(t, tasks.DedupeAll))
+	o, err := ownersOf(tx, keys, q.db.Share)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		o.take(k, id)
+	}
+	return o.save(tx)
+}
+
+// Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
+// those that were put off, and to report those that were refused.
+func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, error) {
+	from := tasks.FromByOperator(tasks.Forwarded)
+	return q.byOperator(ctx, who, "resolved", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
+		if err := tx.Exec(sqlResolveDeliveries, now, id).Error; err != nil {
+			return err
+		}
+		ds, waiting, err := around(tx, id)
+		if err != nil {
+			return err
+		}
+		status := tasks.Forwarded
+		if len(tasks.Without(ds)) > 0 {
+			status = tasks.Received
+			err = again(tx, now, id)
+		} else {
+			err = end(tx, now, id, status, "", "")
+		}
+		if err != nil {
+			return err
+		}
+		return wake(tx, now, waiting, map[int64][]string{id: tasks.Settles(status, ds)})
+	})
+}
+
+// Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
+func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
+	return q.byOperator(ctx, who, "purged", ids, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
+		return purge(tx, now, []int64{id})
+	})
+}
+
+// byOperator changes those tasks that stand in one of the states. Their receipts are no longer good.
+func (q *Queue) byOperator(ctx context.Context, who, what string, ids []int64, from []tasks.Status,
+	do func(tx *gorm.DB, now time.Time, id int64) error,
+) (changed int, _ error) {
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+		changed = 0
+		for _, id := range ids {
+			taken, err := update(tx, sqlTake, touched(now, id, from)...)
+			if err != nil {
+				return err
+			}
+			if !taken {
+				continue
+			}
+			changed++
+			if err := do(tx, now, id); err != nil {
+				return err
+			}
+			if err := event(tx, now, id, who, what, "by an operator"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return changed, wrap(err, "change tasks")
+}
+
+// Forget implements tasks.Queue.
+func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error) {
+	var ids []int64
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+		ids = nil
+		var lost []struct {
+			TaskID      int64
+			Fingerprint []byte
+		}
+		if err := tx.Raw(sqlLost, folderID, epoch, uids).Scan(&lost).Error; err != nil || len(lost) == 0 {
+			return err
+		}
+		var keys [][]byte
+		for _, r := range lost {
+			ids, keys = append(ids, r.TaskID), append(keys, r.Fingerprint)
+			if err := event(tx, now, r.TaskID, who, "forgotten", "others had deleted it"); err != nil {
+				return err
+			}
+		}
+		if err := tx.Exec(sqlForget, keys, ids).Error; err != nil {
+			return err
+		}
+		if err := tx.Exec(sqlGiveUpAll, ids).Error; err != nil {
+			return err
+		}
+		return q.requeueDuplicates(tx, now, who, ids)
+	})
+	return len(ids), wrap(err, "forget tasks of folder %d that others have deleted", folderID)
+}
+
+// requeueDuplicates requeues the duplicates of lost tasks, and wakes those that wait for one.
+func (q *Queue) requeueDuplicates(tx *gorm.DB, now time.Time, who string, lost []int64) error {
+	var ids []int64
+	if err := tx.Raw(sqlDuplicates, lost).Scan(&ids).Error; err != nil {
+		return err
+	}
+	for _, id := range ids {
+		taken, err := update(tx, sqlTake, touched(now, id, []tasks.Status{tasks.Skipped})...)
+		if err != nil {
+			return err
+		}
+		if !taken {
+			continue
+		}
+		if err := requeue(tx, now, id); err != nil {
+			return err
+		}
+		if err := event(tx, now, id, who, "requeued", "others had deleted the task that it was a duplicate of"); err != nil {
+			return err
+		}
+	}
+	waiting, err := waitingFor(tx, lost)
+	if err != nil {
+		return err
+	}
+	return wake(tx, now, waiting, waitedFor(waiting))
+}
+
+// waitedFor are the recipients by the tasks that are waited for: all is settled when these are gone.
+func waitedFor(waiting []deliveryRow) map[int64][]string {
+	out := map[int64][]string{}
+	for _, w := range waiting {
+		out[*w.DuplicateOf] = append(out[*w.DuplicateOf], w.Recipient)
+	}
+	return out
+}

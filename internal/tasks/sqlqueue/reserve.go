@@ -1,0 +1,110 @@
+package sqlqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/tasks"
+)
+
+// Reserve implements tasks.Queue.
+func (q *Queue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservation) (ds []tasks.Delivery, _ error) {
+	err := q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (bool, error) {
+		held, err := update(tx, sqlHold, touched(now, r.TaskID, r.Token)...)
+		if err != nil || !held {
+			return false, err
+		}
+		ds, err = q.reserve(tx, now, r, res)
+		return true, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ds, nil
+}
+
+func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.Reservation) ([]tasks.Delivery, error) {
+	var row taskRow
+	if err := tx.Raw(sqlTask, r.TaskID).Scan(&row).Error; err != nil {
+		return nil, err
+	}
+	before, waiting, err := around(tx, r.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	t := row.task()
+	t.Deliveries = before
+	if res.Identity != nil {
+		if err := identify(tx, &t, *res.Identity); err != nil {
+			return nil, err
+		}
+	}
+	if d := res.Decision; d != nil && !t.Begun() {
+		if err := redecide(tx, now, r, &t, waiting, d); err != nil {
+			return nil, err
+		}
+	}
+	t.Revision = res.Revision
+	o, err := ownersOf(tx, keysOf(t, res.Dedupe), q.db.Share)
+	if err != nil {
+		return nil, err
+	}
+	o.own(&t, res.Dedupe)
+	if err := o.save(tx); err != nil {
+		return nil, err
+	}
+	changed := slices.DeleteFunc(slices.Clone(t.Deliveries), func(d tasks.Delivery) bool {
+		return slices.Contains(before, d)
+	})
+	if err := upsert(tx, deliveryRows(t.ID, changed, now)); err != nil {
+		return nil, err
+	}
+	id := t.Identity
+	return t.Deliveries, tx.Exec(sqlReserved, id.Fingerprint[:], t.Read, cut(id.MessageID), cut(id.Subject), cut(id.Sender),
+		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.ID).Error
+}
+
+// identify records what message the task is of. The ledger knows it by its content from then on.
+func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
+	if err := tx.Exec(sqlReadSeen, id.Fingerprint[:], t.Identity.Fingerprint[:], t.ID).Error; err != nil {
+		return err
+	}
+	t.Identity, t.Read = id, true
+	return tx.Exec(sqlIdentifySeen, id.Fingerprint[:], t.FolderID, t.Epoch, t.UID).Error
+}
+
+// redecide replaces the recipients of a task: those who stay keep their history, and those who are no
+// longer among them are given up.
+func redecide(tx *gorm.DB, now time.Time, r tasks.Receipt, t *tasks.Task, waiting []deliveryRow, d *tasks.Decision) error {
+	before := t.Deliveries
+	t.Route, t.Priority, t.Deliveries = d.Route, d.Priority, tasks.Decided(d)
+	var gone []string
+	for _, old := range before {
+		i := slices.IndexFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Recipient == old.Recipient })
+		if i >= 0 {
+			t.Deliveries[i] = old
+		} else {
+			gone = append(gone, old.Recipient)
+		}
+	}
+	for _, n := range d.Notes {
+		if err := noteOnce(tx, now, t.ID, r.Worker, n); err != nil {
+			return err
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	given := map[int64][]string{t.ID: gone}
+	if err := giveUp(tx, given); err != nil {
+		return err
+	}
+	if err := tx.Exec(sqlDropDeliveries, t.ID, gone).Error; err != nil {
+		return err
+	}
+	return wake(tx, now, waiting, given)
+}

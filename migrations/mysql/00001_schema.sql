@@ -1,0 +1,187 @@
+-- +goose Up
+
+-- Times that people read are DATETIME(6) in UTC. Times that SQL compares (visible_at, scan_until)
+-- are microseconds since 1970 by the database's clock. Identities are binary: a default collation
+-- would merge <AbC@x> and <abc@x>.
+--
+-- MySQL commits DDL statement by statement: IF NOT EXISTS lets a migration that was killed run again.
+
+CREATE TABLE IF NOT EXISTS monitored_emails (
+    id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    email_address   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    email_password  TEXT         NOT NULL, -- encrypted, or env:NAME, or file:PATH; never plain text
+    description     TEXT         NOT NULL,
+    is_active       TINYINT      NOT NULL,
+    host            VARCHAR(255) NOT NULL,
+    port            INT          NOT NULL,
+    security        VARCHAR(16)  NOT NULL, -- tls, starttls, none
+    allow_plaintext TINYINT      NOT NULL, -- 1: security none is allowed for a host other than loopback
+    username        VARCHAR(320) NOT NULL,
+    auth            VARCHAR(16)  NOT NULL, -- auto, plain, login
+    start           VARCHAR(32)  NOT NULL, -- where a folder's cursor begins: latest, now, all, since:YYYY-MM-DD
+    last_error      TEXT         NOT NULL, -- why the last scan did not complete; empty when it did
+    failed_scans    INT          NOT NULL DEFAULT 0, -- the last ones in a row
+    failing_since   DATETIME(6)  NULL,     -- when the first of these ended
+    outage_since    DATETIME(6)  NULL,     -- of the latest outage: enough failed scans in a row
+    outage_until    DATETIME(6)  NULL,     -- NULL while it lasts
+    scan_holder     VARCHAR(255) NOT NULL, -- who scans this inbox now; empty when nobody does
+    scan_token      BIGINT       NOT NULL, -- grows by one each time the scan lease changes hands
+    scan_until      BIGINT       NOT NULL, -- end of the scan lease
+    created_at      DATETIME(6)  NOT NULL,
+    updated_at      DATETIME(6)  NOT NULL,
+    last_scanned_at DATETIME(6)  NULL,
+    UNIQUE KEY monitored_emails_address (email_address)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+CREATE TABLE IF NOT EXISTS monitored_folders (
+    id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    inbox_id        BIGINT       NOT NULL,
+    name            VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    is_active       TINYINT      NOT NULL, -- 0: no longer watched; its registry stays
+    uid_validity    BIGINT       NOT NULL, -- the epoch: low 32 bits: the server's; above: how often the folder has begun again
+    last_seen_uid   BIGINT       NOT NULL, -- the cursor: everything at or below it is registered
+    start_uid       BIGINT       NOT NULL, -- messages at or below it were there before and are not forwarded
+    baseline_uid    BIGINT       NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
+    reconciled      BIGINT       NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry
+    changes         BIGINT       NOT NULL DEFAULT 0, -- grows with each registration and when the inbox is disabled: these conflict on all database nodes
+    initialized_at  DATETIME(6)  NULL,
+    last_scanned_at DATETIME(6)  NULL,
+    UNIQUE KEY monitored_folders_name (inbox_id, name),
+    CONSTRAINT monitored_folders_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+CREATE TABLE IF NOT EXISTS monitored_emails_tasks (
+    id            BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    inbox_id      BIGINT       NOT NULL,
+    folder_id     BIGINT       NOT NULL,
+    uid_validity  BIGINT       NOT NULL,
+    uid           BIGINT       NOT NULL,
+    message_id    TEXT         NOT NULL,
+    fingerprint   BINARY(32)   NOT NULL,
+    is_read       TINYINT      NOT NULL DEFAULT 0, -- 1: the fingerprint is that of the content; 0: of the outline
+    subject       TEXT         NOT NULL,
+    sender        TEXT         NOT NULL,
+    email_date    DATETIME(6)  NULL,
+    size          BIGINT       NOT NULL,
+    revision      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- of the rules that decided; empty: to be decided (again)
+    route         VARCHAR(255) NOT NULL,
+    mode          VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- redirect, rewrite, attach, notice; empty while that is not decided
+    mode_reason   VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '', -- why, where the mode was decided for this message
+    priority      TINYINT      NOT NULL, -- 1 high, 0 normal
+    status        VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    skip_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- duplicate, loop, ...; empty unless skipped
+    in_doubt      TINYINT      NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
+    attempt_count INT          NOT NULL,
+    lost_leases   INT          NOT NULL,
+    visible_at    BIGINT       NULL,     -- not before; NULL once the task has ended
+    receipt       VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- of the last claim
+    worker        VARCHAR(255) NOT NULL, -- who made the last claim
+    error_message TEXT         NOT NULL, -- the last error, or why nobody gets it
+    created_at    DATETIME(6)  NOT NULL,
+    queued_at     DATETIME(6)  NOT NULL, -- registered, or requeued by an operator: retry.give_up_after counts from here
+    updated_at    DATETIME(6)  NOT NULL,
+    finished_at   DATETIME(6)  NULL,
+    UNIQUE KEY monitored_emails_tasks_message (folder_id, uid_validity, uid),
+    KEY monitored_emails_tasks_claim (inbox_id, priority, visible_at, id),
+    -- Counts by state, finds what ended long ago, and counts retries without reading the tasks.
+    KEY monitored_emails_tasks_ended (inbox_id, status, finished_at, attempt_count),
+    CONSTRAINT monitored_emails_tasks_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+CREATE TABLE IF NOT EXISTS monitored_emails_deliveries (
+    task_id      BIGINT       NOT NULL,
+    recipient    VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    status       VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- pending, sending, delivered, failed, duplicate
+    duplicate_of BIGINT       NULL,     -- the task by which the recipient has the same content; of a pending delivery: whose delivery it waits for
+    code         INT          NOT NULL, -- the relay's last reply code; 0 when there was none
+    reply        TEXT         NOT NULL,
+    attempts     INT          NOT NULL,
+    delivered_at DATETIME(6)  NULL,
+    PRIMARY KEY (task_id, recipient),
+    KEY monitored_emails_deliveries_duplicate (duplicate_of),
+    CONSTRAINT monitored_emails_deliveries_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- Who delivers which content to whom: a delivery goes out only while its task owns the row. A row
+-- outlives its task when that was purged. With dedupe off there are none.
+CREATE TABLE IF NOT EXISTS monitored_emails_once (
+    scope       BIGINT       NOT NULL, -- 0: all inboxes; otherwise the inbox
+    fingerprint BINARY(32)   NOT NULL, -- of the content
+    recipient   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, -- its domain in lower case
+    task_id     BIGINT       NOT NULL, -- no foreign key
+    PRIMARY KEY (scope, fingerprint, recipient),
+    KEY monitored_emails_once_task (task_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+CREATE TABLE IF NOT EXISTS monitored_emails_events (
+    id      BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    task_id BIGINT       NOT NULL, -- no foreign key: the audit trail outlives the task
+    at      DATETIME(6)  NOT NULL,
+    worker  VARCHAR(255) NOT NULL,
+    event   VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    detail  TEXT         NOT NULL,
+    KEY monitored_emails_events_task (task_id, id),
+    KEY monitored_emails_events_kind (event, at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- The ledger: one row for every message ever accounted for, registered or there before the start. It outlives purged tasks.
+CREATE TABLE IF NOT EXISTS monitored_emails_seen (
+    folder_id    BIGINT      NOT NULL,
+    uid_validity BIGINT      NOT NULL,
+    uid          BIGINT      NOT NULL,
+    inbox_id     BIGINT      NOT NULL,
+    task_id      BIGINT      NOT NULL, -- 0: there before the start, never registered
+    fingerprint  BINARY(32)  NOT NULL, -- of the content; of the outline while the message is not read, or was there before the start
+    purged_as    VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- how its task ended, once that is purged; empty when others deleted it
+    PRIMARY KEY (folder_id, uid_validity, uid),
+    KEY monitored_emails_seen_fingerprint (fingerprint, inbox_id),
+    CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- The directory. It is read whole at the start of a pass: no index needed.
+CREATE TABLE IF NOT EXISTS contacts (
+    id        BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    name      VARCHAR(255) NOT NULL,
+    email     VARCHAR(320) NOT NULL, -- empty: known, and has no address
+    keywords  TEXT         NOT NULL, -- separated by ;
+    is_active TINYINT      NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- What was sent through a relay lately, for smtp.limits. One row each, always found by its key.
+CREATE TABLE IF NOT EXISTS relay_usage (
+    relay VARCHAR(700) NOT NULL PRIMARY KEY, -- user@host:port
+    used  MEDIUMTEXT   NOT NULL              -- JSON: recipients by window and slice of time ("sent"), and of transactions under way ("open")
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Which failures were reported, and to whom: the state that was reported last.
+CREATE TABLE IF NOT EXISTS monitored_emails_told (
+    channel VARCHAR(320) NOT NULL, -- hook, or mail: and an address
+    kind    VARCHAR(16)  NOT NULL, -- task, inbox
+    ref_id  BIGINT       NOT NULL, -- no foreign key: one column for both; the next report deletes rows of what is gone
+    at      DATETIME(6)  NOT NULL, -- when the task ended, or the inbox's outage began or ended
+    PRIMARY KEY (channel, kind, ref_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Where failures are reported to, and which run reports now. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE IF NOT EXISTS monitored_emails_channels (
+    channel    VARCHAR(320) NOT NULL PRIMARY KEY,
+    told_at    BIGINT       NOT NULL, -- of the last report; 0 before the first
+    failures   INT          NOT NULL, -- failed reports in a row
+    failed_at  BIGINT       NOT NULL,
+    last_error TEXT         NOT NULL, -- empty when the last report did not fail
+    holder     VARCHAR(255) NOT NULL, -- the run that reports now; empty when none does
+    held_at    BIGINT       NOT NULL
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- +goose Down
+DROP TABLE monitored_emails_channels;
+DROP TABLE monitored_emails_told;
+DROP TABLE relay_usage;
+DROP TABLE contacts;
+DROP TABLE monitored_emails_seen;
+DROP TABLE monitored_emails_events;
+DROP TABLE monitored_emails_once;
+DROP TABLE monitored_emails_deliveries;
+DROP TABLE monitored_emails_tasks;
+DROP TABLE monitored_folders;
+DROP TABLE monitored_emails;

@@ -1,0 +1,185 @@
+-- +goose Up
+
+-- Times that people read are text in UTC. Times that SQL compares (visible_at, scan_until)
+-- are microseconds since 1970 by the database's clock. Identities are binary: a default collation
+-- would merge <AbC@x> and <abc@x>.
+
+CREATE TABLE monitored_emails (
+    id              INTEGER  PRIMARY KEY AUTOINCREMENT,
+    email_address   TEXT     NOT NULL,
+    email_password  TEXT     NOT NULL, -- encrypted, or env:NAME, or file:PATH; never plain text
+    description     TEXT     NOT NULL,
+    is_active       INTEGER  NOT NULL,
+    host            TEXT     NOT NULL,
+    port            INTEGER  NOT NULL,
+    security        TEXT     NOT NULL, -- tls, starttls, none
+    allow_plaintext INTEGER  NOT NULL, -- 1: security none is allowed for a host other than loopback
+    username        TEXT     NOT NULL,
+    auth            TEXT     NOT NULL, -- auto, plain, login
+    start           TEXT     NOT NULL, -- where a folder's cursor begins: latest, now, all, since:YYYY-MM-DD
+    last_error      TEXT     NOT NULL, -- why the last scan did not complete; empty when it did
+    failed_scans    INTEGER  NOT NULL DEFAULT 0, -- the last ones in a row
+    failing_since   DATETIME NULL, -- when the first of these ended
+    outage_since    DATETIME NULL, -- of the latest outage: enough failed scans in a row
+    outage_until    DATETIME NULL, -- NULL while it lasts
+    scan_holder     TEXT     NOT NULL, -- who scans this inbox now; empty when nobody does
+    scan_token      INTEGER  NOT NULL, -- grows by one each time the scan lease changes hands
+    scan_until      INTEGER  NOT NULL, -- end of the scan lease
+    created_at      DATETIME NOT NULL,
+    updated_at      DATETIME NOT NULL,
+    last_scanned_at DATETIME NULL,
+    UNIQUE (email_address)
+);
+
+CREATE TABLE monitored_folders (
+    id              INTEGER  PRIMARY KEY AUTOINCREMENT,
+    inbox_id        INTEGER  NOT NULL,
+    name            TEXT     NOT NULL,
+    is_active       INTEGER  NOT NULL, -- 0: no longer watched; its registry stays
+    uid_validity    INTEGER  NOT NULL, -- the epoch: low 32 bits: the server's; above: how often the folder has begun again
+    last_seen_uid   INTEGER  NOT NULL, -- the cursor: everything at or below it is registered
+    start_uid       INTEGER  NOT NULL, -- messages at or below it were there before and are not forwarded
+    baseline_uid    INTEGER  NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
+    reconciled      INTEGER  NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry
+    changes         INTEGER  NOT NULL DEFAULT 0, -- grows with each registration and when the inbox is disabled: these conflict on all database nodes
+    initialized_at  DATETIME NULL,
+    last_scanned_at DATETIME NULL,
+    UNIQUE (inbox_id, name),
+    CONSTRAINT monitored_folders_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+);
+
+CREATE TABLE monitored_emails_tasks (
+    id            INTEGER  PRIMARY KEY AUTOINCREMENT,
+    inbox_id      INTEGER  NOT NULL,
+    folder_id     INTEGER  NOT NULL,
+    uid_validity  INTEGER  NOT NULL,
+    uid           INTEGER  NOT NULL,
+    message_id    TEXT     NOT NULL,
+    fingerprint   BLOB     NOT NULL,
+    is_read       INTEGER  NOT NULL DEFAULT 0, -- 1: the fingerprint is that of the content; 0: of the outline
+    subject       TEXT     NOT NULL,
+    sender        TEXT     NOT NULL,
+    email_date    DATETIME NULL,
+    size          INTEGER  NOT NULL,
+    revision      TEXT     NOT NULL DEFAULT '', -- of the rules that decided; empty: to be decided (again)
+    route         TEXT     NOT NULL,
+    mode          TEXT     NOT NULL DEFAULT '', -- redirect, rewrite, attach, notice; empty while that is not decided
+    mode_reason   TEXT     NOT NULL DEFAULT '', -- why, where the mode was decided for this message
+    priority      INTEGER  NOT NULL, -- 1 high, 0 normal
+    status        TEXT     NOT NULL,
+    skip_reason   TEXT     NOT NULL DEFAULT '', -- duplicate, loop, ...; empty unless skipped
+    in_doubt      INTEGER  NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
+    attempt_count INTEGER  NOT NULL,
+    lost_leases   INTEGER  NOT NULL,
+    visible_at    INTEGER  NULL, -- not before; NULL once the task has ended
+    receipt       TEXT     NOT NULL, -- of the last claim
+    worker        TEXT     NOT NULL, -- who made the last claim
+    error_message TEXT     NOT NULL, -- the last error, or why nobody gets it
+    created_at    DATETIME NOT NULL,
+    queued_at     DATETIME NOT NULL, -- registered, or requeued by an operator: retry.give_up_after counts from here
+    updated_at    DATETIME NOT NULL,
+    finished_at   DATETIME NULL,
+    UNIQUE (folder_id, uid_validity, uid),
+    CONSTRAINT monitored_emails_tasks_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
+);
+CREATE INDEX monitored_emails_tasks_claim ON monitored_emails_tasks (inbox_id, priority, visible_at, id);
+-- Counts by state, finds what ended long ago, and counts retries without reading the tasks.
+CREATE INDEX monitored_emails_tasks_ended ON monitored_emails_tasks (inbox_id, status, finished_at, attempt_count);
+
+CREATE TABLE monitored_emails_deliveries (
+    task_id      INTEGER  NOT NULL,
+    recipient    TEXT     NOT NULL,
+    status       TEXT     NOT NULL, -- pending, sending, delivered, failed, duplicate
+    duplicate_of INTEGER  NULL, -- the task by which the recipient has the same content; of a pending delivery: whose delivery it waits for
+    code         INTEGER  NOT NULL, -- the relay's last reply code; 0 when there was none
+    reply        TEXT     NOT NULL,
+    attempts     INTEGER  NOT NULL,
+    delivered_at DATETIME NULL,
+    PRIMARY KEY (task_id, recipient),
+    CONSTRAINT monitored_emails_deliveries_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+);
+CREATE INDEX monitored_emails_deliveries_duplicate ON monitored_emails_deliveries (duplicate_of);
+
+-- Who delivers which content to whom: a delivery goes out only while its task owns the row. A row
+-- outlives its task when that was purged. With dedupe off there are none.
+CREATE TABLE monitored_emails_once (
+    scope       INTEGER  NOT NULL, -- 0: all inboxes; otherwise the inbox
+    fingerprint BLOB     NOT NULL, -- of the content
+    recipient   TEXT     NOT NULL, -- its domain in lower case
+    task_id     INTEGER  NOT NULL, -- no foreign key
+    PRIMARY KEY (scope, fingerprint, recipient)
+);
+CREATE INDEX monitored_emails_once_task ON monitored_emails_once (task_id);
+
+CREATE TABLE monitored_emails_events (
+    id      INTEGER  PRIMARY KEY AUTOINCREMENT,
+    task_id INTEGER  NOT NULL, -- no foreign key: the audit trail outlives the task
+    at      DATETIME NOT NULL,
+    worker  TEXT     NOT NULL,
+    event   TEXT     NOT NULL,
+    detail  TEXT     NOT NULL
+);
+CREATE INDEX monitored_emails_events_task ON monitored_emails_events (task_id, id);
+CREATE INDEX monitored_emails_events_kind ON monitored_emails_events (event, at);
+
+-- The ledger: one row for every message ever accounted for, registered or there before the start. It outlives purged tasks.
+CREATE TABLE monitored_emails_seen (
+    folder_id    INTEGER  NOT NULL,
+    uid_validity INTEGER  NOT NULL,
+    uid          INTEGER  NOT NULL,
+    inbox_id     INTEGER  NOT NULL,
+    task_id      INTEGER  NOT NULL, -- 0: there before the start, never registered
+    fingerprint  BLOB     NOT NULL, -- of the content; of the outline while the message is not read, or was there before the start
+    purged_as    TEXT     NOT NULL DEFAULT '', -- how its task ended, once that is purged; empty when others deleted it
+    PRIMARY KEY (folder_id, uid_validity, uid),
+    CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
+);
+CREATE INDEX monitored_emails_seen_fingerprint ON monitored_emails_seen (fingerprint, inbox_id);
+
+-- The directory. It is read whole at the start of a pass: no index needed.
+CREATE TABLE contacts (
+    id        INTEGER  PRIMARY KEY AUTOINCREMENT,
+    name      TEXT     NOT NULL,
+    email     TEXT     NOT NULL, -- empty: known, and has no address
+    keywords  TEXT     NOT NULL, -- separated by ;
+    is_active INTEGER  NOT NULL
+);
+
+-- What was sent through a relay lately, for smtp.limits. One row each, always found by its key.
+CREATE TABLE relay_usage (
+    relay TEXT     NOT NULL PRIMARY KEY, -- user@host:port
+    used  TEXT     NOT NULL              -- JSON: recipients by window and slice of time ("sent"), and of transactions under way ("open")
+);
+
+-- Which failures were reported, and to whom: the state that was reported last.
+CREATE TABLE monitored_emails_told (
+    channel TEXT     NOT NULL, -- hook, or mail: and an address
+    kind    TEXT     NOT NULL, -- task, inbox
+    ref_id  INTEGER  NOT NULL, -- no foreign key: one column for both; the next report deletes rows of what is gone
+    at      DATETIME NOT NULL, -- when the task ended, or the inbox's outage began or ended
+    PRIMARY KEY (channel, kind, ref_id)
+);
+
+-- Where failures are reported to, and which run reports now. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE monitored_emails_channels (
+    channel    TEXT     NOT NULL PRIMARY KEY,
+    told_at    INTEGER  NOT NULL, -- of the last report; 0 before the first
+    failures   INTEGER  NOT NULL, -- failed reports in a row
+    failed_at  INTEGER  NOT NULL,
+    last_error TEXT     NOT NULL, -- empty when the last report did not fail
+    holder     TEXT     NOT NULL, -- the run that reports now; empty when none does
+    held_at    INTEGER  NOT NULL
+);
+
+-- +goose Down
+DROP TABLE monitored_emails_channels;
+DROP TABLE monitored_emails_told;
+DROP TABLE relay_usage;
+DROP TABLE contacts;
+DROP TABLE monitored_emails_seen;
+DROP TABLE monitored_emails_events;
+DROP TABLE monitored_emails_once;
+DROP TABLE monitored_emails_deliveries;
+DROP TABLE monitored_emails_tasks;
+DROP TABLE monitored_folders;
+DROP TABLE monitored_emails;
