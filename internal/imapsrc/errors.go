@@ -11,9 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/emersion/go-imap/v2"
+
+	"postrider/internal/text"
 )
 
 // Kind says whose fault an error is, and so what can be done.
@@ -53,7 +54,8 @@ type Error struct {
 	// BackOff is how long the server wants to be left alone; 0 when it does not say.
 	BackOff time.Duration
 
-	unclear bool // a refused FETCH, for the message's sake or for that of all; see refusesMore
+	brief   string // see Brief
+	unclear bool   // a refused FETCH, for the message's sake or for that of all; see refusesMore
 }
 
 func (e *Error) Error() string {
@@ -65,6 +67,14 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Brief is the error for a person who knows which server the inbox has.
+func (e *Error) Brief() string {
+	if e.brief != "" {
+		return e.brief
+	}
+	return strings.TrimPrefix(e.Error(), "imap "+e.Host+": ")
+}
 
 // answer is what the server said, fit to be printed.
 type answer string
@@ -91,18 +101,8 @@ func (c *Conn) hide(text string) string {
 }
 
 // clean makes one line of at most 200 printable characters.
-func clean(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > 200 {
-		return string(runes[:199]) + "…"
-	}
-	return text
+func clean(s string) string {
+	return text.Cut(text.Line(strings.ToValidUTF8(s, "?")), 200)
 }
 
 // failure makes an *Error of whatever went wrong. The library's errors say little about a lost connection, so what the

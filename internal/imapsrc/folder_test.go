@@ -34,7 +34,7 @@ func TestSelect(t *testing.T) {
 		"not there": {
 			steps: []fakeimap.Step{examine("{tag} NO [NONEXISTENT] none\r\n"), {Expect: `LIST "" "\*"`, Reply: `* LIST (\Noselect) "/" INBOY` + "\r\n" +
 				`* LIST () "/" Inbax` + "\r\n" + `* LIST () "/" "Sent Items"` + "\r\n{tag} OK\r\n"}},
-			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); the nearest names on the server are ["Inbax" "Sent Items"]`,
+			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`,
 		},
 		"not there, and no list": {
 			steps: []fakeimap.Step{examine("{tag} NO none\r\n"), {Expect: "LIST", Reply: "{tag} NO\r\n"}},

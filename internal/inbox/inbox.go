@@ -14,10 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // Inbox is one monitored IMAP account.
@@ -84,7 +84,7 @@ const (
 type InvalidError struct{ Err error }
 
 // Error is one line.
-func (e *InvalidError) Error() string { return strings.ReplaceAll(e.Err.Error(), "\n", "; ") }
+func (e *InvalidError) Error() string { return text.Error(e.Err) }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 

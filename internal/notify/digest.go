@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // What a digest has room for; the rest is counted.
@@ -168,22 +166,5 @@ func outage(o Outage) Inbox {
 	return in
 }
 
-// line makes one line of bounded length of what a stranger wrote, so that it can be taken for nothing else.
-func line(s string) string {
-	runes := []rune(flat(s))
-	if len(runes) > maxText {
-		runes = append(slices.Clip(runes[:maxText]), '…')
-	}
-	return string(runes)
-}
-
-// flat is line for what is short enough.
-func flat(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return strings.Join(strings.Fields(s), " ")
-}
+// line is one printable line of bounded length, so that no stranger's text can be taken for anything else.
+func line(s string) string { return text.Cut(text.Line(s), maxText+1) }

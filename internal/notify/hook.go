@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"postrider/internal/text"
 )
 
 // passedOn is all of the environment that the hook gets: what programs need to run, and none of our secrets, whatever
@@ -44,7 +46,7 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	cmd.WaitDelay = waitDelay
 	inGroup(cmd)
 	err = cmd.Run()
-	said := flat(out.String())
+	said := text.Line(out.String())
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay), err == nil:
 		n.Log.Info("the hook has run", "hook", program, "output", said)

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // AuditOptions says how an audit is done.
@@ -74,7 +74,7 @@ func (b *box) comparing(ctx context.Context, work func(context.Context) error) e
 	return err
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+func oneLine(err error) string { return text.Error(err) }
 
 // inbox compares the folders. One that cannot be compared is told of; the others go on, as long as there is a connection.
 func (a *auditor) inbox(ctx context.Context) error {
