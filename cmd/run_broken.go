@@ -72,7 +72,7 @@ func (a *app) begun(ctx context.Context, opts runOptions) (_ *services, boxes []
 		return nil, nil, err
 	}
 	s := newServices(cfg, log, d)
-	boxes, err = chosen(ctx, s.inboxes, opts.inboxes)
+	boxes, err = s.inboxes.Active(ctx, opts.inboxes)
 	if err != nil {
 		s.close()
 		return nil, nil, err

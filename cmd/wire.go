@@ -26,6 +26,7 @@ import (
 	"postrider/internal/srs"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
+	"postrider/internal/text"
 )
 
 // services is what the configuration leads to.
@@ -142,6 +143,15 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 		ClientName: "postrider", ClientVersion: version(),
 		Spooler: d.spooler, Logger: d.log,
 	})
+}
+
+// server is dial for pass.Look.
+func (d *dialer) server(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
+	conn, err := d.dial(ctx, in)
+	if err != nil {
+		return nil, err // and not a nil *imapsrc.Conn
+	}
+	return conn, nil
 }
 
 // connect logs in to one inbox.
@@ -286,7 +296,7 @@ func (s *services) routes(ctx context.Context) (*route.Table, error) {
 	}
 	directory, faults := contacts.Directory(all)
 	for _, f := range faults {
-		s.log.Warn("a contact cannot be used as it is in the database; what is wrong of it is left out", "error", oneLine(f))
+		s.log.Warn("a contact cannot be used as it is in the database; what is wrong of it is left out", "error", text.Error(f))
 	}
 	return table.With(directory), nil
 }

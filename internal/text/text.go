@@ -6,6 +6,7 @@
 package text
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -46,4 +47,12 @@ func Cut(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
+}
+
+// Count is a number with its noun: "1 task", "2 tasks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -57,3 +57,11 @@ func TestNearest(t *testing.T) {
 		t.Errorf("the question is %q, want it only for the name that is near", got)
 	}
 }
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
+		if got := Count(n, "task"); got != want {
+			t.Errorf("Count(%d) is %q, want %q", n, got, want)
+		}
+	}
+}
