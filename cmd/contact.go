@@ -26,7 +26,7 @@ type contactOptions struct {
 func (a *app) contactAddCommand() *cobra.Command {
 	var opts contactOptions
 	c := &cobra.Command{
-		Use:   "add NAME [--email ADDR] [--keyword WORD]... [--update]",
+		Use:   "add NAME [--email ADDR] [--keyword WORD]...",
 		Short: "Add a contact, or change one",
 		Long: `add adds a contact. Routes with to_contacts look for its name and its keywords
 as whole words, and in Chinese, Japanese and Thai anywhere. Each needs at least

@@ -341,7 +341,7 @@ type rewindOptions struct {
 func (a *app) inboxRewindCommand() *cobra.Command {
 	var opts rewindOptions
 	c := &cobra.Command{
-		Use:   "rewind ADDR [--folder NAME] --to-uid N | --to-start | --since DAY",
+		Use:   "rewind ADDR --to-uid N | --to-start | --since DAY",
 		Short: "Move the cursor of a folder back",
 		Long: `rewind moves a cursor back: the next run registers the messages above it that
 were never registered, as if they were new. Registered messages stay registered

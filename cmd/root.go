@@ -73,6 +73,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 			}
 		}
 	}
+	fit(root)
 	err := root.ExecuteContext(ctx)
 	if text := errorText(err); text != "" {
 		_, _ = fmt.Fprintln(a.err, text)
@@ -104,7 +105,8 @@ See results:   postrider status; postrider task list; postrider audit
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 "))
+	root.SetUsageTemplate(strings.NewReplacer("Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 ",
+		" for more information about a command.", " for more.").Replace(root.UsageTemplate()))
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
 	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
