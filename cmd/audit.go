@@ -5,12 +5,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
@@ -26,23 +23,25 @@ func (a *app) auditCommand() *cobra.Command {
 	var opts auditOptions
 	c := &cobra.Command{
 		Use:   "audit [--inbox ADDR]... [--list] [--repair] [--json]",
-		Short: "Prove that every message on the servers is accounted for, and find those that are not",
-		Long: `audit compares every message in the watched folders with the registry, and every task of the
-registry with the servers: forwarded, and to whom; skipped, and why; waiting; uncertain; dead;
-purged (its task has ended and was deleted); there before the start; new (the next run registers
-it). What lies at or below a folder's cursor and is none of these is missing, and so is what had
-a task that was deleted, though not by postrider; what was skipped as vanished and is there has
-reappeared. It reads no bodies and, without --repair, changes nothing; runs may go on beside it.
+		Short: "Prove that every message on the servers is accounted for",
+		Long: `audit compares every message in the watched folders with the registry, and
+every task of the registry with the servers. A message is accounted for when it
+was forwarded or skipped, waits, is uncertain or dead, was purged (its task
+ended and was deleted), was there before the start, or is new (the next run
+registers it). A message at or below a folder's cursor that is none of these is
+missing. So is one whose task something other than postrider deleted. A message
+that was skipped as vanished but is on the server has reappeared. audit reads no
+bodies and, without --repair, changes nothing. Runs may go on beside it.
 
---list prints every message, and every task whose message is not there any more, with how it is
-accounted for, one a line: the proof. --repair registers what is missing, as a run would; the
-next run forwards it. Without --inbox the active inboxes are audited; a disabled one can be
-named.
+--list prints the proof: one line for every message, and for every task whose
+message is gone. --repair registers what is missing, as a run would; the next
+run forwards it. Without --inbox it audits the active inboxes; a disabled inbox
+can be named.
 
-Exit code 0: everything is accounted for, or was registered by --repair, or there is no active
-inbox. 75: messages are missing or have reappeared, tasks were deleted, or something could not
-be proved: an inbox that cannot be reached, a folder whose UIDVALIDITY has changed since the
-last run.
+Exit code 0: everything is accounted for, or --repair registered it, or no inbox
+is active. 75: messages are missing or have reappeared, tasks were deleted, or
+something could not be proved: an inbox cannot be reached, or the UIDVALIDITY of
+a folder has changed since the last run.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },
@@ -56,6 +55,26 @@ last run.
 }
 
 func (a *app) audit(ctx context.Context, opts auditOptions) error {
+	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) { return toAudit(ctx, s, opts) }
+	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func() error, bool) {
+		if len(boxes) == 0 && opts.json {
+			s.log.Warn(nothingToAudit)
+		}
+		lines := &auditLines{app: a, out: bufio.NewWriter(a.out), json: opts.json}
+		do := pass.AuditOptions{Repair: opts.repair, Who: a.who(s.host())}
+		if opts.list {
+			do.Each = lines.print
+		}
+		report := p.Audit(ctx, boxes, do)
+		return func() error { return errors.Join(lines.out.Flush(), a.printAudit(report, opts)) }, report.Sum().Clean()
+	})
+}
+
+// compare is what audit and route replay have in common: it opens what a pass needs that only compares, shows the
+// progress, prints the result, and sets the exit code when the result is not clean.
+func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Context, *services) ([]inbox.Inbox, error),
+	do func(context.Context, *services, *pass.Pass, []inbox.Inbox) (result func() error, clean bool),
+) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	s, err := a.open(ctx)
@@ -63,44 +82,36 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
-	boxes, err := toAudit(ctx, s, opts)
+	boxes, err := choose(ctx, s)
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
-	if len(boxes) == 0 && opts.json {
-		s.log.Warn(nothingToAudit)
-	}
-	watch := a.observer("comparing", runOptions{json: opts.json || opts.list})
+	watch := a.observer("comparing", runOptions{json: quiet})
 	p, err := s.pass(ctx, nil, watch, false)
 	if err != nil {
 		return err
 	}
-	lines := &auditLines{app: a, out: bufio.NewWriter(a.out), json: opts.json}
-	do := pass.AuditOptions{Repair: opts.repair, Who: a.who(s.host())}
-	if opts.list {
-		do.Each = lines.print
-	}
-	report := p.Audit(ctx, boxes, do)
-	if err := errors.Join(watch.close(), lines.out.Flush(), a.printAudit(report, opts)); err != nil {
+	result, clean := do(ctx, s, p, boxes)
+	if err := errors.Join(watch.close(), result()); err != nil {
 		return err
 	}
-	if !report.Sum().Clean() {
+	if !clean {
 		return errRetry
 	}
 	return nil
 }
 
-const nothingToAudit = "there is nothing to audit: no inbox is active; add one with `postrider inbox add ADDR --host HOST`, " +
+const nothingToAudit = "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR --host HOST`, " +
 	"enable one with `postrider inbox enable ADDR`, or name a disabled one with --inbox ADDR"
 
-// toAudit are the active inboxes, or those that were named. Only those that are worked on can be repaired.
+// toAudit are the active inboxes, or those that were named. Only an active one can be repaired.
 func toAudit(ctx context.Context, s *services, opts auditOptions) ([]inbox.Inbox, error) {
 	if opts.repair || len(opts.inboxes) == 0 {
-		return chosen(ctx, s.inboxes, opts.inboxes)
+		return s.inboxes.Active(ctx, opts.inboxes)
 	}
-	boxes, err := s.all(ctx, opts.inboxes)
+	boxes, err := s.inboxes.Named(ctx, opts.inboxes)
 	slices.SortFunc(boxes, func(x, y inbox.Inbox) int { return cmp.Compare(x.Address, y.Address) })
-	return slices.CompactFunc(boxes, func(x, y inbox.Inbox) bool { return x.ID == y.ID }), err
+	return boxes, err
 }
 
 // auditLines prints messages, one a line.
@@ -109,74 +120,4 @@ type auditLines struct {
 	mu   sync.Mutex
 	out  *bufio.Writer
 	json bool
-}
-
-func (l *auditLines) print(m pass.Audited) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.json {
-		return (&app{out: l.out}).printJSON(m)
-	}
-	_, err := fmt.Fprintf(l.out, "%s %s UID %d: %s\n", m.Inbox, printable(m.Folder), m.UID, l.sentence(m))
-	return err
-}
-
-// sentence says how a message is accounted for.
-func (l *auditLines) sentence(m pass.Audited) string {
-	text := strings.ReplaceAll(string(m.Account), "_", " ")
-	switch m.Account {
-	case pass.AsWaiting:
-		text += fmt.Sprintf(" (%s) since %s", m.Status, l.when(m.Since))
-		if m.NextTry != nil { // else it has ended just now
-			text += ", not before " + l.when(m.NextTry)
-		}
-	case pass.AsPurged:
-		text += fmt.Sprintf(", ended as %s", m.Status)
-	case pass.AsBeforeStart, pass.AsNotNoted:
-		text = "there before the start"
-	case pass.AsNew:
-		text += ", the next run registers it"
-	case pass.AsMissing:
-		return "MISSING, " + l.lost(m)
-	}
-	if len(m.To) > 0 {
-		text += " to " + strings.Join(m.To, ", ")
-	}
-	if m.Reason != "" {
-		text += ": " + printable(m.Reason)
-	}
-	switch {
-	case m.Unwatched:
-		text += ", in a folder that is not watched any more"
-	case m.Gone:
-		text += ", no longer on the server"
-	}
-	if m.TaskID != 0 {
-		text += fmt.Sprintf(" (task %d)", m.TaskID)
-	}
-	return text
-}
-
-// lost says what is known of a message that is missing.
-func (a *app) lost(m pass.Audited) string {
-	if m.Received == nil {
-		return fmt.Sprintf("and no longer on the server: its task %d was deleted, though not by postrider", m.TaskID)
-	}
-	return a.missing(pass.MissingMessage{TaskID: m.TaskID, Received: *m.Received, Size: m.Size})
-}
-
-func (a *app) missing(m pass.MissingMessage) string {
-	text := a.arrived(m)
-	if m.TaskID != 0 {
-		text += fmt.Sprintf("; its task %d was deleted, though not by postrider, so who has it is not known", m.TaskID)
-	}
-	return text
-}
-
-// arrived is what the server says of a message that nothing else is known of.
-func (a *app) arrived(m pass.MissingMessage) string {
-	if m.Received.IsZero() {
-		return "which the server does not describe"
-	}
-	return fmt.Sprintf("received %s, %s", a.when(&m.Received), humanize.IBytes(uint64(m.Size)))
 }

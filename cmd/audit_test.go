@@ -45,11 +45,11 @@ func TestStrayNote(t *testing.T) {
 		want      string
 	}{
 		{"expunged", pass.Stray{UIDValidity: 7, Status: tasks.Error}, false, "is no longer on the server; a run that does not find it ends it as vanished"},
-		{"expunged, uncertain", pass.Stray{UIDValidity: 7, Status: tasks.Uncertain}, false, "is no longer on the server; it waits for your word, and cannot be sent again"},
-		{"reappeared", pass.Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, false, "was skipped as vanished, and is on the server; `postrider task retry 12` lets it go on"},
+		{"expunged, uncertain", pass.Stray{UIDValidity: 7, Status: tasks.Uncertain}, false, "is no longer on the server; an operator has to decide, and it cannot be sent again"},
+		{"reappeared", pass.Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, false, "was skipped as vanished, and is on the server; to forward it: `postrider task retry 12`"},
 		{"another epoch", pass.Stray{UIDValidity: 6, Status: tasks.Received}, false, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
-		{"deleted", pass.Stray{TaskID: 12, UIDValidity: 6}, false, "of UIDVALIDITY 6 has not been found again; its task was deleted, though not by postrider, so nobody knows what became of it"},
-		{"not watched", pass.Stray{UIDValidity: 6, Status: tasks.Uncertain}, true, "is of a folder that is not watched any more; it waits for your word: `postrider task resolve`"},
+		{"deleted", pass.Stray{TaskID: 12, UIDValidity: 6}, false, "of UIDVALIDITY 6 has not been found again; something other than postrider deleted its task, so its fate is unknown"},
+		{"not watched", pass.Stray{UIDValidity: 6, Status: tasks.Uncertain}, true, "is of a folder that is not watched any more; an operator has to decide: `postrider task resolve`"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := strayNote(tt.stray, &pass.FolderAudit{UIDValidity: 7, Unwatched: tt.unwatched}); got != tt.want {

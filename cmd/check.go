@@ -15,16 +15,19 @@ import (
 	"postrider/internal/dmarc"
 	"postrider/internal/inbox"
 	"postrider/internal/route"
+	"postrider/internal/text"
 )
 
 func (a *app) checkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, the database, each inbox's login, the relay and, for mode auto, the DNS",
-		Long: `check tries all that a run depends on and prints one line each, with the mend where something
-fails. It forwards nothing: the relay is asked for the sender (forward.envelope_from), and for
-no recipient. What it has against a sender but says only then, as many do, the first run tells.
-The exit code is 75 when something fails, and 1 when everything does.
+		Short: "Check configuration, database, inboxes, relay and DNS",
+		Long: `check tries everything that a run depends on and prints one line each; where
+something fails, the line says how to fix it. It forwards nothing: it names the
+sender to the relay (forward.envelope_from), and no recipient. A relay that
+refuses the sender only after that is found by the first run. The DNS is checked
+for mode auto. The exit code is 75 when something fails, and 1 when everything
+does.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
@@ -52,10 +55,14 @@ func (a *app) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(a.report(finding{what: "configuration", text: path}), a.reportUnreached(cfg)); err != nil {
+	table, err := route.Compile(cfg.Routes)
+	if err != nil {
+		return usage(err)
+	}
+	if err := cmp.Or(a.report(finding{what: "configuration", text: path}), a.notes("routes", table.Notes())); err != nil {
 		return err
 	}
-	found, err := a.checkStored(ctx, cfg)
+	found, err := a.checkStored(ctx, cfg, table)
 	if err != nil {
 		return err
 	}
@@ -94,33 +101,29 @@ func (a *app) check(ctx context.Context) error {
 }
 
 func (a *app) report(f finding) error {
-	state, text := "ok", f.text
+	state, what := "ok", f.text
 	switch {
 	case f.err != nil:
-		state, text = "FAILED", oneLine(f.err)
+		state, what = "FAILED", text.Error(f.err)
 	case f.note:
 		state = "note"
 	}
-	_, err := fmt.Fprintf(a.out, "%-6s  %s: %s\n", state, f.what, printable(text))
+	_, err := fmt.Fprintf(a.out, "%-6s  %s: %s\n", state, f.what, text.Line(what))
 	return err
 }
 
-// reportUnreached tells of routes behind one that takes every message. Somebody may want to keep them for later.
-func (a *app) reportUnreached(cfg *config.Config) error {
-	table, err := route.Compile(cfg.Routes)
-	if err != nil {
-		return usage(err)
+// notes prints remarks on what is valid.
+func (a *app) notes(what string, texts []string) error {
+	for _, note := range texts {
+		if err := a.report(finding{what: what, note: true, text: note}); err != nil {
+			return err
+		}
 	}
-	names, taker := table.Unreached()
-	if len(names) == 0 {
-		return nil
-	}
-	return a.report(finding{what: "routes", note: true, text: fmt.Sprintf("no message comes to %s: %s before takes every message; move it to the end, "+
-		"or let it say continue: true", strings.Join(names, ", "), taker)})
+	return nil
 }
 
 // checkStored checks the database and the inboxes in it.
-func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, error) {
+func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table) ([]finding, error) {
 	where := cfg.Database.Driver
 	if cfg.Database.Path != "" && where == "sqlite" {
 		where += " " + cfg.Database.Path
@@ -147,40 +150,15 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, e
 	if err != nil {
 		return nil, err
 	}
-	table, err := route.Compile(cfg.Routes)
-	if err != nil {
-		return nil, usage(err)
-	}
 	for i, in := range boxes {
-		if err := cmp.Or(a.report(found[i]), a.reportReturns(in, table)); err != nil {
+		if err := cmp.Or(a.report(found[i]), a.notes("inbox "+in.Address, table.InboxNotes(in.Address))); err != nil {
 			return nil, err
 		}
 	}
 	return append(found, db), nil
 }
 
-// reportReturns tells of routes that lead back to where a message came from. That is no fault: other routes may have recipients, and
-// the relay may know another mailbox by that address, as while a server is moved.
-func (a *app) reportReturns(in inbox.Inbox, table *route.Table) error {
-	forwards, nobody := table.Returns(in.Address)
-	var texts []string
-	if len(forwards) > 0 {
-		texts = append(texts, fmt.Sprintf("route %s forwards to this very address (own_address: forward): if that leads back here, each message comes twice, "+
-			"and is then skipped (loop); say own_address: skip to leave it out", strings.Join(forwards, ", ")))
-	}
-	if len(nobody) > 0 {
-		texts = append(texts, fmt.Sprintf("route %s leads to nobody but this very address, which has the message already, so that by it alone it is skipped (loop): "+
-			"add a recipient, say `match: {not: {inbox: %s}}`, or own_address: forward if the relay knows another mailbox by that address", strings.Join(nobody, ", "), in.Address))
-	}
-	for _, text := range texts {
-		if err := a.report(finding{what: "inbox " + in.Address, note: true, text: text}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkInboxes logs in to several at once, but not to more than one server bears.
+// checkInboxes logs in to several inboxes at once, but not to more than one server accepts.
 func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
 	if err != nil {
@@ -191,7 +169,7 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	group.SetLimit(min(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost))
 	for i, in := range boxes {
 		group.Go(func() error {
-			f := finding{what: "inbox " + in.Address, text: "logged in to " + server(in)}
+			f := finding{what: "inbox " + in.Address, text: "logged in to " + in.Server()}
 			conn, err := d.dial(ctx, in)
 			if f.err = err; err == nil {
 				_ = conn.Close()
@@ -203,29 +181,29 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	return found, group.Wait()
 }
 
-// checkDKIM says what has to stand in the DNS. Nothing is looked up there. A key of another domain is no fault: it may be what the
-// relay asks for.
+// checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain is not an error: the
+// relay may ask for it.
 func (a *app) checkDKIM(cfg *config.Config) error {
 	key, err := dkimKey(cfg)
 	if key == nil || err != nil {
 		return err
 	}
-	name, text := key.Record()
-	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, text)}); err != nil {
+	name, record := key.Record()
+	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, record)}); err != nil {
 		return err
 	}
 	_, from, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
 		return nil // without forward.from nothing is composed
 	}
-	return a.report(finding{what: "dkim", note: true, text: fmt.Sprintf("for DMARC a signature of %s does not count, since mail is from %s (forward.from): "+
+	return a.report(finding{what: "dkim", note: true, text: fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
 		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from))})
 }
 
 // domainOf is the domain of an address, as it is written in the DNS.
 func domainOf(a address.Address) string { return a.Wire[strings.LastIndexByte(a.Wire, '@')+1:] }
 
-// checkDNS asks what mode auto would ask about mail of our own.
+// checkDNS asks what mode auto would ask about our own mail.
 func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	_, own, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil {
@@ -233,7 +211,7 @@ func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	}
 	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, domainOf(own))
 	if err != nil {
-		err = fmt.Errorf("%w; while nothing is known, mode auto redirects only what passes anyway: let this host ask the DNS, or set dns.server", err)
+		err = fmt.Errorf("%w; without an answer mode auto redirects only what passes anyway; let this host query the DNS, or set dns.server", err)
 	}
 	return finding{what: "dns", text: "answers: " + says, err: err}
 }

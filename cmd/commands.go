@@ -1,6 +1,19 @@
 package cmd
 
-import "github.com/spf13/cobra"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/config"
+)
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
@@ -17,4 +30,166 @@ func (a *app) commands() []*cobra.Command {
 		a.demoCommand(),
 		a.versionCommand(),
 	}
+}
+
+// fit fills the paragraphs of help texts that are wider than 80 columns again.
+func fit(c *cobra.Command) {
+	paragraphs := strings.Split(c.Long, "\n\n")
+	for i, p := range paragraphs {
+		if slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool { return len(line) > 80 }) {
+			paragraphs[i] = fill(p)
+		}
+	}
+	c.Long = strings.Join(paragraphs, "\n\n")
+	for _, sub := range c.Commands() {
+		fit(sub)
+	}
+}
+
+func fill(paragraph string) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(paragraph) {
+		switch {
+		case column == 0:
+		case column+1+len(word) > 80:
+			b.WriteString("\n")
+			column = 0
+		default:
+			b.WriteString(" ")
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}
+
+// group is a command that only holds others.
+func group(name, short string, sub ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:                        name + " COMMAND",
+		Short:                      short,
+		Long:                       short + ".\n" + exitHelp,
+		Args:                       subcommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+		SuggestionsMinimumDistance: 2,
+	}
+	c.AddCommand(sub...)
+	return c
+}
+
+// subcommand refuses the arguments of a command that only holds others.
+func subcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see `" + c.CommandPath() + " --help`"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usage(fmt.Errorf("unknown command %q for `%s`; %s", args[0], c.CommandPath(), hint))
+}
+
+// takesNone refuses any argument.
+func takesNone(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("`%s` takes no arguments, %q is too much; see `%[1]s --help`", c.CommandPath(), args[0]))
+}
+
+// takes checks the number of arguments; most is 0 for any number.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage(fmt.Errorf("`%s` needs %s; see `%[1]s --help`", c.CommandPath(), what))
+		case most > 0 && len(args) > most:
+			return usage(fmt.Errorf("`%s` takes %s, %q is too much; see `%[1]s --help`", c.CommandPath(), what, args[most]))
+		}
+		return nil
+	}
+}
+
+// given is the value of a flag, nil when it was not given.
+func given[T any](c *cobra.Command, flag string, value *T) *T {
+	if !c.Flags().Changed(flag) {
+		return nil
+	}
+	return value
+}
+
+// parseAge reads a duration that may be in days.
+func parseAge(flag, s string) (time.Duration, error) {
+	d, err := config.Duration(s)
+	if err != nil || d < 0 {
+		return 0, usage(fmt.Errorf("%s is %q; write it like 90d or 36h, up to 65535d", flag, s))
+	}
+	return d, nil
+}
+
+// complete sets the completion of a flag. It fails only for a flag that does not exist.
+func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	_ = c.RegisterFlagCompletionFunc(flag, f)
+}
+
+// addresses completes the addresses of inboxes. It answers within a second or not at all.
+func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+	defer cancel()
+	var out []string
+	err := a.with(ctx, func(s *services) error {
+		boxes, err := s.inboxes.List(ctx, false)
+		for _, in := range boxes {
+			out = append(out, cobra.CompletionWithDesc(in.Address, cmp.Or(in.Description, in.Host)))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// routeNames completes the names of routes.
+func (a *app) routeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.loadConfig()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return (&services{cfg: cfg}).routeNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// with runs f with the configuration read and the database open.
+func (a *app) with(ctx context.Context, f func(*services) error) error {
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return f(s)
+}
+
+// outcome is the exit code of a command that failed for some of all.
+func outcome(failed, all int) error {
+	switch failed {
+	case 0:
+		return nil
+	case all:
+		return &exitError{code: exitFailed}
+	}
+	return errRetry
+}
+
+// who is the operator at this command, for the audit trail. Behind sudo that is root, and the user that sudo names.
+func (a *app) who(host string) string {
+	name := fmt.Sprintf("uid %d", os.Getuid()) // of a directory service that a static binary cannot ask
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if by, ok := a.env("SUDO_USER"); ok && by != "" && by != name {
+		return fmt.Sprintf("%s@%s (%s by sudo)", name, host, by)
+	}
+	return name + "@" + host
 }

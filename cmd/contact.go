@@ -3,16 +3,17 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/contacts"
+	"postrider/internal/text"
 )
 
 func (a *app) contactCommand() *cobra.Command {
-	return group("contact", "Keep the directory: the people whom routes look up in messages (to_contacts)",
+	return group("contact", "Keep the directory: people that routes find (to_contacts)",
 		a.contactAddCommand(), a.contactListCommand(), a.contactRemoveCommand(), a.contactImportCommand())
 }
 
@@ -25,42 +26,39 @@ type contactOptions struct {
 func (a *app) contactAddCommand() *cobra.Command {
 	var opts contactOptions
 	c := &cobra.Command{
-		Use:   "add NAME [--email ADDR] [--keyword WORD]... [--inactive] [--update]",
+		Use:   "add NAME [--email ADDR] [--keyword WORD]...",
 		Short: "Add a contact, or change one",
-		Long: `add adds a contact. Routes with to_contacts look for its name and its keywords as whole words,
-in Chinese, Japanese and Thai anywhere; each has at least two letters or digits. The next run
-knows it.
+		Long: `add adds a contact. Routes with to_contacts look for its name and its keywords
+as whole words, and in Chinese, Japanese and Thai anywhere. Each needs at least
+two letters or digits. The next run uses it.
 
-A contact goes by its email address, and one without an address by its name. With --update the
-one that is there takes what is given here, and keeps the rest.
+A contact is identified by its email address, and without one by its name. With
+--update an existing contact takes what is given here, and keeps the rest.
 ` + exitHelp,
-		Example: `  postrider contact add "Ann Müller" --email ann@firm.example --keyword "file 4711" --keyword ミュラー
-  postrider contact add "Ann Müller" --email ann@firm.example --inactive --update`,
+		Example: `  postrider contact add "Ann Müller" --email ann@firm.example \
+      --keyword "file 4711" --keyword ミュラー
+  postrider contact add "Ann Müller" --email ann@firm.example --inactive \
+      --update`,
 		Args: takes(1, 1, "the NAME of the contact"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.contactAdd(c.Context(), opts.entry(c, args[0]), opts.update)
 		},
 	}
-	c.Flags().StringVar(&opts.email, "email", "", "its `ADDR`; without one it is known, and cannot be written to")
+	c.Flags().StringVar(&opts.email, "email", "", "its `ADDR`; without one routes find it, but nothing can be sent to it")
 	c.Flags().StringArrayVar(&opts.keywords, "keyword", nil, "a `WORD`, or several, to look for beside the name, may be repeated")
 	c.Flags().BoolVar(&opts.inactive, "inactive", false, "routes do not look for it; --inactive=false --update makes it active again")
-	c.Flags().BoolVar(&opts.update, "update", false, "change the contact that is there")
+	c.Flags().BoolVar(&opts.update, "update", false, "change the existing contact")
 	return c
 }
 
-// entry is what was said of the contact.
+// entry is what the flags say of the contact.
 func (o *contactOptions) entry(c *cobra.Command, name string) contacts.Entry {
-	e := contacts.Entry{Name: name}
-	if c.Flags().Changed("email") {
-		e.Email = &o.email
-	}
+	e := contacts.Entry{Name: name, Email: given(c, "email", &o.email)}
 	if c.Flags().Changed("keyword") {
 		e.Keywords = o.keywords
 	}
-	if c.Flags().Changed("inactive") {
-		active := !o.inactive
-		e.Active = &active
-	}
+	active := !o.inactive
+	e.Active = given(c, "inactive", &active)
 	return e
 }
 
@@ -71,7 +69,7 @@ func (a *app) contactAdd(ctx context.Context, e contacts.Entry, update bool) err
 			return fmt.Errorf("add contact %q: %w", e.Name, err)
 		}
 		if old := plan[0].Old; old != nil && !update {
-			return usage(fmt.Errorf("there is a contact %s already, with the ID %d; say --update to change it", old, old.ID))
+			return usage(fmt.Errorf("contact %s exists already, with the ID %d; to change it: --update", old, old.ID))
 		}
 		done, err := s.people.Put(ctx, []contacts.Entry{e})
 		if err != nil {
@@ -108,7 +106,7 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		t := newTable(a.out, "id", "name", "email", "keywords", "active")
+		g := a.grid("id", "name", "email", "keywords", "active")
 		for _, c := range all {
 			if asJSON {
 				if err := a.printJSON(contactView{c.ID, c.Name, c.Email, append([]string{}, c.Keywords...), c.Active}); err != nil {
@@ -116,12 +114,12 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			t.AppendRow(table.Row{c.ID, printable(c.Name), printable(c.Email), printable(strings.Join(c.Keywords, "; ")), yesNo(c.Active)})
+			g.add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
 		}
 		if asJSON {
 			return nil
 		}
-		return a.show(t, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, or `postrider contact import FILE.csv`.")
+		return a.show(g, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, or `postrider contact import FILE.csv`.")
 	})
 }
 
@@ -129,7 +127,7 @@ func (a *app) contactRemoveCommand() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "remove {ID | ADDR | NAME}... [--yes]",
-		Short: "Remove contacts; what was decided before still goes out to them",
+		Short: "Remove contacts; messages already decided still go to them",
 		Args:  takes(1, 0, "an ID, ADDR or NAME"),
 		RunE:  func(c *cobra.Command, args []string) error { return a.contactRemove(c.Context(), args, yes) },
 	}
@@ -146,11 +144,115 @@ func (a *app) contactRemove(ctx context.Context, args []string, yes bool) error 
 			if err != nil {
 				return fmt.Errorf("remove a contact: %w", err)
 			}
-			ids, names = append(ids, c.ID), append(names, printable(c.String()))
+			ids, names = append(ids, c.ID), append(names, text.Line(c.String()))
 		}
 		if err := a.confirm(yes, fmt.Sprintf("Remove %s?", strings.Join(names, ", "))); err != nil {
 			return err
 		}
 		return s.people.Remove(ctx, ids...)
 	})
+}
+
+type importOptions struct{ yes, dryRun bool }
+
+func (a *app) contactImportCommand() *cobra.Command {
+	var opts importOptions
+	c := &cobra.Command{
+		Use:   "import {FILE.csv | -} [--dry-run] [--yes]",
+		Short: "Add and change contacts by a CSV file; shows the changes first",
+		Long: `import reads contacts from a CSV file, or from standard input, shows what it
+would add (+) and change (~), and asks. Then it does everything in one
+transaction, or nothing.
+
+The first line names the columns, in any order: name, email, keywords (separated
+by ; or , in quotes), active (yes or no). Only name is required; what a missing
+column would say stays as it is. Separators are commas, semicolons or tabs; a
+first line such as sep=; may name them. The text is UTF-8, or UTF-16 as Excel
+writes it. import prints all errors of the file with their lines, and changes
+nothing then.
+
+A line belongs to the contact with that email address. When the address is new,
+it belongs to the contact of that name that has none yet. A line without an
+address belongs to the contact of that name; of several, to the one without an
+address. Contacts that the file does not name stay as they are.
+` + exitHelp,
+		Example: `  postrider contact import people.csv --dry-run
+  postrider contact import people.csv --yes`,
+		Args: takes(1, 1, "one FILE.csv, or - for standard input"),
+		RunE: func(c *cobra.Command, args []string) error { return a.contactImport(c.Context(), args[0], opts) },
+	}
+	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")
+	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
+	return c
+}
+
+func (a *app) contactImport(ctx context.Context, name string, opts importOptions) error {
+	entries, err := a.readContacts(name)
+	if err != nil {
+		return err
+	}
+	return a.with(ctx, func(s *services) error {
+		plan, err := s.people.Plan(ctx, entries)
+		if err != nil {
+			return notImported(err)
+		}
+		if opts.dryRun || !opts.yes {
+			if _, err := fmt.Fprint(a.out, lines(plan)+summary(plan)); err != nil || opts.dryRun || lines(plan) == "" {
+				return err
+			}
+		}
+		if err := a.confirm(opts.yes, "Do that?"); err != nil {
+			return err
+		}
+		done, err := s.people.Put(ctx, entries)
+		if err != nil {
+			return notImported(err)
+		}
+		return a.tell("Done: %s", summary(done))
+	})
+}
+
+func notImported(err error) error {
+	return fmt.Errorf("import contacts: nothing was changed:\n%w", err)
+}
+
+func (a *app) readContacts(name string) ([]contacts.Entry, error) {
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usage(fmt.Errorf("import contacts: %w", err))
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	entries, err := contacts.ReadCSV(name, in)
+	if err != nil {
+		return nil, usage(notImported(err))
+	}
+	return entries, nil
+}
+
+// lines are the changes, one a line.
+func lines(changes []contacts.Change) string {
+	var out strings.Builder
+	for _, c := range changes {
+		if s := c.String(); s != "" {
+			out.WriteString(text.Line(s) + "\n")
+		}
+	}
+	return out.String()
+}
+
+func summary(changes []contacts.Change) string {
+	var added, changed int
+	for _, c := range changes {
+		switch {
+		case c.Old == nil:
+			added++
+		case c.String() != "":
+			changed++
+		}
+	}
+	return fmt.Sprintf("%d new, %d changed, %d unchanged.\n", added, changed, len(changes)-added-changed)
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/demo"
@@ -20,15 +18,16 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Show what postrider does, on servers of its own; needs no configuration",
-		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the process, on
-loopback, and runs real passes on a temporary SQLite file: one that is killed half-way, one that
-takes over from it, one that sends what the relay deferred, and one more that has nothing left
-to do. It shows what arrived where, and leaves nothing behind.
+		Short: "Show a few passes on servers of its own; needs no configuration",
+		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the
+process, on loopback, and does real passes on a temporary SQLite file: one that
+is killed half-way, one that takes over from it, one that sends what the relay
+deferred, and one that has nothing left to do. It shows what arrived where, and
+leaves nothing behind.
 
 Exit codes:
   0   every message is accounted for, as promised
-  1   not so, or the demo could not be played`,
+  1   a message is not accounted for, or the demo could not run`,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.demo(c.Context()) },
 	}
@@ -62,12 +61,13 @@ func (a *app) demo(ctx context.Context) error {
 }
 
 func (a *app) demoOutcome(out demo.Outcome) error {
-	t := newTable(a.out, "message", "from", "route", "state", "attempts", "recipient", "the relay's reply", "copies")
-	t.SetColumnConfigs([]table.ColumnConfig{{Number: 1, WidthMax: 22, WidthMaxEnforcer: text.WrapSoft}, {Number: 7, WidthMax: 20, WidthMaxEnforcer: text.WrapSoft}})
+	g := a.grid("message", "from", "route", "state", "attempts", "recipient", "the relay's reply", "copies")
 	for _, r := range out.Rows {
-		t.AppendRow(table.Row{r.Message, r.From, r.Route, r.Status, r.Attempts, r.Recipient, r.Reply, r.Copies})
+		g.add(r.Message, r.From, r.Route, r.Status, r.Attempts, r.Recipient, r.Reply, r.Copies)
 	}
-	t.Render()
+	if err := g.print(a.out); err != nil {
+		return err
+	}
 	if _, err := fmt.Fprintln(a.out, out.Verdict); err != nil {
 		return err
 	}

@@ -1,15 +1,19 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"reflect"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/health"
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 func (a *app) inboxCommand() *cobra.Command {
@@ -19,92 +23,408 @@ func (a *app) inboxCommand() *cobra.Command {
 		a.inboxCheckCommand(), a.inboxRewindCommand())
 }
 
-// group is a command that only holds others.
-func group(name, short string, sub ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use:                        name + " COMMAND",
-		Short:                      short,
-		Long:                       short + ".\n" + exitHelp,
-		Args:                       subcommand,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-		SuggestionsMinimumDistance: 2,
+// inboxFlags are the settings of an inbox, for add and set.
+type inboxFlags struct {
+	host           string
+	port           int
+	security       inbox.Security
+	allowPlaintext bool
+	username       string
+	auth           string
+	description    string
+	folders        []string
+	start          inbox.Start
+	password       passwordFlags
+}
+
+func (f *inboxFlags) register(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.host, "host", "", "the IMAP server's `NAME` or address")
+	flags.IntVar(&f.port, "port", 0, "its port `N` (default 993 for tls, else 143)")
+	flags.StringVar((*string)(&f.security), "security", "", "`tls|starttls|none` (default tls)")
+	flags.BoolVar(&f.allowPlaintext, "allow-plaintext", false,
+		"with --security none: send the password unencrypted to a host other than this one")
+	flags.StringVar(&f.username, "username", "", "`NAME` for the login (default ADDR)")
+	flags.StringVar(&f.auth, "auth", "", "`auto|plain|login` (default auto)")
+	flags.StringVar(&f.description, "description", "", "a note for people, any `TEXT`")
+	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`, may be repeated (default INBOX)")
+	flags.StringVar((*string)(&f.start), "start", "",
+		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
+	f.password.register(c)
+}
+
+// check refuses what the store would take for a setting that was left out.
+func (f *inboxFlags) check(c *cobra.Command) error {
+	if c.Flags().Changed("port") && f.port == 0 {
+		return usage(errors.New("--port is 0; use 1 to 65535"))
 	}
-	c.AddCommand(sub...)
+	return nil
+}
+
+// inbox is the inbox that add makes; the store sets the defaults of what is left out.
+func (f *inboxFlags) inbox(address string) inbox.Inbox {
+	in := inbox.Inbox{
+		Address: address, Description: f.description, Host: f.host, Port: f.port, Security: f.security,
+		AllowPlaintext: f.allowPlaintext, Username: f.username, Auth: f.auth, Start: f.start,
+	}
+	for _, name := range f.folders {
+		in.Folders = append(in.Folders, inbox.Folder{Name: name})
+	}
+	return in
+}
+
+// changes are the flags that were given, for set.
+func (f *inboxFlags) changes(c *cobra.Command) inbox.Changes {
+	return inbox.Changes{
+		Description:    given(c, "description", &f.description),
+		Host:           given(c, "host", &f.host),
+		Port:           given(c, "port", &f.port),
+		Security:       given(c, "security", &f.security),
+		AllowPlaintext: given(c, "allow-plaintext", &f.allowPlaintext),
+		Username:       given(c, "username", &f.username),
+		Auth:           given(c, "auth", &f.auth),
+		Start:          given(c, "start", &f.start),
+		Folders:        f.folders,
+	}
+}
+
+func (a *app) inboxAddCommand() *cobra.Command {
+	var f inboxFlags
+	c := &cobra.Command{
+		Use:   "add ADDR --host HOST",
+		Short: "Begin to monitor an inbox",
+		Long: `add begins to monitor an inbox. It does not connect;
+` + "`postrider inbox check ADDR`" + ` does.
+
+Without a password flag it asks for the password on a terminal. The password is
+stored encrypted with the key in secrets.key_file, which is made on first use.
+With --password-from only the place of the password is stored.
+` + exitHelp,
+		Example: `  postrider inbox add desk@firm.example --host imap.firm.example
+  postrider inbox add desk@firm.example --host imap.firm.example \
+      --folder INBOX --folder Junk --start since:2026-01-31
+  pass show desk | postrider inbox add desk@firm.example \
+      --host imap.firm.example --password-stdin`,
+		Args: takes(1, 1, "the ADDR of the inbox"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			return a.inboxAdd(c.Context(), args[0], f)
+		},
+	}
+	f.register(c)
 	return c
 }
 
-// subcommand refuses the arguments of a command that only holds others.
-func subcommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error {
+	if _, err := inbox.ParseAddress(address); err != nil {
+		return usage(err)
 	}
-	mend := "see `" + c.CommandPath() + " --help`"
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		mend = "did you mean " + strings.Join(near, " or ") + "?"
+	if f.host == "" {
+		return usage(fmt.Errorf("inbox %s needs its IMAP server: --host HOST", address))
 	}
-	return usage(fmt.Errorf("unknown command %q for `%s`; %s", args[0], c.CommandPath(), mend))
-}
-
-// takesNone refuses any argument.
-func takesNone(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return usage(fmt.Errorf("`%s` takes no arguments, %q is too much; see `%[1]s --help`", c.CommandPath(), args[0]))
-}
-
-// takes checks the number of arguments; most is 0 for any number.
-func takes(least, most int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		switch {
-		case len(args) < least:
-			return usage(fmt.Errorf("`%s` needs %s; see `%[1]s --help`", c.CommandPath(), what))
-		case most > 0 && len(args) > most:
-			return usage(fmt.Errorf("`%s` takes %s, %q is too much; see `%[1]s --help`", c.CommandPath(), what, args[most]))
+	return a.with(ctx, func(s *services) error {
+		var unknown *inbox.NotFoundError
+		switch _, err := s.inboxes.Get(ctx, address); {
+		case err == nil:
+			return usage(&inbox.ExistsError{Address: address}) // before anybody is asked for a password
+		case !errors.As(err, &unknown):
+			return err
 		}
-		return nil
-	}
+		password, err := a.newPassword(&f.password, address)
+		if err != nil {
+			return err
+		}
+		in, err := s.inboxes.Add(ctx, f.inbox(address), password)
+		if err != nil {
+			return err
+		}
+		return a.tell("Added %s. To test it: postrider inbox check %[1]s\n", in.Address)
+	})
 }
 
-// with runs f with the configuration read and the database open.
-func (a *app) with(ctx context.Context, f func(*services) error) error {
-	s, err := a.open(ctx)
-	if err != nil {
-		return err
+func (a *app) inboxSetCommand() *cobra.Command {
+	var f inboxFlags
+	c := &cobra.Command{
+		Use:   "set ADDR [--host HOST] [--folder NAME]...",
+		Short: "Change the settings of an inbox",
+		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole
+list: other folders are no longer watched, but keep their registry and their
+cursor. --start is for folders that were never scanned.
+` + exitHelp,
+		Args:              takes(1, 1, "the ADDR of one inbox"),
+		ValidArgsFunction: a.addresses,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(c); err != nil {
+				return err
+			}
+			return a.inboxSet(c.Context(), args[0], f.changes(c), &f.password)
+		},
 	}
-	defer s.close()
-	return f(s)
+	f.register(c)
+	return c
 }
 
-// all looks several inboxes up before anything is done to the first.
-func (s *services) all(ctx context.Context, addresses []string) ([]inbox.Inbox, error) {
-	var boxes []inbox.Inbox
-	for _, address := range addresses {
+func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Changes, password *passwordFlags) error {
+	return a.with(ctx, func(s *services) error {
 		in, err := s.inboxes.Get(ctx, address)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		boxes = append(boxes, in)
-	}
-	return boxes, nil
+		p, err := password.get(a, in.Address)
+		if err != nil {
+			return err
+		}
+		if p != "" {
+			changes.Password = &p
+		}
+		if reflect.ValueOf(changes).IsZero() {
+			return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", in.Address))
+		}
+		if _, err := s.inboxes.Set(ctx, in.Address, changes); err != nil {
+			return err
+		}
+		return a.tell("Changed %s. To test it: postrider inbox check %[1]s\n", in.Address)
+	})
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+func (a *app) inboxEnableCommand() *cobra.Command {
+	enable := func(ctx context.Context, s *services, in inbox.Inbox) error { return s.inboxes.Enable(ctx, in.Address) }
+	return a.switchCommand("enable", "Process inboxes again", "Enabled", enable)
+}
 
-// addresses completes the addresses of inboxes. It answers at once or not at all.
-func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	var out []string
-	err := a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.List(ctx, false)
-		for _, in := range boxes {
-			out = append(out, cobra.CompletionWithDesc(in.Address, cmp.Or(in.Description, in.Host)))
-		}
-		return err
-	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
+func (a *app) inboxDisableCommand() *cobra.Command {
+	disable := func(ctx context.Context, s *services, in inbox.Inbox) error {
+		return s.queue.Disable(ctx, a.who(s.host()), in.ID)
 	}
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", disable)
+}
+
+func (a *app) switchCommand(name, short, done string, f func(context.Context, *services, inbox.Inbox) error) *cobra.Command {
+	return &cobra.Command{
+		Use:               name + " ADDR...",
+		Short:             short,
+		Args:              takes(1, 0, "the ADDR of an inbox, or several"),
+		ValidArgsFunction: a.addresses,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), func(s *services) error {
+				boxes, err := s.inboxes.Named(c.Context(), args)
+				if err != nil {
+					return err
+				}
+				for _, in := range boxes {
+					if err := f(c.Context(), s, in); err != nil {
+						return err
+					}
+					if err := a.tell("%s %s.\n", done, in.Address); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) inboxRemoveCommand() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use:   "remove ADDR [--yes]",
+		Short: "Delete an inbox, its tasks and the record of its messages",
+		Long: `remove deletes an inbox, its folders, its tasks and the record of what it has
+forwarded: added again, it starts over. To pause it use
+` + "`postrider inbox disable ADDR`" + `.
+
+Other inboxes continue meanwhile. Stopped half-way, remove leaves the inbox
+disabled and without its waiting messages; the same command removes the rest.
+` + exitHelp,
+		Args:              takes(1, 1, "the ADDR of one inbox"),
+		ValidArgsFunction: a.addresses,
+		RunE:              func(c *cobra.Command, args []string) error { return a.inboxRemove(c.Context(), args[0], yes) },
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return c
+}
+
+func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
+	return a.with(ctx, func(s *services) error {
+		in, err := s.inboxes.Get(ctx, address)
+		if err != nil {
+			return err
+		}
+		stats, err := s.queue.Stats(ctx, in.ID)
+		if err != nil {
+			return err
+		}
+		what := in.Address + " with its " + tasksOf(stats)
+		if err := a.confirm(yes, "Remove inbox "+what+"?"); err != nil {
+			return err
+		}
+		ctx, stop := untilSignal(ctx)
+		defer stop()
+		err = s.underLease(ctx, in, func(inbox.Scan) error {
+			return s.queue.Remove(ctx, a.who(s.host()), in.ID)
+		})
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; `postrider inbox remove %[1]s` continues", in.Address)
+		}
+		if err != nil {
+			return err
+		}
+		return a.tell("Removed %s.\n", what)
+	})
+}
+
+// tasksOf is like "5 tasks, 2 of them unfinished, 1 dead or uncertain".
+func tasksOf(stats tasks.Stats) string {
+	all := 0
+	for _, n := range stats.ByStatus {
+		all += n
+	}
+	n := health.Count(health.Facts{Stats: stats})
+	return fmt.Sprintf("%s, %d of them unfinished, %d dead or uncertain", text.Count(all, "task"), n.Backlog, n.Dead+n.Uncertain)
+}
+
+func (a *app) inboxCheckCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "check ADDR... [--json]",
+		Short: "Log in and show folders and where the cursor would start",
+		Long: `check logs in and shows what the server offers, its folders, and for each
+watched folder where the cursor is or would start, and how many messages are
+above it. It changes nothing. The exit code is 75 when some of the inboxes fail,
+and 1 when all do.
+` + exitHelp,
+		Args:              takes(1, 0, "the ADDR of an inbox, or several"),
+		ValidArgsFunction: a.addresses,
+		RunE:              func(c *cobra.Command, args []string) error { return a.inboxCheck(c.Context(), args, asJSON) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return c
+}
+
+func (a *app) inboxCheck(ctx context.Context, addresses []string, asJSON bool) error {
+	return a.with(ctx, func(s *services) error {
+		boxes, err := s.inboxes.Named(ctx, addresses)
+		if err != nil {
+			return err
+		}
+		d, err := s.dialer()
+		if err != nil {
+			return err
+		}
+		failed := 0
+		for _, in := range boxes {
+			check := pass.Look(ctx, d.server, in)
+			if check.Failed() {
+				failed++
+			}
+			show := a.showCheck
+			if asJSON {
+				show = func(c pass.InboxCheck) error { return a.printJSON(c) }
+			}
+			if err := show(check); err != nil {
+				return err
+			}
+		}
+		return outcome(failed, len(boxes))
+	})
+}
+
+type rewindOptions struct {
+	inbox.Back
+	toStart     bool
+	dryRun, yes bool
+}
+
+func (a *app) inboxRewindCommand() *cobra.Command {
+	var opts rewindOptions
+	c := &cobra.Command{
+		Use:   "rewind ADDR --to-uid N | --to-start | --since DAY",
+		Short: "Move the cursor of a folder back",
+		Long: `rewind moves a cursor back: the next run registers the messages above it that
+were never registered, as if they were new. Registered messages stay registered
+and are not forwarded again. rewind shows the number of messages and asks.
+` + exitHelp,
+		Args:              takes(1, 1, "the ADDR of one inbox"),
+		ValidArgsFunction: a.addresses,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := opts.check(c); err != nil {
+				return err
+			}
+			return a.inboxRewind(c.Context(), args[0], opts)
+		},
+	}
+	c.Flags().StringVar(&opts.Folder, "folder", "", "only the folder `NAME` (default all that are watched)")
+	c.Flags().Uint32Var(&opts.UID, "to-uid", 0, "messages above UID `N`")
+	c.Flags().BoolVar(&opts.toStart, "to-start", false, "all messages in the folder")
+	c.Flags().StringVar(&opts.Since, "since", "", "messages from the first one received on that `DAY`, YYYY-MM-DD, or later")
+	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show the number of messages")
+	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
+	return c
+}
+
+func (o *rewindOptions) check(c *cobra.Command) error {
+	ways := 0
+	for _, flag := range []string{"to-uid", "to-start", "since"} {
+		if c.Flags().Changed(flag) {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return usage(errors.New("say how far back: one of --to-uid N, --to-start or --since YYYY-MM-DD"))
+	}
+	if c.Flags().Changed("since") {
+		if _, err := time.Parse(time.DateOnly, o.Since); err != nil {
+			return usage(fmt.Errorf("--since is %q; write the day as YYYY-MM-DD", o.Since))
+		}
+	}
+	return nil
+}
+
+func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOptions) error {
+	return a.with(ctx, func(s *services) error {
+		in, err := s.inboxes.Get(ctx, address)
+		if err != nil {
+			return err
+		}
+		if _, err := opts.Folders(in); err != nil { // before it connects
+			return err
+		}
+		conn, err := s.connect(ctx, in)
+		if err != nil {
+			return err
+		}
+		plans, err := pass.PlanRewind(ctx, conn, s.queue, in, opts.Back)
+		_ = conn.Close() // it only looked
+		if err != nil {
+			return err
+		}
+		moves, err := a.showRewind(in, plans)
+		if err != nil || opts.dryRun || len(moves) == 0 {
+			return err
+		}
+		if err := a.confirm(opts.yes, fmt.Sprintf("Rewind inbox %s?", in.Address)); err != nil {
+			return err
+		}
+		return s.underLease(ctx, in, func(by inbox.Scan) error {
+			for _, p := range moves {
+				if err := s.inboxes.Rewind(ctx, by, p.Folder.ID, p.Folder.UIDValidity, p.To); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// underLease does f while no run processes the inbox.
+func (s *services) underLease(ctx context.Context, in inbox.Inbox, f func(by inbox.Scan) error) error {
+	busy, err := s.inboxes.UnderScan(ctx, in.ID, s.worker(), f)
+	if err == nil && busy != nil {
+		return &exitError{exitRetry, fmt.Errorf("inbox %s is being processed by %s (until %s unless renewed); nothing was changed, try again after that",
+			in.Address, busy.Holder, busy.Until.Format(time.RFC3339))}
+	}
+	return err
 }

@@ -4,24 +4,23 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"strings"
 
 	"postrider/internal/forward"
 	"postrider/internal/notify"
 )
 
-// notifier tells what failed.
+// notifier reports failures.
 func (a *app) notifier(s *services, made *forward.Composer, relay *forward.Relay) *notify.Notifier {
 	return &notify.Notifier{
 		Config: s.notifyConfig(), Store: notify.NewStore(s.db), Tasks: s.queue, Composer: made, Relay: notify.Over(relay), Env: a.env, Log: s.log,
 	}
 }
 
-// tell does that, and notes what it took of the provider's limits.
-func (s *services) tell(ctx context.Context, n *notify.Notifier, relayUp bool) {
+// report does that, and records what it used of the provider's limits.
+func (s *services) report(ctx context.Context, n *notify.Notifier, relayUp bool) {
 	n.Notify(ctx, relayUp)
 	if err := s.quota.Flush(context.WithoutCancel(ctx)); err != nil {
-		s.log.Warn("what counts against the limits of the relay's provider could not be noted; it counts for longer", "error", err)
+		s.log.Warn("the use of smtp.limits could not be recorded; it counts for longer", "error", err)
 	}
 }
 
@@ -36,22 +35,9 @@ func (s *services) notifyConfig() notify.Config {
 	return c
 }
 
-// waitingNotices are what nobody could be told yet.
+// waitingNotices are the failures not reported yet.
 func (s *services) waitingNotices(ctx context.Context) ([]notify.Waiting, error) {
 	return notify.NewStore(s.db).Waiting(ctx, s.notifyConfig())
-}
-
-func (a *app) printWaiting(all []notify.Waiting) error {
-	for _, w := range all {
-		line := fmt.Sprintf("notices: %d waiting for %s", w.Waiting, strings.TrimPrefix(w.Channel, "mail:"))
-		if w.LastError != "" {
-			line += "; the last try failed: " + shorten(w.LastError, 300)
-		}
-		if _, err := fmt.Fprintln(a.out, printable(line)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // checkHook looks for the program.

@@ -1,19 +1,16 @@
 package cmd
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"sync"
+	"text/tabwriter"
+	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"postrider/internal/pass"
-	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 func isTerminal(w io.Writer) bool {
@@ -21,182 +18,108 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// newTable is a table in the one style that all commands use.
-func newTable(w io.Writer, header ...any) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	t.SetStyle(table.StyleLight)
-	t.Style().Options.SeparateRows = false
-	t.AppendHeader(header)
-	return t
+// columns is the width of a terminal, 0 of anything else.
+func columns(w io.Writer) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
+		return width
+	}
+	return 80
 }
 
-// show prints a table. A person is told what to do next instead of being shown an empty one.
-func (a *app) show(t table.Writer, next string) error {
-	if t.Length() == 0 && isTerminal(a.out) {
+// show prints a table. An empty one on a terminal is the line next instead, which says what to do.
+func (a *app) show(g *grid, next string) error {
+	if len(g.rows) == 0 && isTerminal(a.out) {
 		_, err := fmt.Fprintln(a.err, next)
 		return err
 	}
-	t.Render()
-	return nil
+	return g.print(a.out)
 }
 
-func (a *app) reportTable(r pass.Report) error {
-	t := newTable(a.out, "inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "")
-	row := func(name string, c pass.Counters, note string) {
-		t.AppendRow(table.Row{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note})
-	}
-	for _, in := range r.Inboxes {
-		note := printable(strings.ReplaceAll(in.Error, "\n", "; "))
-		if in.Busy != "" {
-			note = "stepped aside: " + in.Busy
-		}
-		row(in.Email, in.Counters, shorten(note, 80))
-	}
-	t.AppendSeparator()
-	row("total", r.Totals, "")
-	t.Render()
-	if err := a.limitReached(r.LimitReached); err != nil {
-		return err
-	}
-	if r.RelayError != "" {
-		_, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError)
-		return err
-	}
-	return nil
-}
-
-// limitReached tells for which of smtp.limits mail waits.
-func (a *app) limitReached(limit string) error {
-	if limit == "" {
+// tell prints what was done, on a terminal only.
+func (a *app) tell(format string, args ...any) error {
+	if !isTerminal(a.out) {
 		return nil
 	}
-	_, err := fmt.Fprintln(a.out, "Mail waits:", limit)
+	_, err := fmt.Fprintf(a.out, format, args...)
 	return err
 }
 
-// reportTrouble prints a line for each inbox with something that a person should know. Errors of inboxes and of the relay
-// have been logged when they happened.
-func (a *app) reportTrouble(r pass.Report) error {
-	for _, in := range r.Inboxes {
-		var parts []string
-		add := func(n int, what string) {
-			if n > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", n, what))
-			}
-		}
-		add(in.Retry, "to be retried")
-		add(in.Dead, "dead (see `postrider task list --status dead`)")
-		add(in.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
-		add(in.Backlog, "not registered yet")
-		if len(parts) > 0 { // alone it is no trouble
-			add(in.Waiting, "waiting for smtp.limits")
-		}
-		if len(parts) == 0 {
+// fields prints names and values side by side; those without a value are left out.
+func (a *app) fields(pairs ...string) error {
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for ; len(pairs) > 1; pairs = pairs[2:] {
+		if pairs[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(a.err, "%s: %s\n", in.Email, strings.Join(parts, ", ")); err != nil {
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", pairs[0], text.Line(pairs[1])); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.Flush()
 }
 
-// shorten cuts s to at most n characters.
-func shorten(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
+func (a *app) printJSON(v any) error { return printJSON(a.out, v) }
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // Message-IDs are full of angle brackets
+	return enc.Encode(v)
 }
 
-// observer shows how a pass comes along: a progress bar on a terminal, the findings of a dry run anywhere.
-type observer struct {
-	out io.Writer
-	mu  sync.Mutex
-	bar *progressbar.ProgressBar
-	err error
-}
-
-// observer watches a pass that is doing that.
-func (a *app) observer(doing string, opts runOptions) *observer {
-	o := &observer{out: a.out}
-	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun {
-		o.bar = progressbar.NewOptions(0, progressbar.OptionSetWriter(a.err), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetDescription(doing))
-	}
-	if opts.json {
-		o.out = io.Discard
-	}
-	return o
-}
-
-// Expect implements pass.Observer.
-func (o *observer) Expect(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bar != nil && n > 0 {
-		o.bar.ChangeMax(o.bar.GetMax() + n)
-	}
-}
-
-// Done implements pass.Observer.
-func (o *observer) Done(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bar != nil && o.bar.GetMax() > 0 {
-		o.err = cmp.Or(o.err, o.bar.Add(n))
-	}
-}
-
-// Preview implements pass.Observer.
-func (o *observer) Preview(p pass.Preview) {
-	what := "would be registered and skipped: " + p.Skip
+// when is a time for people: relative and local on a terminal, RFC 3339 in UTC elsewhere.
+func (a *app) when(t *time.Time) string {
 	switch {
-	case p.Fate == tasks.Known || p.Fate == tasks.Moved:
-		return
-	case p.Fate == tasks.Duplicate:
-		what = "would be registered and skipped: duplicate"
-	case p.Skip != "":
-	case p.Route == "":
-		what = "would not be forwarded: " + p.Why
-	default:
-		what = fmt.Sprintf("would be forwarded to %s by route %s%s", strings.Join(p.To, ", "), p.Route, leftOut(p.LeftOut))
+	case t == nil:
+		return "never"
+	case isTerminal(a.out):
+		return ago(time.Since(*t)) + t.Local().Format(" (2006-01-02 15:04:05)")
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.print("%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, printable(p.Sender), shorten(printable(p.Subject), 60), what)
+	return t.UTC().Format(time.RFC3339)
 }
 
-// leftOut stands behind recipients: who is none of them, if anybody.
-func leftOut(own string) string {
-	if own == "" {
+// whenKnown is when, but empty without a time.
+func (a *app) whenKnown(t *time.Time) string {
+	if t == nil {
 		return ""
 	}
-	return " (left out: " + own + ", the inbox's own address)"
+	return a.when(t)
 }
 
-// Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.print("%s %s UID %d from %s %q: task %d (%s) would be worked off\n",
-		t.Inbox, t.Folder, t.UID, printable(t.Sender), shorten(printable(t.Subject), 60), t.ID, t.Status)
-}
-
-// close takes the progress bar away.
-func (o *observer) close() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bar != nil {
-		o.err = cmp.Or(o.err, o.bar.Finish())
+// ago is how long something is past, or ahead.
+func ago(d time.Duration) string {
+	form := "%s ago"
+	if d < 0 {
+		form, d = "in %s", -d
 	}
-	return o.err
+	return fmt.Sprintf(form, span(d))
 }
 
-// print keeps the first error.
-func (o *observer) print(format string, args ...any) {
-	_, err := fmt.Fprintf(o.out, format, args...)
-	o.err = cmp.Or(o.err, err)
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }

@@ -16,7 +16,7 @@ func TestReportTableNote(t *testing.T) {
 	if err := a.reportTable(r); err != nil {
 		t.Fatal(err)
 	}
-	const want = "log in:  [2Jno; and close: no"
+	const want = "log in: [2Jno and close: no"
 	if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
 		t.Errorf("the table is\n%q\nwant the error in one printable line: %q", out.String(), want)
 	}

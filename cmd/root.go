@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"os"
 	"regexp"
@@ -45,6 +44,8 @@ type app struct {
 	config    string
 	logFormat string
 	verbose   int
+	progress  *observer // of the pass that is going on; nil for none
+	width     int       // of the terminal; 0 for what standard output has
 }
 
 // Main runs the command line of this process and returns its exit code.
@@ -72,6 +73,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 			}
 		}
 	}
+	fit(root)
 	err := root.ExecuteContext(ctx)
 	if text := errorText(err); text != "" {
 		_, _ = fmt.Fprintln(a.err, text)
@@ -82,16 +84,17 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "postrider",
-		Short: "Forwards what arrives in IMAP inboxes: none missed, none twice, every message accounted for",
-		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, from cron or a systemd timer.
-None missed, none twice, and every message can be accounted for.
+		Short: "Forwards what arrives in IMAP inboxes",
+		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, from cron or
+a systemd timer. None missed, none twice, and every message can be accounted
+for.
 
 Try it:        postrider demo
 Set it up:     write postrider.yaml (config.example.yaml shows every key), then
                postrider inbox add desk@firm.example --host imap.firm.example
-Look first:    postrider check; postrider run --dry-run
+Test it:       postrider check; postrider run --dry-run
 Put in cron:   postrider run
-See what came: postrider status; postrider task list; postrider audit
+See results:   postrider status; postrider task list; postrider audit
 ` + exitHelp,
 		Version:       about(),
 		SilenceErrors: true,
@@ -102,10 +105,12 @@ See what came: postrider status; postrider task list; postrider audit
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetUsageTemplate(strings.NewReplacer("Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 ",
+		" for more information about a command.", " for more.").Replace(root.UsageTemplate()))
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
-	flags.StringVar(&a.logFormat, "log-format", "text", "log to standard error as `text|json`")
-	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done, twice for more")
+	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
+	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done; -vv for more")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = plain(err)
 		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))
@@ -114,29 +119,13 @@ See what came: postrider status; postrider task list; postrider audit
 	return root
 }
 
-// logger writes to standard error, and nothing below a warning unless asked: cron mails what is printed.
-func (a *app) logger() (*slog.Logger, error) {
-	level := map[int]slog.Level{0: slog.LevelWarn, 1: slog.LevelInfo}[min(a.verbose, 2)]
-	if a.verbose > 1 {
-		level = slog.LevelDebug
-	}
-	opts := &slog.HandlerOptions{Level: level}
-	switch a.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(a.err, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(a.err, opts)), nil
-	}
-	return nil, usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
-}
-
 var (
 	negative = regexp.MustCompile(`^unknown shorthand flag: '\d' in (-\d+)$`)
 	noNumber = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: invalid syntax$`)
 	tooLarge = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: value out of range$`)
 )
 
-// plain is an error about flags in words that a person understands.
+// plain is an error about flags in plain English.
 func plain(err error) error {
 	text := err.Error()
 	if m := negative.FindStringSubmatch(text); m != nil {
@@ -146,7 +135,7 @@ func plain(err error) error {
 	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", math.MaxInt)))
 }
 
-// exitError is an error with an exit code of its own. Without an inner error there is nothing left to print.
+// exitError is an error with an exit code of its own. Without an inner error everything is printed already.
 type exitError struct {
 	code int
 	err  error
@@ -163,7 +152,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func usage(err error) error { return &exitError{exitUsage, err} }
 
-// errRetry says that something will be retried or needs a person. It has been reported already.
+// errRetry says that something will be retried or needs an operator. It is printed already.
 var errRetry = &exitError{code: exitRetry}
 
 func exitCode(err error) int {

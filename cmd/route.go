@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +13,7 @@ import (
 	"postrider/internal/config"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
+	"postrider/internal/message"
 	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -33,24 +34,26 @@ type routeOptions struct {
 func (a *app) routeTestCommand() *cobra.Command {
 	var opts routeOptions
 	c := &cobra.Command{
-		Use:   "test FILE.eml | - | --task ID [--inbox ADDR] [--folder NAME] [--at TIME] [--no-dns] [--json | --show-message]",
-		Short: "Show who would get a message by the routes of today, and why",
-		Long: `test tries the routes on one message and shows each in order: which condition held or failed,
-and on what text; then what would become of the message: its recipients, priority, uncertain
-policy and mode. Nothing is sent, and nothing is changed.
+		Use:   "test FILE.eml | - | --task ID",
+		Short: "Show who would get a message by the current routes, and why",
+		Long: `test tries the routes on one message and shows each in order: which condition
+held or failed, and on what text. Then it shows what would become of the
+message: its recipients, priority, uncertain policy and mode. It sends nothing
+and changes nothing.
 
-The message is a file, - for standard input, or with --task that of a registered task, which is
-fetched from its server. For a file say with --inbox and --folder where it would have arrived:
-without them conditions on the inbox are undecided, nobody is left out as the inbox's own
-address, and the folder is INBOX. Ages count from now, and for a task from its registration. With
---at they count from that time, and a message without a date of its own arrived then.
+The message is a file, - for standard input, or with --task that of a registered
+task, which is fetched from its server. For a file name with --inbox and
+--folder where it would have arrived: without --inbox conditions on the inbox
+are undecided and no address is left out as the inbox's own, and the folder is
+INBOX. Ages count from now, and for a task from its registration. With --at they
+count from that time, and a message without a date of its own arrived then.
 
-Mode auto asks the DNS, for at most five seconds; with --no-dns it decides as it would without
-an answer.
+Mode auto asks the DNS, for at most five seconds. With --no-dns it decides as
+without an answer.
 
---show-message prints the message that would go out (to a relay that takes 8-bit messages),
-octet for octet, to standard output, and the rest to standard error. This shows texts of the
-message, as no other command does.
+--show-message prints the message that would go out (to a relay that accepts
+8-bit messages), octet for octet, to standard output, and the rest to standard
+error. No other command shows texts of a message.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("task") {
@@ -65,13 +68,13 @@ message, as no other command does.
 			return a.routeTest(c.Context(), args, opts)
 		},
 	}
-	c.Flags().StringVar(&opts.inbox, "inbox", "", "as if it had arrived in the inbox `ADDR`")
-	c.Flags().StringVar(&opts.folder, "folder", "INBOX", "as if it had arrived in this `NAME`")
+	c.Flags().StringVar(&opts.inbox, "inbox", "", "as if it arrived in the inbox `ADDR`")
+	c.Flags().StringVar(&opts.folder, "folder", "INBOX", "as if it arrived in the folder `NAME`")
 	c.Flags().Int64Var(&opts.task, "task", 0, "the message of the task with this `ID`, fetched from its server")
 	c.Flags().StringVar(&opts.at, "at", "", "as if it were registered at `TIME`, such as 2026-03-07T11:00:00Z")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
-	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask nobody: mode auto decides as when the DNS is down")
+	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask no DNS server: mode auto decides as without an answer")
 	complete(c, "inbox", a.addresses)
 	return c
 }
@@ -102,7 +105,7 @@ func (o *routeOptions) registered(otherwise time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// routes opens the database only if one of them asks for the directory.
+// routes opens the database only if a route asks for the directory.
 func (a *app) routes(ctx context.Context, cfg *config.Config) (table *route.Table, err error) {
 	table, err = route.Compile(cfg.Routes)
 	switch {
@@ -118,7 +121,7 @@ func (a *app) routes(ctx context.Context, cfg *config.Config) (table *route.Tabl
 	return table, err
 }
 
-// resolver is whom mode auto asks.
+// resolver is what mode auto asks.
 func (o *routeOptions) resolver(cfg *config.Config) dmarc.Resolver {
 	if o.noDNS {
 		return noDNS{}
@@ -129,13 +132,7 @@ func (o *routeOptions) resolver(cfg *config.Config) dmarc.Resolver {
 type noDNS struct{}
 
 func (noDNS) LookupTXT(context.Context, string) ([]string, error) {
-	return nil, errors.New("nobody was asked: --no-dns")
-}
-
-// specimen is a message to try the routes on.
-type specimen struct {
-	route.Mail
-	task tasks.Task // the zero task for a file
+	return nil, errors.New("no DNS server was asked: --no-dns")
 }
 
 func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) error {
@@ -147,7 +144,7 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if err != nil {
 		return err
 	}
-	var s specimen
+	var s pass.Specimen
 	if opts.task != 0 {
 		s, err = a.fromTask(ctx, opts.task)
 	} else {
@@ -160,101 +157,94 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if s.At, err = opts.registered(s.At); err != nil {
 		return err
 	}
-	if s.Size > int64(cfg.Forward.MaxSize) && notices(cfg) {
-		s.Message.HeaderOnly = true // all that a pass would have of it
-	}
 	trial, err := a.try(ctx, cfg, table, s, opts)
 	switch {
 	case err != nil:
 		return err
 	case opts.json:
 		return a.printJSON(trial)
-	case opts.showMessage:
-		return errors.Join((&app{out: a.err}).showTrial(trial), a.showMessage(trial))
+	case !opts.showMessage:
+		return a.showTrial(trial)
 	}
-	return a.showTrial(trial)
+	err = (&app{out: a.err}).showTrial(trial)
+	if content := trial.Content(); content != nil {
+		_, copied := io.Copy(a.out, content)
+		err = errors.Join(err, copied)
+	}
+	return err
 }
 
-// routeTrial is what came of it, as JSON.
-type routeTrial struct {
-	Inbox        string          `json:"inbox"`
-	Folder       string          `json:"folder"`
-	Task         int64           `json:"task,omitempty"`
-	Subject      string          `json:"subject"`
-	Sender       string          `json:"sender"`
-	Size         int64           `json:"size"`
-	Status       tasks.Status    `json:"status"`
-	Reason       string          `json:"reason"`
-	Route        string          `json:"route"`
-	Recipients   []string        `json:"recipients"`
-	LeftOut      string          `json:"left_out,omitempty"` // the inbox's own address, when nobody gets it for that
-	EnvelopeFrom string          `json:"envelope_from"`
-	Priority     route.Priority  `json:"priority"`
-	Uncertain    route.Uncertain `json:"uncertain"`
-	Mode         string          `json:"mode"`
-	ModeReason   string          `json:"mode_reason,omitempty"` // why, where that was decided for this message
-	Settled      []string        `json:"settled,omitempty"`     // who gets it all the same: recipients that the task has already
-	Routes       []route.Step    `json:"routes"`
-
-	content *forward.Content // what would go out; nil when nothing would
-}
-
-func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s specimen, opts routeOptions) (routeTrial, error) {
+func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s pass.Specimen, opts routeOptions) (pass.Trial, error) {
 	log, err := a.logger()
 	if err != nil {
-		return routeTrial{}, err
+		return pass.Trial{}, err
 	}
 	relay, err := (&services{cfg: cfg, log: log}).relay() // which does not connect
 	if err != nil {
-		return routeTrial{}, err
+		return pass.Trial{}, err
 	}
 	defer func() { _ = relay.Close() }()
-	f := pass.Foresee(table, s.Mail, int64(cfg.Forward.MaxSize), cfg.Forward.MaxReceived)
-	d := f.Decision
-	t := routeTrial{
-		Inbox: s.Inbox, Folder: s.Folder, Task: s.task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
-		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut, Priority: d.Priority,
-		Uncertain: route.Retry, Mode: cfg.Forward.Mode, Routes: table.Explain(s.Mail),
-		EnvelopeFrom: relay.Envelope(s.Mail.Message, s.Mail.Inbox, d.To).From,
-	}
-	if table.Holds(d.Route, cfg.Forward.Uncertain == string(route.Hold)) {
-		t.Uncertain = route.Hold
-	}
-	if f.Status == tasks.Forwarded {
-		made, err := composer(cfg, opts.resolver(cfg))
+	return pass.Tester{
+		Routes: table, Senders: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == string(route.Hold), Notices: notices(cfg),
+		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
+		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
+	}.Try(ctx, s)
+}
+
+// fromFile reads a message from a file, or from standard input when the name is -.
+func (a *app) fromFile(name string, opts routeOptions) (pass.Specimen, error) {
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
 		if err != nil {
-			return routeTrial{}, err
+			return pass.Specimen{}, usage(fmt.Errorf("read a message: %w", err))
 		}
-		if err := t.compose(ctx, cfg, made, table, s); err != nil {
-			return routeTrial{}, err
-		}
-		t.EnvelopeFrom = relay.Sender(t.EnvelopeFrom, t.content.Mode)
+		defer func() { _ = f.Close() }()
+		in = f
 	}
-	for _, del := range s.task.Deliveries {
-		t.Settled = append(t.Settled, del.Recipient)
+	spool := (&message.Spooler{Limit: spoolLimit, Budget: spoolBudget}).New()
+	if _, err := io.Copy(spool, in); err != nil {
+		return pass.Specimen{}, errors.Join(usage(fmt.Errorf("read a message from %s: %w", name, err)), spool.Close())
 	}
-	return t, nil
-}
-
-// compose makes what would go out.
-func (t *routeTrial) compose(ctx context.Context, cfg *config.Config, c *forward.Composer, table *route.Table, s specimen) (err error) {
-	t.content, err = c.Compose(ctx, s.Message, forward.Origin{
-		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.task.ID}, Folder: s.Folder, UID: s.task.UID,
-		Registered: s.At, Size: s.Size, MaxSize: int64(cfg.Forward.MaxSize),
-		Captured: sync.OnceValue(func() map[string]string { return table.Captured(t.Route, s.Mail) }),
-	}, pass.StyleOf(table.Style(t.Route, s.Mail, style(cfg))))
+	m, err := message.Parse(spool)
 	if err != nil {
-		return err
+		return pass.Specimen{}, errors.Join(err, spool.Close())
 	}
-	t.Mode, t.ModeReason = string(t.content.Mode), t.content.Remark
-	return nil
+	return pass.Specimen{Mail: route.Mail{
+		Inbox: opts.inbox, Folder: opts.folder, Message: m, Size: m.Body.Size(), At: time.Now(),
+	}}, nil
 }
 
-// showMessage prints what would go out, and nothing when nothing would.
-func (a *app) showMessage(t routeTrial) error {
-	if t.content == nil {
+// fromTask fetches the message of a task from its server.
+func (a *app) fromTask(ctx context.Context, id int64) (s pass.Specimen, err error) {
+	err = a.with(ctx, func(sv *services) error {
+		t, err := sv.queue.Get(ctx, id)
+		switch {
+		case errors.Is(err, tasks.ErrNotFound):
+			return noTask(id)
+		case err != nil:
+			return err
+		}
+		in, err := sv.inboxes.Get(ctx, t.Inbox)
+		if err != nil {
+			return err
+		}
+		dial := func() (pass.Source, error) {
+			d, err := sv.dialer()
+			if err != nil {
+				return nil, err
+			}
+			return d.server(ctx, in)
+		}
+		m, err := pass.Fetch(ctx, dial, t, int64(sv.cfg.Forward.MaxSize), notices(sv.cfg))
+		if err != nil {
+			return fmt.Errorf("fetch the message of task %d: %w", id, err)
+		}
+		s = pass.Specimen{Task: t, Mail: route.Mail{Inbox: t.Inbox, Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt}}
+		if m.HeaderOnly {
+			s.Size = t.Identity.Size
+		}
 		return nil
-	}
-	_, err := io.Copy(a.out, t.content.Reader())
-	return err
+	})
+	return s, err
 }

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
 	"postrider/internal/pass"
+	"postrider/internal/text"
 )
 
 type replayOptions struct {
@@ -28,25 +29,27 @@ type replayOptions struct {
 func (a *app) routeReplayCommand() *cobra.Command {
 	var opts replayOptions
 	c := &cobra.Command{
-		Use:   "replay [--since D] [--inbox ADDR] [--route NAME] [--limit N] [--json]",
-		Short: "Show which registered messages would go to others by the routes of today",
-		Long: `replay runs the routes of today over the messages registered in the last 30 days, or --since,
-and shows those that would go to others than they went, or were to go. It sends nothing and
-changes nothing, neither in the database nor on a server. A message is fetched, its header
-first, only when a route asks for what the registry does not know.
+		Use:   "replay [--since D] [--inbox ADDR] [--route NAME]",
+		Short: "Show which messages the current routes send elsewhere",
+		Long: `replay runs the current routes over the messages registered in the last 30 days,
+or --since, and shows those that would go to other recipients than they went, or
+were to go. It sends nothing and changes nothing, neither in the database nor on
+a server. It fetches a message, its header first, only when a route asks for
+what the registry does not have.
 
-Only what routes decide is compared: duplicates, loops, messages that are too large and what a
-person has skipped are counted apart, and so is what no run has decided yet. A message that
-routes ask for and that cannot be read any more, because it is no longer on the server or its
-folder's UIDVALIDITY has changed, is not compared, and counted with the reason. Purged tasks
-cannot be compared either: how many of that time there may be is counted; the registry does not
+It compares only what routes decide. Duplicates, loops, messages that are too
+large, those that an operator skipped, and those that no run has decided yet are
+counted apart. A message that routes ask for and that cannot be read any more,
+because it is no longer on the server or the UIDVALIDITY of its folder has
+changed, is counted with the reason. Purged tasks cannot be compared either;
+replay prints how many of that time there may be, because the registry does not
 keep when they were registered.
 
-The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says; --json prints all, one object a line, and
-the counts in the last.
+The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, one
+object a line, and the counts in the last.
 
-Exit code 0: all was compared that still can be, whether or not something would go elsewhere.
-75: an inbox or a folder could not be read.
+Exit code 0: everything was compared that still can be, whether or not a message
+would go elsewhere. 75: an inbox or a folder could not be read.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.routeReplay(c.Context(), opts) },
@@ -71,33 +74,12 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 	case opts.limit < 0:
 		return usage(errors.New("--limit is negative"))
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
-	s, err := a.open(ctx)
-	if err != nil {
-		return beforeItBegan(ctx, err)
-	}
-	defer s.close()
-	boxes, err := toReplay(ctx, s, opts)
-	if err != nil {
-		return beforeItBegan(ctx, err)
-	}
-	watch := a.observer("comparing", runOptions{json: opts.json})
-	p, err := s.pass(ctx, nil, watch, false)
-	if err != nil {
-		return err
-	}
-	out := &replayOutput{app: a, opts: opts, lines: bufio.NewWriter(a.out), whys: map[string]int{}}
-	out.table = newTable(a.out, "task", "inbox", "folder", "subject", "went", "would go")
-	out.table.SetColumnConfigs([]table.ColumnConfig{wrapped("went"), wrapped("would go")})
-	report := p.Replay(ctx, boxes, pass.ReplayOptions{Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add})
-	if err := errors.Join(watch.close(), out.finish(report)); err != nil {
-		return err
-	}
-	if !report.Whole() {
-		return errRetry
-	}
-	return nil
+	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) { return toReplay(ctx, s, opts) }
+	return a.compare(ctx, opts.json, choose, func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (func() error, bool) {
+		out := &replayOutput{app: a, opts: opts, lines: bufio.NewWriter(a.out), whys: map[string]int{}}
+		report := p.Replay(ctx, boxes, pass.ReplayOptions{Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add})
+		return func() error { return out.finish(report) }, report.Whole()
+	})
 }
 
 // toReplay are all inboxes, disabled ones too, or the one that was named.
@@ -108,23 +90,23 @@ func toReplay(ctx context.Context, s *services, opts replayOptions) ([]inbox.Inb
 		}
 	}
 	if opts.inbox != "" {
-		return s.all(ctx, []string{opts.inbox})
+		return s.inboxes.Named(ctx, []string{opts.inbox})
 	}
 	return s.inboxes.List(ctx, false)
 }
 
-// replayOutput collects what is shown: lines at once, and of a table no more than is to be seen.
+// replayOutput prints lines at once, and collects no more rows than the table shows.
 type replayOutput struct {
 	*app
 	opts replayOptions
 
 	mu    sync.Mutex
 	lines *bufio.Writer
-	table table.Writer
+	rows  []pass.Replayed
 	whys  map[string]int // why messages could not be compared
 }
 
-// maxWhys is how many reasons are told apart: some quote what a server says of each message.
+// maxWhys is how many reasons are counted apart: some quote what a server says of each message.
 const maxWhys = 10
 
 func (o *replayOutput) add(m pass.Replayed) error {
@@ -132,44 +114,46 @@ func (o *replayOutput) add(m pass.Replayed) error {
 	defer o.mu.Unlock()
 	switch {
 	case o.opts.json:
-		return (&app{out: o.lines}).printJSON(m)
+		return printJSON(o.lines, m)
 	case m.Now == nil:
 		if _, known := o.whys[m.Why]; !known && len(o.whys) == maxWhys {
-			m.Why = "other reasons, which --json tells"
+			m.Why = "other reasons, which --json prints"
 		}
 		o.whys[m.Why]++
-	case o.table.Length() < o.opts.limit:
-		o.table.AppendRow(table.Row{
-			m.TaskID, m.Inbox, printable(m.Folder), shorten(printable(m.Subject), 40), whither(m.Before), whither(*m.Now),
-		})
+	case len(o.rows) < o.opts.limit:
+		o.rows = append(o.rows, m)
 	}
 	return nil
 }
 
-// whither is to whom a message goes, and by which route.
-func whither(f pass.ReplayFate) string {
+// fate is who gets a message, and by which route.
+func fate(f pass.ReplayFate) string {
 	const enough = 5
 	to := f.Recipients
 	switch {
 	case len(to) == 0:
-		return "nobody: " + shorten(printable(f.Reason), 80)
+		return "nobody: " + text.Cut(text.Line(f.Reason), 80)
 	case len(to) > enough:
 		to = append(slices.Clone(to[:enough]), fmt.Sprintf("and %d more", len(to)-enough))
 	}
-	return printable(f.Route + ": " + strings.Join(to, ", ") + leftOut(f.LeftOut))
+	return text.Line(f.Route + ": " + strings.Join(to, ", ") + leftOut(f.LeftOut))
 }
 
 func (o *replayOutput) finish(r pass.ReplayReport) error {
 	if o.opts.json {
-		err := (&app{out: o.lines}).printJSON(r)
+		err := printJSON(o.lines, r)
 		return errors.Join(err, o.lines.Flush())
 	}
-	if o.table.Length() > 0 {
-		o.table.SortBy([]table.SortBy{{Name: "task", Mode: table.AscNumeric}})
-		o.table.Render()
+	slices.SortFunc(o.rows, func(x, y pass.Replayed) int { return cmp.Compare(x.TaskID, y.TaskID) })
+	g := o.grid("task", "inbox", "folder", "subject", "went", "would go")
+	for _, m := range o.rows {
+		g.add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), fate(m.Before), fate(*m.Now))
 	}
-	if more := r.Totals.Elsewhere - o.table.Length(); more > 0 {
-		_, _ = fmt.Fprintf(o.lines, "And %d more; --limit N shows more, --json all.\n", more) // Flush keeps the error
+	if len(g.rows) > 0 {
+		_ = g.print(o.lines) // Flush returns the first error
+	}
+	if more := r.Totals.Elsewhere - len(o.rows); more > 0 {
+		_, _ = fmt.Fprintf(o.lines, "And %d more; --limit N shows more, --json all.\n", more)
 	}
 	o.sum(o.lines, r)
 	return o.lines.Flush()
@@ -177,25 +161,25 @@ func (o *replayOutput) finish(r pass.ReplayReport) error {
 
 func (o *replayOutput) sum(out io.Writer, r pass.ReplayReport) {
 	n := r.Totals
-	_, _ = fmt.Fprintf(out, "%d messages of the last %s: %d would go elsewhere, %d unchanged.\n", n.Messages, o.opts.since, n.Elsewhere, n.Unchanged)
+	_, _ = fmt.Fprintf(out, "%s of the last %s: %d would go elsewhere, %d unchanged.\n", text.Count(n.Messages, "message"), o.opts.since, n.Elsewhere, n.Unchanged)
 	for _, line := range []struct {
 		n    int
 		what string
 	}{
-		{n.Waiting, "Not decided yet: %d; the next run decides, by the routes of today.\n"},
-		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, messages that are too large or have gone, or that a person has skipped.\n"},
+		{n.Waiting, "Not decided yet: %d; the next run decides, by the current routes.\n"},
+		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, messages that are too large or gone, or that an operator skipped.\n"},
 	} {
 		if line.n > 0 {
 			_, _ = fmt.Fprintf(out, line.what, line.n)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(o.whys)) {
-		_, _ = fmt.Fprintf(out, "Not compared: %d: %s\n", o.whys[why], printable(why))
+		_, _ = fmt.Fprintf(out, "Not compared: %d: %s\n", o.whys[why], text.Line(why))
 	}
 	if n.Purged > 0 {
-		_, _ = fmt.Fprintf(out, "Purged, and not among these: at most %d messages of that time, by whatever route.\n", n.Purged)
+		_, _ = fmt.Fprintf(out, "Purged, and not among these: at most %s of that time, by whatever route.\n", text.Count(n.Purged, "message"))
 	}
 	if r.Interrupted {
-		_, _ = fmt.Fprintln(out, "Stopped before all of it was compared.")
+		_, _ = fmt.Fprintln(out, "Stopped before everything was compared.")
 	}
 }

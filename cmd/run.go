@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"postrider/internal/inbox"
+	"postrider/internal/health"
+	"postrider/internal/pass"
+	"postrider/internal/text"
 )
+
+const noActiveInbox = "there is no active inbox; add one with `postrider inbox add ADDR --host HOST`"
 
 type runOptions struct {
 	inboxes []string
@@ -25,19 +30,20 @@ func (a *app) runCommand() *cobra.Command {
 	var opts runOptions
 	c := &cobra.Command{
 		Use:   "run [--inbox ADDR]... [--dry-run] [--json] [--timeout D]",
-		Short: "Do one pass over the active inboxes: this is what cron runs",
-		Long: `run does one pass: it works off what earlier passes left, registers what is new in the active
-inboxes, decides who gets it and forwards it. Passes may overlap; one that finds an inbox being
-worked on steps aside, or helps when another host is at it. It is silent on success unless on a
-terminal. What is past a threshold of the configuration (alerts) afterwards is told, and makes
-the exit code 75. Then whom notify and hook name is told what failed; what goes wrong with that
-is logged, and does not change the exit code.
+		Short: "Do one pass over the active inboxes; cron runs this",
+		Long: `run does one pass: it works off what earlier passes left, registers what is new
+in the active inboxes, decides who gets it and forwards it. Passes may overlap:
+one run scans an inbox at a time, and all of them forward what is due. run is
+silent on success unless on a terminal. It prints alerts for what is past a threshold of the configuration (alerts)
+afterwards, and ends with 75 then. Last it reports failures to notify and hook;
+an error in that is logged and does not change the exit code.
 
 When the configuration has errors, run prints all of them, does nothing and exits with 2. New
 mail waits on its server until the configuration is fixed.
 
-SIGTERM, SIGINT and --timeout end it cleanly: what is on the wire finishes, the rest waits for
-the next pass, exit code 75. A second signal ends it at once; nothing is lost by that either.
+SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
+the rest waits for the next pass, exit code 75. A second signal ends it at once;
+that loses nothing either.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },
@@ -66,12 +72,12 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
-	boxes, err := chosen(ctx, s.inboxes, opts.inboxes)
+	boxes, err := s.inboxes.Active(ctx, opts.inboxes)
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
 	if len(boxes) == 0 {
-		s.log.Warn("there is no active inbox; add one with `postrider inbox add ADDR --host HOST`")
+		s.log.Warn(noActiveInbox)
 	}
 	relay, err := s.relay()
 	if err != nil {
@@ -85,11 +91,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	notices := a.notifier(s, p.Composer, relay)
 	if !opts.dryRun && s.quota.Limited() { // else mail that never ends would use up the limits before each notice
-		s.tell(signalled, notices, true)
+		s.report(signalled, notices, true)
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
 	if !opts.dryRun { // --timeout is the pass's: were it this one's, too, passes that always need more would never tell
-		s.tell(signalled, notices, report.RelayError == "")
+		s.report(signalled, notices, report.RelayError == "")
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
@@ -109,7 +115,7 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// beforeItBegan tells a failure that a signal or --timeout brought about from any other: the next pass does the work then.
+// beforeItBegan is the error of a run that a signal or --timeout ended before it did anything: the next run does the work.
 func beforeItBegan(ctx context.Context, err error) error {
 	if ctx.Err() != nil && exitCode(err) == exitFailed {
 		return &exitError{exitRetry, errors.New("stopped before it began")}
@@ -117,27 +123,10 @@ func beforeItBegan(ctx context.Context, err error) error {
 	return err
 }
 
-// chosen are the active inboxes, or those of them that were named.
-func chosen(ctx context.Context, store *inbox.Store, names []string) ([]inbox.Inbox, error) {
-	if len(names) == 0 {
-		return store.List(ctx, true)
-	}
-	var out []inbox.Inbox
-	seen := map[int64]bool{}
-	for _, name := range names {
-		in, err := store.Get(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if !in.Active {
-			return nil, usage(fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %s`", in.Address, in.Address))
-		}
-		if !seen[in.ID] {
-			out = append(out, in)
-		}
-		seen[in.ID] = true
-	}
-	return out, nil
+// passReport is what `run --json` prints.
+type passReport struct {
+	pass.Report
+	Alerts []health.Alert `json:"alerts"`
 }
 
 // printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs attention: cron mails it.
@@ -151,4 +140,59 @@ func (a *app) printReport(r passReport, opts runOptions) error {
 		return errors.Join(a.reportTable(r.Report), printAlerts(a.out, r.Alerts))
 	}
 	return errors.Join(a.reportTrouble(r.Report), printAlerts(a.err, r.Alerts))
+}
+
+func (a *app) reportTable(r pass.Report) error {
+	g := a.grid("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
+	row := func(name string, c pass.Counters, note string) []any {
+		return []any{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note}
+	}
+	for _, in := range r.Inboxes {
+		note := in.Error
+		if in.Busy != "" {
+			note = "stepped aside: " + in.Busy
+		}
+		g.add(row(in.Email, in.Counters, text.Cut(note, 80))...)
+	}
+	if len(r.Inboxes) > 1 {
+		g.total = row("total", r.Totals, "")
+	}
+	if len(g.rows) > 0 {
+		if err := g.print(a.out); err != nil {
+			return err
+		}
+	}
+	if err := a.limitReached(r.LimitReached); err != nil {
+		return err
+	}
+	if r.RelayError != "" {
+		_, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError)
+		return err
+	}
+	return nil
+}
+
+// reportTrouble prints a line for each inbox with something to look at. The errors of inboxes and of the relay have
+// been logged when they occurred.
+func (a *app) reportTrouble(r pass.Report) error {
+	for _, in := range r.Inboxes {
+		var parts []string
+		add := func(n int, what string) {
+			if n > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", n, what))
+			}
+		}
+		add(in.Retry, "to be retried")
+		add(in.Dead, "dead (see `postrider task list --status dead`)")
+		add(in.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
+		add(in.Backlog, "not registered yet")
+		if len(parts) == 0 {
+			continue
+		}
+		add(in.Waiting, "waiting for smtp.limits") // which alone is not an error
+		if _, err := fmt.Fprintf(a.err, "%s: %s\n", in.Email, strings.Join(parts, ", ")); err != nil {
+			return err
+		}
+	}
+	return nil
 }

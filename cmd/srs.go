@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/srs"
+	"postrider/internal/text"
 )
 
 func (a *app) srsCommand() *cobra.Command {
@@ -17,10 +19,11 @@ func (a *app) srsCommand() *cobra.Command {
 func (a *app) srsDecodeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "decode ADDRESS",
-		Short: "Tell whose address was rewritten to an SRS address",
-		Long: `decode tells whom a bounce to an SRS address is for, when the address was made, and whether it
-may be believed: it is signed with a secret of srs.secret, and not older than srs.max_age. The
-exit code is 0 then, 1 when it may not, and 2 when it is no SRS address.
+		Short: "Show whose address was rewritten to an SRS address",
+		Long: `decode shows the address that a bounce to an SRS address is for, when the
+address was made, and whether it is authentic: signed with a secret of
+srs.secret, and not older than srs.max_age. The exit code is 0 then, 1 when it
+is not authentic, and 2 when it is not an SRS address.
 
     postrider srs decode SRS0=vmyz=2W=author.example=alice@srs.firm.example
 ` + exitHelp,
@@ -41,7 +44,7 @@ func (a *app) srsDecode(address string) error {
 	address = strings.TrimSuffix(strings.TrimPrefix(address, "<"), ">")
 	d, err := r.Decode(address)
 	if err != nil {
-		return usage(fmt.Errorf("%s", printable(err.Error())))
+		return usage(errors.New(text.Error(err)))
 	}
 	if _, err := fmt.Fprint(a.out, decoded(d, len(cfg.SRS.Secrets()))); err != nil {
 		return err
@@ -52,18 +55,18 @@ func (a *app) srsDecode(address string) error {
 	return nil
 }
 
-// decoded is one line for each thing that a person wants to know.
+// decoded has one line for each fact.
 func decoded(d srs.Decoded, secrets int) string {
 	var b strings.Builder
 	line := func(what, format string, args ...any) {
-		fmt.Fprintf(&b, "%-10s %s\n", what, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "%-10s %s\n", what, text.Line(fmt.Sprintf(format, args...)))
 	}
 	line("bounces to", "%s", d.Address)
 	if d.Original != "" && d.Original != d.Address {
 		line("original", "%s, as the server there has it", d.Original)
 	}
 	switch {
-	case d.Made.IsZero(): // that is for the server there to know
+	case d.Made.IsZero(): // only the server there knows
 	case d.Expired:
 		line("made", "%s, EXPIRED: it was good until %s (srs.max_age)", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	default:

@@ -5,22 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "Look at the registry of messages, and at those that need a person",
+	return group("task", "Look at registered messages, and decide about failed ones",
 		a.taskListCommand(), a.taskShowCommand(), a.taskRetryCommand(), a.taskSkipCommand(),
 		a.taskResolveCommand(), a.taskPurgeCommand())
 }
 
-// tableLimit is how many tasks a table shows unless told otherwise; it is held in memory.
+// tableLimit is how many tasks a table shows by default; it is held in memory.
 const tableLimit = 100
 
 type taskListOptions struct {
@@ -32,12 +33,14 @@ type taskListOptions struct {
 func (a *app) taskListCommand() *cobra.Command {
 	var opts taskListOptions
 	c := &cobra.Command{
-		Use:   "list [--status S]... [--inbox ADDR] [--route NAME] [--older-than D] [--limit N] [--json]",
-		Short: "List the registered messages and where they stand",
-		Long: `list shows registered messages. The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as --limit says, and tells
-when there are more. --json prints all, oldest first, one object a line; with --limit the newest.
+		Use:   "list [--status S]... [--inbox ADDR] [--json]",
+		Short: "List registered messages and their states",
+		Long: `list shows registered messages. The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as
+--limit says; a line below it says when there are more. --json prints all,
+oldest first, one object a line; with --limit the newest.
 
-States: ` + strings.Join(names(tasks.Statuses), ", ") + `
+States: received, in_progress, error, uncertain, dead, forwarded,
+skipped_no_match, skipped
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.taskList(c.Context(), opts) },
@@ -62,82 +65,177 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 			return err
 		}
 		if opts.json {
-			return a.taskLines(ctx, s.queue, filter)
+			out := bufio.NewWriter(a.out)
+			err := s.queue.List(ctx, filter, func(t tasks.Task) error { return printJSON(out, viewTask(t)) })
+			return errors.Join(err, out.Flush())
 		}
-		next := "No message is registered; `postrider run` registers what is new."
+		next := "No message is registered; `postrider run` registers new ones."
 		if opts.any() {
-			next = "No message is so; `postrider task list` without filters shows all."
+			next = "No message matches; `postrider task list` without filters shows all."
 		}
 		return a.taskTable(ctx, s.queue, filter, next)
 	})
 }
 
-func (a *app) taskLines(ctx context.Context, queue tasks.Queue, filter tasks.Filter) error {
-	out := bufio.NewWriter(a.out)
-	lines := &app{out: out}
-	err := queue.List(ctx, filter, func(t tasks.Task) error { return lines.printJSON(viewTask(t)) })
-	return errors.Join(err, out.Flush())
+func (a *app) taskShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show ID [--json]",
+		Short: "Show a message: its UID, the relay's replies, the audit trail",
+		Args:  takes(1, 1, "the ID of one task"),
+		RunE:  func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
 }
 
-func (a *app) taskTable(ctx context.Context, queue tasks.Queue, filter tasks.Filter, next string) error {
-	limit := filter.Limit
-	if limit == 0 {
-		limit = tableLimit
-		filter.Limit = limit + 1
-	}
-	t := newTable(a.out, "id", "inbox", "folder", "uid", "status", "attempts", "subject", "route", "")
-	more := false
-	err := queue.List(ctx, filter, func(task tasks.Task) error {
-		if more = t.Length() == limit; more {
-			return nil
-		}
-		t.AppendRow(table.Row{
-			task.ID, task.Inbox, printable(task.Folder), task.UID, task.Status, task.Attempts,
-			shorten(printable(task.Subject), 40), task.Route, shorten(printable(task.Reason), 60),
-		})
-		return nil
-	})
+func (a *app) taskShow(ctx context.Context, args []string, asJSON bool) error {
+	ids, err := parseIDs(args)
 	if err != nil {
 		return err
 	}
-	err = a.show(t, next)
-	if more {
-		_, err = fmt.Fprintf(a.out, "These are the newest %d; --limit N shows more, --json all.\n", limit)
-	}
-	return err
+	return a.with(ctx, func(s *services) error {
+		t, err := s.queue.Get(ctx, ids[0])
+		gone := errors.Is(err, tasks.ErrNotFound)
+		if err != nil && !gone {
+			return err
+		}
+		events, err := s.queue.Events(ctx, ids[0])
+		switch {
+		case err != nil:
+			return err
+		case gone && len(events) == 0:
+			return noTask(ids[0])
+		case gone:
+			return a.showGone(ids[0], events, asJSON)
+		case asJSON:
+			return a.printJSON(detailsOf(t, events))
+		}
+		return a.showTask(t, events)
+	})
 }
 
-// taskView is a task as JSON, as other programs rely on it.
-type taskView struct {
-	ID           int64          `json:"id"`
-	Inbox        string         `json:"inbox"`
-	Folder       string         `json:"folder"`
-	UIDValidity  uint32         `json:"uid_validity"`
-	UID          uint32         `json:"uid"`
-	MessageID    string         `json:"message_id"`
-	Subject      string         `json:"subject"`
-	Status       tasks.Status   `json:"status"`
-	AttemptCount int            `json:"attempt_count"`
-	Route        string         `json:"route"`
-	ErrorMessage string         `json:"error_message"`
-	Deliveries   []deliveryView `json:"deliveries"`
+func noTask(id int64) error {
+	return fmt.Errorf("there is no task %d; it may have been purged, or removed with its inbox (`postrider task list` shows the existing ones)", id)
 }
 
-type deliveryView struct {
-	Recipient string               `json:"recipient"`
-	Status    tasks.DeliveryStatus `json:"status"`
-	Code      int                  `json:"code"`
-	Reply     string               `json:"reply"`
+// parseIDs reads the IDs of tasks, each once.
+func parseIDs(args []string) ([]int64, error) {
+	var ids []int64
+	for _, arg := range args {
+		id, err := strconv.ParseInt(arg, 10, 64)
+		if err != nil || id < 1 {
+			return nil, usage(fmt.Errorf("%q is not the ID of a task; `postrider task list` shows them in its first column", arg))
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
-func viewTask(t tasks.Task) taskView {
-	v := taskView{
-		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: t.MessageID,
-		Subject: t.Subject, Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
-		Deliveries: []deliveryView{},
+// taskFilter are the flags that select tasks, the same for all commands of tasks.
+type taskFilter struct {
+	statuses                []string
+	inbox, route, olderThan string
+	given                   func(flag string) bool
+}
+
+// What --older-than counts from.
+const (
+	registeredAge = "were registered"
+	endedAge      = "ended"
+)
+
+// register adds the flags to a command that is for tasks in these states; age says what --older-than counts from.
+func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, age string) {
+	flags := c.Flags()
+	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")
+	flags.StringVar(&f.inbox, "inbox", "", "only tasks of the inbox `ADDR`")
+	flags.StringVar(&f.route, "route", "", "only tasks that the route `NAME` decided, or helped to decide")
+	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
+	f.given = flags.Changed
+	complete(c, "status", cobra.FixedCompletions(names(states), cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "inbox", a.addresses)
+	complete(c, "route", a.routeNames)
+}
+
+// any reports whether one of the flags was given. An empty value counts, so that an unset variable in a script does
+// not select everything.
+func (f *taskFilter) any() bool {
+	return slices.ContainsFunc([]string{"status", "inbox", "route", "older-than"}, f.given)
+}
+
+// parse reads what needs no database.
+func (f *taskFilter) parse() (tasks.Filter, error) {
+	var out tasks.Filter
+	var err error
+	if out.Statuses, err = parseStatuses(f.statuses); err == nil && f.given("older-than") {
+		out.Registered, err = parseAge("--older-than", f.olderThan)
 	}
-	for _, d := range t.Deliveries {
-		v.Deliveries = append(v.Deliveries, deliveryView{d.Recipient, d.Status, d.Code, d.Reply})
+	return out, err
+}
+
+// lookUp adds what the registry and the configuration know by name.
+func (f *taskFilter) lookUp(ctx context.Context, s *services, filter *tasks.Filter) error {
+	if f.given("inbox") {
+		in, err := s.inboxes.Get(ctx, f.inbox)
+		if err != nil {
+			return err
+		}
+		filter.InboxID = in.ID
 	}
-	return v
+	if f.given("route") {
+		filter.Route = f.route
+		return s.knownRoute(ctx, f.route)
+	}
+	return nil
+}
+
+// knownRoute fails for a route that neither the configuration nor an older task names.
+func (s *services) knownRoute(ctx context.Context, name string) error {
+	known := s.routeNames()
+	found := slices.Contains(known, name)
+	if !found && name != "" {
+		err := s.queue.List(ctx, tasks.Filter{Route: name, Limit: 1}, func(tasks.Task) error { found = true; return nil })
+		if err != nil {
+			return err
+		}
+	}
+	if found {
+		return nil
+	}
+	quoted := make([]string, len(known))
+	for i, k := range known {
+		quoted[i] = strconv.Quote(k)
+	}
+	return usage(fmt.Errorf("there is no route %q, and no task that names it; the routes are %s%s", name, strings.Join(quoted, ", "), text.DidYouMean(name, known)))
+}
+
+func (s *services) routeNames() []string {
+	var out []string
+	for _, r := range s.cfg.Routes {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+func names(states []tasks.Status) []string {
+	var out []string
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+func parseStatuses(given []string) ([]tasks.Status, error) {
+	var out []tasks.Status
+	for _, name := range given {
+		if !slices.Contains(tasks.Statuses, tasks.Status(name)) {
+			known := names(tasks.Statuses)
+			return nil, usage(fmt.Errorf("there is no state %q; the states are %s%s", name, strings.Join(known, ", "), text.DidYouMean(name, known)))
+		}
+		out = append(out, tasks.Status(name))
+	}
+	return out, nil
 }

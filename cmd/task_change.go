@@ -4,100 +4,98 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
-// change is what a person does to tasks.
+// change is a command for tasks, and its words.
 type change struct {
-	do func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error)
-	tasks.Change
-	ended bool                    // --older-than counts from when they ended, not from when they were registered
+	tasks.Command
 	ask   string                  // begins the question, as in "Retry 3 tasks?"
-	done  func(tasks.Task) string // what became of a task that was so before
-	would func(tasks.Task) string // and what would become of it in a dry run
-	kept  string                  // why the queue may keep a task in one of these states, when nobody else has changed it
+	done  func(tasks.Task) string // the outcome for a task that was so before
+	would func(tasks.Task) string // the same in a dry run
 }
 
 // always is the same for every task.
-func always(text string) func(tasks.Task) string { return func(tasks.Task) string { return text } }
+func always(s string) func(tasks.Task) string { return func(tasks.Task) string { return s } }
 
 func retry() change {
 	return change{
-		do: tasks.Queue.Requeue, Change: tasks.ToRetry(),
-		ask: "Retry", done: always("the next run tries it anew"), would: always("would be tried anew by the next run"),
+		Command: tasks.RetryCommand(),
+		ask:     "Retry", done: always("requeued; the next run tries it again"), would: always("would be requeued"),
 	}
 }
 
 func skip() change {
-	return change{
-		do: tasks.Queue.Skip, Change: tasks.ToSkip(),
-		ask: "Skip", done: always("skipped"), would: always("would be skipped"),
-	}
+	return change{Command: tasks.SkipCommand(), ask: "Skip", done: always("skipped"), would: always("would be skipped")}
 }
 
 func delivered() change {
 	return change{
-		do: tasks.Queue.Resolve, Change: tasks.ToResolve(),
-		ask: "Take as delivered", done: arrived("counts", "goes"), would: arrived("would count", "would go"),
+		Command: tasks.DeliveredCommand(),
+		ask:     "Mark as delivered", done: arrived("counts", "continues"), would: arrived("would count", "would continue"),
 	}
 }
 
-// arrived says that a message counts as forwarded, or that it goes on for those who do not have it.
-func arrived(counts, goes string) func(tasks.Task) string {
+// arrived says that a message counts as forwarded, or that the task continues for those who do not have it.
+func arrived(counts, continues string) func(tasks.Task) string {
 	return func(t tasks.Task) string {
 		without := tasks.Without(t.Deliveries)
 		if len(without) == 0 {
 			return counts + " as forwarded"
 		}
-		return fmt.Sprintf("%s as delivered to whom it was being sent; the next run %s on for %s", counts, goes, printable(strings.Join(without, ", ")))
+		return fmt.Sprintf("%s as delivered to the recipients it was being sent to; the next run %s with %s",
+			counts, continues, text.Line(strings.Join(without, ", ")))
 	}
 }
 
 // notDelivered is retry for the tasks that delivered is for.
 func notDelivered() change {
 	how := retry()
-	how.Change, how.ask = tasks.ToResolve(), "Send again"
+	how.Command, how.ask = tasks.NotDeliveredCommand(), "Send again"
 	return how
 }
 
 func purge() change {
 	return change{
-		do: tasks.Queue.Purge, Change: tasks.ToPurge(), ended: true,
-		ask: "Delete", done: always("deleted; its message stays known and is not forwarded again"), would: always("would be deleted"),
-		kept: "the task that it is a duplicate of was not forwarded, and it may have to take its place; try again when that one was forwarded or is deleted",
+		Command: tasks.PurgeCommand(), ask: "Delete",
+		done: always("deleted; its message stays known and is not forwarded again"), would: always("would be deleted"),
 	}
 }
 
 func (a *app) taskRetryCommand() *cobra.Command {
 	how := retry()
-	return a.changeCommand("retry", "Let tasks begin anew; recipients that got the message do not get it again",
-		"Without --status a filter means what failed: "+list(how.Meant)+".\nName skipped ones with --status to have them tried anew, too. "+
-			"A copy of what was or will be\nforwarded is skipped again.", &how)
+	return a.changeCommand("retry", "Requeue tasks; recipients who have the message are left out",
+		`Without --status a filter selects failed tasks: error, uncertain, dead. Skipped
+tasks are requeued when --status names them. A copy of a message that was or
+will be forwarded is skipped again.`, &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
 	how := skip()
 	return a.changeCommand("skip", "End tasks without forwarding the message",
-		"Without --status a filter means what failed: "+list(how.Meant)+".\nThose that wait for their first try are meant only by --status received. "+
-			"Copies that come later are\nskipped, too.", &how)
+		`Without --status a filter selects failed tasks: error, uncertain, dead. Tasks
+that wait for their first attempt are selected by --status received only. Later
+copies of the message are skipped, too.`, &how)
 }
 
 func (a *app) taskPurgeCommand() *cobra.Command {
 	how := purge()
-	return a.changeCommand("purge", "Delete tasks that ended; what somebody got is not forwarded again",
-		"Without --status a filter means forwarded tasks. The audit trail of a deleted task stays.", &how)
+	return a.changeCommand("purge", "Delete ended tasks; nothing is forwarded again by that",
+		"Without --status a filter selects forwarded tasks. The audit trail of a deleted\ntask stays.", &how)
 }
 
 func (a *app) taskResolveCommand() *cobra.Command {
 	how := delivered()
-	c := a.changeCommand("resolve", "Decide on uncertain tasks: the message arrived, or is to be sent again",
-		"Say what became of the messages: --delivered, or --retry. Only uncertain tasks are changed.", &how)
+	c := a.changeCommand("resolve", "Decide about uncertain tasks: delivered, or send again",
+		"Say what became of the messages: --delivered, or --retry. Only uncertain tasks\nare changed.", &how)
 	var arrived, again bool
-	c.Flags().BoolVar(&arrived, "delivered", false, "the message arrived: the tasks count as forwarded, or go on for other recipients that it has not reached yet")
+	c.Flags().BoolVar(&arrived, "delivered", false, "the message arrived: the tasks count as forwarded, or continue with recipients that it has not reached")
 	c.Flags().BoolVar(&again, "retry", false, "the message did not arrive: the next run sends it again")
 	c.Use += " --delivered | --retry"
 	c.PreRunE = func(*cobra.Command, []string) error {
@@ -112,9 +110,7 @@ func (a *app) taskResolveCommand() *cobra.Command {
 	return c
 }
 
-func list(states []tasks.Status) string { return strings.Join(names(states), ", ") }
-
-// changeOptions say to which tasks, and how to go about it.
+// changeOptions select the tasks and the way of changing them.
 type changeOptions struct {
 	taskFilter
 	yes, dryRun, json bool
@@ -122,11 +118,12 @@ type changeOptions struct {
 
 const changeHelp = `
 
-Name the tasks by their IDs, or choose them with filters: --status, --inbox, --route,
---older-than, which all have to hold. With filters it counts them and asks; --yes answers that
-for a script, --dry-run only tells which they are. What was counted is what is changed, without
-those that are in another state by then. Runs go on beside it; stopped half-way, it says how far
-it came. ` + "`postrider task show ID`" + ` tells who changed a task, and when.
+Name the tasks by their IDs, or select them with filters: --status, --inbox,
+--route, --older-than; all of them have to match. With filters the command
+counts the tasks and asks; --yes answers for a script, --dry-run only shows
+them. It changes the tasks that it counted, except those that are in another
+state by then. Runs may go on beside it. Stopped half-way, it prints how far it
+came. ` + "`postrider task show ID`" + ` shows who changed a task, and when.
 `
 
 // changeCommand is a command that makes a change; how is read when it runs.
@@ -139,12 +136,171 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 		RunE:  func(c *cobra.Command, args []string) error { return a.changeTasks(c, args, *how, opts) },
 	}
 	age := registeredAge
-	if how.ended {
+	if how.Ended {
 		age = endedAge
 	}
 	opts.register(a, c, how.From, age)
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only say what would be changed")
-	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which not and why")
+	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show what would be changed")
+	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which were not and why")
 	return c
+}
+
+// changeTasks makes a change to the tasks named by their IDs, or to those that the filter selects.
+func (a *app) changeTasks(c *cobra.Command, args []string, how change, opts changeOptions) error {
+	ids, err := parseIDs(args)
+	if err != nil {
+		return err
+	}
+	filter, err := opts.forChange(c, args, how)
+	if err != nil {
+		return err
+	}
+	return a.with(c.Context(), func(s *services) error {
+		j := a.job(s.queue, how, opts)
+		j.Who, j.IDs = a.who(s.host()), ids
+		if len(ids) == 0 {
+			if err := opts.lookUp(c.Context(), s, &filter); err != nil {
+				return err
+			}
+			if err := j.choose(c.Context(), s.queue, filter); err != nil {
+				return err
+			}
+		}
+		return j.run(c.Context())
+	})
+}
+
+// forChange is the filter for a change, checked before the database is opened.
+func (o *changeOptions) forChange(c *cobra.Command, args []string, how change) (tasks.Filter, error) {
+	switch {
+	case len(args) > 0 && o.any():
+		return tasks.Filter{}, usage(errors.New("there are IDs and filters; give either, so that it is clear which tasks are meant"))
+	case len(args) == 0 && !o.any():
+		return tasks.Filter{}, usage(fmt.Errorf("`%s` needs the ID of a task, or several, or a filter such as --status %s or --older-than 30d; see `%[1]s --help`",
+			c.CommandPath(), how.Meant[len(how.Meant)-1]))
+	}
+	filter, err := o.parse()
+	if err != nil {
+		return filter, err
+	}
+	if filter, err = how.Select(filter); err != nil {
+		return filter, usage(fmt.Errorf("`%s` %w", c.CommandPath(), err))
+	}
+	return filter, nil
+}
+
+// job is one change, and its output.
+type job struct {
+	tasks.Job
+	app  *app
+	how  change
+	json bool
+	yes  bool
+}
+
+func (a *app) job(queue tasks.Changer, how change, opts changeOptions) *job {
+	j := &job{Job: tasks.Job{Queue: queue, Command: how.Command, DryRun: opts.dryRun}, app: a, how: how, json: opts.json, yes: opts.yes}
+	j.Each = j.line
+	return j
+}
+
+// choose finds the tasks that a filter selects, and asks. From then on the job is for these, in the states asked about.
+func (j *job) choose(ctx context.Context, queue tasks.Reader, filter tasks.Filter) error {
+	var found tally
+	if err := queue.List(ctx, filter, func(t tasks.Task) error { found.add(t); return nil }); err != nil {
+		return err
+	}
+	j.Bulk, j.IDs, j.From = true, found.ids, filter.Statuses
+	if len(j.IDs) == 0 || j.DryRun {
+		return nil
+	}
+	return j.app.confirm(j.yes, fmt.Sprintf("%s %s?", j.how.ask, found))
+}
+
+// run makes the change and stops at a signal.
+func (j *job) run(ctx context.Context) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	r, err := j.Apply(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.summary(r); err != nil {
+		return err
+	}
+	end := outcome(len(j.IDs)-r.Changed, len(j.IDs))
+	if r.Left > 0 {
+		return &exitError{
+			exitCode(end),
+			fmt.Errorf("stopped: %d of %d tasks were changed, %d were not reached and are unchanged", r.Changed, len(j.IDs), r.Left),
+		}
+	}
+	return end
+}
+
+// line prints the outcome of one task.
+func (j *job) line(t tasks.Task, why string) error {
+	what := j.how.done(t)
+	switch {
+	case j.json:
+		return nil
+	case why != "":
+		what = "not changed, " + text.Line(why)
+	case j.DryRun:
+		what = fmt.Sprintf("%s (%s, %s, %q)", j.how.would(t), t.Status, t.Inbox, text.Cut(text.Line(t.Identity.Subject), 60))
+	}
+	_, err := fmt.Fprintf(j.app.out, "task %d: %s\n", t.ID, what)
+	return err
+}
+
+func (j *job) summary(r tasks.Applied) error {
+	var err error
+	switch {
+	case j.json:
+		return j.app.printJSON(r)
+	case !j.Bulk:
+	case r.DryRun:
+		_, err = fmt.Fprintf(j.app.out, "%s would be changed.\n", text.Count(r.Changed, "task"))
+	case r.MovedOn > 0:
+		_, err = fmt.Fprintf(j.app.out, "%d changed, %d not, %d changed concurrently.\n", r.Changed, len(r.NotChanged), r.MovedOn)
+	case len(r.NotChanged) > 0:
+		_, err = fmt.Fprintf(j.app.out, "%d changed, %d not.\n", r.Changed, len(r.NotChanged))
+	default:
+		err = j.app.tell("%s changed.\n", text.Count(r.Changed, "task"))
+	}
+	return err
+}
+
+// tally counts the tasks that a filter selects.
+type tally struct {
+	ids      []int64
+	byStatus map[tasks.Status]int
+	inboxes  []string
+}
+
+func (y *tally) add(t tasks.Task) {
+	if y.byStatus == nil {
+		y.byStatus = map[tasks.Status]int{}
+	}
+	y.ids = append(y.ids, t.ID)
+	y.byStatus[t.Status]++
+	if !slices.Contains(y.inboxes, t.Inbox) {
+		y.inboxes = append(y.inboxes, t.Inbox)
+	}
+}
+
+// String is like "213 tasks: 13 uncertain, 200 dead, in desk@firm.example".
+func (y tally) String() string {
+	parts := []string{}
+	for _, s := range tasks.Statuses {
+		if n := y.byStatus[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	where := strings.Join(y.inboxes, ", ")
+	if len(y.inboxes) > 3 {
+		where = fmt.Sprintf("%d inboxes", len(y.inboxes))
+	}
+	return fmt.Sprintf("%s: %s, in %s", text.Count(len(y.ids), "task"), strings.Join(parts, ", "), where)
 }

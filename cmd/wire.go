@@ -26,6 +26,7 @@ import (
 	"postrider/internal/srs"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
+	"postrider/internal/text"
 )
 
 // services is what the configuration leads to.
@@ -144,6 +145,15 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	})
 }
 
+// server is dial for pass.Look.
+func (d *dialer) server(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
+	conn, err := d.dial(ctx, in)
+	if err != nil {
+		return nil, err // and not a nil *imapsrc.Conn
+	}
+	return conn, nil
+}
+
 // connect logs in to one inbox.
 func (s *services) connect(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
 	d, err := s.dialer()
@@ -242,7 +252,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	}
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
-		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: relay, Limits: s.quota,
+		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {
@@ -257,7 +267,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 func (s *services) passConfig(dryRun bool) pass.Config {
 	cfg := s.cfg
 	return pass.Config{
-		Host: s.host(), Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
+		Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
 		Inboxes: cfg.Concurrency.Inboxes, PerHost: cfg.Concurrency.PerHost, Senders: cfg.SMTP.Connections,
 		MaxSize: int64(cfg.Forward.MaxSize), Notices: notices(cfg), MaxReceived: cfg.Forward.MaxReceived,
 		Dedupe: tasks.Dedupe(cfg.Dedupe), Style: style(cfg), Policy: policy(cfg), DryRun: dryRun,
@@ -282,7 +292,7 @@ func (s *services) routes(ctx context.Context) (*route.Table, error) {
 	}
 	directory, faults := contacts.Directory(all)
 	for _, f := range faults {
-		s.log.Warn("a contact cannot be used as it is in the database; what is wrong of it is left out", "error", oneLine(f))
+		s.log.Warn("a contact cannot be used as it is in the database; what is wrong of it is left out", "error", text.Error(f))
 	}
 	return table.With(directory), nil
 }

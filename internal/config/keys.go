@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"strings"
+
+	"postrider/internal/text"
 )
 
 // keys are the names of a struct's fields in the file, in order.
@@ -56,39 +58,4 @@ func suggest(full, key string, known []string) string {
 }
 
 // nearest is the known key that is spelled nearly so, empty when there is none.
-func nearest(key string, known []string) string {
-	best, distance := "", 1+max(1, len(key)/3)
-	for _, k := range known {
-		if d := editDistance(strings.ToLower(key), k); d < distance {
-			best, distance = k, d
-		}
-	}
-	return best
-}
-
-// editDistance is how many letters have to be inserted, removed, replaced or swapped with their neighbour (optimal string
-// alignment).
-func editDistance(a, b string) int {
-	s, t := []rune(a), []rune(b)
-	var before []int
-	last := make([]int, len(t)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range s {
-		row := make([]int, len(t)+1)
-		row[0] = i + 1
-		for j := range t {
-			cost := 1
-			if s[i] == t[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(t)]
-}
+func nearest(key string, known []string) string { return text.Nearest(key, known) }

@@ -19,7 +19,10 @@ type facts struct {
 func asPromised() *facts {
 	f := &facts{}
 	for i, l := range letters() {
-		t := tasks.Task{ID: int64(i + 1), MessageID: l.id, Subject: l.subject, Sender: l.from, Status: l.want, Attempts: 1}
+		t := tasks.Task{
+			ID: int64(i + 1), Status: l.want, Attempts: 1,
+			Identity: tasks.Identity{MessageID: l.id, Subject: l.subject, Sender: l.from},
+		}
 		for _, to := range l.to {
 			t.Deliveries = append(t.Deliveries, tasks.Delivery{Recipient: to, Status: tasks.Delivered, Code: 250, Reply: "2.0.0 accepted"})
 		}

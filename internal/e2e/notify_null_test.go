@@ -53,7 +53,7 @@ func TestNoticesNullRefused(t *testing.T) {
 				}
 			}
 			status := w.must(0, "status").stdout
-			for _, want := range []string{"notices: 1 waiting for ops@firm.example; the last try failed: ", reply, noNull} {
+			for _, want := range []string{"notices: 1 waiting for ops@firm.example; the last attempt failed: ", reply, noNull} {
 				if !strings.Contains(status, want) {
 					t.Errorf("status prints\n%s\nwant %q in it", status, want)
 				}

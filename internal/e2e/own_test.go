@@ -34,7 +34,7 @@ func TestOwnAddress(t *testing.T) {
 	}{
 		{
 			"alone", "  - {name: self, match: {}, to: [Desk@firm.example]}\n", "", 0, "", 2,
-			`loop: own address: route "self" has no other recipient; Desk@firm.example is left out: `, `own_address: forward)`, "leads to nobody but this very address",
+			`loop: own address: route "self" has no other recipient; Desk@firm.example is left out: `, `own_address: forward)`, "forwards only to this inbox's own address",
 		},
 		{
 			"beside others", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "", 2, "[intake@firm.example]", 2,
@@ -42,11 +42,11 @@ func TestOwnAddress(t *testing.T) {
 		},
 		{
 			"wanted by the route", "  - {name: self, match: {}, to: [desk@firm.example], own_address: forward}\n", "", 2, "[desk@firm.example]", 4,
-			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this very address",
+			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this inbox's own address",
 		},
 		{
 			"wanted in general", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "forward", 2, "[desk@firm.example intake@firm.example]", 4,
-			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this very address",
+			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this inbox's own address",
 		},
 	}
 	for _, tt := range tests {

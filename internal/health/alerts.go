@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"postrider/internal/text"
 )
 
 // Alert is one number of one inbox that is past its limit.
@@ -65,7 +67,7 @@ func dueMend(f Facts) string {
 func lastScanMend(f Facts) string {
 	mend := "see `postrider inbox check " + f.Inbox + "`"
 	if f.LastError != "" {
-		mend += "; the last error was: " + strings.Join(strings.Fields(f.LastError), " ")
+		mend += "; the last error was: " + text.Line(f.LastError)
 	}
 	return mend
 }

@@ -174,8 +174,7 @@ func TestDovecotFolders(t *testing.T) {
 		t.Errorf("Select a name that is not ASCII: %v", err)
 	}
 	_, err = c.Select(t.Context(), "archive/2042")
-	wantError(t, err, imapsrc.KindNoFolder, `open folder "archive/2042"`,
-		`most similar names on the server are ["Archive/2024"`)
+	wantError(t, err, imapsrc.KindNoFolder, `open folder "archive/2042"`, "; did you mean Archive/2024?")
 	if _, err := c.Select(t.Context(), "INBOX"); err != nil {
 		t.Errorf("Select after a failure: %v; want the connection to work", err)
 	}

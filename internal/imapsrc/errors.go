@@ -11,9 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/emersion/go-imap/v2"
+
+	"postrider/internal/text"
 )
 
 // Kind says what caused an error, and so who can fix it.
@@ -54,7 +55,8 @@ type Error struct {
 	// BackOff is how long the server asks the client to wait; 0 when it does not say.
 	BackOff time.Duration
 
-	ambiguous bool // the FETCH was refused, because of this message or of all; see folderRefusal
+	brief     string // see Brief
+	ambiguous bool   // the FETCH was refused, because of this message or of all; see folderRefusal
 }
 
 func (e *Error) Error() string {
@@ -66,6 +68,14 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Brief is the error for a person who knows which server the inbox has.
+func (e *Error) Brief() string {
+	if e.brief != "" {
+		return e.brief
+	}
+	return strings.TrimPrefix(e.Error(), "imap "+e.Host+": ")
+}
 
 // answer is a server's status response, cleaned for printing.
 type answer string
@@ -91,19 +101,9 @@ func (c *Conn) redact(text string) string {
 	return strings.NewReplacer(encoded, "***", quoted, "***", password, "***").Replace(text)
 }
 
-// clean returns text as one line of at most 200 printable characters.
-func clean(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > 200 {
-		return string(runes[:199]) + "…"
-	}
-	return text
+// clean makes one line of at most 200 printable characters.
+func clean(s string) string {
+	return text.Cut(text.Line(strings.ToValidUTF8(s, "?")), 200)
 }
 
 // failure turns any error into an *Error. The library says little about a lost connection, so an

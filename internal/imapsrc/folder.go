@@ -1,7 +1,6 @@
 package imapsrc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/emersion/go-imap/v2"
+
+	"postrider/internal/text"
 )
 
 // Folder is the state of a folder when it was opened.
@@ -98,37 +99,15 @@ func (c *Conn) suggest(ctx context.Context, err error, name string) error {
 	if listErr != nil || len(names) == 0 {
 		return err
 	}
-	e.Err = fmt.Errorf("%w; the most similar names on the server are %q", e.Err, nearest(name, names))
+	e.brief = fmt.Sprintf("folder %q cannot be opened: %v", name, e.Err)
+	if slices.Contains(names, name) {
+		return e
+	}
+	hint := text.DidYouMean(name, names)
+	if hint == "" {
+		hint = "; the server has " + text.Cut(strings.Join(names, ", "), 200)
+	}
+	e.Err = fmt.Errorf("%w%s", e.Err, hint)
+	e.brief = fmt.Sprintf("folder %q does not exist%s", name, hint)
 	return e
-}
-
-// nearest returns the three names with the smallest edit distance.
-func nearest(name string, names []string) []string {
-	names = slices.Clone(names)
-	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Compare(distance(name, a), distance(name, b))
-	})
-	return names[:min(3, len(names))]
-}
-
-// distance is the Levenshtein distance, case-insensitive.
-func distance(a, b string) int {
-	from, to := []rune(strings.ToLower(a)), []rune(strings.ToLower(b))
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, x := range from {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, y := range to {
-			change := diagonal
-			if x != y {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(to)]
 }

@@ -17,10 +17,10 @@ package inbox
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // Inbox is one monitored IMAP account.
@@ -90,8 +90,8 @@ const (
 // InvalidError holds everything that is wrong with the settings of an inbox.
 type InvalidError struct{ Err error }
 
-// Error returns all faults on one line.
-func (e *InvalidError) Error() string { return strings.ReplaceAll(e.Err.Error(), "\n", "; ") }
+// Error is one line.
+func (e *InvalidError) Error() string { return text.Error(e.Err) }
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 

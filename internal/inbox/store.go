@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/text"
 )
 
 // Store reads and changes the inboxes in the database. It is safe for concurrent use.
@@ -190,7 +191,7 @@ func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 		if _, err := ParseAddress(address); err != nil {
 			return Inbox{}, err
 		}
-		return Inbox{}, &NotFoundError{Address: address, Nearest: nearest(address, known)}
+		return Inbox{}, &NotFoundError{Address: address, Nearest: text.Nearest(address, known)}
 	}
 	return *found, nil
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // How much a digest lists; the rest is counted.
@@ -173,23 +171,5 @@ func outage(o Outage) Inbox {
 	return in
 }
 
-// line makes one printable line of at most maxText characters. It is for text from the message or
-// the relay, which must not look like another line of the digest.
-func line(s string) string {
-	runes := []rune(flat(s))
-	if len(runes) > maxText {
-		runes = append(slices.Clip(runes[:maxText]), '…')
-	}
-	return string(runes)
-}
-
-// flat is line without the limit.
-func flat(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return strings.Join(strings.Fields(s), " ")
-}
+// line is one printable line of bounded length, so that no stranger's text can be taken for anything else.
+func line(s string) string { return text.Cut(text.Line(s), maxText+1) }

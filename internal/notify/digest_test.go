@@ -175,9 +175,11 @@ type described struct{}
 
 func (described) Get(_ context.Context, id int64) (tasks.Task, error) {
 	t := tasks.Task{
-		ID: id, Inbox: "a@firm.example", Folder: "INBOX", Epoch: 1<<32 + 7, UID: 4, MessageID: "<1@court.example>",
-		Subject: "Hearing",
-		Sender:  "Clerk <clerk@court.example>", Status: tasks.Dead, Attempts: 1, Route: "court-notices",
+		ID: id, Inbox: "a@firm.example", Folder: "INBOX", Epoch: 1<<32 + 7, UID: 4,
+		Identity: tasks.Identity{
+			MessageID: "<1@court.example>", Subject: "Hearing", Sender: "Clerk <clerk@court.example>",
+		},
+		Status: tasks.Dead, Attempts: 1, Route: "court-notices",
 		Reason: "refused for good: intake@firm.example: 550 5.1.1 there is nobody",
 		Deliveries: []tasks.Delivery{
 			{Recipient: "desk@firm.example", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 ok"},

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"postrider/internal/text"
 )
 
 // hookEnv lists the only environment variables that the hook gets. Programs need them to run, and
@@ -48,7 +50,7 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	cmd.WaitDelay = waitDelay
 	killGroup(cmd)
 	err = cmd.Run()
-	output := flat(out.String())
+	output := text.Line(out.String())
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay), err == nil:
 		n.Log.Info("the hook has run", "hook", program, "output", output)

@@ -8,6 +8,7 @@ import (
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // AuditOptions says how an audit is done.
@@ -34,7 +35,7 @@ func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions
 		report.Inboxes[i] = a.found
 		return err
 	}, func(i int, err error) {
-		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, oneLine(err)
+		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, text.Error(err)
 	})
 	report.DurationMS, report.Interrupted = p.Now().Sub(start).Milliseconds(), ctx.Err() != nil
 	return report
@@ -77,7 +78,7 @@ func (a *auditor) inbox(ctx context.Context) error {
 		f := &auditedFolder{folder: &folder{row: row}, found: newFolderAudit(row.Name)}
 		a.folders, a.found.Folders = append(a.folders, f), append(a.found.Folders, f.found)
 		if err := a.folder(ctx, f); err != nil {
-			f.found.Error = oneLine(err)
+			f.found.Error = text.Error(err)
 			if ctx.Err() != nil || !a.visit.session.connected() {
 				f.found.Error = "not compared to its end"
 				return err

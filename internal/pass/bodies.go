@@ -9,6 +9,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // withBodies returns the jobs whose messages are at hand: from the cache, or fetched by UID. Those
@@ -101,9 +102,9 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 	case it.err != nil:
 		status, err = d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err))
 	case lost(failed) || ctx.Err() != nil || !d.session.connected():
-		status, err = d.release(ctx, j, "its folder could not be read: "+oneLine(failed), 0, nil)
+		status, err = d.release(ctx, j, "its folder could not be read: "+text.Error(failed), 0, nil)
 	default:
-		status, err = d.release(ctx, j, "its folder could not be read: "+oneLine(failed), d.pass.Config.Policy.Base, nil)
+		status, err = d.release(ctx, j, "its folder could not be read: "+text.Error(failed), d.pass.Config.Policy.Base, nil)
 	}
 	return false, status, err
 }

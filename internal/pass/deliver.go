@@ -8,6 +8,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/limits"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // deliver works one claim off whose message is at hand.
@@ -99,7 +100,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 		fallthrough
 	case ctx.Err() != nil:
 		if len(a.outcomes) == 0 {
-			return d.release(ctx, j, oneLine(err), 0, a.ds)
+			return d.release(ctx, j, text.Error(err), 0, a.ds)
 		}
 	default: // composing, signing, reading its spool
 		return d.fail(ctx, j, a.ds, err)
@@ -159,7 +160,7 @@ func (d *deliverer) unmarked(ctx context.Context, j *job, a *attempt, err *markE
 		d.log.Warn("the task was changed concurrently, and nothing was sent", "task", j.claim.Task.ID, "error", err.err)
 		return "", nil
 	}
-	_, released := d.release(ctx, j, oneLine(err), d.pass.Config.Policy.Base, a.ds)
+	_, released := d.release(ctx, j, text.Error(err), d.pass.Config.Policy.Base, a.ds)
 	return "", errors.Join(err, released)
 }
 

@@ -53,7 +53,7 @@ func TestModeByRoute(t *testing.T) {
 	}
 	for _, task := range r.tasks() {
 		if want := map[string]string{"attach": "attach", "general": "rewrite", "redirect": "redirect"}[task.Route]; task.Form.Mode != want {
-			t.Errorf("task %d is registered as sent in mode %q, want %q", task.ID, task.Mode, want)
+			t.Errorf("task %d is registered as sent in mode %q, want %q", task.ID, task.Form.Mode, want)
 		}
 	}
 }

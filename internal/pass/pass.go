@@ -32,6 +32,7 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // Source is the IMAP side of one inbox, *imapsrc.Conn.
@@ -240,7 +241,7 @@ func (t *tally) change(f func(*InboxReport)) {
 	f(&t.sum)
 }
 
-func (t *tally) fail(err error) { t.change(func(r *InboxReport) { r.Error = oneLine(err) }) }
+func (t *tally) fail(err error) { t.change(func(r *InboxReport) { r.Error = text.Error(err) }) }
 
 // ended counts a task that ended its claim in s.
 func (t *tally) ended(s tasks.Status) {

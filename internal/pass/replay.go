@@ -11,6 +11,7 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // ReplayOptions says what is replayed.
@@ -35,7 +36,7 @@ func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptio
 		report.Inboxes[i] = a.found
 		return err
 	}, func(i int, err error) {
-		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, oneLine(err)
+		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, text.Error(err)
 	})
 	report.Interrupted = ctx.Err() != nil
 	for _, in := range report.Inboxes {

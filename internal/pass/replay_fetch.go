@@ -8,6 +8,7 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
+	"postrider/internal/text"
 )
 
 // errGone is told of a message that nobody can look at any more.
@@ -27,7 +28,7 @@ func (a *replayer) read(ctx context.Context, place string, list []*replayed) err
 		list = slices.DeleteFunc(slices.Clone(list), func(it *replayed) bool { return it.now != nil || it.unknown != "" })
 	}
 	for _, it := range list {
-		it.unknown = oneLine(cmp.Or(a.shut, a.bad[place], errGone))
+		it.unknown = text.Error(cmp.Or(a.shut, a.bad[place], errGone))
 	}
 	return nil
 }
@@ -37,7 +38,7 @@ func (a *replayer) failed(place string, err error) {
 	if errors.Is(err, errEpoch) {
 		err = errors.New("the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again")
 	} else {
-		a.found.Error = oneLine(err)
+		a.found.Error = text.Error(err)
 		a.visit.log.Error("messages could not be compared", "error", err)
 	}
 	if !a.visit.session.connected() {
@@ -58,7 +59,7 @@ func (a *replayer) fetchAll(ctx context.Context, list []*replayed, fetch fetcher
 		err := a.visit.session.within(ctx, name, epoch, func(src Source) error { return a.fetchSome(ctx, src, left, fetch) })
 		var e *imapsrc.Error
 		if errors.As(err, &e) && left[e.UID] != nil {
-			left[e.UID].unknown = oneLine(err)
+			left[e.UID].unknown = text.Error(err)
 			delete(left, e.UID)
 		}
 		return err
@@ -85,7 +86,7 @@ func (a *replayer) fetchSome(ctx context.Context, src Source, left map[uint32]*r
 		delete(left, uid)
 	}
 	for uid, why := range res.Failed {
-		left[uid].unknown = oneLine(why)
+		left[uid].unknown = text.Error(why)
 		delete(left, uid)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
 // Retention is how long the registry keeps what has ended; 0 is for ever.
@@ -61,7 +62,7 @@ func (p *Pass) portions(ctx context.Context, until time.Time, age time.Duration,
 func (p *Pass) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
 	p.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
 	if _, err := p.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {
-		report.Error = "the database is gone: " + oneLine(err)
+		report.Error = "the database is gone: " + text.Error(err)
 		return true
 	}
 	return false

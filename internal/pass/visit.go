@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 
 	"postrider/internal/inbox"
 )
@@ -43,6 +42,3 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 		}
 	})
 }
-
-// oneLine is the text of an error for a report or a log line.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -56,12 +56,12 @@ func TestChangeHalfWay(t *testing.T) {
 	}{
 		{
 			name: "stopped while a portion is changed", stopAt: 101,
-			code: exitRetry, stderr: "stopped: 200 of 250 tasks were changed, 50 were not come to and are as they were",
+			code: exitRetry, stderr: "stopped: 200 of 250 tasks were changed, 50 were not reached and are unchanged",
 		},
 		{
 			name: "stopped, as JSON", json: true, stopAt: 1,
 			code: exitRetry, stdout: `{"dry_run":false,"changed":100,"not_changed":[],"moved_on":0,"left":150}` + "\n",
-			stderr: "stopped: 100 of 250 tasks were changed, 150 were not come to and are as they were",
+			stderr: "stopped: 100 of 250 tasks were changed, 150 were not reached and are unchanged",
 		},
 		{
 			name: "the database fails",
@@ -75,17 +75,17 @@ func TestChangeHalfWay(t *testing.T) {
 		},
 		{
 			name: "the queue keeps one", keep: map[int64]bool{150: true},
-			code: exitRetry, stdout: "task 150: not changed, the reason\n249 changed, 1 not.\n",
+			code: exitRetry, stdout: "task 150: not changed, it was changed concurrently; try again\n249 changed, 1 not.\n",
 		},
 		{
-			name: "others are faster with one of a portion, and with one of the next",
+			name: "one of a batch, and one of the next, are changed concurrently",
 			meanwhile: func(f taskFake, first int64) error {
 				f.status[10], f.status[120] = tasks.Skipped, tasks.InProgress
 				return nil
 			},
 			code: exitRetry,
-			stdout: "task 120: not changed, it is being worked on by ; try again when that is over\n" +
-				"248 changed, 1 not, 1 changed by others at the same moment.\n",
+			stdout: "task 120: not changed, it is being processed by a worker; try again when that is over\n" +
+				"248 changed, 1 not, 1 changed concurrently.\n",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,11 +101,10 @@ func TestChangeHalfWay(t *testing.T) {
 				return c.meanwhile(f, first)
 			}}
 			var out bytes.Buffer
-			how := retry()
-			how.From, how.kept = []tasks.Status{tasks.Dead}, "the reason"
-			j := job{app: &app{out: &out}, how: how, filtered: true, opts: changeOptions{json: c.json}, queue: queue}
+			j := (&app{out: &out}).job(queue, retry(), changeOptions{json: c.json})
+			j.Bulk, j.From = true, []tasks.Status{tasks.Dead}
 			for id := range int64(250) {
-				j.ids = append(j.ids, id+1)
+				j.IDs = append(j.IDs, id+1)
 			}
 			err := j.run(ctx)
 			if code := exitCode(err); code != c.code {
@@ -137,8 +136,8 @@ func (f taskFake) List(ctx context.Context, _ tasks.Filter, each func(tasks.Task
 func TestChangeAfterTheQuestion(t *testing.T) {
 	var out bytes.Buffer
 	queue := taskFake{status: map[int64]tasks.Status{}}
-	j := job{app: &app{out: &out}, how: retry(), opts: changeOptions{yes: true}, queue: queue}
-	if err := j.choose(t.Context(), tasks.Filter{Statuses: []tasks.Status{tasks.Dead}}); err != nil {
+	j := (&app{out: &out}).job(queue, retry(), changeOptions{yes: true})
+	if err := j.choose(t.Context(), queue, tasks.Filter{Statuses: []tasks.Status{tasks.Dead}}); err != nil {
 		t.Fatal(err)
 	}
 	queue.status[2] = tasks.Skipped

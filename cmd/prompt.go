@@ -71,6 +71,18 @@ func reference(from string) (string, error) {
 	return "", usage(errors.New("--password-from takes env:NAME or file:PATH; a password itself goes through --password-stdin"))
 }
 
+// newPassword is the password of an inbox that has none yet.
+func (a *app) newPassword(f *passwordFlags, address string) (string, error) {
+	password, err := f.get(a, address)
+	if err != nil || password != "" {
+		return password, err
+	}
+	if a.terminal() == nil {
+		return "", usage(fmt.Errorf("there is no password for inbox %s, and no terminal to ask on; give it with %s", address, passwordWays))
+	}
+	return (&passwordFlags{stdin: true}).get(a, address)
+}
+
 // terminal is standard input when that is a terminal, else nil.
 func (a *app) terminal() *os.File {
 	if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

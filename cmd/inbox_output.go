@@ -2,18 +2,15 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
+	"postrider/internal/text"
 )
 
 // inboxView is an inbox as JSON. The password is not in it, only where it comes from.
@@ -56,15 +53,12 @@ func viewInbox(in inbox.Inbox) inboxView {
 	}
 	for _, f := range in.Folders {
 		v.Folders = append(v.Folders, folderView{
-			Name: f.Name, Active: f.Active, UIDValidity: serverEpoch(f), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,
+			Name: f.Name, Active: f.Active, UIDValidity: f.Epoch(), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,
 			InitializedAt: utc(f.InitializedAt), LastScannedAt: utc(f.LastScannedAt),
 		})
 	}
 	return v
 }
-
-// serverEpoch is the UIDVALIDITY that the server had when the folder was last scanned.
-func serverEpoch(f inbox.Folder) uint32 { return uint32(f.UIDValidity) }
 
 func (a *app) inboxListCommand() *cobra.Command {
 	var asJSON bool
@@ -86,7 +80,7 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		t := newTable(a.out, "inbox", "active", "server", "folders", "last scan", "last error")
+		g := a.grid("inbox", "active", "server", "folders", "last scan", "last error")
 		for _, in := range boxes {
 			if asJSON {
 				if err := a.printJSON(viewInbox(in)); err != nil {
@@ -94,15 +88,12 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			t.AppendRow(table.Row{
-				in.Address, yesNo(in.Active), server(in), strings.Join(watched(in), ", "),
-				a.when(in.LastScannedAt), shorten(printable(in.LastError), 60),
-			})
+			g.add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(in.LastError, 200))
 		}
 		if asJSON {
 			return nil
 		}
-		return a.show(t, noInbox)
+		return a.show(g, noInbox)
 	})
 }
 
@@ -110,7 +101,7 @@ func (a *app) inboxShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:               "show ADDR [--json]",
-		Short:             "Show the settings of an inbox and where its cursors stand",
+		Short:             "Show the settings and cursors of an inbox",
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE:              func(c *cobra.Command, args []string) error { return a.inboxShow(c.Context(), args[0], asJSON) },
@@ -129,54 +120,71 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			return a.printJSON(viewInbox(in))
 		}
 		err = a.fields(
-			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", server(in),
+			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
 			"username", in.Username, "auth", in.Auth, "password", in.PasswordFrom(), "start", string(in.Start),
 			"added", a.when(&in.CreatedAt), "changed", a.when(&in.UpdatedAt),
 			"last scan", a.when(in.LastScannedAt), "last error", in.LastError)
-		t := newTable(a.out, "folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
+		if err != nil {
+			return err
+		}
+		g := a.grid("folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
 		for _, f := range in.Folders {
 			if f.InitializedAt == nil {
-				t.AppendRow(table.Row{printable(f.Name), yesNo(f.Active), "", "", "", "never"})
+				g.add(f.Name, yesNo(f.Active), "", "", "", "never")
 				continue
 			}
-			t.AppendRow(table.Row{printable(f.Name), yesNo(f.Active), serverEpoch(f), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt)})
+			g.add(f.Name, yesNo(f.Active), f.Epoch(), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt))
 		}
-		t.Render()
-		return err
+		return g.print(a.out)
 	})
 }
 
-// watched are the names of the folders that are watched.
-func watched(in inbox.Inbox) []string {
-	var names []string
-	for _, f := range in.Folders {
-		if f.Active {
-			names = append(names, printable(f.Name))
+func (a *app) showCheck(c pass.InboxCheck) error {
+	var b strings.Builder
+	if c.Error != "" {
+		fmt.Fprintf(&b, "%s: FAILED: %s\n", c.Email, text.Line(c.Error))
+	} else {
+		fmt.Fprintf(&b, "%s: logged in to %s\n  offers: %s\n  folders: %s\n", c.Email, text.Line(c.Server),
+			text.Line(strings.Join(c.Capabilities, " ")), text.Line(strings.Join(c.Folders, ", ")))
+	}
+	for _, f := range c.Watched {
+		fmt.Fprintf(&b, "  %s: %s\n", text.Line(f.Name), folderCheck(f))
+	}
+	_, err := fmt.Fprint(a.out, b.String())
+	return err
+}
+
+// folderCheck is what there is to say about the folder, in one line.
+func folderCheck(f pass.FolderCheck) string {
+	there := fmt.Sprintf("%s, UIDVALIDITY %d, UIDNEXT %d; ", text.Count(int(f.Messages), "message"), f.UIDValidity, f.UIDNext)
+	above := fmt.Sprintf("UID %d with %s above it", f.Cursor, text.Count(f.Above, "message"))
+	switch {
+	case f.Error != "":
+		return "FAILED: " + text.Line(f.Error)
+	case !f.Scanned:
+		return there + "never scanned, the cursor would start at " + above
+	case f.Changed != 0:
+		return there + fmt.Sprintf("UIDVALIDITY was %d at the last scan: the next run compares all messages with the registered ones", f.Changed)
+	}
+	return there + "the cursor is at " + above
+}
+
+// showRewind says what each plan would do, and returns those that move a cursor.
+func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind) (moves []pass.Rewind, err error) {
+	for _, p := range plans {
+		where := in.Address + " " + text.Line(p.Folder.Name)
+		if !p.Moves() {
+			_, err = fmt.Fprintf(a.out, "%s: the cursor is at UID %d, not above UID %d; there is nothing to rewind\n",
+				where, p.Folder.LastSeenUID, p.To)
+		} else {
+			moves = append(moves, p)
+			_, err = fmt.Fprintf(a.out, "%s: from UID %d back to UID %d, with %s above it on the server: "+
+				"%d registered and not forwarded again, %d to be registered by the next run\n",
+				where, p.Folder.LastSeenUID, p.To, text.Count(p.Registered+p.Fresh, "message"), p.Registered, p.Fresh)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	return names
-}
-
-func server(in inbox.Inbox) string {
-	return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) + " " + string(in.Security)
-}
-
-// fields prints names and values side by side; those without a value are left out.
-func (a *app) fields(pairs ...string) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	for ; len(pairs) > 1; pairs = pairs[2:] {
-		if pairs[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", pairs[0], printable(pairs[1])); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
-}
-
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetEscapeHTML(false) // Message-IDs are full of angle brackets
-	return enc.Encode(v)
+	return moves, nil
 }

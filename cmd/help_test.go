@@ -1,0 +1,44 @@
+package cmd
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// TestHelp: the help of every command fits 80 columns, and has the exit codes where it has more than a line.
+func TestHelp(t *testing.T) {
+	var all func(c *cobra.Command) [][]string
+	all = func(c *cobra.Command) [][]string {
+		paths := [][]string{strings.Fields(c.CommandPath())[1:]}
+		for _, sub := range c.Commands() {
+			paths = append(paths, all(sub)...)
+		}
+		return paths
+	}
+	var out bytes.Buffer
+	a := &app{out: &out, err: &out, env: func(string) (string, bool) { return "", false }}
+	root := a.rootCommand()
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	paths := all(root)
+	if len(paths) < 40 {
+		t.Errorf("there are %d commands, want all of them", len(paths))
+	}
+	for _, path := range paths {
+		t.Run(strings.Join(path, " "), func(t *testing.T) {
+			out.Reset()
+			if code := a.run(t.Context(), append(path, "--help")); code != exitOK {
+				t.Fatalf("exit code %d; it prints\n%s", code, &out)
+			}
+			for line := range strings.Lines(out.String()) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+					t.Errorf("a line has %d columns, want at most 80:\n%s", n, line)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,86 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Active lists the active inboxes, or those that are named: a disabled one among them is an *InvalidError.
+func (s *Store) Active(ctx context.Context, named []string) ([]Inbox, error) {
+	if len(named) == 0 {
+		return s.List(ctx, true)
+	}
+	boxes, err := s.Named(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	for _, in := range boxes {
+		if !in.Active {
+			return nil, &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %[1]s`", in.Address)}
+		}
+	}
+	return boxes, nil
+}
+
+// Named looks up inboxes by their addresses, each once and in that order, disabled ones too.
+func (s *Store) Named(ctx context.Context, addresses []string) ([]Inbox, error) {
+	var boxes []Inbox
+	for _, address := range addresses {
+		in, err := s.Get(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(boxes, func(known Inbox) bool { return known.ID == in.ID }) {
+			boxes = append(boxes, in)
+		}
+	}
+	return boxes, nil
+}
+
+// Server is where the inbox is: host:port and security.
+func (in Inbox) Server() string {
+	return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) + " " + string(in.Security)
+}
+
+// Watched are the names of the folders that are watched.
+func (in Inbox) Watched() []string {
+	var names []string
+	for _, f := range in.Folders {
+		if f.Active {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// Epoch is the UIDVALIDITY that the server had at the last scan.
+func (f Folder) Epoch() uint32 { return uint32(f.UIDValidity) }
+
+// Back is how far back the cursors of an inbox go in a rewind.
+type Back struct {
+	Folder string // only this one; empty for all that are watched
+	UID    uint32 // to this UID; 0 for the beginning of the folder
+	Since  string // or to the first message received on that day, YYYY-MM-DD; empty for UID
+}
+
+// Folders are the folders to rewind. A choice that makes no sense is an *InvalidError.
+func (b Back) Folders(in Inbox) ([]Folder, error) {
+	chosen := slices.DeleteFunc(slices.Clone(in.Folders), func(f Folder) bool {
+		// INBOX is the one name without case (RFC 3501 5.1).
+		named := f.Name == b.Folder || f.Name == "INBOX" && strings.EqualFold(b.Folder, f.Name)
+		return !f.Active || b.Folder != "" && !named
+	})
+	names := strings.Join(in.Watched(), ", ")
+	switch {
+	case len(chosen) == 0:
+		return nil, &InvalidError{fmt.Errorf("inbox %s does not watch a folder %q; it watches %s", in.Address, b.Folder, names)}
+	case len(chosen) > 1 && b.UID > 0 && b.Since == "":
+		return nil, &InvalidError{errors.New("a UID belongs to one folder; choose it with --folder: " + names)}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,112 @@
+package pass
+
+import (
+	"context"
+	"slices"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/text"
+)
+
+// Server is a Source that can be looked at, *imapsrc.Conn.
+type Server interface {
+	Source
+	ServerName() string
+	Capabilities() []string
+	Folders(ctx context.Context) ([]string, error)
+}
+
+// Dial logs in to an inbox.
+type Dial func(ctx context.Context, in inbox.Inbox) (Server, error)
+
+// InboxCheck is what a login to an inbox showed. It is what `inbox check --json` prints.
+type InboxCheck struct {
+	Email        string        `json:"email"`
+	Error        string        `json:"error"` // why there is nothing more to show; empty when the login worked
+	Server       string        `json:"server"`
+	Capabilities []string      `json:"capabilities"`
+	Folders      []string      `json:"folders"` // all folders on the server
+	Watched      []FolderCheck `json:"watched"`
+}
+
+// FolderCheck is one watched folder.
+type FolderCheck struct {
+	Name        string `json:"name"`
+	Error       string `json:"error"`
+	Messages    uint32 `json:"messages"`
+	UIDValidity uint32 `json:"uid_validity"`
+	UIDNext     uint32 `json:"uid_next"`
+	Scanned     bool   `json:"scanned"`          // false: the cursor is where it would start
+	Changed     uint32 `json:"uid_validity_was"` // the UIDVALIDITY of the last scan, where it was another
+	Cursor      uint32 `json:"cursor"`
+	Above       int    `json:"above"` // messages above the cursor
+}
+
+// Failed reports whether the login or a folder failed.
+func (c InboxCheck) Failed() bool {
+	return c.Error != "" || slices.ContainsFunc(c.Watched, func(f FolderCheck) bool { return f.Error != "" })
+}
+
+// Look logs in to an inbox and looks into each watched folder. It changes nothing.
+func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
+	check := InboxCheck{
+		Email: in.Address, Server: in.Server(), Capabilities: []string{}, Folders: []string{}, Watched: []FolderCheck{},
+	}
+	src, err := dial(ctx, in)
+	if err != nil {
+		check.Error = text.Error(err)
+		return check
+	}
+	defer func() { _ = src.Close() }()
+	if name := src.ServerName(); name != "" {
+		check.Server += ", " + name
+	}
+	check.Capabilities = append(check.Capabilities, src.Capabilities()...)
+	folders, err := src.Folders(ctx)
+	if err != nil {
+		check.Error = text.Error(err)
+		return check
+	}
+	check.Folders = append(check.Folders, folders...)
+	for _, f := range in.Folders {
+		if !f.Active {
+			continue
+		}
+		fc, err := lookInto(ctx, src, f, in.Start)
+		if err != nil {
+			fc.Error = text.Error(err)
+		}
+		check.Watched = append(check.Watched, fc)
+	}
+	return check
+}
+
+func lookInto(ctx context.Context, src Source, f inbox.Folder, start inbox.Start) (FolderCheck, error) {
+	fc := FolderCheck{Name: f.Name, Scanned: f.InitializedAt != nil, Cursor: f.LastSeenUID}
+	info, next, err := selectFolder(ctx, src, f.Name)
+	if err != nil {
+		return fc, err
+	}
+	fc.Messages, fc.UIDValidity, fc.UIDNext = info.Messages, info.UIDValidity, next
+	switch {
+	case !fc.Scanned:
+		if fc.Cursor, err = StartUID(ctx, src, start, info, next); err != nil {
+			return fc, err
+		}
+	case f.Epoch() != info.UIDValidity:
+		fc.Changed, fc.Cursor = f.Epoch(), 0
+	}
+	above, err := src.UIDs(ctx, fc.Cursor+1, next-1)
+	fc.Above = len(above)
+	return fc, err
+}
+
+// selectFolder opens a folder and returns its UIDNEXT, even when the server gives none.
+func selectFolder(ctx context.Context, src Source, name string) (info imapsrc.Folder, next uint32, err error) {
+	if info, err = src.Select(ctx, name); err != nil {
+		return info, 0, err
+	}
+	next, err = UIDNext(ctx, src, info)
+	return info, next, err
+}

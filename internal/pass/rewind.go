@@ -1,0 +1,74 @@
+package pass
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"postrider/internal/inbox"
+)
+
+// Rewind is the cursor of a folder that moves back, and the messages above its new place.
+type Rewind struct {
+	Folder     inbox.Folder
+	To         uint32
+	Registered int // they are not forwarded again
+	Fresh      int // the next run registers them
+}
+
+// Moves reports whether the cursor is above its new place.
+func (r Rewind) Moves() bool { return r.To < r.Folder.LastSeenUID }
+
+// Registry is what PlanRewind asks which messages are registered.
+type Registry interface {
+	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
+}
+
+// PlanRewind looks on the server where the cursors of the folders would go. It changes nothing.
+func PlanRewind(ctx context.Context, src Source, known Registry, in inbox.Inbox, back inbox.Back) ([]Rewind, error) {
+	folders, err := back.Folders(in)
+	if err != nil {
+		return nil, err
+	}
+	var plans []Rewind
+	for _, f := range folders {
+		p := Rewind{Folder: f, To: back.UID}
+		if err := p.plan(ctx, src, known, in, back.Since); err != nil {
+			return nil, err
+		}
+		plans = append(plans, p)
+	}
+	return plans, nil
+}
+
+func (r *Rewind) plan(ctx context.Context, src Source, known Registry, in inbox.Inbox, since string) error {
+	if r.Folder.InitializedAt == nil {
+		return fmt.Errorf("folder %q was never scanned and has no cursor yet; to choose where it begins: `postrider inbox set %s --start all`",
+			r.Folder.Name, in.Address)
+	}
+	info, next, err := selectFolder(ctx, src, r.Folder.Name)
+	switch {
+	case err != nil:
+		return err
+	case info.UIDValidity != r.Folder.Epoch():
+		return fmt.Errorf("the UIDVALIDITY of folder %q has changed since the last run; first do `postrider run --inbox %s`, "+
+			"which compares all its messages with the registered ones", r.Folder.Name, in.Address)
+	case since != "":
+		if r.To, err = StartUID(ctx, src, inbox.Start("since:"+since), info, next); err != nil {
+			return err
+		}
+	}
+	uids, err := src.UIDs(ctx, r.To+1, next-1)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(uids, 1000) {
+		fresh, err := known.Unregistered(ctx, r.Folder.ID, r.Folder.UIDValidity, part)
+		if err != nil {
+			return err
+		}
+		r.Fresh += len(fresh)
+	}
+	r.Registered = len(uids) - r.Fresh
+	return nil
+}

@@ -1,0 +1,157 @@
+package pass
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"postrider/internal/forward"
+	"postrider/internal/imapsrc"
+	"postrider/internal/message"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// Specimen is a message to try the routes on.
+type Specimen struct {
+	route.Mail
+	Task tasks.Task // the zero task for a message from a file
+}
+
+// Trial is what would become of a message. It is what `route test --json` prints.
+type Trial struct {
+	Inbox        string          `json:"inbox"`
+	Folder       string          `json:"folder"`
+	Task         int64           `json:"task,omitempty"`
+	Subject      string          `json:"subject"`
+	Sender       string          `json:"sender"`
+	Size         int64           `json:"size"`
+	Status       tasks.Status    `json:"status"`
+	Reason       string          `json:"reason"`
+	Route        string          `json:"route"`
+	Recipients   []string        `json:"recipients"`
+	LeftOut      string          `json:"left_out,omitempty"` // the inbox's own address, where a route names it and it gets nothing
+	EnvelopeFrom string          `json:"envelope_from"`
+	Priority     route.Priority  `json:"priority"`
+	Uncertain    route.Uncertain `json:"uncertain"`
+	Mode         string          `json:"mode"`
+	ModeReason   string          `json:"mode_reason,omitempty"` // where the mode was decided for this message
+	Settled      []string        `json:"settled,omitempty"`     // recipients that the task has already, and keeps
+	Routes       []route.Step    `json:"routes"`
+
+	content *forward.Content // what would go out; nil when nothing would
+}
+
+// Content is the message that would go out; nil when nothing would.
+func (t Trial) Content() io.Reader {
+	if t.content == nil {
+		return nil
+	}
+	return t.content.Reader()
+}
+
+// Senders knows which envelope sender a message goes out with, *forward.Relay.
+type Senders interface {
+	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
+	Sender(from string, as forward.Mode) string
+}
+
+// Tester tries routes on messages, as a pass would, and sends nothing.
+type Tester struct {
+	Routes      *route.Table
+	Senders     Senders
+	Composer    func() (*forward.Composer, error) // asked for only when something would go out
+	Style       route.Style
+	Hold        bool // the policy for an unknown outcome, where a route has none
+	Notices     bool // a notice of a message that is too large goes out
+	MaxSize     int64
+	MaxReceived int
+}
+
+// Try decides about the message and composes what would go out.
+func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
+	if s.Size > t.MaxSize && t.Notices {
+		s.Message.HeaderOnly = true // a pass downloads no more
+	}
+	f := Judge(t.Routes, s.Mail, t.MaxSize, t.MaxReceived)
+	d := f.ByRoute
+	out := Trial{
+		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
+		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
+		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(s.Mail),
+		EnvelopeFrom: t.Senders.Envelope(s.Message, s.Inbox, d.To).From,
+	}
+	if t.Routes.Holds(d.Route, t.Hold) {
+		out.Uncertain = route.Hold
+	}
+	if s.Task.Begun() {
+		for _, del := range s.Task.Deliveries {
+			out.Settled = append(out.Settled, del.Recipient)
+		}
+	}
+	if f.Status != tasks.Forwarded {
+		return out, nil
+	}
+	return out, t.compose(ctx, &out, s)
+}
+
+func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
+	composer, err := t.Composer()
+	if err != nil {
+		return err
+	}
+	out.content, err = composer.Compose(ctx, s.Message, forward.Origin{
+		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, Folder: s.Folder, UID: s.Task.UID,
+		Registered: s.At, Size: s.Size, MaxSize: t.MaxSize,
+		Captured: sync.OnceValue(func() map[string]string { return t.Routes.Captured(out.Route, s.Mail) }),
+	}, StyleOf(t.Routes.Style(out.Route, s.Mail, t.Style)))
+	if err != nil {
+		return err
+	}
+	out.Mode, out.ModeReason = string(out.content.Mode), out.content.Remark
+	out.EnvelopeFrom = t.Senders.Sender(out.EnvelopeFrom, out.content.Mode)
+	return nil
+}
+
+// Fetch reads the message of a task from its server. Of a message larger than maxSize it reads the header, when a
+// notice goes out for it, and else nothing.
+func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64, notices bool) (*message.Message, error) {
+	if t.Identity.Size > maxSize && !notices {
+		return nil, fmt.Errorf("it has %d octets, and what is larger than forward.max_size (%d) is never downloaded", t.Identity.Size, maxSize)
+	}
+	src, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = src.Close() }()
+	info, err := src.Select(ctx, t.Folder)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.UIDValidity != t.UIDValidity():
+		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; `postrider run --inbox %s` finds its messages again", t.Folder, t.Inbox)
+	}
+	return fetchOne(ctx, src, t, t.Identity.Size > maxSize)
+}
+
+func fetchOne(ctx context.Context, src Source, t tasks.Task, headerOnly bool) (m *message.Message, err error) {
+	fetch := src.Bodies
+	if headerOnly {
+		fetch = src.Headers
+	}
+	var found imapsrc.Result
+	found, err = fetch(ctx, []uint32{t.UID}, func(_ uint32, one *message.Message) error {
+		m = one
+		return nil
+	})
+	switch {
+	case m != nil:
+		return m, nil
+	case err != nil:
+		return nil, err
+	case found.Failed[t.UID] != nil:
+		return nil, found.Failed[t.UID]
+	}
+	return nil, fmt.Errorf("it is not in folder %q any more", t.Folder)
+}

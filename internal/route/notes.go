@@ -1,0 +1,33 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Notes are remarks on routes that are valid, but may not do what they were written for. An operator may want them so.
+func (t *Table) Notes() []string {
+	names, taker := t.Unreached()
+	if len(names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("no message reaches %s, because %s before takes every message; move %[2]s to the end, or add continue: true to it",
+		strings.Join(names, ", "), taker)}
+}
+
+// InboxNotes are remarks on routes that send what arrives in an inbox back to its own address. The relay may know
+// another mailbox by that address, as while a server is moved.
+func (t *Table) InboxNotes(inbox string) []string {
+	forwards, nobody := t.Returns(inbox)
+	var out []string
+	if len(forwards) > 0 {
+		out = append(out, fmt.Sprintf("route %s forwards to this inbox's own address (own_address: forward): if that leads back here, "+
+			"each message arrives a second time and is skipped (loop); set own_address: skip to leave the address out", strings.Join(forwards, ", ")))
+	}
+	if len(nobody) > 0 {
+		out = append(out, fmt.Sprintf("route %s forwards only to this inbox's own address, which has the message already, so it skips each message (loop): "+
+			"add a recipient, or `match: {not: {inbox: %s}}`, or own_address: forward if the relay knows another mailbox by that address",
+			strings.Join(nobody, ", "), inbox))
+	}
+	return out
+}

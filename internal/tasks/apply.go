@@ -1,0 +1,201 @@
+package tasks
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Changer is what Apply needs of a queue.
+type Changer interface {
+	Get(ctx context.Context, id int64) (Task, error)
+	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
+	Skip(ctx context.Context, who string, ids ...int64) (int, error)
+	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
+	Purge(ctx context.Context, who string, ids ...int64) (int, error)
+}
+
+// Command is what an operator does to tasks.
+type Command struct {
+	Change
+	Ended bool // its ages count from the end of a task, not from its registration
+
+	do   func(q Changer, ctx context.Context, who string, ids ...int64) (int, error)
+	kept string // why the queue may refuse a task in one of these states that nobody else has changed
+}
+
+// RetryCommand requeues tasks.
+func RetryCommand() Command { return Command{Change: ToRetry(), do: Changer.Requeue} }
+
+// SkipCommand ends tasks without forwarding them.
+func SkipCommand() Command { return Command{Change: ToSkip(), do: Changer.Skip} }
+
+// DeliveredCommand says that the message of an uncertain task arrived.
+func DeliveredCommand() Command { return Command{Change: ToResolve(), do: Changer.Resolve} }
+
+// NotDeliveredCommand requeues uncertain tasks alone.
+func NotDeliveredCommand() Command { return Command{Change: ToResolve(), do: Changer.Requeue} }
+
+// PurgeCommand deletes tasks.
+func PurgeCommand() Command {
+	return Command{
+		Change: ToPurge(), Ended: true, do: Changer.Purge,
+		kept: "the task that it duplicates was not forwarded, so this one may still be needed; " +
+			"try again when the other one is forwarded or deleted",
+	}
+}
+
+// Select completes a filter that an operator gave: without a status it means Meant, and ages count as Ended says. A
+// state that the command is not for is an error.
+func (c Command) Select(f Filter) (Filter, error) {
+	for _, s := range f.Statuses {
+		if !slices.Contains(c.From, s) {
+			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, join(c.From))
+		}
+	}
+	if len(f.Statuses) == 0 {
+		f.Statuses = c.Meant
+	}
+	if c.Ended {
+		f.Ended, f.Registered = f.Registered, 0
+	}
+	return f, nil
+}
+
+// Job is one command for some tasks.
+type Job struct {
+	Queue Changer
+	Command
+	Who    string // the operator, for the audit trail
+	IDs    []int64
+	Bulk   bool // a filter chose the tasks: they are changed in batches, and Each is called for those not changed
+	DryRun bool // change nothing; call Each for all tasks
+
+	// Each is called with the outcome of a task: why it was not changed, or empty. The task is as it was before.
+	Each func(t Task, why string) error
+}
+
+// Applied is the outcome of a job. Its JSON is what the command line prints.
+type Applied struct {
+	DryRun     bool         `json:"dry_run"`
+	Changed    int          `json:"changed"`
+	NotChanged []NotChanged `json:"not_changed"`
+	MovedOn    int          `json:"moved_on"` // changed concurrently
+	Left       int          `json:"left"`     // not reached, because the job was stopped
+}
+
+// NotChanged is a task that a command left as it was.
+type NotChanged struct {
+	ID  int64  `json:"id"`
+	Why string `json:"why"`
+}
+
+const batch = 100 // tasks changed in one transaction
+
+// Apply does the job in short transactions. When ctx ends, it finishes the current one and stops.
+func (j *Job) Apply(ctx context.Context) (Applied, error) {
+	r := Applied{DryRun: j.DryRun, NotChanged: []NotChanged{}, Left: len(j.IDs)}
+	size := 1 // so that each task that was named has its own answer
+	if j.Bulk {
+		size = batch
+	}
+	for ids := range slices.Chunk(j.IDs, size) {
+		if ctx.Err() != nil {
+			break
+		}
+		if err := j.batch(context.WithoutCancel(ctx), ids, &r); err != nil {
+			return r, fmt.Errorf("%w; %d of %d tasks had been changed before that", err, r.Changed, len(j.IDs))
+		}
+		r.Left -= len(ids)
+	}
+	return r, nil
+}
+
+// batch changes tasks in one transaction.
+func (j *Job) batch(ctx context.Context, ids []int64, r *Applied) error {
+	var fit []int64
+	var last Task
+	for _, id := range ids {
+		t, why, err := j.look(ctx, id)
+		switch {
+		case err != nil:
+		case why != "":
+			err = j.refuse(t, why, r)
+		case j.DryRun:
+			r.Changed++
+			err = j.Each(t, "")
+		default:
+			fit, last = append(fit, id), t
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(fit) == 0 {
+		return nil
+	}
+	changed, err := j.do(j.Queue, ctx, j.Who, fit...)
+	if err != nil {
+		return err
+	}
+	r.Changed += changed
+	switch {
+	case changed < len(fit):
+		return j.explain(ctx, fit, len(fit)-changed, r)
+	case j.Bulk:
+		return nil
+	}
+	return j.Each(last, "")
+}
+
+// look reads a task, and says why it cannot be changed.
+func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error) {
+	t, err = j.Queue.Get(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Task{ID: id}, "there is no such task", nil
+	case err != nil:
+		return t, "", err
+	case t.Status == InProgress:
+		return t, "it is being processed by " + cmp.Or(t.Worker, "a worker") + "; try again when that is over", nil
+	case !slices.Contains(j.From, t.Status):
+		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, join(j.From)), nil
+	}
+	return t, "", nil
+}
+
+// explain finds the reasons for a batch in which some tasks were not changed. Of the tasks that are in another state
+// now it cannot tell which ones this change moved, and which ones were changed concurrently.
+func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied) error {
+	for _, id := range ids {
+		t, moved, err := j.look(ctx, id)
+		if err == nil && moved == "" && missing > 0 {
+			missing--
+			err = j.refuse(t, cmp.Or(j.kept, "it was changed concurrently; try again"), r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.MovedOn += missing
+	if j.Bulk || missing == 0 {
+		return nil
+	}
+	return j.Each(Task{ID: ids[0]}, fmt.Sprintf("it was changed concurrently; see `postrider task show %d`", ids[0]))
+}
+
+func (j *Job) refuse(t Task, why string, r *Applied) error {
+	r.NotChanged = append(r.NotChanged, NotChanged{t.ID, why})
+	return j.Each(t, why)
+}
+
+func join(states []Status) string {
+	var out []string
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,58 @@
+// Package text is what all parts do with words: it makes one printable line of what others wrote, and finds the name
+// that somebody meant.
+//
+// It is a package of its own because its callers may not know each other: the configuration, the inboxes, IMAP and
+// the command line. It imports nothing of postrider.
+package text
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Line makes one printable line of what a stranger wrote.
+func Line(s string) string {
+	return strings.Join(strings.Fields(strings.Map(printable, strings.ToValidUTF8(s, "\uFFFD"))), " ")
+}
+
+// Error makes one printable line of an error, which may be several: "; " joins them.
+func Error(err error) string {
+	var b strings.Builder
+	for line := range strings.Lines(err.Error()) {
+		line = Line(line)
+		switch so := b.String(); {
+		case line == "" || so == "":
+		case strings.HasSuffix(so, ":") || strings.HasSuffix(so, ";"):
+			b.WriteString(" ")
+		default:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// printable turns what could play with a terminal into a space.
+func printable(r rune) rune {
+	if !unicode.IsPrint(r) {
+		return ' '
+	}
+	return r
+}
+
+// Cut shortens s to at most n characters.
+func Cut(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// Count is a number with its noun: "1 task", "2 tasks".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
+}

@@ -1,0 +1,67 @@
+package text
+
+import (
+	"errors"
+	"testing"
+)
+
+func TestLine(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"escape sequences do not reach the terminal", "a\x1b[2Jb\u009bc", "a [2Jb c"},
+		{"one line", "two\r\nlines\tand a tab", "two lines and a tab"},
+		{"no turning of the writing direction", "exe.\u202efdp", "exe. fdp"},
+		{"octets that are no text", "a\xffb", "a\uFFFDb"},
+		{"other scripts stay", "開廷 – Žluťoučký", "開廷 – Žluťoučký"},
+		{"nothing", " \n ", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Line(c.in); got != c.want {
+				t.Errorf("Line(%q) is %q, want %q", c.in, got, c.want)
+			}
+		})
+	}
+}
+
+func TestError(t *testing.T) {
+	for in, want := range map[string]string{
+		"log in: no\nclose: no":                       "log in: no; close: no",
+		"nothing was changed:\n\n\tline 2: no name\n": "nothing was changed: line 2: no name",
+		"one;\r\n two":                                "one; two",
+		"the server says \x1b[2J":                     "the server says [2J",
+	} {
+		if got := Error(errors.New(in)); got != want {
+			t.Errorf("Error of %q is %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestCut(t *testing.T) {
+	for in, want := range map[string]string{"": "", "開廷開廷": "開廷開廷", "開廷開廷開": "開廷開…"} {
+		if got := Cut(in, 4); got != want {
+			t.Errorf("Cut(%q, 4) is %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"INBOX", "Sent Items", "forwarded", "received", "dead", "all"}
+	for in, want := range map[string]string{
+		"Inbxo": "INBOX", "inbox": "INBOX", "forwrded": "forwarded", "ded": "dead", "al": "all", "recieved": "received",
+		"sent item": "Sent Items", "zzz": "", "": "", "Archive": "",
+	} {
+		if got := Nearest(in, known); got != want {
+			t.Errorf("Nearest(%q) is %q, want %q", in, got, want)
+		}
+	}
+	if got := DidYouMean("ded", known) + DidYouMean("zzz", known); got != "; did you mean dead?" {
+		t.Errorf("the question is %q, want it only for the name that is near", got)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
+		if got := Count(n, "task"); got != want {
+			t.Errorf("Count(%d) is %q, want %q", n, got, want)
+		}
+	}
+}
