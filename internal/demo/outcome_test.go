@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 			"a task has another end", func(f *facts) { f.registry[4].Status = tasks.Dead },
 			"7 messages: 5 forwarded once each, 0 without a route, 2 refused; 0 lost, 0 twice", "was to be skipped_no_match",
 		},
-		{"a subject was not understood", func(f *facts) { f.registry[1].Subject = "=?GB18030?B?" }, good, `the registry has "=?GB18030?B?"`},
+		{"a subject was not understood", func(f *facts) { f.registry[1].Identity.Subject = "=?GB18030?B?" }, good, `the registry has "=?GB18030?B?"`},
 		{"a message arrived changed", func(f *facts) { f.accepted[0].Data = append(f.accepted[0].Data, '\n') }, good, "arrived changed"},
 		{"a message went to a stranger", func(f *facts) { f.accepted[0].To = append(f.accepted[0].To, "x@kt.example") }, good, "who was not to get it"},
 		{"a message came out of nowhere", func(f *facts) {

@@ -57,7 +57,7 @@ func (w *world) again(registered, duplicates int, how string) {
 		w.t.Errorf("%s: the pass reports %+v, want %d registered, %d of them skipped, the others forwarded", how, r.Totals, registered, duplicates)
 	}
 	for _, one := range w.tasks("--status", "skipped") {
-		if !strings.HasPrefix(one.Reason, "duplicate: ") && !strings.HasPrefix(one.Reason, "by_person: ") {
+		if !strings.HasPrefix(one.Reason, "duplicate: ") && !strings.HasPrefix(one.Reason, "by_operator: ") {
 			w.t.Errorf("%s: task %d was skipped for %q, want duplicate", how, one.ID, one.Reason)
 		}
 	}

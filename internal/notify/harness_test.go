@@ -117,9 +117,11 @@ func (b *bench) task(subject string) int64 {
 	done, err := b.queue.Register(b.ctx, tasks.Page{
 		InboxID: b.in.ID, FolderID: b.in.Folders[0].ID, Epoch: 7, ScanToken: 0, Cursor: b.last, Dedupe: tasks.DedupeOff,
 		Entries: []tasks.Entry{{
-			UID: b.last, Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)),
-			MessageID: fmt.Sprintf("<%d@x>", b.last),
-			Subject:   subject, Sender: "Eve <eve@client.example>",
+			UID: b.last,
+			Identity: tasks.Identity{
+				Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)), MessageID: fmt.Sprintf("<%d@x>", b.last),
+				Subject: subject, Sender: "Eve <eve@client.example>",
+			},
 		}},
 	})
 	b.check(err)
@@ -139,7 +141,7 @@ func (b *bench) ends(as tasks.Status, ds ...tasks.Delivery) {
 		}
 		for _, c := range claims {
 			b.check(b.queue.Finish(b.ctx, c.Receipt,
-				tasks.Result{Status: as, Reason: "refused for good", Route: "desk", Deliveries: ds}))
+				tasks.Result{Status: as, Reason: "refused for good", Deliveries: ds}))
 		}
 	}
 }
