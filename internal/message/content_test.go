@@ -80,7 +80,7 @@ func TestContent(t *testing.T) {
 			Content{Text: "hearing\n"},
 		},
 		{
-			"letters torn apart", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
+			"invisible characters in a word", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
 			Content{Text: "hearing\n"},
 		},
 		{
@@ -225,7 +225,7 @@ func TestContentThatGrows(t *testing.T) {
 			strings.Repeat("&NotEqualTilde;", 200<<10), "its text is longer than 512 KiB"},
 		"HTML that is never closed": {"Content-Type: text/html\r\n\r\nhearing" +
 			strings.Repeat("<div><table><a b=c ", 150<<10), ""},
-		"escapes alone": {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" +
+		"only escapes": {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" +
 			strings.Repeat("\x1b$B\x1b(B", 500<<10), ""},
 	} {
 		t.Run(name, func(t *testing.T) {

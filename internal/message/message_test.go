@@ -294,7 +294,7 @@ func TestCharsetIsReadOnce(t *testing.T) {
 func TestCorpus(t *testing.T) {
 	files, _ := filepath.Glob("../../../shared/corpus/*/*/*.eml")
 	if len(files) == 0 {
-		t.Skip("no corpus beside the repository")
+		t.Skip("the shared corpus is not there")
 	}
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
