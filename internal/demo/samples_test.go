@@ -20,8 +20,8 @@ func TestSamples(t *testing.T) {
 			}
 			m := parse(t, raw)
 			if m.MessageID() != l.id || m.Subject() != l.subject || m.From() != l.from || m.Date().IsZero() {
-				t.Errorf("read: %s %q from %s of %s; want %s %q from %s", m.MessageID(), m.Subject(), m.From(),
-					m.Date(), l.id, l.subject, l.from)
+				t.Errorf("read: %s %q from %s of %s; want %s %q from %s",
+					m.MessageID(), m.Subject(), m.From(), m.Date(), l.id, l.subject, l.from)
 			}
 			if got := m.Content().HasAttachment; got != (l.id == heldID) {
 				t.Errorf("HasAttachment = %t; want true only for the scan", got)

@@ -246,8 +246,8 @@ func TestShare(t *testing.T) {
 	} {
 		var got Share
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want.share || got.String() != want.shown {
-			t.Errorf("%q is read as %v (%v), error %v; want %v (%s)", text, float64(got), got, err,
-				float64(want.share), want.shown)
+			t.Errorf("%q is read as %v (%v), error %v; want %v (%s)",
+				text, float64(got), got, err, float64(want.share), want.shown)
 		}
 	}
 	for _, text := range []string{"", "%", "20", "101%", "-1%", "-0.1", "NaN", "Inf", "a", "20 %", "20%%"} {

@@ -344,16 +344,16 @@ func TestSet(t *testing.T) {
 		if in.Username != before.Username || in.Password != before.Password || !in.Active {
 			t.Errorf("the inbox is %+v, want the other settings unchanged", in)
 		}
-		if got, want := folderState(in),
-			[]string{"Archive true", "INBOX true", "Junk false"}; !slices.Equal(got, want) {
+		want := []string{"Archive true", "INBOX true", "Junk false"}
+		if got := folderState(in); !slices.Equal(got, want) {
 			t.Errorf("folders are %q, want %q", got, want)
 		}
 		in, err = b.Set(b.ctx, in.Address, Changes{Folders: []string{"Junk"}, Port: ptr(1143)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := folderState(in),
-			[]string{"Archive false", "INBOX false", "Junk true"}; !slices.Equal(got, want) {
+		want = []string{"Archive false", "INBOX false", "Junk true"}
+		if got := folderState(in); !slices.Equal(got, want) {
 			t.Errorf("folders are %q, want %q", got, want)
 		}
 		if in.Port != 1143 || in.Folders[2].LastSeenUID != 7 {

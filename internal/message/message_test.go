@@ -65,8 +65,8 @@ func TestSpoolMakesLineEndsCanonical(t *testing.T) {
 					}
 					if got := read(t, b); got != tt.want || b.Size() != int64(len(tt.want)) ||
 						b.Changed() != tt.changed {
-						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)", chunk, got, b.Size(),
-							b.Changed(), tt.want, tt.changed)
+						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)",
+							chunk, got, b.Size(), b.Changed(), tt.want, tt.changed)
 					}
 					_ = b.Close()
 				}

@@ -98,8 +98,8 @@ func (n *Notifier) Notify(ctx context.Context, relayUp bool) {
 		}
 		err := n.notify(ctx, ch)
 		if err != nil && ctx.Err() == nil {
-			n.Log.Warn("could not send the failure notice; a later pass tries again", "channel", ch.String(),
-				"error", err)
+			n.Log.Warn("could not send the failure notice; a later pass tries again",
+				"channel", ch.String(), "error", err)
 		}
 		var relay *forward.Error
 		if errors.As(err, &relay) || !ch.isHook() && errors.Is(err, context.DeadlineExceeded) {
@@ -146,15 +146,15 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 	var full *limits.Reached
 	switch {
 	case err == nil:
-		n.Log.Info("failure notice sent", "channel", ch.String(), "tasks", len(news.Tasks), "inboxes",
-			len(news.Outages))
+		n.Log.Info("failure notice sent",
+			"channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages))
 		return n.Store.reported(after, ch, n.Config.Worker, news)
 	case errors.Is(err, errTaken):
 		n.Log.Info("another run sends the failure notice, because this run's lease expired", "channel", ch.String())
 		return nil
 	case errors.As(err, &full): // waiting for a rate limit is not an error
-		n.Log.Info("the failure notice waits for a limit of the relay's provider", "channel", ch.String(), "limit",
-			full)
+		n.Log.Info("the failure notice waits for a limit of the relay's provider",
+			"channel", ch.String(), "limit", full)
 		return n.Store.release(after, ch, n.Config.Worker)
 	case ctx.Err() != nil:
 		return errors.Join(err, n.Store.release(after, ch, n.Config.Worker))
