@@ -122,7 +122,7 @@ func ParseNamed(s string) (name string, a Address, err error) {
 	return m.Name, a, err
 }
 
-// Quoted adds the quotes that package net/mail removes: it returns "a b"@x as a b@x. An address
+// Quoted adds the quotes that package net/mail removes: for a b@x it returns "a b"@x. An address
 // that needs no quotes, and a text that is no address, is returned unchanged.
 func Quoted(s string) string {
 	if _, err := parse(s); err == nil || !strings.Contains(s, "@") {

@@ -84,7 +84,7 @@ func TestImport(t *testing.T) {
 			"+ Ann Müller <ann@firm.example>: file 4711; client 7\n+ 王小明\n+ 𝄞 Bo <bo@firm.example> (not active)",
 		},
 		{
-			"a new one beside one of the same name", "name,email\nAnn Müller,ann2@firm.example\n",
+			"a new one with the name of another", "name,email\nAnn Müller,ann2@firm.example\n",
 			"+ Ann Müller <ann2@firm.example>", "",
 		},
 		{
@@ -97,7 +97,7 @@ func TestImport(t *testing.T) {
 			`~ 王小明: email "" becomes "wang@firm.example"`, "",
 		},
 		{
-			"by name alone", "name,active,keywords\n王小明,no,Wang\n𝄞 Bo,yes,",
+			"only by name", "name,active,keywords\n王小明,no,Wang\n𝄞 Bo,yes,",
 			"~ 王小明 <wang@firm.example>: keywords \"\" becomes \"Wang\", is no longer active\n" +
 				"~ 𝄞 Bo <bo@firm.example>: is active again", "",
 		},
@@ -204,8 +204,8 @@ func TestBrokenByHand(t *testing.T) {
 		directory, faults := Directory(list)
 		table, err := route.Compile([]route.Rule{{Name: "p", ToContacts: &route.ToContacts{In: []string{"subject"}}}})
 		check(t, err)
-		if got := table.With(directory).Decide(route.Mail{Message: parsed(t,
-			"Subject: Ann, Bert, x\n\n")}).To; !slices.Equal(got, []string{"ann@firm.example"}) {
+		mail := route.Mail{Message: parsed(t, "Subject: Ann, Bert, x\n\n")}
+		if got := table.With(directory).Decide(mail).To; !slices.Equal(got, []string{"ann@firm.example"}) {
 			t.Errorf("a message that names all of them goes to %v, want ann@firm.example only", got)
 		}
 		var got []string
@@ -267,7 +267,7 @@ func TestReadCSV(t *testing.T) {
 			"a line for Excel, which names the tab",
 			utf16(unicode.LittleEndian)("SEP=\t\r\nname\temail\r\nMüller\tm@x.example\r\n"), "+ Müller <m@x.example>",
 		},
-		{"CR alone", strings.ReplaceAll(plain, "\n", "\r"), "+ Müller <m@x.example>"},
+		{"only CR", strings.ReplaceAll(plain, "\n", "\r"), "+ Müller <m@x.example>"},
 		{
 			"empty columns at the end", "name;email;;\nMüller;m@x.example;;\nMeier;;; \nMaier;;\n;;;\n",
 			"+ Müller <m@x.example>\n+ Meier\n+ Maier",

@@ -1,14 +1,16 @@
-// Package demo shows postrider at work on servers of its own: an IMAP server and a relay inside this process, on
+// Package demo shows postrider at work: with an IMAP server and a relay inside this process, on
 // loopback, and an SQLite file in a temporary directory.
 //
-// The mail is made up, the rest is real. Each pass is a process of its own, made by Options.Pass, with the
-// configuration file written here. The first one is killed (SIGKILL; TerminateProcess on Windows) when the relay has
-// got all of a message and has not answered yet; the second takes over what the first left behind; the third delivers
-// what the relay deferred; for the fourth the cursor is put back to the beginning, and it has nothing to do.
+// The messages are samples, the rest is real. Each pass is a process of its own, started with
+// Options.Pass and the configuration file of the demo. The first pass is killed (SIGKILL;
+// TerminateProcess on Windows) when the relay has received a whole message and has not replied yet.
+// The second pass takes over its tasks. The third delivers what the relay deferred. Before the
+// fourth, the cursor is moved back to the beginning; that pass has nothing to do.
 //
-// The outcome is not told but computed: from what the registry says of every message and from what the relay
-// accepted. A promise that was not kept is a fault in it. An error means that the demo itself could not be carried
-// through. Either way, and when ctx ends, no file, process or listener is left behind.
+// The outcome is computed from the tasks in the database and from the messages that the relay
+// accepted. A difference to what postrider promises is a fault in the outcome. An error means that
+// the demo itself failed. In every case, also when ctx ends, the demo removes its files and ends
+// its processes and listeners.
 package demo
 
 import (
@@ -23,20 +25,20 @@ import (
 	"postrider/internal/tasks"
 )
 
-const longest = time.Minute
+const maxDuration = time.Minute
 
-// Options are what a demo needs of its caller.
+// Options are the callbacks of a demo.
 type Options struct {
-	// Pass makes a process, not started, that does one pass with this configuration file and prints its pass.Report
-	// as JSON (`run --json`). It ends with ctx.
+	// Pass returns a command, not started, that does one pass with this configuration file and
+	// prints its pass.Report as JSON (`run --json`). The command ends when ctx does.
 	Pass func(ctx context.Context, config string) *exec.Cmd
-	// Say is told each step, one line at a time.
+	// Say prints one line about a step.
 	Say func(line string)
 }
 
-// Run plays the demo, in less than a minute.
+// Run runs the demo, in less than a minute.
 func Run(ctx context.Context, opts Options) (out Outcome, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, fmt.Errorf("the demo takes longer than %s", longest))
+	ctx, cancel := context.WithTimeoutCause(ctx, maxDuration, fmt.Errorf("the demo takes longer than %s", maxDuration))
 	defer cancel()
 	s := &stage{opts: opts}
 	defer func() {
@@ -49,9 +51,9 @@ func Run(ctx context.Context, opts Options) (out Outcome, err error) {
 		return Outcome{}, err
 	}
 	s.say("On 127.0.0.1: an IMAP server (port %d) with %d messages for %s, and an SMTP relay (port %d).",
-		s.imap.Port(), len(letters()), deskInbox, s.relay.Port())
-	for _, act := range []func(context.Context) error{s.killed, s.replay, s.deferred, s.again} {
-		if err := act(ctx); err != nil {
+		s.imap.Port(), len(samples()), deskInbox, s.relay.Port())
+	for _, step := range []func(context.Context) error{s.killed, s.takeOver, s.deferred, s.again} {
+		if err := step(ctx); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -59,12 +61,12 @@ func Run(ctx context.Context, opts Options) (out Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	out = judge(letters(), registry, s.relay.Messages())
+	out = evaluate(samples(), registry, s.relay.Messages())
 	out.Faults = append(s.faults, out.Faults...)
 	return out, nil
 }
 
-// killed is the pass that dies. Its connection to the relay breaks before the relay has taken the message on.
+// killed kills a pass. The relay does not accept the message that the pass was sending.
 func (s *stage) killed(ctx context.Context) error {
 	p, err := s.start(ctx)
 	if err != nil {
@@ -76,19 +78,20 @@ func (s *stage) killed(ctx context.Context) error {
 		return p.unexpected()
 	}
 	p.kill()
-	s.relay.letGo()
+	s.relay.release()
 	registry, err := s.registry(ctx)
 	if err != nil {
 		return err
 	}
-	s.say("Pass 1 is killed (kill -9): the relay had got all of %q and not answered yet.", scan().subject)
-	sending := s.tellLeft(registry)
-	s.expect(sending == 1, "the killed pass left %d messages marked as being sent, not 1", sending)
+	s.say("Pass 1 is killed (kill -9): the relay had received all of %q and not replied yet.", scan().subject)
+	sending := s.sayLeft(registry)
+	s.expect(sending == 1, "deliveries marked as being sent after the killed pass: %d, not 1", sending)
 	return nil
 }
 
-// tellLeft says what a killed pass has left, and returns how many deliveries it was in the middle of.
-func (s *stage) tellLeft(registry []tasks.Task) (sending int) {
+// sayLeft prints the state of the tasks after the killed pass, and returns how many deliveries it
+// was sending.
+func (s *stage) sayLeft(registry []tasks.Task) (sending int) {
 	count := map[tasks.Status]int{}
 	for _, t := range registry {
 		count[t.Status]++
@@ -103,8 +106,9 @@ func (s *stage) tellLeft(registry []tasks.Task) (sending int) {
 	return sending
 }
 
-// replay waits for the leases of the dead pass, the tasks' and the inbox's, and does the next pass.
-func (s *stage) replay(ctx context.Context) error {
+// takeOver waits until the leases of the dead pass have expired, those of its tasks and its scan
+// lease, and does a pass.
+func (s *stage) takeOver(ctx context.Context) error {
 	began := time.Now()
 	if err := s.due(ctx, tasks.InProgress); err != nil {
 		return err
@@ -115,12 +119,13 @@ func (s *stage) replay(ctx context.Context) error {
 		return err == nil && report.Inboxes[0].Busy == "", err
 	})
 	if err == nil {
-		s.say("Pass 2, %.1f s later, takes over when its leases have run out: %s.", time.Since(began).Seconds(), sum(report.Totals))
+		s.say("Pass 2, %.1f s later, takes over after the leases have expired: %s.",
+			time.Since(began).Seconds(), summary(report.Totals))
 	}
 	return err
 }
 
-// deferred does the pass after the backoff.
+// deferred does a pass after the backoff.
 func (s *stage) deferred(ctx context.Context) error {
 	s.relay.ready.Store(true)
 	if err := s.due(ctx, tasks.Error); err != nil {
@@ -128,13 +133,14 @@ func (s *stage) deferred(ctx context.Context) error {
 	}
 	report, err := s.pass(ctx)
 	if err == nil {
-		s.say("Pass 3, after the backoff, sends what was deferred (451): %s.", sum(report.Totals))
-		s.expect(report.Totals == pass.Counters{Forwarded: 1}, "pass 3 was to forward 1 message and leave nothing to be done: %s", sum(report.Totals))
+		s.say("Pass 3, after the backoff, sends what the relay deferred (451): %s.", summary(report.Totals))
+		s.expect(report.Totals == pass.Counters{Forwarded: 1},
+			"pass 3 should forward 1 message and nothing else: %s", summary(report.Totals))
 	}
 	return err
 }
 
-// again does a full pass over what is known already.
+// again does a pass over all messages, which are already registered.
 func (s *stage) again(ctx context.Context) error {
 	before := len(s.relay.Messages())
 	if err := s.rewind(ctx); err != nil {
@@ -142,23 +148,26 @@ func (s *stage) again(ctx context.Context) error {
 	}
 	report, err := s.pass(ctx)
 	if err == nil {
-		s.say("Pass 4, with the cursor put back to the beginning, sees all messages again: %s.", sum(report.Totals))
+		s.say("Pass 4, with the cursor moved back to the beginning, sees all messages again: %s.",
+			summary(report.Totals))
 		more := len(s.relay.Messages()) - before
-		s.expect(report.Totals == pass.Counters{} && more == 0, "pass 4 was to do nothing: %s, the relay got %d more", sum(report.Totals), more)
+		s.expect(report.Totals == pass.Counters{} && more == 0,
+			"pass 4 should do nothing: %s; messages that the relay accepted: %d", summary(report.Totals), more)
 	}
 	return err
 }
 
 func (s *stage) say(format string, args ...any) { s.opts.Say(fmt.Sprintf(format, args...)) }
 
-func (s *stage) expect(kept bool, format string, args ...any) {
-	if !kept {
+// expect adds a fault unless ok.
+func (s *stage) expect(ok bool, format string, args ...any) {
+	if !ok {
 		s.faults = append(s.faults, fmt.Sprintf(format, args...))
 	}
 }
 
-// sum is what a pass did, in words.
-func sum(c pass.Counters) string {
+// summary describes in words what a pass did.
+func summary(c pass.Counters) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int

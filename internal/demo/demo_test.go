@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// build makes the program whose passes the demo runs.
+// build builds the program that runs the passes.
 func build(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "postrider")
@@ -27,13 +27,13 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// play runs a demo and checks that nothing is left of it: no file, no process, no goroutine and so no listener.
+// play runs a demo and checks that it leaves no file, process, goroutine or listener.
 func play(ctx context.Context, t *testing.T, binary string, args []string, say func(string)) (Outcome, error) {
 	t.Helper()
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("TMP", tmp)
-	t.Setenv("POSTRIDER_DATABASE_DRIVER", "mysql") // what a user may have set
+	t.Setenv("POSTRIDER_DATABASE_DRIVER", "mysql") // the demo must ignore it
 	before := goleak.IgnoreCurrent()
 	var passes []*exec.Cmd
 	out, err := Run(ctx, Options{
@@ -46,7 +46,7 @@ func play(ctx context.Context, t *testing.T, binary string, args []string, say f
 	goleak.VerifyNone(t, before)
 	for i, p := range passes {
 		if p.Process != nil && p.ProcessState == nil {
-			t.Errorf("pass %d may be running still", i+1)
+			t.Errorf("pass %d may still be running, want it ended", i+1)
 		}
 	}
 	left, readErr := os.ReadDir(tmp)
@@ -64,35 +64,40 @@ func TestRun(t *testing.T) {
 	}
 	t.Run("a pass fails", func(t *testing.T) {
 		_, err := play(t.Context(), t, binary, []string{"nonsense"}, func(string) {})
-		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(err.Error(), `unknown command "nonsense"`) {
-			t.Errorf("error %v; want one with the pass's exit status and its last words", err)
+		if err == nil || !strings.Contains(err.Error(), "exit status 2") ||
+			!strings.Contains(err.Error(), `unknown command "nonsense"`) {
+			t.Errorf("error %v; want one with the pass's exit status and its output", err)
 		}
 	})
 }
 
 func toTheEnd(t *testing.T, binary string) {
 	var lines []string
-	out, err := play(t.Context(), t, binary, []string{"run", "--json"}, func(line string) { lines = append(lines, line) })
-	said := strings.Join(lines, "\n")
+	out, err := play(t.Context(), t, binary, []string{"run", "--json"},
+		func(line string) { lines = append(lines, line) })
+	output := strings.Join(lines, "\n")
 	if err != nil || len(out.Faults) > 0 {
-		t.Fatalf("error %v, faults %q; want none; it said:\n%s", err, out.Faults, said)
+		t.Fatalf("error %v, faults %q; want none; the output is:\n%s", err, out.Faults, output)
 	}
-	if want := "It leaves 2 forwarded, 2 in progress (1 marked as being sent) and 3 waiting."; !strings.Contains(said, want) {
-		t.Errorf("it said:\n%s\nwant a line with: %s", said, want)
+	want := "It leaves 2 forwarded, 2 in progress (1 marked as being sent) and 3 waiting."
+	if !strings.Contains(output, want) {
+		t.Errorf("the output is:\n%s\nwant a line with: %s", output, want)
 	}
 	attempts := map[string]int{}
 	for _, r := range out.Rows {
 		attempts[r.Message] = r.Attempts
 	}
 	if got := attempts[scan().subject]; got != 2 {
-		t.Errorf("the message that was on the wire at the kill took %d attempts; want 2", got)
+		t.Errorf("attempts for the message that the killed pass was sending: %d; want 2", got)
 	}
 	if got := attempts[ticket().subject]; got < 3 {
-		t.Errorf("the message that was claimed at the kill and deferred later took %d attempts; want 3 or more", got)
+		t.Errorf("attempts for the message that the killed pass had claimed, and the relay deferred: %d; "+
+			"want 3 or more", got)
 	}
 }
 
-// interrupted ends the demo's context at a step. That has to be its error, and not what it led to.
+// interrupted cancels the demo's context at a step. The demo's error must be the cancellation, not
+// an error caused by it.
 func interrupted(t *testing.T, binary, after string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -102,6 +107,6 @@ func interrupted(t *testing.T, binary, after string) {
 		}
 	})
 	if err == nil || err.Error() != context.Canceled.Error() {
-		t.Errorf("error %v; want %v alone", err, context.Canceled)
+		t.Errorf("error %v; want only %v", err, context.Canceled)
 	}
 }

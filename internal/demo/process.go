@@ -12,14 +12,15 @@ import (
 	"postrider/internal/pass"
 )
 
-// somethingLeft is the exit code of a pass that left something to be retried, or to be looked at by a person.
-const somethingLeft = 75
+// exitIncomplete is the exit code of a pass after which something is to be retried, or needs an
+// operator.
+const exitIncomplete = 75
 
-// process is one pass, running.
+// process is a running pass.
 type process struct {
 	cmd      *exec.Cmd
 	out, log bytes.Buffer
-	ended    chan struct{} // closed when it is gone
+	ended    chan struct{} // closed when the process has ended
 }
 
 func (s *stage) start(ctx context.Context) (*process, error) {
@@ -30,13 +31,13 @@ func (s *stage) start(ctx context.Context) (*process, error) {
 	}
 	go func() {
 		defer close(p.ended)
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // ProcessState has the result
 	}()
 	return p, nil
 }
 
-// environment is ours without the settings that it may hold for postrider, and with the demo's directory for what a
-// killed pass does not clear away.
+// environment returns our environment without settings for postrider. Temporary files go to the
+// demo's directory, because a killed pass does not remove its own.
 func environment(dir string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -47,25 +48,26 @@ func environment(dir string) []string {
 	return append(env, "TMPDIR="+dir, "TMP="+dir, "TEMP="+dir)
 }
 
-// kill ends it at once (SIGKILL, TerminateProcess) and returns when it is gone.
+// kill kills the process (SIGKILL, TerminateProcess) and waits until it has ended.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // or it is gone already
+	_ = p.cmd.Process.Kill() // fails when it has already ended
 	<-p.ended
 }
 
-// unexpected is the error of a process that was to do something else than to end, or than to end like this.
+// unexpected is the error of a process that ended too early, or with a failure.
 func (p *process) unexpected() error {
-	return fmt.Errorf("a pass of the demo ended too early (%v); it said:\n%s%s", p.cmd.ProcessState, p.out.String(), p.log.String())
+	return fmt.Errorf("a pass of the demo ended unexpectedly (%v); its output is:\n%s%s",
+		p.cmd.ProcessState, p.out.String(), p.log.String())
 }
 
-// pass does one pass and returns its report, that of a pass that stepped aside included.
+// pass does one pass and returns its report, also that of a pass that found the inbox busy.
 func (s *stage) pass(ctx context.Context) (report pass.Report, err error) {
 	p, err := s.start(ctx)
 	if err != nil {
 		return report, err
 	}
 	<-p.ended
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 && code != somethingLeft {
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 && code != exitIncomplete {
 		return report, p.unexpected()
 	}
 	if err := json.Unmarshal(p.out.Bytes(), &report); err != nil {

@@ -9,14 +9,14 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// relay is the SMTP server: it does not know one recipient, defers another until it is ready, and is holding a message when
-// the pass that sends it is killed.
+// relay is the SMTP server of the demo. It refuses one recipient, and defers another until ready is
+// set. It delays its reply to one message until the pass that sends it was killed.
 type relay struct {
 	*smtpsink.Server
 	ready  atomic.Bool
 	once   sync.Once
-	held   chan struct{} // closed when it has got all of the message
-	killed chan struct{} // closed by letGo
+	held   chan struct{} // closed when the whole message was received
+	killed chan struct{} // closed by release
 }
 
 func startRelay() (*relay, error) {
@@ -31,14 +31,14 @@ func startRelay() (*relay, error) {
 	return r, nil
 }
 
-// letGo tells the relay that nobody waits for its answer any more. It does not take the message on.
-func (r *relay) letGo() { close(r.killed) }
+// release ends the delay. The relay then drops the connection without accepting the message.
+func (r *relay) release() { close(r.killed) }
 
 func (r *relay) reply(e smtpsink.Event) (a smtpsink.Action) {
 	switch {
-	case e.Stage == "rcpt" && e.Arg == goneMan:
+	case e.Stage == "rcpt" && e.Arg == unknownRecipient:
 		return smtpsink.Action{Code: 550, Text: "5.1.1 no such person here"}
-	case e.Stage == "rcpt" && e.Arg == slowDesk && !r.ready.Load():
+	case e.Stage == "rcpt" && e.Arg == deferredRecipient && !r.ready.Load():
 		return smtpsink.Action{Code: 451, Text: "4.7.1 come back later"}
 	case e.Stage == "dot" && messageID(e.Message.Data) == heldID:
 		r.once.Do(func() {
@@ -49,7 +49,7 @@ func (r *relay) reply(e smtpsink.Event) (a smtpsink.Action) {
 	return a
 }
 
-// messageID is the Message-ID, empty when there is none.
+// messageID returns the Message-ID; empty when there is none.
 func messageID(data []byte) string {
 	m, err := mail.ReadMessage(bytes.NewReader(data))
 	if err != nil {

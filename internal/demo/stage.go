@@ -16,10 +16,10 @@ import (
 	"postrider/internal/testserver/memimap"
 )
 
-// stage is what the demo is played on.
+// stage holds the servers, files and database of a running demo.
 type stage struct {
 	opts    Options
-	dir     string // all files are in it
+	dir     string // of all files
 	config  string
 	imap    *memimap.Server
 	relay   *relay
@@ -29,9 +29,9 @@ type stage struct {
 	faults  []string
 }
 
-// configText is the configuration file; the port is the relay's. There is one connection, so that it is known what is
-// on the wire when a pass is killed: one message and no other. The lease is short, since the replay waits until it
-// has run out, and yet long enough that no machine is so slow that a living pass loses it.
+// configText is the configuration file; the port is the relay's. With one connection, exactly one
+// message is being sent when pass 1 is killed. The lease is short, because pass 2 waits until it
+// has expired, but long enough for slow machines.
 const configText = `database: {driver: sqlite, path: postrider.db}
 smtp: {host: 127.0.0.1, port: %d, security: none, connections: 1, local_name: demo.kt.example}
 imap: {proxy: direct}
@@ -50,7 +50,7 @@ routes:
 
 func (s *stage) open(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "postrider-demo-"); err != nil {
-		return fmt.Errorf("make a directory for the demo: %w", err)
+		return fmt.Errorf("create a directory for the demo: %w", err)
 	}
 	if s.relay, err = startRelay(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *stage) open(ctx context.Context) (err error) {
 	return s.fill(ctx)
 }
 
-// fill puts the letters on the IMAP server, and the inbox into the database.
+// fill puts the samples on the IMAP server, and adds the inbox to the database.
 func (s *stage) fill(ctx context.Context) (err error) {
 	if s.imap, err = memimap.Start(memimap.Options{}); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *stage) fill(ctx context.Context) (err error) {
 	if err := s.imap.AddUser(deskInbox, password); err != nil {
 		return err
 	}
-	for _, l := range letters() {
+	for _, l := range samples() {
 		if _, err := s.imap.Append(deskInbox, "INBOX", l.raw()); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (s *stage) fill(ctx context.Context) (err error) {
 	return err
 }
 
-// close takes everything away again.
+// close stops the servers and removes all files.
 func (s *stage) close() error {
 	var errs []error
 	if s.imap != nil {
@@ -107,7 +107,7 @@ func (s *stage) close() error {
 	return errors.Join(errs...)
 }
 
-// registry is every task, oldest first.
+// registry returns all tasks, oldest first.
 func (s *stage) registry(ctx context.Context) (all []tasks.Task, err error) {
 	err = s.queue.List(ctx, tasks.Filter{}, func(t tasks.Task) error {
 		all = append(all, t)
@@ -116,7 +116,7 @@ func (s *stage) registry(ctx context.Context) (all []tasks.Task, err error) {
 	return all, err
 }
 
-// due waits until all tasks in this state may be claimed.
+// due waits until all tasks in this state are visible.
 func (s *stage) due(ctx context.Context, state tasks.Status) error {
 	return until(ctx, func() (bool, error) {
 		registry, err := s.registry(ctx)
@@ -129,7 +129,7 @@ func (s *stage) due(ctx context.Context, state tasks.Status) error {
 	})
 }
 
-// rewind puts the cursor back to the beginning.
+// rewind moves the cursor back to the beginning.
 func (s *stage) rewind(ctx context.Context) error {
 	in, err := s.inboxes.Get(ctx, deskInbox)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *stage) rewind(ctx context.Context) error {
 	return err
 }
 
-// until asks again and again whether something is done.
+// until calls done repeatedly until it returns true or an error.
 func until(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

@@ -79,7 +79,7 @@ func TestLimits(t *testing.T) {
 		w.wantWaiting(15)
 
 		w.hourLater()
-		const due = "15, more than alerts.due (0); smtp.limits lets a run take up 10 recipients now; see that `postrider run` is started often enough"
+		const due = "15, more than alerts.due (0); smtp.limits allows 10 recipients now; see that `postrider run` is started often enough"
 		if out := w.must(75, "status").stdout; !strings.Contains(out, due) {
 			t.Errorf("status after an hour without a run does not say %q:\n%s", due, out)
 		}

@@ -8,16 +8,16 @@ import (
 	"postrider/internal/text"
 )
 
-// Alert is one number of one inbox that is past its limit.
+// Alert says that one number of one inbox is above its limit.
 type Alert struct {
 	Inbox   string  `json:"inbox"`
 	Kind    Kind    `json:"alert"`
 	Value   float64 `json:"value"` // messages, seconds, or a share from 0 to 1
 	Limit   float64 `json:"threshold"`
-	Message string  `json:"message"` // one line with the inbox, and what to do
+	Message string  `json:"message"` // one line with the inbox and what to do
 }
 
-// Kind is what an alert is about: the key of its limit.
+// Kind is the key of the limit in the configuration.
 type Kind string
 
 // The kinds.
@@ -33,43 +33,51 @@ const (
 	LastScan      Kind = "last_scan"
 )
 
-// Check tells which numbers of an inbox are past their limits.
+// Check returns an alert for each number of an inbox that is above its limit.
 func Check(f Facts, l Limits) []Alert {
 	n, c := Count(f), checker{facts: f}
 	list := "see `postrider task list --inbox " + f.Inbox
 	if f.Active {
 		c.count(Backlog, n.Backlog, l.Backlog, "messages not forwarded yet", list+"`")
-		if f.Left == nil || *f.Left > 0 { // else they only wait for a limit: a run would take up none
-			c.count(Due, n.Due, l.Due, "messages due and not taken up", dueMend(f))
+		if f.Left == nil || *f.Left > 0 { // otherwise they only wait for a rate limit
+			c.count(Due, n.Due, l.Due, "messages that are due but not claimed", dueFix(f))
 		}
-		c.age(OldestWaiting, n.OldestWaiting, l.OldestWaiting, "age of the oldest waiting message", list+" --status received --status error`")
-		c.count(InError, n.InError, l.InError, "messages to be tried again", list+" --status error`")
+		c.age(OldestWaiting, n.OldestWaiting, l.OldestWaiting, "age of the oldest waiting message",
+			list+" --status received --status error`")
+		c.count(InError, n.InError, l.InError, "messages to be retried", list+" --status error`")
 	}
 	c.count(Dead, n.Dead, l.Dead, "dead messages", list+" --status dead`, then `postrider task retry` or `skip` them")
-	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages", list+" --status uncertain`, then `postrider task resolve` them")
+	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages",
+		list+" --status uncertain`, then `postrider task resolve` them")
 	if f.Active {
-		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases lost while at work in the last day", "raise concurrency.lease, unless a host stood still")
+		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases that workers lost in the last day",
+			"raise concurrency.lease, unless a host was suspended")
 		c.share(RetryRate, n.RetryRate, l.RetryRate, "messages of the last day that took more than one attempt",
-			"see the attempts in `postrider task list --inbox "+f.Inbox+"`, and what the relay said in `postrider task show ID`")
-		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanMend(f))
+			"see the attempts in `postrider task list --inbox "+f.Inbox+
+				"`, and the relay's replies in `postrider task show ID`")
+		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanFix(f))
 	}
 	return c.alerts
 }
 
-func dueMend(f Facts) string {
-	mend := "see that `postrider run` is started often enough, and `postrider check`"
+func dueFix(f Facts) string {
+	fix := "see that `postrider run` is started often enough, and `postrider check`"
 	if f.Left != nil && *f.Left < f.Stats.Due {
-		mend = fmt.Sprintf("smtp.limits lets a run take up %d recipients now; %s", *f.Left, mend)
+		recipients := "recipients"
+		if *f.Left == 1 {
+			recipients = "recipient"
+		}
+		fix = fmt.Sprintf("smtp.limits allows %d %s now; %s", *f.Left, recipients, fix)
 	}
-	return mend
+	return fix
 }
 
-func lastScanMend(f Facts) string {
-	mend := "see `postrider inbox check " + f.Inbox + "`"
+func lastScanFix(f Facts) string {
+	fix := "see `postrider inbox check " + f.Inbox + "`"
 	if f.LastError != "" {
-		mend += "; the last error was: " + text.Line(f.LastError)
+		fix += "; the last error was: " + text.Line(f.LastError)
 	}
-	return mend
+	return fix
 }
 
 // checker collects the alerts of an inbox.
@@ -78,29 +86,30 @@ type checker struct {
 	alerts []Alert
 }
 
-func (c *checker) count(k Kind, v int, limit *int, what, mend string) {
+func (c *checker) count(k Kind, v int, limit *int, what, fix string) {
 	if limit != nil && v > *limit {
-		c.add(k, float64(v), float64(*limit), fmt.Sprintf("%s: %d, more than alerts.%s (%d)", what, v, k, *limit), mend)
+		c.add(k, float64(v), float64(*limit), fmt.Sprintf("%s: %d, more than alerts.%s (%d)", what, v, k, *limit), fix)
 	}
 }
 
-func (c *checker) age(k Kind, v time.Duration, limit *time.Duration, what, mend string) {
+func (c *checker) age(k Kind, v time.Duration, limit *time.Duration, what, fix string) {
 	if limit != nil && v > *limit {
-		c.add(k, v.Seconds(), limit.Seconds(), fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, Span(v), k, Span(*limit)), mend)
+		text := fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, Span(v), k, Span(*limit))
+		c.add(k, v.Seconds(), limit.Seconds(), text, fix)
 	}
 }
 
-func (c *checker) share(k Kind, v Share, limit *Share, what, mend string) {
+func (c *checker) share(k Kind, v Share, limit *Share, what, fix string) {
 	if limit != nil && v > *limit {
-		c.add(k, float64(v), float64(*limit), fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, v, k, *limit), mend)
+		c.add(k, float64(v), float64(*limit), fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, v, k, *limit), fix)
 	}
 }
 
-func (c *checker) add(k Kind, v, limit float64, text, mend string) {
-	c.alerts = append(c.alerts, Alert{c.facts.Inbox, k, v, limit, c.facts.Inbox + ": " + text + "; " + mend})
+func (c *checker) add(k Kind, v, limit float64, text, fix string) {
+	c.alerts = append(c.alerts, Alert{c.facts.Inbox, k, v, limit, c.facts.Inbox + ": " + text + "; " + fix})
 }
 
-// Span is a duration in seconds, with days once there are two.
+// Span formats a duration rounded to seconds; from two days on, with days.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	days, d := "", d.Round(time.Second)

@@ -1,11 +1,12 @@
-// Package health says of an inbox what to watch, and which of it is past its limit.
+// Package health computes the numbers to monitor of an inbox, and raises an alert for each number
+// above its limit.
 //
-// It is arithmetic on what the registry tells: it asks nobody and changes nothing. Ages go by the registry's clock, so
-// that a host whose clock is wrong raises no alert, and keeps none back.
+// It only computes: it reads no database and changes nothing. Ages are measured by the database's
+// clock, so that a wrong clock of this host neither raises nor hides an alert.
 //
-// An alert is raised when a value is above its limit, not when it reaches it. What is not limited raises none. A
-// disabled inbox is left to itself by every run: it raises alerts only for messages that wait for a person, the dead
-// and the uncertain ones.
+// An alert is raised when a number is greater than its limit, not when it is equal. A number
+// without a limit raises none. Runs do not work on a disabled inbox; it raises alerts only for
+// messages that wait for an operator: dead and uncertain ones.
 package health
 
 import (
@@ -15,41 +16,42 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Facts are what is known of an inbox.
+// Facts are the data about an inbox that Count and Check use.
 type Facts struct {
 	Inbox         string // its address
 	Active        bool
 	CreatedAt     time.Time
 	LastScannedAt *time.Time // nil when no scan was completed yet
-	LastError     string     // why the last scan did not complete; empty when it did
+	LastError     string     // why the last scan was not completed; empty when it was
 	Stats         tasks.Stats
-	Left          *int // recipients that the relay's provider allows now (smtp.limits); nil for any number
+	Left          *int // how many recipients smtp.limits allows now; nil for no limit
 }
 
-// Numbers are what to watch of an inbox.
+// Numbers are the numbers to monitor of an inbox.
 type Numbers struct {
-	Backlog       int // messages that are neither done nor waiting for a person
-	Due           int // of these, what a run would take up now
+	Backlog       int // messages that have not ended: received, in_progress or error
+	Due           int // those of Backlog that a run would claim now
 	OldestWaiting time.Duration
 	InError       int
 	Dead          int
 	Uncertain     int
-	Conflicts     int           // of the last day: a worker lost its lease to another and wanted to change the task
-	RetryRate     Share         // of the last day: messages that took, or take, more than one attempt
+	Conflicts     int           // changes in the last day by a worker that had lost its lease
+	RetryRate     Share         // messages of the last day that took more than one attempt
 	SinceScan     time.Duration // since the last complete scan, or since the inbox was added
 }
 
-// Concerns reports whether a pass is to tell the alerts of an inbox: one that was to work on some inboxes by name tells theirs alone, any
-// other those of all, the disabled ones too.
+// Concerns reports whether a pass reports the alerts of an inbox. A pass over named inboxes reports
+// only theirs. Any other pass reports those of all inboxes, also of disabled ones.
 func Concerns(named []string, inbox string) bool {
 	return len(named) == 0 || slices.Contains(named, inbox)
 }
 
-// Count takes the numbers from the facts.
+// Count computes the numbers.
 func Count(f Facts) Numbers {
 	s := f.Stats
 	n := Numbers{
-		Due: s.Due, InError: s.ByStatus[tasks.Error], Dead: s.ByStatus[tasks.Dead], Uncertain: s.ByStatus[tasks.Uncertain],
+		Due: s.Due, InError: s.ByStatus[tasks.Error], Dead: s.ByStatus[tasks.Dead],
+		Uncertain: s.ByStatus[tasks.Uncertain],
 		Conflicts: s.Conflicts,
 	}
 	for status, count := range s.ByStatus {

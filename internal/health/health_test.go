@@ -15,10 +15,11 @@ func before(d time.Duration) *time.Time {
 	return &t
 }
 
-// troubled is an inbox with some of everything.
+// troubled returns an inbox with tasks in every state.
 func troubled() Facts {
 	return Facts{
-		Inbox: "desk@firm.example", Active: true, CreatedAt: *before(100 * time.Hour), LastScannedAt: before(3 * time.Hour), LastError: "log in:\n\tno",
+		Inbox: "desk@firm.example", Active: true, CreatedAt: *before(100 * time.Hour),
+		LastScannedAt: before(3 * time.Hour), LastError: "log in:\n\tno",
 		Stats: tasks.Stats{
 			ByStatus: map[tasks.Status]int{
 				tasks.Received: 5, tasks.InProgress: 1, tasks.Error: 2, tasks.Dead: 3, tasks.Uncertain: 4,
@@ -39,27 +40,43 @@ func TestCount(t *testing.T) {
 	}
 	fresh := Facts{CreatedAt: *before(time.Minute), Stats: tasks.Stats{Now: now}}
 	if got, want := Count(fresh), (Numbers{SinceScan: time.Minute}); got != want {
-		t.Errorf("Count of an inbox never scanned is %+v, want %+v: the time since it was added, and no rate of nothing", got, want)
+		t.Errorf("Count of an inbox never scanned is %+v, want %+v: "+
+			"the time since it was added, and a retry rate of 0", got, want)
 	}
 	ahead := Facts{LastScannedAt: before(-time.Second), Stats: tasks.Stats{Now: now, Oldest: before(-time.Second)}}
 	if got := Count(ahead); got != (Numbers{}) {
-		t.Errorf("Count of what happened between two looks at the clock is %+v, want no age below 0", got)
+		t.Errorf("Count of times after Now is %+v, want no negative age", got)
 	}
 }
 
 func ptr[T any](v T) *T { return &v }
 
-// TestDueUnderLimits: mail that waits for the provider is not blamed on runs that are missing.
+// TestDueUnderLimits checks that mail that only waits for smtp.limits raises no alert.
 func TestDueUnderLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		left *int
 		want string // the end of the message; empty for no alert
 	}{
-		{"no limit", nil, "more than alerts.due (0); see that `postrider run` is started often enough, and `postrider check`"},
+		{
+			"no limit", nil,
+			"more than alerts.due (0); see that `postrider run` is started often enough, and `postrider check`",
+		},
 		{"used up", ptr(0), ""},
-		{"nearly used up", ptr(2), "more than alerts.due (0); smtp.limits lets a run take up 2 recipients now; see that `postrider run` is started often enough, and `postrider check`"},
-		{"room for all", ptr(6), "more than alerts.due (0); see that `postrider run` is started often enough, and `postrider check`"},
+		{
+			"nearly used up", ptr(2),
+			"more than alerts.due (0); smtp.limits allows 2 recipients now; " +
+				"see that `postrider run` is started often enough, and `postrider check`",
+		},
+		{
+			"room for one", ptr(1),
+			"more than alerts.due (0); smtp.limits allows 1 recipient now; " +
+				"see that `postrider run` is started often enough, and `postrider check`",
+		},
+		{
+			"room for all", ptr(6),
+			"more than alerts.due (0); see that `postrider run` is started often enough, and `postrider check`",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := troubled()
@@ -67,15 +84,16 @@ func TestDueUnderLimits(t *testing.T) {
 			got := Check(f, Limits{Due: ptr(0)})
 			switch {
 			case tt.want == "" && got != nil:
-				t.Errorf("it raises %+v, want nothing: a run would take up none", got)
+				t.Errorf("it raises %+v, want nothing: a run would claim none", got)
 			case tt.want != "" && (len(got) != 1 || got[0].Value != 6 || !strings.HasSuffix(got[0].Message, tt.want)):
-				t.Errorf("it raises %+v, want all 6 that are due, and %q", got, tt.want)
+				t.Errorf("it raises %+v, want one alert of 6 messages that ends with %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// TestLimits tries each limit at the value, which it does not exceed, and just below.
+// TestLimits checks each number with an equal limit, which raises no alert, and with a smaller
+// limit.
 func TestLimits(t *testing.T) {
 	tests := []struct {
 		kind     Kind
@@ -83,20 +101,71 @@ func TestLimits(t *testing.T) {
 		value    float64
 		message  string // a part of it
 	}{
-		{Backlog, Limits{Backlog: ptr(8)}, Limits{Backlog: ptr(7)}, 8, "messages not forwarded yet: 8, more than alerts.backlog (7); see `postrider task list --inbox desk@firm.example`"},
-		{Due, Limits{Due: ptr(6)}, Limits{Due: ptr(0)}, 6, "messages due and not taken up: 6, more than alerts.due (0); see that `postrider run`"},
-		{OldestWaiting, Limits{OldestWaiting: ptr(90 * time.Minute)}, Limits{OldestWaiting: ptr(time.Hour)}, 5400, "age of the oldest waiting message: 1h30m, more than alerts.oldest_waiting (1h); "},
-		{InError, Limits{InError: ptr(2)}, Limits{InError: ptr(1)}, 2, "messages to be tried again: 2, more than alerts.in_error (1); "},
-		{Dead, Limits{Dead: ptr(3)}, Limits{Dead: ptr(0)}, 3, "dead messages: 3, more than alerts.dead (0); see `postrider task list --inbox desk@firm.example --status dead`"},
-		{Uncertain, Limits{Uncertain: ptr(4)}, Limits{Uncertain: ptr(0)}, 4, "uncertain messages: 4, more than alerts.uncertain (0); "},
-		{Conflicts, Limits{Conflicts: ptr(9)}, Limits{Conflicts: ptr(8)}, 9, "leases lost while at work in the last day: 9, more than alerts.conflicts (8); raise concurrency.lease"},
-		{RetryRate, Limits{RetryRate: ptr(Share(0.375))}, Limits{RetryRate: ptr(Share(0.2))}, 0.375, "more than one attempt: 37.5%, more than alerts.retry_rate (20%); "},
+		{
+			Backlog,
+			Limits{Backlog: ptr(8)},
+			Limits{Backlog: ptr(7)},
+			8,
+			"messages not forwarded yet: 8, more than alerts.backlog (7); " +
+				"see `postrider task list --inbox desk@firm.example`",
+		},
+		{
+			Due,
+			Limits{Due: ptr(6)},
+			Limits{Due: ptr(0)},
+			6,
+			"messages that are due but not claimed: 6, more than alerts.due (0); see that `postrider run`",
+		},
+		{
+			OldestWaiting,
+			Limits{OldestWaiting: ptr(90 * time.Minute)},
+			Limits{OldestWaiting: ptr(time.Hour)},
+			5400,
+			"age of the oldest waiting message: 1h30m, more than alerts.oldest_waiting (1h); ",
+		},
+		{
+			InError,
+			Limits{InError: ptr(2)},
+			Limits{InError: ptr(1)},
+			2,
+			"messages to be retried: 2, more than alerts.in_error (1); ",
+		},
+		{
+			Dead,
+			Limits{Dead: ptr(3)},
+			Limits{Dead: ptr(0)},
+			3,
+			"dead messages: 3, more than alerts.dead (0); " +
+				"see `postrider task list --inbox desk@firm.example --status dead`",
+		},
+		{
+			Uncertain,
+			Limits{Uncertain: ptr(4)},
+			Limits{Uncertain: ptr(0)},
+			4,
+			"uncertain messages: 4, more than alerts.uncertain (0); ",
+		},
+		{
+			Conflicts,
+			Limits{Conflicts: ptr(9)},
+			Limits{Conflicts: ptr(8)},
+			9,
+			"leases that workers lost in the last day: 9, more than alerts.conflicts (8); raise concurrency.lease",
+		},
+		{
+			RetryRate,
+			Limits{RetryRate: ptr(Share(0.375))},
+			Limits{RetryRate: ptr(Share(0.2))},
+			0.375,
+			"more than one attempt: 37.5%, more than alerts.retry_rate (20%); ",
+		},
 		{
 			LastScan,
 			Limits{LastScan: ptr(3 * time.Hour)},
 			Limits{LastScan: ptr(time.Duration(0))},
 			10800,
-			"time since the last complete scan: 3h, more than alerts.last_scan (0s); see `postrider inbox check desk@firm.example`; the last error was: log in: no",
+			"time since the last complete scan: 3h, more than alerts.last_scan (0s); " +
+				"see `postrider inbox check desk@firm.example`; the last error was: log in: no",
 		},
 	}
 	for _, tt := range tests {
@@ -105,10 +174,12 @@ func TestLimits(t *testing.T) {
 				t.Errorf("at its limit it raises %+v, want nothing", got)
 			}
 			got := Check(troubled(), tt.past)
-			if len(got) != 1 || got[0].Kind != tt.kind || got[0].Value != tt.value || got[0].Inbox != "desk@firm.example" {
+			if len(got) != 1 || got[0].Kind != tt.kind || got[0].Value != tt.value ||
+				got[0].Inbox != "desk@firm.example" {
 				t.Fatalf("past its limit it raises %+v, want one alert of %s with the value %v", got, tt.kind, tt.value)
 			}
-			if m := got[0].Message; !strings.HasPrefix(m, "desk@firm.example: ") || !strings.Contains(m, tt.message) || strings.Contains(m, "\n") {
+			if m := got[0].Message; !strings.HasPrefix(m, "desk@firm.example: ") ||
+				!strings.Contains(m, tt.message) || strings.Contains(m, "\n") {
 				t.Errorf("the message is %q, want one line with %q", m, tt.message)
 			}
 		})
@@ -117,12 +188,16 @@ func TestLimits(t *testing.T) {
 
 func all(n int, d time.Duration, s Share) Limits {
 	return Limits{
-		Backlog: &n, Due: &n, OldestWaiting: &d, InError: &n, Dead: &n, Uncertain: &n, Conflicts: &n, RetryRate: &s, LastScan: &d,
+		Backlog: &n, Due: &n, OldestWaiting: &d, InError: &n, Dead: &n, Uncertain: &n, Conflicts: &n, RetryRate: &s,
+		LastScan: &d,
 	}
 }
 
 func TestCheck(t *testing.T) {
-	healthy := Facts{Inbox: "a", Active: true, LastScannedAt: &now, Stats: tasks.Stats{Now: now, ByStatus: map[tasks.Status]int{tasks.Forwarded: 9}, Ended: 9}}
+	healthy := Facts{
+		Inbox: "a", Active: true, LastScannedAt: &now,
+		Stats: tasks.Stats{Now: now, ByStatus: map[tasks.Status]int{tasks.Forwarded: 9}, Ended: 9},
+	}
 	disabled := troubled()
 	disabled.Active = false
 	tests := []struct {
@@ -132,7 +207,10 @@ func TestCheck(t *testing.T) {
 		want   string
 	}{
 		{"nothing is limited", troubled(), Limits{}, ""},
-		{"everything is", troubled(), all(0, 0, 0), "backlog due oldest_waiting in_error dead uncertain conflicts retry_rate last_scan"},
+		{
+			"everything is", troubled(), all(0, 0, 0),
+			"backlog due oldest_waiting in_error dead uncertain conflicts retry_rate last_scan",
+		},
 		{"a healthy inbox", healthy, all(0, 0, 0), ""},
 		{"a disabled inbox", disabled, all(0, 0, 0), "dead uncertain"},
 	}
@@ -151,10 +229,10 @@ func TestCheck(t *testing.T) {
 
 func TestSet(t *testing.T) {
 	if (Limits{}).Set() {
-		t.Error("no limits are Set, want that there is nothing to check")
+		t.Error("Set() without limits = true, want false")
 	}
 	if !(Limits{Dead: ptr(0)}).Set() {
-		t.Error("a limit of 0 is not Set, want it to count")
+		t.Error("Set() with a limit of 0 = false, want true")
 	}
 }
 
@@ -163,11 +241,13 @@ func TestShare(t *testing.T) {
 		share Share
 		shown string
 	}{
-		"20%": {0.2, "20%"}, "0.2": {0.2, "20%"}, "0": {0, "0%"}, "1": {1, "100%"}, "100%": {1, "100%"}, "7%": {0.07, "7%"}, "0.125": {0.125, "12.5%"}, "0.33333": {0.33333, "33.3%"},
+		"20%": {0.2, "20%"}, "0.2": {0.2, "20%"}, "0": {0, "0%"}, "1": {1, "100%"}, "100%": {1, "100%"},
+		"7%": {0.07, "7%"}, "0.125": {0.125, "12.5%"}, "0.33333": {0.33333, "33.3%"},
 	} {
 		var got Share
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want.share || got.String() != want.shown {
-			t.Errorf("%q is read as %v (%v), error %v; want %v (%s)", text, float64(got), got, err, float64(want.share), want.shown)
+			t.Errorf("%q is read as %v (%v), error %v; want %v (%s)",
+				text, float64(got), got, err, float64(want.share), want.shown)
 		}
 	}
 	for _, text := range []string{"", "%", "20", "101%", "-1%", "-0.1", "NaN", "Inf", "a", "20 %", "20%%"} {
@@ -180,7 +260,8 @@ func TestShare(t *testing.T) {
 
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 47 * time.Hour: "47h", 48 * time.Hour: "2d",
+		0: "0s", 90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 47 * time.Hour: "47h",
+		48 * time.Hour:               "2d",
 		51*time.Hour + 5*time.Second: "2d3h5s", 1400 * time.Millisecond: "1s",
 	} {
 		if got := Span(d); got != want {
@@ -201,7 +282,7 @@ func TestConcerns(t *testing.T) {
 		{"one that was not", []string{"b@x"}, "a@x", false},
 	} {
 		if got := Concerns(tt.named, tt.inbox); got != tt.want {
-			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+			t.Errorf("%s: Concerns() = %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }

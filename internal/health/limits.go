@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits are the values past which an inbox needs attention. 0 is passed by the first message; nil is no limit.
+// Limits are the greatest numbers of an inbox that raise no alert. nil is no limit.
 type Limits struct {
 	Backlog       *int           `yaml:"backlog"`
 	Due           *int           `yaml:"due"`
@@ -33,12 +33,12 @@ func (s *Share) UnmarshalText(b []byte) error {
 	if percent {
 		f /= 100
 	}
-	if err != nil || !(f >= 0 && f <= 1) { // not even a NaN
+	if err != nil || !(f >= 0 && f <= 1) { // also refuses NaN
 		return fmt.Errorf("%q is no share; write it from 0%% to 100%%, or from 0 to 1, such as 20%% or 0.2", b)
 	}
 	*s = Share(f)
 	return nil
 }
 
-// String is the share in percent.
+// String returns the share in percent.
 func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 3, 64) + "%" }

@@ -11,18 +11,19 @@ import (
 	"postrider/internal/message"
 )
 
-// Result says what happened to the messages that Bodies did not pass to its callback.
+// Result says what happened to the messages that Bodies did not pass on.
 type Result struct {
 	Vanished []uint32         // they no longer exist
 	Failed   map[uint32]error // the server refuses them (KindMessage) or sends no body
 }
 
-// Bodies fetches whole messages. It calls each once for every message, one at a time, in the order
-// in which the server sends them, as soon as the message is spooled and parsed. each owns the
-// message and closes it. The server waits meanwhile, so each should pass the message on and return.
-// When each fails, Bodies closes the connection and returns that error unchanged.
+// Bodies fetches whole messages. It passes every message to the callback each, once, one at a time,
+// as soon as the message is spooled and parsed, in the order in which the server sends them. The
+// callback owns the message and closes it. The server waits until the callback returns, so it
+// should be quick. When the callback fails, Bodies closes the connection and returns that error
+// unchanged.
 //
-// When Bodies returns an error, the messages passed to each and those in Result are settled.
+// When Bodies returns an error, the messages that the callback got and those in Result are settled.
 // Nothing is known about the others.
 func (c *Conn) Bodies(
 	ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error,
@@ -94,7 +95,7 @@ type state int
 const (
 	asked   state = iota
 	seen          // it exists: a response came, without the body
-	settled       // passed to each, or failed
+	settled       // passed on, or failed
 )
 
 type bodies struct {
@@ -106,7 +107,7 @@ type bodies struct {
 	failed  map[uint32]error
 	buf     []byte
 	cut     uint32 // the message that was being read when the connection broke
-	err     error  // ends the call: an error of each, or of this machine
+	err     error  // ends the call: an error of the callback, or of this machine
 }
 
 func (b *bodies) got(uid uint32) bool { return b.state[uid] == settled }
@@ -232,7 +233,7 @@ func (b *bodies) deliver(in *incoming) {
 		b.c.wire.kill()
 		return
 	}
-	b.c.wire.pause() // the server waits for us while each works
+	b.c.wire.pause() // the server waits for us while the callback works
 	defer b.c.wire.resume(smallAnswer)
 	if b.err = b.each(in.uid, m); b.err != nil {
 		b.c.wire.kill()

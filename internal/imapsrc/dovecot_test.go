@@ -122,8 +122,8 @@ func TestDovecotPages(t *testing.T) {
 		}
 		for i, m := range metas {
 			if m.UID != page[i] || m.Size != int64(len(msgs[m.UID-1])) || time.Since(m.Received).Abs() > time.Hour {
-				t.Fatalf("Metadata[%d] = %+v; want UID %d, size %d, received just now", i, m, page[i],
-					len(msgs[page[i]-1]))
+				t.Fatalf("Metadata[%d] = %+v; want UID %d, size %d, received just now",
+					i, m, page[i], len(msgs[page[i]-1]))
 			}
 		}
 		got, result, err := collect(t, c, page)
@@ -152,8 +152,8 @@ func TestDovecotPages(t *testing.T) {
 	today, errToday := c.Since(t.Context(), 1, 10, time.Now().AddDate(0, 0, -1))
 	later, errLater := c.Since(t.Context(), 1, 10, time.Now().AddDate(0, 0, 2))
 	if errToday != nil || errLater != nil || len(today) != 9 || len(later) != 0 {
-		t.Errorf("Since(yesterday) = %v, %v, Since(day after tomorrow) = %v, %v; want nine and none", today,
-			errToday, later, errLater)
+		t.Errorf("Since(yesterday) = %v, %v, Since(day after tomorrow) = %v, %v; want nine and none",
+			today, errToday, later, errLater)
 	}
 	if flagged, err := c.UIDs(t.Context(), 1, 10); err != nil || len(flagged) != 9 {
 		t.Errorf("UIDs(1, 10) = %v, %v; want nine", flagged, err)

@@ -189,8 +189,10 @@ func TestBodiesEndWithoutTheRest(t *testing.T) {
 			imapsrc.KindNetwork,
 			"closed the connection", 0,
 		},
-		"hangs up before the tagged OK": {[]fakeimap.Step{{Reply: fetched(2, 2, body("b")) +
-			fetched(3, 3, body("c")), Close: true}}, imapsrc.KindNetwork, "closed", 0},
+		"hangs up before the tagged OK": {
+			[]fakeimap.Step{{Reply: fetched(2, 2, body("b")) + fetched(3, 3, body("c")), Close: true}},
+			imapsrc.KindNetwork, "closed", 0,
+		},
 		"hangs up when asked again": {
 			[]fakeimap.Step{{Reply: fetched(3, 3, body("c")) + tagOK}, {Expect: "FETCH 2 ", Close: true}},
 			imapsrc.KindNetwork, "closed", 2,
@@ -229,8 +231,8 @@ func TestBodiesEndWithoutTheRest(t *testing.T) {
 				t.Errorf("the error's UID = %d; want %d", e.UID, tc.uid)
 			}
 			if got[1] != "a" || len(result.Vanished) != 0 || len(result.Failed) != 0 {
-				t.Errorf("Bodies = %v, %+v; want the first message, and nothing in Result about the others", got,
-					result)
+				t.Errorf("Bodies = %v, %+v; want the first message, and nothing in Result about the others",
+					got, result)
 			}
 		})
 	}

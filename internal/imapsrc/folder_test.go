@@ -40,8 +40,9 @@ func TestSelect(t *testing.T) {
 			kind:  imapsrc.KindNoCursor, says: "cannot be monitored",
 		},
 		"UIDs are not persistent": {
-			steps: []fakeimap.Step{examine("* OK [UIDVALIDITY 7] v\r\n* NO [UIDNOTSTICKY] no persistent UIDs\r\n{tag} OK\r\n")},
-			kind:  imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
+			steps: []fakeimap.Step{examine("* OK [UIDVALIDITY 7] v\r\n" +
+				"* NO [UIDNOTSTICKY] no persistent UIDs\r\n{tag} OK\r\n")},
+			kind: imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
 		},
 		"not there": {
 			steps: []fakeimap.Step{examine("{tag} NO [NONEXISTENT] none\r\n"), {Expect: `LIST "" "\*"`, Reply: `* LIST (\Noselect) "/" INBOY` + "\r\n" +

@@ -26,7 +26,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// logoutTimeout is how long Close waits for the server to say goodbye.
+// logoutTimeout is how long Close waits for the server's BYE.
 const logoutTimeout = 3 * time.Second
 
 // Conn is a connection that is logged in.

@@ -66,7 +66,7 @@ func TestCloseDoesNotHang(t *testing.T) {
 }
 
 // IdleTimeout counts only while the client waits for the server, not between two calls and not
-// while each works.
+// while the callback works.
 func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
 	c := impatient(t,
 		fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
@@ -78,7 +78,7 @@ func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
 		return m.Close()
 	})
 	if err != nil {
-		t.Fatalf("Bodies = %v; want each to take as long as it likes", err)
+		t.Fatalf("Bodies = %v; want no error, however long the callback takes", err)
 	}
 	longer()
 	if _, err := c.UIDs(t.Context(), 1, 2); err != nil {

@@ -77,8 +77,8 @@ func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid 
 	return nil
 }
 
-// forget removes messages above uid that were not forwarded because of the start from the ledger,
-// also in older epochs.
+// forget deletes messages above uid from the ledger when they have no task, because they were there
+// before the start. It also deletes them in older epochs.
 func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 	var known [][]byte
 	if err := tx.Raw(sqlUnregistered, folderID, epoch, uid).Scan(&known).Error; err != nil {

@@ -56,8 +56,8 @@ func FuzzUnseal(f *testing.F) {
 		got, err := store.Password(t.Context(), Inbox{Address: who, Password: secret.String(stored)})
 		intact := who == address && strings.HasPrefix(stored, sealedPrefix) && box(stored) == box(sealed)
 		if intact != (err == nil) || intact && got != fuzzPassword || !intact && got != "" {
-			t.Errorf("%q for %q decrypts to %q, %v; want the password only when nothing was changed", stored, who,
-				got, err)
+			t.Errorf("%q for %q decrypts to %q, %v; want the password only when nothing was changed",
+				stored, who, got, err)
 		}
 		if err != nil && !strings.Contains(who, fuzzPassword) &&
 			(strings.Contains(err.Error(), fuzzPassword) || strings.Contains(err.Error(), fuzzKey)) {

@@ -8,7 +8,7 @@ func TestAutomated(t *testing.T) {
 		why          string // Automated
 		answers      bool
 	}{
-		{"a letter", "Return-Path: <a@x.example>\r\nContent-Type: text/plain", "", false},
+		{"an ordinary message", "Return-Path: <a@x.example>\r\nContent-Type: text/plain", "", false},
 		{"no header to speak of", "X: y", "", false},
 		{"a bounce", "Return-Path: <>", "its reverse-path is null, as that of a bounce", true},
 		{"null with a space", "Return-Path: < >", "its reverse-path is null, as that of a bounce", true},
@@ -47,24 +47,24 @@ func TestAutomated(t *testing.T) {
 			"its reverse-path is null, as that of a bounce", true,
 		},
 		{
-			"null behind a folded comment", "Return-Path:\r\n (a (bounce\\))\r\n of yours)\r\n <>",
+			"null after a folded comment", "Return-Path:\r\n (a (bounce\\))\r\n of yours)\r\n <>",
 			"its reverse-path is null, as that of a bounce", true,
 		},
 		{
 			"null with a comment that does not end", "Return-Path: <> (postmaster",
 			"its reverse-path is null, as that of a bounce", true,
 		},
-		{"a comment alone is no path", "Return-Path: (none)", "", false},
+		{"only a comment is no path", "Return-Path: (none)", "", false},
 		{"a comment in quotes is none", "Return-Path: <\"(a)\"@x.example> (Ann)", "", false},
 		{
-			"a keyword behind a comment", "Auto-Submitted: (comment) auto-replied",
+			"a keyword after a comment", "Auto-Submitted: (comment) auto-replied",
 			"it says Auto-Submitted: auto-replied", true,
 		},
 		{
 			"a keyword between comments", "Auto-Submitted:\r\n (a)(b)\r\n Auto-Replied(c); x=y",
 			"it says Auto-Submitted: auto-replied", true,
 		},
-		{"by a person, behind a comment", "Auto-Submitted: (auto-replied) no", "", false},
+		{"by a person, after a comment", "Auto-Submitted: (auto-replied) no", "", false},
 		{"a keyword in a comment", "Auto-Submitted: (auto-replied)", "", false},
 		{
 			"a report with comments",

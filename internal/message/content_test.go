@@ -30,7 +30,8 @@ func TestContent(t *testing.T) {
 		{"a mbox line on top", lines("From a@x Mon Jan 1\nContent-Type: text/html\n\n<b>x</b>"), Content{Text: "x\n"}},
 		{
 			"quoted-printable",
-			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\nM=C3=BCn=\nchen"),
+			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\n" +
+				"M=C3=BCn=\nchen"),
 			Content{Text: "München\n"},
 		},
 		{
@@ -40,12 +41,14 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"comments in the fields",
-			lines("Content-Transfer-Encoding: (x) base64 (y)\nContent-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"),
+			lines("Content-Transfer-Encoding: (x) base64 (y)\n" +
+				"Content-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"),
 			Content{Text: "hearing\n"},
 		},
 		{
 			"parts below a comment",
-			lines("Content-Type: multipart/mixed (x); boundary=b\n\n--b\nContent-Type: application/x; name=copy(1).pdf\n\n--b--"),
+			lines("Content-Type: multipart/mixed (x); boundary=b\n\n--b\n" +
+				"Content-Type: application/x; name=copy(1).pdf\n\n--b--"),
 			Content{HasAttachment: true, Attachments: []string{"copy(1).pdf"}},
 		},
 		{"latin-2", "Content-Type: text/plain; charset=iso-8859-2\r\n\r\n\xa3\xf3d\xbc", Content{Text: "Łódź\n"}},
@@ -80,7 +83,7 @@ func TestContent(t *testing.T) {
 			Content{Text: "hearing\n"},
 		},
 		{
-			"letters torn apart", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
+			"invisible characters in a word", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
 			Content{Text: "hearing\n"},
 		},
 		{
@@ -156,7 +159,8 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"control characters in quoted-printable",
-			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=iso-8859-1\n\nhea\x01r\xefng=FC"),
+			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=iso-8859-1\n\n" +
+				"hea\x01r\xefng=FC"),
 			Content{Text: "hearïngü\n"},
 		},
 		{
@@ -225,7 +229,7 @@ func TestContentThatGrows(t *testing.T) {
 			strings.Repeat("&NotEqualTilde;", 200<<10), "its text is longer than 512 KiB"},
 		"HTML that is never closed": {"Content-Type: text/html\r\n\r\nhearing" +
 			strings.Repeat("<div><table><a b=c ", 150<<10), ""},
-		"escapes alone": {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" +
+		"only escapes": {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" +
 			strings.Repeat("\x1b$B\x1b(B", 500<<10), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +254,8 @@ func nested(depth int) string {
 
 func TestReceived(t *testing.T) {
 	for name, tt := range map[string]struct{ raw, want string }{
-		"topmost":            {"Received: from a by b; Fri, 2 Jan 2026 10:00:00 +0100\r\nReceived: from c; Thu, 1 Jan 2026 10:00:00 +0000", "2026-01-02T09:00:00Z"},
+		"topmost": {"Received: from a by b; Fri, 2 Jan 2026 10:00:00 +0100\r\n" +
+			"Received: from c; Thu, 1 Jan 2026 10:00:00 +0000", "2026-01-02T09:00:00Z"},
 		"a comment after it": {"Received: from a; Fri, 2 Jan 2026 10:00:00 +0000 (UTC)", "2026-01-02T10:00:00Z"},
 		"folded before it":   {"Received: from a by b;\r\n\tFri, 2 Jan 2026 10:00:00 +0000", "2026-01-02T10:00:00Z"},
 		"the topmost has none": {

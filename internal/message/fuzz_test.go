@@ -97,8 +97,8 @@ func FuzzParse(f *testing.F) {
 func checkContent(t *testing.T, c Content) {
 	t.Helper()
 	if !utf8.ValidString(c.Text) || len(c.Text) > maxText {
-		t.Errorf("%d octets of text, valid UTF-8: %v; want UTF-8 of at most %d", len(c.Text),
-			utf8.ValidString(c.Text), maxText)
+		t.Errorf("%d octets of text, valid UTF-8: %v; want UTF-8 of at most %d",
+			len(c.Text), utf8.ValidString(c.Text), maxText)
 	}
 	for _, name := range append(c.Attachments, c.Incomplete) {
 		checkOneLine(t, "Content", name)
@@ -161,8 +161,8 @@ func checkField(t *testing.T, h Header, name string) {
 	t.Helper()
 	values, texts := h.Values(name), h.Texts(name)
 	if len(values) == 0 || len(texts) != len(values) || h.Get(name) != values[0] || h.Text(name) != texts[0] {
-		t.Fatalf("%s has %d values and %d texts, want the same number, and the first equal to Get and Text", name,
-			len(values), len(texts))
+		t.Fatalf("%s has %d values and %d texts, want the same number, and the first equal to Get and Text",
+			name, len(values), len(texts))
 	}
 	for i := range values {
 		if strings.ContainsAny(values[i], "\r\n") {

@@ -12,8 +12,7 @@ import (
 var inline = map[atom.Atom]bool{
 	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Big: true, atom.Code: true,
 	atom.Em: true, atom.Font: true, atom.I: true, atom.Mark: true, atom.S: true, atom.Small: true, atom.Span: true,
-	atom.Strong: true, atom.Sub: true, atom.Sup: true,
-	atom.Tt: true, atom.U: true, atom.Wbr: true,
+	atom.Strong: true, atom.Sub: true, atom.Sup: true, atom.Tt: true, atom.U: true, atom.Wbr: true,
 }
 
 // hidden are elements whose text is not displayed.

@@ -65,8 +65,8 @@ func TestSpoolMakesLineEndsCanonical(t *testing.T) {
 					}
 					if got := read(t, b); got != tt.want || b.Size() != int64(len(tt.want)) ||
 						b.Changed() != tt.changed {
-						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)", chunk, got, b.Size(),
-							b.Changed(), tt.want, tt.changed)
+						t.Errorf("%s: got %q (size %d, changed %v), want %q (changed %v)",
+							chunk, got, b.Size(), b.Changed(), tt.want, tt.changed)
 					}
 					_ = b.Close()
 				}
@@ -294,7 +294,7 @@ func TestCharsetIsReadOnce(t *testing.T) {
 func TestCorpus(t *testing.T) {
 	files, _ := filepath.Glob("../../../shared/corpus/*/*/*.eml")
 	if len(files) == 0 {
-		t.Skip("no corpus beside the repository")
+		t.Skip("the shared corpus is not there")
 	}
 	for _, f := range files {
 		raw, err := os.ReadFile(f)

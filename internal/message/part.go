@@ -26,8 +26,7 @@ func describe(h Header) part {
 	}
 	how, params := mediaType(disposition)
 	for _, name := range []string{
-		params["filename"], looseName(disposition), p.params["name"],
-		looseName(contentType),
+		params["filename"], looseName(disposition), p.params["name"], looseName(contentType),
 	} {
 		if p.name == "" {
 			p.name = Header{}.decode(name)

@@ -46,11 +46,11 @@ func TestDamaged(t *testing.T) {
 			"failed_scans -7",
 		},
 		{
-			"a word for a number", `UPDATE monitored_emails SET failed_scans = 'many'`, "",
+			"a text for a number", `UPDATE monitored_emails SET failed_scans = 'many'`, "",
 			"in the table monitored_emails: ",
 		},
 		{
-			"a delivery without sense", `UPDATE monitored_emails_deliveries SET status = 'odd'`,
+			"a delivery with an unknown status", `UPDATE monitored_emails_deliveries SET status = 'odd'`,
 			"postrider: 2 messages are dead, 1 inbox is unreachable", "",
 		},
 		{

@@ -121,10 +121,9 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 func describe(t tasks.Task, since time.Time) Task {
 	out := Task{
 		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
-		MessageID: line(t.Identity.MessageID),
-		Subject:   line(t.Identity.Subject), Sender: line(t.Identity.Sender), Status: string(t.Status), Since: since.UTC(),
-		Attempts: t.Attempts,
-		Route:    t.Route, Reason: line(t.Reason), Deliveries: []Delivery{}, Commands: commands(t),
+		MessageID: line(t.Identity.MessageID), Subject: line(t.Identity.Subject), Sender: line(t.Identity.Sender),
+		Status: string(t.Status), Since: since.UTC(), Attempts: t.Attempts, Route: t.Route, Reason: line(t.Reason),
+		Deliveries: []Delivery{}, Commands: commands(t),
 	}
 	for _, delivered := range []bool{false, true} {
 		for _, d := range t.Deliveries {

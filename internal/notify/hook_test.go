@@ -91,8 +91,8 @@ func TestHookAndMail(t *testing.T) {
 	b.dies("one")
 	b.Notify(b.ctx, false)
 	if got := read(t, dir, "runs"); got != "run\n" || len(b.relay.subjects()) != 0 {
-		t.Errorf("without the relay the hook ran %q and the mails %q were sent, want only the hook", got,
-			b.relay.subjects())
+		t.Errorf("without the relay the hook ran %q and the mails %q were sent, want only the hook",
+			got, b.relay.subjects())
 	}
 	b.wantSent("the relay is up", oneDead)
 	if got := read(t, dir, "runs"); got != "run\n" {
@@ -262,7 +262,7 @@ func TestHookDoesNotRead(t *testing.T) {
 	b.Notify(b.ctx, true)
 	if log := b.logs.String(); strings.Contains(log, "WARN") || !strings.Contains(log, kept) ||
 		strings.Contains(log, kept+"x") {
-		t.Errorf("the log has %d octets, and %q, want no warning, and %d octets of the output", len(log),
-			log[:min(len(log), 200)], maxOutput)
+		t.Errorf("the log has %d octets, and %q, want no warning, and %d octets of the output",
+			len(log), log[:min(len(log), 200)], maxOutput)
 	}
 }

@@ -23,8 +23,8 @@ func TestManyAtOnce(t *testing.T) {
 			}
 			runs.Wait()
 			if got := b.relay.subjects(); len(got) != 1 {
-				t.Errorf("with notify.at_most %s mails with the subjects %q were sent, want one\nlog: %s", atMost,
-					got, b.logs)
+				t.Errorf("with notify.at_most %s mails with the subjects %q were sent, want one\nlog: %s",
+					atMost, got, b.logs)
 			}
 		}
 	})

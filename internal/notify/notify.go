@@ -4,10 +4,10 @@
 //
 // Each address and the hook is a channel. The database records for each channel what was reported,
 // when, and which run holds the channel's lease. So all passes of all hosts together send a channel
-// at most one digest per Config.AtMost, and report nothing twice. Failures that come up in between
-// are in the next digest. When a run dies after it sent a digest and before it recorded that,
-// another run sends the digest again after the lease has expired. A task that dies again after a
-// requeue is reported again. A task that is no longer dead is not reported.
+// at most one digest per Config.AtMost. Failures that come up in between are in the next digest.
+// Nothing is reported twice, except after a crash: when a run dies after it sent a digest and
+// before it recorded that, another run sends the digest again after the lease has expired. A task
+// that dies again after a requeue is reported again. A task that is no longer dead is not reported.
 //
 // When a digest cannot be sent, a later pass tries again: the first two times the next pass, then
 // less and less often, but at least once an hour. The failure is logged. It changes nothing else.
@@ -113,8 +113,8 @@ func (n *Notifier) Notify(ctx context.Context, relayUp bool) {
 		}
 		err := n.notify(ctx, ch)
 		if err != nil && ctx.Err() == nil {
-			n.Log.Warn("could not send the failure notice; a later pass tries again", "channel", ch.String(),
-				"error", err)
+			n.Log.Warn("could not send the failure notice; a later pass tries again",
+				"channel", ch.String(), "error", err)
 		}
 		var relay *forward.Error
 		if errors.As(err, &relay) || !ch.isHook() && errors.Is(err, context.DeadlineExceeded) {
@@ -161,15 +161,15 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 	var full *limits.Reached
 	switch {
 	case err == nil:
-		n.Log.Info("failure notice sent", "channel", ch.String(), "tasks", len(news.Tasks), "inboxes",
-			len(news.Outages))
+		n.Log.Info("failure notice sent",
+			"channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages))
 		return n.Store.reported(after, ch, n.Config.Worker, news)
 	case errors.Is(err, errTaken):
 		n.Log.Info("another run sends the failure notice, because this run's lease expired", "channel", ch.String())
 		return nil
 	case errors.As(err, &full): // waiting for a rate limit is not an error
-		n.Log.Info("the failure notice waits for a limit of the relay's provider", "channel", ch.String(), "limit",
-			full)
+		n.Log.Info("the failure notice waits for a limit of the relay's provider",
+			"channel", ch.String(), "limit", full)
 		return n.Store.release(after, ch, n.Config.Worker)
 	case ctx.Err() != nil:
 		return errors.Join(err, n.Store.release(after, ch, n.Config.Worker))

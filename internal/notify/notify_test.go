@@ -175,8 +175,8 @@ func TestNotSent(t *testing.T) {
 			for i := range 4 { // after the third time it pauses
 				b.wantSent("it cannot be sent")
 				if got := strings.Count(b.logs.String(), tt.logged); got != min(i+1, 3) {
-					t.Fatalf("after %d passes the log has %q %d times, want %d:\n%s", i+1, tt.logged, got,
-						min(i+1, 3), b.logs)
+					t.Fatalf("after %d passes the log has %q %d times, want %d:\n%s",
+						i+1, tt.logged, got, min(i+1, 3), b.logs)
 				}
 			}
 			waiting, err := b.Store.Waiting(b.ctx, b.Config)

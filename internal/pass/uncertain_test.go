@@ -237,7 +237,7 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	})
 }
 
-// TestRetriedInDoubtAndGone: a person has a message sent again of which nobody knows who has it, and it is not there any more. It never
+// TestRetriedInDoubtAndGone: a person has a message sent again of which it is unknown who has it, and it is not there any more. It never
 // looks settled.
 func TestRetriedInDoubtAndGone(t *testing.T) {
 	for _, tt := range []struct {

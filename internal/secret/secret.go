@@ -1,8 +1,8 @@
-// Package secret resolves secrets that stand somewhere else than in the configuration, and keeps those it is given
-// out of sight.
+// Package secret reads secrets that are stored outside of the configuration, and hides secrets in
+// output.
 //
-// A secret is written as env:NAME (an environment variable), file:PATH (a file that its owner alone can read), or as
-// itself. No error of this package contains a secret.
+// A secret is written as env:NAME (an environment variable), as file:PATH (a file that only its
+// owner can read), or literally. No error of this package contains a secret.
 package secret
 
 import (
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// maxSize is far above any password or token, and far below what /dev/zero has to give.
+// maxSize is the largest secret file, in octets. It ends the reading of files like /dev/zero.
 const maxSize = 64 << 10
 
 // String is a secret that prints, logs and marshals as [redacted]. string(s) is the secret itself.
@@ -27,7 +27,7 @@ const redacted = "[redacted]"
 // String hides the secret.
 func (String) String() string { return redacted }
 
-// Format hides the secret from every verb of package fmt, %#v and %x among them.
+// Format hides the secret for every verb of package fmt, such as %#v and %x.
 func (String) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue hides the secret from log/slog.
@@ -36,18 +36,19 @@ func (String) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText hides the secret from JSON and YAML.
 func (String) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// IsRef tells whether s says where a secret stands, instead of being one.
+// IsRef reports whether s is env:NAME or file:PATH, not the secret itself.
 func IsRef(s string) bool {
 	return strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
 }
 
-// Resolve returns the secret that ref stands for: the value of env:NAME, the content of file:PATH without the newline
-// at its end, or ref itself. A secret that is absent or empty is an error.
+// Resolve returns the value of env:NAME, the content of file:PATH without the last line end, or ref
+// itself. A secret that is missing or empty is an error.
 func Resolve(ref string) (string, error) {
 	if name, ok := strings.CutPrefix(ref, "env:"); ok {
 		value := os.Getenv(name)
 		if value == "" {
-			return "", fmt.Errorf("environment variable %s is not set or empty; set it for the user that runs postrider", name)
+			return "", fmt.Errorf("environment variable %s is not set or empty; "+
+				"set it for the user that runs postrider", name)
 		}
 		return value, nil
 	}
@@ -66,8 +67,9 @@ func Resolve(ref string) (string, error) {
 	return value, nil
 }
 
-// ReadPrivateFile reads a file that its owner alone may read and write; any other is refused with the command that
-// mends it. Windows has no such mode, and there nothing is refused.
+// ReadPrivateFile reads a file that only its owner may read and write. For a file with other
+// permissions, the error has the command that fixes them. On Windows, which has no such
+// permissions, every file is read.
 func ReadPrivateFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +94,7 @@ func ReadPrivateFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	if len(content) > maxSize {
-		return nil, fmt.Errorf("%s is larger than %d KiB, which no secret is; correct the path", path, maxSize>>10)
+		return nil, fmt.Errorf("%s is larger than %d KiB, too large for a secret; correct the path", path, maxSize>>10)
 	}
 	return content, nil
 }

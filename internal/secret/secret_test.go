@@ -32,11 +32,11 @@ func TestStringIsNeverShown(t *testing.T) {
 		"%#v of a struct": fmt.Sprintf("%#v", h), "JSON": string(asJSON), "slog": log.String(),
 	} {
 		if strings.Contains(out, "s3cret") || strings.Contains(out, "733363726574") {
-			t.Errorf("%s shows the secret: %s", name, out)
+			t.Errorf("%s gives %q, want it without the secret", name, out)
 		}
 	}
 	if string(s) != "s3cret" {
-		t.Error("the conversion to string does not give the secret")
+		t.Error("the conversion to string does not give the secret, want s3cret")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestResolve(t *testing.T) {
 				t.Fatalf("got %q, %v; want %q, error %q", got, err, tt.want, tt.wantErr)
 			}
 			if err != nil && (!strings.Contains(err.Error(), tt.wantErr) || strings.Contains(err.Error(), "s3cret")) {
-				t.Errorf("the error does not say %q, or tells the secret: %v", tt.wantErr, err)
+				t.Errorf("the error is %q, want it to say %q, without the secret", err, tt.wantErr)
 			}
 		})
 	}

@@ -7,23 +7,24 @@ import (
 	"postrider/internal/message"
 )
 
-// TestLetters holds what the letters say of themselves against what the product reads in them.
-func TestLetters(t *testing.T) {
-	for _, l := range letters() {
+// TestSamples checks that package message reads the samples as they are described.
+func TestSamples(t *testing.T) {
+	for _, l := range samples() {
 		t.Run(l.subject, func(t *testing.T) {
 			raw := l.raw()
 			if n := bytes.Count(raw, []byte("\n")); n != bytes.Count(raw, []byte("\r\n")) {
-				t.Error("a line does not end with CRLF")
+				t.Error("a line does not end with CRLF, want all to")
 			}
 			if i := bytes.IndexFunc(raw, func(r rune) bool { return r > '~' }); i >= 0 {
-				t.Errorf("octet %d is not ASCII; a letter should be 7bit", i)
+				t.Errorf("octet %d is not ASCII; want 7bit", i)
 			}
 			m := parse(t, raw)
 			if m.MessageID() != l.id || m.Subject() != l.subject || m.From() != l.from || m.Date().IsZero() {
-				t.Errorf("read: %s %q from %s of %s; want %s %q from %s", m.MessageID(), m.Subject(), m.From(), m.Date(), l.id, l.subject, l.from)
+				t.Errorf("read: %s %q from %s of %s; want %s %q from %s",
+					m.MessageID(), m.Subject(), m.From(), m.Date(), l.id, l.subject, l.from)
 			}
 			if got := m.Content().HasAttachment; got != (l.id == heldID) {
-				t.Errorf("it has an attachment: %t; the scan alone should have one", got)
+				t.Errorf("HasAttachment = %t; want true only for the scan", got)
 			}
 		})
 	}

@@ -6,39 +6,39 @@ import (
 	"postrider/internal/tasks"
 )
 
-// letter is one message of the demo, and what is to become of it.
-type letter struct {
+// sample is one message of the demo, with its expected outcome.
+type sample struct {
 	id      string // its Message-ID
-	subject string // as a person reads it
+	subject string // decoded
 	from    string
-	text    string // all of it, lines ended by LF
+	text    string // the whole message, with LF line ends
 	want    tasks.Status
-	to      []string // who is to have it in the end, once
+	to      []string // who must receive it, once
 }
 
-// raw is the message as it lies on the IMAP server.
-func (l letter) raw() []byte {
+// raw returns the message as the IMAP server stores it.
+func (l sample) raw() []byte {
 	return []byte(strings.ReplaceAll(l.text, "\n", "\r\n"))
 }
 
 const (
-	deskInbox = "desk@kt.example" // where all letters arrive
+	deskInbox = "desk@kt.example" // the inbox that receives all messages
 
-	heldID   = "<scan-88213@clients.example>" // the pass that sends it first is killed meanwhile
-	goneMan  = "h.olsen@kt.example"           // has left the firm: refused
-	slowDesk = "support@kt.example"           // deferred at first
+	heldID            = "<scan-88213@clients.example>" // pass 1 is killed while it sends it
+	unknownRecipient  = "h.olsen@kt.example"           // refused by the relay
+	deferredRecipient = "support@kt.example"           // deferred by the relay at first
 
 	toDesk = "To: Koch & Tanaka <" + deskInbox + ">\nMIME-Version: 1.0\n"
 )
 
-// letters is a morning's mail of a law firm, in the order it came in.
-func letters() []letter {
-	return []letter{courtNotice(), contract(), scan(), ticket(), newsletter(), forOlsen(), deadline()}
+// samples returns the messages of the demo, in the order of their UIDs.
+func samples() []sample {
+	return []sample{courtNotice(), contract(), scan(), ticket(), newsletter(), forOlsen(), deadline()}
 }
 
 // courtNotice is German: Latin-1, quoted-printable.
-func courtNotice() letter {
-	return letter{
+func courtNotice() sample {
+	return sample{
 		id: "<4-O-112-26@lg.example>", subject: "Ladung: Termin zur mündlichen Verhandlung", from: "court@lg.example",
 		want: tasks.Forwarded, to: []string{"intake@kt.example"},
 		text: `From: =?ISO-8859-1?Q?Gesch=E4ftsstelle?= <court@lg.example>
@@ -60,8 +60,8 @@ Gesch=E4ftsstelle der 4. Zivilkammer
 }
 
 // contract is Chinese: GB18030, base64. It goes to two people.
-func contract() letter {
-	return letter{
+func contract() sample {
+	return sample{
 		id: "<20261005.0817@haiyuan.example>", subject: "采购合同修订稿，请审阅", from: "chen@haiyuan.example",
 		want: tasks.Forwarded, to: []string{"contracts@kt.example", "tanaka@kt.example"},
 		text: `From: =?GB18030?B?s8K+sg==?= <chen@haiyuan.example>
@@ -79,8 +79,8 @@ DQoNCrPCvrINCrqj1LTDs9LXt6jO8bK/DQo=
 }
 
 // scan has an attachment.
-func scan() letter {
-	return letter{
+func scan() sample {
+	return sample{
 		id: heldID, subject: "Signed power of attorney", from: "m.abara@clients.example",
 		want: tasks.Forwarded, to: []string{"records@kt.example"},
 		text: `From: Miriam Abara <m.abara@clients.example>
@@ -111,11 +111,12 @@ bnQvSGVsdmV0aWNhPj5lbmRvYmoKdHJhaWxlcjw8L1Jvb3QgMSAwIFI+PgolJUVPRgo=
 	}
 }
 
-// ticket goes to a desk that the relay defers at first.
-func ticket() letter {
-	return letter{
-		id: "<ticket-4711@portal.example>", subject: "[Ticket #4711] Portal login fails", from: "noreply@portal.example",
-		want: tasks.Forwarded, to: []string{slowDesk},
+// ticket goes to a recipient that the relay defers at first.
+func ticket() sample {
+	return sample{
+		id: "<ticket-4711@portal.example>", subject: "[Ticket #4711] Portal login fails",
+		from: "noreply@portal.example",
+		want: tasks.Forwarded, to: []string{deferredRecipient},
 		text: `From: Client Portal <noreply@portal.example>
 Subject: [Ticket #4711] Portal login fails
 Message-ID: <ticket-4711@portal.example>
@@ -131,8 +132,8 @@ Browser and version: see the ticket. (The line above is a lone dot.)
 }
 
 // newsletter matches no route.
-func newsletter() letter {
-	return letter{
+func newsletter() sample {
+	return sample{
 		id: "<autumn-26@chairs.example>", subject: "20% off all office chairs", from: "news@chairs.example",
 		want: tasks.SkippedNoMatch,
 		text: `From: Chairs and More <news@chairs.example>
@@ -147,16 +148,16 @@ Only this week. Sit better, bill longer.
 	}
 }
 
-// forOlsen goes to somebody whom the relay does not know any more.
-func forOlsen() letter {
-	return letter{
+// forOlsen goes to a recipient that the relay does not know.
+func forOlsen() sample {
+	return sample{
 		id: "<8f1c@jensen.example>", subject: "Lunch on Thursday?", from: "pia@jensen.example",
 		want: tasks.Dead,
 		text: `From: Pia Jensen <pia@jensen.example>
 Subject: Lunch on Thursday?
 Message-ID: <8f1c@jensen.example>
 Date: Mon, 05 Oct 2026 10:05:31 +0200
-Cc: Henrik Olsen <` + goneMan + `>
+Cc: Henrik Olsen <` + unknownRecipient + `>
 ` + toDesk + `Content-Type: text/plain; charset=us-ascii
 
 Henrik, are you still in town? The usual place at noon would suit me.
@@ -165,8 +166,8 @@ Henrik, are you still in town? The usual place at noon would suit me.
 }
 
 // deadline is Japanese: ISO-2022-JP, base64.
-func deadline() letter {
-	return letter{
+func deadline() sample {
+	return sample{
 		id: "<jp-2026-1005@sato-ip.example>", subject: "意見書提出期限のご連絡", from: "sato@sato-ip.example",
 		want: tasks.Forwarded, to: []string{"deadlines@kt.example"},
 		text: `From: =?ISO-2022-JP?B?GyRCOjRGIxsoQiAbJEI3chsoQg==?= <sato@sato-ip.example>
