@@ -288,11 +288,11 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		c := e.claim()
 		ds := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Failed}}
 		return func() error {
-			return e.lossy.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead, Reason: "550", Deliveries: ds})
-		}, func() {
-			e.proves(c.Task.ID, tasks.Dead, 1, "dead")
-			e.owns(c.Task.ID)
-		}
+				return e.lossy.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead, Reason: "550", Deliveries: ds})
+			}, func() {
+				e.proves(c.Task.ID, tasks.Dead, 1, "dead")
+				e.owns(c.Task.ID)
+			}
 	},
 	"skip": func(e *example) (func() error, func()) {
 		c := e.claim()

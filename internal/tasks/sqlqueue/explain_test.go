@@ -25,6 +25,7 @@ func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int
 	}
 	r.exec(t, `UPDATE monitored_emails_tasks SET status = 'forwarded', visible_at = NULL, finished_at = updated_at`)
 	r.exec(t, `DELETE FROM monitored_emails_deliveries`)
+	r.exec(t, `DELETE FROM monitored_emails_once`)
 	for n := 1; n < finished; n *= 2 {
 		r.exec(t, fmt.Sprintf(`INSERT INTO monitored_emails_tasks (%s, uid, fingerprint, status, finished_at)
 			SELECT %s, uid + %d, UNHEX(SHA2(uid + %d, 256)), status, finished_at FROM monitored_emails_tasks`, columns, columns, n, n))

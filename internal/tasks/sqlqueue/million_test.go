@@ -128,9 +128,11 @@ func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int6
 		}},
 		{"who owns 100", 1000, raws(sqlOwners, []int64{inboxID}, keys, []string{"desk@firm.example"})},
 		{"what is around a task", 20, raws(sqlAround, 1000, 1000)},
-		{"registration of 100", 3000, func(tx *gorm.DB) error { return registerIn(tx, New(r.DB), tasks.Page{
-			InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(2*million, 100), Dedupe: tasks.DedupeInbox,
-		}) }},
+		{"registration of 100", 3000, func(tx *gorm.DB) error {
+			return registerIn(tx, New(r.DB), tasks.Page{
+				InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(2*million, 100), Dedupe: tasks.DedupeInbox,
+			})
+		}},
 		{"100 that may be lost", 300, raws(sqlLost, folderID, 1, uids)},
 		{"the next epoch that left something behind", 10, raws(sqlNextEpoch, folderID, -1, 2)},
 		{"the next 2000 left behind", 4100, raws(sqlNextPage, folderID, 1, 0, 2000)},

@@ -175,7 +175,10 @@ func TestEveryChangeWritesTheRow(t *testing.T) {
 			}},
 			{"extend", func() error { _, err := q.Extend(t.Context(), time.Hour, []tasks.Receipt{c.Receipt}); return err }},
 			{"sending", func() error { return q.Sending(t.Context(), c.Receipt, tasks.Form{}, nil) }},
-			{"reserve", func() error { _, err := q.Reserve(t.Context(), c.Receipt, tasks.Reservation{Revision: "r1"}); return err }},
+			{"reserve", func() error {
+				_, err := q.Reserve(t.Context(), c.Receipt, tasks.Reservation{Revision: "r1"})
+				return err
+			}},
 			{"note", func() error { return q.Note(t.Context(), c.Receipt, tasks.Note{Event: "e"}) }},
 			{"release", func() error { return q.Release(t.Context(), c, "", 0, nil) }},
 			{"receive again", func() error {

@@ -51,4 +51,3 @@ func TestPurgeBesideRegister(t *testing.T) {
 		}
 	})
 }
-

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-
 )
 
 // count counts the statements that go through the registry's handle from now on.
