@@ -41,25 +41,29 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) (out []tasks.Regi
 	if page.DryRun {
 		return q.preview(ctx, page)
 	}
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
-		in, err := beginPage(tx, sqlAdvance, page)
-		if err != nil {
-			return err
-		}
-		b, err := planned(tx, page, in, now)
-		if err != nil {
-			return err
-		}
-		if err := b.decide(tx, q.db.Share); err != nil {
-			return err
-		}
-		out, err = b.carryOut(tx)
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+		out, err = q.register(tx, now, page)
 		return err
 	})
 	if err != nil {
 		return nil, wrap(err, "register a page of folder %d", page.FolderID)
 	}
 	return out, nil
+}
+
+func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page) ([]tasks.Registration, error) {
+	in, err := beginPage(tx, sqlAdvance, page)
+	if err != nil {
+		return nil, err
+	}
+	b, err := planned(tx, page, in, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.decide(tx, q.db.Share); err != nil {
+		return nil, err
+	}
+	return b.carryOut(tx)
 }
 
 // preview says what Register would do.

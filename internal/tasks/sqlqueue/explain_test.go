@@ -1,0 +1,233 @@
+package sqlqueue
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// crowded is a registry of one inbox with more than finished tasks that have ended and some that are due, all in the ledger.
+func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int64) {
+	t.Helper()
+	inboxID = r.inbox(t, "crowded@example.com")
+	folderID = r.folder(t, inboxID, "INBOX", 1)
+	const columns = `inbox_id, folder_id, uid_validity, message_id, subject, sender, email_date, size, route, priority,
+		attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at`
+	seed := entries(1, 1)
+	if _, err := New(r.DB).Register(t.Context(), tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 1, Entries: seed}); err != nil {
+		t.Fatal(err)
+	}
+	r.exec(t, `UPDATE monitored_emails_tasks SET status = 'forwarded', visible_at = NULL, finished_at = updated_at`)
+	r.exec(t, `DELETE FROM monitored_emails_deliveries`)
+	r.exec(t, `DELETE FROM monitored_emails_once`)
+	for n := 1; n < finished; n *= 2 {
+		r.exec(t, fmt.Sprintf(`INSERT INTO monitored_emails_tasks (%s, uid, fingerprint, status, finished_at)
+			SELECT %s, uid + %d, UNHEX(SHA2(uid + %d, 256)), status, finished_at FROM monitored_emails_tasks`, columns, columns, n, n))
+	}
+	r.exec(t, `INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
+		SELECT folder_id, uid_validity, uid, inbox_id, id, fingerprint FROM monitored_emails_tasks WHERE uid > 1`)
+	r.exec(t, `INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts)
+		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1 FROM monitored_emails_tasks`)
+	r.exec(t, `INSERT INTO monitored_emails_once (scope, fingerprint, recipient, task_id)
+		SELECT inbox_id, fingerprint, 'desk@firm.example', id FROM monitored_emails_tasks`)
+	if _, err := New(r.DB).Register(t.Context(), tasks.Page{
+		InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 1, Entries: entries(1_000_000, due),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return inboxID, folderID
+}
+
+// entries are n messages of different content from a UID on.
+func entries(from uint32, n int) []tasks.Entry {
+	out := make([]tasks.Entry, n)
+	for i := range out {
+		uid := from + uint32(i)
+		out[i] = tasks.Entry{
+			UID: uid, Outline: sha256.Sum256(fmt.Append(nil, "o", uid)),
+			Identity: tasks.Identity{Fingerprint: sha256.Sum256(fmt.Append(nil, uid))},
+			Decision: &tasks.Decision{Revision: "r1", Route: "desk", Recipients: []string{"desk@firm.example"}},
+		}
+	}
+	return out
+}
+
+// events fills the audit trail with n lines of other tasks' retries, and a few conflicts.
+func (r registry) events(t testing.TB, n int) {
+	t.Helper()
+	r.tx(t, func(tx *gorm.DB) error {
+		for i := range 20 {
+			if err := event(tx, time.Now().UTC(), int64(i+1), "w", []string{"conflict", "error"}[min(i%10, 1)], "451"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for have := 20; have < n; have *= 2 {
+		r.exec(t, `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail)
+			SELECT task_id + 20, at, worker, 'error', detail FROM monitored_emails_events`)
+	}
+}
+
+// step is what EXPLAIN says of one table.
+type step struct {
+	Table, Type, Key, Extra string
+	Rows                    int64
+}
+
+func (r registry) explain(t testing.TB, sql string, args ...any) map[string]step {
+	t.Helper()
+	var steps []step
+	r.query(t, &steps, "EXPLAIN FORMAT=TRADITIONAL "+sql, args...)
+	byTable := map[string]step{}
+	for _, s := range steps {
+		byTable[s.Table] = s
+	}
+	return byTable
+}
+
+// keysAndUIDs are what a page is looked up by.
+func keysAndUIDs(n int) ([][]byte, []uint32) {
+	var keys [][]byte
+	var uids []uint32
+	for _, e := range entries(1_000_000, n) {
+		keys, uids = append(keys, e.Identity.Fingerprint[:], e.Outline[:]), append(uids, e.UID)
+	}
+	return keys, uids
+}
+
+// TestIndexes asks the server how it would run what is run all the time, beside 20,000 tasks that have ended.
+func TestIndexes(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		inboxID, folderID := crowded(t, r, 20_000, 300)
+		now := time.Now().Add(time.Hour).UnixMicro()
+		keys, uids := keysAndUIDs(100)
+		portion, _ := keysAndUIDs(500)
+		ids := []int64{5, 6, 7, 8}
+		soon, old := time.Now().UTC().Add(time.Hour), time.Now().UTC().Add(-time.Hour)
+		desk := []string{"desk@firm.example"}
+		list, listed := New(r.DB).portion(tasks.Filter{InboxID: inboxID, Within: time.Hour}, old, 5, 500)
+		r.events(t, 20_000)
+		sorted := map[string]bool{"oldest": true, "ledger by content": true} // few rows
+		for _, when := range []string{"as filled", "analyzed"} {
+			if when == "analyzed" {
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_deliveries, monitored_emails_once, monitored_emails_events")
+			}
+			for _, c := range []struct {
+				name, table, typ, key, sql string
+				args                       []any
+				rows                       int64 // at most
+			}{
+				{"claim", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", r.LockFree(sqlDue), []any{inboxID, 0, now, []int64{0, 1}, 8}, 1000},
+				{"ledger by UID", "monitored_emails_seen", "range", "PRIMARY", sqlSeenByUID, []any{folderID, 1, uids}, 1000},
+				{"ledger by content", "s", "range", "monitored_emails_seen_fingerprint", sqlSeenByFingerprint, []any{keys}, 1000},
+				{"its tasks", "t", "eq_ref", "PRIMARY", sqlSeenByFingerprint, []any{keys}, 1},
+				{"ids of a page", "monitored_emails_tasks", "range", "monitored_emails_tasks_message", sqlTaskIDs, []any{folderID, 1, uids}, 1000},
+				{"due", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlDueCount, []any{inboxID, now}, 1000},
+				{"oldest", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlOldest, []any{inboxID}, 1000},
+				{"unreconciled", "t", "range", "monitored_emails_tasks_claim", sqlUnreconciled, []any{folderID, 2}, 1000},
+				{"is due", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlIsDue, []any{inboxID, 0, now, []int64{0}}, 1000},
+				{"ended on the last day", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlLastDay, []any{inboxID, soon}, 1000},
+				{"conflicts", "v", "range", "monitored_emails_events_kind", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1000},
+				{"tasks of conflicts", "t", "eq_ref", "PRIMARY", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1},
+				{"ended long ago", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", r.Lock(sqlExpired), []any{inboxID, old, 100}, 1000},
+				{"a portion purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"forwarded", portion, ids}, 2000},
+				{"oldest events", "monitored_emails_events", "index", "PRIMARY", sqlOldestEvents, []any{100}, 1000},
+				{"audit", "s", "range", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1000},
+				{"tasks of an audit", "t", "eq_ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1},
+				{"deliveries of an audit", "d", "ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 10},
+				{"left behind", "s", "range", "PRIMARY", sqlLeftBehind, []any{folderID, 1, 1, 100}, 1000},
+				{"tasks left behind", "t", "eq_ref", "PRIMARY", sqlLeftBehind, []any{folderID, 1, 1, 100}, 1},
+				{"found again", "n", "ref", "monitored_emails_seen_fingerprint", sqlLeftBehind, []any{folderID, 1, 1, 100}, 10},
+				{"lost", "s", "range", "PRIMARY", sqlLost, []any{folderID, 1, uids}, 1000},
+				{"live", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlLive, []any{inboxID}, 1000},
+				{"still live", "monitored_emails_tasks", "range", "PRIMARY", r.Lock(sqlStillLive), []any{ids}, 1000},
+				{"by what tasks are known", "n", "eq_ref", "PRIMARY", sqlNoted, []any{ids}, 1},
+				{"deliveries", "monitored_emails_deliveries", "range", "PRIMARY", r.Share(sqlDeliveries), []any{ids}, 1000},
+				{"owners of a page", "monitored_emails_once", "range", "PRIMARY", r.Share(sqlOwners), []any{[]int64{inboxID}, keys, desk}, 1000},
+				{"given up", "monitored_emails_once", "range", "monitored_emails_once_task", sqlGiveUp, []any{ids, desk}, 1000},
+				{"given up by one", "monitored_emails_once", "range", "monitored_emails_once_task", sqlGiveUp, []any{ids[:1], desk}, 10},
+				{"owned by the lost", "monitored_emails_once", "range", "monitored_emails_once_task", sqlGiveUpAll, []any{ids}, 1000},
+				{"who waits for one of these", "monitored_emails_deliveries", "range", "monitored_emails_deliveries_duplicate", sqlWaiting, []any{ids}, 10},
+				{"duplicates of the lost", "d", "range", "monitored_emails_deliveries_duplicate", sqlDuplicates, []any{ids}, 10},
+				{"tasks of duplicates", "t", "eq_ref", "PRIMARY", sqlDuplicates, []any{ids}, 1},
+				{"wake", "monitored_emails_tasks", "range", "PRIMARY", sqlWake, []any{now, 5, now}, 1},
+				{"tasks of a page", "monitored_emails_tasks", "range", "monitored_emails_tasks_message", sqlTasksBetween, []any{folderID, 1, 1, 100}, 1000},
+				{"list", "t", "range", "PRIMARY", list, listed, 100_000},
+				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}, 1000},
+			} {
+				if c.name == "found again" && when == "as filled" {
+					continue // nothing is known yet of an index that was empty a moment ago
+				}
+				got := r.explain(t, c.sql, c.args...)[c.table]
+				if got.Type != c.typ || got.Key != c.key || got.Rows > c.rows || !sorted[c.name] && strings.Contains(got.Extra, "filesort") {
+					t.Errorf("%s, %s: %+v; want %s by %s, not sorted, at most %d rows", c.name, when, got, c.typ, c.key, c.rows)
+				}
+			}
+		}
+	})
+}
+
+// TestSQLiteIndexes is TestIndexes for SQLite.
+func TestSQLiteIndexes(t *testing.T) {
+	r := newRegistry(t, "sqlite")
+	keys, uids := keysAndUIDs(3)
+	now, ids, desk := time.Now().UTC(), []int64{5, 6}, []string{"desk@firm.example"}
+	list, listed := New(r.DB).portion(tasks.Filter{InboxID: 1, Within: time.Hour}, now, 5, 500)
+	sorted := map[string]bool{"oldest": true, "ledger by content": true}
+	for _, c := range []struct {
+		name, want, sql string
+		args            []any
+	}{
+		{"claim", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDue, []any{1, 0, 1, []int64{0}, 8}},
+		{"ledger by UID", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlSeenByUID, []any{1, 1, uids}},
+		{"ledger by content", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlSeenByFingerprint, []any{keys}},
+		{"ids of a page", "sqlite_autoindex_monitored_emails_tasks_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlTaskIDs, []any{1, 1, uids}},
+		{"due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDueCount, []any{1, 1}},
+		{"oldest", "monitored_emails_tasks_ended (inbox_id=? AND status=?)", sqlOldest, []any{1}},
+		{"unreconciled", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlUnreconciled, []any{1, 2}},
+		{"is due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlIsDue, []any{1, 0, 1, []int64{0}}},
+		{"ended on the last day", "COVERING INDEX monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at>?)", sqlLastDay, []any{1, now}},
+		{"conflicts", "monitored_emails_events_kind (event=? AND at>?)", sqlConflicts, []any{now, 1}},
+		{"tasks of conflicts", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlConflicts, []any{now, 1}},
+		{"ended long ago", "monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at<?)", sqlExpired, []any{1, now, 100}},
+		{"oldest events", "SCAN monitored_emails_events}", sqlOldestEvents, []any{100}},
+		{"audit", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"tasks of an audit", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"deliveries of an audit", "SEARCH d USING INDEX sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"left behind", "SEARCH s USING INDEX sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlLeftBehind, []any{1, 1, 1, 9}},
+		{"found again", "SEARCH n USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlLeftBehind, []any{1, 1, 1, 9}},
+		{"lost", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlLost, []any{1, 1, uids}},
+		{"live", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlLive, []any{1}},
+		{"deliveries", "sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlDeliveries, []any{ids}},
+		{"around a task", "sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlAround, []any{5, 5}},
+		{"who waits for a task", "monitored_emails_deliveries_duplicate (duplicate_of=?)", sqlAround, []any{5, 5}},
+		{"who waits for one of these", "monitored_emails_deliveries_duplicate (duplicate_of=?)", sqlWaiting, []any{ids}},
+		{"owners of a page", "sqlite_autoindex_monitored_emails_once_1 (scope=? AND fingerprint=? AND recipient=?)", sqlOwners, []any{ids, keys, desk}},
+		{"given up", "monitored_emails_once_task (task_id=?)", sqlGiveUp, []any{ids, desk}},
+		{"duplicates of the lost", "monitored_emails_deliveries_duplicate (duplicate_of=?)", sqlDuplicates, []any{ids}},
+		{"tasks of a page", "(folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlTasksBetween, []any{1, 1, 1, 100}},
+		{"list", "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)", list, listed},
+		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}},
+	} {
+		var steps []struct{ Detail string }
+		r.query(t, &steps, "EXPLAIN QUERY PLAN "+c.sql, c.args...)
+		if got := fmt.Sprint(steps); !strings.Contains(got, c.want) || !sorted[c.name] && strings.Contains(got, "ORDER BY") {
+			t.Errorf("%s: %s; want %s, not sorted", c.name, got, c.want)
+		}
+	}
+}
+
+// TestSecondWorker claims beside a claim that is under way.
+func TestSecondWorker(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		inboxID, folderID := crowded(t, r, 20_000, 20)
+		claimBesideAnother(t, r, inboxID, folderID)
+	})
+}

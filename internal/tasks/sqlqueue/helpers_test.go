@@ -1,0 +1,48 @@
+package sqlqueue
+
+import (
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// registerIn registers a page in a transaction that stays open.
+func registerIn(tx *gorm.DB, q *Queue, page tasks.Page) error {
+	now, err := q.now(tx)
+	if err != nil {
+		return err
+	}
+	_, err = q.register(tx, now, page)
+	return err
+}
+
+// waiting waits until so many transactions wait for a lock of the server. MariaDB does not look again
+// sooner than after 100 ms. MySQL cannot list transactions while one has a statement with octets that
+// are no text.
+func (r registry) waiting(t *testing.T, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		locked := -1
+		err := r.View(t.Context(), func(tx *gorm.DB) error {
+			err := tx.Raw(`SELECT COUNT(DISTINCT requesting_engine_transaction_id) FROM performance_schema.data_lock_waits`).Scan(&locked).Error
+			if err != nil { // MariaDB
+				err = tx.Raw(`SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'`).Scan(&locked).Error
+			}
+			return err
+		})
+		switch {
+		case locked >= n:
+			return
+		case time.Now().After(deadline):
+			t.Errorf("%d transactions wait for a lock, %v; want %d", locked, err, n)
+			return
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package sqlqueue
+
+import (
+	"slices"
+	"testing"
+
+	"postrider/internal/tasks"
+)
+
+// TestLost deletes tasks behind the queue's back. What became of them is unknown: they are lost, and once
+// they are forgotten their messages are registered again.
+func TestLost(t *testing.T) {
+	onEach(t, func(t *testing.T, r registry) {
+		q := New(r.DB)
+		inboxID := r.inbox(t, "desk@example.com")
+		folderID := r.folder(t, inboxID, "INBOX", 1)
+		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 3, Dedupe: tasks.DedupeInbox, Entries: entries(1, 3)}
+		regs := register(t, q, page, tasks.New, tasks.New, tasks.New)
+		for _, id := range []int64{regs[0].TaskID, regs[1].TaskID} {
+			r.exec(t, "DELETE FROM monitored_emails_tasks WHERE id = ?", id)
+		}
+		lost := func(epoch int64, want ...uint32) {
+			t.Helper()
+			ds, err := q.Dispositions(t.Context(), folderID, epoch, 1, 9)
+			var got []uint32
+			for _, d := range ds {
+				if d.Lost() {
+					got = append(got, d.UID)
+				}
+			}
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("lost in epoch %d are %v, error %v; want %v", epoch, got, err, want)
+			}
+		}
+		lost(1, 1, 2)
+
+		// A new epoch: the lost ones are known, and lost still, until they are forgotten, in whatever epoch.
+		r.exec(t, "UPDATE monitored_folders SET uid_validity = 2, last_seen_uid = 0 WHERE id = ?", folderID)
+		page.Epoch = 2
+		register(t, q, page, tasks.Known, tasks.Known, tasks.Moved)
+		lost(2, 1, 2)
+		if n, err := q.Forget(t.Context(), "ann", folderID, 2, 1, 3, 9); n != 1 || err != nil {
+			t.Fatalf("forgotten: %d, %v; want the lost one of these", n, err)
+		}
+		lost(1, 2)
+		lost(2, 2)
+		if events, err := q.Events(t.Context(), regs[0].TaskID); err != nil || len(events) != 1 || events[0].Event != "forgotten" || events[0].Worker != "ann" {
+			t.Errorf("its trail is %+v, error %v; want who forgot it", events, err)
+		}
+		regs = register(t, q, page, tasks.New, tasks.Known, tasks.Known)
+		if regs[0].Status != tasks.Received {
+			t.Errorf("registered again it is %s, want received: what the lost task owned is free", regs[0].Status)
+		}
+		lost(2, 2)
+	})
+}
+
+func register(t *testing.T, q *Queue, page tasks.Page, want ...tasks.Fate) []tasks.Registration {
+	t.Helper()
+	regs, err := q.Register(t.Context(), page)
+	var got []tasks.Fate
+	for _, r := range regs {
+		got = append(got, r.Fate)
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("the fates are %v, error %v; want %v", got, err, want)
+	}
+	return regs
+}
+
+// TestForgetRequeuesDuplicates: whether others got what somebody deleted is unknown. Once it is
+// forgotten, its duplicates are decided again, and what waits for it is due.
+func TestForgetRequeuesDuplicates(t *testing.T) {
+	onEach(t, func(t *testing.T, r registry) {
+		q := New(r.DB)
+		inboxID := r.inbox(t, "desk@example.com")
+		page := tasks.Page{InboxID: inboxID, Epoch: 1, Cursor: 1, Dedupe: tasks.DedupeInbox, Entries: entries(1, 1)}
+		in := func(name string) int64 {
+			page.FolderID = r.folder(t, inboxID, name, 1)
+			return register(t, q, page, tasks.New)[0].TaskID
+		}
+		first, waits := in("first"), in("waits")
+		folderID := page.FolderID
+		r.exec(t, "UPDATE monitored_emails_deliveries SET status = 'delivered' WHERE task_id = ?", first)
+		duplicate := in("duplicate")
+		if got, err := q.Get(t.Context(), duplicate); err != nil || got.Skip != tasks.SkipDuplicate {
+			t.Fatalf("the copy is %s (%s), %v; want it skipped as a duplicate", got.Status, got.Reason, err)
+		}
+		r.exec(t, "DELETE FROM monitored_emails_tasks WHERE id = ?", first)
+		for _, id := range []int64{folderID, folderID - 1} {
+			if n, err := q.Forget(t.Context(), "ann", id, 1, 1); n != int(folderID-id) || err != nil {
+				t.Fatalf("forgotten: %d, %v; want %d", n, err, folderID-id)
+			}
+		}
+		got, err := q.Get(t.Context(), duplicate)
+		want := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Pending}}
+		if err != nil || got.Status != tasks.Received || got.Skip != "" || got.Revision != "" || !slices.Equal(got.Deliveries, want) {
+			t.Errorf("its duplicate is %+v, %v; want it received, and to be decided again", got, err)
+		}
+		if events, err := q.Events(t.Context(), duplicate); err != nil || len(events) != 1 || events[0].Event != "requeued" || events[0].Worker != "ann" {
+			t.Errorf("the trail of its duplicate is %+v, %v; want who requeued it", events, err)
+		}
+		claims, err := q.Receive(t.Context(), tasks.Want{InboxID: inboxID, Max: 9, Lease: 1, Worker: "w", MaxLostLeases: 3})
+		if err != nil || len(claims) != 2 || claims[0].Task.ID != waits && claims[1].Task.ID != waits {
+			t.Errorf("claimed %+v, %v; want its duplicate, and what waited for it", claims, err)
+		}
+	})
+}

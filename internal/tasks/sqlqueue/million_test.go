@@ -1,0 +1,226 @@
+package sqlqueue
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+const million = 1_000_000
+
+// TestMillion proves that what is run all the time costs the same beside a million tasks that have ended: the server's
+// own count of the rows it read is bounded by what is taken.
+func TestMillion(t *testing.T) {
+	if testing.Short() {
+		t.Skip("filling the table takes long")
+	}
+	onServers(t, func(t *testing.T, r registry) {
+		start := time.Now()
+		inboxID := r.inbox(t, "crowded@example.com")
+		folderID := r.folder(t, inboxID, "INBOX", 1)
+		r.endedTasks(t, inboxID, folderID)
+		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(million+1, 300), Dedupe: tasks.DedupeInbox}
+		if _, err := New(r.DB).Register(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("filled in %v", time.Since(start).Round(time.Second))
+		for _, when := range []string{"as filled", "analyzed"} {
+			if when == "analyzed" {
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_once")
+			}
+			r.checkClaimPlan(t, when, inboxID)
+			r.checkReads(t, when, inboxID, folderID)
+		}
+		r.checkLookups(t, "analyzed", inboxID, folderID)
+		claimBesideAnother(t, r, inboxID, folderID)
+	})
+}
+
+// endedTasks fills the table, and the ledger, with a million tasks that were forwarded, one a second up to now. Durability, binary log and
+// checks are given up for the time that takes.
+func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
+	t.Helper()
+	const portion = million / 20
+	pool, err := sql.Open("mysql", r.cfg.DSN+"?sql_log_bin=0&foreign_key_checks=0&unique_checks=0&interpolateParams=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pool.Close() }()
+	exec := func(statement string, args ...any) {
+		if _, err := pool.ExecContext(t.Context(), statement, args...); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	exec("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+	defer exec("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+	exec("CREATE TABLE numbers (n INT NOT NULL PRIMARY KEY)")
+	exec("INSERT INTO numbers VALUES (1)")
+	for n := 1; n < portion; n *= 2 {
+		exec("INSERT INTO numbers SELECT n + ? FROM numbers WHERE n <= ?", n, portion-n)
+	}
+	for n := 0; n < million; n += portion {
+		exec(`INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender,
+			size, route, priority, status, attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
+			SELECT ?, ?, 1, n + ?, '', UNHEX(SHA2(n + ?, 256)), '', '', 1, 'desk', 0, 'forwarded', 1, 0, 'r', 'w', '',
+			NOW(6), NOW(6), NOW(6), NOW(6) - INTERVAL ? - n SECOND FROM numbers ORDER BY n`, inboxID, folderID, n, n, million-n)
+	}
+	exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
+		SELECT folder_id, uid_validity, uid, inbox_id, id, fingerprint FROM monitored_emails_tasks`)
+	exec(`INSERT INTO monitored_emails_once (scope, fingerprint, recipient, task_id)
+		SELECT inbox_id, fingerprint, 'desk@firm.example', id FROM monitored_emails_tasks`)
+}
+
+func (r registry) checkClaimPlan(t *testing.T, when string, inboxID int64) {
+	t.Helper()
+	now := time.Now().Add(time.Hour).UnixMicro()
+	got := r.explain(t, r.LockFree(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
+	if got.Type != "range" || got.Key != "monitored_emails_tasks_claim" || got.Rows > 1000 || strings.Contains(got.Extra, "filesort") {
+		t.Errorf("claim, %s: %+v; want a range of monitored_emails_tasks_claim, not sorted, at most 1000 rows", when, got)
+	}
+}
+
+// checkReads bounds the rows that the server reads.
+func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64) {
+	t.Helper()
+	now := time.Now().UTC()
+	_, uids := keysAndUIDs(100)
+	r.bounded(t, when, []reading{
+		{"claim of 8", 150, func(tx *gorm.DB) error {
+			want := tasks.Want{InboxID: inboxID, Max: 8, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
+			claims, _, err := New(r.DB).receive(tx, now, want)
+			if len(claims) != 8 {
+				t.Errorf("claimed %d, want 8", len(claims))
+			}
+			return err
+		}},
+		{"whether one is due", 10, raws(sqlIsDue, inboxID, tasks.Normal, now.UnixMicro(), []int64{0})},
+		{"due", 700, raws(sqlDueCount, inboxID, now.UnixMicro())},
+		{"longest waiting", 700, raws(sqlOldest, inboxID)},
+		{"what is live in the inbox", 700, raws(sqlLive, inboxID)},
+		{"ids of a page of 100", 300, raws(sqlTaskIDs, folderID, 1, uids)},
+		{"100 that ended long ago", 300, raws(sqlExpired, inboxID, now, 100)},
+		{"deletion of 100 that ended long ago", 1000, func(tx *gorm.DB) error {
+			ids, err := New(r.DB).expire(tx, now, inboxID, 0, 100)
+			if len(ids) != 100 {
+				t.Errorf("%d tasks expired, want 100", len(ids))
+			}
+			return err
+		}},
+		{"what ended on the last day", 2*24*60*60 + 100, raws(sqlLastDay, inboxID, now.Add(-24*time.Hour))},
+	})
+}
+
+// checkLookups bounds what reads the ledger beside the tasks. That is asked once the server knows how large they are: one that takes a
+// table for empty reads all of it, and no table of ours grows by a million in a moment but here.
+func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int64) {
+	t.Helper()
+	keys, uids := keysAndUIDs(100)
+	r.bounded(t, when, []reading{
+		{"look-up of 100 by content", 1000, func(tx *gorm.DB) error {
+			_, err := seenLike(tx, keys)
+			return err
+		}},
+		{"who owns 100", 1000, raws(sqlOwners, []int64{inboxID}, keys, []string{"desk@firm.example"})},
+		{"what is around a task", 20, raws(sqlAround, 1000, 1000)},
+		{"registration of 100", 3000, func(tx *gorm.DB) error {
+			return registerIn(tx, New(r.DB), tasks.Page{
+				InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(2*million, 100), Dedupe: tasks.DedupeInbox,
+			})
+		}},
+		{"100 that may be lost", 300, raws(sqlLost, folderID, 1, uids)},
+		{"the next epoch that left something behind", 10, raws(sqlNextEpoch, folderID, -1, 2)},
+		{"the next 2000 left behind", 4100, raws(sqlNextPage, folderID, 1, 0, 2000)},
+		{"2000 left behind", 20_000, raws(sqlLeftBehind, folderID, 1, 500_001, 502_000)},
+	})
+}
+
+// reading is what is run, and how many rows it may read.
+type reading struct {
+	name string
+	most int64
+	run  func(tx *gorm.DB) error
+}
+
+func (r registry) bounded(t *testing.T, when string, list []reading) {
+	t.Helper()
+	for _, c := range list {
+		if got := r.reads(t, c.run); got > c.most {
+			t.Errorf("%s, %s: %d rows read, want at most %d", c.name, when, got, c.most)
+		}
+	}
+}
+
+func raws(sql string, args ...any) func(tx *gorm.DB) error {
+	return func(tx *gorm.DB) error {
+		var rows []map[string]any
+		return tx.Raw(sql, args...).Scan(&rows).Error
+	}
+}
+
+// reads counts the rows that the storage engine is asked for while run runs. Asking for the count costs some itself.
+func (r registry) reads(t *testing.T, run func(tx *gorm.DB) error) (n int64) {
+	t.Helper()
+	r.tx(t, func(tx *gorm.DB) error {
+		var at [3]int64
+		for i := range at {
+			var counters []struct{ Value int64 }
+			if err := tx.Raw("SHOW SESSION STATUS LIKE 'Handler_read%'").Scan(&counters).Error; err != nil {
+				return err
+			}
+			for _, c := range counters {
+				at[i] += c.Value
+			}
+			if i == 1 {
+				if err := run(tx); err != nil {
+					return err
+				}
+			}
+		}
+		n = at[2] - at[1] - (at[1] - at[0])
+		return nil
+	})
+	return n
+}
+
+// claimBesideAnother claims while another claim's transaction is open, and others hold the rows of the inbox and the folder.
+func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	first, second := New(r.DB), New(r.again(t))
+	want := tasks.Want{InboxID: inboxID, Max: 4, Lease: time.Minute, Worker: "first", MaxLostLeases: 3}
+	r.tx(t, func(tx *gorm.DB) error {
+		mine, _, err := first.receive(tx, time.Now().UTC(), want)
+		if err != nil {
+			return err
+		}
+		var id int64
+		if err := tx.Raw(first.db.Lock(`SELECT id FROM monitored_folders WHERE id = ?`), folderID).Scan(&id).Error; err != nil {
+			return err
+		}
+		if err := tx.Raw(first.db.Lock(`SELECT id FROM monitored_emails WHERE id = ?`), inboxID).Scan(&id).Error; err != nil {
+			return err
+		}
+		start := time.Now()
+		theirs, err := second.Receive(ctx, want)
+		if err != nil {
+			return err
+		}
+		if len(mine) != 4 || len(theirs) != 4 || theirs[0].Task.UID != mine[3].Task.UID+1 {
+			t.Errorf("%d claimed by the first, %d by the second, want 4 each, one behind the other", len(mine), len(theirs))
+		}
+		if len(theirs) > 0 && (theirs[0].Task.Folder != "INBOX" || theirs[0].Task.Inbox != "crowded@example.com") {
+			t.Errorf("claimed in folder %q of %q, want the names though their rows are locked", theirs[0].Task.Folder, theirs[0].Task.Inbox)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("the second worker waited %v for the first", took)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,53 @@
+package sqlqueue
+
+import (
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// TestPurgeBesideRegister: a task that ended as vanished is purged in the moment in which its message is found again. The
+// purge comes first, so the message is new.
+func TestPurgeBesideRegister(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		q, other := New(r.DB), New(r.again(t))
+		inboxID := r.inbox(t, "desk@example.com")
+		page := tasks.Page{InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Cursor: 1, Dedupe: tasks.DedupeInbox}
+		page.Entries = entries(1, 1)
+		check := func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := q.Register(t.Context(), page)
+		check(err)
+		want := tasks.Want{InboxID: inboxID, Max: 1, Lease: time.Minute, Worker: "w", MaxLostLeases: 3}
+		claims, err := q.Receive(t.Context(), want)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("claimed %d, %v; want the message", len(claims), err)
+		}
+		check(q.Finish(t.Context(), claims[0].Receipt, tasks.Vanished(claims[0].Task, "expunged")))
+		r.exec(t, `UPDATE monitored_folders SET uid_validity = 2, last_seen_uid = 0 WHERE id = ?`, page.FolderID)
+		page.Epoch, page.Cursor, page.Entries[0].UID = 2, 7, 7
+
+		ended := make(chan error, 2)
+		r.tx(t, func(tx *gorm.DB) error { // both find the task locked, and follow one another
+			if err := tx.Exec(q.db.Lock(`SELECT id FROM monitored_emails_tasks WHERE id = ?`), claims[0].Task.ID).Error; err != nil {
+				return err
+			}
+			go func() { _, err := other.Purge(t.Context(), "ann", claims[0].Task.ID); ended <- err }()
+			r.waiting(t, 1)
+			go func() { _, err := q.Register(t.Context(), page); ended <- err }()
+			r.waiting(t, 2)
+			return nil
+		})
+		check(<-ended)
+		check(<-ended)
+		if again, err := q.Receive(t.Context(), want); err != nil || len(again) != 1 || again[0].Task.ID == claims[0].Task.ID || again[0].Task.UID != 7 {
+			t.Errorf("claimed %+v, %v; want a new task of UID 7", again, err)
+		}
+	})
+}

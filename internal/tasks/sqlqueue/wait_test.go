@@ -1,0 +1,81 @@
+package sqlqueue
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// count counts the statements that go through the registry's handle from now on.
+func (r registry) count(t *testing.T) *atomic.Int64 {
+	t.Helper()
+	var n atomic.Int64
+	err := r.View(t.Context(), func(tx *gorm.DB) error {
+		return tx.Callback().Row().Before("gorm:row").Register("count", func(*gorm.DB) { n.Add(1) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+// TestWaitingForLocks: when all that is due is locked by others, it is asked for less and less often.
+func TestWaitingForLocks(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		other := r.again(t)
+		q, n := New(r.DB), r.count(t)
+		e := newExample(t, r, q)
+		e.register()
+		err := other.Tx(t.Context(), func(tx *gorm.DB) error {
+			var rows []taskRow
+			if err := tx.Raw(q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+				return err
+			}
+			q.patience = 1500 * time.Millisecond
+			before := n.Load()
+			claims, err := q.Receive(t.Context(), e.want(10))
+			if len(claims) != 0 {
+				t.Errorf("claimed %d, want none: they are locked", len(claims))
+			}
+			// Rounds after 0, 10, 30, 70, 150, 310, 630, 1270 and 1500 ms, of six statements at most.
+			if asked := n.Load() - before; asked == 0 || asked > 60 {
+				t.Errorf("%d statements in 1.5 s of waiting, want some, and at most 60", asked)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestReceiveIsPatient: what is due, and locked by somebody who then does not claim it, is claimed.
+func TestReceiveIsPatient(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		q := New(r.again(t))
+		q.patience = time.Minute
+		e := newExample(t, r, q)
+		e.register()
+		got := make(chan int)
+		r.tx(t, func(tx *gorm.DB) error {
+			var rows []taskRow
+			if err := tx.Raw(q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+				return err
+			}
+			go func() {
+				claims, err := q.Receive(t.Context(), e.want(10))
+				if err != nil {
+					t.Errorf("receive: %v", err)
+				}
+				got <- len(claims)
+			}()
+			_, err := New(r.DB).Receive(t.Context(), e.want(10)) // until the other has looked
+			return err
+		})
+		if n := <-got; n != 2 {
+			t.Errorf("claimed %d, want the 2 that are free again", n)
+		}
+	})
+}
