@@ -28,3 +28,9 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ended
 }
+
+// freeze stops the child and its own children where they are.
+func (p *process) freeze() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGSTOP) }
+
+// thaw lets them go on.
+func (p *process) thaw() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGCONT) }

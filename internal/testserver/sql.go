@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -42,12 +43,18 @@ func (s *SQL) Unsynced(t testing.TB) *SQL {
 
 func (s *SQL) exec(t testing.TB, statement string) {
 	t.Helper()
-	db, err := sql.Open("mysql", s.dsn())
+	execOn(t, s.dsn(), statement)
+}
+
+func execOn(t testing.TB, dsn, statement string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
 	if err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+	// What a test did is undone when its context has ended.
+	if _, err := db.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
@@ -105,9 +112,11 @@ func (s *SQL) ping() error {
 	return nil
 }
 
-func (s *SQL) dsn() string {
-	return fmt.Sprintf("root@tcp(%s)/", address(s.Port))
-}
+func (s *SQL) dsn() string { return rootDSN(s.Port) }
+
+func rootDSN(port int) string { return fmt.Sprintf("root@tcp(%s)/", address(port)) }
+
+func (s *SQL) kill() { s.proc.kill() }
 
 // newSQL makes a data directory in dir with the command install and starts a server on it with the command serve;
 // both get the data directory and options that all of them share appended.
@@ -117,25 +126,44 @@ func newSQL(dir string, install, serve []string) (*SQL, error) {
 		return nil, err
 	}
 	data, logFile := filepath.Join(dir, "data"), filepath.Join(dir, "log")
-	// A tmpdir of its own, also while it is installed: MariaDB, when it starts, deletes what it finds of others in a shared one.
+	common := commonOptions(data, dir)
+	if err := runInstaller(logFile, append(install, common...)); err != nil {
+		return nil, err
+	}
+	serve = append(append(serve, common...), servingOptions(port, dir)...)
+	s := &SQL{Port: port, argv: serve, logFile: logFile}
+	return s, s.start()
+}
+
+// commonOptions gives a server a tmpdir of its own, also while it is installed: MariaDB, when it
+// starts, deletes what it finds of others in a shared one.
+func commonOptions(data, dir string) []string {
 	common := []string{"--datadir=" + data, "--tmpdir=" + dir}
 	if os.Getuid() == 0 {
 		common = append(common, "--user=root") // refused otherwise
 	}
-	installer, err := startProcess(logFile, nil, append(install, common...)...)
+	return common
+}
+
+func servingOptions(port int, dir string) []string {
+	return []string{
+		fmt.Sprintf("--port=%d", port), "--bind-address=" + loopback,
+		"--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"),
+		"--secure-file-priv=", "--max-connections=500",
+	}
+}
+
+// runInstaller makes a data directory.
+func runInstaller(logFile string, argv []string) error {
+	installer, err := startProcess(logFile, nil, argv...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	<-installer.ended
 	if installer.err != nil {
-		return nil, fmt.Errorf("make a data directory with %s: %w; its last words:\n%s", install[0], installer.err, installer.lastWords())
+		return fmt.Errorf("make a data directory with %s: %w; its last words:\n%s", argv[0], installer.err, installer.lastWords())
 	}
-	serve = append(serve, common...)
-	serve = append(serve,
-		fmt.Sprintf("--port=%d", port), "--bind-address="+loopback, "--socket="+filepath.Join(dir, "socket"),
-		"--pid-file="+filepath.Join(dir, "pid"), "--secure-file-priv=", "--max-connections=500")
-	s := &SQL{Port: port, argv: serve, logFile: logFile}
-	return s, s.start()
+	return nil
 }
 
 // sharedServers are the database servers of this test process. They outlive the single test, so something that does too
@@ -143,9 +171,12 @@ func newSQL(dir string, install, serve []string) (*SQL, error) {
 var sharedServers struct {
 	sync.Mutex
 	underMain bool
-	servers   map[string]*SQL // by name
+	servers   map[string]killer // by name
 	dirs      []string
 }
+
+// killer is a server, or a cluster of them, that runs.
+type killer interface{ kill() }
 
 // TestingM is *testing.M, or what wraps it.
 type TestingM interface{ Run() int }
@@ -171,7 +202,7 @@ func stopShared() {
 	sharedServers.Lock()
 	defer sharedServers.Unlock()
 	for _, s := range sharedServers.servers {
-		s.proc.kill()
+		s.kill()
 	}
 	for _, dir := range sharedServers.dirs {
 		if err := os.RemoveAll(dir); err != nil {
@@ -181,7 +212,7 @@ func stopShared() {
 }
 
 // shared returns the server of that name, which the first caller makes in a folder of its own.
-func shared(t testing.TB, name string, start func(dir string) (*SQL, error)) *SQL {
+func shared[S killer](t testing.TB, name string, start func(dir string) (S, error)) S {
 	t.Helper()
 	sharedServers.Lock()
 	defer sharedServers.Unlock()
@@ -189,7 +220,7 @@ func shared(t testing.TB, name string, start func(dir string) (*SQL, error)) *SQ
 		t.Fatalf("start %s: the package needs `func TestMain(m *testing.M) { testserver.Main(m) }`, or nothing would stop it", name)
 	}
 	if s := sharedServers.servers[name]; s != nil {
-		return s
+		return s.(S)
 	}
 	dir, err := os.MkdirTemp("", name)
 	if err != nil {
@@ -201,7 +232,7 @@ func shared(t testing.TB, name string, start func(dir string) (*SQL, error)) *SQ
 		t.Fatalf("start %s: %v", name, err)
 	}
 	if sharedServers.servers == nil {
-		sharedServers.servers = map[string]*SQL{}
+		sharedServers.servers = map[string]killer{}
 	}
 	sharedServers.servers[name] = s
 	return s
