@@ -1,18 +1,30 @@
-// Package db opens postrider's database, keeps its schema current and runs transactions that survive trouble.
+// Package db opens postrider's database, keeps its schema current and runs transactions that survive
+// trouble.
 //
-// One code path serves SQLite, MySQL and MariaDB. What would make them behave differently (time zone, isolation,
-// strictness, packet size, timeouts) is set here, whatever the user's DSN says.
+// One code path serves SQLite, MySQL, MariaDB and Galera. What would make them behave differently
+// (time zone, isolation, strictness, packet size, timeouts, wsrep_sync_wait) is set here, whatever the
+// user's DSN says.
 //
-// Open refuses a schema that this binary does not know (*SchemaError) and a database that does not answer
-// (*UnreachableError); both errors name the mend and never a password. SQLite migrates itself in Open, MySQL is
-// migrated by Migrate alone, because other hosts may still run an older binary.
+// Open refuses a schema that this binary does not know (*SchemaError) and a database that does not
+// answer (*UnreachableError); both errors name the fix and never a password. SQLite migrates itself in
+// Open, MySQL is migrated by Migrate alone, because other hosts may still run an older binary.
 //
-// Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or a lost
-// connection. A connection lost in COMMIT is ambiguous and is retried too, so a function given to Tx looks up the
-// keys it writes and has no effect outside the transaction but assigning its results anew.
+// Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or a
+// lost connection. A connection lost in COMMIT is ambiguous and is retried too, so a function given to
+// Tx looks up the keys it writes and has no effect outside the transaction but assigning its results
+// again.
 //
-// On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows). SQLite has one
-// connection per process: inside Tx or View use the handle given, never DB again, which would wait for itself.
+// All transactions of a DB wait for a database that is gone for a minute together: the first failure
+// starts the clock, and a success stops it. After that each fails at once (*UnavailableError) until a
+// probe, at most one a second, finds the database back. StopWaiting ends the waiting early. A
+// statement that runs is never interrupted by either.
+//
+// On Galera a row that is only locked (FOR UPDATE) is locked on one node. Only rows that a transaction
+// changes keep the other nodes out, so whatever has to be exclusive is written.
+//
+// On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
+// SQLite has one connection per process: inside Tx or View use the handle given, never DB again,
+// which would wait for itself.
 package db
 
 import (
@@ -47,6 +59,8 @@ type DB struct {
 	migrator migrator
 	now      func() time.Time
 	retryFor time.Duration
+	probe    func(context.Context) error
+	outage   outages
 	there    bool // it has to be there: nothing is made
 }
 
@@ -94,6 +108,8 @@ func OpenCurrent(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 // OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and Version.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	db := &DB{now: time.Now, retryFor: time.Minute}
+	db.outage.stopped = make(chan struct{})
+	db.probe = func(ctx context.Context) error { return db.pool.PingContext(ctx) }
 	for _, opt := range opts {
 		opt(db)
 	}

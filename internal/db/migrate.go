@@ -96,7 +96,7 @@ func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
 		return 0, 0, err
 	}
 	sources := provider.ListSources()
-	err = db.retry(ctx, func() error {
+	err = db.retry(ctx, false, func() error {
 		current, err = db.migrator.current(ctx, db.pool)
 		return err
 	})

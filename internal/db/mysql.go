@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,15 +27,14 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 		return nil, err
 	}
 	db.where = serverName(cfg)
-	pool, err := mysqlPool(cfg)
-	if err != nil {
+	if db.pool, err = mysqlPool(cfg); err != nil {
 		return nil, err
 	}
-	if err := greet(ctx, pool); err != nil {
+	pool := db.pool
+	if err := db.greet(ctx); err != nil {
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
-	db.pool = pool
 	db.migrator = migrator{
 		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
 		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable,
@@ -43,25 +43,26 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
 }
 
-// greet makes sure that a server answers that will do. One that cannot be reached is not asked again; a connection that
-// breaks is made anew.
-func greet(ctx context.Context, pool *sql.DB) error {
-	for attempt := 0; ; attempt++ {
-		err := pool.PingContext(ctx)
+// greet makes sure that a server answers that will do. One that cannot be reached is not asked again, a
+// connection that breaks is replaced a few times, and a Galera node that is not ready is waited for.
+func (db *DB) greet(ctx context.Context) error {
+	var final error
+	attempts := 0
+	err := db.retry(ctx, false, func() error {
+		attempts++
+		err := db.pool.PingContext(ctx)
 		if err == nil {
-			err = checkServer(ctx, pool)
+			err = checkServer(ctx, db.pool)
 		}
 		var op *net.OpError
-		unreachable := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
-		if err == nil || unreachable || !transient(err) || attempt == 3 || ctx.Err() != nil {
-			return err
+		refused := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
+		if refused || attempts == 4 && classify(err) != detached {
+			final = err
+			return nil
 		}
-		select {
-		case <-time.After(backoff(attempt)):
-		case <-ctx.Done():
-			return err
-		}
-	}
+		return err
+	})
+	return errors.Join(final, err)
 }
 
 // parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. One that cannot be
@@ -94,7 +95,7 @@ func secureConfig(cfg *mysqldriver.Config) error {
 	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = 10*time.Second, 30*time.Second, 30*time.Second
 	cfg.ClientFoundRows = true   // an UPDATE to the same value is still "the row was there"
 	cfg.InterpolateParams = true // one round trip a statement instead of two; safe with utf8mb4
-	cfg.RejectReadOnly = true    // after a failover, look for the new primary instead of failing
+	cfg.RejectReadOnly = false   // after a failover Tx connects again, and keeps the reason
 	cfg.CheckConnLiveness = true
 	cfg.MultiStatements, cfg.AllowAllFiles, cfg.ColumnsWithAlias = false, false, false
 	cfg.Logger = &mysqldriver.NopLogger{} // errors are returned, nothing is printed beside them
@@ -133,13 +134,15 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, &DSNError{"cannot be used: its tls or serverPubKey parameter names nothing known"}
 	}
-	pool := sql.OpenDB(connector{inner})
-	pool.SetMaxOpenConns(16)
-	pool.SetMaxIdleConns(16)
+	pool := sql.OpenDB(&connector{Connector: inner})
+	pool.SetMaxOpenConns(mysqlConns)
+	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxIdleTime(15 * time.Second) // below wait_timeout
 	pool.SetConnMaxLifetime(5 * time.Minute)
 	return pool, nil
 }
+
+const mysqlConns = 16 // at most, and kept
 
 // migrationPool has no read timeout: changing a large table takes as long as it takes.
 func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {
@@ -148,22 +151,45 @@ func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	return mysqlPool(slow)
 }
 
-// connector sets the isolation of every new connection, once instead of in every transaction. The variable's name
-// differs between MySQL and MariaDB, the statement does not.
-type connector struct{ driver.Connector }
+// connector sets what every new connection needs, once instead of in every transaction.
+type connector struct {
+	driver.Connector
+	withoutWsrep atomic.Bool // the server does not know Galera
+}
+
+const (
+	// The isolation's variable differs between MySQL and MariaDB, this statement does not.
+	sqlReadCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
+	// 7: BEGIN, what reads, and what writes wait until this Galera node has applied what any node has
+	// committed: behind a balancer the next statement may come to another node. MariaDB without Galera
+	// has the variable, too; it does nothing there.
+	sqlSyncWait = "SET SESSION wsrep_sync_wait = 7"
+)
 
 // Connect opens one connection.
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, readCommitted, nil); err != nil {
+	if err := c.prepare(ctx, conn.(driver.ExecerContext)); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("set the isolation level: %w", err)
+		return nil, fmt.Errorf("set up the connection: %w", err)
 	}
 	return conn, nil
+}
+
+func (c *connector) prepare(ctx context.Context, conn driver.ExecerContext) error {
+	if _, err := conn.ExecContext(ctx, sqlReadCommitted, nil); err != nil || c.withoutWsrep.Load() {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, sqlSyncWait, nil)
+	var refused *mysqldriver.MySQLError
+	if errors.As(err, &refused) && refused.Number == 1193 { // unknown system variable
+		c.withoutWsrep.Store(true)
+		return nil
+	}
+	return err
 }
 
 // checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB before 10.6.

@@ -138,7 +138,7 @@ func TestOpenServerErrors(t *testing.T) {
 		} {
 			_, err := Open(testContext(t), Config{Driver: MySQL, DSN: strings.Replace(cfg.DSN, tt.old, tt.new, 1)})
 			var unreachable *UnreachableError
-			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Mend, tt.want) {
+			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Fix, tt.want) {
 				t.Errorf("%s: got %v, want an UnreachableError that says %q", name, err, tt.want)
 			} else if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%s: the error tells the password: %v", name, err)
@@ -185,7 +185,7 @@ func TestDSNIsMadeSafe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Loc != time.UTC || !cfg.ParseTime || !cfg.ClientFoundRows || !cfg.InterpolateParams || !cfg.RejectReadOnly {
+	if cfg.Loc != time.UTC || !cfg.ParseTime || !cfg.ClientFoundRows || !cfg.InterpolateParams {
 		t.Errorf("time or rows are left as the user wrote them: %s", cfg.FormatDSN())
 	}
 	if cfg.MultiStatements || cfg.AllowAllFiles || cfg.MaxAllowedPacket != 0 || cfg.Timeout != 10*time.Second || cfg.ReadTimeout != 30*time.Second {

@@ -46,7 +46,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy file.
 	pool.SetMaxOpenConns(1)
 	// Switching a new file to WAL meets the other processes that are doing the same.
-	if err := db.retry(ctx, func() error { return pool.PingContext(ctx) }); err != nil {
+	if err := db.retry(ctx, false, func() error { return pool.PingContext(ctx) }); err != nil {
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
