@@ -84,11 +84,8 @@ func (e *DSNError) Error() string {
 	return "database.dsn " + e.Problem + "; write it as user:password@tcp(host:3306)/database"
 }
 
-// unreachable wraps an error of opening with the fix, unless it names one.
+// unreachable wraps an error of opening with the fix.
 func (db *DB) unreachable(err error) error {
-	if errors.As(err, new(*UnavailableError)) {
-		return err
-	}
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("open the %s database %s: %w", db.dialect, db.where, err)
 	}

@@ -115,17 +115,23 @@ func (m migrator) provider(pool *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(m.dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 }
 
-// current reads the version without creating anything.
+// current reads the version without creating anything. BEGIN has a Galera node that is not ready say
+// so: a SELECT from the information schema alone ends there as a lock wait timeout.
 func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // on SQLite not IMMEDIATE
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }()
 	var exists bool
-	if err := pool.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil || !exists {
+	if err := tx.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
 	store, err := database.NewStore(m.dialect, versionTable)
 	if err != nil {
 		return 0, err
 	}
-	version, err := store.GetLatestVersion(ctx, pool)
+	version, err := store.GetLatestVersion(ctx, tx)
 	if errors.Is(err, database.ErrVersionNotFound) { // killed between creating the table and its first row
 		return 0, nil
 	}

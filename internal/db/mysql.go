@@ -31,7 +31,7 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 		return nil, err
 	}
 	pool := db.pool
-	if err := db.greet(ctx); err != nil {
+	if err := greet(ctx, pool); err != nil {
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
@@ -39,30 +39,32 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
 		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable,
 	}
-	// MariaDB's RETURNING makes a duplicate under DoNothing look like an inserted row.
-	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
+	return gormmysql.New(gormmysql.Config{
+		Conn: pool, DSNConfig: cfg,
+		DisableWithReturning:      true, // it makes a duplicate under DoNothing look like an inserted row
+		SkipInitializeWithVersion: true, // what depends on it is not used
+	}), nil
 }
 
-// greet makes sure that a server answers that will do. One that cannot be reached is not asked again, a
-// connection that breaks is replaced a few times, and a Galera node that is not ready is waited for.
-func (db *DB) greet(ctx context.Context) error {
-	var final error
-	attempts := 0
-	err := db.retry(ctx, false, func() error {
-		attempts++
-		err := db.pool.PingContext(ctx)
+// greet makes sure that a server answers that will do. One that cannot be reached is not asked again;
+// a connection that breaks is replaced.
+func greet(ctx context.Context, pool *sql.DB) error {
+	for attempt := 0; ; attempt++ {
+		err := pool.PingContext(ctx)
 		if err == nil {
-			err = checkServer(ctx, db.pool)
+			err = checkServer(ctx, pool)
 		}
 		var op *net.OpError
-		refused := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
-		if refused || attempts == 4 && classify(err) != detached {
-			final = err
-			return nil
+		unreachable := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
+		if err == nil || unreachable || !transient(err) || attempt == 3 || ctx.Err() != nil {
+			return err
 		}
-		return err
-	})
-	return errors.Join(final, err)
+		select {
+		case <-time.After(backoff(attempt)):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. One that cannot be
@@ -194,8 +196,8 @@ func (c *connector) prepare(ctx context.Context, conn driver.ExecerContext) erro
 
 // checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB before 10.6.
 func checkServer(ctx context.Context, pool *sql.DB) error {
-	var version string
-	if err := pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+	var name, version string // SHOW, which a Galera node answers that is not ready, too
+	if err := pool.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'version'").Scan(&name, &version); err != nil {
 		return err
 	}
 	if !supported(version) {

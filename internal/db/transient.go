@@ -93,6 +93,13 @@ func classify(err error) trouble {
 	return permanent
 }
 
+// isLockTimeout tells a lock wait timeout. A Galera node that is cut off answers a SELECT without a
+// table like that, because it cannot wait for the others.
+func isLockTimeout(err error) bool {
+	var e *mysqldriver.MySQLError
+	return errors.As(err, &e) && e.Number == 1205
+}
+
 // transient tells whether running the same again may succeed without anyone's help.
 func transient(err error) bool { return classify(err) != permanent }
 

@@ -51,6 +51,9 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 			if time.Since(start)+pause > db.retryFor {
 				return fmt.Errorf("%s database %s: tried for %s: %w", db.dialect, db.where, db.retryFor, err)
 			}
+			if isLockTimeout(err) {
+				db.otherServer()
+			}
 			err = db.pause(ctx, pause, nil, err)
 		} else {
 			err = db.waitOut(ctx, start, pause, kind, err)
