@@ -73,9 +73,17 @@ func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now }
 // WithRetryFor sets for how long Tx and View try again; 60 s unless set.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
 
-// Open connects and makes sure that the schema is the one this binary knows: SQLite is created and migrated where
-// needed, any other difference is a *SchemaError. A database that does not answer is an *UnreachableError.
+// Open connects and makes sure that the schema is the one this binary knows: an SQLite file that is not
+// there is created, an older one is migrated, any other difference is a *SchemaError. So is an SQLite
+// file that has no table of ours: starting again in a file that lost its content would forward all mail
+// again. A database that does not answer is an *UnreachableError.
 func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	if cfg.Driver == SQLite && cfg.Path != "" {
+		if err := createSQLite(ctx, cfg, opts); err != nil {
+			return nil, err
+		}
+		opts = append(opts, existing)
+	}
 	db, err := OpenAnySchema(ctx, cfg, opts...)
 	if err != nil {
 		return nil, err
@@ -87,16 +95,17 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	return db, nil
 }
 
-// OpenCurrent connects to a database that has the schema this binary knows, and makes neither a file nor a schema: any other one is a
-// *SchemaError, and an SQLite file that is not there an error that is fs.ErrNotExist.
+// OpenCurrent connects to a database that has the schema this binary knows, and makes neither a file nor
+// a schema: any other one is a *SchemaError, and an SQLite file that is not there an error that is
+// fs.ErrNotExist.
 func OpenCurrent(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
-	db, err := OpenAnySchema(ctx, cfg, append(opts, func(db *DB) { db.there = true })...)
+	db, err := OpenExisting(ctx, cfg, opts...)
 	if err != nil {
 		return nil, err
 	}
 	current, latest, err := db.Version(ctx)
 	if err == nil && current != latest {
-		err = &SchemaError{Where: db.where, Current: current, Latest: latest}
+		err = db.schemaError(current, latest)
 	}
 	if err != nil {
 		_ = db.Close()
@@ -105,7 +114,16 @@ func OpenCurrent(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	return db, nil
 }
 
-// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and Version.
+// OpenExisting connects to a database whose schema may be absent, behind or ahead, for Version. An SQLite
+// file that is not there is an error that is fs.ErrNotExist.
+func OpenExisting(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	return OpenAnySchema(ctx, cfg, append(opts, existing)...)
+}
+
+func existing(db *DB) { db.there = true }
+
+// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate. An
+// SQLite file that is not there is created, empty.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	db := &DB{now: time.Now, retryFor: time.Minute}
 	db.outage.stopped = make(chan struct{})
@@ -146,12 +164,17 @@ func (db *DB) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if db.dialect == SQLite && current < latest {
-		_, err = db.Migrate(ctx)
-		return err
+	if db.dialect == SQLite && 0 < current && current < latest {
+		if _, err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		current = latest
 	}
 	if current != latest {
-		return &SchemaError{Where: db.where, Current: current, Latest: latest}
+		return db.schemaError(current, latest)
+	}
+	if db.dialect == SQLite {
+		return db.writeAhead(ctx) // a copy that was restored may lack it
 	}
 	return nil
 }

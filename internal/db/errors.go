@@ -56,8 +56,12 @@ func (db *DB) unavailable(err error) error {
 
 // SchemaError is a schema that is not the one this binary knows.
 type SchemaError struct {
-	Where           string
-	Current, Latest int64 // the database's version, and the binary's
+	Driver, Where   string // as in UnreachableError
+	Current, Latest int64  // the database's version, and the binary's
+}
+
+func (db *DB) schemaError(current, latest int64) error {
+	return &SchemaError{Driver: db.dialect, Where: db.where, Current: current, Latest: latest}
 }
 
 // Error says which side is behind, and what to do.
@@ -66,6 +70,10 @@ func (e *SchemaError) Error() string {
 	case e.Current > e.Latest:
 		return fmt.Sprintf("the schema of database %s has version %d, newer than the %d that this postrider knows; install the newer postrider",
 			e.Where, e.Current, e.Latest)
+	case e.Current == 0 && e.Driver == SQLite:
+		return fmt.Sprintf("the database file %s exists but has no tables of postrider: it was emptied, or is not postrider's; "+
+			"restore it from a backup, or run `postrider migrate` to start with an empty registry, "+
+			"which forwards again what --start of each inbox says", e.Where)
 	case e.Current == 0:
 		return fmt.Sprintf("the database %s has no schema yet; run `postrider migrate`", e.Where)
 	}

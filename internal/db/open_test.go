@@ -376,11 +376,9 @@ func TestOpenCurrent(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("the folder holds %v, %v; want the empty file alone", left, err)
 	}
-	made, err := Open(testContext(t), cfg)
-	if err != nil {
+	if err := openMigrated(t, cfg).Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = made.Close()
 	db, err := OpenCurrent(testContext(t), cfg)
 	if err != nil {
 		t.Fatal(err)
