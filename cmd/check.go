@@ -130,7 +130,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config) ([]finding, e
 	s, err := a.open(ctx)
 	if err == nil {
 		defer s.close()
-		boxes, err = s.inboxes.List(ctx, true)
+		if err = s.db.Writable(ctx); err == nil {
+			boxes, err = s.inboxes.List(ctx, true)
+		}
 	}
 	if exitCode(err) == exitUsage {
 		return nil, err
