@@ -22,6 +22,7 @@ const paused = "nobody: the server asked to be left alone"
 // AcquireScan takes the scan lease of an inbox for ttl by the database's clock. Somebody else's lease that has not run
 // out yields busy instead. The token names the lease to the other methods and grows by one each time the lease changes
 // hands. The holder is unique to a run: asked again by the same holder, the lease is extended and keeps its token.
+// The lease is a row that is written, so of two nodes of a Galera cluster one gets it.
 func (s *Store) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *Busy, err error) {
 	if holder == "" {
 		return 0, nil, errors.New("acquire the scan lease: the holder is empty")

@@ -156,7 +156,9 @@ func pause(failures int) time.Duration {
 	return min(time.Minute<<min(failures-3, 6), time.Hour)
 }
 
-// acquire reports whether this run is to tell the channel something now.
+// acquire reports whether this run is to tell the channel something now. It is when it has written its
+// name and the time into the channel's row. On Galera the row's lock holds on one node, but of two nodes
+// that write the row at once, one is told to try again.
 func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		mine = false
