@@ -76,16 +76,17 @@ func (o *outages) admit(ctx context.Context, probe func(context.Context) error) 
 	o.probing = true
 	o.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(ctx, probeFor)
+	limited, cancel := context.WithTimeout(ctx, probeFor)
 	defer cancel()
-	err := probe(ctx)
+	err := probe(limited)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.probing = false
-	if err != nil {
-		o.last, o.probed = err, time.Now()
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return err
+	o.probed = time.Now()
+	return o.last // the probe may say only that its time was up
 }
 
 // gaveUp notes that a transaction waited long enough. The budget of an outage that began later than

@@ -109,7 +109,13 @@ func TestAProbeThatHangs(t *testing.T) {
 		}
 		start := time.Now()
 		var probing sync.WaitGroup
-		probing.Go(func() { _, _, _ = db.run(true, nil) })
+		probing.Go(func() {
+			_, _, err := db.run(true, nil)
+			wantUnavailable(t, err, "invalid connection")
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v looks like the end of the caller's time", err)
+			}
+		})
 		synctest.Wait()
 		if took, _, err := db.run(true, nil); took > 0 || err == nil {
 			t.Errorf("beside the probe: %s, %v; want that it fails at once", took, err)

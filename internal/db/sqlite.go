@@ -100,7 +100,7 @@ func createUnderLock(ctx context.Context, cfg Config, opts []Option) error {
 }
 
 func exists(path string) bool {
-	_, err := os.Stat(path)
+	_, err := os.Lstat(path) // a link to nowhere is not replaced
 	return !errors.Is(err, fs.ErrNotExist)
 }
 

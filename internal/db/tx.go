@@ -33,6 +33,9 @@ func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
 // for contention, and that of the whole DB for an outage.
 func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 	if err := db.outage.admit(ctx, db.probe); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
 		return db.unavailable(err)
 	}
 	start := time.Now()
