@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestOpenRefusesAnEmptiedFile: a registry that lost its content would have all mail forwarded again.
+// TestOpenRefusesAnEmptiedFile: a registry that lost its content would have all mail forwarded
+// again.
 func TestOpenRefusesAnEmptiedFile(t *testing.T) {
 	for name, empty := range map[string]func(t *testing.T, path string){
 		"no octet": func(t *testing.T, path string) { write(t, path, nil) },
@@ -64,8 +65,8 @@ func execFile(t *testing.T, path, statement string) {
 	}
 }
 
-// TestOpenAfterAKilledCreation: what a process left that was killed while it created the file, or that
-// a deleted file left, is no part of the new one.
+// TestOpenAfterAKilledCreation: what a process left that was killed while it created the file, or
+// that a deleted file left, is no part of the new one.
 func TestOpenAfterAKilledCreation(t *testing.T) {
 	cfg := freshSQLite(t)
 	old, err := Open(testContext(t), cfg)

@@ -81,8 +81,8 @@ func (e *SchemaError) Error() string {
 		e.Where, e.Current, e.Latest)
 }
 
-// DSNError is a database.dsn that cannot be used. It quotes no part of the DSN, because a mistake in it may turn the
-// password into any other part.
+// DSNError is a database.dsn that cannot be used. It quotes no part of the DSN, because a mistake
+// in it may turn the password into any other part.
 type DSNError struct {
 	Problem string // what is wrong, after "database.dsn"
 }

@@ -11,8 +11,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// BenchmarkGaleraSyncWait is what wsrep_sync_wait costs on one node, while nobody writes on another,
-// and while somebody does.
+// BenchmarkGaleraSyncWait is what wsrep_sync_wait costs on one node, while nobody writes on
+// another, and while somebody does.
 func BenchmarkGaleraSyncWait(b *testing.B) {
 	dsns := testserver.GaleraCluster(b).NewDatabase(b)
 	writer, reader := benchPool(b, dsns[0]), benchPool(b, dsns[1])

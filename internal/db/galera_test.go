@@ -89,7 +89,8 @@ func TestGaleraConflict(t *testing.T) {
 	}
 }
 
-// TestGaleraSameKey: two nodes insert the same key; one has it, and the other is told.
+// TestGaleraSameKey: two nodes insert the same key; one has it, and the other gets
+// gorm.ErrDuplicatedKey.
 func TestGaleraSameKey(t *testing.T) {
 	_, nodes, _ := cluster(t)
 	var both, ended sync.WaitGroup
@@ -176,8 +177,8 @@ func TestGaleraStoppedNode(t *testing.T) {
 	wantRow(t, nodes[0], 1, 2)
 }
 
-// TestGaleraIsolatedNode: a transaction on it is tried again, and behind a balancer on another node.
-// Alone it ends with what is wrong, and how to fix it.
+// TestGaleraIsolatedNode: a transaction on it is tried again, and behind a balancer on another
+// node. Without one the error says what is wrong and how to fix it.
 func TestGaleraIsolatedNode(t *testing.T) {
 	g, nodes, balanced := cluster(t)
 	db := openMigrated(t, balanced)
@@ -267,7 +268,8 @@ func TestGaleraMigrateOnEveryNodeAtOnce(t *testing.T) {
 	}
 }
 
-// TestGaleraMigrationIsLockedOnEveryNode: the lock is a row that is written, so it holds on all nodes.
+// TestGaleraMigrationIsLockedOnEveryNode: the lock is a row that is written, so it holds on all
+// nodes.
 func TestGaleraMigrationIsLockedOnEveryNode(t *testing.T) {
 	const rounds = 10
 	_, nodes, _ := cluster(t)

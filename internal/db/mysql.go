@@ -41,13 +41,13 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 	}
 	return gormmysql.New(gormmysql.Config{
 		Conn: pool, DSNConfig: cfg,
-		DisableWithReturning:      true, // it makes a duplicate under DoNothing look like an inserted row
+		DisableWithReturning:      true, // with it a duplicate under DoNothing looks inserted
 		SkipInitializeWithVersion: true, // what depends on it is not used
 	}), nil
 }
 
-// greet makes sure that a server answers that will do. One that cannot be reached is not asked again;
-// a connection that breaks is replaced.
+// greet makes sure that a supported server answers. One that cannot be reached is not asked again; a
+// connection that breaks is replaced.
 func greet(ctx context.Context, pool *sql.DB) error {
 	for attempt := 0; ; attempt++ {
 		err := pool.PingContext(ctx)
@@ -67,8 +67,8 @@ func greet(ctx context.Context, pool *sql.DB) error {
 	}
 }
 
-// parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. One that cannot be
-// read is a *DSNError.
+// parseDSN reads the user's DSN. Whatever it says, parseDSN sets all that postrider's promises depend
+// on. A DSN that cannot be read is a *DSNError.
 func parseDSN(dsn string) (cfg *mysqldriver.Config, err error) {
 	defer func() {
 		if recover() != nil { // the driver panics on the parameter "strict"
@@ -114,7 +114,7 @@ func secureConfig(cfg *mysqldriver.Config) error {
 		"foreign_key_checks":       "1",
 		"unique_checks":            "1",
 		"innodb_lock_wait_timeout": "10", // below ReadTimeout: the server's answer comes first
-		"wait_timeout":             "30", // a host that froze in a transaction lets go of its locks before others give up
+		"wait_timeout":             "30", // a host that froze loses its locks before others give up
 	} {
 		cfg.Params[name] = value
 	}
@@ -162,9 +162,10 @@ type connector struct {
 const (
 	// The isolation's variable differs between MySQL and MariaDB, this statement does not.
 	sqlReadCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
-	// 7: BEGIN, what reads, and what writes wait until this Galera node has applied what any node has
-	// committed: behind a balancer the next statement may come to another node. MariaDB without Galera
-	// has the variable, too; it does nothing there.
+	// With 7, BEGIN and every statement that reads or writes wait until this Galera node has applied
+	// what any node has committed before. Without it, behind a balancer, the next statement may go to
+	// a node that does not know of the last one. MariaDB without Galera has the variable, too; it does
+	// nothing there.
 	sqlSyncWait = "SET SESSION wsrep_sync_wait = 7"
 )
 
@@ -194,9 +195,10 @@ func (c *connector) prepare(ctx context.Context, conn driver.ExecerContext) erro
 	return err
 }
 
-// checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB before 10.6.
+// checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB
+// before 10.6.
 func checkServer(ctx context.Context, pool *sql.DB) error {
-	var name, version string // SHOW, which a Galera node answers that is not ready, too
+	var name, version string // by SHOW: a Galera node that is not ready answers it, too
 	if err := pool.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'version'").Scan(&name, &version); err != nil {
 		return err
 	}
@@ -206,12 +208,12 @@ func checkServer(ctx context.Context, pool *sql.DB) error {
 	return nil
 }
 
-// supported reads versions like 9.7.4-2, 10.11.19-MariaDB-0+deb12u1 and 5.5.5-10.4.34-MariaDB. One that it cannot read
-// is given a chance.
+// supported reads versions like 9.7.4-2, 10.11.19-MariaDB-0+deb12u1 and 5.5.5-10.4.34-MariaDB. A
+// version that it cannot read counts as supported.
 func supported(version string) bool {
 	major, minor := 8, 0
 	if strings.Contains(version, "MariaDB") {
-		version = strings.TrimPrefix(version, "5.5.5-") // put there for clients that know MySQL alone
+		version = strings.TrimPrefix(version, "5.5.5-") // put there for clients that know only MySQL
 		major, minor = 10, 6
 	}
 	var have, haveMinor int

@@ -103,7 +103,7 @@ func TestOpenErrors(t *testing.T) {
 			_, err := Open(testContext(t), tt.cfg)
 			wantText(t, err, tt.want...)
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestOpenServerErrors(t *testing.T) {
 			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Fix, tt.want) {
 				t.Errorf("%s: got %v, want an UnreachableError that says %q", name, err, tt.want)
 			} else if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("%s: the error tells the password: %v", name, err)
+				t.Errorf("%s: the error contains the password: %v", name, err)
 			}
 		}
 	})
@@ -172,7 +172,7 @@ func TestDSNErrorsHideThePassword(t *testing.T) {
 				t.Errorf("the error is a %T, want a *DSNError", err)
 			}
 			if strings.Contains(err.Error(), "s3") {
-				t.Errorf("the error tells a part of the password: %v", err)
+				t.Errorf("the error contains a part of the password: %v", err)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestSessionOfAServer(t *testing.T) {
 	})
 }
 
-// TestOpenOverABrokenConnection: one that is cut while it is opened is made anew.
+// TestOpenOverABrokenConnection: a connection that is cut while it is opened is replaced.
 func TestOpenOverABrokenConnection(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		openMigrated(t, cfg)
@@ -356,7 +356,8 @@ func TestSupportedServers(t *testing.T) {
 	}
 }
 
-// TestOpenCurrent makes nothing: no file, no schema, and no change to a file that is something else.
+// TestOpenCurrent makes nothing: no file, no schema, and no change to a file that is something
+// else.
 func TestOpenCurrent(t *testing.T) {
 	dir := t.TempDir()
 	cfg := Config{Driver: SQLite, Path: filepath.Join(dir, "p.db")}

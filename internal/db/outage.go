@@ -28,8 +28,8 @@ type outages struct {
 }
 
 // StopWaiting ends all waiting for a database that is gone, now and from now on: call it when a
-// signal asks the process to end. A statement that runs is not interrupted, a connection that breaks
-// is still replaced within 2 s, and deadlocks are still tried again.
+// signal asks the process to end. A statement that runs is not interrupted, a connection that
+// breaks is still replaced within 2 s, and deadlocks are still tried again.
 func (db *DB) StopWaiting() { db.outage.stop.Do(func() { close(db.outage.stopped) }) }
 
 func (o *outages) isStopped() bool {

@@ -98,7 +98,7 @@ func TestTheDatabaseIsBack(t *testing.T) {
 	})
 }
 
-// TestAProbeThatHangs ends after two seconds, and nobody else waits for it.
+// TestAProbeThatHangs ends after two seconds, and no other transaction waits for it.
 func TestAProbeThatHangs(t *testing.T) {
 	fake(t, func(t *testing.T, db *DB) {
 		_, _, _ = db.run(true, errGone)
@@ -172,7 +172,7 @@ func TestStopWaiting(t *testing.T) {
 	})
 }
 
-// TestContentionIsNoOutage: deadlocks have a minute of their own, and hold up nobody else.
+// TestContentionIsNoOutage: deadlocks have a minute of their own, and delay no other transaction.
 func TestContentionIsNoOutage(t *testing.T) {
 	fake(t, func(t *testing.T, db *DB) {
 		took, _, err := db.run(true, errDeadlock)
@@ -186,7 +186,7 @@ func TestContentionIsNoOutage(t *testing.T) {
 	})
 }
 
-// TestServerErrorsThatPass are tried again for a minute, and then told with what to do.
+// TestServerErrorsThatPass are tried again for a minute, and then reported with the fix.
 func TestServerErrorsThatPass(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error

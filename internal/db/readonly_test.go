@@ -36,7 +36,8 @@ func asRoot(t *testing.T, cfg Config, statement string) {
 	}
 }
 
-// TestTxOnAReadOnlyServer: a demoted primary is waited for, and then named for what it is.
+// TestTxOnAReadOnlyServer: a read-only server is waited for, and then the error says what it
+// is.
 func TestTxOnAReadOnlyServer(t *testing.T) {
 	on(t, servers(), func(t *testing.T, root Config) {
 		withRows(t, root)

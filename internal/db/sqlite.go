@@ -19,7 +19,7 @@ import (
 	"postrider/migrations"
 )
 
-// openSQLite opens the file, creating it readable by its owner alone.
+// openSQLite opens the file, and creates it so that only its owner can read it.
 func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, error) {
 	db.dialect, db.where = SQLite, path
 	if path == "" {
@@ -41,7 +41,8 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy file.
+	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy
+	// file.
 	pool.SetMaxOpenConns(1)
 	db.pool = pool
 	err = db.retry(ctx, false, func() error { return pool.PingContext(ctx) })
@@ -60,8 +61,8 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
 
-// createSQLite makes a file that is not there. It gets its name when it has the schema: a file without
-// one is never a file that is being created.
+// createSQLite makes a file that is not there. It gets its name when it has the schema: a file
+// without one is never a file that is being created.
 func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
 	if exists(cfg.Path) {
 		return nil
@@ -81,8 +82,8 @@ func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
 
 func createUnderLock(ctx context.Context, cfg Config, opts []Option) error {
 	made := Config{Driver: SQLite, Path: cfg.Path + ".new"}
-	// What was left by a process that was killed, and by a file that was deleted: SQLite would apply
-	// its log to the new one.
+	// What was left by a process that was killed, and by a file that was deleted: SQLite would
+	// apply its log to the new one.
 	for _, left := range []string{made.Path, made.Path + "-wal", made.Path + "-shm", cfg.Path + "-wal", cfg.Path + "-shm"} {
 		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -116,8 +117,8 @@ func (db *DB) writeAhead(ctx context.Context) error {
 	})
 }
 
-// createPrivate makes the file with mode 0600 unless it exists. It never opens an existing file: closing it would drop
-// the POSIX locks that this process holds on it through SQLite.
+// createPrivate makes the file with mode 0600 unless it exists. It never opens an existing file:
+// closing it would drop the POSIX locks that this process holds on it through SQLite.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -129,11 +130,12 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in the path is no syntax.
+// sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in
+// the path is no syntax.
 //
-// synchronous=FULL: a commit that is lost after the relay's 250 is a message sent twice. txlock=immediate: a deferred
-// transaction that reads and then writes fails with BUSY at once. The busy timeout is short because Tx tries again
-// and, unlike SQLite's wait, can be cancelled.
+// synchronous=FULL: a commit that is lost after the relay's 250 is a message sent twice.
+// txlock=immediate: a deferred transaction that reads and then writes fails with BUSY at once. The
+// busy timeout is short because Tx tries again and, unlike SQLite's wait, can be cancelled.
 func sqliteURI(abs string) string {
 	path := filepath.ToSlash(abs)
 	if !strings.HasPrefix(path, "/") {
@@ -145,8 +147,8 @@ func sqliteURI(abs string) string {
 	return u.String()
 }
 
-// translatingDialector gives SQLite's constraint errors the names that gorm has for them: gorm's own translation
-// knows the cgo driver's error type alone.
+// translatingDialector gives SQLite's constraint errors the names that gorm has for them: gorm's
+// own translation knows only the cgo driver's error type.
 type translatingDialector struct{ sqlite.Dialector }
 
 // Translate is called by gorm for every error.

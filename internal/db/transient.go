@@ -29,7 +29,7 @@ const (
 // succeed. MariaDB's numbers and MySQL's do not overlap here.
 var troubles = map[trouble][]uint16{
 	contention: {
-		1205, // lock wait timeout: rolls back the statement alone, so going on would commit half
+		1205, // lock wait timeout: rolls back only the statement, so going on would commit half
 		1213, // deadlock; on Galera another node has changed the same row
 		1020, // record has changed since last read (MariaDB's snapshot isolation)
 		1412, // table definition has changed: a migration ran meanwhile
@@ -59,7 +59,7 @@ var troubles = map[trouble][]uint16{
 	},
 	detached: {
 		1047, // the node is not ready: outside the primary component, joining or a donor (Galera)
-		1180, // the same, noticed in COMMIT: what is committed is unknown, as with a lost connection
+		1180, // the same, in COMMIT: the outcome is unknown, as with a lost connection
 	},
 	readOnly: {
 		1290, // read_only or super_read_only: a replica, or a primary that was demoted
@@ -68,7 +68,7 @@ var troubles = map[trouble][]uint16{
 	},
 }
 
-// classify is the one place that tells which errors pass.
+// classify is the one place that decides which errors are worth another try.
 func classify(err error) trouble {
 	var mysqlErr *mysqldriver.MySQLError
 	if errors.As(err, &mysqlErr) {
@@ -93,17 +93,17 @@ func classify(err error) trouble {
 	return permanent
 }
 
-// isLockTimeout tells a lock wait timeout. A Galera node that is cut off answers a SELECT without a
+// isLockTimeout reports a lock wait timeout. A Galera node that is cut off answers a SELECT without a
 // table like that, because it cannot wait for the others.
 func isLockTimeout(err error) bool {
 	var e *mysqldriver.MySQLError
 	return errors.As(err, &e) && e.Number == 1205
 }
 
-// transient tells whether running the same again may succeed without anyone's help.
+// transient reports whether the same transaction, run again, may succeed without help.
 func transient(err error) bool { return classify(err) != permanent }
 
-// lostConnection tells whether the server went away or is not back yet.
+// lostConnection reports whether the server went away or is not back yet.
 func lostConnection(err error) bool {
 	for _, lost := range []error{
 		driver.ErrBadConn, mysqldriver.ErrInvalidConn, mysqldriver.ErrMalformPkt, mysqldriver.ErrPktSync,

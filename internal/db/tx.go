@@ -9,13 +9,14 @@ import (
 	"gorm.io/gorm"
 )
 
-// Tx runs fn in a transaction, READ COMMITTED on MySQL and BEGIN IMMEDIATE on SQLite, and commits it
-// when fn returns nil. fn may run several times, even after a commit that went through unnoticed; see
-// the package comment. It must return the errors of its statements: no statement may follow a failed
-// one. fn's own errors come back unchanged, and end the transaction at once; so does ctx.
+// Tx runs fn in a transaction, READ COMMITTED on MySQL and BEGIN IMMEDIATE on SQLite, and commits
+// it when fn returns nil. fn may run several times, even after a commit that went through
+// unnoticed; see the package comment. It must return the errors of its statements: no statement may
+// follow a failed one. fn's own errors come back unchanged, and end the transaction at once; so
+// does ctx.
 //
-// On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the server
-// may still work on it.
+// On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the
+// server may still work on it.
 func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return db.retry(ctx, true, func() error {
 		return db.gorm.WithContext(ctx).Transaction(fn)
@@ -29,8 +30,8 @@ func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	})
 }
 
-// retry runs op until it succeeds, fails for a reason that does not pass, or the time is up: its own
-// for contention, and that of the whole DB for an outage.
+// retry runs op until it succeeds, fails for a reason that does not pass, or the time is up: its
+// own for contention, and that of the whole DB for an outage.
 func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 	if err := db.outage.admit(ctx, db.probe); err != nil {
 		if ctx.Err() != nil {
@@ -107,8 +108,8 @@ func (db *DB) otherServer() {
 	}
 }
 
-// backoff is about 10 ms, then doubles up to half a second. The random factor keeps two transactions
-// that deadlocked from meeting again.
+// backoff is about 10 ms, then doubles up to half a second. The random factor keeps two
+// transactions that deadlocked from meeting again.
 func backoff(attempt int) time.Duration {
 	pause := min(10*time.Millisecond<<min(attempt, 6), 500*time.Millisecond)
 	return time.Duration(float64(pause) * (0.5 + rand.Float64()))

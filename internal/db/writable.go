@@ -34,9 +34,9 @@ func (e *RightsError) Error() string {
 
 var errRollBack = errors.New("roll back")
 
-// Writable proves that rows can be read, inserted, changed and deleted in every table of postrider. It
-// changes nothing, and rolls back. Rights that are missing are a *RightsError. It does not wait for a
-// read-only server.
+// Writable proves that rows can be read, inserted, changed and deleted in every table of postrider.
+// It changes nothing, and rolls back. Rights that are missing are a *RightsError. It does not wait
+// for a read-only server.
 func (db *DB) Writable(ctx context.Context) error {
 	tables, err := db.migrator.tables()
 	if err != nil {
@@ -120,7 +120,7 @@ func firstColumn(tx *gorm.DB, table string) (string, error) {
 	return columns[0], rows.Err()
 }
 
-// isDenied tells the errors 1142 and 1143: no right to the table, or to a column of it.
+// isDenied reports the errors 1142 and 1143: no right to the table, or to a column of it.
 func isDenied(err error) bool {
 	var e *mysqldriver.MySQLError
 	return errors.As(err, &e) && (e.Number == 1142 || e.Number == 1143)

@@ -17,12 +17,13 @@ func TestWritable(t *testing.T) {
 			t.Errorf("the tables are %v (%v), want those of the migrations", tables, err)
 		}
 		if err := db.Writable(testContext(t)); err != nil {
-			t.Errorf("the user may do everything, and is told: %v", err)
+			t.Errorf("got %v for a user who may do everything, want no error", err)
 		}
 	})
 }
 
-// TestWritableNamesTheMissingRight: the user gets the statement that grants it; with that, all is well.
+// TestWritableNamesTheMissingRight: the error has the statement that grants it, and with that
+// right nothing is missing.
 func TestWritableNamesTheMissingRight(t *testing.T) {
 	on(t, servers(), func(t *testing.T, root Config) {
 		openMigrated(t, root)
@@ -58,7 +59,7 @@ func TestWritableNamesTheMissingRight(t *testing.T) {
 	})
 }
 
-// TestWritableOnAReadOnlyServer is told at once.
+// TestWritableOnAReadOnlyServer fails at once.
 func TestWritableOnAReadOnlyServer(t *testing.T) {
 	on(t, servers(), func(t *testing.T, root Config) {
 		openMigrated(t, root)

@@ -12,8 +12,8 @@ func (n *GaleraNode) Kill(t testing.TB) {
 	n.proc.kill()
 }
 
-// Stop freezes the node; it answers nothing, and its connections stay open. The others put it out of
-// the cluster.
+// Stop freezes the node; it answers nothing, and its connections stay open. The others put it out
+// of the cluster.
 func (n *GaleraNode) Stop(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() { n.Rejoin(t) })

@@ -9,9 +9,10 @@ import (
 	gomessage "github.com/emersion/go-message"
 )
 
-// Leaves are what go-message finds in a message: for each part that has none in it, its place, the fields of its header
-// other than what tells its encoding, and its content, decoded. A message in a message is taken apart, too. What cannot be
-// read is told where it stands, with the reason.
+// Leaves are what go-message finds in a message: for each part that has none in it, its place, the
+// fields of its header other than what tells its encoding, and its content, decoded. A message in a
+// message is taken apart, too. For a part that cannot be read there is
+// the reason in its place.
 func Leaves(raw string) []string {
 	var out []string
 	leaves(strings.NewReader(raw), "", func(s string) { out = append(out, s) })

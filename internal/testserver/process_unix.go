@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// childAttr puts the child at the head of a process group of its own, for kill, and has it run as the account if one
-// is given.
+// childAttr puts the child at the head of a process group of its own, for kill, and has it run as
+// the account if one is given.
 func childAttr(as *account) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if as != nil && os.Getuid() == 0 { // otherwise it is who we are

@@ -14,8 +14,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the driver of NewDatabase
 )
 
-// SQL is a running MariaDB or MySQL, shared by the tests of this process. A test that stops or restarts it must not run
-// beside others that use it.
+// SQL is a running MariaDB or MySQL, shared by the tests of this process. A test that stops or
+// restarts it must not run beside others that use it.
 type SQL struct {
 	Port int
 
@@ -25,7 +25,8 @@ type SQL struct {
 	databases atomic.Int64
 }
 
-// NewDatabase makes an empty database and returns its DSN, `root@tcp(127.0.0.1:port)/name`. It goes when the server goes.
+// NewDatabase makes an empty database and returns its DSN, `root@tcp(127.0.0.1:port)/name`. It goes
+// when the server goes.
 func (s *SQL) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.databases.Add(1))
@@ -33,8 +34,8 @@ func (s *SQL) NewDatabase(t testing.TB) string {
 	return s.dsn() + name
 }
 
-// Unsynced has commits not wait for the disk any more, until the server is started anew: they survive its death, but not the
-// machine's. For tests in which neither that nor speed is at stake.
+// Unsynced has commits not wait for the disk any more, until the server is started again: they
+// survive its death, but not the machine's. For tests in which neither that nor speed is at stake.
 func (s *SQL) Unsynced(t testing.TB) *SQL {
 	t.Helper()
 	s.exec(t, "SET GLOBAL innodb_flush_log_at_trx_commit = 2, GLOBAL sync_binlog = 0")
@@ -67,7 +68,8 @@ func (s *SQL) Start(t testing.TB) {
 	}
 }
 
-// Stop shuts the server down in good order; it cuts all connections. The end of the test starts it again for the next one.
+// Stop shuts the server down in good order; it cuts all connections. The end of the test starts it
+// again for the next one.
 func (s *SQL) Stop(t testing.TB) {
 	s.proc.stop()
 	t.Cleanup(func() {
@@ -118,8 +120,8 @@ func rootDSN(port int) string { return fmt.Sprintf("root@tcp(%s)/", address(port
 
 func (s *SQL) kill() { s.proc.kill() }
 
-// newSQL makes a data directory in dir with the command install and starts a server on it with the command serve;
-// both get the data directory and options that all of them share appended.
+// newSQL makes a data directory in dir with the command install and starts a server on it with the
+// command serve; both get the data directory and options that all of them share appended.
 func newSQL(dir string, install, serve []string) (*SQL, error) {
 	port, err := freePort()
 	if err != nil {
@@ -166,8 +168,8 @@ func runInstaller(logFile string, argv []string) error {
 	return nil
 }
 
-// sharedServers are the database servers of this test process. They outlive the single test, so something that does too
-// has to hold them: this is the one variable of its kind here.
+// sharedServers are the database servers of this test process. They outlive the single test, so
+// something that does too has to hold them: this is the one variable of its kind here.
 var sharedServers struct {
 	sync.Mutex
 	underMain bool
@@ -181,7 +183,8 @@ type killer interface{ kill() }
 // TestingM is *testing.M, or what wraps it.
 type TestingM interface{ Run() int }
 
-// Main runs the tests of a package, stops the servers that they shared, and exits. It is the whole of a TestMain.
+// Main runs the tests of a package, stops the servers that they shared, and exits. It is the whole
+// of a TestMain.
 func Main(m TestingM) {
 	os.Exit(M{m}.Run())
 }
