@@ -27,7 +27,7 @@ something fails, the line says how to fix it. It forwards nothing: it names the
 sender to the relay (forward.envelope_from), and no recipient. A relay that
 refuses the sender only after that is found by the first run. The DNS is checked
 for mode auto. The exit code is 75 when something fails, and 1 when everything
-does.
+does. Of the database it proves that its user may write.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
@@ -133,7 +133,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	s, err := a.open(ctx)
 	if err == nil {
 		defer s.close()
-		boxes, err = s.inboxes.List(ctx, true)
+		if err = s.db.Writable(ctx); err == nil {
+			boxes, err = s.inboxes.List(ctx, true)
+		}
 	}
 	if exitCode(err) == exitUsage {
 		return nil, err

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,8 @@ func (a *app) migrateCommand() *cobra.Command {
 		Long: `migrate creates the schema, or brings an older one to the version that this binary needs. It is
 safe to run from several hosts at once, and does nothing when there is nothing to do. An SQLite
 file migrates itself; MySQL and MariaDB need this command once after each upgrade.
+An SQLite file that was emptied is an error for all other commands: this one starts again in it
+with an empty registry. Better restore the file from a backup, where there is one.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },
@@ -30,7 +34,14 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	if err != nil {
 		return err
 	}
-	d, err := db.OpenAnySchema(ctx, dbConfig(cfg))
+	open := db.OpenAnySchema
+	if statusOnly {
+		open = db.OpenExisting
+	}
+	d, err := open(ctx, dbConfig(cfg))
+	if statusOnly && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no database file %s yet: run `postrider migrate`, or the first run creates it", cfg.Database.Path)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,18 +1,30 @@
-// Package db opens postrider's database, keeps its schema current and runs transactions that survive trouble.
+// Package db opens postrider's database, keeps its schema current and runs transactions that
+// survive trouble.
 //
-// One code path serves SQLite, MySQL and MariaDB. What would make them behave differently (time zone, isolation,
-// strictness, packet size, timeouts) is set here, whatever the user's DSN says.
+// One code path serves SQLite, MySQL, MariaDB and Galera. What would make them behave differently
+// (time zone, isolation, strictness, packet size, timeouts, wsrep_sync_wait) is set here, whatever
+// the user's DSN says.
 //
-// Open refuses a schema that this binary does not know (*SchemaError) and a database that does not answer
-// (*UnreachableError); both errors name the mend and never a password. SQLite migrates itself in Open, MySQL is
-// migrated by Migrate alone, because other hosts may still run an older binary.
+// Open refuses a schema that this binary does not know (*SchemaError) and a database that does not
+// answer (*UnreachableError); both errors name the fix and never a password. SQLite migrates itself
+// in Open, MySQL is migrated only by Migrate, because other hosts may still run an older binary.
 //
-// Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or a lost
-// connection. A connection lost in COMMIT is ambiguous and is retried too, so a function given to Tx looks up the
-// keys it writes and has no effect outside the transaction but assigning its results anew.
+// Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or
+// a lost connection. A connection lost in COMMIT is ambiguous and is retried too, so a function
+// given to Tx looks up the keys it writes and has no effect outside the transaction except assigning
+// its results.
 //
-// On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows). SQLite has one
-// connection per process: inside Tx or View use the handle given, never DB again, which would wait for itself.
+// All transactions of a DB wait for a database that is gone for a minute together: the first
+// failure starts the clock, and a success stops it. After that each fails at once
+// (*UnavailableError) until a probe, at most one a second, finds the database back. StopWaiting
+// ends the waiting early. A statement that runs is never interrupted by either.
+//
+// On Galera a row that is only locked (FOR UPDATE) is locked on one node. Only rows that a
+// transaction changes keep the other nodes out, so whatever has to be exclusive is written.
+//
+// On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
+// SQLite has one connection per process: inside Tx or View use the handle given, never DB again,
+// which would wait for itself.
 package db
 
 import (
@@ -47,6 +59,9 @@ type DB struct {
 	migrator migrator
 	now      func() time.Time
 	retryFor time.Duration
+	probe    func(context.Context) error
+	outage   outages
+	there    bool // the SQLite file has to exist
 }
 
 // Option changes how a database is opened.
@@ -58,9 +73,17 @@ func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now }
 // WithRetryFor sets for how long Tx and View try again; 60 s unless set.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
 
-// Open connects and makes sure that the schema is the one this binary knows: SQLite is created and migrated where
-// needed, any other difference is a *SchemaError. A database that does not answer is an *UnreachableError.
+// Open connects and makes sure that the schema is the one this binary knows: an SQLite file that is
+// not there is created, an older one is migrated, any other difference is a *SchemaError. So is an
+// SQLite file that has no table of ours: starting again in a file that lost its content would
+// forward all mail again. A database that does not answer is an *UnreachableError.
 func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	if cfg.Driver == SQLite && cfg.Path != "" {
+		if err := createSQLite(ctx, cfg, opts); err != nil {
+			return nil, err
+		}
+		opts = append(opts, existing)
+	}
 	db, err := OpenAnySchema(ctx, cfg, opts...)
 	if err != nil {
 		return nil, err
@@ -72,9 +95,20 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	return db, nil
 }
 
-// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and Version.
+// OpenExisting connects to a database whose schema may be absent, behind or ahead, for Version. An
+// SQLite file that is not there is an error that is fs.ErrNotExist.
+func OpenExisting(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	return OpenAnySchema(ctx, cfg, append(opts, existing)...)
+}
+
+func existing(db *DB) { db.there = true }
+
+// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate. An
+// SQLite file that is not there is created, empty.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	db := &DB{now: time.Now, retryFor: time.Minute}
+	db.outage.stopped = make(chan struct{})
+	db.probe = func(ctx context.Context) error { return db.pool.PingContext(ctx) }
 	for _, opt := range opts {
 		opt(db)
 	}
@@ -111,12 +145,17 @@ func (db *DB) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if db.dialect == SQLite && current < latest {
-		_, err = db.Migrate(ctx)
-		return err
+	if db.dialect == SQLite && 0 < current && current < latest {
+		if _, err := db.Migrate(ctx); err != nil {
+			return err
+		}
+		current = latest
 	}
 	if current != latest {
-		return &SchemaError{Where: db.where, Current: current, Latest: latest}
+		return db.schemaError(current, latest)
+	}
+	if db.dialect == SQLite {
+		return db.writeAhead(ctx) // a copy that was restored may lack it
 	}
 	return nil
 }
@@ -127,8 +166,8 @@ func (db *DB) Close() error { return db.pool.Close() }
 // Dialect is SQLite or MySQL; MariaDB is MySQL.
 func (db *DB) Dialect() string { return db.dialect }
 
-// Now is the database's clock in microseconds since 1970: the server's, so that leases set by several hosts
-// compare, and on SQLite the host's. tx is the handle that Tx or View gave.
+// Now is the database's clock in microseconds since 1970: the server's, so that leases set by
+// several hosts compare, and on SQLite the host's. tx is the handle that Tx or View gave.
 func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {
 	if db.dialect == SQLite {
 		return db.now().UnixMicro(), nil
@@ -139,5 +178,6 @@ func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {
 	return micros, nil
 }
 
-// sqlServerNow does not depend on time zones: both functions go through the session's, which is UTC.
+// sqlServerNow does not depend on time zones: both functions go through the session's, which is
+// UTC.
 const sqlServerNow = `SELECT CAST(UNIX_TIMESTAMP(CURRENT_TIMESTAMP(6)) * 1000000 AS SIGNED)`

@@ -16,22 +16,52 @@ import (
 type UnreachableError struct {
 	Driver string // SQLite or MySQL
 	Where  string // the file, or host:port/database
-	Mend   string // what to do about it
+	Fix    string // what to do about it
 	Err    error
 }
 
-// Error names the database, the reason and the mend.
+// Error names the database, the reason and the fix.
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("cannot open the %s database %s: %v; %s", e.Driver, e.Where, e.Err, e.Mend)
+	return fmt.Sprintf("cannot open the %s database %s: %v; %s", e.Driver, e.Where, e.Err, e.Fix)
 }
 
 // Unwrap returns the reason.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// UnavailableError is a transaction that was given up because the database does not answer, or does
+// not take writes. Those that follow fail like it, without waiting, until the database is back.
+type UnavailableError struct {
+	Driver string // SQLite or MySQL
+	Where  string // the file, or host:port/database
+	How    string // for how long it was tried
+	Fix    string // what to do about it
+	Err    error
+}
+
+// Error names the database, the reason and the fix.
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("the %s database %s is not available, %s: %v; %s", e.Driver, e.Where, e.How, e.Err, e.Fix)
+}
+
+// Unwrap returns the reason.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+func (db *DB) unavailable(err error) error {
+	how := fmt.Sprintf("tried for %s", db.retryFor)
+	if db.outage.isStopped() {
+		how = "and this process was asked to stop"
+	}
+	return &UnavailableError{Driver: db.dialect, Where: db.where, How: how, Fix: db.fix(err), Err: err}
+}
+
 // SchemaError is a schema that is not the one this binary knows.
 type SchemaError struct {
-	Where           string
-	Current, Latest int64 // the database's version, and the binary's
+	Driver, Where   string // as in UnreachableError
+	Current, Latest int64  // the database's version, and the binary's
+}
+
+func (db *DB) schemaError(current, latest int64) error {
+	return &SchemaError{Driver: db.dialect, Where: db.where, Current: current, Latest: latest}
 }
 
 // Error says which side is behind, and what to do.
@@ -40,6 +70,10 @@ func (e *SchemaError) Error() string {
 	case e.Current > e.Latest:
 		return fmt.Sprintf("the schema of database %s has version %d, newer than the %d that this postrider knows; install the newer postrider",
 			e.Where, e.Current, e.Latest)
+	case e.Current == 0 && e.Driver == SQLite:
+		return fmt.Sprintf("the database file %s exists but has no tables of postrider: it was emptied, or is not postrider's; "+
+			"restore it from a backup, or run `postrider migrate` to start with an empty registry, "+
+			"which forwards again what --start of each inbox says", e.Where)
 	case e.Current == 0:
 		return fmt.Sprintf("the database %s has no schema yet; run `postrider migrate`", e.Where)
 	}
@@ -47,8 +81,8 @@ func (e *SchemaError) Error() string {
 		e.Where, e.Current, e.Latest)
 }
 
-// DSNError is a database.dsn that cannot be used. It quotes no part of the DSN, because a mistake in it may turn the
-// password into any other part.
+// DSNError is a database.dsn that cannot be used. It quotes no part of the DSN, because a mistake
+// in it may turn the password into any other part.
 type DSNError struct {
 	Problem string // what is wrong, after "database.dsn"
 }
@@ -58,19 +92,22 @@ func (e *DSNError) Error() string {
 	return "database.dsn " + e.Problem + "; write it as user:password@tcp(host:3306)/database"
 }
 
-// unreachable wraps an error of opening with the mend.
+// unreachable wraps an error of opening with the fix.
 func (db *DB) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("open the %s database %s: %w", db.dialect, db.where, err)
 	}
-	mend := mendMySQL(err)
-	if db.dialect == SQLite {
-		mend = mendSQLite(db.where, err)
-	}
-	return &UnreachableError{Driver: db.dialect, Where: db.where, Mend: mend, Err: err}
+	return &UnreachableError{Driver: db.dialect, Where: db.where, Fix: db.fix(err), Err: err}
 }
 
-func mendSQLite(path string, err error) string {
+func (db *DB) fix(err error) string {
+	if db.dialect == SQLite {
+		return fixSQLite(db.where, err)
+	}
+	return fixMySQL(err)
+}
+
+func fixSQLite(path string, err error) string {
 	var e *modernc.Error
 	if errors.As(err, &e) {
 		switch e.Code() & 0xff {
@@ -89,9 +126,16 @@ func mendSQLite(path string, err error) string {
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
 }
 
-func mendMySQL(err error) string {
+func fixMySQL(err error) string {
 	if errors.As(err, new(*tooOldError)) {
 		return "upgrade it to MySQL 8.0 or MariaDB 10.6"
+	}
+	switch classify(err) {
+	case detached:
+		return "this Galera node is not part of the cluster now, or not ready: see SHOW STATUS LIKE 'wsrep_%' on it, " +
+			"and let database.dsn lead to a node whose wsrep_cluster_status is Primary"
+	case readOnly:
+		return "the server is read-only: it is a replica, or a primary that was demoted; let database.dsn lead to the primary"
 	}
 	var e *mysqldriver.MySQLError
 	if errors.As(err, &e) {

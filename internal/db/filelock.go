@@ -11,8 +11,9 @@ import (
 // errLocked is what tryLock reports while another process holds the lock.
 var errLocked = errors.New("locked")
 
-// lockFile takes an exclusive lock on the file, which it creates and leaves behind: removing it would let two
-// processes lock two files of the same name. The lock ends with the process at the latest.
+// lockFile takes an exclusive lock on the file, which it creates and leaves behind: removing it
+// would let two processes lock two files of the same name. The lock ends with the process at the
+// latest.
 func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -21,10 +21,12 @@ import (
 type migrator struct {
 	dialect goose.Dialect
 	files   embed.FS
-	dir     string                                                        // of the dialect, in files
-	exists  string                                                        // the query that tells whether the version table exists
-	pool    func() (*sql.DB, error)                                       // the connections to migrate through
-	lock    func(ctx context.Context, pool *sql.DB) (func() error, error) // keeps other hosts and processes out
+	dir     string // of the dialect, in files
+	exists  string // the query that asks whether the version table exists
+	// pool opens the connections to migrate through.
+	pool func() (*sql.DB, error)
+	// lock keeps other hosts and processes out.
+	lock func(ctx context.Context, pool *sql.DB) (func() error, error)
 }
 
 const (
@@ -41,9 +43,9 @@ type Applied struct {
 	Duration time.Duration
 }
 
-// Migrate brings the schema up to date and reports what it ran: nothing when it was. It may run on several hosts at
-// once, and again after it was killed: MySQL commits each DDL statement on its own, so every migration can be
-// repeated. A schema newer than the binary is a *SchemaError.
+// Migrate brings the schema up to date and reports what it ran: nothing when it was. It may run on
+// several hosts at once, and again after it was killed: MySQL commits each DDL statement on its
+// own, so every migration can be repeated. A schema newer than the binary is a *SchemaError.
 func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	defer func() {
 		if err != nil {
@@ -72,7 +74,7 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 		return nil, err
 	}
 	if current > latest {
-		return nil, &SchemaError{Where: db.where, Current: current, Latest: latest}
+		return nil, db.schemaError(current, latest)
 	}
 	if err := db.migrator.prepare(ctx, pool); err != nil {
 		return nil, err
@@ -89,14 +91,15 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 	return applied, err
 }
 
-// Version reports the schema's version, 0 when there is none, and the latest that this binary knows.
+// Version reports the schema's version, 0 when there is none, and the latest that this binary
+// knows.
 func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
 	provider, err := db.migrator.provider(db.pool)
 	if err != nil {
 		return 0, 0, err
 	}
 	sources := provider.ListSources()
-	err = db.retry(ctx, func() error {
+	err = db.retry(ctx, false, func() error {
 		current, err = db.migrator.current(ctx, db.pool)
 		return err
 	})
@@ -115,25 +118,31 @@ func (m migrator) provider(pool *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(m.dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 }
 
-// current reads the version without creating anything.
+// current reads the version without creating anything. On a Galera node that is not ready BEGIN fails
+// with the reason; without it, SELECT from the information schema ends as a lock wait timeout.
 func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // on SQLite not IMMEDIATE
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }()
 	var exists bool
-	if err := pool.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil || !exists {
+	if err := tx.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
 	store, err := database.NewStore(m.dialect, versionTable)
 	if err != nil {
 		return 0, err
 	}
-	version, err := store.GetLatestVersion(ctx, pool)
-	if errors.Is(err, database.ErrVersionNotFound) { // killed between creating the table and its first row
+	version, err := store.GetLatestVersion(ctx, tx)
+	if errors.Is(err, database.ErrVersionNotFound) { // killed before the first row was inserted
 		return 0, nil
 	}
 	return version, err
 }
 
-// prepare makes the version table whole. goose creates it before its lock is taken, and does not mend one that
-// lacks its first row, which is what a kill between two statements leaves on MySQL.
+// prepare completes the version table. goose creates it before its lock is taken, and does not add the
+// first row to a table without one, which is what a kill between two statements leaves on MySQL.
 func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	store, err := database.NewStore(m.dialect, versionTable)
 	if err != nil {
@@ -155,14 +164,17 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	return err
 }
 
-// lockTable holds goose's lock row. A migration that was killed holds up the next one for the rest of its lease.
+// lockTable takes goose's lock, which is a row that is written: of two nodes of a Galera cluster one
+// gets it. A migration that was killed holds up the next one for the rest of its lease.
 func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	locker, err := lock.NewMySQLTableLocker(
 		lock.WithTableLeaseDuration(10*time.Second),
 		lock.WithTableHeartbeatInterval(2*time.Second),
-		lock.WithTableLockTimeout(500*time.Millisecond, 1200), // ten minutes: the other one may change a large table
+		// Ten minutes: the other migration may change a large table.
+		lock.WithTableLockTimeout(500*time.Millisecond, 1200),
 		lock.WithTableUnlockTimeout(500*time.Millisecond, 20),
-		lock.WithTableRetryPolicy(func(err error) bool { // the locker has no error value for "held by another"
+		// The locker has no error value for "held by another".
+		lock.WithTableRetryPolicy(func(err error) bool {
 			var refused *mysqldriver.MySQLError
 			return !errors.As(err, &refused) || transient(err)
 		}),

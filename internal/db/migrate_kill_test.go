@@ -16,8 +16,9 @@ import (
 	"postrider/migrations"
 )
 
-// TestMigrateAfterAKillAtEachStatement stops each migration behind its first statement, its second, and so on, as a
-// kill does on MySQL, where DDL commits statement by statement. Migrating again ends in the schema that one go makes.
+// TestMigrateAfterAKillAtEachStatement stops each migration behind its first statement, its second,
+// and so on, as a kill does on MySQL, where DDL commits statement by statement. Migrating again
+// ends in the same schema as migrating once.
 func TestMigrateAfterAKillAtEachStatement(t *testing.T) {
 	for _, e := range servers() {
 		t.Run(e.name, func(t *testing.T) {
@@ -54,7 +55,8 @@ func killedAt(t *testing.T, db *DB, i, n int) {
 		}
 		left[name] = &fstest.MapFile{Data: []byte(text)}
 	}
-	pool, err := db.migrator.pool() // of its own: what a statement leaves in the session dies with the connection
+	// Of its own: what a statement leaves in the session ends with the connection.
+	pool, err := db.migrator.pool()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,8 @@ func killedAt(t *testing.T, db *DB, i, n int) {
 	wantText(t, err, "killed_here")
 }
 
-// statements of a migration's way up, each with its end of line; the first has the annotation before it.
+// statements returns the statements of a migration's Up part, each with its end of line. The first
+// has the annotation before it.
 func statements(text string) []string {
 	up, _, _ := strings.Cut(text, "-- +goose Down")
 	all := strings.SplitAfter(up, ";\n")

@@ -215,7 +215,7 @@ func TestMigrateWaitsNoLongerThanItsContext(t *testing.T) {
 	})
 }
 
-// A user without the rights is told so at once instead of waiting for the lock.
+// A user without the rights gets the error at once instead of waiting for the lock.
 func TestMigrateWithoutRights(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		db := openMigrated(t, cfg)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,25 +27,27 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 		return nil, err
 	}
 	db.where = serverName(cfg)
-	pool, err := mysqlPool(cfg)
-	if err != nil {
+	if db.pool, err = mysqlPool(cfg); err != nil {
 		return nil, err
 	}
+	pool := db.pool
 	if err := greet(ctx, pool); err != nil {
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
-	db.pool = pool
 	db.migrator = migrator{
 		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
 		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable,
 	}
-	// MariaDB's RETURNING makes a duplicate under DoNothing look like an inserted row.
-	return gormmysql.New(gormmysql.Config{Conn: pool, DSNConfig: cfg, DisableWithReturning: true}), nil
+	return gormmysql.New(gormmysql.Config{
+		Conn: pool, DSNConfig: cfg,
+		DisableWithReturning:      true, // with it a duplicate under DoNothing looks inserted
+		SkipInitializeWithVersion: true, // what depends on it is not used
+	}), nil
 }
 
-// greet makes sure that a server answers that will do. One that cannot be reached is not asked again; a connection that
-// breaks is made anew.
+// greet makes sure that a supported server answers. One that cannot be reached is not asked again; a
+// connection that breaks is replaced.
 func greet(ctx context.Context, pool *sql.DB) error {
 	for attempt := 0; ; attempt++ {
 		err := pool.PingContext(ctx)
@@ -64,8 +67,8 @@ func greet(ctx context.Context, pool *sql.DB) error {
 	}
 }
 
-// parseDSN reads the user's DSN and sets, whatever it says, all that postrider's promises depend on. One that cannot be
-// read is a *DSNError.
+// parseDSN reads the user's DSN. Whatever it says, parseDSN sets all that postrider's promises depend
+// on. A DSN that cannot be read is a *DSNError.
 func parseDSN(dsn string) (cfg *mysqldriver.Config, err error) {
 	defer func() {
 		if recover() != nil { // the driver panics on the parameter "strict"
@@ -94,7 +97,7 @@ func secureConfig(cfg *mysqldriver.Config) error {
 	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = 10*time.Second, 30*time.Second, 30*time.Second
 	cfg.ClientFoundRows = true   // an UPDATE to the same value is still "the row was there"
 	cfg.InterpolateParams = true // one round trip a statement instead of two; safe with utf8mb4
-	cfg.RejectReadOnly = true    // after a failover, look for the new primary instead of failing
+	cfg.RejectReadOnly = false   // after a failover Tx connects again, and keeps the reason
 	cfg.CheckConnLiveness = true
 	cfg.MultiStatements, cfg.AllowAllFiles, cfg.ColumnsWithAlias = false, false, false
 	cfg.Logger = &mysqldriver.NopLogger{} // errors are returned, nothing is printed beside them
@@ -111,7 +114,7 @@ func secureConfig(cfg *mysqldriver.Config) error {
 		"foreign_key_checks":       "1",
 		"unique_checks":            "1",
 		"innodb_lock_wait_timeout": "10", // below ReadTimeout: the server's answer comes first
-		"wait_timeout":             "30", // a host that froze in a transaction lets go of its locks before others give up
+		"wait_timeout":             "30", // a host that froze loses its locks before others give up
 	} {
 		cfg.Params[name] = value
 	}
@@ -133,13 +136,15 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, &DSNError{"cannot be used: its tls or serverPubKey parameter names nothing known"}
 	}
-	pool := sql.OpenDB(connector{inner})
-	pool.SetMaxOpenConns(16)
-	pool.SetMaxIdleConns(16)
+	pool := sql.OpenDB(&connector{Connector: inner})
+	pool.SetMaxOpenConns(mysqlConns)
+	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxIdleTime(15 * time.Second) // below wait_timeout
 	pool.SetConnMaxLifetime(5 * time.Minute)
 	return pool, nil
 }
+
+const mysqlConns = 16 // at most, and kept
 
 // migrationPool has no read timeout: changing a large table takes as long as it takes.
 func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {
@@ -148,28 +153,53 @@ func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	return mysqlPool(slow)
 }
 
-// connector sets the isolation of every new connection, once instead of in every transaction. The variable's name
-// differs between MySQL and MariaDB, the statement does not.
-type connector struct{ driver.Connector }
+// connector sets what every new connection needs, once instead of in every transaction.
+type connector struct {
+	driver.Connector
+	withoutWsrep atomic.Bool // the server does not know Galera
+}
+
+const (
+	// The isolation's variable differs between MySQL and MariaDB, this statement does not.
+	sqlReadCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
+	// With 7, BEGIN and every statement that reads or writes wait until this Galera node has applied
+	// what any node has committed before. Without it, behind a balancer, the next statement may go to
+	// a node that does not know of the last one. MariaDB without Galera has the variable, too; it does
+	// nothing there.
+	sqlSyncWait = "SET SESSION wsrep_sync_wait = 7"
+)
 
 // Connect opens one connection.
-func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	const readCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
-	if _, err := conn.(driver.ExecerContext).ExecContext(ctx, readCommitted, nil); err != nil {
+	if err := c.prepare(ctx, conn.(driver.ExecerContext)); err != nil {
 		_ = conn.Close()
-		return nil, fmt.Errorf("set the isolation level: %w", err)
+		return nil, fmt.Errorf("set up the connection: %w", err)
 	}
 	return conn, nil
 }
 
-// checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB before 10.6.
+func (c *connector) prepare(ctx context.Context, conn driver.ExecerContext) error {
+	if _, err := conn.ExecContext(ctx, sqlReadCommitted, nil); err != nil || c.withoutWsrep.Load() {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, sqlSyncWait, nil)
+	var refused *mysqldriver.MySQLError
+	if errors.As(err, &refused) && refused.Number == 1193 { // unknown system variable
+		c.withoutWsrep.Store(true)
+		return nil
+	}
+	return err
+}
+
+// checkServer refuses servers that lack SKIP LOCKED, which claims need: MySQL before 8.0, MariaDB
+// before 10.6.
 func checkServer(ctx context.Context, pool *sql.DB) error {
-	var version string
-	if err := pool.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+	var name, version string // by SHOW: a Galera node that is not ready answers it, too
+	if err := pool.QueryRowContext(ctx, "SHOW VARIABLES LIKE 'version'").Scan(&name, &version); err != nil {
 		return err
 	}
 	if !supported(version) {
@@ -178,12 +208,12 @@ func checkServer(ctx context.Context, pool *sql.DB) error {
 	return nil
 }
 
-// supported reads versions like 9.7.4-2, 10.11.19-MariaDB-0+deb12u1 and 5.5.5-10.4.34-MariaDB. One that it cannot read
-// is given a chance.
+// supported reads versions like 9.7.4-2, 10.11.19-MariaDB-0+deb12u1 and 5.5.5-10.4.34-MariaDB. A
+// version that it cannot read counts as supported.
 func supported(version string) bool {
 	major, minor := 8, 0
 	if strings.Contains(version, "MariaDB") {
-		version = strings.TrimPrefix(version, "5.5.5-") // put there for clients that know MySQL alone
+		version = strings.TrimPrefix(version, "5.5.5-") // put there for clients that know only MySQL
 		major, minor = 10, 6
 	}
 	var have, haveMinor int

@@ -102,7 +102,7 @@ func TestOpenErrors(t *testing.T) {
 			_, err := Open(testContext(t), tt.cfg)
 			wantText(t, err, tt.want...)
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("the error tells the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
@@ -137,10 +137,10 @@ func TestOpenServerErrors(t *testing.T) {
 		} {
 			_, err := Open(testContext(t), Config{Driver: MySQL, DSN: strings.Replace(cfg.DSN, tt.old, tt.new, 1)})
 			var unreachable *UnreachableError
-			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Mend, tt.want) {
+			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Fix, tt.want) {
 				t.Errorf("%s: got %v, want an UnreachableError that says %q", name, err, tt.want)
 			} else if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("%s: the error tells the password: %v", name, err)
+				t.Errorf("%s: the error contains the password: %v", name, err)
 			}
 		}
 	})
@@ -171,7 +171,7 @@ func TestDSNErrorsHideThePassword(t *testing.T) {
 				t.Errorf("the error is a %T, want a *DSNError", err)
 			}
 			if strings.Contains(err.Error(), "s3") {
-				t.Errorf("the error tells a part of the password: %v", err)
+				t.Errorf("the error contains a part of the password: %v", err)
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestDSNIsMadeSafe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Loc != time.UTC || !cfg.ParseTime || !cfg.ClientFoundRows || !cfg.InterpolateParams || !cfg.RejectReadOnly {
+	if cfg.Loc != time.UTC || !cfg.ParseTime || !cfg.ClientFoundRows || !cfg.InterpolateParams {
 		t.Errorf("time or rows are left as the user wrote them: %s", cfg.FormatDSN())
 	}
 	if cfg.MultiStatements || cfg.AllowAllFiles || cfg.MaxAllowedPacket != 0 || cfg.Timeout != 10*time.Second || cfg.ReadTimeout != 30*time.Second {
@@ -223,7 +223,7 @@ func TestSessionOfAServer(t *testing.T) {
 	})
 }
 
-// TestOpenOverABrokenConnection: one that is cut while it is opened is made anew.
+// TestOpenOverABrokenConnection: a connection that is cut while it is opened is replaced.
 func TestOpenOverABrokenConnection(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		openMigrated(t, cfg)

@@ -19,7 +19,7 @@ import (
 	"postrider/migrations"
 )
 
-// openSQLite opens the file, creating it readable by its owner alone.
+// openSQLite opens the file, and creates it so that only its owner can read it.
 func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, error) {
 	db.dialect, db.where = SQLite, path
 	if path == "" {
@@ -29,31 +29,96 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the SQLite file %s: %w", path, err)
 	}
-	if err := createPrivate(abs); err != nil {
-		return nil, db.unreachable(err)
+	if db.there {
+		_, err = os.Stat(abs)
+	} else {
+		err = createPrivate(abs)
 	}
-	pool, err := sql.Open("sqlite", sqliteURI(abs)+"&_journal_mode=WAL")
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy file.
+	pool, err := sql.Open("sqlite", sqliteURI(abs)+"&mode=rw")
+	if err != nil {
+		return nil, db.unreachable(err)
+	}
+	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy
+	// file.
 	pool.SetMaxOpenConns(1)
-	// Switching a new file to WAL meets the other processes that are doing the same.
-	if err := db.retry(ctx, func() error { return pool.PingContext(ctx) }); err != nil {
+	db.pool = pool
+	err = db.retry(ctx, false, func() error { return pool.PingContext(ctx) })
+	if err == nil && !db.there {
+		err = db.writeAhead(ctx)
+	}
+	if err != nil {
 		_ = pool.Close()
 		return nil, db.unreachable(err)
 	}
-	db.pool = pool
 	db.migrator = migrator{
 		dialect: "sqlite3", files: migrations.SQLite, dir: "sqlite", exists: sqlVersionTableSQLite,
 		pool: func() (*sql.DB, error) { return pool, nil },
-		lock: func(ctx context.Context, _ *sql.DB) (func() error, error) { return lockFile(ctx, abs+".migrate-lock") },
+		lock: func(ctx context.Context, _ *sql.DB) (func() error, error) { return lockFile(ctx, abs+migrateLock) },
 	}
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
 
-// createPrivate makes the file with mode 0600 unless it exists. It never opens an existing file: closing it would drop
-// the POSIX locks that this process holds on it through SQLite.
+// createSQLite makes a file that is not there. It gets its name when it has the schema: a file
+// without one is never a file that is being created.
+func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
+	if exists(cfg.Path) {
+		return nil
+	}
+	unlock, err := lockFile(ctx, cfg.Path+migrateLock)
+	if err == nil {
+		if !exists(cfg.Path) { // no other process made it meanwhile
+			err = createUnderLock(ctx, cfg, opts)
+		}
+		err = errors.Join(err, unlock())
+	}
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return &UnreachableError{Driver: SQLite, Where: cfg.Path, Fix: fixSQLite(cfg.Path, err), Err: err}
+}
+
+func createUnderLock(ctx context.Context, cfg Config, opts []Option) error {
+	made := Config{Driver: SQLite, Path: cfg.Path + ".new"}
+	// What was left by a process that was killed, and by a file that was deleted: SQLite would
+	// apply its log to the new one.
+	for _, left := range []string{made.Path, made.Path + "-wal", made.Path + "-shm", cfg.Path + "-wal", cfg.Path + "-shm"} {
+		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	db, err := OpenAnySchema(ctx, made, opts...)
+	if err != nil {
+		return err
+	}
+	_, err = db.migrateLocked(ctx, db.pool)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	return os.Rename(made.Path, cfg.Path)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path) // a link to nowhere is not replaced
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// migrateLock ends the name of the file that is locked while a migration runs.
+const migrateLock = ".migrate-lock"
+
+// writeAhead sets the journal mode, which stays in the file. Switching a new file meets the other
+// processes that do the same.
+func (db *DB) writeAhead(ctx context.Context) error {
+	return db.retry(ctx, false, func() error {
+		_, err := db.pool.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		return err
+	})
+}
+
+// createPrivate makes the file with mode 0600 unless it exists. It never opens an existing file:
+// closing it would drop the POSIX locks that this process holds on it through SQLite.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -65,11 +130,12 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in the path is no syntax.
+// sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in
+// the path is no syntax.
 //
-// synchronous=FULL: a commit that is lost after the relay's 250 is a message sent twice. txlock=immediate: a deferred
-// transaction that reads and then writes fails with BUSY at once. The busy timeout is short because Tx tries again
-// and, unlike SQLite's wait, can be cancelled.
+// synchronous=FULL: a commit that is lost after the relay's 250 is a message sent twice.
+// txlock=immediate: a deferred transaction that reads and then writes fails with BUSY at once. The
+// busy timeout is short because Tx tries again and, unlike SQLite's wait, can be cancelled.
 func sqliteURI(abs string) string {
 	path := filepath.ToSlash(abs)
 	if !strings.HasPrefix(path, "/") {
@@ -81,8 +147,8 @@ func sqliteURI(abs string) string {
 	return u.String()
 }
 
-// translatingDialector gives SQLite's constraint errors the names that gorm has for them: gorm's own translation
-// knows the cgo driver's error type alone.
+// translatingDialector gives SQLite's constraint errors the names that gorm has for them: gorm's
+// own translation knows only the cgo driver's error type.
 type translatingDialector struct{ sqlite.Dialector }
 
 // Translate is called by gorm for every error.

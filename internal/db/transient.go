@@ -14,56 +14,96 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// transientMySQL are the server's errors after which the same transaction, run again from its start, may succeed.
-// MariaDB's numbers and MySQL's do not overlap here.
-var transientMySQL = []uint16{
-	1205, // lock wait timeout: rolls back the statement alone, so going on would commit half
-	1213, // deadlock
-	1020, // record has changed since last read (MariaDB's snapshot isolation)
-	1412, // table definition has changed: a migration ran meanwhile
-	1615, // prepared statement needs to be re-prepared
-	3101, // rolled back by group replication
+// trouble says what an error means for whoever wants to run the same transaction again.
+type trouble int
 
-	1040, // too many connections
-	1203, // too many connections of this user
-	1053, // server shutdown in progress
-	1077, // normal shutdown
-	1079, // shutdown complete
-	1080, // forcing close of the connection
-	1152, // aborted connection
-	1158, // error reading a packet
-	1159, // timeout reading a packet
-	1160, // error writing a packet
-	1161, // timeout writing a packet
-	1184, // aborted new connection
-	1317, // query interrupted: what a shutting down server answers
-	1047, // node is not ready (Galera)
-	1927, // connection was killed (MariaDB)
-	1928, // same, by a timeout
-	2006, // server has gone away, as a proxy says it
-	2013, // lost connection, as a proxy says it
-	3169, // session was killed (MySQL)
-	4031, // disconnected for inactivity (MySQL)
+const (
+	permanent  trouble = iota // it would fail again
+	contention                // the database works, but others were in the way
+	outage                    // the database does not work now
+	detached                  // the server works, but another one has to be asked
+	readOnly                  // detached, and reading works
+)
+
+// troubles are the server's errors after which the same transaction, run again from its start, may
+// succeed. MariaDB's numbers and MySQL's do not overlap here.
+var troubles = map[trouble][]uint16{
+	contention: {
+		1205, // lock wait timeout: rolls back only the statement, so going on would commit half
+		1213, // deadlock; on Galera another node has changed the same row
+		1020, // record has changed since last read (MariaDB's snapshot isolation)
+		1412, // table definition has changed: a migration ran meanwhile
+		1615, // prepared statement needs to be re-prepared
+		3101, // rolled back by group replication
+	},
+	outage: {
+		1040, // too many connections
+		1203, // too many connections of this user
+		1053, // server shutdown in progress
+		1077, // normal shutdown
+		1079, // shutdown complete
+		1080, // forcing close of the connection
+		1152, // aborted connection
+		1158, // error reading a packet
+		1159, // timeout reading a packet
+		1160, // error writing a packet
+		1161, // timeout writing a packet
+		1184, // aborted new connection
+		1317, // query interrupted: what a shutting down server answers
+		1927, // connection was killed (MariaDB)
+		1928, // same, by a timeout
+		2006, // server has gone away, as a proxy says it
+		2013, // lost connection, as a proxy says it
+		3169, // session was killed (MySQL)
+		4031, // disconnected for inactivity (MySQL)
+	},
+	detached: {
+		1047, // the node is not ready: outside the primary component, joining or a donor (Galera)
+		1180, // the same, in COMMIT: the outcome is unknown, as with a lost connection
+	},
+	readOnly: {
+		1290, // read_only or super_read_only: a replica, or a primary that was demoted
+		1792, // the session's transactions are read-only: what a proxy makes of the same
+		1836, // innodb_read_only
+	},
 }
 
-// transient tells whether running the same again may succeed without anyone's help.
-func transient(err error) bool {
+// classify is the one place that decides which errors are worth another try.
+func classify(err error) trouble {
 	var mysqlErr *mysqldriver.MySQLError
 	if errors.As(err, &mysqlErr) {
-		return slices.Contains(transientMySQL, mysqlErr.Number)
+		for kind, numbers := range troubles {
+			if slices.Contains(numbers, mysqlErr.Number) {
+				return kind
+			}
+		}
+		return permanent
 	}
 	var sqliteErr *modernc.Error
 	if errors.As(err, &sqliteErr) {
 		switch sqliteErr.Code() & 0xff { // the extended code carries the reason above the low byte
 		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-			return true
+			return contention
 		}
-		return false
+		return permanent
 	}
-	return lostConnection(err)
+	if lostConnection(err) {
+		return outage
+	}
+	return permanent
 }
 
-// lostConnection tells whether the server went away or is not back yet.
+// isLockTimeout reports a lock wait timeout. A Galera node that is cut off answers a SELECT without a
+// table like that, because it cannot wait for the others.
+func isLockTimeout(err error) bool {
+	var e *mysqldriver.MySQLError
+	return errors.As(err, &e) && e.Number == 1205
+}
+
+// transient reports whether the same transaction, run again, may succeed without help.
+func transient(err error) bool { return classify(err) != permanent }
+
+// lostConnection reports whether the server went away or is not back yet.
 func lostConnection(err error) bool {
 	for _, lost := range []error{
 		driver.ErrBadConn, mysqldriver.ErrInvalidConn, mysqldriver.ErrMalformPkt, mysqldriver.ErrPktSync,

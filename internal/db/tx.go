@@ -9,52 +9,107 @@ import (
 	"gorm.io/gorm"
 )
 
-// Tx runs fn in a transaction, READ COMMITTED on MySQL and BEGIN IMMEDIATE on SQLite, and commits it when fn returns
-// nil. fn may run several times, even after a commit that went through unnoticed; see the package comment. It
-// must return the errors of its statements: a transaction is never gone on with after one. fn's own errors come back
-// unchanged, and end it at once; so does ctx.
+// Tx runs fn in a transaction, READ COMMITTED on MySQL and BEGIN IMMEDIATE on SQLite, and commits
+// it when fn returns nil. fn may run several times, even after a commit that went through
+// unnoticed; see the package comment. It must return the errors of its statements: no statement may
+// follow a failed one. fn's own errors come back unchanged, and end the transaction at once; so
+// does ctx.
 //
-// On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the server may still be at it.
+// On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the
+// server may still work on it.
 func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return db.retry(ctx, func() error {
+	return db.retry(ctx, true, func() error {
 		return db.gorm.WithContext(ctx).Transaction(fn)
 	})
 }
 
 // View runs fn, which only reads, outside a transaction, with the retries of Tx.
 func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return db.retry(ctx, func() error {
+	return db.retry(ctx, false, func() error {
 		return fn(db.gorm.WithContext(ctx))
 	})
 }
 
-// retry runs op until it succeeds, fails for a reason that does not pass, or the time is up.
-func (db *DB) retry(ctx context.Context, op func() error) error {
+// retry runs op until it succeeds, fails for a reason that does not pass, or the time is up: its
+// own for contention, and that of the whole DB for an outage.
+func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
+	if err := db.outage.admit(ctx, db.probe); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return db.unavailable(err)
+	}
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
 		err := op()
+		kind := classify(err)
 		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && err != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case !transient(err):
+		case kind == permanent:
+			db.outage.answered(writes)
 			return err
 		}
 		pause := backoff(attempt)
-		if time.Since(start)+pause > db.retryFor {
-			return fmt.Errorf("%s database %s: tried for %s: %w", db.dialect, db.where, db.retryFor, err)
+		if kind == contention {
+			if time.Since(start)+pause > db.retryFor {
+				return fmt.Errorf("%s database %s: tried for %s: %w", db.dialect, db.where, db.retryFor, err)
+			}
+			if isLockTimeout(err) {
+				db.otherServer()
+			}
+			err = db.pause(ctx, pause, nil, err)
+		} else {
+			err = db.waitOut(ctx, start, pause, kind, err)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// backoff is about 10 ms, then doubles up to half a second. The random factor keeps two transactions that
-// deadlocked from meeting again.
+// waitOut waits for a database that is not there, or gives up.
+func (db *DB) waitOut(ctx context.Context, start time.Time, pause time.Duration, kind trouble, err error) error {
+	if kind != outage {
+		db.otherServer()
+	}
+	since := db.outage.failed(err, kind)
+	if start.Before(since) {
+		since = start // others succeed, this one does not
+	}
+	patience, stopped := db.retryFor, db.outage.stopped
+	if db.outage.isStopped() {
+		patience, stopped = min(patience, stoppedPatience), nil
+	}
+	if time.Since(since)+pause > patience {
+		db.outage.gaveUp(since)
+		return db.unavailable(err)
+	}
+	return db.pause(ctx, pause, stopped, err)
+}
+
+// pause returns nil when it is time to try again.
+func (db *DB) pause(ctx context.Context, pause time.Duration, stopped <-chan struct{}, err error) error {
+	select {
+	case <-time.After(pause):
+	case <-stopped:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return nil
+}
+
+// otherServer has the next statement connect again: a balancer, or a name that moved with the
+// primary, leads to another server then.
+func (db *DB) otherServer() {
+	if db.pool != nil {
+		db.pool.SetMaxIdleConns(0)
+		db.pool.SetMaxIdleConns(mysqlConns)
+	}
+}
+
+// backoff is about 10 ms, then doubles up to half a second. The random factor keeps two
+// transactions that deadlocked from meeting again.
 func backoff(attempt int) time.Duration {
 	pause := min(10*time.Millisecond<<min(attempt, 6), 500*time.Millisecond)
 	return time.Duration(float64(pause) * (0.5 + rand.Float64()))

@@ -69,7 +69,8 @@ func TestTxEnds(t *testing.T) {
 	})
 }
 
-// Two transactions that take the same rows in opposite order both end well, each having counted once.
+// Two transactions that take the same rows in opposite order both end well, each having counted
+// once.
 func TestTxSurvivesADeadlock(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		db := withRows(t, cfg)
@@ -103,7 +104,8 @@ func TestTxSurvivesADeadlock(t *testing.T) {
 	})
 }
 
-// A lock that is held too long makes the statement fail alone (1205); all that came before it has to run again, once.
+// After a lock wait timeout (1205) only the statement is rolled back; Tx runs the whole transaction
+// again, once.
 func TestTxSurvivesALockTimeout(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		db := withRows(t, cfg)
@@ -181,7 +183,7 @@ func TestTxGivesUp(t *testing.T) {
 	wantRow(t, db, 1, 0)
 }
 
-func TestTxTellsThatItsContextEnded(t *testing.T) {
+func TestTxReportsThatItsContextEnded(t *testing.T) {
 	mine := errors.New("the caller's own")
 	on(t, engines(), func(t *testing.T, cfg Config) {
 		db := withRows(t, cfg)
@@ -259,7 +261,7 @@ func TestTxSurvivesARestart(t *testing.T) {
 				}
 				if runs++; runs == 1 {
 					s.Stop(t)
-					restarted.Go(func() { s.Start(t) }) // Tx finds nobody listening meanwhile
+					restarted.Go(func() { s.Start(t) }) // Tx finds no server meanwhile
 				}
 				return bump(tx, 2)
 			})
@@ -273,7 +275,8 @@ func TestTxSurvivesARestart(t *testing.T) {
 	}
 }
 
-// The transactions of one process wait for each other in order, and those of two processes take turns.
+// The transactions of one process wait for each other in order, and those of two processes take
+// turns.
 func TestManyWriters(t *testing.T) {
 	const perHandle, each = 4, 25
 	on(t, engines(), func(t *testing.T, cfg Config) {

@@ -119,15 +119,15 @@ func (s *Store) FolderScanned(ctx context.Context, by Scan, folderID int64) erro
 	return nil
 }
 
-// held returns ErrScanLost when another run has taken the lease over. It is called after the
-// folder's row was locked, so a run that takes the lease over later sees this change.
+// held fails with ErrScanLost once another run has taken the lease over. It changes the row of the
+// lease: whoever takes the lease over meanwhile, on this node of a Galera cluster or on another, either
+// waits for this transaction or has it fail.
 func (by Scan) held(tx *gorm.DB) error {
-	var token int64
-	err := tx.Raw(sqlScanToken, by.InboxID).Scan(&token).Error
-	if err == nil && token != by.Token {
+	hold := tx.Exec(sqlHoldScan, by.InboxID, by.Token)
+	if hold.Error == nil && hold.RowsAffected == 0 {
 		return ErrScanLost
 	}
-	return err
+	return hold.Error
 }
 
 // moveCursor runs an update that matches one row. When it matches none, done decides whether the

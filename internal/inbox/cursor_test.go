@@ -20,19 +20,20 @@ func wantCursor(t *testing.T, b bench, want string) {
 
 func TestInitialize(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		id := b.add("desk@firm.example").Folders[0].ID
+		in := b.add("desk@firm.example")
+		id, by := in.Folders[0].ID, Scan{InboxID: in.ID}
 		wantCursor(t, b, "epoch 0, seen 0, start 0, baseline 0, initialized false")
 		const epoch, top = int64(3)<<32 | 4294967295, 4294967295
 		for range 2 { // as when the answer to the first is lost
-			if err := b.Initialize(b.ctx, Scan{}, id, epoch, top); err != nil {
+			if err := b.Initialize(b.ctx, by, id, epoch, top); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantCursor(t, b, fmt.Sprintf("epoch %d, seen %d, start %d, baseline 0, initialized true", epoch, top, top))
-		if err := b.Initialize(b.ctx, Scan{}, id, epoch, 5); !errors.Is(err, ErrCursorMoved) {
+		if err := b.Initialize(b.ctx, by, id, epoch, 5); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("initialize with other values: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Initialize(b.ctx, Scan{}, 4711, epoch, 5); !errors.Is(err, ErrCursorMoved) {
+		if err := b.Initialize(b.ctx, by, 4711, epoch, 5); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("initialize a folder that does not exist: %v, want ErrCursorMoved", err)
 		}
 	})
@@ -40,22 +41,23 @@ func TestInitialize(t *testing.T) {
 
 func TestResetEpoch(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		id := b.add("desk@firm.example").Folders[0].ID
-		if err := b.ResetEpoch(b.ctx, Scan{}, id, 0, 9); !errors.Is(err, ErrCursorMoved) {
+		in := b.add("desk@firm.example")
+		id, by := in.Folders[0].ID, Scan{InboxID: in.ID}
+		if err := b.ResetEpoch(b.ctx, by, id, 0, 9); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("a folder that was never scanned: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Initialize(b.ctx, Scan{}, id, 8, 100); err != nil {
+		if err := b.Initialize(b.ctx, by, id, 8, 100); err != nil {
 			t.Fatal(err)
 		}
 		b.exec(`UPDATE monitored_folders SET baseline_uid = 50`)
 		for range 2 {
-			if err := b.ResetEpoch(b.ctx, Scan{}, id, 8, 9); err != nil {
+			if err := b.ResetEpoch(b.ctx, by, id, 8, 9); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantCursor(t, b, "epoch 9, seen 0, start 0, baseline 0, initialized true")
 		b.exec(`UPDATE monitored_folders SET last_seen_uid = 3`)
-		if err := b.ResetEpoch(b.ctx, Scan{}, id, 8, 9); !errors.Is(err, ErrCursorMoved) {
+		if err := b.ResetEpoch(b.ctx, by, id, 8, 9); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("reset from an old epoch: %v, want ErrCursorMoved", err)
 		}
 		wantCursor(t, b, "epoch 9, seen 3, start 0, baseline 0, initialized true")
@@ -65,11 +67,11 @@ func TestResetEpoch(t *testing.T) {
 func TestRewind(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("desk@firm.example")
-		id := in.Folders[0].ID
-		if err := b.Rewind(b.ctx, Scan{}, id, 0, 0); !errors.Is(err, ErrCursorMoved) {
+		id, by := in.Folders[0].ID, Scan{InboxID: in.ID}
+		if err := b.Rewind(b.ctx, by, id, 0, 0); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("a folder that was never scanned: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Initialize(b.ctx, Scan{}, id, 8, 5); err != nil {
+		if err := b.Initialize(b.ctx, by, id, 8, 5); err != nil {
 			t.Fatal(err)
 		}
 		b.exec(`UPDATE monitored_folders SET last_seen_uid = 10, baseline_uid = 5`)
@@ -85,15 +87,15 @@ func TestRewind(t *testing.T) {
 			b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
 				VALUES (?, 7, ?, ?, 0, ?)`, id, 100+uid, in.ID, fmt.Appendf(nil, "%032d", uid))
 		}
-		if err := b.Rewind(b.ctx, Scan{}, id, 7, 3); !errors.Is(err, ErrCursorMoved) {
+		if err := b.Rewind(b.ctx, by, id, 7, 3); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("rewind in another epoch: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Rewind(b.ctx, Scan{}, id, 8, 20); err != nil {
+		if err := b.Rewind(b.ctx, by, id, 8, 20); err != nil {
 			t.Fatal(err)
 		}
 		wantCursor(t, b, "epoch 8, seen 10, start 5, baseline 5, initialized true")
 		for range 2 {
-			if err := b.Rewind(b.ctx, Scan{}, id, 8, 3); err != nil {
+			if err := b.Rewind(b.ctx, by, id, 8, 3); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -23,6 +23,7 @@ const paused = "paused: the server asked for a pause"
 // when another holder's lease is still valid. The token identifies the lease, and grows by one each
 // time the lease gets another holder. The holder is unique to a run. When the holder already has
 // the lease, AcquireScan extends it, and the token stays the same.
+// The lease is a row that is written, so only one node of a Galera cluster can give it away.
 func (s *Store) AcquireScan(
 	ctx context.Context, inboxID int64, holder string, ttl time.Duration,
 ) (token int64, busy *Busy, err error) {

@@ -37,8 +37,9 @@ const (
 	// old scan_holder.
 	sqlAcquireScan = `UPDATE monitored_emails SET scan_token = scan_token + CASE WHEN scan_holder = ? THEN 0 ELSE 1 END,
 		scan_holder = ?, scan_until = ? WHERE id = ? AND (scan_holder = ? OR scan_until <= ?)`
-	sqlGetScan     = `SELECT scan_holder, scan_token, scan_until FROM monitored_emails WHERE id = ?`
-	sqlScanToken   = `SELECT scan_token FROM monitored_emails WHERE id = ?`
+	sqlGetScan = `SELECT scan_holder, scan_token, scan_until FROM monitored_emails WHERE id = ?`
+	// One microsecond more, so that the row changes: see Scan.held.
+	sqlHoldScan    = `UPDATE monitored_emails SET scan_until = scan_until + 1 WHERE id = ? AND scan_token = ?`
 	sqlRenewScan   = `UPDATE monitored_emails SET scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlPauseScan   = `UPDATE monitored_emails SET scan_holder = ?, scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
 	sqlReleaseScan = `UPDATE monitored_emails SET scan_holder = '', scan_until = 0 WHERE id = ? AND scan_token = ?`

@@ -13,7 +13,8 @@ type account struct {
 	uid, gid    uint32
 }
 
-// plainAccount is whoever runs the tests, or nobody when that is root: Dovecot serves no mail of root's.
+// plainAccount is whoever runs the tests, or nobody when that is root: Dovecot serves no mail of
+// root's.
 func plainAccount() (*account, error) {
 	u, err := user.Current()
 	if err == nil && os.Getuid() == 0 {

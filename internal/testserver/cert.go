@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Certificate makes a self-signed certificate for localhost and 127.0.0.1, for a server, and the pool that trusts it,
-// for a client.
+// Certificate makes a self-signed certificate for localhost and 127.0.0.1, for a server, and the
+// pool that trusts it, for a client.
 func Certificate() (tls.Certificate, *x509.CertPool, error) {
 	certPEM, keyPEM, err := certificatePEM()
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	RST            // reset: the client reads an error, and may not get to see what came before it
 )
 
-// CutProxy forwards connections to a backend until it is told to cut them.
+// CutProxy forwards connections to a backend until a test cuts them.
 type CutProxy struct {
 	Port int
 
@@ -43,7 +43,8 @@ type proxied struct {
 	client, backend *net.TCPConn
 }
 
-// NewCutProxy listens on a free port for connections to backend ("host:port") until the test is over.
+// NewCutProxy listens on a free port for connections to backend ("host:port") until the test is
+// over.
 func NewCutProxy(t testing.TB, backend string) *CutProxy {
 	t.Helper()
 	port, err := freePort()
@@ -84,7 +85,8 @@ func (p *CutProxy) Cut(end End) {
 	}
 }
 
-// CutAfter lets the next connection hear n octets from the server and then ends it. Those after it are not cut.
+// CutAfter lets the next connection hear n octets from the server and then ends it. Those after it
+// are not cut.
 func (p *CutProxy) CutAfter(n int64, end End) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +173,8 @@ func (p *CutProxy) forget(c *proxied) {
 	delete(p.conns, c)
 }
 
-// end ends the connection on both sides; on the client's first, which serve would end in good order once the backend
-// is gone.
+// end ends the connection on both sides; on the client's first, which serve would end in good order
+// once the backend is gone.
 func (c *proxied) end(how End) {
 	if how == RST {
 		_ = c.client.SetLinger(0)

@@ -11,8 +11,9 @@ import (
 //go:embed dkimpy.py
 var dkimpyScript string
 
-// VerifyDKIM verifies the signatures of messages with dkimpy, which shares no code with ours. Records are the TXT records of
-// the DNS, by name. It returns for each message one item a signature, in order: empty when it verifies, else why not.
+// VerifyDKIM verifies the signatures of messages with dkimpy, which shares no code with ours.
+// Records are the TXT records of the DNS, by name. It returns for each message one item a
+// signature, in order: empty when it verifies, else why not.
 func VerifyDKIM(t testing.TB, records map[string]string, messages ...string) [][]string {
 	t.Helper()
 	job := struct {
@@ -39,8 +40,8 @@ func VerifyDKIM(t testing.TB, records map[string]string, messages ...string) [][
 	return out
 }
 
-// dkimPython is a Python that has dkimpy, and what it needs for Ed25519. The system's packages are for the system's Python,
-// which need not be the first one on the path.
+// dkimPython is a Python that has dkimpy, and what it needs for Ed25519. The system's packages are
+// for the system's Python, which need not be the first one on the path.
 func dkimPython(t testing.TB) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS is a name server inside the process that has TXT records, and asks nobody else.
+// DNS is a name server inside the process that has TXT records, and asks no other server.
 type DNS struct {
 	Address string // with its port
 
@@ -22,7 +22,8 @@ type DNS struct {
 	failing map[string]bool
 }
 
-// NameServer starts a name server, which ends with the test. Names that have no record do not exist.
+// NameServer starts a name server, which ends with the test. Names that have no record do not
+// exist.
 func NameServer(t testing.TB, records map[string]string) *DNS {
 	t.Helper()
 	conn, stream := listenDNS(t)
@@ -86,7 +87,8 @@ func (s *DNS) serve(conn net.PacketConn) {
 	}
 }
 
-// maxDatagram is the longest answer by UDP (RFC 1035 4.2.1); of a longer one it says that it is cut off.
+// maxDatagram is the longest answer by UDP (RFC 1035 4.2.1); of a longer one it says that it is cut
+// off.
 const maxDatagram = 512
 
 // serveStreams takes a question a connection, as RFC 1035 4.2.2 has it.

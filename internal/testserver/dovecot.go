@@ -61,7 +61,8 @@ func Dovecot(t testing.TB) *IMAP {
 	return s
 }
 
-// findDovecot returns the binary and its version, "2.3" or "2.4"; they do not share a configuration language.
+// findDovecot returns the binary and its version, "2.3" or "2.4"; they do not share a configuration
+// language.
 func findDovecot(t testing.TB) (binary, version string) {
 	t.Helper()
 	binary = findBinary("dovecot")
@@ -88,7 +89,8 @@ func findBinary(name string) string {
 	return ""
 }
 
-// prepare makes the server's folder. It is not t.TempDir: the name of a UNIX socket in it has at most 104 octets.
+// prepare makes the server's folder. It is not t.TempDir: the name of a UNIX socket in it has at
+// most 104 octets.
 func (s *IMAP) prepare(t testing.TB, version string) error {
 	dir, err := os.MkdirTemp("", "dovecot")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Fill puts n messages into the user's INBOX, which nobody may have open, as files of its Maildir: 100,000 take seconds,
-// where an IMAP server takes longer for each the more it has.
+// Fill puts n messages into the user's INBOX, which nobody may have open, as files of its Maildir:
+// 100,000 take seconds, where an IMAP server takes longer for each the more it has.
 func (s *IMAP) Fill(t testing.TB, user string, n int, message func(i int) []byte) {
 	t.Helper()
 	box := filepath.Join(s.dir, "mail", user)
@@ -22,7 +22,8 @@ func (s *IMAP) Fill(t testing.TB, user string, n int, message func(i int) []byte
 	for i := range n {
 		msg := message(i)
 		text := bytes.ReplaceAll(msg, []byte("\r\n"), []byte("\n"))
-		name := fmt.Sprintf("%d.M%06dP1.fill,S=%d,W=%d", now, i, len(text), len(msg)) // with both sizes, so that Dovecot need not count
+		// With both sizes in the name Dovecot need not count octets.
+		name := fmt.Sprintf("%d.M%06dP1.fill,S=%d,W=%d", now, i, len(text), len(msg))
 		if err := s.writeFile(filepath.Join(box, "new", name), text); err != nil {
 			t.Fatalf("fill the INBOX of %s: %v", user, err)
 		}

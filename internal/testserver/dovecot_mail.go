@@ -25,7 +25,8 @@ func (s *IMAP) DeleteFolder(t testing.TB, user, folder string) {
 	})
 }
 
-// Append puts messages into a folder, which it makes if need be, and returns their UIDs in the same order.
+// Append puts messages into a folder, which it makes if need be, and returns their UIDs in the same
+// order.
 func (s *IMAP) Append(t testing.TB, user, folder string, msgs ...[]byte) []uint32 {
 	t.Helper()
 	var uids []uint32
@@ -49,7 +50,8 @@ func createMissing(c *imapclient.Client, folder string) error {
 	return err
 }
 
-// appendAll does not wait for one answer before it sends the next message: with LITERAL+ (RFC 7888) it need not.
+// appendAll does not wait for one answer before it sends the next message: with LITERAL+ (RFC 7888)
+// it need not.
 func appendAll(c *imapclient.Client, folder string, msgs [][]byte) ([]uint32, error) {
 	var cmds []*imapclient.AppendCommand
 	for _, msg := range msgs {

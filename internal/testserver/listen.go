@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Listen gives each connection to serve, in a goroutine of its own, and closes it after that. It listens until the test is over.
+// Listen gives each connection to serve, in a goroutine of its own, and closes it after that. It
+// listens until the test is over.
 func Listen(t testing.TB, serve func(net.Conn)) (port int) {
 	t.Helper()
 	ln, err := net.Listen("tcp", address(0))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Mail makes a message in canonical form: CRLF line ends, a Message-ID of its own, subject encoded where needed. Each of
-// headers is a whole field, "Name: value". The body may use LF or CRLF.
+// Mail makes a message in canonical form: CRLF line ends, a Message-ID of its own, subject encoded
+// where needed. Each of headers is a whole field, "Name: value". The body may use LF or CRLF.
 func Mail(from, to, subject, body string, headers ...string) []byte {
 	fields := append([]string{
 		"From: " + from,

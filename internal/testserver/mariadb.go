@@ -6,7 +6,8 @@ import "testing"
 func MariaDB(t testing.TB) *SQL {
 	t.Helper()
 	server, installer := findBinary("mariadbd"), findBinary("mariadb-install-db")
-	if server == "" || installer == "" || findBinary("my_print_defaults") == "" { // the installer needs it
+	// The installer needs my_print_defaults.
+	if server == "" || installer == "" || findBinary("my_print_defaults") == "" {
 		missing(t, "MariaDB is not installed: apt-get install mariadb-server-core mariadb-client-core, or run scripts/test")
 	}
 	return shared(t, "mariadb", func(dir string) (*SQL, error) {

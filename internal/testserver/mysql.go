@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// MySQL returns this test process's MySQL, a real one. Not every system packages it, so without it a test is skipped,
-// whatever is required.
+// MySQL returns this test process's MySQL, a real one. Not every system packages it, so without it
+// a test is skipped, whatever is required.
 //
-// It is looked for in the folder that scripts/test unpacks a Debian with MySQL into ($POSTRIDER_MYSQL_ROOT names
-// another), and then on the PATH, where MariaDB's `mysqld` does not count.
+// It is looked for in the folder that scripts/test unpacks a Debian with MySQL into
+// ($POSTRIDER_MYSQL_ROOT names another), and then on the PATH, where MariaDB's `mysqld` does not
+// count.
 func MySQL(t testing.TB) *SQL {
 	t.Helper()
 	mysqld := mysqlFromRoot()
@@ -29,8 +30,8 @@ func MySQL(t testing.TB) *SQL {
 	})
 }
 
-// mysqlFromRoot gives the command for the mysqld of a Debian unpacked into a folder: run by that Debian's own loader
-// with its own libraries, it needs neither root's rights nor chroot.
+// mysqlFromRoot gives the command for the mysqld of a Debian unpacked into a folder: run by that
+// Debian's own loader with its own libraries, it needs neither root's rights nor chroot.
 func mysqlFromRoot() []string {
 	root := os.Getenv("POSTRIDER_MYSQL_ROOT")
 	if root == "" {
@@ -61,7 +62,7 @@ func mysqlFromPath() []string {
 	return []string{mysqld, "--no-defaults"}
 }
 
-// cacheDir is where scripts/test keeps what it had to fetch.
+// cacheDir is where scripts/test keeps what it fetched.
 func cacheDir() string {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if cache == "" {

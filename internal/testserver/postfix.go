@@ -26,8 +26,8 @@ type PostfixOptions struct {
 	Files    map[string]string // by name, beside main.cf: `regexp:$config_directory/NAME`
 }
 
-// SMTP is a running Postfix: a submission service with AUTH after STARTTLS alone, which hands all it accepts to one port
-// on loopback and looks nothing up in DNS.
+// SMTP is a running Postfix: a submission service with AUTH only after STARTTLS, which hands all
+// it accepts to one port on loopback and looks nothing up in DNS.
 type SMTP struct {
 	Host   string // 127.0.0.1, which the certificate names
 	Port   int
@@ -38,9 +38,9 @@ type SMTP struct {
 	proc   *process
 }
 
-// Postfix starts a server of the test's own, and stops it when the test is over; when the test failed, its log is
-// shown. It wants root's rights for its master process, and a package that not every machine can have: without them
-// the test is skipped, whatever is required.
+// Postfix starts a server of the test's own, and stops it when the test is over; when the test
+// failed, its log is shown. Its master process has to run as root, and not every machine can have
+// the package: without them the test is skipped, whatever is required.
 func Postfix(t testing.TB, opts PostfixOptions) *SMTP {
 	t.Helper()
 	postconf := findBinary("postconf")
@@ -68,8 +68,9 @@ func Postfix(t testing.TB, opts PostfixOptions) *SMTP {
 	return s
 }
 
-// longestTest is when a server ends by itself, in seconds. It changes its effective user for a moment, after which the kernel
-// does not end it any more when the test process is killed (prctl(2), PR_SET_PDEATHSIG).
+// longestTest is when a server ends by itself, in seconds. It changes its effective user for a
+// moment, after which the kernel does not end it any more when the test process is killed
+// (prctl(2), PR_SET_PDEATHSIG).
 const longestTest = "1800"
 
 // Start starts the server again, on the same port and queue, and returns when it takes connections.
@@ -102,7 +103,8 @@ func (s *SMTP) queued() int {
 	for _, queue := range []string{"incoming", "active", "deferred"} {
 		files, _ := filepath.Glob(filepath.Join(s.dir, "queue", queue, "*"))
 		for _, file := range files {
-			if info, err := os.Stat(file); err == nil && info.Mode()&0o100 != 0 { // else it is still coming in
+			// A file that is not executable yet is not complete.
+			if info, err := os.Stat(file); err == nil && info.Mode()&0o100 != 0 {
 				n++
 			}
 		}
@@ -110,8 +112,8 @@ func (s *SMTP) queued() int {
 	return n
 }
 
-// Stop ends the server at once, with all its connections, and returns when its port is free. What it was handing on at that
-// moment may arrive twice.
+// Stop ends the server at once, with all its connections, and returns when its port is free. What
+// it was handing on at that moment may arrive twice.
 func (s *SMTP) Stop(t testing.TB) {
 	s.proc.kill()
 	for deadline := time.Now().Add(stopTimeout); time.Now().Before(deadline); {
@@ -124,8 +126,8 @@ func (s *SMTP) Stop(t testing.TB) {
 	t.Errorf("Postfix still listens %v after it was stopped", stopTimeout)
 }
 
-// Kill ends the server's child processes of that name, such as smtpd, as a crash would. It returns when they are gone. Linux
-// alone shows which those are.
+// Kill ends the server's child processes of that name, such as smtpd, as a crash would. It returns
+// when they are gone. Only Linux shows which those are.
 func (s *SMTP) Kill(t testing.TB, name string) {
 	t.Helper()
 	killed := 0
@@ -172,8 +174,8 @@ func (s *SMTP) waitGone(t testing.TB, file string) {
 
 func (s *SMTP) logFile() string { return filepath.Join(s.dir, "log") }
 
-// prepare makes the server's folder with its configuration, its queue and its data. It is not t.TempDir: the name of a
-// UNIX socket in it has at most 104 octets.
+// prepare makes the server's folder with its configuration, its queue and its data. It is not
+// t.TempDir: the name of a UNIX socket in it has at most 104 octets.
 func (s *SMTP) prepare(t testing.TB, opts PostfixOptions) error {
 	dir, err := os.MkdirTemp("", "postfix")
 	if err != nil {
@@ -207,7 +209,8 @@ func (s *SMTP) prepare(t testing.TB, opts PostfixOptions) error {
 			return err
 		}
 	}
-	stable := time.Now().Add(-time.Hour) // it waits for seconds beside a file that somebody may be writing still
+	// Postfix waits for seconds when a file was changed just now: it may be incomplete.
+	stable := time.Now().Add(-time.Hour)
 	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -220,8 +223,9 @@ func (s *SMTP) prepare(t testing.TB, opts PostfixOptions) error {
 	return nil
 }
 
-// config fills the template of a file in. In main.cf a setting takes the place of the template's line: of two lines for one
-// parameter every process warns, and when all of them do at once, the one that writes the log waits for itself.
+// config fills the template of a file in. In main.cf a setting takes the place of the template's
+// line: of two lines for one parameter every process warns, and when all of them do at once, the
+// one that writes the log waits for itself.
 func (s *SMTP) config(name string, opts PostfixOptions) (string, error) {
 	tmpl, err := template.ParseFS(postfixConfigs, "postfix_"+name)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestPostfix: it takes mail from a user of Dovecot after STARTTLS, hands it on, and comes back after Stop and Kill.
+// TestPostfix: it takes mail from a user of Dovecot after STARTTLS, hands it on, and comes back
+// after Stop and Kill.
 func TestPostfix(t *testing.T) {
 	sink, err := smtpsink.Start(smtpsink.Options{})
 	if err != nil {

@@ -23,7 +23,8 @@ type process struct {
 	err     error         // how it ended; read after ended
 }
 
-// startProcess starts argv with its output appended to logFile, as the given account or, when that is nil, as who we are.
+// startProcess starts argv with its output appended to logFile, as the given account or, when that
+// is nil, as who we are.
 func startProcess(logFile string, as *account, argv ...string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -34,7 +35,8 @@ func startProcess(logFile string, as *account, argv ...string) (*process, error)
 	p.cmd.SysProcAttr = childAttr(as)
 	started := make(chan error)
 	go func() {
-		// The kernel takes the end of the thread that forked for the end of the parent: this one stays until the child is gone.
+		// The kernel takes the end of the thread that forked for the end of the parent: this one
+		// stays until the child is gone.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.ended)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// childAttr puts the child at the head of a process group of its own, for kill, and has it run as the account if one
-// is given.
+// childAttr puts the child at the head of a process group of its own, for kill, and has it run as
+// the account if one is given.
 func childAttr(as *account) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if as != nil && os.Getuid() == 0 { // otherwise it is who we are
@@ -28,3 +28,9 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ended
 }
+
+// freeze stops the child and its own children where they are.
+func (p *process) freeze() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGSTOP) }
+
+// thaw lets them go on.
+func (p *process) thaw() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGCONT) }

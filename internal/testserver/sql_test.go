@@ -74,7 +74,7 @@ func TestSharedServerNeedsMain(t *testing.T) {
 		sharedServers.underMain = true
 		sharedServers.Unlock()
 	}()
-	if rec := record(func(tb testing.TB) { shared(tb, "x", nil) }); !strings.Contains(rec.fatal, "TestMain") {
+	if rec := record(func(tb testing.TB) { shared[*SQL](tb, "x", nil) }); !strings.Contains(rec.fatal, "TestMain") {
 		t.Errorf("a server without Main: %q; want a fatal error that names TestMain", rec.fatal)
 	}
 }

@@ -1,13 +1,16 @@
-// Package testserver starts the servers that tests need, on loopback: a real Dovecot, MariaDB, MySQL and Postfix as
-// children of the test process, a name server and a proxy that cuts connections. Its subpackages are servers inside the process.
+// Package testserver starts the servers that tests need, on loopback: a real Dovecot, MariaDB,
+// MySQL, Postfix and a Galera cluster as children of the test process, a name server and a proxy
+// that cuts connections. Its subpackages are servers inside the process.
 //
-// Everything lives in temporary folders and on free ports, and is gone when the tests are over; when they are killed,
-// so are the servers (on Linux; see dieWithParent), but not the folders. Dovecot and Postfix are one server per call. A
-// database is slower to start, so it is shared by all tests of a process and every test makes databases of its own in it; a
-// package that uses one calls Main from its TestMain.
+// Everything lives in temporary folders and on free ports, and is gone when the tests are over.
+// When the tests are killed, so are the servers (on Linux; see dieWithParent), but not the folders.
+// Dovecot and Postfix are one server per call. A database is slower to start: all tests of a
+// process share it, and every test makes databases of its own in it. A package that uses one calls
+// Main from its TestMain.
 //
-// A server, or the verifier dkimpy, that is not installed skips the test and says how to get it. With POSTRIDER_REQUIRE_SERVERS set, as in CI,
-// it fails instead, except for MySQL, which not every machine can have, and Postfix, which wants root besides.
+// When a server or the verifier dkimpy is not installed, the test is skipped and says how to get
+// it. With POSTRIDER_REQUIRE_SERVERS set, as in CI, it fails instead. MySQL and Galera, which not
+// every machine can have, and Postfix, which also needs root, are never required.
 package testserver
 
 import (
@@ -29,8 +32,9 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// freePorts finds different ports that a server can be told to listen on. They stay below the range that the system gives to
-// outgoing connections (32768 and up on Linux), so that none of those takes one meanwhile or while a server restarts.
+// freePorts finds different ports that a server can be told to listen on. They stay below the range
+// that the system gives to outgoing connections (32768 and up on Linux), so that none of those
+// takes one meanwhile or while a server restarts.
 func freePorts(n int) ([]int, error) {
 	const first, last, tries = 20000, 31999, 200
 	var ports []int

@@ -1,5 +1,5 @@
-// Package fakeimap is an IMAP server on loopback that says what a test wrote down, for what a real server will not do on
-// demand: it lies, falls silent in mid-literal, or hangs up.
+// Package fakeimap is an IMAP server on loopback that says what a test wrote down, for what a real
+// server will not do on demand: it lies, falls silent in mid-literal, or hangs up.
 package fakeimap
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Step is one thing that the server does on a connection.
 type Step struct {
-	Expect string // a regular expression that the client's next line has to match; empty: do not wait for one
+	Expect string // a regular expression for the client's next line; empty: do not wait for a line
 	Reply  string // sent as it stands, {tag} being the tag of the latest command; mind the \r\n
 	Close  bool   // then hang up
 }
@@ -43,8 +43,9 @@ type Conn struct {
 	r *bufio.Reader
 }
 
-// Start listens on a free port of 127.0.0.1 until the test is over. The first connection gets the first handler and
-// so on; when they run out, the last one goes on. A connection is closed when its handler returns.
+// Start listens on a free port of 127.0.0.1 until the test is over. The first connection gets the
+// first handler and so on; when they run out, the last one goes on. A connection is closed when its
+// handler returns.
 func Start(t testing.TB, handlers ...func(*Conn)) *Server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +111,8 @@ func (s *Server) close() {
 	s.running.Wait()
 }
 
-// ReadLine returns the client's next line without its end, and keeps its tag. It reports false when the client is gone.
+// ReadLine returns the client's next line without its end, and keeps its tag. It reports false when
+// the client is gone.
 func (c *Conn) ReadLine() (string, bool) {
 	line, err := c.r.ReadString('\n')
 	if err != nil {
@@ -120,13 +122,14 @@ func (c *Conn) ReadLine() (string, bool) {
 	return strings.TrimRight(line, "\r\n"), true
 }
 
-// Send sends text with {tag} filled in. An error does not matter: a client may hang up when it has heard enough.
+// Send sends text with {tag} filled in. An error does not matter: a client may hang up when it has
+// heard enough.
 func (c *Conn) Send(text string) {
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "{tag}", c.Tag))
 }
 
-// Script makes a handler of steps. A line that does not match fails the test and ends the connection. After the last step
-// the server stays connected, reads, and says nothing any more.
+// Script makes a handler of steps. A line that does not match fails the test and ends the
+// connection. After the last step the server stays connected, reads, and says nothing any more.
 func Script(steps ...Step) func(*Conn) {
 	return func(c *Conn) {
 		for i, step := range steps {

@@ -1,7 +1,9 @@
-// Package memimap is an IMAP server inside the process, on loopback, for the demo and for fast tests. Mail lives in memory.
+// Package memimap is an IMAP server inside the process, on loopback, for the demo and for fast
+// tests. Mail lives in memory.
 //
-// Its UIDVALIDITY can be set; a folder that is deleted and made again gets a new one by itself. One thing differs from
-// real servers: while a client reads a FETCH, nobody else can change that folder.
+// Its UIDVALIDITY can be set; a folder that is deleted and made again gets a new one by itself. One
+// thing differs from real servers: while a client reads a FETCH, nobody else can change that
+// folder.
 package memimap
 
 import (
@@ -182,7 +184,8 @@ func (s *Server) Expunge(user, folder string, uids ...uint32) error {
 	return nil
 }
 
-// SetUIDValidity gives a folder another UIDVALIDITY, 0 included, for whoever selects it from now on. Its UIDs stay.
+// SetUIDValidity gives a folder another UIDVALIDITY, 0 included, for whoever selects it from now
+// on. Its UIDs stay.
 func (s *Server) SetUIDValidity(user, folder string, validity uint32) error {
 	u, err := s.user(user)
 	if err != nil {

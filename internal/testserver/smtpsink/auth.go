@@ -75,7 +75,8 @@ func (c *session) challenge(text string) (string, error) {
 	return decode(line)
 }
 
-// first is the initial response, or, when it did not come with the command, the response to an empty challenge.
+// first is the initial response, or, when it did not come with the command, the response to an
+// empty challenge.
 func (c *session) first(initial, challenge string) (string, error) {
 	switch initial {
 	case "":

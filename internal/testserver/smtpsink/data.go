@@ -33,8 +33,8 @@ func (c *session) data() error {
 	return err
 }
 
-// readMessage reads up to <CRLF>.<CRLF> and undoes the dot-stuffing (RFC 5321 4.5.2). Nothing else ends a message, a
-// bare LF least of all.
+// readMessage reads up to <CRLF>.<CRLF> and undoes the dot-stuffing (RFC 5321 4.5.2). Nothing else
+// ends a message, a bare LF least of all.
 func (c *session) readMessage() error {
 	msg, hash := c.msg, sha256.New()
 	atLineStart, inHeader, afterCR := true, true, false

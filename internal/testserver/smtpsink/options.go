@@ -5,17 +5,19 @@ import (
 	"crypto/tls"
 )
 
-// Options is how the server behaves. The zero value is a plain RFC 5321 server without extensions that keeps no bodies.
+// Options is how the server behaves. The zero value is a plain RFC 5321 server without extensions
+// that keeps no bodies.
 type Options struct {
-	// Extensions are offered in the answer to EHLO as they stand here, such as "SIZE 1000000", "8BITMIME", "SMTPUTF8" or
-	// "PIPELINING". A SIZE is enforced. STARTTLS and AUTH are not listed here.
+	// Extensions are offered in the answer to EHLO as they stand here, such as "SIZE 1000000",
+	// "8BITMIME", "SMTPUTF8" or "PIPELINING". A SIZE is enforced. STARTTLS and AUTH are not listed
+	// here.
 	Extensions []string
 
 	TLS         *tls.Config // when set, STARTTLS is offered
 	ImplicitTLS bool        // TLS from the first octet instead
 
-	// Auth are the mechanisms that are offered (with TLS set, only on an encrypted connection): PLAIN, LOGIN, CRAM-MD5,
-	// SCRAM-SHA-1, SCRAM-SHA-256. Users has the password of each user.
+	// Auth are the mechanisms that are offered (with TLS set, only on an encrypted connection):
+	// PLAIN, LOGIN, CRAM-MD5, SCRAM-SHA-1, SCRAM-SHA-256. Users has the password of each user.
 	Auth  []string
 	Users map[string]string
 
@@ -27,8 +29,8 @@ type Options struct {
 
 // Event is something that the server is about to answer.
 type Event struct {
-	// Stage is "connect", "dot" (the end of a message), or the command in lower case: "ehlo" (HELO, too), "starttls",
-	// "auth", "mail", "rcpt", "data", "rset", "noop", "quit".
+	// Stage is "connect", "dot" (the end of a message), or the command in lower case: "ehlo" (HELO,
+	// too), "starttls", "auth", "mail", "rcpt", "data", "rset", "noop", "quit".
 	Stage   string
 	Arg     string   // mail and rcpt: the address, without brackets; auth: the mechanism
 	Message *Message // rcpt and data: what is known so far; dot: all of it
@@ -40,8 +42,8 @@ type Event struct {
 type Action struct {
 	Block         <-chan struct{} // first wait until this is closed
 	Drop          bool            // close the connection without an answer
-	AcceptAndDrop bool            // at dot: record the message, but close the connection without an answer
-	Code          int             // answer this; from 400 the command fails, and 421 closes the connection
+	AcceptAndDrop bool            // at dot: record the message, and close without an answer
+	Code          int             // the reply; from 400 the command fails, 421 closes
 	Text          string          // with Code; more lines are separated by \n
 }
 

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// path parses "FROM:<a@example.com> SIZE=1" (RFC 5321 4.1.2): the address and the parameters, these in upper case.
+// path parses "FROM:<a@example.com> SIZE=1" (RFC 5321 4.1.2): the address and the parameters, these
+// in upper case.
 func path(arg, keyword string) (address string, params []string, ok bool) {
 	if len(arg) < len(keyword) || !strings.EqualFold(arg[:len(keyword)], keyword) {
 		return "", nil, false

@@ -43,7 +43,8 @@ func (c *session) authSCRAM(newHash func() hash.Hash, initial string) (string, b
 		return user, false, nil
 	}
 	signature := sign(newHash, sign(newHash, salted, "Server Key"), signed)
-	_, err = c.challenge("v=" + base64.StdEncoding.EncodeToString(signature)) // answered by an empty line
+	// The client answers with an empty line.
+	_, err = c.challenge("v=" + base64.StdEncoding.EncodeToString(signature))
 	return user, err == nil, err
 }
 

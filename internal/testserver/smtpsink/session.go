@@ -109,7 +109,8 @@ func (c *session) answer(stage, arg string, usual reply) error {
 		usual.then()
 	}
 	err := c.write(usual.code, usual.text)
-	if usual.code == 421 || stage == "connect" && usual.code >= 400 { // RFC 5321 3.8: the one reply that closes the channel
+	// 421 is the only reply that closes the channel (RFC 5321 3.8).
+	if usual.code == 421 || stage == "connect" && usual.code >= 400 {
 		return errors.Join(err, errEnd)
 	}
 	return err

@@ -1,8 +1,10 @@
-// Package smtpsink is an SMTP server (RFC 5321) on loopback that records what it accepts and delivers nothing.
+// Package smtpsink is an SMTP server (RFC 5321) on loopback that records what it accepts and
+// delivers nothing.
 //
-// It is strict where a relay may be: a parameter of an extension that it did not offer is refused, commands out of
-// order are refused, and where it offers AUTH nobody sends mail without. For everything else that a relay may do,
-// there is Reply: it sees every command and may answer it otherwise, drop the connection, or make it wait.
+// It is strict where a relay may be: a parameter of an extension that it did not offer is refused,
+// commands out of order are refused, and where it offers AUTH nobody sends mail without. For
+// everything else that a relay may do, there is Reply: it sees every command and may answer it
+// otherwise, drop the connection, or make it wait.
 package smtpsink
 
 import (
@@ -26,7 +28,7 @@ type Server struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]struct{}
 	messages []Message
-	changed  chan struct{} // closed and made anew with every message
+	changed  chan struct{} // closed and replaced with every message
 	lastConn int           // the number of the latest connection
 	accepted int
 	highest  int
@@ -65,7 +67,8 @@ func (s *Server) Port() int {
 	return s.ln.Addr().(*net.TCPAddr).Port
 }
 
-// Close ends all connections, stops the server, and returns when nothing of it runs any more. It may be called twice.
+// Close ends all connections, stops the server, and returns when nothing of it runs any more. It
+// may be called twice.
 func (s *Server) Close() {
 	s.mu.Lock()
 	select {

@@ -43,7 +43,8 @@ func dial(t *testing.T, s *Server) *client {
 	return &client{t: t, conn: conn, r: bufio.NewReader(conn)}
 }
 
-// reply reads one reply; several lines come joined by "|", and the end of the connection as "closed".
+// reply reads one reply; several lines come joined by "|", and the end of the connection as
+// "closed".
 func (c *client) reply() string {
 	c.t.Helper()
 	var lines []string
@@ -115,7 +116,8 @@ func TestConversation(t *testing.T) {
 }
 
 func TestMessageIsKeptExactly(t *testing.T) {
-	brim := strings.Repeat("x", 64<<10-1) + "\r\n" // its CR is the last octet that fits into the buffer
+	// The CR is the last octet that fits into the buffer.
+	brim := strings.Repeat("x", 64<<10-1) + "\r\n"
 	sent := "Subject: x\r\n\r\n..two dots\r\n..\r\n.\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + "..end\r\n"
 	want := "Subject: x\r\n\r\n.two dots\r\n.\r\n\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + ".end\r\n"
 	for _, keep := range []bool{true, false} {
@@ -276,7 +278,8 @@ func TestCounts(t *testing.T) {
 	second.talk(hello...)
 	first.talk([2]string{"QUIT", "221"}, [2]string{"", "closed"})
 	dial(t, s).talk(hello...)
-	if s.Connections() != 3 || s.MaxConcurrent() != 2 && s.MaxConcurrent() != 3 { // the sink may notice the end of the first late
+	// The sink may notice the end of the first connection late.
+	if s.Connections() != 3 || s.MaxConcurrent() != 2 && s.MaxConcurrent() != 3 {
 		t.Errorf("Connections() = %d, MaxConcurrent() = %d; want 3 and 2", s.Connections(), s.MaxConcurrent())
 	}
 	second.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<a@x>", "250"}, [2]string{"DATA", "354"}, [2]string{"x\r\n.", "250"})

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// AtMost fails t when much takes more than so many times as long as little. The best of many runs of each counts, by turns: other
-// work on the machine only adds to a run, so it is tried again for up to 20 seconds before that is believed.
+// AtMost fails t when much takes more than so many times as long as little. The best of many runs
+// of each counts, by turns: other work on the machine only adds to a run, so it is tried again for
+// up to 20 seconds before that is believed.
 func AtMost(t testing.TB, times int, little, much func()) {
 	t.Helper()
 	const least = 3

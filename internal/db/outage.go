@@ -1,0 +1,99 @@
+package db
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	stoppedPatience = 2 * time.Second // with an outage after StopWaiting: enough to connect again
+	probeFor        = 2 * time.Second // how long a probe may take
+	probeEvery      = time.Second     // pause between two probes
+)
+
+// outages is what all transactions of one DB know of an outage. They share one budget: the first
+// failure starts its clock, and the first success ends the outage.
+type outages struct {
+	mu       sync.Mutex
+	since    time.Time // the first failure; zero while there is no outage
+	readOnly bool      // what reads does not end the outage
+	spent    bool      // a transaction gave up
+	last     error
+	probing  bool
+	probed   time.Time // the end of the last probe, or of the last transaction that was given up
+
+	stop    sync.Once
+	stopped chan struct{} // closed by StopWaiting
+}
+
+// StopWaiting ends all waiting for a database that is gone, now and from now on: call it when a
+// signal asks the process to end. A statement that runs is not interrupted, a connection that
+// breaks is still replaced within 2 s, and deadlocks are still tried again.
+func (db *DB) StopWaiting() { db.outage.stop.Do(func() { close(db.outage.stopped) }) }
+
+func (o *outages) isStopped() bool {
+	select {
+	case <-o.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// failed notes a failure, and returns when the outage began.
+func (o *outages) failed(err error, kind trouble) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() {
+		o.since = time.Now()
+	}
+	o.last, o.readOnly = err, kind == readOnly
+	return o.since
+}
+
+// answered notes that the database works.
+func (o *outages) answered(writes bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if writes || !o.readOnly {
+		o.since, o.spent = time.Time{}, false
+	}
+}
+
+// admit lets a transaction begin, unless the budget is spent and the database is still not there:
+// then one transaction a second probes it, and all others fail at once.
+func (o *outages) admit(ctx context.Context, probe func(context.Context) error) error {
+	o.mu.Lock()
+	if !o.spent {
+		o.mu.Unlock()
+		return nil
+	}
+	if o.probing || time.Since(o.probed) < probeEvery {
+		defer o.mu.Unlock()
+		return o.last
+	}
+	o.probing = true
+	o.mu.Unlock()
+
+	limited, cancel := context.WithTimeout(ctx, probeFor)
+	defer cancel()
+	err := probe(limited)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.probing = false
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	o.probed = time.Now()
+	return o.last // the probe may say only that its time was up
+}
+
+// gaveUp notes that a transaction waited long enough. The budget of an outage that began later than
+// that transaction is not spent yet.
+func (o *outages) gaveUp(since time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.spent = o.spent || !o.since.After(since)
+	o.probed = time.Now()
+}
