@@ -115,7 +115,8 @@ func TestRewind(t *testing.T) {
 
 func TestReconciled(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		id := b.add("desk@firm.example").Folders[0].ID
+		in := b.add("desk@firm.example")
+		id, by := in.Folders[0].ID, Scan{InboxID: in.ID}
 		want := func(epoch int64) {
 			t.Helper()
 			if got := b.get("desk@firm.example").Folders[0].Reconciled; got != epoch {
@@ -123,21 +124,21 @@ func TestReconciled(t *testing.T) {
 			}
 		}
 		want(0)
-		for _, err := range []error{b.Initialize(b.ctx, Scan{}, id, 8, 5), b.ResetEpoch(b.ctx, Scan{}, id, 8, 9)} {
+		for _, err := range []error{b.Initialize(b.ctx, by, id, 8, 5), b.ResetEpoch(b.ctx, by, id, 8, 9)} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		want(8)
-		if err := b.Reconciled(b.ctx, Scan{}, id, 8); !errors.Is(err, ErrCursorMoved) {
+		want(0)
+		if err := b.Reconciled(b.ctx, by, id, 8); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("in an epoch that is over: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Reconciled(b.ctx, Scan{Token: 1}, id, 9); !errors.Is(err, ErrScanLost) {
+		if err := b.Reconciled(b.ctx, Scan{InboxID: in.ID, Token: 1}, id, 9); !errors.Is(err, ErrScanLost) {
 			t.Errorf("without the scan lease: %v, want ErrScanLost", err)
 		}
-		want(8)
+		want(0)
 		for range 2 { // the answer to the first may be lost
-			if err := b.Reconciled(b.ctx, Scan{}, id, 9); err != nil {
+			if err := b.Reconciled(b.ctx, by, id, 9); err != nil {
 				t.Fatal(err)
 			}
 		}
