@@ -66,7 +66,7 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 		batch[i].head = j.claim.Task.Form.Mode == string(forward.Notice)
 	}
 	err := d.session.fetchOneByOne(ctx, name, epoch, batch)
-	connection := err != nil && (lost(err) || ctx.Err() != nil || !d.session.connected())
+	connection := err != nil && (lost(err) || ctx.Err() != nil)
 	if err != nil && !connection {
 		d.log.Warn("the folder cannot be read; its tasks wait", "folder", name, "error", err)
 		if !errors.Is(err, errEpoch) {
@@ -100,7 +100,7 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 		return d.doubtful(ctx, j, it, failed)
 	case it.err != nil:
 		status, err = d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err))
-	case lost(failed) || ctx.Err() != nil || !d.session.connected():
+	case lost(failed) || ctx.Err() != nil:
 		status, err = d.release(ctx, j, "its folder could not be read: "+oneLine(failed), 0, nil)
 	default:
 		status, err = d.release(ctx, j, "its folder could not be read: "+oneLine(failed), d.pass.Config.Policy.Base, nil)
