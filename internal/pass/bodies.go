@@ -114,7 +114,8 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	t := j.claim.Task
 	row, err := d.folder(ctx, t.FolderID)
 	if err != nil {
-		return false, "", err
+		status, err = d.unrecorded(ctx, j, nil, err)
+		return false, status, err
 	}
 	current := row.UIDValidity == t.Epoch
 	another := it.msg != nil && t.Read
@@ -130,7 +131,8 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	case another:
 		why = "the server gave its UID to another message"
 		if err := d.pass.Inboxes.Distrust(context.WithoutCancel(ctx), t.FolderID, t.Epoch); err != nil {
-			return false, "", err
+			status, err = d.unrecorded(ctx, j, nil, err)
+			return false, status, err
 		}
 	}
 	status, err = d.finish(ctx, j, tasks.Vanished(t, why))
