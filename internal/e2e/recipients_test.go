@@ -65,8 +65,8 @@ func TestThreeFates(t *testing.T) {
 		}
 		w.wantFates("error", later+" pending 451 4.2.1 come back later", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
 		w.wantShown(
-			`(?m)^status +error$`, `(?m)^due +`, `│ later@firm.example *│ pending *│ 451 *│ 4\.2\.1 come back later`,
-			`│ never@firm.example *│ failed *│ 550 *│ 5\.1\.1 there is nobody`, `│ taken@firm.example *│ delivered *│ 250 *│ 2\.0\.0`)
+			`(?m)^status +error$`, `(?m)^due +`, `later@firm.example\tpending\t451\t4\.2\.1 come back later`,
+			`never@firm.example\tfailed\t550\t5\.1\.1 there is nobody`, `taken@firm.example\tdelivered\t250\t2\.0\.0`)
 
 		mended.Store(true)
 		var second result

@@ -164,7 +164,7 @@ func TestDryRun(t *testing.T) {
 	w.configure()
 	w.pass(75)
 	res := w.must(0, "run", "--dry-run")
-	if n := strings.Count(res.stdout, "(received) would be worked off"); n != 3 {
+	if n := strings.Count(res.stdout, "(received) would be processed"); n != 3 {
 		t.Errorf("the dry run tells of %d tasks, want the 3 that wait:\n%s", n, res.stdout)
 	}
 	w.smtpPort = up

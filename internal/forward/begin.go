@@ -23,7 +23,7 @@ func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transacti
 	}
 	n, done, err := r.cfg.Quota.Reserve(ctx, min(len(todo), maxRecipients))
 	if err != nil {
-		return t, err
+		return t, &QuotaError{err}
 	}
 	t.to, t.rest, t.done = todo[:n], todo[n:], done
 	if err := r.acquire(ctx); err != nil {

@@ -61,6 +61,16 @@ type Quota interface {
 	Reserve(ctx context.Context, n int) (granted int, done func(used int), err error)
 }
 
+// QuotaError says that the quota granted no recipient, or could not be asked: neither the message nor
+// the relay is at fault.
+type QuotaError struct{ Err error }
+
+// Error implements error.
+func (e *QuotaError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the quota's own error.
+func (e *QuotaError) Unwrap() error { return e.Err }
+
 // unlimited is no quota.
 type unlimited struct{}
 

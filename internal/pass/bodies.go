@@ -67,7 +67,7 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 		batch[i].head = j.claim.Task.Form.Mode == string(forward.Notice)
 	}
 	err := d.session.fetchOneByOne(ctx, name, epoch, batch)
-	connection := err != nil && (lost(err) || ctx.Err() != nil || !d.session.connected())
+	connection := err != nil && (lost(err) || ctx.Err() != nil)
 	if err != nil && !connection {
 		d.log.Warn("the folder cannot be read; its tasks wait", "folder", name, "error", err)
 		if !errors.Is(err, errEpoch) {
@@ -101,7 +101,7 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 		return d.doubtful(ctx, j, it, failed)
 	case it.err != nil:
 		status, err = d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err))
-	case lost(failed) || ctx.Err() != nil || !d.session.connected():
+	case lost(failed) || ctx.Err() != nil:
 		status, err = d.release(ctx, j, "its folder could not be read: "+text.Error(failed), 0, nil)
 	default:
 		status, err = d.release(ctx, j, "its folder could not be read: "+text.Error(failed), d.pass.Config.Policy.Base, nil)
@@ -115,7 +115,8 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	t := j.claim.Task
 	row, err := d.folder(ctx, t.FolderID)
 	if err != nil {
-		return false, "", err
+		status, err = d.unrecorded(ctx, j, nil, err)
+		return false, status, err
 	}
 	current := row.UIDValidity == t.Epoch
 	another := it.msg != nil && t.Read
@@ -131,7 +132,8 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	case another:
 		why = "the server gave its UID to another message"
 		if err := d.pass.Inboxes.Distrust(context.WithoutCancel(ctx), t.FolderID, t.Epoch); err != nil {
-			return false, "", err
+			status, err = d.unrecorded(ctx, j, nil, err)
+			return false, status, err
 		}
 	}
 	status, err = d.finish(ctx, j, tasks.Vanished(t, why))

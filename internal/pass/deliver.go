@@ -32,7 +32,7 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	ds, end, err := d.decide(ctx, j)
 	switch {
 	case err != nil:
-		return d.ended(j, tasks.InProgress, nil, err)
+		return d.unrecorded(ctx, j, nil, err)
 	case end != nil:
 		return d.finish(ctx, j, *end)
 	case tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0:
@@ -87,12 +87,15 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	var relay *forward.Error
 	var limit *limits.Reached
 	var mark *markError
+	var quota *forward.QuotaError
 	switch {
 	case err == nil:
 	case errors.As(err, &mark):
-		return d.unmarked(ctx, j, a, mark)
+		return d.unrecorded(ctx, j, a.ds, mark.err)
 	case errors.As(err, &limit):
 		return d.cutShort(ctx, j, a, limit)
+	case ctx.Err() == nil && errors.As(err, &quota): // the database
+		return d.unrecorded(ctx, j, a.ds, quota.Err)
 	case errors.As(err, &relay):
 		if d.gate.fail(relay) {
 			d.pass.Log.Error("the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next", "error", relay)
@@ -154,13 +157,15 @@ func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Con
 	return nil
 }
 
-// unmarked ends a claim whose deliveries could not be recorded: it was lost, or the database is away.
-func (d *deliverer) unmarked(ctx context.Context, j *job, a *attempt, err *markError) (tasks.Status, error) {
+// unrecorded ends a claim when something could not be recorded that has to be before anything more goes
+// out: the claim was lost, or the database is away.
+func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery, err error) (tasks.Status, error) {
 	if errors.Is(err, tasks.ErrLeaseLost) {
-		d.log.Warn("the task was changed concurrently, and nothing was sent", "task", j.claim.Task.ID, "error", err.err)
+		d.logAccepted(j, ds)
+		d.log.Warn("the task was changed concurrently, and nothing more is sent", "task", j.claim.Task.ID, "error", err)
 		return "", nil
 	}
-	_, released := d.release(ctx, j, text.Error(err), d.pass.Config.Policy.Base, a.ds)
+	_, released := d.release(ctx, j, text.Error(err), d.pass.Config.Policy.Base, ds)
 	return "", errors.Join(err, released)
 }
 

@@ -80,18 +80,23 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 	}
 	id := j.claim.Task.ID
 	if !errors.Is(err, tasks.ErrMoved) {
-		for _, to := range ds {
-			if to.Status == tasks.Delivered && to.DeliveredAt == nil {
-				d.log.Error("the relay accepted a message, and that could not be recorded",
-					"task", id, "recipient", to.Recipient, "code", to.Code, "reply", to.Reply)
-			}
-		}
+		d.logAccepted(j, ds)
 	}
 	if errors.Is(err, tasks.ErrLeaseLost) {
 		d.log.Warn("the task was changed concurrently before its end was recorded", "task", id, "as", s, "error", err)
 		return "", nil
 	}
 	return "", err
+}
+
+// logAccepted logs what the relay accepted in this attempt, when that cannot be recorded.
+func (d *deliverer) logAccepted(j *job, ds []tasks.Delivery) {
+	for _, to := range ds {
+		if to.Status == tasks.Delivered && to.DeliveredAt == nil {
+			d.log.Error("the relay accepted a message, and that could not be recorded",
+				"task", j.claim.Task.ID, "recipient", to.Recipient, "code", to.Code, "reply", to.Reply)
+		}
+	}
 }
 
 // settle ends a claim by its deliveries.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"postrider/internal/imapsrc"
 )
@@ -13,14 +14,16 @@ import (
 const maxReconnects = 5
 
 // session is one IMAP connection of one inbox, opened at its first use and again when it breaks. Its
-// users take turns, in no particular order.
+// users take turns, in no particular order. When it cannot be opened, they all get that error: a
+// server that refuses a login shuts out who tries again and again.
 type session struct {
 	dial func(ctx context.Context) (Source, error)
 	log  *slog.Logger
-	turn chan struct{} // holds one element while the fields below are free
+
+	failed atomic.Pointer[dialError] // why it could not be opened
+	turn   chan struct{}             // holds one element while the fields below are free
 
 	src        Source
-	failed     bool           // the server could not be reached
 	folder     imapsrc.Folder // the one selected
 	reconnects int
 }
@@ -51,13 +54,8 @@ func (s *session) in(ctx context.Context, folder string, fresh bool, f func(Sour
 		return err
 	}
 	defer s.give()
-	if s.src == nil {
-		src, err := s.dial(ctx)
-		if err != nil {
-			s.failed = ctx.Err() == nil
-			return err
-		}
-		s.src, s.folder = src, imapsrc.Folder{}
+	if err := s.open(ctx); err != nil {
+		return err
 	}
 	if fresh || s.folder.Name != folder {
 		s.folder = imapsrc.Folder{}
@@ -70,6 +68,33 @@ func (s *session) in(ctx context.Context, folder string, fresh bool, f func(Sour
 	}
 	return s.broken(f(s.src, s.folder))
 }
+
+// open connects unless there is a connection.
+func (s *session) open(ctx context.Context) error {
+	if s.src != nil {
+		return nil
+	}
+	if failed := s.failed.Load(); failed != nil {
+		return failed
+	}
+	src, err := s.dial(ctx)
+	if err != nil {
+		failed := &dialError{err}
+		if ctx.Err() == nil {
+			s.failed.Store(failed)
+		}
+		return failed
+	}
+	s.src, s.folder = src, imapsrc.Folder{}
+	return nil
+}
+
+// dialError is a connection that could not be opened.
+type dialError struct{ err error }
+
+func (e *dialError) Error() string { return e.err.Error() }
+
+func (e *dialError) Unwrap() error { return e.err }
 
 // errEpoch is a folder whose UIDVALIDITY changed while the pass was at work.
 var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pass goes on")
@@ -133,12 +158,8 @@ func (s *session) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// unreachable reports whether the server could not be reached in this pass.
-func (s *session) unreachable() bool {
-	<-s.turn
-	defer s.give()
-	return s.failed
-}
+// unreachable reports whether the session could not be opened. It waits for nobody's turn.
+func (s *session) unreachable() bool { return s.failed.Load() != nil }
 
 // connected reports whether there is a connection.
 func (s *session) connected() bool {
@@ -156,8 +177,12 @@ func (s *session) close() {
 	}
 }
 
-// lost reports whether err means that the connection is gone or in an unknown state.
+// lost reports whether err means that there is no connection, or one in an unknown state.
 func lost(err error) bool {
+	var failed *dialError
+	if errors.As(err, &failed) {
+		return true
+	}
 	var e *imapsrc.Error
 	if !errors.As(err, &e) {
 		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -110,10 +110,11 @@ func (q *Queue) claim(t *task, want tasks.Want, now time.Time) tasks.Claim {
 func (q *Queue) Extend(_ context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	now := q.now()
 	var lost []tasks.Receipt
 	for _, r := range receipts {
 		if t := q.held(r); t != nil {
-			q.show(t, q.now().Add(lease))
+			q.show(t, now.Add(lease))
 		} else {
 			lost = append(lost, r)
 		}

@@ -36,7 +36,7 @@ func (q *Queue) Reserve(_ context.Context, r tasks.Receipt, res tasks.Reservatio
 			t.identify(*res.Identity, true)
 		}
 		if d := res.Decision; d != nil && !t.Begun() {
-			q.redecide(t, d)
+			q.redecide(t, d, now)
 			for _, n := range d.Notes {
 				q.note(now, t.ID, r.Worker, n)
 			}
@@ -50,7 +50,7 @@ func (q *Queue) Reserve(_ context.Context, r tasks.Receipt, res tasks.Reservatio
 
 // redecide replaces the recipients of a task: those who stay keep their history, and those who are
 // no longer among them are given up.
-func (q *Queue) redecide(t *task, d *tasks.Decision) {
+func (q *Queue) redecide(t *task, d *tasks.Decision, now time.Time) {
 	before := t.Deliveries
 	t.decide(d)
 	var gone []string
@@ -62,7 +62,7 @@ func (q *Queue) redecide(t *task, d *tasks.Decision) {
 			gone = append(gone, old.Recipient)
 		}
 	}
-	q.giveUp(t, gone)
+	q.giveUp(t, gone, now)
 }
 
 // Finish implements tasks.Queue.
@@ -91,8 +91,8 @@ func (q *Queue) finish(t *task, res tasks.Result, now time.Time) {
 		t.Status, t.Reason, t.UpdatedAt = res.Status, res.Reason, now
 		q.show(t, now.Add(res.Delay))
 	}
-	q.giveUp(t, tasks.GivesUp(res.Status, t.Deliveries))
-	q.wakeWaiting(t.ID, tasks.Settles(res.Status, t.Deliveries))
+	q.giveUp(t, tasks.GivesUp(res.Status, t.Deliveries), now)
+	q.wakeWaiting(t.ID, tasks.Settles(res.Status, t.Deliveries), now)
 	if res.Status != tasks.Forwarded { // the deliveries say it
 		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	}
@@ -112,8 +112,8 @@ func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay t
 		t.Status, t.Reason, t.UpdatedAt = tasks.Received, reason, now
 		t.Attempts--
 		q.show(t, due)
-		q.giveUp(t, tasks.GivesUp(tasks.Received, t.Deliveries))
-		q.wakeWaiting(t.ID, tasks.Settles(tasks.Received, t.Deliveries))
+		q.giveUp(t, tasks.GivesUp(tasks.Received, t.Deliveries), now)
+		q.wakeWaiting(t.ID, tasks.Settles(tasks.Received, t.Deliveries), now)
 	})
 }
 

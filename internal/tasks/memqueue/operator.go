@@ -32,7 +32,7 @@ func (q *Queue) Skip(_ context.Context, who string, ids ...int64) (int, error) {
 		for _, d := range t.Deliveries {
 			q.keep(t, d.Recipient)
 		}
-		q.wakeWaiting(t.ID, tasks.Settles(tasks.Skipped, t.Deliveries))
+		q.wakeWaiting(t.ID, tasks.Settles(tasks.Skipped, t.Deliveries), now)
 	}), nil
 }
 
@@ -68,20 +68,20 @@ func (q *Queue) Resolve(_ context.Context, who string, ids ...int64) (int, error
 		} else {
 			q.end(t, tasks.Forwarded, "", "", now)
 		}
-		q.wakeWaiting(t.ID, tasks.Settles(t.Status, t.Deliveries))
+		q.wakeWaiting(t.ID, tasks.Settles(t.Status, t.Deliveries), now)
 	}), nil
 }
 
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
 func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) {
-	return q.change(who, "purged", ids, tasks.Purgeable, func(t *task, _ time.Time) { q.delete(t) }), nil
+	return q.change(who, "purged", ids, tasks.Purgeable, func(t *task, now time.Time) { q.delete(t, now) }), nil
 }
 
 // delete deletes a task. Whoever waits for one of its deliveries finds that settled.
-func (q *Queue) delete(t *task) {
+func (q *Queue) delete(t *task, now time.Time) {
 	q.ledger.purge(t.ID, tasks.PurgedAs(t.Status, t.Skip))
 	delete(q.tasks, t.ID)
-	q.wakeWaiting(t.ID, recipientsOf(t))
+	q.wakeWaiting(t.ID, recipientsOf(t), now)
 }
 
 func recipientsOf(t *task) []string {
@@ -118,17 +118,16 @@ func (q *Queue) Forget(context.Context, string, int64, int64, ...uint32) (int, e
 func (q *Queue) Disable(_ context.Context, who string, inboxID int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.disable(who, inboxID)
+	q.disable(who, inboxID, q.now())
 	return nil
 }
 
-func (q *Queue) disable(who string, inboxID int64) {
+func (q *Queue) disable(who string, inboxID int64, now time.Time) {
 	in := q.inboxes[inboxID]
 	if in == nil {
 		return
 	}
 	in.active = false
-	now := q.now()
 	live := slices.SortedFunc(maps.Values(in.live), func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	for _, t := range live {
 		if t.Status == tasks.InProgress {
@@ -141,7 +140,7 @@ func (q *Queue) disable(who string, inboxID int64) {
 			q.event(now, t.ID, who, "released", tasks.Disabled)
 		}
 		t.Revision = ""
-		q.giveUp(t, t.pending())
+		q.giveUp(t, t.pending(), now)
 	}
 }
 
@@ -149,7 +148,8 @@ func (q *Queue) disable(who string, inboxID int64) {
 func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.disable(who, inboxID)
+	now := q.now()
+	q.disable(who, inboxID, now)
 	for _, t := range q.tasks {
 		if t.InboxID != inboxID {
 			continue
@@ -161,8 +161,8 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 				undelivered = append(undelivered, d.Recipient)
 			}
 		}
-		q.giveUp(t, undelivered)
-		q.wakeWaiting(t.ID, recipientsOf(t))
+		q.giveUp(t, undelivered, now)
+		q.wakeWaiting(t.ID, recipientsOf(t), now)
 	}
 	maps.DeleteFunc(q.once, func(key onceKey, _ int64) bool { return key.scope == inboxID })
 	for _, r := range q.ledger.at {
@@ -179,17 +179,20 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 func (q *Queue) Expire(_ context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	before := q.now().Add(-age)
+	now := q.now()
+	before := now.Add(-age)
 	var old []*task
 	for _, t := range q.tasks {
 		if t.InboxID == inboxID && t.Status == tasks.Forwarded && t.FinishedAt.Before(before) {
 			old = append(old, t)
 		}
 	}
-	slices.SortFunc(old, func(a, b *task) int { return a.FinishedAt.Compare(*b.FinishedAt) })
+	slices.SortFunc(old, func(a, b *task) int {
+		return cmp.Or(a.FinishedAt.Compare(*b.FinishedAt), cmp.Compare(a.ID, b.ID))
+	})
 	old = old[:min(len(old), limit)]
 	for _, t := range old {
-		q.delete(t)
+		q.delete(t, now)
 	}
 	return len(old), nil
 }

@@ -2,6 +2,7 @@ package memqueue
 
 import (
 	"slices"
+	"time"
 
 	"postrider/internal/message"
 	"postrider/internal/tasks"
@@ -66,7 +67,7 @@ func (q *Queue) open(id int64, recipient string) bool {
 }
 
 // giveUp has a task give up recipients, and wakes the tasks that wait for them.
-func (q *Queue) giveUp(t *task, recipients []string) {
+func (q *Queue) giveUp(t *task, recipients []string, now time.Time) {
 	for _, r := range recipients {
 		for key, owner := range q.once {
 			if owner == t.ID && key.mailbox == tasks.Mailbox(r) {
@@ -74,12 +75,11 @@ func (q *Queue) giveUp(t *task, recipients []string) {
 			}
 		}
 	}
-	q.wakeWaiting(t.ID, recipients)
+	q.wakeWaiting(t.ID, recipients, now)
 }
 
 // wakeWaiting makes tasks due that wait for a task's deliveries to these recipients.
-func (q *Queue) wakeWaiting(id int64, recipients []string) {
-	now := q.now()
+func (q *Queue) wakeWaiting(id int64, recipients []string, now time.Time) {
 	for _, t := range q.tasks {
 		if t.Status != tasks.Received && t.Status != tasks.Error || !t.VisibleAt.After(now) {
 			continue

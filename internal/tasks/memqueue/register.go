@@ -41,8 +41,9 @@ func (q *Queue) Register(_ context.Context, page tasks.Page) ([]tasks.Registrati
 		return nil, fmt.Errorf("register a page of folder %d: %w", page.FolderID, err)
 	}
 	var out []tasks.Registration
+	now := q.now()
 	for _, p := range q.plan(page) {
-		out = append(out, q.register(page, p))
+		out = append(out, q.register(page, p, now))
 	}
 	f.lastSeen = max(f.lastSeen, page.Cursor)
 	return out, nil
@@ -73,8 +74,7 @@ func (q *Queue) plan(page tasks.Page) []tasks.Planned {
 }
 
 // register carries one plan out.
-func (q *Queue) register(page tasks.Page, p tasks.Planned) tasks.Registration {
-	now := q.now()
+func (q *Queue) register(page tasks.Page, p tasks.Planned, now time.Time) tasks.Registration {
 	reg := tasks.Registration{UID: p.Entry.UID, TaskID: p.TaskID, Fate: p.Fate}
 	switch p.Fate {
 	case tasks.Moved:
@@ -198,10 +198,11 @@ func (q *Queue) Unreconciled(_ context.Context, folderID, epoch int64) (bool, er
 func (q *Queue) preview(page tasks.Page) []tasks.Registration {
 	once, trail, ids := maps.Clone(q.once), len(q.trail), q.ids
 	var out []tasks.Registration
+	now := q.now()
 	for _, p := range q.plan(page) {
 		reg := tasks.Registration{UID: p.Entry.UID, TaskID: p.TaskID, Fate: p.Fate}
 		if p.Fate == tasks.New {
-			t := q.add(page, p.Entry, q.now())
+			t := q.add(page, p.Entry, now)
 			reg.Status, reg.Skip = t.Status, t.Skip
 		}
 		out = append(out, reg)

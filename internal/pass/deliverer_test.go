@@ -1,0 +1,292 @@
+package pass
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"postrider/internal/forward"
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// TestOneMessagesTrouble counts an attempt of its task, and those behind it go on.
+func TestOneMessagesTrouble(t *testing.T) {
+	t.Run("fetch refused", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) {
+			s.put("one", "two", "three")
+			s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+				if uid == 1 {
+					return errRefused
+				}
+				return nil
+			})
+			s.wantNoError(s.run())
+			s.want(" error 1", "two forwarded 1", "three forwarded 1")
+			s.servers[boxA].hook = nil
+			time.Sleep(2 * time.Minute)
+			s.wantNoError(s.run())
+			s.want("one forwarded 2", "two forwarded 1", "three forwarded 1")
+		})
+	})
+	t.Run("fetch breaks the connection", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) {
+			s.registered(boxA, "one", "two", "three")
+			s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+				if uid == 1 {
+					return errNetwork
+				}
+				return nil
+			})
+			s.wantNoError(s.run())
+			s.want("one error 1", "two forwarded 1", "three forwarded 1")
+		})
+	})
+	t.Run("expunged", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) {
+			s.registered(boxA, "one", "two")
+			s.servers[boxA].change("INBOX", func(f *fakeFolder) { delete(f.mail, 1) })
+			s.wantNoError(s.run())
+			s.want("one skipped 1", "two forwarded 1")
+			if got := s.task("one").Skip; got != tasks.SkipVanished {
+				t.Errorf("it was skipped as %q, want %q", got, tasks.SkipVanished)
+			}
+		})
+	})
+	t.Run("compose", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) {
+			var err error
+			s.pass.Composer, err = forward.NewComposer(forward.ComposeConfig{})
+			check(t, err)
+			s.put("one", "two", "three")
+			s.wantNoError(s.run())
+			s.want("one error 1", "two forwarded 1", "three forwarded 1")
+		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Rewrite, To: []string{team}},
+			route.Rule{Name: "all", To: []string{team}})
+	})
+	t.Run("refused for good", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) {
+			s.relay.reply = func(subject, _ string) forward.Status {
+				if subject == "one" {
+					return forward.Refused
+				}
+				return ""
+			}
+			s.put("one", "two", "three")
+			s.wantNoError(s.run())
+			s.want("one dead 1", "two forwarded 1", "three forwarded 1")
+		})
+	})
+}
+
+// TestFolderThatCannotBeRead: its tasks wait, and no attempt counts.
+func TestFolderThatCannotBeRead(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one", "two", "three")
+		s.boxes.busy = &inbox.Busy{Holder: "there:1"}
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op == "select" {
+				return errFolder
+			}
+			return nil
+		}
+		s.wantError(s.run().Inboxes[0], "NO such folder")
+		s.want("one received 0", "two received 0", "three received 0")
+		if at := s.task("one").VisibleAt; !at.After(time.Now()) {
+			t.Errorf("the task is due at %s, want later", at)
+		}
+	})
+}
+
+// TestRelayAtFault: what is claimed is released, nothing more is claimed, and the scanner goes on with
+// a cache that stays within its bounds.
+func TestRelayAtFaultWhileScanning(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		// What the scanner fetches at once, what the cache holds, and what is on its way to the relay;
+		// 4 KiB each.
+		s.servers[boxA].spool.Budget = (2 + 2*2 + 2) * 4 << 10
+		s.relay.onBegin = func(context.Context, string) error { return errRelay }
+		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+		s.put(subjects...)
+		rep := s.run()
+		s.wantNoError(rep)
+		if rep.RelayError != errRelay.Error() || rep.Totals.Registered != len(subjects) || rep.Clean() {
+			t.Errorf("the pass reports %+v, want %d registered, and the relay's error", rep, len(subjects))
+		}
+		for _, one := range s.tasks() {
+			if one.Status != tasks.Received || one.Attempts != 0 {
+				t.Errorf("%s is %s after %d attempts, want received after 0", one.Identity.Subject, one.Status, one.Attempts)
+			}
+		}
+		if n := s.queue.called("Receive"); n > 2 {
+			t.Errorf("tasks were claimed %d times, want no more after the relay was at fault", n)
+		}
+		s.relay.onBegin = nil
+		s.wantNoError(s.run())
+		s.wantSent(slices.Clone(subjects)...)
+	})
+}
+
+// TestCacheIsBoundedBesideASlowRelay: the scanner waits for room, and stops waiting when there is.
+func TestCacheIsBoundedBesideASlowRelay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.servers[boxA].spool.Budget = (2*2 + 2) * 4 << 10
+		release := make(chan struct{})
+		s.relay.onSend = func(string) error { <-release; return nil }
+		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+		s.put(subjects...)
+		done := s.start(t.Context())
+		synctest.Wait()
+		if n := len(s.tasks()); n == len(subjects) {
+			t.Error("all messages are registered, want that the scanner waits for room in the cache")
+		}
+		close(release)
+		s.wantNoError(s.end(done))
+		s.wantSent(slices.Clone(subjects)...)
+		if n := len(s.servers[boxA].fetched); n != len(subjects) {
+			t.Errorf("%d bodies were fetched for %d messages", n, len(subjects))
+		}
+	})
+}
+
+// TestBodiesOfTasksThatOthersClaim are dropped, and the scanner goes on.
+func TestBodiesOfTasksThatOthersClaim(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		in := s.boxes.rows[0].ID
+		s.queue.hook = func(method string, _ int64) error {
+			if method == "Due" { // the other worker is faster, always
+				_, err := s.queue.Queue.Receive(t.Context(), tasks.Want{InboxID: in, Max: 100, Lease: time.Hour, Worker: "there:1"})
+				return err
+			}
+			return nil
+		}
+		s.put("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+		rep := s.run()
+		s.wantNoError(rep)
+		s.wantSent()
+		if rep.Totals.Registered != 10 {
+			t.Errorf("%d are registered, want 10", rep.Totals.Registered)
+		}
+	})
+}
+
+// TestCopiesInOnePass: a copy waits for its owner's delivery, and ends in the same pass.
+func TestCopiesInOnePass(t *testing.T) {
+	for name, c := range map[string]struct {
+		first forward.Status
+		want  []string
+		sent  []string
+	}{
+		"the owner delivers":   {forward.Accepted, []string{"x forwarded 1", "x skipped 1"}, []string{"x"}},
+		"the owner is refused": {forward.Refused, []string{"x dead 1", "x forwarded 1"}, []string{"x"}},
+		"the owner is put off": {forward.Deferred, []string{"x error 1", "x received 0"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				answered := false
+				s.relay.dot = func(string, string) forward.Status {
+					if answered {
+						return ""
+					}
+					answered = true
+					return c.first
+				}
+				s.put("x", "x")
+				s.wantNoError(s.run())
+				s.want(c.want...)
+				s.wantSent(c.sent...)
+			})
+		})
+	}
+}
+
+// TestCopyWhileItsOwnerIsAtTheRelay: it holds nothing up, and ends in the same pass.
+func TestCopyWhileItsOwnerIsAtTheRelay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		release := make(chan struct{})
+		s.relay.onSend = func(subject string) error {
+			if subject == "x" {
+				<-release
+			}
+			return nil
+		}
+		s.put("x", "x", "other", "last")
+		done := s.start(t.Context())
+		synctest.Wait()
+		s.wantSent("other", "last")
+		close(release)
+		s.wantNoError(s.end(done))
+		s.want("x forwarded 1", "x skipped 1", "other forwarded 1", "last forwarded 1")
+		s.wantSent("x", "other", "last")
+	})
+}
+
+// TestDecidedAgain when the rules have changed: who is no longer a recipient gets nothing.
+func TestDecidedAgain(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one", "two")
+		table, err := route.Compile([]route.Rule{
+			{Name: "one", Match: route.Match{Subject: []string{"one"}}, Skip: true},
+			{Name: "all", To: []string{"new@firm.example"}},
+		})
+		check(t, err)
+		s.pass.Routes = table
+		s.wantNoError(s.run())
+		s.want("one skipped 1", "two forwarded 1")
+		s.wantSent("two new@firm.example")
+	})
+}
+
+// TestBusyScanNeedsNoConnection unless a body is needed.
+func TestBusyScanNeedsNoConnection(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.boxes.busy = &inbox.Busy{Holder: "there:1"}
+		s.put("new")
+		rep := s.run()
+		s.wantNoError(rep)
+		wantCounted(t, s.servers[boxA], 0, 0)
+		s.want()
+		if rep.Inboxes[0].Busy == "" {
+			t.Error("the report does not say that another run scans the inbox")
+		}
+	})
+}
+
+func TestBusyScanDelivers(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one", "two", "three")
+		s.boxes.busy = &inbox.Busy{Holder: "there:1"}
+		s.put("new")
+		s.wantNoError(s.run())
+		s.want("one forwarded 1", "two forwarded 1", "three forwarded 1")
+		s.wantSent("one", "two", "three")
+		wantCounted(t, s.servers[boxA], 2, 2) // the first registered them
+	})
+}
+
+// TestUnknownOutcomeIsHeld without its body: no connection is needed to settle it.
+func TestUnknownOutcomeIsHeld(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one")
+		id := s.task("one").ID
+		claims, err := s.queue.Receive(t.Context(), tasks.Want{InboxID: s.boxes.rows[0].ID, Max: 1, Lease: time.Second, Worker: "dead:1"})
+		check(t, err)
+		check(t, s.queue.Sending(t.Context(), claims[0].Receipt, tasks.Form{Mode: "redirect"},
+			[]tasks.Delivery{{Recipient: team, Status: tasks.Sending}}))
+		time.Sleep(time.Minute)
+		s.boxes.busy = &inbox.Busy{Holder: "there:1"}
+		s.pass.Config.Policy.Hold = true
+		s.wantNoError(s.run())
+		s.want("one uncertain 2")
+		s.wantSent()
+		wantCounted(t, s.servers[boxA], 1, 1)
+		_, err = s.queue.Requeue(t.Context(), "ann", id)
+		check(t, err)
+		s.pass.Config.Policy.Hold = false
+		s.wantNoError(s.run())
+		s.wantSent("one")
+	})
+}

@@ -1,0 +1,338 @@
+package pass
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// onFetch is a hook that is called for each UID whose message is fetched.
+func onFetch(f func(ctx context.Context, uid uint32) error) func(context.Context, string, uint32) error {
+	return func(ctx context.Context, op string, uid uint32) error {
+		if op != "fetch" {
+			return nil
+		}
+		return f(ctx, uid)
+	}
+}
+
+// once fails with err at the first call for a UID.
+func once(uid uint32, err error) func(context.Context, string, uint32) error {
+	done := false
+	return onFetch(func(_ context.Context, at uint32) error {
+		if at != uid || done {
+			return nil
+		}
+		done = true
+		return err
+	})
+}
+
+func (s *site) cursor() uint32 {
+	s.t.Helper()
+	in, err := s.boxes.Get(context.Background(), boxA)
+	check(s.t, err)
+	return in.Folders[0].LastSeenUID
+}
+
+func (s *site) wantCursor(want uint32) {
+	s.t.Helper()
+	if got := s.cursor(); got != want {
+		s.t.Errorf("the cursor is at %d, want %d", got, want)
+	}
+}
+
+// TestScanConnectsOnce, selects once and fetches each message once.
+func TestScanConnectsOnce(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four", "five")
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four", "five")
+		s.want("one forwarded 1", "two forwarded 1", "three forwarded 1", "four forwarded 1", "five forwarded 1")
+		s.wantCursor(5)
+		wantCounted(t, s.servers[boxA], 1, 1)
+		if got := s.servers[boxA].fetched; !slices.Equal(got, []uint32{1, 2, 3, 4, 5}) {
+			t.Errorf("fetched were %v, want each message once", got)
+		}
+	})
+}
+
+// TestScanGoesOnBehindABreak: what came before the break is registered, and not fetched again.
+func TestScanGoesOnBehindABreak(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		s.servers[boxA].hook = once(2, errNetwork)
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four")
+		if got := s.servers[boxA].fetched; !slices.Equal(got, []uint32{1, 2, 3, 4}) {
+			t.Errorf("fetched were %v, want each message once", got)
+		}
+		if dials, _ := s.servers[boxA].counts(); dials != 2 {
+			t.Errorf("%d connections, want 2", dials)
+		}
+	})
+}
+
+// TestScanOfAMessageThatBreaksTheConnection: it is registered without its content, those behind it go
+// on, and each claim of it counts.
+func TestScanOfAMessageThatBreaksTheConnection(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid == 2 {
+				return errNetwork
+			}
+			return nil
+		})
+		s.wantNoError(s.run())
+		s.wantSent("one", "three", "four")
+		s.want("one forwarded 1", " error 1", "three forwarded 1", "four forwarded 1")
+		s.wantCursor(4)
+	})
+}
+
+func TestScanGivesUpAfterFiveBreaks(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four", "five", "six")
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid > 1 {
+				return errNetwork
+			}
+			return nil
+		})
+		s.pass.Queue = onlyRegisters{s.queue}
+		s.wantError(s.run().Inboxes[0], "unexpected EOF")
+		if dials, _ := s.servers[boxA].counts(); dials != 1+maxReconnects {
+			t.Errorf("%d connections, want %d", dials, 1+maxReconnects)
+		}
+		s.wantCursor(3) // 2 and 3 broke it twice each, and the fifth break was that of 4
+		s.servers[boxA].hook = nil
+		s.pass.Queue = s.queue
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four", "five", "six")
+	})
+}
+
+// onlyRegisters is a registry in which nothing is due.
+type onlyRegisters struct{ tasks.Queue }
+
+func (onlyRegisters) Due(context.Context, int64) (int, error) { return 0, nil }
+
+// TestScanOfMessagesThatVanish between the listing and the fetch: they are no tasks.
+func TestScanOfMessagesThatVanish(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three")
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid != 1 {
+				return errExpunged
+			}
+			return nil
+		})
+		s.wantNoError(s.run())
+		s.want("one forwarded 1")
+		s.wantCursor(3)
+	})
+}
+
+// TestScanOfAFolderThatCannotBeSelected: the other folders go on.
+func TestScanOfAFolderThatCannotBeSelected(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one")
+		in := &s.boxes.rows[0]
+		id, err := s.queue.AddFolder(in.ID, "Gone", 0)
+		check(t, err)
+		gone := inbox.Folder{ID: id, InboxID: in.ID, Name: "Gone", Active: true}
+		in.Folders = append([]inbox.Folder{gone}, in.Folders...)
+		s.wantError(s.run().Inboxes[0], "NO such folder")
+		s.wantSent("one")
+		if s.boxes.finished[0] == "" {
+			t.Error("the scan ended without an error, want the folder's")
+		}
+	})
+}
+
+// TestScanOfAServerThatRefusesTheLogin: it is asked once, by the scanner or by the deliverer, and no
+// attempt counts.
+func TestScanOfAServerThatRefusesTheLogin(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one", "two", "three")
+		before, _ := s.servers[boxA].counts()
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op == "dial" {
+				return errLogin
+			}
+			return nil
+		}
+		s.wantError(s.run().Inboxes[0], "wrong password")
+		if dials, _ := s.servers[boxA].counts(); dials != before+1 {
+			t.Errorf("the pass logged in %d times, want once", dials-before)
+		}
+		s.want("one received 0", "two received 0", "three received 0")
+		s.servers[boxA].hook = nil
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three")
+	})
+}
+
+// TestDeliversWhileAFetchHangs: what is registered is sent meanwhile.
+func TestDeliversWhileAFetchHangs(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		release := make(chan struct{})
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid == 4 {
+				<-release
+			}
+			return nil
+		})
+		done := s.start(t.Context())
+		synctest.Wait()
+		s.want("one forwarded 1", "two forwarded 1")
+		close(release)
+		s.wantNoError(s.end(done))
+		s.wantSent("one", "two", "three", "four")
+	})
+}
+
+// TestScanStoppedWhileItFetches: what is registered so far stays, and nothing else is.
+func TestScanStoppedWhileItFetches(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		s.servers[boxA].hook = onFetch(func(ctx context.Context, uid uint32) error {
+			if uid == 4 {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := s.start(ctx)
+		synctest.Wait()
+		cancel()
+		if rep := s.end(done); !rep.Interrupted || rep.Inboxes[0].Error != "" {
+			t.Errorf("the pass reports %+v, want that it was interrupted", rep)
+		}
+		s.want("one forwarded 1", "two forwarded 1")
+		s.wantCursor(2)
+		s.servers[boxA].hook = nil
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four")
+	})
+}
+
+// TestScanLostWhileItFetches: the page is not registered, and what was registered before is sent.
+func TestScanLostWhileItFetches(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid == 4 {
+				s.boxes.takeOver(s.boxes.rows[0].ID)
+			}
+			return nil
+		})
+		rep := s.run()
+		s.wantError(rep.Inboxes[0], "another one has taken the inbox over")
+		s.want("one forwarded 1", "two forwarded 1")
+		if rep.Totals.Registered != 2 {
+			t.Errorf("%d are registered, want 2", rep.Totals.Registered)
+		}
+	})
+}
+
+// TestScanLeaseRunsOut while a fetch hangs: the renewal finds out, and the scan ends.
+func TestScanLeaseRunsOut(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "due")
+		s.put("one")
+		s.servers[boxA].hook = onFetch(func(ctx context.Context, uid uint32) error {
+			if uid == 2 {
+				s.boxes.takeOver(s.boxes.rows[0].ID)
+				<-ctx.Done()
+			}
+			return nil
+		})
+		s.wantError(s.run().Inboxes[0], "another one has taken the inbox over")
+		s.want("due forwarded 1")
+	})
+}
+
+// TestScanWithoutTheDatabase: a page that could not be registered does not count, and is not lost.
+func TestScanWithoutTheDatabase(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		s.queue.hook = func(method string, _ int64) error {
+			if method == "Register" && s.queue.called("Register") > 1 {
+				return errAway
+			}
+			return nil
+		}
+		rep := s.run()
+		s.wantError(rep.Inboxes[0], errAway.Error())
+		if c := rep.Totals; c.Registered != 2 || c.Forwarded != 2 || c.Backlog != 2 {
+			t.Errorf("the pass reports %+v, want 2 registered and forwarded, and a backlog of 2", c)
+		}
+		s.wantCursor(2)
+		s.queue.hook = nil
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four")
+	})
+}
+
+// TestScanFindsLateMessages below the cursor.
+func TestScanFindsLateMessages(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "late", "three")
+		var late []byte
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
+			late = f.mail[2]
+			delete(f.mail, 2)
+		})
+		s.wantNoError(s.run())
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) { f.mail[2] = late })
+		s.wantNoError(s.run())
+		s.wantSent("one", "three", "late")
+		s.wantCursor(3)
+	})
+}
+
+// TestScanOfANewUIDValidity: what is known is found again, and what is not is registered.
+func TestScanOfANewUIDValidity(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one")
+		s.wantNoError(s.run())
+		s.registered(boxA, "two", "gone")
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
+			f.validity, f.next = 8, 4
+			f.mail = map[uint32][]byte{1: fakeMail("three"), 2: fakeMail("two"), 3: fakeMail("one")}
+		})
+		s.scan(boxA)
+		s.wantNoError(s.run())
+		s.want("one forwarded 1", "two forwarded 1", "gone skipped 1", "three forwarded 1")
+		s.wantSent("one", "two", "three")
+		if got := s.task("gone").Skip; got != tasks.SkipVanished {
+			t.Errorf("the message that is gone was skipped as %q, want %q", got, tasks.SkipVanished)
+		}
+	})
+}
+
+// TestScanOfAFolderThatChangesWhileItIsRead: the next pass goes on.
+func TestScanOfAFolderThatChangesWhileItIsRead(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three")
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid != 3 || s.servers[boxA].folders["INBOX"].validity == 8 {
+				return nil
+			}
+			s.servers[boxA].change("INBOX", func(f *fakeFolder) { f.validity = 8 })
+			return errNetwork
+		})
+		s.wantError(s.run().Inboxes[0], errEpoch.Error())
+		s.want("one forwarded 1", "two forwarded 1")
+		s.wantNoError(s.run())
+		s.want("one forwarded 1", "two forwarded 1", "three forwarded 1")
+		s.wantSent("one", "two", "three")
+	})
+}

@@ -1,0 +1,65 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+func TestSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(3)
+		for _, c := range []struct{ ask, want int }{{2, 2}, {9, 1}} {
+			if got, err := s.acquire(t.Context(), c.ask); got != c.want || err != nil {
+				t.Errorf("asked for %d slots, and got %d, %v; want %d", c.ask, got, err, c.want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan error, 2)
+		go func() { _, err := s.acquire(ctx, 1); stopped <- err }()
+		go func() { stopped <- s.acquireAll(ctx) }()
+		synctest.Wait()
+		cancel()
+		for range 2 {
+			if err := soon(t, "who waits is stopped", stopped); !errors.Is(err, context.Canceled) {
+				t.Errorf("who waits is stopped with %v, want %v", err, context.Canceled)
+			}
+		}
+		s.release(3)
+		check(t, s.acquireAll(t.Context()))
+		s.release(3)
+	})
+}
+
+// TestSlotsForAll: who waits for all of them is not kept waiting by those who come later.
+func TestSlotsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(2)
+		_, err := s.acquire(t.Context(), 1)
+		check(t, err)
+		order := make(chan string, 2)
+		go func() {
+			if s.acquireAll(t.Context()) == nil {
+				order <- "all"
+			}
+		}()
+		synctest.Wait()
+		go func() {
+			if n, err := s.acquire(t.Context(), 2); err == nil {
+				order <- "one"
+				s.release(n)
+			}
+		}()
+		synctest.Wait()
+		if len(order) > 0 {
+			t.Fatalf("%q has slots beside who waits for all", <-order)
+		}
+		s.release(1)
+		if first := soon(t, "somebody has slots", order); first != "all" {
+			t.Errorf("the first is %q, want all", first)
+		}
+		s.release(2)
+		soon(t, "the other one has slots", order)
+	})
+}

@@ -1,0 +1,367 @@
+//go:build unix
+
+package sqlqueue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// processEnv holds the orders, as JSON, of this test binary run as a process of its own.
+const processEnv = "POSTRIDER_TEST_PROCESS"
+
+// orders are what a process is to do until its standard input ends.
+type orders struct {
+	Name    string // unique to the process
+	Scans   bool   // registers pages; otherwise it works tasks off
+	DB      db.Config
+	Journal string
+	Lease   time.Duration
+	Seed    uint64
+	Folders map[int64]int64 // by inbox
+}
+
+// hand is a process at work.
+type hand struct {
+	orders
+	journal
+	*Queue
+	rand *rand.Rand
+	stop context.Context // ends with standard input
+}
+
+// TestProcess is no test of its own: TestProcesses runs it.
+func TestProcess(t *testing.T) {
+	text := os.Getenv(processEnv)
+	if text == "" {
+		t.Skip("TestProcesses runs it, as a process of its own")
+	}
+	h := hand{}
+	if err := json.Unmarshal([]byte(text), &h.orders); err != nil {
+		t.Fatal(err)
+	}
+	var cancel context.CancelFunc
+	h.stop, cancel = context.WithCancel(t.Context())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	if err := h.run(); err != nil && h.stop.Err() == nil {
+		t.Fatalf("%s: %v", h.Name, err)
+	}
+}
+
+func (h *hand) run() (err error) {
+	if h.journal, err = openJournal(h.Journal); err != nil {
+		return err
+	}
+	h.rand = rand.New(rand.NewPCG(h.Seed, 0))
+	var d *db.DB
+	for end := time.Now().Add(time.Minute); ; { // the server may be restarting
+		if d, err = db.Open(h.stop, h.DB); err == nil {
+			break
+		}
+		if time.Now().After(end) || h.stop.Err() != nil {
+			return err
+		}
+		h.pause(100 * time.Millisecond)
+	}
+	defer func() { _ = d.Close() }()
+	h.Queue = New(d)
+	if _, err := fmt.Println(ready); err != nil {
+		return err
+	}
+	for h.stop.Err() == nil && err == nil {
+		if h.Scans {
+			err = h.scan(context.WithoutCancel(h.stop))
+		} else {
+			err = h.work(context.WithoutCancel(h.stop))
+		}
+	}
+	return err
+}
+
+// pause is what a relay takes its time for.
+func (h *hand) pause(most time.Duration) {
+	select {
+	case <-time.After(time.Duration(h.rand.Int64N(int64(most)))):
+	case <-h.stop.Done():
+	}
+}
+
+func (h *hand) anyInbox() int64 {
+	ids := slices.Sorted(maps.Keys(h.Folders))
+	return ids[h.rand.IntN(len(ids))]
+}
+
+// scan registers a page that overlaps the one before.
+func (h *hand) scan(ctx context.Context) error {
+	inboxID := h.anyInbox()
+	store := inbox.New(h.db, nil)
+	due, err := h.Due(ctx, inboxID)
+	if err != nil {
+		return err
+	}
+	token, busy, err := store.AcquireScan(ctx, inboxID, h.Name, h.Lease)
+	if err != nil {
+		return err
+	}
+	if busy != nil || due > 40 {
+		h.pause(100 * time.Millisecond)
+		return nil
+	}
+	page := tasks.Page{InboxID: inboxID, FolderID: h.Folders[inboxID], Epoch: 1, ScanToken: token, Dedupe: tasks.DedupeInbox}
+	var cursor uint32
+	err = h.db.View(ctx, func(tx *gorm.DB) error {
+		return tx.Raw("SELECT last_seen_uid FROM monitored_folders WHERE id = ?", page.FolderID).Scan(&cursor).Error
+	})
+	if err != nil {
+		return err
+	}
+	page.Cursor = cursor + 1 + h.rand.Uint32N(15)
+	for uid := max(1, cursor-min(cursor, h.rand.Uint32N(20))); uid <= page.Cursor; uid++ {
+		page.Entries = append(page.Entries, entryOf(page.FolderID, uid))
+	}
+	h.pause(h.Lease / 2)
+	err = h.tell(note{What: "register", Inbox: inboxID, Token: token, Cursor: page.Cursor}, func() error {
+		_, err := h.Register(ctx, page)
+		return err
+	})
+	if err == nil && h.rand.IntN(2) == 0 {
+		err = store.ReleaseScan(ctx, inboxID, token)
+	}
+	return err
+}
+
+func entryOf(folderID int64, uid uint32) tasks.Entry {
+	e := tasks.Entry{
+		UID: uid, Outline: sha256.Sum256(fmt.Append(nil, "outline", folderID, uid)), Decision: decisionOf(uid),
+		Identity: tasks.Identity{Fingerprint: sha256.Sum256(fmt.Append(nil, folderID, contentOf(uid)))},
+	}
+	if uid%11 == 0 && contentOf(uid+1) != uid { // its copy would be first
+		e.Decision = nil // to be decided at the first claim
+	}
+	return e
+}
+
+const rules = "r1" // the revision in force
+
+func decisionOf(uid uint32) *tasks.Decision {
+	d := &tasks.Decision{Revision: rules, Route: "desk", Recipients: recipientsOf(uid)}
+	if fateOf(uid) == tooLarge {
+		d.Skip, d.Reason = tasks.SkipTooLarge, "too large"
+	}
+	if uid%7 == 0 {
+		d.Priority = tasks.High
+	}
+	return d
+}
+
+// tell writes the call into the journal before and after it is made. A lost lease is no error.
+func (h *hand) tell(n note, call func() error) error {
+	n.Worker, n.Outcome = h.Name, begun
+	if err := h.write(n); err != nil {
+		return err
+	}
+	err := call()
+	switch {
+	case errors.Is(err, tasks.ErrLeaseLost) || errors.Is(err, tasks.ErrScanLost):
+		n.Outcome = lost
+	case err != nil:
+		return err
+	default:
+		n.Outcome = done
+	}
+	return h.write(n)
+}
+
+// work claims some tasks and works them off.
+func (h *hand) work(ctx context.Context) error {
+	want := tasks.Want{InboxID: h.anyInbox(), Max: 1 + h.rand.IntN(4), Lease: h.Lease, Worker: h.Name, MaxLostLeases: 1000}
+	claims, err := h.Receive(h.stop, want)
+	if err != nil {
+		return err
+	}
+	if len(claims) == 0 {
+		h.pause(50 * time.Millisecond)
+	}
+	for _, c := range claims {
+		err := h.write(note{
+			What: "claimed", Outcome: done, Worker: h.Name, Task: c.Task.ID, Receipt: c.Receipt.Token, At: c.At.UnixMicro(), To: byRecipient(c.Task.Deliveries),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, c := range claims {
+		if h.rand.IntN(3) > 0 {
+			if err := h.extend(ctx, claims[i:]); err != nil {
+				return err
+			}
+		}
+		if err := h.process(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hand) extend(ctx context.Context, claims []tasks.Claim) error {
+	before, err := h.clock(ctx)
+	if err != nil {
+		return err
+	}
+	good := map[string]tasks.Claim{}
+	var receipts []tasks.Receipt
+	for _, c := range claims {
+		good[c.Receipt.Token] = c
+		receipts = append(receipts, c.Receipt)
+	}
+	gone, err := h.Extend(ctx, h.Lease, receipts)
+	if err != nil {
+		return err
+	}
+	for _, r := range gone {
+		delete(good, r.Token)
+	}
+	for token, c := range good {
+		if err := h.write(note{What: "extend", Outcome: done, Worker: h.Name, Task: c.Task.ID, Receipt: token, At: before.UnixMicro()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hand) process(ctx context.Context, c tasks.Claim) error {
+	fate := fateOf(c.Task.UID)
+	if h.rand.IntN(20) == 0 {
+		return h.release(ctx, c, nil)
+	}
+	if fate == byRoute {
+		return h.finish(ctx, c, tasks.Result{Status: tasks.Skipped, Skip: tasks.SkipByRoute, Reason: "by_route"})
+	}
+	ds, reserved, err := h.reserve(ctx, c)
+	if err != nil || !reserved {
+		return err
+	}
+	switch {
+	case fate == tooLarge:
+		return h.finish(ctx, c, tasks.Result{Status: tasks.Skipped, Skip: tasks.SkipTooLarge, Reason: "too large"})
+	case !slices.ContainsFunc(ds, toSend):
+	case fate == refused:
+		for i := range ds {
+			ds[i].Status, ds[i].Code, ds[i].Reply = tasks.Failed, 550, "no"
+		}
+	default:
+		if ds, err = h.forward(ctx, c, ds); err != nil || ds == nil {
+			return err
+		}
+	}
+	policy := tasks.Policy{
+		MaxAttempts: 1000, GiveUpAfter: time.Hour, Base: h.Lease / 4, Max: h.Lease / 4, Jitter: func() float64 { return 0.5 },
+	}
+	res := policy.Settle(c.Task, time.Now(), ds)
+	if res.Status == tasks.Received {
+		return h.release(ctx, c, ds)
+	}
+	return h.finish(ctx, c, res)
+}
+
+// toSend tells whether a recipient may be sent to: it may have the message already when a worker died.
+func toSend(d tasks.Delivery) bool {
+	return d.Status == tasks.Sending || d.Status == tasks.Pending && !d.Waits()
+}
+
+// reserve records what is not decided yet, and asks again for what waits.
+func (h *hand) reserve(ctx context.Context, c tasks.Claim) (ds []tasks.Delivery, reserved bool, _ error) {
+	ds = c.Task.Deliveries
+	if c.Task.Revision == rules && !slices.ContainsFunc(ds, tasks.Delivery.Waits) {
+		return ds, true, nil
+	}
+	err := h.tell(note{What: "reserve", Task: c.Task.ID, Receipt: c.Receipt.Token}, func() (err error) {
+		res := tasks.Reservation{Revision: rules, Dedupe: tasks.DedupeInbox}
+		if c.Task.Revision != rules {
+			res.Decision = decisionOf(c.Task.UID)
+		}
+		ds, err = h.Reserve(ctx, c.Receipt, res)
+		reserved = err == nil
+		return err
+	})
+	return ds, reserved, err
+}
+
+// forward sends to those who are to be sent to, and returns nil when the lease is lost.
+func (h *hand) forward(ctx context.Context, c tasks.Claim, ds []tasks.Delivery) ([]tasks.Delivery, error) {
+	var sending []tasks.Delivery
+	for i := range ds {
+		if d := &ds[i]; toSend(*d) {
+			d.Status, d.Attempts = tasks.Sending, d.Attempts+1
+			sending = append(sending, *d)
+		}
+	}
+	went := false
+	err := h.tell(note{What: "sending", Task: c.Task.ID, Receipt: c.Receipt.Token, To: byRecipient(sending)}, func() error {
+		err := h.Sending(ctx, c.Receipt, tasks.Form{Mode: "redirect"}, sending)
+		went = err == nil
+		return err
+	})
+	if err != nil || !went {
+		return nil, err
+	}
+	h.pause(h.Lease / 6)
+	for i := range ds {
+		d := &ds[i]
+		if d.Status != tasks.Sending {
+			continue
+		}
+		if deferred(c, d.Recipient) {
+			d.Status, d.Code, d.Reply = tasks.Pending, 451, "later"
+			continue
+		}
+		err := h.write(note{
+			What: "arrived", Outcome: done, Worker: h.Name, Task: c.Task.ID, Receipt: c.Receipt.Token, Recipient: d.Recipient,
+			Message: messageName(c.Task.FolderID, contentOf(c.Task.UID)),
+		})
+		if err != nil {
+			return nil, err
+		}
+		d.Status, d.Code, d.Reply = tasks.Delivered, 250, "ok"
+	}
+	h.pause(h.Lease / 6)
+	return ds, nil
+}
+
+func (h *hand) release(ctx context.Context, c tasks.Claim, ds []tasks.Delivery) error {
+	return h.tell(note{What: "release", Task: c.Task.ID, Receipt: c.Receipt.Token, Status: tasks.Received}, func() error {
+		return h.Release(ctx, c, "stopped", 0, ds)
+	})
+}
+
+func (h *hand) finish(ctx context.Context, c tasks.Claim, res tasks.Result) error {
+	n := note{What: "finish", Task: c.Task.ID, Receipt: c.Receipt.Token, Status: res.Status, To: byRecipient(res.Deliveries)}
+	return h.tell(n, func() error { return h.Finish(ctx, c.Receipt, res) })
+}
+
+func byRecipient(ds []tasks.Delivery) map[string]tasks.DeliveryStatus {
+	out := map[string]tasks.DeliveryStatus{}
+	for _, d := range ds {
+		out[d.Recipient] = d.Status
+	}
+	return out
+}

@@ -1,0 +1,4 @@
+package taskstest
+
+// found are counterexamples that Model came upon, each by what was wrong.
+var found = map[string][]Op{}

@@ -1,0 +1,367 @@
+package taskstest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"postrider/internal/tasks"
+)
+
+// Message is one entry of a page. Route says how it is decided: not yet when empty, "none" and "skip"
+// for nobody.
+type Message struct {
+	UID          uint32
+	Content      int
+	Unread, High bool
+	Route        string
+	To           []string
+}
+
+func (m Message) entry(s *side) tasks.Entry {
+	e := tasks.Entry{UID: m.UID, Outline: s.outline(m.Content), Identity: s.identity(m.Content)}
+	if m.Unread {
+		e.Identity, e.Mode = tasks.Identity{Fingerprint: e.Outline}, "notice"
+	}
+	e.Decision = decide(m.Route, m.To, "r1")
+	if m.High && e.Decision != nil {
+		e.Decision.Priority = tasks.High
+	}
+	return e
+}
+
+func decide(route string, to []string, revision string) *tasks.Decision {
+	switch route {
+	case "":
+		return nil
+	case "none":
+		return &tasks.Decision{Revision: revision, Reason: "no one"}
+	case "skip":
+		return &tasks.Decision{Revision: revision, Skip: tasks.SkipByRoute, Reason: "by_route: list", Recipients: to}
+	}
+	return &tasks.Decision{
+		Revision: revision, Route: route, Recipients: to, Notes: []tasks.Note{{Event: "left_out", Detail: route}},
+	}
+}
+
+// Register registers a page. How is "", "known only", "dry run", "old epoch", "old scan" or "baseline".
+type Register struct {
+	Folder   int
+	Messages []Message
+	Dedupe   tasks.Dedupe
+	How      string
+}
+
+func (o Register) play(s *side) string {
+	f := s.folders[o.Folder%len(s.folders)]
+	in := s.inboxes[f.inbox]
+	page := tasks.Page{
+		InboxID: in.id, FolderID: f.id, Epoch: f.epoch, ScanToken: in.token, Dedupe: o.Dedupe,
+		KnownOnly: o.How == "known only", DryRun: o.How == "dry run",
+	}
+	for _, m := range o.Messages {
+		page.Entries = append(page.Entries, m.entry(s))
+		page.Cursor = max(page.Cursor, m.UID)
+	}
+	switch o.How {
+	case "old epoch":
+		page.Epoch--
+	case "old scan":
+		page.ScanToken--
+	case "known only":
+		page.Cursor = 0
+	case "baseline":
+		return s.failure(s.Queue.Baseline(s.ctx, page))
+	}
+	regs, err := s.Queue.Register(s.ctx, page)
+	if err != nil {
+		return s.failure(err)
+	}
+	var out []string
+	for i, r := range regs {
+		if r.TaskID != 0 && s.number(r.TaskID) < 0 {
+			s.tasks = append(s.tasks, registered{r.TaskID, o.Messages[i].Content})
+		}
+		out = append(out, fmt.Sprintf("UID %d: fate %d, %s, %s %q", r.UID, r.Fate, s.name(r.TaskID), r.Status, r.Skip))
+	}
+	return strings.Join(out, "\n")
+}
+
+// NewEpoch begins a new epoch in a folder.
+type NewEpoch struct{ Folder int }
+
+func (o NewEpoch) play(s *side) string {
+	f := &s.folders[o.Folder%len(s.folders)]
+	f.epoch++
+	s.SetEpoch(s.t, f.id, f.epoch)
+	return ""
+}
+
+// Receive claims tasks, through the other process's queue if so said.
+type Receive struct {
+	Inbox, Max    int
+	Other, InHand bool
+}
+
+func (o Receive) play(s *side) string {
+	out := ""
+	want := tasks.Want{
+		InboxID: s.inboxes[o.Inbox%2].id, Max: o.Max, Lease: lease, Worker: "worker", MaxLostLeases: 2,
+		Poisoned: func(t tasks.Task) { out += fmt.Sprintf("%s is %s\n", s.name(t.ID), t.Status) },
+	}
+	if o.InHand {
+		for _, c := range s.claims {
+			want.InHand = append(want.InHand, c.Task.ID)
+		}
+	}
+	q := s.Queue
+	if o.Other {
+		q = s.Other
+	}
+	claims, err := q.Receive(s.ctx, want)
+	for _, c := range claims {
+		out += fmt.Sprintf("%s, %d attempts, alone %t, due %s, %s\n",
+			s.name(c.Task.ID), c.Task.Attempts, c.Alone, at(&c.Due, c.At), s.deliveries(c.Task.Deliveries))
+	}
+	s.claims = append(s.claims, claims...)
+	return out + s.failure(err)
+}
+
+// Of is a claim, the last one first, and whether its receipt is a forged one.
+type Of struct {
+	Claim  int
+	Forged bool
+}
+
+func (o Of) claim(s *side) (tasks.Claim, bool) {
+	if len(s.claims) == 0 {
+		return tasks.Claim{}, false
+	}
+	c := s.claims[len(s.claims)-1-o.Claim%len(s.claims)]
+	if o.Forged {
+		c.Receipt.Token = "forged"
+	}
+	return c, true
+}
+
+// Outcome is how far a recipient of a task is said to be.
+type Outcome struct {
+	To     int
+	Status tasks.DeliveryStatus
+	Code   int
+}
+
+// deliveries are those of the task that the outcomes name.
+func outcomes(s *side, c tasks.Claim, from []Outcome) (out []tasks.Delivery) {
+	t, err := s.Queue.Get(s.ctx, c.Task.ID)
+	if err != nil {
+		return nil
+	}
+	for _, o := range from {
+		if len(t.Deliveries) == 0 {
+			break
+		}
+		d := t.Deliveries[o.To%len(t.Deliveries)]
+		if slices.ContainsFunc(out, func(other tasks.Delivery) bool { return other.Recipient == d.Recipient }) {
+			continue
+		}
+		d.Status, d.Code, d.DeliveredAt, d.DuplicateOf = o.Status, o.Code, nil, 0
+		d.Attempts++
+		out = append(out, d)
+	}
+	return out
+}
+
+// Extend renews a lease.
+type Extend struct{ Of Of }
+
+func (o Extend) play(s *side) string {
+	c, ok := o.Of.claim(s)
+	if !ok {
+		return ""
+	}
+	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{c.Receipt})
+	return fmt.Sprint(len(lost), " lost ", s.failure(err))
+}
+
+// Reserve reserves a claim, with a new decision unless Route is empty.
+type Reserve struct {
+	Of       Of
+	Identify bool
+	Route    string
+	To       []string
+	Rules    int
+	Dedupe   tasks.Dedupe
+}
+
+func (o Reserve) play(s *side) string {
+	c, ok := o.Of.claim(s)
+	if !ok {
+		return ""
+	}
+	res := tasks.Reservation{Decision: decide(o.Route, o.To, ""), Revision: fmt.Sprint("r", o.Rules), Dedupe: o.Dedupe}
+	if o.Identify {
+		id := s.identity(s.tasks[s.number(c.Task.ID)].content)
+		res.Identity = &id
+	}
+	ds, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
+	return s.deliveries(ds) + s.failure(err)
+}
+
+// Sending says to whom a message is about to go.
+type Sending struct {
+	Of       Of
+	Outcomes []Outcome
+}
+
+func (o Sending) play(s *side) string {
+	c, ok := o.Of.claim(s)
+	if !ok {
+		return ""
+	}
+	return s.failure(s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, outcomes(s, c, o.Outcomes)))
+}
+
+// Note adds a line to the trail.
+type Note struct{ Of Of }
+
+func (o Note) play(s *side) string {
+	c, ok := o.Of.claim(s)
+	if !ok {
+		return ""
+	}
+	return s.failure(s.Queue.Note(s.ctx, c.Receipt, tasks.Note{Event: "left_out", Detail: "desk"}))
+}
+
+// Finish ends a claim, be it by the rules or not.
+type Finish struct {
+	Of       Of
+	Status   tasks.Status
+	Skip     tasks.SkipReason
+	Delay    time.Duration
+	Outcomes []Outcome
+	Missed   bool
+}
+
+func (o Finish) play(s *side) string {
+	c, ok := o.Of.claim(s)
+	if !ok {
+		return ""
+	}
+	res := tasks.Result{Status: o.Status, Skip: o.Skip, Reason: "why", Delay: o.Delay, Deliveries: outcomes(s, c, o.Outcomes)}
+	if o.Missed {
+		res.Missed = &tasks.Place{Epoch: c.Task.Epoch, UID: c.Task.UID}
+	}
+	err := s.Queue.Finish(s.ctx, c.Receipt, res)
+	if !o.Status.EndsClaim() {
+		return fmt.Sprint("refused ", err != nil)
+	}
+	return s.failure(err)
+}
+
+// Release puts a task back.
+type Release struct {
+	Of       Of
+	Delay    time.Duration
+	Outcomes []Outcome
+}
+
+func (o Release) play(s *side) string {
+	c, ok := o.Of.claim(s)
+	if !ok {
+		return ""
+	}
+	return s.failure(s.Queue.Release(s.ctx, c, "stopped", o.Delay, outcomes(s, c, o.Outcomes)))
+}
+
+// Operate is what an operator does to tasks: requeue, skip, resolve or purge.
+type Operate struct {
+	What  string
+	Tasks []int
+}
+
+func (o Operate) play(s *side) string {
+	var ids []int64
+	for _, n := range o.Tasks {
+		if len(s.tasks) > 0 {
+			ids = append(ids, s.tasks[n%len(s.tasks)].id)
+		}
+	}
+	slices.Sort(ids)
+	do := map[string]func(context.Context, string, ...int64) (int, error){
+		"requeue": s.Queue.Requeue, "skip": s.Queue.Skip, "resolve": s.Queue.Resolve, "purge": s.Queue.Purge,
+	}[o.What]
+	n, err := do(s.ctx, "ann", slices.Compact(ids)...)
+	return fmt.Sprint(n, " ", s.failure(err))
+}
+
+// Inbox is what is done to an inbox: disable, enable, remove or take over.
+type Inbox struct {
+	What  string
+	Inbox int
+}
+
+func (o Inbox) play(s *side) string {
+	n := o.Inbox % 2
+	in := &s.inboxes[n]
+	switch o.What {
+	case "enable":
+		s.Enable(s.t, in.id)
+	case "take over":
+		in.token = s.TakeOver(s.t, in.id)
+	case "disable":
+		return s.failure(s.Queue.Disable(s.ctx, "ann", in.id))
+	case "remove":
+		err := s.Queue.Remove(s.ctx, "ann", in.id)
+		s.makeInbox(n)
+		return s.failure(err)
+	}
+	return ""
+}
+
+// Expire deletes old tasks of an inbox, or old lines of the trail.
+type Expire struct {
+	Inbox, Limit int
+	Age          time.Duration
+	Events       bool
+}
+
+func (o Expire) play(s *side) string {
+	var n int
+	var err error
+	if o.Events {
+		n, err = s.Queue.ExpireEvents(s.ctx, o.Age, o.Limit)
+	} else {
+		n, err = s.Queue.Expire(s.ctx, s.inboxes[o.Inbox%2].id, o.Age, o.Limit)
+	}
+	return fmt.Sprint(n, " ", s.failure(err))
+}
+
+// Age lets time pass.
+type Age struct{ By time.Duration }
+
+func (o Age) play(s *side) string {
+	s.Age(s.t, o.By)
+	return ""
+}
+
+// Again is the last operation once more.
+type Again struct{}
+
+func (Again) play(*side) string { return "" }
+
+// all does something to all tasks.
+type all struct{ What string }
+
+func (o all) play(s *side) string {
+	if o.What == "" {
+		return ""
+	}
+	op := Operate{What: o.What}
+	for i := range s.tasks {
+		op.Tasks = append(op.Tasks, i)
+	}
+	return op.play(s)
+}
