@@ -51,7 +51,7 @@ func TestAttemptApplies(t *testing.T) {
 			var said []forward.Outcome
 			if c.said != "" {
 				said = append(said, forward.Outcome{
-					Recipient: "x", Status: c.said, Code: 451, Enhanced: "4.7.1", Reply: "later", Mend: "wait",
+					Recipient: "x", Status: c.said, Code: 451, Enhanced: "4.7.1", Reply: "later", Fix: "wait",
 				})
 			}
 			a.apply(said)

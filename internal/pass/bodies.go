@@ -18,9 +18,13 @@ func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error)
 	var ready []*job
 	missing := map[int64][]*job{} // by folder
 	for _, j := range jobs {
+		err := d.takeOwned(ctx, j)
 		t := j.claim.Task
 		j.msg = d.cache.take(placeOf(t))
 		switch {
+		case err != nil:
+			status, err := d.unrecorded(ctx, j, nil, err)
+			d.end(j, status, err)
 		case d.settled(t):
 			status, err := d.settle(ctx, j, t.Deliveries)
 			d.end(j, status, err)
@@ -39,17 +43,25 @@ func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error)
 	return ready, failed
 }
 
-// settled reports whether there is nothing to send: all recipients have the message, or an outcome is
-// unknown and waits for an operator. The message may be gone by then.
+// settled reports whether there is nothing to send: all recipients have the message or wait for other
+// tasks, or an outcome is unknown and waits for an operator. The message may be gone by then.
 func (d *deliverer) settled(t tasks.Task) bool {
 	sending := slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
 	if sending && d.pass.Routes.Holds(t.Route, d.pass.Config.Policy.Hold) {
 		return true
 	}
-	return len(t.Deliveries) > 0 && t.Revision == d.revision &&
-		!slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
-			return d.Status == tasks.Pending || d.Status == tasks.Sending
-		})
+	return len(t.Deliveries) > 0 && t.Revision == d.revision && len(recipientsToDo(t.Deliveries)) == 0
+}
+
+// takeOwned takes what a task has to own, when its recipients stay whatever the message says: they
+// waited for other tasks, or the task has begun.
+func (d *deliverer) takeOwned(ctx context.Context, j *job) error {
+	t := j.claim.Task
+	waits := slices.ContainsFunc(t.Deliveries, tasks.Delivery.Waits)
+	if !t.Read || t.Revision == d.revision && !waits || t.Revision != d.revision && !t.Begun() {
+		return nil
+	}
+	return d.reserve(ctx, j, tasks.Reservation{})
 }
 
 // fetch fetches the messages of tasks of one folder. An error ends the deliverer: the connection, or

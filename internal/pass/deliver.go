@@ -41,15 +41,15 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	return d.send(ctx, j, ds)
 }
 
-// decide returns the deliveries of a task, or how it ends without any. It decides again when the rules
-// have changed, and takes what the task has to own when it waited for others.
+// decide returns the deliveries of a task, or how it ends without any. It decides when that was not
+// possible before, and again when the rules have changed.
 func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *tasks.Result, error) {
 	t := &j.claim.Task
 	unread := !t.Read && !j.msg.HeaderOnly
-	if t.Revision == d.revision && !unread && !slices.ContainsFunc(t.Deliveries, tasks.Delivery.Waits) {
+	if t.Revision == d.revision && !unread {
 		return t.Deliveries, nil, nil
 	}
-	res := tasks.Reservation{Revision: d.revision, Dedupe: d.pass.Config.Dedupe}
+	var res tasks.Reservation
 	if unread {
 		id := identity(j.msg, t.Identity)
 		res.Identity = &id
@@ -58,15 +58,23 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 		res.Decision = d.pass.decide(d.mail(j), d.revision, d.log.With("task", t.ID))
 		t.Route = res.Decision.Route
 	}
-	ds, err := d.pass.Queue.Reserve(context.WithoutCancel(ctx), j.claim.Receipt, res)
-	if err != nil {
+	if err := d.reserve(ctx, j, res); err != nil {
 		return nil, nil, err
 	}
-	t.Deliveries = ds
 	if status := res.Decision.Status(); status != tasks.Received {
 		return nil, &tasks.Result{Status: status, Skip: res.Decision.Skip, Reason: res.Decision.Reason}, nil
 	}
-	return ds, nil, nil
+	return t.Deliveries, nil, nil
+}
+
+// reserve takes what the task has to own, by the rules in force.
+func (d *deliverer) reserve(ctx context.Context, j *job, res tasks.Reservation) error {
+	res.Revision, res.Dedupe = d.revision, d.pass.Config.Dedupe
+	ds, err := d.pass.Queue.Reserve(context.WithoutCancel(ctx), j.claim.Receipt, res)
+	if err == nil {
+		j.claim.Task.Deliveries, j.claim.Task.Revision = ds, d.revision
+	}
+	return err
 }
 
 // send makes one attempt for all recipients that do not have the message yet. When ctx ends, what the
