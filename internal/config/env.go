@@ -31,9 +31,9 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 	}
 }
 
-// strangers refuses variables that are named nearly like a key, unless the file refers to them. Others may be somebody's own, such
+// unknownVariables refuses variables that are named nearly like a key, unless the file refers to them. Others may be somebody's own, such
 // as the password of an inbox.
-func (r *reader) strangers(names []string, c *Config) {
+func (r *reader) unknownVariables(names []string, c *Config) {
 	known := map[string][]string{} // by section
 	for _, l := range leaves(c) {
 		if section, key, ok := strings.Cut(l.name, "."); ok {

@@ -45,7 +45,7 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func fault(source, format string, args ...any) *Errors {
+func newErrors(source, format string, args ...any) *Errors {
 	return &Errors{[]Error{{Source: source, Problem: fmt.Sprintf(format, args...)}}}
 }
 

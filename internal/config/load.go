@@ -38,7 +38,7 @@ func Find(flag string, env Lookup) (string, error) {
 			return p, nil
 		}
 	}
-	return "", fault("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `cp config.example.yaml postrider.yaml`",
+	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `cp config.example.yaml postrider.yaml`",
 		places[0], places[1])
 }
 
@@ -56,7 +56,7 @@ func Load(path string, env Lookup, names ...string) (*Config, error) {
 	r := newReader(path, env, private)
 	r.src = src
 	r.file(root, c)
-	r.strangers(names, c)
+	r.unknownVariables(names, c)
 	r.finish(c)
 	if len(r.errs.All) > 0 {
 		return nil, r.errs.sorted()
@@ -68,33 +68,33 @@ func Load(path string, env Lookup, names ...string) (*Config, error) {
 func read(path string) (src []byte, private bool, _ error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, openFault(path, err)
+		return nil, false, openError(path, err)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
-		return nil, false, fault(path, "is a directory; name the file in it")
+		return nil, false, newErrors(path, "is a directory; name the file in it")
 	}
 	if err == nil {
 		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	}
 	switch {
 	case err != nil:
-		return nil, false, fault(path, "cannot be read: %v", err)
+		return nil, false, newErrors(path, "cannot be read: %v", err)
 	case len(src) > maxFile:
-		return nil, false, fault(path, "is larger than 1 MiB, which no configuration is; correct the path")
+		return nil, false, newErrors(path, "is larger than 1 MiB, which no configuration is; correct the path")
 	}
 	return src, runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0, nil
 }
 
-func openFault(path string, err error) *Errors {
+func openError(path string, err error) *Errors {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fault(path, "there is no such file; correct the path, or make it with `cp config.example.yaml %s`", path)
+		return newErrors(path, "there is no such file; correct the path, or make it with `cp config.example.yaml %s`", path)
 	case errors.Is(err, fs.ErrPermission):
-		return fault(path, "may not be read by this user; run postrider as the file's owner")
+		return newErrors(path, "may not be read by this user; run postrider as the file's owner")
 	}
-	return fault(path, "cannot be opened: %v", err)
+	return newErrors(path, "cannot be opened: %v", err)
 }
 
 // parse reads the one YAML document there has to be.
@@ -106,7 +106,7 @@ func parse(path string, src []byte) (*yaml.Node, error) {
 	var root, more yaml.Node
 	err := d.Decode(&root)
 	if errors.Is(err, io.EOF) || (err == nil && isNull(root.Content[0])) {
-		return nil, fault(path, "is empty; start from config.example.yaml")
+		return nil, newErrors(path, "is empty; start from config.example.yaml")
 	}
 	if err == nil {
 		if err = d.Decode(&more); errors.Is(err, io.EOF) {
@@ -116,7 +116,7 @@ func parse(path string, src []byte) (*yaml.Node, error) {
 	if err == nil {
 		return nil, &Errors{[]Error{{Source: path, Line: more.Line, Problem: "a second document starts here; a configuration is one: remove the line ---"}}}
 	}
-	return nil, syntaxFault(path, src, err)
+	return nil, syntaxError(path, src, err)
 }
 
 func invalidUTF8(src []byte) int {
@@ -143,9 +143,9 @@ var hints = []struct{ says, hint string }{
 	{"mapping values are not allowed", "; mind the indentation, and put text with a colon in quotes"},
 }
 
-// syntaxFault words an error of the YAML parser, whose lines are not always exact. The name of an unknown anchor is not
+// syntaxError words an error of the YAML parser, whose lines are not always exact. The name of an unknown anchor is not
 // repeated: it may be a password that starts with a star.
-func syntaxFault(path string, src []byte, err error) *Errors {
+func syntaxError(path string, src []byte, err error) *Errors {
 	m := yamlError.FindStringSubmatch(err.Error())
 	line, _ := strconv.Atoi(m[1])
 	problem := "is not valid YAML here or nearby: " + m[2]
@@ -163,8 +163,8 @@ func syntaxFault(path string, src []byte, err error) *Errors {
 	return &Errors{[]Error{{Source: path, Line: line, Problem: problem}}}
 }
 
-// beside makes a path of the configuration relative to the file's directory.
-func beside(file, path string) string {
+// relativeTo makes a path of the configuration relative to the file's directory.
+func relativeTo(file, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}

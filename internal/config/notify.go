@@ -39,7 +39,7 @@ func (r *reader) notify(c *Config) {
 		r.refuse("notify.on", "is empty; name what to tell of: dead, uncertain, inbox_unreachable, or remove the line for all of them")
 	}
 	between(r, "notify.at_most", n.AtMost, 0, 30*24*time.Hour)
-	if _, given := r.places["notify"]; given && len(n.To) == 0 && len(c.Hook) == 0 && !r.spoiledWithin("notify") && !r.spoiled("hook") {
+	if _, given := r.places["notify"]; given && len(n.To) == 0 && len(c.Hook) == 0 && !r.hasErrorWithin("notify") && !r.hasError("hook") {
 		r.refuse("notify", "nobody is told; give notify.to, an address, or hook, a program")
 	}
 	if len(n.To) > 0 {
@@ -62,7 +62,7 @@ func (r *reader) hook(args []string) {
 	}
 	program := args[0]
 	if strings.ContainsAny(program, "/"+string(filepath.Separator)) {
-		path, err := filepath.Abs(beside(r.path, program)) // without a slash it would be looked up in PATH
+		path, err := filepath.Abs(relativeTo(r.path, program)) // without a slash it would be looked up in PATH
 		if err != nil {
 			r.refuse("hook", "its folder cannot be found: %v; write the whole path", err)
 		}

@@ -91,7 +91,7 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; run: chmod 600 %s (or write env:NAME or file:PATH instead)", r.path)
 	}
 	if name, ok := strings.CutPrefix(text, "file:"); ok {
-		text = "file:" + beside(r.path, name)
+		text = "file:" + relativeTo(r.path, name)
 	}
 	value, err := secret.Resolve(text)
 	if err == nil && value == "" {

@@ -37,10 +37,10 @@ func (r *reader) srsNeeds(s *SRS, f Forward) {
 	if s.Domain == "" {
 		missing = append(missing, "srs.domain (whose SPF record lets the relay send, and whose mail server takes the bounces)")
 	}
-	if s.Secret == "" && !r.spoiled("srs.secret") {
+	if s.Secret == "" && !r.hasError("srs.secret") {
 		missing = append(missing, "srs.secret (make one with `openssl rand -base64 24 > srs-secret; chmod 600 srs-secret`, and write file:srs-secret)")
 	}
-	if len(missing) > 0 && !r.unknown["srs"] && !r.spoiled("srs") {
+	if len(missing) > 0 && !r.unknown["srs"] && !r.hasError("srs") {
 		r.refuse("forward.envelope_from", "srs needs %s", strings.Join(missing, ", and "))
 	}
 	if f.From == "" {

@@ -52,7 +52,7 @@ func join(parent, key string) string {
 
 // value reads one node into v.
 func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
-	if r.exhausted(key) {
+	if r.tooManyValues(key) {
 		return
 	}
 	n = resolve(n)
@@ -78,8 +78,8 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	}
 }
 
-// exhausted reports whether maxNodes is reached, and adds the fault once.
-func (r *reader) exhausted(key string) bool {
+// tooManyValues reports whether maxNodes is reached, and adds the fault once.
+func (r *reader) tooManyValues(key string) bool {
 	if r.nodes++; r.nodes == maxNodes+1 {
 		r.fail(key, "there are more than %d values; an alias contains itself, or aliases of aliases multiply", maxNodes)
 	}
@@ -178,7 +178,7 @@ func (r *reader) entries(n *yaml.Node, key string) []entry {
 
 // merge is what << brings in: a mapping, or a list of them of which earlier ones win (https://yaml.org/type/merge.html).
 func (r *reader) merge(n *yaml.Node, key string, where place) []entry {
-	if r.exhausted(key) {
+	if r.tooManyValues(key) {
 		return nil
 	}
 	switch n = resolve(n); n.Kind {

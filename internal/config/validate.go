@@ -24,7 +24,7 @@ func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
 		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.DKIM.KeyFile,
 	} {
-		*p = beside(r.path, *p)
+		*p = relativeTo(r.path, *p)
 	}
 	r.smtp(&c.SMTP)
 	r.forward(&c.Forward)
@@ -44,7 +44,7 @@ func (r *reader) finish(c *Config) {
 	r.certificates("imap.ca_file", c.IMAP.CAFile)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.note(c.Forward.Note, r.routes(c.Routes))
-	r.general(c)
+	r.inherit(c)
 	r.notify(c)
 }
 
@@ -73,7 +73,7 @@ func (r *reader) smtp(s *SMTP) {
 	r.hostName("smtp.host", s.Host)
 	r.hostName("smtp.local_name", s.LocalName)
 	// What looks missing may be there, but misspelt or unusable; that has its own fault.
-	if (s.Username == "") != (s.Password == "") && !r.spoiled("smtp.password") && !r.unknown["smtp"] {
+	if (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !loopback(s.Host) {
@@ -263,22 +263,22 @@ func (r *reader) oneOf(key, v string, allowed ...string) {
 // refuse adds a fault of a key, unless the key or what it stands in could not even be read: its value is a default then.
 func (r *reader) refuse(key, format string, args ...any) {
 	for k := key; k != ""; k = parent(k) {
-		if r.spoiled(k) {
+		if r.hasError(k) {
 			return
 		}
 	}
-	if !r.spoiled("") {
+	if !r.hasError("") {
 		r.fail(key, format, args...)
 	}
 }
 
-// spoiled tells whether a key has a fault already.
-func (r *reader) spoiled(key string) bool {
+// hasError tells whether a key has a fault already.
+func (r *reader) hasError(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
 }
 
-// spoiledWithin tells whether something in a section has a fault: the section may look empty for that alone.
-func (r *reader) spoiledWithin(key string) bool {
+// hasErrorWithin tells whether something in a section has a fault: the section may look empty for that alone.
+func (r *reader) hasErrorWithin(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return strings.HasPrefix(e.Key, key+".") })
 }
 
@@ -300,7 +300,7 @@ func (r *reader) routes(rules []route.Rule) *route.Table {
 		if p, ok := r.places[key]; ok && f.Char > 0 {
 			r.places[key] = p.at(r.src, f.Char)
 		}
-		if !r.spoiledWithin(key) {
+		if !r.hasErrorWithin(key) {
 			r.refuse(key, "%s", f.Problem)
 		}
 	}

@@ -68,7 +68,8 @@ func TestCapturedPriority(t *testing.T) {
 	}
 }
 
-// TestCaptured is by the rules that a message went by: the first that found something counts, and others are not asked.
+// TestCaptured is by the rules that a message went by: the first that found something counts, and
+// others are not asked.
 func TestCaptured(t *testing.T) {
 	rule := func(name, re string) Rule {
 		return Rule{Name: name, To: []string{"a@x.example"}, Continue: true, Match: Match{Subject: []string{re}}}
@@ -118,7 +119,8 @@ func TestExplainConditions(t *testing.T) {
 	}
 }
 
-// TestExplainCapturesTheSame: to explain is to look at all of a choice, and still only what held first is captured.
+// TestExplainCapturesTheSame: to explain is to look at all of a choice, and still only what held
+// first is captured.
 func TestExplainCapturesTheSame(t *testing.T) {
 	choice := []Match{{Subject: []string{"/(?P<c>b)/"}}, {Subject: []string{"/(?P<d>a)/"}}}
 	table := compile(t, Rule{Name: "r", Match: Match{Any: choice}, To: []string{"${c}+${d}@x.example"}})

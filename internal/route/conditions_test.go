@@ -111,8 +111,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestExpressionCost: an expression that would run for hours, or take all memory, ends at once with an error, and the
-// message is undecided. Nothing here measures time.
+// TestExpressionCost: an expression that would run for hours, or take all memory, ends at once with
+// an error, and the message is undecided. Nothing here measures time.
 func TestExpressionCost(t *testing.T) {
 	const (
 		budget = "when is undecided: the expression fails: memory budget exceeded" // the library's
@@ -141,7 +141,8 @@ func TestExpressionCost(t *testing.T) {
 	}
 }
 
-// TestUndecided: neither a condition on what cannot be read holds, nor its negation; what was found counts.
+// TestUndecided: neither a condition on what cannot be read holds, nor its negation; what was found
+// counts.
 func TestUndecided(t *testing.T) {
 	yes := true
 	const broken = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nseen\n--b\nno header\n\nhidden\n--b--\n"

@@ -108,7 +108,8 @@ func TestExplainContacts(t *testing.T) {
 	}
 }
 
-// TestDirectoryAtOnce: passes ask from several goroutines, the first of which makes the directory ready.
+// TestDirectoryAtOnce: passes ask from several goroutines, the first of which makes the directory
+// ready.
 func TestDirectoryAtOnce(t *testing.T) {
 	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject"}}}).With(NewDirectory(staff))
 	m := mailOf(t, "Subject: Ann Miller")

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/address"
 )
 
-// FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one fate that Explain
-// agrees with.
+// FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one
+// fate that Explain agrees with.
 func FuzzDecide(f *testing.F) {
 	const mail = "From: =?utf-8?Q?J=C3=B6rg?= <a@bücher.example>\nTo: b@y.example\nSubject: Hearing\nList-Id: A <a.lists.example>\n\nx"
 	for _, p := range []string{"*@court.example", "/a|b/", "hearing", "//", "?*", "a@xn--", "\xff", "*.lists.example", "/(?i:x{1000}){1000}/", "", "ß"} {

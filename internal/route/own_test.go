@@ -59,7 +59,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestOwnAddressAmongContacts: that the inbox has the message already is no reason to pass over somebody else who is named, or may be.
+// TestOwnAddressAmongContacts: that the inbox has the message already is no reason to pass over
+// somebody else who is named, or may be.
 func TestOwnAddressAmongContacts(t *testing.T) {
 	directory := NewDirectory([]Contact{{Name: "Front Office", Email: "office@firm.example"}, {Name: "Ann Miller", Email: "ann@firm.example"}, {Name: "Mute"}})
 	people := Rule{Name: "people", ToContacts: &ToContacts{In: []string{"subject", "body"}}}
