@@ -16,15 +16,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Lookup is os.LookupEnv, or a stand-in for it.
+// Lookup is os.LookupEnv, or a substitute.
 type Lookup func(name string) (string, bool)
 
-// maxFile is far above any configuration somebody wrote.
+// maxFile is far larger than any real configuration, in octets.
 const maxFile = 1 << 20
 
 // Find is the configuration file to use: flag, else $POSTRIDER_CONFIG, else ./postrider.yaml, else
-// /etc/postrider/postrider.yaml. The first two are taken as they are, whether there is such a file or not. The error is
-// of type *Errors.
+// /etc/postrider/postrider.yaml. It does not check whether the first two exist. The error is of
+// type *Errors.
 func Find(flag string, env Lookup) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -38,11 +38,13 @@ func Find(flag string, env Lookup) (string, error) {
 			return p, nil
 		}
 	}
-	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `cp config.example.yaml postrider.yaml`",
+	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; "+
+		"make one with `cp config.example.yaml postrider.yaml`",
 		places[0], places[1])
 }
 
-// Load reads the file and the environment, whose names are given so that one that is no key is told. Its error is of type *Errors.
+// Load reads the file and the environment. names are the names of all variables, so that it can
+// report a misspelt one. Its error is of type *Errors.
 func Load(path string, env Lookup, names ...string) (*Config, error) {
 	src, private, err := read(path)
 	if err != nil {
@@ -64,7 +66,7 @@ func Load(path string, env Lookup, names ...string) (*Config, error) {
 	return c, nil
 }
 
-// read returns the file, and whether its owner alone can read it.
+// read returns the file, and whether only its owner can read it.
 func read(path string) (src []byte, private bool, _ error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,10 +99,11 @@ func openError(path string, err error) *Errors {
 	return newErrors(path, "cannot be opened: %v", err)
 }
 
-// parse reads the one YAML document there has to be.
+// parse reads a file with exactly one YAML document.
 func parse(path string, src []byte) (*yaml.Node, error) {
 	if i := invalidUTF8(src); i >= 0 {
-		return nil, &Errors{[]Error{{Source: path, Line: 1 + bytes.Count(src[:i], []byte("\n")), Problem: "is not UTF-8 text; save the file as UTF-8"}}}
+		line := 1 + bytes.Count(src[:i], []byte("\n"))
+		return nil, errorInLine(path, line, "is not UTF-8 text; save the file as UTF-8")
 	}
 	d := yaml.NewDecoder(bytes.NewReader(src))
 	var root, more yaml.Node
@@ -114,7 +117,8 @@ func parse(path string, src []byte) (*yaml.Node, error) {
 		}
 	}
 	if err == nil {
-		return nil, &Errors{[]Error{{Source: path, Line: more.Line, Problem: "a second document starts here; a configuration is one: remove the line ---"}}}
+		return nil, errorInLine(path, more.Line,
+			"a second document starts here; a configuration is one: remove the line ---")
 	}
 	return nil, syntaxError(path, src, err)
 }
@@ -135,7 +139,7 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// hints are mends for what the YAML parser says when people make the usual mistakes.
+// hints are fixes for the most common errors of the YAML parser.
 var hints = []struct{ says, hint string }{
 	{"cannot start any token", "; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes"},
 	{"alphabetic or numeric character", `; put text that starts with * or & in quotes, as in "*@court.example"`},
@@ -143,8 +147,8 @@ var hints = []struct{ says, hint string }{
 	{"mapping values are not allowed", "; mind the indentation, and put text with a colon in quotes"},
 }
 
-// syntaxError words an error of the YAML parser, whose lines are not always exact. The name of an unknown anchor is not
-// repeated: it may be a password that starts with a star.
+// syntaxError explains an error of the YAML parser. Its line is not always exact. The name of an
+// unknown anchor is left out: it may be a password that starts with a star.
 func syntaxError(path string, src []byte, err error) *Errors {
 	m := yamlError.FindStringSubmatch(err.Error())
 	line, _ := strconv.Atoi(m[1])
@@ -160,10 +164,14 @@ func syntaxError(path string, src []byte, err error) *Errors {
 			break
 		}
 	}
+	return errorInLine(path, line, problem)
+}
+
+func errorInLine(path string, line int, problem string) *Errors {
 	return &Errors{[]Error{{Source: path, Line: line, Problem: problem}}}
 }
 
-// relativeTo makes a path of the configuration relative to the file's directory.
+// relativeTo makes a path in the configuration relative to the directory of the file.
 func relativeTo(file, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path

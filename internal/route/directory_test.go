@@ -125,7 +125,10 @@ func people(n int) []Contact {
 	for i := range list {
 		list[i] = Contact{
 			Name: fmt.Sprintf("Anna%d Müller-%d", i*7919%10007, i), Email: fmt.Sprintf("c%d@firm.example", i),
-			Keywords: []string{fmt.Sprintf("client %d", 20_000+i), string([]rune{'王', rune(0x4e00 + i%5000), rune(0x5e00 + i/3)})},
+			Keywords: []string{
+				fmt.Sprintf("client %d", 20_000+i),
+				string([]rune{'王', rune(0x4e00 + i%5000), rune(0x5e00 + i/3)}),
+			},
 		}
 	}
 	list[n-1].Keywords = append(list[n-1].Keywords, "file number 4711")

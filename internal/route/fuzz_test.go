@@ -37,12 +37,15 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, pattern, to, field, raw string, bits uint) {
 		rules := []Rule{
 			ruleOf(name, pattern, to, field, bits),
-			{Name: "second", To: []string{"second@x.example", to}, Continue: bits&64 != 0, Match: Match{From: []string{pattern}}},
+			{
+				Name: "second", To: []string{"second@x.example", to}, Continue: bits&64 != 0,
+				Match: Match{From: []string{pattern}},
+			},
 			{Name: "rest", To: []string{"rest@x.example"}},
 		}
 		table, err := Compile(rules)
 		if err != nil {
-			checkFaults(t, err, len(rules))
+			checkErrors(t, err, len(rules))
 			return
 		}
 		m := mailOf(t, raw)
@@ -81,7 +84,7 @@ func ruleOf(name, pattern, to, field string, bits uint) Rule {
 	return r
 }
 
-func checkFaults(t *testing.T, err error, rules int) {
+func checkErrors(t *testing.T, err error, rules int) {
 	t.Helper()
 	var errs Errors
 	if !errors.As(err, &errs) || len(errs) == 0 {
