@@ -332,7 +332,7 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if _, err := Find("", variables()); err == nil || !strings.Contains(err.Error(), "./postrider.yaml and /etc/postrider/postrider.yaml; make one with `cp config.example.yaml") {
-		t.Errorf("Find without any file = %v, want where it looked and the mend", err)
+		t.Errorf("Find without any file = %v, want where it looked and how to fix it", err)
 	}
 	if err := os.WriteFile("postrider.yaml", nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -255,7 +255,7 @@ func TestConditions(t *testing.T) {
 		{
 			"when compares all with all",
 			Match{When: `all(to, all(to, # != ""))`},
-			"To: a@x.example" + strings.Repeat(", a@x.example", maxList-1), true,
+			"To: a@x.example" + strings.Repeat(", a@x.example", 300), true,
 		},
 		{"when splits once", Match{When: `split(subject, "-", 2) == ["a", "b-c"]`}, "Subject: a-b-c", true},
 	}
