@@ -87,7 +87,8 @@ func TestExampleShowsDefaults(t *testing.T) {
 	for i, l := range leaves(shown) {
 		line := lines[r.places[l.name].line-1]
 		why := line[strings.LastIndex(line, "#")+1:]
-		if strings.Contains(why, "default:") || strings.Contains(strings.ToLower(why), "no default") || strings.Contains(why, "required") || l.name == "smtp.password" || l.name == "forward.from" {
+		if strings.Contains(why, "default:") || strings.Contains(strings.ToLower(why), "no default") ||
+			strings.Contains(why, "required") || l.name == "smtp.password" || l.name == "forward.from" {
 			continue
 		}
 		if got, want := l.value.Interface(), truth[i].value.Interface(); got != want {
