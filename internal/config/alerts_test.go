@@ -35,8 +35,8 @@ func TestTooLarge(t *testing.T) {
 		"retention: {forwarded: 12h}\nalerts: {retry_rate: 5%}": "retention.forwarded: deletes within 12h what alerts.retry_rate counts for a day; write 1d or more, or never",
 		"retention: {events: 1h}\nalerts: {conflicts: 0}":       "retention.events: deletes within 1h what alerts.conflicts counts for a day; write 1d or more, or never",
 	} {
-		if got := faults(t, write(t, minimal+text+"\n"), variables()); !strings.Contains(got, want) {
-			t.Errorf("%s: the faults are %s; want %q", text, got, want)
+		if got := loadErrors(t, write(t, minimal+text+"\n"), variables()); !strings.Contains(got, want) {
+			t.Errorf("%s: the errors are %s; want %q", text, got, want)
 		}
 	}
 }
@@ -77,13 +77,13 @@ func TestAlertsInTheEnvironment(t *testing.T) {
 	if c.Alerts.Dead == nil || *c.Alerts.Dead != 0 {
 		t.Errorf("alerts are %+v, want dead to be limited to 0", c.Alerts)
 	}
-	got := faults(t, write(t, minimal), variables("POSTRIDER_ALERTS_DEAD", "-1", "POSTRIDER_ALERTS_RETRY_RATE", "5", "POSTRIDER_RETENTION_FORWARDED", "x"))
+	got := loadErrors(t, write(t, minimal), variables("POSTRIDER_ALERTS_DEAD", "-1", "POSTRIDER_ALERTS_RETRY_RATE", "5", "POSTRIDER_RETENTION_FORWARDED", "x"))
 	for _, want := range []string{
 		"POSTRIDER_ALERTS_DEAD: alerts.dead: -1 is negative", `POSTRIDER_ALERTS_RETRY_RATE: alerts.retry_rate: "5" is no share`,
 		`POSTRIDER_RETENTION_FORWARDED: retention.forwarded: has to be never, or a duration such as 90s, 15m, 96h or 30d, not "x"`,
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("faults are\n%s\nwant %q", got, want)
+			t.Errorf("errors are\n%s\nwant %q", got, want)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestCertificates: a file of certificates is read with the configuration, so that a wrong one stops every command.
+// TestCertificates: a file of certificates is read with the configuration, so that a wrong one
+// stops every command.
 func TestCertificates(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -12,14 +12,14 @@ import (
 	"postrider/internal/route"
 )
 
-// composing checks what is needed where a message is composed, by the general settings or those of a route.
+// composing checks what composing a message needs, by the general settings or those of a route.
 func (r *reader) composing(c *Config) {
 	for _, use := range composes(c) {
 		r.senderFor(use, c.Forward.From)
 	}
 }
 
-// note checks what a note may name. table is nil when the routes have faults.
+// note checks the names in a note. table is nil if the routes have errors.
 func (r *reader) note(text string, table *route.Table) {
 	if text == "" {
 		return
@@ -33,18 +33,19 @@ func (r *reader) note(text string, table *route.Table) {
 	}
 }
 
-// senderFor checks forward.from, in whose name something is composed that key asks for.
+// senderFor checks that forward.from can be the author of something composed, as key asks for.
 func (r *reader) senderFor(key, from string) {
 	if from == "" {
-		r.refuse(key, `needs an address in whose name to write; set forward.from, such as "Forwarder <forwarder@example.com>"`)
+		r.refuse(key, `needs a sender address; set forward.from, such as "Forwarder <forwarder@example.com>"`)
 		return
 	}
-	if _, a, err := address.ParseNamed(from); err == nil && a.UTF8 { // an error has its own fault
-		r.refuse(key, "needs an address of ASCII letters before the @ in forward.from, not %s: not every relay takes another", a.Text)
+	if _, a, err := address.ParseNamed(from); err == nil && a.UTF8 { // r.forward reports an error
+		r.refuse(key, "needs an address of ASCII letters before the @ in forward.from, not %s: "+
+			"not every relay takes another", a.Text)
 	}
 }
 
-// composes are the keys by which something is composed.
+// composes are the keys that have something composed.
 func composes(c *Config) []string {
 	var uses []string
 	add := func(yes bool, key string) {
@@ -68,10 +69,11 @@ func composes(c *Config) []string {
 
 // Auto reports whether any mail goes out in mode auto, for which the DNS is asked.
 func (c *Config) Auto() bool {
-	return c.Forward.Mode == "auto" || slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode == route.Auto })
+	return c.Forward.Mode == "auto" ||
+		slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode == route.Auto })
 }
 
-// mayCompose tells the modes in which something is, or may be, composed.
+// mayCompose reports whether a mode may compose something.
 func mayCompose(mode string) bool {
 	return slices.Contains([]string{"auto", "rewrite", "attach"}, mode)
 }
@@ -102,7 +104,8 @@ func (r *reader) dkim(d DKIM) {
 	}
 }
 
-// dnsName: an internationalized domain is given in its xn-- form, as it stands in a signature (RFC 6376 3.5).
+// dnsName reports whether s is a domain name. An internationalized one is in its xn-- form, as in a
+// signature (RFC 6376 3.5).
 func dnsName(s string) bool {
 	for label := range strings.SplitSeq(s, ".") {
 		if label == "" || len(label) > 63 || strings.ContainsFunc(label, func(c rune) bool {

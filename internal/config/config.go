@@ -1,14 +1,16 @@
 // Package config turns the configuration file and the environment into typed, validated settings.
 //
-// Load tells of every fault at once, each with its line, the full name of its key and the mend; it changes nothing on
-// disk. What it returns is complete: defaults are filled in, relative paths stand for places beside the file (a cron
-// job's working directory is its user's home), secrets are resolved, and routes compile.
+// Load returns all errors at once, each with its line, the full name of its key and the fix. It
+// changes nothing on disk. The result is complete: defaults are filled in, relative paths are
+// relative to the file (the working directory of a cron job is the user's home), secrets are
+// resolved, and routes compile.
 //
-// Every key outside routes that is no list can be overridden by an environment variable named after it: smtp.host by
-// POSTRIDER_SMTP_HOST. An empty variable counts as none; other variables of that prefix are left alone.
+// An environment variable overrides a key outside routes that is not a list: POSTRIDER_SMTP_HOST is
+// smtp.host. An empty variable counts as unset. Other variables with that prefix are ignored,
+// unless one looks like a misspelt key.
 //
-// No error shows the value of a secret. A secret that stands in the file as plain text is accepted only when nobody else
-// can read the file.
+// No error shows the value of a secret. A secret in plain text is accepted only in a file that no
+// other user can read.
 package config
 
 import (
@@ -69,7 +71,7 @@ type Limits struct {
 	PerConnection *int `yaml:"per_connection"` // messages
 }
 
-// IMAP is what all inboxes have in common.
+// IMAP is common to all inboxes.
 type IMAP struct {
 	Proxy       secret.String `yaml:"proxy"`   // empty: the environment's; direct; or a URL
 	CAFile      string        `yaml:"ca_file"` // empty: the system's
@@ -90,8 +92,8 @@ type Forward struct {
 	TooLarge     string     `yaml:"too_large"` // skip, notice
 	MaxReceived  int        `yaml:"max_received"`
 
-	Automated  route.Automated  `yaml:"automated"`   // forward, skip; after Load the routes have it, too
-	OwnAddress route.OwnAddress `yaml:"own_address"` // skip, forward; the same way
+	Automated  route.Automated  `yaml:"automated"`   // forward, skip; Load copies it to the routes
+	OwnAddress route.OwnAddress `yaml:"own_address"` // skip, forward; likewise
 }
 
 // SRS is how senders are rewritten.
@@ -106,19 +108,19 @@ func (s SRS) Secrets() []string {
 	return strings.FieldsFunc(string(s.Secret), func(c rune) bool { return c == '\n' || c == '\r' })
 }
 
-// DKIM signs what is composed or rewritten, when it is given.
+// DKIM is the key that signs composed and rewritten messages; empty for none.
 type DKIM struct {
 	Domain   string `yaml:"domain"`
 	Selector string `yaml:"selector"`
 	KeyFile  string `yaml:"key_file"`
 }
 
-// DNS is whom mode auto asks.
+// DNS is the server that mode auto asks.
 type DNS struct {
 	Server string `yaml:"server"` // its IP address and port; empty: the system's
 }
 
-// Retry is how long and how often a message is tried.
+// Retry is how often and how long a message is tried.
 type Retry struct {
 	MaxAttempts   int           `yaml:"max_attempts"`
 	GiveUpAfter   time.Duration `yaml:"give_up_after"`
@@ -141,31 +143,35 @@ type Secrets struct {
 	KeyFile string `yaml:"key_file"`
 }
 
-// Retention is how long the registry keeps what has ended.
+// Retention is how long the registry keeps ended tasks and their events.
 type Retention struct {
 	Forwarded Age `yaml:"forwarded"` // tasks, since they were forwarded
 	Events    Age `yaml:"events"`    // lines of the audit trail
 }
 
-// Notify is who is told what failed, and of what.
+// Notify is who is notified of failures, and of which.
 type Notify struct {
 	To     []string      `yaml:"to"` // addresses
 	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable
 	AtMost time.Duration `yaml:"at_most"`
 }
 
-// Default is the configuration of an empty file. It lacks what has no default: the relay, a sender, and routes.
+// Default is the configuration of an empty file. The relay, the sender and the routes have no
+// default.
 func Default() *Config {
 	return &Config{
 		Database: Database{Driver: "sqlite", Path: "postrider.db"},
 		SMTP:     SMTP{Security: "starttls", Connections: 4},
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
-			Mode: "redirect", Fallback: "none", Uncertain: "retry", MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50,
+			Mode: "redirect", Fallback: "none", Uncertain: "retry",
+			MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50,
 			Automated: route.ForwardAutomated, OwnAddress: route.SkipOwnAddress,
 		},
-		SRS:         SRS{MaxAge: 21 * 24 * time.Hour},
-		Retry:       Retry{MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3},
+		SRS: SRS{MaxAge: 21 * 24 * time.Hour},
+		Retry: Retry{
+			MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
+		},
 		Dedupe:      "inbox",
 		Concurrency: Concurrency{Inboxes: 8, PerHost: 8, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},

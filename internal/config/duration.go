@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Duration reads a duration: what time.ParseDuration reads, with whole days (of 24 hours) in front of it or alone.
+// Duration reads what time.ParseDuration reads, and whole days (of 24 hours) alone or before it.
 func Duration(s string) (time.Duration, error) {
 	days, rest, found := strings.Cut(s, "d")
 	if !found {
@@ -38,12 +38,12 @@ func Duration(s string) (time.Duration, error) {
 	return time.Duration(n)*24*time.Hour + d, nil
 }
 
-// errTooLong is a duration of more than time.Duration holds, or nearly so.
+// errTooLong is for a duration that time.Duration cannot hold.
 var errTooLong = errors.New("is too long; the longest is 65535d")
 
 var digits = regexp.MustCompile(`\d+`)
 
-// Age is how old something may become. 0 is for ever, and written never.
+// Age is how old something may become. 0 means no limit, written as never.
 type Age time.Duration
 
 // UnmarshalText reads never, or a duration above 0.

@@ -19,7 +19,7 @@ func (r *reader) overridden(key string) bool {
 	return v != ""
 }
 
-// file reads the whole tree and then the environment on top of it.
+// file reads the tree of the file, and then the environment, which overrides it.
 func (r *reader) file(root *yaml.Node, c *Config) {
 	r.places[""] = place{source: r.path}
 	r.value(root, "", reflect.ValueOf(c).Elem())
@@ -31,9 +31,9 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 	}
 }
 
-// strangers refuses variables that are named nearly like a key, unless the file refers to them. Others may be somebody's own, such
-// as the password of an inbox.
-func (r *reader) strangers(names []string, c *Config) {
+// unknownVariables refuses variables that look like a misspelt key, unless the file refers to them.
+// Others may belong to the user, such as the password of an inbox.
+func (r *reader) unknownVariables(names []string, c *Config) {
 	known := map[string][]string{} // by section
 	for _, l := range leaves(c) {
 		if section, key, ok := strings.Cut(l.name, "."); ok {
@@ -50,7 +50,8 @@ func (r *reader) strangers(names []string, c *Config) {
 			}
 			if near := nearest(key, keys); near != "" {
 				r.errs.All = append(r.errs.All, Error{
-					Source: name, Key: section + "." + key, Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
+					Source: name, Key: section + "." + key,
+					Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
 				})
 			}
 		}

@@ -25,15 +25,15 @@ func TestEnvironmentOverrides(t *testing.T) {
 	}
 }
 
-func TestEnvironmentFaults(t *testing.T) {
-	got := faults(t, write(t, minimal), variables(
+func TestEnvironmentErrors(t *testing.T) {
+	got := loadErrors(t, write(t, minimal), variables(
 		"POSTRIDER_SMTP_PORT", "x", "POSTRIDER_DEDUPE", "none", "POSTRIDER_SMTP_CONNECTIONS", "0", "POSTRIDER_SMTP_PASSWORD", "env:H5_NOT_SET"))
 	const want = `POSTRIDER_SMTP_PORT: smtp.port: has to be a whole number, not "x"
 POSTRIDER_SMTP_PASSWORD: smtp.password: environment variable H5_NOT_SET is not set or empty; set it for the user that runs postrider
 POSTRIDER_SMTP_CONNECTIONS: smtp.connections: 0 is out of range; it goes from 1 to 100
 POSTRIDER_DEDUPE: dedupe: "none" is not one of inbox, all, off`
 	if got != want {
-		t.Errorf("faults are\n%s\nwant\n%s", got, want)
+		t.Errorf("errors are\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -64,7 +64,8 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 	}
 }
 
-// TestUnknownVariables are refused when they are nearly a key; others are somebody's own, such as the password of an inbox.
+// TestUnknownVariables are refused when they are nearly a key; others are somebody's own, such as
+// the password of an inbox.
 func TestUnknownVariables(t *testing.T) {
 	set := []string{
 		"POSTRIDER_ALERTS_DEED", "1", "POSTRIDER_SMTP_PROT", "25", "POSTRIDER_IMAP_DESK_PASSWORD", "sesame", "POSTRIDER_RETRY_BASSE", "", "POSTRIDER_ALERTS_DEAD", "1",
@@ -79,6 +80,6 @@ func TestUnknownVariables(t *testing.T) {
 	lines := strings.Split(fmt.Sprint(err), "\n")
 	if len(lines) != 2 || lines[0] != "POSTRIDER_ALERTS_DEED: alerts.deed: unknown key; did you mean POSTRIDER_ALERTS_DEAD?" ||
 		lines[1] != "POSTRIDER_SMTP_PROT: smtp.prot: unknown key; did you mean POSTRIDER_SMTP_PORT?" {
-		t.Errorf("the faults are %q; want those of the two that are no keys, and what was meant", lines)
+		t.Errorf("the errors are %q; want those of the two that are no keys, and what was meant", lines)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Error is one fault of the configuration.
+// Error is one error in the configuration.
 type Error struct {
 	Source       string // the file, or the environment variable
-	Line, Column int    // from 1; 0 when the fault is in no particular line
-	Key          string // the full name, such as smtp.port; empty when it concerns no key
-	Problem      string // what is wrong, and the mend
+	Line, Column int    // from 1; 0 if unknown
+	Key          string // the full name, such as smtp.port; may be empty
+	Problem      string // what is wrong, and how to fix it
 }
 
 // Error is one line: postrider.yaml:12:3: smtp.port: has to be a whole number, not "x".
@@ -33,10 +33,10 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors are all faults of the configuration: bad usage, and nothing has been touched.
+// Errors are all errors in the configuration. It means bad usage, and nothing was touched.
 type Errors struct{ All []Error }
 
-// Error is one line for each fault.
+// Error is one line for each error.
 func (e *Errors) Error() string {
 	lines := make([]string, len(e.All))
 	for i, one := range e.All {
@@ -45,11 +45,11 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func fault(source, format string, args ...any) *Errors {
+func newErrors(source, format string, args ...any) *Errors {
 	return &Errors{[]Error{{Source: source, Problem: fmt.Sprintf(format, args...)}}}
 }
 
-// sorted puts faults in the order of the file; those without a line come last.
+// sorted puts errors in the order of the file; errors without a line are last.
 func (e *Errors) sorted() *Errors {
 	slices.SortStableFunc(e.All, func(a, b Error) int {
 		return cmp.Or(cmp.Compare(uint(a.Line-1), uint(b.Line-1)), cmp.Compare(a.Column, b.Column))

@@ -20,8 +20,8 @@ const examplePath = "../../config.example.yaml"
 // commentedKey is a key that the example shows as a comment.
 var commentedKey = regexp.MustCompile(`(?m)^( *)# ([a-z_]+: )`)
 
-// example reads config.example.yaml as it is, or with its commented keys. It also checks that it loads, with what its
-// secrets and files refer to. The third result are its lines.
+// example reads config.example.yaml as it is, or with its commented keys. It also checks that it
+// loads, with what its secrets and files refer to. The third result are its lines.
 func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	t.Helper()
 	src, err := os.ReadFile(examplePath)
@@ -46,7 +46,7 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	t.Setenv("POSTRIDER_DSN", "user:password@tcp(host:3306)/postrider")
 	t.Setenv("SMTP_PASSWORD", "password")
 	if _, err := Load(path, variables()); err != nil {
-		t.Fatalf("config.example.yaml (uncommented: %v) has faults:\n%v", uncomment, err)
+		t.Fatalf("config.example.yaml (uncommented: %v) has errors:\n%v", uncomment, err)
 	}
 	root, err := parse(path, []byte(text))
 	if err != nil {
@@ -77,8 +77,8 @@ func TestExampleHasEveryKey(t *testing.T) {
 	}
 }
 
-// TestExampleShowsDefaults compares what the comments show with what a file without those keys gets. Keys without a default
-// show an example; their line says so.
+// TestExampleShowsDefaults compares what the comments show with what a file without those keys
+// gets. Keys without a default show an example; their line says so.
 func TestExampleShowsDefaults(t *testing.T) {
 	r, shown, lines := example(t, true)
 	real := load(t, minimal)
@@ -87,7 +87,8 @@ func TestExampleShowsDefaults(t *testing.T) {
 	for i, l := range leaves(shown) {
 		line := lines[r.places[l.name].line-1]
 		why := line[strings.LastIndex(line, "#")+1:]
-		if strings.Contains(why, "default:") || strings.Contains(strings.ToLower(why), "no default") || strings.Contains(why, "required") || l.name == "smtp.password" || l.name == "forward.from" {
+		if strings.Contains(why, "default:") || strings.Contains(strings.ToLower(why), "no default") ||
+			strings.Contains(why, "required") || l.name == "smtp.password" || l.name == "forward.from" {
 			continue
 		}
 		if got, want := l.value.Interface(), truth[i].value.Interface(); got != want {

@@ -10,7 +10,7 @@ import (
 	"postrider/internal/secret"
 )
 
-// marker stands in each secret of these tests, and must not stand in a fault.
+// marker stands in each secret of these tests, and must not stand in a error.
 const marker = "hunter2"
 
 // secretKeys are the keys with a secret, and how one that holds a password is written.
@@ -20,7 +20,7 @@ var secretKeys = []struct{ name, before, after string }{
 	{"imap.proxy", "http://user:", "@proxy.example:3128"},
 }
 
-// FuzzLoad looks for panics, for endless work, and for the password in a fault.
+// FuzzLoad looks for panics, for endless work, and for the password in a error.
 func FuzzLoad(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.yaml")
 	for _, name := range append(files, examplePath) {
@@ -35,14 +35,14 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		env := variables("POSTRIDER_DATABASE_DSN", "d", "POSTRIDER_SMTP_PASSWORD", marker, "POSTRIDER_IMAP_PROXY", "direct")
-		if got := faultsOf(text, true, env); strings.Contains(got, marker) && !strings.Contains(text, marker) {
-			t.Errorf("a fault shows the password: %s", got)
+		if got := errorsOf(text, true, env); strings.Contains(got, marker) && !strings.Contains(text, marker) {
+			t.Errorf("a error shows the password: %s", got)
 		}
 	})
 }
 
-// FuzzSecret: whatever characters a password has, and however it is quoted, no fault shows it, be it one of the text, of
-// the value or of other keys, and be the file private or not.
+// FuzzSecret: whatever characters a password has, and however it is quoted, no error shows it, be
+// it one of the text, of the value or of other keys, and be the file private or not.
 func FuzzSecret(f *testing.F) {
 	for i, s := range []string{"", "*", "&", "!", "!!", "%", "@", "`", "[", "{", "|", ">", "? ", "- ", "\"", "'", "#", ": ", " #", "<<: *", "\\x", "%zz", "/", "?", ":", "%zz", "%zz"} { // thrice: in each of the quotes
 		for key := range secretKeys {
@@ -63,15 +63,15 @@ func FuzzSecret(f *testing.F) {
 			value = "'" + strings.ReplaceAll(value, "'", "''") + "'"
 		}
 		section, name, _ := strings.Cut(key.name, ".")
-		got := faultsOf(section+":\n  "+name+": "+value+"\nretry: {max: x}\n", bits&64 != 0, variables())
+		got := errorsOf(section+":\n  "+name+": "+value+"\nretry: {max: x}\n", bits&64 != 0, variables())
 		if strings.Contains(got, marker) {
-			t.Errorf("a fault shows the secret of %s: %s", key.name, got)
+			t.Errorf("a error shows the secret of %s: %s", key.name, got)
 		}
 	})
 }
 
-// FuzzVariable: no value of an environment variable makes the reader fail, a fault names the variable, and no fault
-// shows a secret.
+// FuzzVariable: no value of an environment variable makes the reader fail, a error names the
+// variable, and no error shows a secret.
 func FuzzVariable(f *testing.F) {
 	for i := range leaves(Default()) {
 		for _, v := range []string{"", "x", "-1", "1h", "\x00\xff", "a\nb", "http://user:hunter2@h:x/"} {
@@ -85,21 +85,21 @@ func FuzzVariable(f *testing.F) {
 		if strings.HasSuffix(key, "ca_file") || strings.HasPrefix(value, "file:") {
 			t.Skip("names a file, which may be a device that never ends")
 		}
-		got := faultsOf(minimal, true, variables(variable(key), value))
+		got := errorsOf(minimal, true, variables(variable(key), value))
 		for line := range strings.Lines(got) {
 			if !strings.HasPrefix(line, variable(key)+": ") && !strings.HasPrefix(line, "postrider.yaml") {
-				t.Errorf("%s=%q: a fault begins another way than with where it is:\n%s", variable(key), value, got)
+				t.Errorf("%s=%q: a error begins another way than with where it is:\n%s", variable(key), value, got)
 			}
 		}
 		_, hidden := leaf.value.Addr().Interface().(*secret.String)
 		if hidden && strings.Contains(value, marker) && strings.Contains(got, marker) && !strings.HasPrefix(value, "env:") {
-			t.Errorf("a fault shows the secret of %s: %s", key, got)
+			t.Errorf("a error shows the secret of %s: %s", key, got)
 		}
 	})
 }
 
-// faultsOf is Load of a text instead of a file.
-func faultsOf(text string, private bool, env Lookup) string {
+// errorsOf is Load of a text instead of a file.
+func errorsOf(text string, private bool, env Lookup) string {
 	root, err := parse("postrider.yaml", []byte(text))
 	if err != nil {
 		return err.Error()

@@ -6,9 +6,9 @@ import (
 	"postrider/internal/route"
 )
 
-// general gives the words said in forward, where they are not those that a route without one goes by, to the routes that have
-// none of their own. A route that skips takes none.
-func (r *reader) general(c *Config) {
+// inherit copies the general values of automated and own_address to the routes that have none. A
+// route that skips gets none.
+func (r *reader) inherit(c *Config) {
 	r.oneOf("forward.automated", string(c.Forward.Automated), "forward", "skip")
 	r.oneOf("forward.own_address", string(c.Forward.OwnAddress), "skip", "forward")
 	for i := range c.Routes {

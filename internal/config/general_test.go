@@ -8,7 +8,8 @@ import (
 	"postrider/internal/route"
 )
 
-// TestGeneralOfRoutes: what forward says goes for the routes that say nothing, and for no route that skips.
+// TestGeneralOfRoutes: what forward says goes for the routes that say nothing, and for no route
+// that skips.
 func TestGeneralOfRoutes(t *testing.T) {
 	const routes = `
 smtp: {host: smtp.example.com}
@@ -48,11 +49,11 @@ routes:
 	}
 }
 
-func TestGeneralFaults(t *testing.T) {
+func TestGeneralErrors(t *testing.T) {
 	for key, words := range map[string]string{"automated": "forward, skip", "own_address": "skip, forward"} {
-		got := faults(t, write(t, fmt.Sprintf("%s\nforward: {from: a@x.example, %s: drop}", srsMinimal[1:], key)), variables())
+		got := loadErrors(t, write(t, fmt.Sprintf("%s\nforward: {from: a@x.example, %s: drop}", srsMinimal[1:], key)), variables())
 		if want := fmt.Sprintf(`forward.%s: "drop" is not one of %s`, key, words); !strings.Contains(got, want) || strings.Contains(got, "\n") {
-			t.Errorf("the faults are %q, want only %q", got, want)
+			t.Errorf("the errors are %q, want only %q", got, want)
 		}
 	}
 }

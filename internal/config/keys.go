@@ -22,7 +22,7 @@ type leaf struct {
 	value reflect.Value
 }
 
-// leaves are all single values of c outside lists.
+// leaves are all single values of c that are not in lists.
 func leaves(c *Config) []leaf { return leavesOf("", reflect.ValueOf(c).Elem()) }
 
 func leavesOf(parent string, v reflect.Value) []leaf {
@@ -40,7 +40,8 @@ func leavesOf(parent string, v reflect.Value) []leaf {
 	return out
 }
 
-// suggest is the mend for an unknown key: one that is spelled nearly so, or the same one in another section.
+// suggest names the key that was probably meant: one with a similar name, or the same one in
+// another section.
 func suggest(full, key string, known []string) string {
 	if best := nearest(key, known); best != "" {
 		return "; did you mean " + join(parent(full), best) + "?"
@@ -57,5 +58,5 @@ func suggest(full, key string, known []string) string {
 	return "; known here are " + strings.Join(known, ", ")
 }
 
-// nearest is the known key that is spelled nearly so, empty when there is none.
+// nearest is the known key with the most similar name. It is empty if none is similar.
 func nearest(key string, known []string) string { return text.Nearest(key, known) }

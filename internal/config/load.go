@@ -16,15 +16,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Lookup is os.LookupEnv, or a stand-in for it.
+// Lookup is os.LookupEnv, or a substitute.
 type Lookup func(name string) (string, bool)
 
-// maxFile is far above any configuration somebody wrote.
+// maxFile is far larger than any real configuration, in octets.
 const maxFile = 1 << 20
 
 // Find is the configuration file to use: flag, else $POSTRIDER_CONFIG, else ./postrider.yaml, else
-// /etc/postrider/postrider.yaml. The first two are taken as they are, whether there is such a file or not. The error is
-// of type *Errors.
+// /etc/postrider/postrider.yaml. It does not check whether the first two exist. The error is of
+// type *Errors.
 func Find(flag string, env Lookup) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -38,11 +38,13 @@ func Find(flag string, env Lookup) (string, error) {
 			return p, nil
 		}
 	}
-	return "", fault("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `cp config.example.yaml postrider.yaml`",
+	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; "+
+		"make one with `cp config.example.yaml postrider.yaml`",
 		places[0], places[1])
 }
 
-// Load reads the file and the environment, whose names are given so that one that is no key is told. Its error is of type *Errors.
+// Load reads the file and the environment. names are the names of all variables, so that it can
+// report a misspelt one. Its error is of type *Errors.
 func Load(path string, env Lookup, names ...string) (*Config, error) {
 	src, private, err := read(path)
 	if err != nil {
@@ -56,7 +58,7 @@ func Load(path string, env Lookup, names ...string) (*Config, error) {
 	r := newReader(path, env, private)
 	r.src = src
 	r.file(root, c)
-	r.strangers(names, c)
+	r.unknownVariables(names, c)
 	r.finish(c)
 	if len(r.errs.All) > 0 {
 		return nil, r.errs.sorted()
@@ -64,49 +66,50 @@ func Load(path string, env Lookup, names ...string) (*Config, error) {
 	return c, nil
 }
 
-// read returns the file, and whether its owner alone can read it.
+// read returns the file, and whether only its owner can read it.
 func read(path string) (src []byte, private bool, _ error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, openFault(path, err)
+		return nil, false, openError(path, err)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err == nil && info.IsDir() {
-		return nil, false, fault(path, "is a directory; name the file in it")
+		return nil, false, newErrors(path, "is a directory; name the file in it")
 	}
 	if err == nil {
 		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	}
 	switch {
 	case err != nil:
-		return nil, false, fault(path, "cannot be read: %v", err)
+		return nil, false, newErrors(path, "cannot be read: %v", err)
 	case len(src) > maxFile:
-		return nil, false, fault(path, "is larger than 1 MiB, which no configuration is; correct the path")
+		return nil, false, newErrors(path, "is larger than 1 MiB, which no configuration is; correct the path")
 	}
 	return src, runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0, nil
 }
 
-func openFault(path string, err error) *Errors {
+func openError(path string, err error) *Errors {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fault(path, "there is no such file; correct the path, or make it with `cp config.example.yaml %s`", path)
+		return newErrors(path, "there is no such file; correct the path, or make it with `cp config.example.yaml %s`", path)
 	case errors.Is(err, fs.ErrPermission):
-		return fault(path, "may not be read by this user; run postrider as the file's owner")
+		return newErrors(path, "may not be read by this user; run postrider as the file's owner")
 	}
-	return fault(path, "cannot be opened: %v", err)
+	return newErrors(path, "cannot be opened: %v", err)
 }
 
-// parse reads the one YAML document there has to be.
+// parse reads a file with exactly one YAML document.
 func parse(path string, src []byte) (*yaml.Node, error) {
 	if i := invalidUTF8(src); i >= 0 {
-		return nil, &Errors{[]Error{{Source: path, Line: 1 + bytes.Count(src[:i], []byte("\n")), Problem: "is not UTF-8 text; save the file as UTF-8"}}}
+		line := 1 + bytes.Count(src[:i], []byte("\n"))
+		return nil, errorInLine(path, line, "is not UTF-8 text; save the file as UTF-8")
 	}
 	d := yaml.NewDecoder(bytes.NewReader(src))
 	var root, more yaml.Node
 	err := d.Decode(&root)
 	if errors.Is(err, io.EOF) || (err == nil && isNull(root.Content[0])) {
-		return nil, fault(path, "is empty; start from config.example.yaml")
+		return nil, newErrors(path, "is empty; start from config.example.yaml")
 	}
 	if err == nil {
 		if err = d.Decode(&more); errors.Is(err, io.EOF) {
@@ -114,9 +117,10 @@ func parse(path string, src []byte) (*yaml.Node, error) {
 		}
 	}
 	if err == nil {
-		return nil, &Errors{[]Error{{Source: path, Line: more.Line, Problem: "a second document starts here; a configuration is one: remove the line ---"}}}
+		return nil, errorInLine(path, more.Line,
+			"a second document starts here; a configuration is one: remove the line ---")
 	}
-	return nil, syntaxFault(path, src, err)
+	return nil, syntaxError(path, src, err)
 }
 
 func invalidUTF8(src []byte) int {
@@ -135,7 +139,7 @@ var (
 	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// hints are mends for what the YAML parser says when people make the usual mistakes.
+// hints are fixes for the most common errors of the YAML parser.
 var hints = []struct{ says, hint string }{
 	{"cannot start any token", "; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes"},
 	{"alphabetic or numeric character", `; put text that starts with * or & in quotes, as in "*@court.example"`},
@@ -143,9 +147,9 @@ var hints = []struct{ says, hint string }{
 	{"mapping values are not allowed", "; mind the indentation, and put text with a colon in quotes"},
 }
 
-// syntaxFault words an error of the YAML parser, whose lines are not always exact. The name of an unknown anchor is not
-// repeated: it may be a password that starts with a star.
-func syntaxFault(path string, src []byte, err error) *Errors {
+// syntaxError explains an error of the YAML parser. Its line is not always exact. The name of an
+// unknown anchor is left out: it may be a password that starts with a star.
+func syntaxError(path string, src []byte, err error) *Errors {
 	m := yamlError.FindStringSubmatch(err.Error())
 	line, _ := strconv.Atoi(m[1])
 	problem := "is not valid YAML here or nearby: " + m[2]
@@ -160,11 +164,15 @@ func syntaxFault(path string, src []byte, err error) *Errors {
 			break
 		}
 	}
+	return errorInLine(path, line, problem)
+}
+
+func errorInLine(path string, line int, problem string) *Errors {
 	return &Errors{[]Error{{Source: path, Line: line, Problem: problem}}}
 }
 
-// beside makes a path of the configuration relative to the file's directory.
-func beside(file, path string) string {
+// relativeTo makes a path in the configuration relative to the directory of the file.
+func relativeTo(file, path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}

@@ -12,8 +12,8 @@ import (
 	"postrider/internal/address"
 )
 
-// notify checks who is told what failed. That the hook can be run is not asked here: a program that is missing must not
-// keep mail from being forwarded.
+// notify checks who is notified of failures. It does not check whether the hook can be run: a
+// missing program must not stop the mail.
 func (r *reader) notify(c *Config) {
 	n := c.Notify
 	seen := map[string]string{} // by address.Key
@@ -36,11 +36,13 @@ func (r *reader) notify(c *Config) {
 		r.oneOf(fmt.Sprintf("notify.on[%d]", i), on, "dead", "uncertain", "inbox_unreachable")
 	}
 	if len(n.On) == 0 {
-		r.refuse("notify.on", "is empty; name what to tell of: dead, uncertain, inbox_unreachable, or remove the line for all of them")
+		r.refuse("notify.on", "is empty; name one or more of dead, uncertain, inbox_unreachable, "+
+			"or remove the line for all of them")
 	}
 	between(r, "notify.at_most", n.AtMost, 0, 30*24*time.Hour)
-	if _, given := r.places["notify"]; given && len(n.To) == 0 && len(c.Hook) == 0 && !r.spoiledWithin("notify") && !r.spoiled("hook") {
-		r.refuse("notify", "nobody is told; give notify.to, an address, or hook, a program")
+	_, given := r.places["notify"]
+	if given && len(n.To) == 0 && len(c.Hook) == 0 && !r.hasErrorWithin("notify") && !r.hasError("hook") {
+		r.refuse("notify", "has no recipient; give notify.to, an address, or hook, a program")
 	}
 	if len(n.To) > 0 {
 		r.senderFor("notify.to", c.Forward.From)
@@ -48,7 +50,8 @@ func (r *reader) notify(c *Config) {
 	r.hook(c.Hook)
 }
 
-// hook makes the program's path one beside the file. A name without a slash is looked up in PATH when it is run.
+// hook makes the program's path relative to the file. A name without a slash is looked up in PATH
+// when it is run.
 func (r *reader) hook(args []string) {
 	if _, given := r.places["hook"]; !given {
 		return
@@ -62,14 +65,15 @@ func (r *reader) hook(args []string) {
 	}
 	program := args[0]
 	if strings.ContainsAny(program, "/"+string(filepath.Separator)) {
-		path, err := filepath.Abs(beside(r.path, program)) // without a slash it would be looked up in PATH
+		path, err := filepath.Abs(relativeTo(r.path, program)) // a slash keeps it from PATH
 		if err != nil {
 			r.refuse("hook", "its folder cannot be found: %v; write the whole path", err)
 		}
 		args[0] = path
 	}
 	if _, err := os.Stat(args[0]); err != nil && len(args) == 1 && strings.ContainsAny(program, " \t\n") {
-		r.refuse("hook", "%q is one word, the name of a program, since no shell reads it; write arguments as a list: hook: [%s]",
+		r.refuse("hook", "%q is the name of one program, because no shell reads it; "+
+			"write arguments as a list: hook: [%s]",
 			program, strings.Join(strings.Fields(program), ", "))
 	}
 }

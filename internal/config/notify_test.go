@@ -46,27 +46,50 @@ func TestHook(t *testing.T) {
 	}
 }
 
-func TestNotifyFaults(t *testing.T) {
+func TestNotifyErrors(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no address", "notify: {to: [ops@firm.example, ops]}", `:5:33: notify.to[1]: "ops" is no address`},
-		{"twice", "notify: {to: [a@x.example, a@x.example]}", ":5:28: notify.to[1]: a@x.example stands here twice; remove one of them"},
-		{"in two spellings", "notify: {to: [Ops@bücher.example, b@x.example, ops@XN--bcher-kva.example]}", ":5:48: notify.to[2]: ops@XN--bcher-kva.example is the same address as Ops@bücher.example; remove one of them"},
-		{"unknown kind", "notify: {to: a@x.example, on: [dead, death]}", `:5:38: notify.on[1]: "death" is not one of dead, uncertain, inbox_unreachable`},
-		{"no kind", "notify: {to: a@x.example, on: []}", ":5:27: notify.on: is empty; name what to tell of: dead, uncertain, inbox_unreachable"},
-		{"too long", "notify: {to: a@x.example, at_most: 31d}", ":5:27: notify.at_most: 744h is out of range; it goes from 0s to 720h"},
-		{"nobody", "notify: {at_most: 2h}", ":5:1: notify: nobody is told; give notify.to, an address, or hook, a program"},
+		{
+			"twice", "notify: {to: [a@x.example, a@x.example]}",
+			":5:28: notify.to[1]: a@x.example stands here twice; remove one of them",
+		},
+		{
+			"in two spellings", "notify: {to: [Ops@bücher.example, b@x.example, ops@XN--bcher-kva.example]}",
+			":5:48: notify.to[2]: ops@XN--bcher-kva.example is the same address as Ops@bücher.example; remove one of them",
+		},
+		{
+			"unknown kind", "notify: {to: a@x.example, on: [dead, death]}",
+			`:5:38: notify.on[1]: "death" is not one of dead, uncertain, inbox_unreachable`,
+		},
+		{
+			"no kind", "notify: {to: a@x.example, on: []}",
+			":5:27: notify.on: is empty; name one or more of dead, uncertain, inbox_unreachable",
+		},
+		{
+			"too long", "notify: {to: a@x.example, at_most: 31d}",
+			":5:27: notify.at_most: 744h is out of range; it goes from 0s to 720h",
+		},
+		{
+			"nobody", "notify: {at_most: 2h}",
+			":5:1: notify: has no recipient; give notify.to, an address, or hook, a program",
+		},
 		{"no hook", "hook: []", ":5:1: hook: is empty; name a program"},
-		{"a shell's line", "hook: /usr/bin/page --team mail", `:5:1: hook: "/usr/bin/page --team mail" is one word, the name of a program, since no shell reads it; write arguments as a list: hook: [/usr/bin/page, --team, mail]`},
+		{
+			"a shell's line", "hook: /usr/bin/page --team mail",
+			`:5:1: hook: "/usr/bin/page --team mail" is the name of one program, because no shell reads it; write arguments as a list: hook: [/usr/bin/page, --team, mail]`,
+		},
 		{"elsewhere", "notify: {hook: page}", ":5:10: notify.hook: unknown key; known here are to, on, at_most"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := faults(t, write(t, strings.TrimPrefix(minimal, "\n")+"\n"+tt.text+"\n"), variables()); !strings.Contains(got, tt.want) || strings.Count(got, "\n") > 1 {
-				t.Errorf("the faults are\n%s\nwant one line with\n%s", got, tt.want)
+			got := loadErrors(t, write(t, strings.TrimPrefix(minimal, "\n")+"\n"+tt.text+"\n"), variables())
+			if !strings.Contains(got, tt.want) || strings.Count(got, "\n") > 1 {
+				t.Errorf("the errors are\n%s\nwant one line with\n%s", got, tt.want)
 			}
 		})
 	}
 	text := "smtp: {host: h}\nforward: {envelope_from: a@x.example}\nroutes: [{name: all, match: {}, to: a@x.example}]\nnotify: {to: a@x.example}\n"
-	if got, want := faults(t, write(t, text), variables()), "postrider.yaml:4:10: notify.to: needs an address in whose name to write; set forward.from"; !strings.Contains(got, want) {
-		t.Errorf("the faults are\n%s\nwant\n%s", got, want)
+	const want = "postrider.yaml:4:10: notify.to: needs a sender address; set forward.from"
+	if got := loadErrors(t, write(t, text), variables()); !strings.Contains(got, want) {
+		t.Errorf("the errors are\n%s\nwant\n%s", got, want)
 	}
 }

@@ -14,8 +14,9 @@ type place struct {
 	value        *yaml.Node // nil for what comes from the environment
 }
 
-// at is where in the file the n-th character of the value stands, from 1: the value of a block or of quoted text does not
-// stand there as it is. When it cannot be found, it is where the value begins.
+// at is the place of the n-th character of the value, from 1. A quoted or block value differs from
+// its text in the file, so both are compared character by character. If that fails, it is the place
+// where the value begins.
 func (p place) at(src []byte, n int) place {
 	if p.value == nil {
 		return p
@@ -24,7 +25,7 @@ func (p place) at(src []byte, n int) place {
 	file := newCursor(src, p.value)
 	value := []rune(p.value.Value)
 	for i := 0; i < len(value) && i < n-1; i++ {
-		if unicode.IsSpace(value[i]) { // one in the value may be a line end and an indentation in the file
+		if unicode.IsSpace(value[i]) { // it may be a line end and an indentation in the file
 			if i+1 == len(value) || !unicode.IsSpace(value[i+1]) {
 				file.skip(unicode.IsSpace)
 			}
@@ -42,7 +43,7 @@ func (p place) at(src []byte, n int) place {
 	return p
 }
 
-// cursor goes through the file by character.
+// cursor walks through the file by character.
 type cursor struct {
 	rest         []rune
 	line, column int
@@ -74,7 +75,7 @@ func (c *cursor) skip(what func(rune) bool) {
 	}
 }
 
-// find goes to r, past the quotes and backslashes that only the file has.
+// find goes to r, past quotes and backslashes that only the file has.
 func (c *cursor) find(r rune) bool {
 	c.skip(func(have rune) bool { return have != r && strings.ContainsRune("\"'\\", have) })
 	return len(c.rest) > 0 && c.rest[0] == r

@@ -14,7 +14,7 @@ import (
 	"postrider/internal/secret"
 )
 
-// scalar puts text into v. A fault never repeats the value of a secret.
+// scalar puts text into v. An error never repeats the value of a secret.
 func (r *reader) scalar(key, text string, v reflect.Value) {
 	var err error
 	if s, ok := v.Addr().Interface().(*secret.String); ok {
@@ -45,7 +45,8 @@ func set(v reflect.Value, text string) error {
 		}
 		*p = d
 	case *bool:
-		b, ok := map[string]bool{"true": true, "yes": true, "on": true, "false": false, "no": false, "off": false}[strings.ToLower(text)]
+		words := map[string]bool{"true": true, "yes": true, "on": true, "false": false, "no": false, "off": false}
+		b, ok := words[strings.ToLower(text)]
 		if !ok {
 			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
 		}
@@ -59,13 +60,13 @@ func set(v reflect.Value, text string) error {
 			return fmt.Errorf("has to be %s, not %q", kindOf(v), text)
 		}
 		*p = n
-	default: // a string of some type: the walker meets no other
+	default: // a string type: there are no others
 		v.SetString(text)
 	}
 	return nil
 }
 
-// kindOf says what a value has to be like.
+// kindOf says what a value has to be.
 func kindOf(v reflect.Value) string {
 	switch v.Addr().Interface().(type) {
 	case *health.Share:
@@ -84,14 +85,15 @@ func kindOf(v reflect.Value) string {
 	return "text"
 }
 
-// secret resolves a reference, or takes the text itself where nobody else can read it.
+// secret resolves a reference. It accepts the text itself in a file that only its owner can read.
 func (r *reader) secret(key, text string) (secret.String, error) {
 	inFile := r.places[key].line > 0
 	if inFile && !r.private && !secret.IsRef(text) && holdsPassword(key, text) {
-		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; run: chmod 600 %s (or write env:NAME or file:PATH instead)", r.path)
+		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; "+
+			"run: chmod 600 %s (or write env:NAME or file:PATH instead)", r.path)
 	}
 	if name, ok := strings.CutPrefix(text, "file:"); ok {
-		text = "file:" + beside(r.path, name)
+		text = "file:" + relativeTo(r.path, name)
 	}
 	value, err := secret.Resolve(text)
 	if err == nil && value == "" {
@@ -100,8 +102,8 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 	return secret.String(value), err
 }
 
-// holdsPassword tells whether a secret as plain text really is one: a proxy's URL and a data source name need not have a
-// password.
+// holdsPassword reports whether a secret in plain text contains a password: the URL of a proxy or a
+// data source name may have none.
 func holdsPassword(key, text string) bool {
 	if key == "smtp.password" || key == "srs.secret" {
 		return true

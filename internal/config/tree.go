@@ -9,26 +9,31 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxNodes bounds the work that aliases can ask for: a few lines of them can stand for any number of values.
+// maxNodes bounds the work that aliases can cause: a few lines of them can multiply to any number
+// of values.
 const maxNodes = 100_000
 
-// reader fills a Config from a tree of YAML nodes and the environment, and remembers where each key was given.
+// reader fills a Config from a tree of YAML nodes and the environment, and remembers the place of
+// each key.
 type reader struct {
 	path    string
 	src     []byte
 	env     Lookup
 	private bool
 	places  map[string]place // by full name, such as routes[0].match.subject[1]
-	unknown map[string]bool  // the sections in which an unknown key stands
+	unknown map[string]bool  // the sections with an unknown key
 	errs    *Errors
 	nodes   int
 }
 
 func newReader(path string, env Lookup, private bool) *reader {
-	return &reader{path: path, env: env, private: private, places: map[string]place{}, unknown: map[string]bool{}, errs: &Errors{}}
+	return &reader{
+		path: path, env: env, private: private,
+		places: map[string]place{}, unknown: map[string]bool{}, errs: &Errors{},
+	}
 }
 
-// fail adds a fault of a key; a key that was not given is placed where its section is.
+// fail adds an error about a key. A key that is not given has the place of its section.
 func (r *reader) fail(key, format string, args ...any) {
 	at := place{source: r.path}
 	for k := key; k != ""; k = parent(k) {
@@ -52,7 +57,7 @@ func join(parent, key string) string {
 
 // value reads one node into v.
 func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
-	if r.exhausted(key) {
+	if r.tooManyValues(key) {
 		return
 	}
 	n = resolve(n)
@@ -78,8 +83,8 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	}
 }
 
-// exhausted reports whether maxNodes is reached, and adds the fault once.
-func (r *reader) exhausted(key string) bool {
+// tooManyValues reports whether maxNodes is exceeded, and adds that error once.
+func (r *reader) tooManyValues(key string) bool {
 	if r.nodes++; r.nodes == maxNodes+1 {
 		r.fail(key, "there are more than %d values; an alias contains itself, or aliases of aliases multiply", maxNodes)
 	}
@@ -104,7 +109,7 @@ func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
 	}
 }
 
-// list reads a sequence; a single value stands for a list of one.
+// list reads a sequence; a single value is a list of one.
 func (r *reader) list(n *yaml.Node, key string, v reflect.Value) {
 	items := n.Content
 	if n.Kind != yaml.SequenceNode {
@@ -122,7 +127,7 @@ func (r *reader) list(n *yaml.Node, key string, v reflect.Value) {
 	}
 }
 
-// table reads a mapping whose keys are free.
+// table reads a mapping with free keys.
 func (r *reader) table(n *yaml.Node, key string, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(key, "has to be a section of names and their values, not %s", describe(n))
@@ -142,7 +147,7 @@ type entry struct {
 	value *yaml.Node
 }
 
-// entries are the keys of a mapping with those merged in (<<), which its own ones override.
+// entries are the keys of a mapping. Its own keys override those that << merges in.
 func (r *reader) entries(n *yaml.Node, key string) []entry {
 	var own, merged []entry
 	at := map[string]int{}
@@ -176,9 +181,10 @@ func (r *reader) entries(n *yaml.Node, key string) []entry {
 	return own
 }
 
-// merge is what << brings in: a mapping, or a list of them of which earlier ones win (https://yaml.org/type/merge.html).
+// merge returns the entries of <<: those of a mapping, or of a list of mappings of which earlier
+// ones win (https://yaml.org/type/merge.html).
 func (r *reader) merge(n *yaml.Node, key string, where place) []entry {
-	if r.exhausted(key) {
+	if r.tooManyValues(key) {
 		return nil
 	}
 	switch n = resolve(n); n.Kind {
@@ -210,7 +216,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// describe names the shape of a node without its content.
+// describe names the kind of a node without its content.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -19,12 +19,12 @@ import (
 	"postrider/internal/route"
 )
 
-// finish fills in what depends on other keys, and checks what a single value cannot tell.
+// finish fills in what depends on other keys, and checks what a single value cannot show.
 func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
 		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.DKIM.KeyFile,
 	} {
-		*p = beside(r.path, *p)
+		*p = relativeTo(r.path, *p)
 	}
 	r.smtp(&c.SMTP)
 	r.forward(&c.Forward)
@@ -44,7 +44,7 @@ func (r *reader) finish(c *Config) {
 	r.certificates("imap.ca_file", c.IMAP.CAFile)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.note(c.Forward.Note, r.routes(c.Routes))
-	r.general(c)
+	r.inherit(c)
 	r.notify(c)
 }
 
@@ -54,7 +54,8 @@ func (r *reader) database(d *Database) {
 	}
 	r.oneOf("database.driver", d.Driver, "sqlite", "mysql")
 	if d.Driver == "mysql" && d.DSN == "" {
-		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
+		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example "+
+			"env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
 	}
 	if d.Driver == "sqlite" && d.Path == "" {
 		r.refuse("database.path", "is empty; name the file for the database")
@@ -72,26 +73,28 @@ func (r *reader) smtp(s *SMTP) {
 	}
 	r.hostName("smtp.host", s.Host)
 	r.hostName("smtp.local_name", s.LocalName)
-	// What looks missing may be there, but misspelt or unusable; that has its own fault.
-	if (s.Username == "") != (s.Password == "") && !r.spoiled("smtp.password") && !r.unknown["smtp"] {
+	// A key that looks missing may be misspelt or invalid, which has its own error.
+	if (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !address.IsLoopback(s.Host) {
-		r.refuse("smtp.security", "none would send the password in the clear; use tls or starttls, or accept it with smtp.allow_plaintext: true")
+		r.refuse("smtp.security", "none would send the password unencrypted; "+
+			"use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
 	r.certificates("smtp.ca_file", s.CAFile)
 }
 
-// proxy checks the form alone. The value may carry a password, and is not repeated.
+// proxy checks only the form. The value may contain a password and is not repeated.
 func (r *reader) proxy(value string) {
 	if value == "" || value == "direct" {
 		return
 	}
 	u, err := url.Parse(value)
-	// What comes behind the host is, mostly, the rest of a password with a bare /, ? or # in it.
+	// Text after the host is mostly the rest of a password with an unescaped /, ? or #.
 	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" ||
 		!slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
-		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
+		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or "+
+			"http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
 	}
 }
 
@@ -122,7 +125,8 @@ func (r *reader) forward(f *Forward) {
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
 	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
 	if f.From == "" && f.EnvelopeFrom == "" {
-		r.refuse("forward.from", `is missing; write the address that mail is forwarded from, such as "Forwarder <forwarder@example.com>"`)
+		r.refuse("forward.from", "is missing; write the address that mail is forwarded from, "+
+			`such as "Forwarder <forwarder@example.com>"`)
 	}
 	if f.From != "" {
 		_, from, err := address.ParseNamed(f.From)
@@ -158,7 +162,8 @@ func (r *reader) dns(d *DNS) {
 		server = netip.AddrPortFrom(ip, 53)
 	}
 	if err != nil || server.Port() == 0 {
-		r.refuse("dns.server", "%q is no server; write its IP address, and its port if that is not 53, such as 192.0.2.53 or [2001:db8::53]:5353", d.Server)
+		r.refuse("dns.server", "%q is no server; write its IP address, and its port if that is not 53, "+
+			"such as 192.0.2.53 or [2001:db8::53]:5353", d.Server)
 		return
 	}
 	d.Server = server.String()
@@ -193,7 +198,8 @@ func (r *reader) concurrencyHost(name string) {
 	}
 }
 
-// notInHost are characters that a host's name in leases does not have: a colon ends it there.
+// notInHost reports a character that is not allowed in the name of a host in leases, where a colon
+// ends it.
 func notInHost(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
 }
@@ -225,7 +231,8 @@ func (r *reader) alerts(l health.Limits) {
 // deletedEarly refuses a retention that deletes what an alert counts for a day.
 func (r *reader) deletedEarly(key string, keep Age, alert string, set bool) {
 	if set && keep > 0 && keep < Age(24*time.Hour) {
-		r.refuse(key, "deletes within %s what %s counts for a day; write 1d or more, or never", number(time.Duration(keep)), alert)
+		r.refuse(key, "deletes within %s what %s counts for a day; write 1d or more, or never",
+			number(time.Duration(keep)), alert)
 	}
 }
 
@@ -241,7 +248,7 @@ func between[T cmp.Ordered](r *reader, key string, v, low, high T) {
 	}
 }
 
-// number is a number as one would write it in the file.
+// number is a number as it is written in the file.
 func number(v any) string {
 	s := fmt.Sprint(v)
 	if _, ok := v.(time.Duration); ok {
@@ -256,29 +263,31 @@ func (r *reader) oneOf(key, v string, allowed ...string) {
 	}
 }
 
-// refuse adds a fault of a key, unless the key or what it stands in could not even be read: its value is a default then.
+// refuse adds an error about a key, unless the key or its section already has one: then its value
+// is only a default.
 func (r *reader) refuse(key, format string, args ...any) {
 	for k := key; k != ""; k = parent(k) {
-		if r.spoiled(k) {
+		if r.hasError(k) {
 			return
 		}
 	}
-	if !r.spoiled("") {
+	if !r.hasError("") {
 		r.fail(key, format, args...)
 	}
 }
 
-// spoiled tells whether a key has a fault already.
-func (r *reader) spoiled(key string) bool {
+// hasError reports whether a key has an error.
+func (r *reader) hasError(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
 }
 
-// spoiledWithin tells whether something in a section has a fault: the section may look empty for that alone.
-func (r *reader) spoiledWithin(key string) bool {
+// hasErrorWithin reports whether a key in a section has an error: the section may look empty
+// because of it.
+func (r *reader) hasErrorWithin(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return strings.HasPrefix(e.Key, key+".") })
 }
 
-// routes returns the table of the rules, nil when they have faults.
+// routes returns the table of the rules; nil if they have errors.
 func (r *reader) routes(rules []route.Rule) *route.Table {
 	if len(rules) == 0 {
 		r.refuse("routes", "is missing; without a route nothing is ever forwarded")
@@ -288,15 +297,15 @@ func (r *reader) routes(rules []route.Rule) *route.Table {
 			r.refuse(fmt.Sprintf("routes[%d].match", i), "is missing; for a route that takes every message write match: {}")
 		}
 	}
-	var faults route.Errors
+	var errs route.Errors
 	table, err := route.Compile(rules)
-	errors.As(err, &faults)
-	for _, f := range faults {
+	errors.As(err, &errs)
+	for _, f := range errs {
 		key := fmt.Sprintf("routes[%d].%s", f.Index, f.Key)
 		if p, ok := r.places[key]; ok && f.Char > 0 {
 			r.places[key] = p.at(r.src, f.Char)
 		}
-		if !r.spoiledWithin(key) {
+		if !r.hasErrorWithin(key) {
 			r.refuse(key, "%s", f.Problem)
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Automated is what becomes of a message that a program sent: a bounce, a report, a notice, an absence note. A rule that
-// names none forwards it.
+// Automated says what happens to a message that a program sent: a bounce, a report, a notice, an
+// absence note. The default is ForwardAutomated.
 type Automated string
 
-// The ways.
+// The values of Automated.
 const (
 	ForwardAutomated Automated = "forward"
 	SkipAutomated    Automated = "skip" // the rule adds no recipients
@@ -23,12 +23,15 @@ const (
 	ByOwnAddress = "loop: own address:"
 )
 
-// Decided reports whether the reason of a message that is skipped is that of a Decision.
+// Decided reports whether the reason of a skipped message is that of a Decision.
 func Decided(reason string) bool {
-	return slices.ContainsFunc([]string{ByRoute, ByAutomated, ByOwnAddress}, func(by string) bool { return strings.HasPrefix(reason, by) })
+	return slices.ContainsFunc([]string{ByRoute, ByAutomated, ByOwnAddress}, func(by string) bool {
+		return strings.HasPrefix(reason, by)
+	})
 }
 
-// automated says why a message counts as a program's; it is empty for a person's, and where nobody knows.
+// automated says why a message counts as sent by a program. It is empty for other messages, and if
+// the message is not known.
 func automated(m Mail) string {
 	if m.Message == nil {
 		return ""
@@ -36,13 +39,13 @@ func automated(m Mail) string {
 	return m.Message.Header.Automated()
 }
 
-// skips says why the rule, which matches, adds no recipients; it is empty when it adds them.
-func (r Rule) skips(robot string) string {
+// skips says why a matching rule adds no recipients. It is empty if it adds them.
+func (r Rule) skips(byProgram string) string {
 	switch {
 	case r.Skip:
 		return fmt.Sprintf("%s route %q skips it", ByRoute, r.Name)
-	case robot != "" && r.Automated == SkipAutomated:
-		return fmt.Sprintf("%s %s, and route %q skips such mail", ByAutomated, robot, r.Name)
+	case byProgram != "" && r.Automated == SkipAutomated:
+		return fmt.Sprintf("%s %s, and route %q skips such mail", ByAutomated, byProgram, r.Name)
 	}
 	return ""
 }

@@ -21,13 +21,43 @@ func TestAutomated(t *testing.T) {
 		reason     string
 	}{
 		{"a rule that says nothing forwards", bounce, []Rule{a, b}, []string{"a@x.example"}, "matches route a"},
-		{"a rule that forwards", bounce, []Rule{with(a, "forward", false), b}, []string{"a@x.example"}, "matches route a"},
-		{"a rule that skips, and decides", bounce, []Rule{with(a, "skip", false), b}, nil, `automated: its reverse-path is null, as that of a bounce, and route "a" skips such mail`},
+		{
+			"a rule that forwards", bounce,
+			[]Rule{with(a, "forward", false), b},
+			[]string{"a@x.example"},
+			"matches route a",
+		},
+		{
+			"a rule that skips, and decides", bounce,
+			[]Rule{with(a, "skip", false), b},
+			nil,
+			`automated: its reverse-path is null, as that of a bounce, and route "a" skips such mail`,
+		},
 		{"a person's message", person, []Rule{with(a, "skip", false), b}, []string{"a@x.example"}, "matches route a"},
-		{"each rule has its own way", bounce, []Rule{with(a, "skip", true), b}, []string{"b@x.example"}, "matches route a, b"},
-		{"each rule has its own way, in the other order", bounce, []Rule{with(a, "forward", true), with(b, "skip", false)}, []string{"a@x.example"}, "matches route a, b"},
-		{"nobody is left", bounce, []Rule{with(a, "skip", true), with(b, "skip", false)}, nil, `automated: its reverse-path is null, as that of a bounce, and route "b" skips such mail`},
-		{"a rule that does not match has no say", person, []Rule{{Name: "c", Match: Match{Subject: []string{"other"}}, To: b.To, Automated: "skip"}, b}, []string{"b@x.example"}, "matches route b"},
+		{
+			"each rule has its own way", bounce,
+			[]Rule{with(a, "skip", true), b},
+			[]string{"b@x.example"},
+			"matches route a, b",
+		},
+		{
+			"each rule has its own way, in the other order", bounce,
+			[]Rule{with(a, "forward", true), with(b, "skip", false)},
+			[]string{"a@x.example"},
+			"matches route a, b",
+		},
+		{
+			"nobody is left", bounce,
+			[]Rule{with(a, "skip", true), with(b, "skip", false)},
+			nil,
+			`automated: its reverse-path is null, as that of a bounce, and route "b" skips such mail`,
+		},
+		{
+			"a rule that does not match has no say", person,
+			[]Rule{{Name: "c", Match: Match{Subject: []string{"other"}}, To: b.To, Automated: "skip"}, b},
+			[]string{"b@x.example"},
+			"matches route b",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,8 +15,10 @@ func twoHundred() []Rule {
 			Name: fmt.Sprint("r", i), To: []string{"a@x.example"},
 			Match: Match{
 				From: []string{"*@sender.example"}, Recipient: []string{fmt.Sprintf("*@d%d.example", i), "team*@x.example"},
-				Subject: []string{fmt.Sprintf("number %d", i), fmt.Sprintf(`/\bcase (no\.?|number) %dx\d+/`, i), "court"},
-				Header:  map[string][]string{"X-Mailer": {fmt.Sprintf("/^station %d$/", i)}},
+				Subject: []string{
+					fmt.Sprintf("number %d", i), fmt.Sprintf(`/\bcase (no\.?|number) %dx\d+/`, i), "court",
+				},
+				Header: map[string][]string{"X-Mailer": {fmt.Sprintf("/^station %d$/", i)}},
 			},
 		})
 	}
@@ -30,8 +32,12 @@ func twoHundredOnText() []Rule {
 		rules = append(rules, Rule{
 			Name: fmt.Sprint("r", i), To: []string{"a@x.example"},
 			Match: Match{
-				Body: []string{fmt.Sprintf("client number %d", 10_000+i), fmt.Sprintf(`/\bfile (no\.?|number) (?P<file>%d-\d+)/`, 20_000+i), fmt.Sprintf("第%d号案件", i)},
-				Not:  &Match{Attachment: []string{"*.ics"}},
+				Body: []string{
+					fmt.Sprintf("client number %d", 10_000+i),
+					fmt.Sprintf(`/\bfile (no\.?|number) (?P<file>%d-\d+)/`, 20_000+i),
+					fmt.Sprintf("第%d号案件", i),
+				},
+				Not: &Match{Attachment: []string{"*.ics"}},
 			},
 		})
 	}

@@ -11,7 +11,8 @@ import (
 	"postrider/internal/address"
 )
 
-// placeholder stands for what a regular expression of the rule has captured, as in ${client}@firm.example.
+// placeholder stands for what a regular expression of the rule has captured, as in
+// ${client}@firm.example.
 var placeholder = regexp.MustCompile(`\$\{(\w*)\}`)
 
 // expand puts what was captured into a template.
@@ -26,8 +27,9 @@ func (r Rule) captures() bool {
 	return isTemplate(string(r.Priority)) || slices.ContainsFunc(r.To, isTemplate)
 }
 
-// Captured is what the rules named in route, a Decision's of this table or of an earlier one, capture from m: of several groups of
-// one name the first that found something counts. A rule that is gone, or does not match any more, captures nothing.
+// Captured is what the rules named in route capture from m. route is a Decision's, of this table or
+// an earlier one. Of several groups with one name, the first that found something counts. A rule
+// that is gone or no longer matches captures nothing.
 func (t *Table) Captured(route string, m Mail) map[string]string {
 	v, into := newView(m), map[string]string{}
 	names := t.names(route, m)
@@ -42,7 +44,7 @@ func (t *Table) Captured(route string, m Mail) map[string]string {
 	return into
 }
 
-// Captures are the names that rules of the table capture; not nil.
+// Captures are the names that the rules can capture. It is not nil.
 func (t *Table) Captures() []string {
 	names := []string{}
 	for _, r := range t.rules {
@@ -51,15 +53,16 @@ func (t *Table) Captures() []string {
 	return names
 }
 
-// checkTemplate looks at what an address or a priority has placeholders for.
+// checkTemplate checks that the match captures every placeholder of an address or a priority.
 func (c *compiler) checkTemplate(key, template string) bool {
 	ok := true
 	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
-		if c.faulty || slices.Contains(c.names, m[1]) {
+		if c.matchFailed || slices.Contains(c.names, m[1]) {
 			continue
 		}
 		ok = false
-		c.fail(key, "%s is not captured; match needs a regular expression with a group of that name, such as subject: '/case (?P<%s>\\d+)/'", m[0], m[1])
+		c.fail(key, "%s is not captured; match needs a regular expression with a group of that name, "+
+			"such as subject: '/case (?P<%s>\\d+)/'", m[0], m[1])
 	}
 	if strings.Contains(placeholder.ReplaceAllString(template, ""), "${") {
 		c.fail(key, "%q has ${ without a name and } behind it; write it like ${client}", template)
@@ -68,7 +71,8 @@ func (c *compiler) checkTemplate(key, template string) bool {
 	return ok
 }
 
-// checkTo looks at one recipient. Of a template it checks what is written; what is captured is checked for each message.
+// checkTo checks one recipient. Of a template it checks what is written; what is captured is
+// checked for each message.
 func (c *compiler) checkTo(key, to string) {
 	if !isTemplate(to) {
 		if err := address.Check(to); err != nil {
@@ -80,7 +84,7 @@ func (c *compiler) checkTo(key, to string) {
 		return
 	}
 	sample := placeholder.ReplaceAllString(to, "x")
-	if !strings.Contains(sample, "@") { // the message says all of it
+	if !strings.Contains(sample, "@") { // all of it is captured
 		sample = placeholder.ReplaceAllString(to, "x@x.example")
 	}
 	if address.Check(sample) != nil {
@@ -88,7 +92,7 @@ func (c *compiler) checkTo(key, to string) {
 	}
 }
 
-// recipients are the addresses of a rule that matched. The error says, for a person, which of them is none.
+// recipients are the addresses of a rule that matched. The error names one that is no address.
 func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	var list []string
 	for i, to := range r.To {
@@ -103,13 +107,14 @@ func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	return list, nil
 }
 
-// checkCaptured is stricter than address.Check: a stranger has written a part of this address, and what relays and shells
-// make of quotes, percent signs and the like is not his to choose.
+// checkCaptured is stricter than address.Check. A stranger wrote a part of this address, and must
+// not use characters with a meaning to relays or shells.
 func checkCaptured(s string) error {
 	if i := strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r)
 	}); i >= 0 {
-		return fmt.Errorf("captured text may bring letters, digits and @ . _ + - = ' into an address, not %q", []rune(s[i:])[0])
+		return fmt.Errorf("captured text may bring letters, digits and @ . _ + - = ' into an address, not %q",
+			[]rune(s[i:])[0])
 	}
 	if strings.HasPrefix(s, "-") {
 		return errors.New("what is captured may not make it begin with a dash")
@@ -117,7 +122,8 @@ func checkCaptured(s string) error {
 	return address.Check(s)
 }
 
-// priority is that of a rule that matched. The error says, for a person, that what was captured is none; it is normal then.
+// priority is the priority of a rule that matched. If what was captured is none, it is normal, and
+// the error says so.
 func (r Rule) priority(captured map[string]string) (Priority, error) {
 	switch p := Priority(fold(expand(string(r.Priority), captured))); p {
 	case "":

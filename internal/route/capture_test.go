@@ -24,20 +24,50 @@ func TestCaptures(t *testing.T) {
 		{"all of it", word, "${c}", "Subject: client a@b.example", "a@b.example"},
 		{"twice", word, "${c}+${c}@x.example", "Subject: client a", "a+a@x.example"},
 		{"full width digits", subject(`/no\. (?P<c>\d+)/`), "${c}@x.example", "Subject: Ｎｏ．　１２", "12@x.example"},
-		{"the second of two fields", Match{Header: map[string][]string{"X-C": {`/^c=(?P<c>\w+)$/`}}}, "${c}@x.example", "X-C: d\nX-C: c=7", "7@x.example"},
-		{"the first pattern that holds", Match{Subject: []string{`/never (?P<c>a)/`, `/(?P<c>b)/`}}, "${c}@x.example", "Subject: a b", "b@x.example"},
-		{"the first of a choice", Match{Any: []Match{subject("/(?P<c>z)/"), subject("/(?P<c>b)/"), subject("/(?P<c>a)/")}}, "${c}@x.example", "Subject: a b", "b@x.example"},
-		{"never of a negation", Match{Not: &Match{From: []string{`/^(?P<c>a)@/`}, Subject: []string{"x"}}, Body: []string{"/(?P<c>b)/"}}, "${c}@x.example", "From: a@y.example\n\nb", "b@x.example"},
-		{"of an address", Match{To: []string{`/^intake\+(?P<c>[^@]+)@/`}}, "${c}@x.example", "To: Intake+7@firm.example", "7@x.example"},
-		{"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client", `to[0] ("${c}@x.example") becomes "@x.example", which is no address`},
+		{
+			"the second of two fields",
+			Match{Header: map[string][]string{"X-C": {`/^c=(?P<c>\w+)$/`}}},
+			"${c}@x.example", "X-C: d\nX-C: c=7", "7@x.example",
+		},
+		{
+			"the first pattern that holds",
+			Match{Subject: []string{`/never (?P<c>a)/`, `/(?P<c>b)/`}},
+			"${c}@x.example", "Subject: a b", "b@x.example",
+		},
+		{
+			"the first of a choice",
+			Match{Any: []Match{subject("/(?P<c>z)/"), subject("/(?P<c>b)/"), subject("/(?P<c>a)/")}},
+			"${c}@x.example", "Subject: a b", "b@x.example",
+		},
+		{
+			"never of a negation",
+			Match{Not: &Match{From: []string{`/^(?P<c>a)@/`}, Subject: []string{"x"}}, Body: []string{"/(?P<c>b)/"}},
+			"${c}@x.example", "From: a@y.example\n\nb", "b@x.example",
+		},
+		{
+			"of an address",
+			Match{To: []string{`/^intake\+(?P<c>[^@]+)@/`}},
+			"${c}@x.example",
+			"To: Intake+7@firm.example", "7@x.example",
+		},
+		{
+			"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client",
+			`to[0] ("${c}@x.example") becomes "@x.example", which is no address`,
+		},
 		{"two addresses", word, "${c}@x.example", "Subject: client a@b.example,c", "not ','"},
 		{"another domain", word, "${c}@x.example", "Subject: client a@b.example", "is no address"},
 		{"quotes", word, "${c}@x.example", `Subject: client "a b"`, `not '"'`},
 		{"a route of its own", word, "${c}@x.example", "Subject: client a%b.example", "not '%'"},
 		{"an option", word, "${c}@x.example", "Subject: client -oQ", "begin with a dash"},
 		{"an SMTP command", word, "${c}@x.example", "Subject: client a@x.example> RCPT TO:<b", "not '>'"},
-		{"too long", word, "${c}@x.example", "Subject: client " + strings.Repeat("x", 65), "is longer than mail allows"},
-		{"a control character", word, "${c}@x.example", "Subject: =?utf-8?Q?client_a=E2=80=AEb?=", "into an address, not"},
+		{
+			"too long", word, "${c}@x.example", "Subject: client " + strings.Repeat("x", 65),
+			"is longer than mail allows",
+		},
+		{
+			"a control character", word, "${c}@x.example", "Subject: =?utf-8?Q?client_a=E2=80=AEb?=",
+			"into an address, not",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,7 +98,8 @@ func TestCapturedPriority(t *testing.T) {
 	}
 }
 
-// TestCaptured is by the rules that a message went by: the first that found something counts, and others are not asked.
+// TestCaptured is by the rules that a message went by: the first that found something counts, and
+// others are not asked.
 func TestCaptured(t *testing.T) {
 	rule := func(name, re string) Rule {
 		return Rule{Name: name, To: []string{"a@x.example"}, Continue: true, Match: Match{Subject: []string{re}}}
@@ -102,7 +133,10 @@ func TestExplainConditions(t *testing.T) {
 	want := []Step{
 		{Route: "first", Outcome: Failed, Conditions: []Check{
 			{Key: "from", Is: NotHeld, Want: []string{"a@*"}, Got: []string{"b@x.example"}},
-			{Key: "subject", Is: Held, Want: []string{"x", `/case (?P<n>\d+)/`}, Got: []string{"case 7"}, On: "case 7", By: `/case (?P<n>\d+)/`},
+			{
+				Key: "subject", Is: Held, Want: []string{"x", `/case (?P<n>\d+)/`}, Got: []string{"case 7"},
+				On: "case 7", By: `/case (?P<n>\d+)/`,
+			},
 			{Key: "any", Is: Held, Of: []Check{
 				{Key: "any[0]", Is: NotHeld, Of: []Check{{Key: "any[0].cc", Is: NotHeld, Want: []string{"c@*"}}}},
 				{Key: "any[1]", Is: Held, Of: []Check{{
@@ -118,7 +152,8 @@ func TestExplainConditions(t *testing.T) {
 	}
 }
 
-// TestExplainCapturesTheSame: to explain is to look at all of a choice, and still only what held first is captured.
+// TestExplainCapturesTheSame: to explain is to look at all of a choice, and still only what held
+// first is captured.
 func TestExplainCapturesTheSame(t *testing.T) {
 	choice := []Match{{Subject: []string{"/(?P<c>b)/"}}, {Subject: []string{"/(?P<d>a)/"}}}
 	table := compile(t, Rule{Name: "r", Match: Match{Any: choice}, To: []string{"${c}+${d}@x.example"}})

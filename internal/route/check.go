@@ -17,10 +17,10 @@ func (c *compiler) checkName(first map[string]int) {
 		c.fail("name", "is missing; tasks and reports name the route that decided")
 	case utf8.RuneCountInString(c.Name) > maxName:
 		c.fail("name", "is longer than %d characters", maxName)
-	case strings.ContainsFunc(c.Name, unicode.IsControl) || strings.Contains(c.Name, plus):
+	case strings.ContainsFunc(c.Name, unicode.IsControl) || strings.Contains(c.Name, separator):
 		c.fail("name", "must not contain + or control characters: + joins the names when several routes match")
-	case c.Name == cut:
-		c.fail("name", "must not be %s alone, which stands for the rest of the names when many routes match", cut)
+	case c.Name == ellipsis:
+		c.fail("name", "must not be %s alone, which stands for the rest of the names when many routes match", ellipsis)
 	case taken:
 		c.fail("name", "is the name of route number %d too; names have to differ", earlier+1)
 	default:
@@ -35,8 +35,8 @@ func (c *compiler) oneOf(key, value string, words ...string) {
 	}
 }
 
-// checkFate looks at what happens to a message that matches.
-func (c *compiler) checkFate() {
+// checkActions checks what a rule does with a message that matches.
+func (c *compiler) checkActions() {
 	switch {
 	case isTemplate(string(c.Priority)):
 		c.checkTemplate("priority", string(c.Priority))
@@ -58,7 +58,8 @@ func (c *compiler) checkFate() {
 	case c.Skip && c.Continue:
 		c.fail("skip", "contradicts continue: a route that skips is the last one")
 	case !c.Skip && len(c.To) == 0 && c.ToContacts == nil:
-		c.fail("to", "is missing; name at least one recipient, or to_contacts, or write skip: true to forward to nobody on purpose")
+		c.fail("to", "is missing; name at least one recipient, or to_contacts, "+
+			"or write skip: true to forward to nobody on purpose")
 	}
 	c.checkContacts()
 	for i, to := range c.To {

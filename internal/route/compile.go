@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Error is one fault of one rule.
+// Error is one error in one rule.
 type Error struct {
 	Index   int    // of the rule, from 0
 	Route   string // its name; empty when it has none
 	Key     string // such as "to[1]" or "match.any[0].subject[0]"
 	Problem string
-	Char    int // of the value, from 1, at which the fault is; 0 when it is the value as a whole
+	Char    int // of the value, from 1, at which the error is; 0 for the value as a whole
 }
 
 // Error names the route, the key and the problem.
@@ -27,10 +27,10 @@ func (e Error) Error() string {
 	return fmt.Sprintf("route %s: %s: %s", name, e.Key, e.Problem)
 }
 
-// Errors are all faults of a list of rules.
+// Errors are all errors in a list of rules.
 type Errors []Error
 
-// Error is one line for each fault.
+// Error is one line for each error.
 func (e Errors) Error() string {
 	lines := make([]string, len(e))
 	for i, one := range e {
@@ -45,7 +45,7 @@ type compiled struct {
 	conditions []condition
 }
 
-// Compile checks all rules and prepares them. The error is of type Errors and tells of every fault at once.
+// Compile checks all rules and prepares them. The error is of type Errors and has all errors.
 func Compile(rules []Rule) (*Table, error) {
 	var errs Errors
 	table := &Table{}
@@ -53,9 +53,9 @@ func Compile(rules []Rule) (*Table, error) {
 	for i, r := range rules {
 		var inMatch Errors
 		conditions := (&compiler{Rule: r, index: i, errs: &inMatch}).match(r.Match, scope{})
-		c := compiler{Rule: r, index: i, errs: &errs, names: captured(conditions), faulty: len(inMatch) > 0}
+		c := compiler{Rule: r, index: i, errs: &errs, names: captured(conditions), matchFailed: len(inMatch) > 0}
 		c.checkName(first)
-		c.checkFate()
+		c.checkActions()
 		c.checkStyle()
 		errs = append(errs, inMatch...)
 		table.rules = append(table.rules, compiled{r, conditions})
@@ -69,10 +69,10 @@ func Compile(rules []Rule) (*Table, error) {
 // compiler works on one rule.
 type compiler struct {
 	Rule
-	index  int
-	errs   *Errors
-	names  []string // that match captures
-	faulty bool     // and perhaps more of them: match has faults
+	index       int
+	errs        *Errors
+	names       []string // that match captures
+	matchFailed bool     // match has errors, so that names may be incomplete
 }
 
 func (c *compiler) fail(key, format string, args ...any) { c.failAt(0, key, format, args...) }
@@ -92,13 +92,14 @@ func (c *compiler) failIn(s scope, key, format string, args ...any) {
 	c.fail("match."+s.prefix+key, format, args...)
 }
 
-// maxGroups is deeper than anybody thinks, and keeps a group that contains itself from being followed for ever.
+// maxGroups bounds how deep groups are nested. It also ends a group that contains itself.
 const maxGroups = 10
 
-// match compiles all keys of a match. What has to decode the content comes last.
+// match compiles all keys of a match. Conditions that need the content come last.
 func (c *compiler) match(m Match, s scope) []condition {
 	s.zone = c.timeZone(m, s)
-	list := slices.Concat(c.sizes(m, s), c.times(m, s), c.fields(m, s), c.groups(m, s), c.contents(m, s), c.expression(m, s))
+	list := slices.Concat(c.sizes(m, s), c.times(m, s), c.fields(m, s), c.groups(m, s), c.contents(m, s),
+		c.expression(m, s))
 	slices.SortStableFunc(list, func(a, b condition) int {
 		switch {
 		case a.content == b.content:
@@ -118,7 +119,9 @@ func (c *compiler) fields(m Match, s scope) []condition {
 	field := func(name string) func(*view) []text { return func(v *view) []text { return v.text(name) } }
 	list := slices.Concat(
 		c.inbox(m, s),
-		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text { return []text{newText(v.mail.Folder)} }),
+		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text {
+			return []text{newText(v.mail.Folder)}
+		}),
 		ofMessage(c.patterns(s, "from", m.From, addressPattern, addresses("From"))),
 		ofMessage(c.patterns(s, "to", m.To, addressPattern, addresses("To"))),
 		ofMessage(c.patterns(s, "cc", m.Cc, addressPattern, addresses("Cc"))),
@@ -146,9 +149,11 @@ func ofMessage(list []condition) []condition {
 	return list
 }
 
-// inbox is unknown when `route test` is not told.
+// inbox is unknown if `route test` is run without --inbox.
 func (c *compiler) inbox(m Match, s scope) []condition {
-	list := c.patterns(s, "inbox", m.Inbox, addressPattern, func(v *view) []text { return []text{newAddress(v.mail.Inbox)} })
+	list := c.patterns(s, "inbox", m.Inbox, addressPattern, func(v *view) []text {
+		return []text{newAddress(v.mail.Inbox)}
+	})
 	for i := range list {
 		test := list[i].test
 		list[i].test = func(v *view, f *finding) {

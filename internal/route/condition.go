@@ -2,8 +2,8 @@ package route
 
 import "slices"
 
-// verdict is the truth of a condition. Of what cannot be read nobody can say: neither the condition holds then, nor its
-// contrary.
+// verdict is the truth of a condition. It is unknown for something that cannot be read: then
+// neither the condition nor its negation holds.
 type verdict int
 
 const (
@@ -18,21 +18,21 @@ type condition struct {
 	want    []string // as written
 	message bool     // it needs the message, and not only its folder and size
 	content bool     // it needs the decoded content
-	names   []string // its regular expressions capture
+	names   []string // that its regular expressions capture
 	group   []condition
 	choice  bool // one of the group is enough
 	negate  bool
 	test    func(v *view, f *finding) // nil for a group
 }
 
-// finding is what became of a condition.
+// finding is the result of a condition.
 type finding struct {
 	*condition
 	verdict verdict
 	got     []text   // what was looked at
-	on      text     // of that, what held
-	by      *pattern // and the pattern it is like; nil when it is not a matter of patterns
-	why     string   // it is unknown
+	on      text     // of these, the one that matched
+	by      *pattern // the pattern that matched it; nil for conditions without patterns
+	why     string   // the verdict is unknown
 	group   []finding
 }
 
@@ -45,7 +45,8 @@ func (f *finding) is(held bool) {
 	}
 }
 
-// try asks of one condition. With whole, groups are asked to their end, for a person to see; the verdict is the same.
+// try evaluates one condition. With whole, it evaluates all of a group, for Explain; the verdict is
+// the same.
 func (c *condition) try(v *view, whole bool) finding {
 	f := finding{condition: c}
 	switch {
@@ -64,13 +65,13 @@ func (c *condition) try(v *view, whole bool) finding {
 	return f
 }
 
-// all asks whether all of them hold.
+// all evaluates conditions that have to hold together.
 func all(cs []condition, v *view, whole bool) (verdict, []finding) {
 	return combine(cs, v, whole, yes, no)
 }
 
-// combine begins with a verdict that an unknown condition makes unknown, and that one which decides turns for good: the
-// strong logic of Kleene.
+// combine evaluates conditions in three-valued logic (Kleene). It begins with a verdict. An unknown
+// condition makes it unknown, and one with the verdict decides settles it.
 func combine(cs []condition, v *view, whole bool, begin, decides verdict) (result verdict, found []finding) {
 	result = begin
 	for i := range cs {
@@ -88,13 +89,16 @@ func combine(cs []condition, v *view, whole bool, begin, decides verdict) (resul
 	return result, found
 }
 
-// undecided reports whether one of them, or of what is in it, is unknown: what others captured may not be the first.
+// undecided reports whether a finding, or one inside it, is unknown. Then another group may be the
+// first that captures.
 func undecided(found []finding) bool {
-	return slices.ContainsFunc(found, func(f finding) bool { return f.verdict == unknown || undecided(f.group) })
+	return slices.ContainsFunc(found, func(f finding) bool {
+		return f.verdict == unknown || undecided(f.group)
+	})
 }
 
-// captures collects the named groups of the regular expressions that held, of several of one name the first. Of a choice
-// the first that held counts, and what a negation looked at never.
+// captures collects the named groups of the regular expressions that held. The first of a name
+// counts. Of a choice only the first match that held counts, and a negation captures nothing.
 func captures(found []finding, into map[string]string) {
 	for _, f := range found {
 		switch {
@@ -110,7 +114,7 @@ func captures(found []finding, into map[string]string) {
 	}
 }
 
-// captured are the names that conditions can capture, the same way.
+// captured are the names that the conditions can capture.
 func captured(cs []condition) []string {
 	var names []string
 	for _, c := range cs {

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// ToContacts adds the people of the directory that a message names, each with an address, to the recipients of a rule. A
-// rule that has no others and finds nobody does not match.
+// ToContacts adds the contacts that a message mentions to the recipients of a rule. A rule without
+// other recipients that finds no contact does not match.
 type ToContacts struct {
 	In []string `yaml:"in"` // where to look: subject, body, attachment
 }
 
-// Mention is a contact that a message names.
+// Mention is a contact that a message mentions.
 type Mention struct {
 	Name  string `json:"name"`
 	Email string `json:"email"` // empty when there is none
 	By    string `json:"by"`    // the name or keyword that was found, as in the directory
 	In    string `json:"in"`    // subject, body, attachment
-	On    string `json:"on"`    // the place, folded
+	On    string `json:"on"`    // the text around it, folded
 }
 
 // String is one line for a person.
@@ -35,14 +35,15 @@ func (m Mention) String() string {
 	return fmt.Sprintf("contact %s, %s, in %s: %s", who, to, m.In, quote(m.On))
 }
 
-// places are where contacts can be looked for. The texts, and why there may be more of them.
+// places are where contacts are looked for. Each returns the texts, and the reason if there may be
+// more.
 var places = map[string]func(*view) ([]text, string){
 	"subject":    func(v *view) ([]text, string) { return v.text("Subject"), "" },
 	"body":       func(v *view) ([]text, string) { return v.body(), v.content().Incomplete },
 	"attachment": func(v *view) ([]text, string) { return spaced(v.attachments()), v.content().Incomplete },
 }
 
-// spaced are names of files, and the same with spaces for what people write instead of them: Ann_Miller.pdf.
+// spaced adds to file names the same names with spaces, so that Ann_Miller.pdf contains Ann Miller.
 func spaced(names []text) []text {
 	list := slices.Clone(names)
 	for _, name := range names {
@@ -77,16 +78,16 @@ func (t *Table) UsesContacts() bool {
 	return slices.ContainsFunc(t.rules, func(r compiled) bool { return r.ToContacts != nil })
 }
 
-// With is the same table with a directory. One without finds no contacts.
+// With is the same table with a directory. A table without one finds no contacts.
 func (t *Table) With(d *Directory) *Table { return &Table{rules: t.rules, directory: d} }
 
-// located is what was found at one place of a message.
+// located is what was found in one place of a message.
 type located struct {
 	found map[int]Mention
-	why   string // there may be more
+	why   string // why there may be more; empty otherwise
 }
 
-// locate looks for all contacts at one place, once for all rules.
+// locate looks for all contacts in one place. It does so once for all rules.
 func (v *view) locate(in string) located {
 	if l, ok := v.mentions[in]; ok {
 		return l
@@ -112,8 +113,9 @@ func (v *view) locate(in string) located {
 	return l
 }
 
-// named are the contacts that a message names at these places, in the order of the directory, and why there may be more.
-func (v *view) named(in []string) (list []Mention, why string) {
+// mentioned are the contacts that a message mentions in these places, in the order of the
+// directory. why is the reason if there may be more.
+func (v *view) mentioned(in []string) (list []Mention, why string) {
 	all := map[int]Mention{}
 	for _, place := range in {
 		l := v.locate(place)
@@ -132,36 +134,38 @@ func (v *view) named(in []string) (list []Mention, why string) {
 	return list, why
 }
 
-// addContacts adds the contacts that the message names to a rule that matches. When the rule has no recipients then, not even one
-// that is left out, it does not match; nor when the inbox's own address is all it has, and somebody else is named, or may be.
+// addContacts adds the contacts that the message mentions to a rule that matches. A rule that then
+// has no recipients, and leaves out none, does not match. Nor does a rule whose only recipient is
+// the inbox's own address, if another contact is mentioned or may be.
 func (r *result) addContacts(v *view) {
 	if r.ToContacts == nil {
 		return
 	}
-	list, why := v.named(r.ToContacts.In)
+	list, why := v.mentioned(r.ToContacts.In)
 	r.contacts, r.unsure = list, r.unsure || why != ""
-	var mute []Mention
+	var unreachable []Mention
 	for _, m := range list {
 		if m.Email == "" {
-			mute = append(mute, m)
+			unreachable = append(unreachable, m)
 			continue
 		}
 		r.add(v.mail, m.Email)
 	}
-	r.problem = unreachable(mute)
+	r.problem = missingEmails(unreachable)
 	switch {
 	case len(r.to) > 0:
-	case len(mute) > 0:
-		r.outcome = PassedOver
+	case len(unreachable) > 0:
+		r.outcome = NotUsed
 	case why != "":
 		r.outcome, r.problem = Failed, "to_contacts is undecided: "+why
 	case r.leftOut == "":
-		r.outcome, r.problem = Failed, "to_contacts finds nobody of the directory in: "+strings.Join(r.ToContacts.In, ", ")
+		r.outcome = Failed
+		r.problem = "to_contacts finds nobody of the directory in: " + strings.Join(r.ToContacts.In, ", ")
 	}
 }
 
-// unreachable says which contacts have no address.
-func unreachable(list []Mention) string {
+// missingEmails says which contacts have no email address.
+func missingEmails(list []Mention) string {
 	const most = 10
 	var lines []string
 	for _, m := range list[:min(len(list), most)] {

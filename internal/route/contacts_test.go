@@ -26,12 +26,47 @@ func TestToContacts(t *testing.T) {
 		to       []string
 		problems string // a part of them
 	}{
-		{"name in the subject", []Rule{{Name: "p", ToContacts: in("subject")}}, "Subject: for ann MILLER", "p", []string{"ann@firm.example"}, ""},
-		{"keyword", []Rule{{Name: "p", ToContacts: in("subject")}}, "Subject: File 4711", "p", []string{"ann@firm.example"}, ""},
-		{"only where it says", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: x\n\nAnn Miller", "rest", rest.To, ""},
-		{"body", []Rule{{Name: "p", ToContacts: in("subject", "body")}}, "Subject: x\nContent-Type: text/html\n\nAnn&nbsp;<b>Miller</b>", "p", []string{"ann@firm.example"}, ""},
-		{"attachment's name", []Rule{{Name: "p", ToContacts: in("attachment")}}, "Content-Disposition: attachment; filename=\"file 4711_b.pdf\"\n\nx", "p", []string{"ann@firm.example"}, ""},
-		{"attachment's name without spaces", []Rule{{Name: "p", ToContacts: in("attachment")}}, "Content-Disposition: attachment; filename=\"contract-Ann_Miller.pdf\"\n\nx", "p", []string{"ann@firm.example"}, ""},
+		{
+			"name in the subject",
+			[]Rule{{Name: "p", ToContacts: in("subject")}},
+			"Subject: for ann MILLER",
+			"p",
+			[]string{"ann@firm.example"},
+			"",
+		},
+		{
+			"keyword",
+			[]Rule{{Name: "p", ToContacts: in("subject")}},
+			"Subject: File 4711", "p",
+			[]string{"ann@firm.example"},
+			"",
+		},
+		{
+			"only where it says",
+			[]Rule{{Name: "p", ToContacts: in("subject")}, rest},
+			"Subject: x\n\nAnn Miller", "rest", rest.To, "",
+		},
+		{
+			"body",
+			[]Rule{{Name: "p", ToContacts: in("subject", "body")}},
+			"Subject: x\nContent-Type: text/html\n\nAnn&nbsp;<b>Miller</b>", "p",
+			[]string{"ann@firm.example"},
+			"",
+		},
+		{
+			"attachment's name",
+			[]Rule{{Name: "p", ToContacts: in("attachment")}},
+			"Content-Disposition: attachment; filename=\"file 4711_b.pdf\"\n\nx", "p",
+			[]string{"ann@firm.example"},
+			"",
+		},
+		{
+			"attachment's name without spaces",
+			[]Rule{{Name: "p", ToContacts: in("attachment")}},
+			"Content-Disposition: attachment; filename=\"contract-Ann_Miller.pdf\"\n\nx", "p",
+			[]string{"ann@firm.example"},
+			"",
+		},
 		{
 			"several, in the directory's order, each once",
 			[]Rule{{Name: "p", ToContacts: in("subject", "body")}},
@@ -39,14 +74,51 @@ func TestToContacts(t *testing.T) {
 			[]string{"ann@firm.example", "wang@firm.example"},
 			"",
 		},
-		{"beside others", []Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject")}}, "Subject: Ann Miller", "p", []string{"desk@firm.example", "ann@firm.example"}, ""},
-		{"beside others, nobody named", []Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject")}}, "Subject: x", "p", []string{"desk@firm.example"}, ""},
+		{
+			"beside others",
+			[]Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject")}},
+			"Subject: Ann Miller", "p",
+			[]string{"desk@firm.example", "ann@firm.example"},
+			"",
+		},
+		{
+			"beside others, nobody named",
+			[]Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject")}},
+			"Subject: x",
+			"p",
+			[]string{"desk@firm.example"},
+			"",
+		},
 		{"nobody named", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: x", "rest", rest.To, ""},
-		{"match fails", []Rule{{Name: "p", Match: Match{From: []string{"a@b.example"}}, ToContacts: in("subject")}}, "Subject: Ann Miller", "", nil, ""},
-		{"no address", []Rule{{Name: "p", ToContacts: in("subject")}}, "Subject: silent", "", nil, `route "p": contact "Mute" is named in the subject and has no email address`},
-		{"no address, next route", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: silent", "rest", rest.To, `contact "Mute"`},
-		{"one without an address, one with", []Rule{{Name: "p", ToContacts: in("subject")}, rest}, "Subject: silent, Ann Miller", "p", []string{"ann@firm.example"}, `contact "Mute"`},
-		{"robots", []Rule{{Name: "p", Automated: SkipAutomated, ToContacts: in("subject")}}, "Auto-Submitted: auto-replied\nSubject: Ann Miller", "p", nil, ""},
+		{
+			"match fails",
+			[]Rule{{Name: "p", Match: Match{From: []string{"a@b.example"}}, ToContacts: in("subject")}},
+			"Subject: Ann Miller", "", nil, "",
+		},
+		{
+			"no address",
+			[]Rule{{Name: "p", ToContacts: in("subject")}},
+			"Subject: silent", "", nil,
+			`route "p": contact "Mute" is named in the subject and has no email address`,
+		},
+		{
+			"no address, next route",
+			[]Rule{{Name: "p", ToContacts: in("subject")}, rest},
+			"Subject: silent",
+			"rest", rest.To, `contact "Mute"`,
+		},
+		{
+			"one without an address, one with",
+			[]Rule{{Name: "p", ToContacts: in("subject")}, rest},
+			"Subject: silent, Ann Miller", "p",
+			[]string{"ann@firm.example"},
+			`contact "Mute"`,
+		},
+		{
+			"robots",
+			[]Rule{{Name: "p", Automated: SkipAutomated, ToContacts: in("subject")}},
+			"Auto-Submitted: auto-replied\nSubject: Ann Miller", "p", nil, "",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -70,13 +142,23 @@ func TestToContactsUndecided(t *testing.T) {
 		mail  Mail
 		want  string
 	}{
-		"no message": {compile(t, rule).With(NewDirectory(staff)), Mail{}, "p: no match: to_contacts is undecided: the message could not be fetched"},
+		"no message": {
+			compile(t, rule).With(NewDirectory(staff)),
+			Mail{},
+			"p: no match: to_contacts is undecided: the message could not be fetched",
+		},
 		"too long": {
 			compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"body"}}}).With(NewDirectory(staff)),
 			mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 600<<10/5)+"Ann Miller"), "p: no match: to_contacts is undecided: ",
 		},
-		"nobody named": {compile(t, rule).With(NewDirectory(staff)), mailOf(t, "Subject: x"), "p: no match: to_contacts finds nobody of the directory in: subject"},
-		"no directory": {compile(t, rule), mailOf(t, "Subject: Ann Miller"), "p: no match: to_contacts finds nobody of the directory in: subject"},
+		"nobody named": {
+			compile(t, rule).With(NewDirectory(staff)), mailOf(t, "Subject: x"),
+			"p: no match: to_contacts finds nobody of the directory in: subject",
+		},
+		"no directory": {
+			compile(t, rule), mailOf(t, "Subject: Ann Miller"),
+			"p: no match: to_contacts finds nobody of the directory in: subject",
+		},
 	} {
 		if d := tt.table.Decide(tt.mail); len(d.To)+len(d.Matched)+len(d.Problems) > 0 {
 			t.Errorf("%s: decided %+v, want no match", name, d)
@@ -108,7 +190,8 @@ func TestExplainContacts(t *testing.T) {
 	}
 }
 
-// TestDirectoryAtOnce: passes ask from several goroutines, the first of which makes the directory ready.
+// TestDirectoryAtOnce: passes ask from several goroutines, the first of which makes the directory
+// ready.
 func TestDirectoryAtOnce(t *testing.T) {
 	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject"}}}).With(NewDirectory(staff))
 	m := mailOf(t, "Subject: Ann Miller")
@@ -123,7 +206,7 @@ func TestDirectoryAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-func TestToContactsFaults(t *testing.T) {
+func TestToContactsErrors(t *testing.T) {
 	_, err := Compile([]Rule{
 		{Name: "a", ToContacts: &ToContacts{}},
 		{Name: "b", ToContacts: &ToContacts{In: []string{"subject", "text"}}},
@@ -137,6 +220,6 @@ func TestToContactsFaults(t *testing.T) {
 		`route "c": skip: contradicts to_contacts: a route either skips or has recipients`,
 	}
 	if got := strings.Split(errs.Error(), "\n"); !slices.Equal(got, want) {
-		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("errors\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

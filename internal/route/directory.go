@@ -10,24 +10,24 @@ import (
 // Contact is a person of the directory.
 type Contact struct {
 	Name     string
-	Email    string // empty: known, and cannot be written to
+	Email    string // may be empty
 	Keywords []string
 }
 
-// Directory finds contacts in texts by their names and keywords: all at once, in one pass over a text. Nothing of it
-// changes, and it may be used by several goroutines at once.
+// Directory finds all contacts in a text by their names and keywords, in one pass over the text. It
+// does not change and is safe for concurrent use.
 type Directory struct {
 	contacts []Contact
-	terms    func() *terms // made when the first text is looked through: a pass without new mail needs none
+	terms    func() *terms // built on first use: a pass without new mail needs none
 }
 
-// NewDirectory returns the directory of these contacts, all of which are looked for. What CheckTerm refuses is not looked for.
+// NewDirectory returns the directory of these contacts. It ignores terms that CheckTerm refuses.
 func NewDirectory(contacts []Contact) *Directory {
 	return &Directory{contacts, sync.OnceValue(func() *terms { return newTerms(contacts) })}
 }
 
-// CheckTerm reports what keeps a name or keyword from being looked for: with fewer than two letters or digits it would be
-// found everywhere.
+// CheckTerm refuses a name or keyword with fewer than two letters or digits, which would be found
+// everywhere.
 func CheckTerm(s string) error {
 	n := 0
 	for _, r := range plain(squeeze(fold(s))) {
@@ -36,13 +36,15 @@ func CheckTerm(s string) error {
 		}
 	}
 	if n < 2 {
-		return fmt.Errorf("%q is too short to be looked for: it would be found everywhere; write at least two letters or digits", s)
+		return fmt.Errorf("%q is too short to be looked for: it would be found everywhere; "+
+			"write at least two letters or digits", s)
 	}
 	return nil
 }
 
-// terms are the names and keywords, each different one once: by the octets that it begins with its length is found, and by all of
-// them whose it is. That costs the same however many there are; it grows with how many different lengths those have that begin alike.
+// terms are the names and keywords, each different one once. The first octets of a term lead to the
+// lengths of the terms that begin like it, and text of such a length is looked up in a map. The
+// cost depends on the number of these lengths, and not on the number of terms.
 type terms struct {
 	holders []holder
 	of      map[string]int32 // the first holder of a term
@@ -84,7 +86,7 @@ func (t *terms) add(written string, h holder) {
 	t.holders = append(t.holders, h)
 }
 
-// beginning is what stands at the beginning of s, as far as all terms are long: two octets.
+// beginning is the first three octets of s, or two if that is all.
 func beginning(s string) uint32 {
 	if len(s) > 2 {
 		return uint32(s[0])<<16 | uint32(s[1])<<8 | uint32(s[2])
@@ -92,7 +94,7 @@ func beginning(s string) uint32 {
 	return 1<<24 | uint32(s[0])<<8 | uint32(s[1])
 }
 
-// at calls each with the terms that stand alone at s[i:].
+// at calls each with the terms that stand at s[i:] as whole words.
 func (t *terms) at(s string, i int, each func(term int32)) {
 	for _, head := range []string{s[i:min(i+2, len(s))], s[i:min(i+3, len(s))]} {
 		if len(head) < 2 {
@@ -109,15 +111,16 @@ func (t *terms) at(s string, i int, each func(term int32)) {
 	}
 }
 
-// find is the contacts that a text names, by their places in the directory, each with the first term found.
+// find returns the contacts that a text mentions, by their index in the directory, each with the
+// first term found.
 func (d *Directory) find(folded string) map[int]Mention {
 	t := d.terms()
 	in := plain(folded)
 	found := map[int]Mention{}
 	seen := map[int32]bool{}
 	for i := range in {
-		if i > 0 && in[i] < 0x80 && in[i-1] < 0x80 && isWord(rune(in[i])) && isWord(rune(in[i-1])) { // within a word nothing stands alone
-			continue
+		if i > 0 && in[i] < 0x80 && in[i-1] < 0x80 && isWord(rune(in[i])) && isWord(rune(in[i-1])) {
+			continue // within a word
 		}
 		t.at(in, i, func(term int32) {
 			for ; term != 0 && !seen[term]; term = t.holders[term].next {
@@ -141,7 +144,7 @@ func (d *Directory) mention(h holder, on string) Mention {
 	return m
 }
 
-// around is what stands there, with a little of what is before it.
+// around is the text at a place, and a little of the text before it.
 func around(s string, at int) string {
 	if at <= maxExcerpt/2 {
 		return excerpt(s)

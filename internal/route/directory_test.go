@@ -75,7 +75,8 @@ func TestWholeWords(t *testing.T) {
 	}
 }
 
-// TestFindAll compares the one pass with looking for each term on its own, over terms that overlap in every way.
+// TestFindAll compares the one pass with looking for each term on its own, over terms that overlap
+// in every way.
 func TestFindAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	alphabets := [][]rune{
@@ -124,7 +125,10 @@ func people(n int) []Contact {
 	for i := range list {
 		list[i] = Contact{
 			Name: fmt.Sprintf("Anna%d Müller-%d", i*7919%10007, i), Email: fmt.Sprintf("c%d@firm.example", i),
-			Keywords: []string{fmt.Sprintf("client %d", 20_000+i), string([]rune{'王', rune(0x4e00 + i%5000), rune(0x5e00 + i/3)})},
+			Keywords: []string{
+				fmt.Sprintf("client %d", 20_000+i),
+				string([]rune{'王', rune(0x4e00 + i%5000), rune(0x5e00 + i/3)}),
+			},
 		}
 	}
 	list[n-1].Keywords = append(list[n-1].Keywords, "file number 4711")
@@ -147,7 +151,8 @@ func TestManyContacts(t *testing.T) {
 	timing.AtMost(t, 3, decideFor(t, 100), decideFor(t, 10_000))
 }
 
-// TestDirectoryIsSmall: what is looked for takes no more memory than the contacts themselves take in the end.
+// TestDirectoryIsSmall: what is looked for takes no more memory than the contacts themselves take
+// in the end.
 func TestDirectoryIsSmall(t *testing.T) {
 	const n = 20_000
 	list := people(n)
@@ -167,7 +172,8 @@ func TestDirectoryIsSmall(t *testing.T) {
 	runtime.KeepAlive(list)
 }
 
-// TestDirectoryOrder: of several terms of a contact the first in the text is told, and of several contacts of one term each.
+// TestDirectoryOrder: of several terms of a contact the first in the text is told, and of several
+// contacts of one term each.
 func TestDirectoryOrder(t *testing.T) {
 	d := NewDirectory([]Contact{{Name: "Ann Miller", Keywords: []string{"file 1", "Li"}}, {Name: "Bob", Keywords: []string{"Li", "file"}}, {Name: "Li"}})
 	var got []string

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// environment is what an expression sees of a message. Texts are decoded. Addresses are in lower case and
-// without names, and an xn-- domain is in Unicode.
+// environment is what an expression sees of a message. Texts are decoded. Addresses are in lower
+// case and without names, and an xn-- domain is in Unicode.
 type environment struct {
 	Inbox         string                              `expr:"inbox"`
 	Folder        string                              `expr:"folder"`

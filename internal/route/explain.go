@@ -10,18 +10,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Outcome is what became of one rule.
+// Outcome is the result of one rule.
 type Outcome string
 
 // The outcomes of a rule.
 const (
 	Matched    Outcome = "matched"
 	Failed     Outcome = "no match"
-	PassedOver Outcome = "passed over" // it matches, but leads to no address: by what it captured, or by what the directory has
+	NotUsed    Outcome = "not used"    // it matches, but a capture or a contact has no address
 	NotReached Outcome = "not reached" // an earlier rule has decided
 )
 
-// Truth is what became of one condition.
+// Truth is the result of one condition.
 type Truth string
 
 // The truths. Undecided counts as failed, and so does its negation.
@@ -35,11 +35,11 @@ const (
 type Step struct {
 	Route      string            `json:"route"`
 	Outcome    Outcome           `json:"outcome"`
-	Conditions []Check           `json:"conditions"` // in the order they are asked; empty for a catch-all, and when not reached
+	Conditions []Check           `json:"conditions"` // in order; empty for a catch-all
 	Captured   map[string]string `json:"captured,omitempty"`
 	Contacts   []Mention         `json:"contacts,omitempty"` // of to_contacts
-	LeftOut    string            `json:"left_out,omitempty"` // the inbox's own address, which does not get it by this rule
-	Problem    string            `json:"problem,omitempty"`  // of what was captured and of to_contacts: why it was passed over, or does not match, or has no priority
+	LeftOut    string            `json:"left_out,omitempty"` // the inbox's own address, if this rule has it
+	Problem    string            `json:"problem,omitempty"`  // with captures or contacts
 }
 
 // Check is one condition of an explanation.
@@ -47,10 +47,10 @@ type Check struct {
 	Key  string   `json:"key"`              // below match, such as "subject", "header.X-Spam" or "any[1].from"
 	Is   Truth    `json:"is"`               //
 	Want []string `json:"want,omitempty"`   // the patterns, as written; empty for a group
-	Got  []string `json:"got,omitempty"`    // the beginning of each text they were held against
-	On   string   `json:"on,omitempty"`     // the place that held
-	By   string   `json:"by,omitempty"`     // and the pattern that it is like
-	Why  string   `json:"reason,omitempty"` // it is undecided
+	Got  []string `json:"got,omitempty"`    // the beginning of each text that was compared
+	On   string   `json:"on,omitempty"`     // the text that matched
+	By   string   `json:"by,omitempty"`     // the pattern that matched it
+	Why  string   `json:"reason,omitempty"` // why it is undecided
 	Of   []Check  `json:"of,omitempty"`     // a group's conditions
 }
 
@@ -96,7 +96,7 @@ func quoteAll(list []string, sep string) string {
 	return strings.Join(out, sep)
 }
 
-// quote leaves backslashes alone: patterns are to be seen as they are written.
+// quote does not escape backslashes, so that patterns look as they are written.
 func quote(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -104,12 +104,14 @@ func quote(s string) string {
 	return `"` + s + `"`
 }
 
-// Explain tells what became of each rule, in order, and of each condition of those that were reached.
+// Explain returns the result of each rule, in order, and of each condition of the rules that were
+// reached.
 func (t *Table) Explain(m Mail) []Step {
 	var steps []Step
 	for _, r := range t.evaluate(m, true) {
 		steps = append(steps, Step{
-			Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured, Contacts: r.contacts, LeftOut: r.leftOut, Problem: r.problem,
+			Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured,
+			Contacts: r.contacts, LeftOut: r.leftOut, Problem: r.problem,
 		})
 	}
 	for _, r := range t.rules[len(steps):] {
@@ -118,16 +120,16 @@ func (t *Table) Explain(m Mail) []Step {
 	return steps
 }
 
-// Returns names the rules that may match what arrives in an inbox, as far as the inbox alone tells (none of their conditions fails
-// whatever the message is), and that forward it to its own address, or leave that out and have nobody else.
+// Returns names rules that may match a message of the inbox and have its own address as a
+// recipient: those that forward to it, and those that leave it out and have no other recipient.
 func (t *Table) Returns(inbox string) (forwards, nobody []string) {
 	m := Mail{Inbox: inbox}
 	for i, s := range t.Explain(m) {
 		r := t.rules[i]
 		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
-		others := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.own(to) })
+		others := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.isOwn(to) })
 		switch {
-		case s.Outcome == NotReached || fails || !slices.ContainsFunc(r.To, m.own):
+		case s.Outcome == NotReached || fails || !slices.ContainsFunc(r.To, m.isOwn):
 		case r.OwnAddress == ForwardOwnAddress:
 			forwards = append(forwards, s.Route)
 		case !others:
@@ -137,11 +139,12 @@ func (t *Table) Returns(inbox string) (forwards, nobody []string) {
 	return forwards, nobody
 }
 
-// Unreached names the rules that no message comes to, and the one before them that takes every message.
+// Unreached names the rules that are never tried, and the rule before them that takes every
+// message.
 func (t *Table) Unreached() (names []string, taker string) {
 	for i, r := range t.rules {
 		if len(r.conditions) > 0 || r.Continue || r.ToContacts != nil {
-			continue // it may be passed over
+			continue // it may not be used
 		}
 		for _, behind := range t.rules[i+1:] {
 			names = append(names, behind.Name)
@@ -160,7 +163,8 @@ func checks(found []finding) []Check {
 }
 
 func (f finding) check() Check {
-	c := Check{Key: f.key, Is: map[verdict]Truth{no: NotHeld, yes: Held, unknown: Undecided}[f.verdict], Want: f.want, Why: f.why}
+	truth := map[verdict]Truth{no: NotHeld, yes: Held, unknown: Undecided}
+	c := Check{Key: f.key, Is: truth[f.verdict], Want: f.want, Why: f.why}
 	for _, t := range f.got[:min(len(f.got), 20)] {
 		c.Got = append(c.Got, excerpt(t.shown))
 	}
@@ -176,7 +180,7 @@ func (f finding) check() Check {
 	return c
 }
 
-// place is where in a text a pattern holds, with some of what stands around it.
+// place is the part of a text that a pattern matched, with some text around it.
 func (p *pattern) place(t text) string {
 	if len(t.shown) <= maxExcerpt || p.part == "" && p.re == nil {
 		return excerpt(t.shown)

@@ -14,10 +14,10 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// What an expression may cost. The library ends an expression that builds lists with more elements than
-// its memory budget, but it neither counts the steps of loops nor takes a deadline. So a message is
-// undecided when the lists in it are too long for the loops. What an expression builds of texts, such as
-// with +, is up to the author of the configuration.
+// What an expression may cost. The library ends an expression that builds lists with more elements
+// than its memory budget, but it neither counts the steps of loops nor takes a deadline. So a
+// message is undecided when the lists in it are too long for the loops. What an expression builds
+// of texts, such as with +, is up to the author of the configuration.
 const (
 	maxNodes   = 500     // of the expression
 	maxBuilt   = 10_000  // elements of the lists that it builds
@@ -25,8 +25,8 @@ const (
 	stepCost   = 64      // octets that could be scanned in the time of a step without text
 )
 
-// builtins are the functions of the language that an expression may use. None of them tells the time of
-// day, and each takes time in proportion to its list or text.
+// builtins are the functions of the language that an expression may use. None of them tells the
+// time of day, and each takes time in proportion to its list or text.
 var builtins = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "count", "sum",
 	"len", "abs", "int", "float", "string", "trim", "trimPrefix", "trimSuffix", "upper", "lower",
@@ -77,8 +77,8 @@ func (c *compiler) expression(m Match, s scope) []condition {
 	}}
 }
 
-// inspector reads the tree of an expression and changes nothing. It refuses what would let the author of
-// a message choose how long the expression takes.
+// inspector reads the tree of an expression and changes nothing. It refuses what would let the
+// author of a message choose how long the expression takes.
 type inspector struct {
 	names  []string // of variables and functions
 	nested map[*ast.PredicateNode]int
@@ -143,7 +143,8 @@ func (l *inspector) fail(n ast.Node, problem string) {
 	}
 }
 
-// expressionError returns the problem, and the character of the expression that it is about, from 1.
+// expressionError returns the problem, and the character of the expression that it is about, from
+// 1.
 func expressionError(err error) (char int, problem string) {
 	var e *file.Error
 	if !errors.As(err, &e) {

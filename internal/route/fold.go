@@ -9,22 +9,24 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// turkish makes one letter of i, dotted İ and dotless ı: without knowing the language nobody can tell which I is meant.
+// turkish maps i, dotted İ and dotless ı to one letter, because the language of a text is not
+// known.
 var turkish = strings.NewReplacer("i\u0307", "i", "ı", "i")
 
-// fold makes text comparable: compatible forms of a character (full and half width, ligatures) are one, and so are
-// upper and lower case, with the full mapping (ß is ss). What is not UTF-8 is replaced first: NFKC would
-// leave some of what follows as it is.
+// fold makes text comparable: compatible forms of a character (full and half width, ligatures) and
+// upper and lower case become one. Octets that are not UTF-8 are replaced first, because NFKC would
+// not normalise some of what follows them.
 func fold(s string) string {
 	return foldCompatible(norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd")))
 }
 
-// foldCompatible is fold for text whose compatible forms have been made one.
+// foldCompatible is fold for text in NFKC.
 func foldCompatible(s string) string {
 	return turkish.Replace(norm.NFKC.String(cases.Fold().String(s)))
 }
 
-// squeeze makes one space of each run of white space: where a long field was folded is no matter (RFC 5322 2.2.3).
+// squeeze makes one space of each run of white space, because a long field may be folded anywhere
+// (RFC 5322 2.2.3).
 func squeeze(s string) string {
 	var out strings.Builder
 	out.Grow(len(s))
@@ -44,7 +46,8 @@ func squeeze(s string) string {
 	return out.String()
 }
 
-// foldAddress is fold for an address or a glob over one: an xn-- label of the domain (RFC 5890) becomes what it stands for.
+// foldAddress is fold for an address or a glob. An xn-- label of the domain (RFC 5890) becomes
+// Unicode.
 func foldAddress(s string) string {
 	s = fold(strings.TrimSpace(s))
 	at := strings.LastIndexByte(s, '@')
@@ -59,7 +62,7 @@ func foldDomain(domain string) string {
 	return domain
 }
 
-// mailbox is an address as an identity: only the domain is without case (RFC 5321 2.4).
+// mailbox is the identity of an address: only the domain ignores case (RFC 5321 2.4).
 func mailbox(addr string) string {
 	at := strings.LastIndexByte(addr, '@')
 	return addr[:at+1] + foldDomain(addr[at+1:])

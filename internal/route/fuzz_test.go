@@ -13,8 +13,8 @@ import (
 	"postrider/internal/address"
 )
 
-// FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one fate that Explain
-// agrees with.
+// FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one
+// fate that Explain agrees with.
 func FuzzDecide(f *testing.F) {
 	const mail = "From: =?utf-8?Q?J=C3=B6rg?= <a@bücher.example>\nTo: b@y.example\nSubject: Hearing\nList-Id: A <a.lists.example>\n\nx"
 	for _, p := range []string{"*@court.example", "/a|b/", "hearing", "//", "?*", "a@xn--", "\xff", "*.lists.example", "/(?i:x{1000}){1000}/", "", "ß"} {
@@ -37,12 +37,15 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, pattern, to, field, raw string, bits uint) {
 		rules := []Rule{
 			ruleOf(name, pattern, to, field, bits),
-			{Name: "second", To: []string{"second@x.example", to}, Continue: bits&64 != 0, Match: Match{From: []string{pattern}}},
+			{
+				Name: "second", To: []string{"second@x.example", to}, Continue: bits&64 != 0,
+				Match: Match{From: []string{pattern}},
+			},
 			{Name: "rest", To: []string{"rest@x.example"}},
 		}
 		table, err := Compile(rules)
 		if err != nil {
-			checkFaults(t, err, len(rules))
+			checkErrors(t, err, len(rules))
 			return
 		}
 		m := mailOf(t, raw)
@@ -81,7 +84,7 @@ func ruleOf(name, pattern, to, field string, bits uint) Rule {
 	return r
 }
 
-func checkFaults(t *testing.T, err error, rules int) {
+func checkErrors(t *testing.T, err error, rules int) {
 	t.Helper()
 	var errs Errors
 	if !errors.As(err, &errs) || len(errs) == 0 {

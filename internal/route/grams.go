@@ -2,8 +2,8 @@ package route
 
 import "strings"
 
-// grams are the runs of three octets in a long text, hashed: most of what two hundred rules look for in it need not be
-// looked for.
+// grams are the runs of three octets in a long text, hashed. Most of what two hundred rules look
+// for is not in them, and so not in the text.
 type grams [1 << 10]uint64
 
 func gramsOf(s string) *grams {
@@ -19,7 +19,7 @@ func gram(s string, i int) uint32 {
 	return (uint32(s[i-2])*0x9e3779b1 ^ uint32(s[i-1])*0x85ebca6b ^ uint32(s[i])*0xc2b2ae35) >> 16
 }
 
-// may reports whether a text with these grams may have s in it.
+// may reports whether a text with these grams may contain s.
 func (g *grams) may(s string) bool {
 	for i := 2; i < len(s); i++ {
 		if h := gram(s, i); g[h>>6]&(1<<(h&63)) == 0 {
@@ -29,7 +29,7 @@ func (g *grams) may(s string) bool {
 	return true
 }
 
-// has reports whether a folded piece of text occurs in t.
+// has reports whether t contains a folded text.
 func (t text) has(part string) bool {
 	return (t.grams == nil || t.grams.may(part)) && strings.Contains(t.folded, part)
 }

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// needles are pieces of text that a folded text has when the expression matches it, whatever its case: of each list at
-// least one. Looking for them first makes regular expressions over long texts affordable.
+// needles are substrings that a folded text has if a regular expression matches it: at least one of
+// each list. Looking for them first makes regular expressions over long texts cheap.
 type needles [][]string
 
 func needlesOf(re *syntax.Regexp) needles {
@@ -34,7 +34,8 @@ func needlesOf(re *syntax.Regexp) needles {
 			if len(n) == 0 {
 				return nil
 			}
-			either = append(either, slices.MaxFunc(n, func(a, b []string) int { return shortest(a) - shortest(b) })...)
+			longest := slices.MaxFunc(n, func(a, b []string) int { return shortest(a) - shortest(b) })
+			either = append(either, longest...)
 		}
 		return needles{either}
 	}
@@ -42,11 +43,14 @@ func needlesOf(re *syntax.Regexp) needles {
 }
 
 func (n needles) in(t text) bool {
-	return !slices.ContainsFunc(n, func(either []string) bool { return !slices.ContainsFunc(either, t.has) })
+	return !slices.ContainsFunc(n, func(either []string) bool {
+		return !slices.ContainsFunc(either, t.has)
+	})
 }
 
-// pieces are the runs of a literal that folding leaves alone: ASCII letters and digits, and Han. A letter's accent may
-// follow as a character of its own and become one with it, so a letter at the end does not count.
+// pieces are the runs of a literal that folding does not change: ASCII letters and digits, and Han.
+// A combining accent may follow a letter and become one with it, so a letter at the end does not
+// count.
 func pieces(literal []rune) needles {
 	var list needles
 	for _, run := range strings.FieldsFunc(string(literal), func(r rune) bool { return !stable(r) }) {

@@ -7,24 +7,25 @@ import (
 	"postrider/internal/address"
 )
 
-// OwnAddress is what becomes of a recipient that is the address of the inbox in which the message is: who reads that has
-// it, and what is sent there comes back. A rule that names none leaves it out, and has its other recipients. The name that
-// the inbox is logged in with does not count: it says who may read, and that person's own mailbox may be another one.
+// OwnAddress says what happens to a recipient that is the address of the message's inbox. A copy
+// would come back to the same inbox, so the default is SkipOwnAddress. The login name of the inbox
+// does not count, because it may have another mailbox.
 type OwnAddress string
 
-// The ways.
+// The values of OwnAddress.
 const (
 	SkipOwnAddress    OwnAddress = "skip"
-	ForwardOwnAddress OwnAddress = "forward" // the relay knows another mailbox by that address, as while a server is moved
+	ForwardOwnAddress OwnAddress = "forward" // while a server is moved, the relay may deliver elsewhere
 )
 
-// own reports whether an address is that of the inbox, in any spelling. A sub-address (office+x) is another one.
-func (m Mail) own(addr string) bool {
-	return m.Inbox != "" && spelt(addr) == spelt(m.Inbox)
+// isOwn reports whether an address is that of the inbox, in any spelling. A sub-address (office+x)
+// is another address.
+func (m Mail) isOwn(addr string) bool {
+	return m.Inbox != "" && canonical(addr) == canonical(m.Inbox)
 }
 
-// spelt is the same for all spellings of an address, and also there for what is none.
-func spelt(addr string) string {
+// canonical is the same for all spellings of an address. It also accepts text that is no address.
+func canonical(addr string) string {
 	a, err := address.Parse(addr)
 	if err != nil {
 		return strings.ToLower(addr)
@@ -32,10 +33,10 @@ func spelt(addr string) string {
 	return a.Key()
 }
 
-// add adds recipients, but for the inbox's own address.
+// add adds recipients, except for the inbox's own address.
 func (r *result) add(m Mail, to ...string) {
 	for _, addr := range to {
-		if r.OwnAddress != ForwardOwnAddress && m.own(addr) {
+		if r.OwnAddress != ForwardOwnAddress && m.isOwn(addr) {
 			r.leftOut = cmp.Or(r.leftOut, addr)
 			continue
 		}
@@ -43,10 +44,11 @@ func (r *result) add(m Mail, to ...string) {
 	}
 }
 
-// Note is one line for a person that says who is left out and why, and the mend; empty when nobody is.
+// Note says in one line who is left out, why, and how to change that. It is empty if nobody is.
 func (d Decision) Note() string {
 	if d.LeftOut == "" {
 		return ""
 	}
-	return d.LeftOut + " is left out: it is the inbox's own address, which has the message already (if the relay knows another mailbox by it, say own_address: forward)"
+	return d.LeftOut + " is left out: it is the inbox's own address, which has the message already " +
+		"(if the relay knows another mailbox by it, say own_address: forward)"
 }

@@ -25,14 +25,49 @@ func TestOwnAddress(t *testing.T) {
 		to     []string
 		reason string
 	}{
-		{"a rule that says nothing", []Rule{a, b}, nil, `loop: own address: route "a" has no other recipient; ` + left},
-		{"a rule that skips it", []Rule{with(a, "skip", false), b}, nil, `loop: own address: route "a" has no other recipient; ` + left},
+		{
+			"a rule that says nothing",
+			[]Rule{a, b},
+			nil,
+			`loop: own address: route "a" has no other recipient; ` + left,
+		},
+		{
+			"a rule that skips it",
+			[]Rule{with(a, "skip", false), b},
+			nil,
+			`loop: own address: route "a" has no other recipient; ` + left,
+		},
 		{"a rule that forwards", []Rule{with(a, "forward", false), b}, []string{own}, "matches route a"},
-		{"each rule has its own way", []Rule{with(a, "skip", true), with(Rule{Name: "c", To: a.To}, "forward", false)}, []string{own}, "matches route a, c"},
-		{"each rule has its own way, in the other order", []Rule{with(a, "forward", true), with(Rule{Name: "c", To: a.To}, "skip", false)}, []string{own}, "matches route a, c"},
-		{"others get it by the next rule", []Rule{with(a, "", true), b}, []string{ann}, "matches route a, b; " + left},
-		{"the next rule skips", []Rule{with(a, "", true), {Name: "s", Skip: true}}, nil, `by_route: route "s" skips it; ` + left},
-		{"the next rule takes nothing of programs", []Rule{with(a, "", true), robot}, nil, `automated: its reverse-path is null, as that of a bounce, and route "b" skips such mail; ` + left},
+		{
+			"each rule has its own way",
+			[]Rule{with(a, "skip", true), with(Rule{Name: "c", To: a.To}, "forward", false)},
+			[]string{own},
+			"matches route a, c",
+		},
+		{
+			"each rule has its own way, in the other order",
+			[]Rule{with(a, "forward", true), with(Rule{Name: "c", To: a.To}, "skip", false)},
+			[]string{own},
+			"matches route a, c",
+		},
+		{
+			"others get it by the next rule",
+			[]Rule{with(a, "", true), b},
+			[]string{ann},
+			"matches route a, b; " + left,
+		},
+		{
+			"the next rule skips",
+			[]Rule{with(a, "", true), {Name: "s", Skip: true}},
+			nil,
+			`by_route: route "s" skips it; ` + left,
+		},
+		{
+			"the next rule takes nothing of programs",
+			[]Rule{with(a, "", true), robot},
+			nil,
+			`automated: its reverse-path is null, as that of a bounce, and route "b" skips such mail; ` + left,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -59,7 +94,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestOwnAddressAmongContacts: that the inbox has the message already is no reason to pass over somebody else who is named, or may be.
+// TestOwnAddressAmongContacts: that the inbox has the message already is no reason to pass over
+// somebody else who is named, or may be.
 func TestOwnAddressAmongContacts(t *testing.T) {
 	directory := NewDirectory([]Contact{{Name: "Front Office", Email: "office@firm.example"}, {Name: "Ann Miller", Email: "ann@firm.example"}, {Name: "Mute"}})
 	people := Rule{Name: "people", ToContacts: &ToContacts{In: []string{"subject", "body"}}}
@@ -74,11 +110,23 @@ func TestOwnAddressAmongContacts(t *testing.T) {
 		{"the inbox alone", "Subject: Front Office", people, "[people] []"},
 		{"the inbox and another", "Subject: Front Office, Ann Miller", people, "[people] [ann@firm.example]"},
 		{"nobody beside the inbox", "Subject: x", besides, "[people] []"},
-		{"the inbox, and one without an address", "Subject: Front Office, Mute", people, "[rest] [desk@firm.example]"},
+		{
+			"the inbox, and one without an address", "Subject: Front Office, Mute", people,
+			"[rest] [desk@firm.example]",
+		},
 		{"one without an address beside the inbox", "Subject: Mute", besides, "[rest] [desk@firm.example]"},
-		{"the inbox, in a text that cannot be read to its end", "Subject: Front Office" + long, people, "[rest] [desk@firm.example]"},
-		{"another, in a text that cannot be read to its end", "Subject: Front Office, Ann Miller" + long, people, "[people] [ann@firm.example]"},
-		{"nobody beside the inbox, in a text that cannot be read to its end", "Subject: x" + long, besides, "[rest] [desk@firm.example]"},
+		{
+			"the inbox, in a text that cannot be read to its end", "Subject: Front Office" + long, people,
+			"[rest] [desk@firm.example]",
+		},
+		{
+			"another, in a text that cannot be read to its end", "Subject: Front Office, Ann Miller" + long,
+			people, "[people] [ann@firm.example]",
+		},
+		{
+			"nobody beside the inbox, in a text that cannot be read to its end", "Subject: x" + long, besides,
+			"[rest] [desk@firm.example]",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// text is one thing of a message that patterns are held against, prepared once.
+// text is a text of a message, prepared once for all patterns.
 type text struct {
 	shown  string // as a person reads it
 	folded string // for globs and substrings
-	wide   string // compatible forms made one, for regular expressions, which see shown too
+	wide   string // in NFKC: regular expressions are matched with this and with shown
 	grams  *grams // of folded, when it is long; nil otherwise
 }
 
-// longText is where looking for needles first begins to pay, in octets.
+// longText is the length in octets from which on needles pay.
 const longText = 1 << 10
 
 func newText(s string) text {
@@ -36,11 +36,11 @@ func newAddress(s string) text {
 	return text{shown: s, folded: folded, wide: folded}
 }
 
-// pattern is what one text has to be like.
+// pattern is what a text is compared with.
 type pattern struct {
 	written string
 	holds   func(text) bool
-	part    string         // that is looked for, folded; empty for other kinds
+	part    string         // of a substring: folded; empty for other kinds
 	re      *regexp.Regexp // nil for other kinds
 }
 
@@ -50,7 +50,8 @@ func textPattern(s string) (*pattern, error) {
 		return regexpPattern(s)
 	}
 	if strings.HasPrefix(s, "/") {
-		return nil, fmt.Errorf(`%q starts like a regular expression and has no / at its end; flags go inside, as in /(?-i)text/; text that starts with a slash is written /\/text/`, s)
+		return nil, fmt.Errorf(`%q starts like a regular expression and has no / at its end; `+
+			`flags go inside, as in /(?-i)text/; text that starts with a slash is written /\/text/`, s)
 	}
 	sub := squeeze(fold(s))
 	if strings.TrimSpace(sub) == "" {
@@ -82,7 +83,8 @@ func addressPattern(s string) (*pattern, error) {
 	return glob(s, foldAddress(s))
 }
 
-// listPattern is a glob for the identifier of a mailing list (RFC 2919 2) when it has a star in it, and text otherwise.
+// listPattern is a glob for the identifier of a mailing list (RFC 2919 2) if it has a star, else
+// text.
 func listPattern(s string) (*pattern, error) {
 	p, err := filePattern(s)
 	if err != nil || isRegexp(s) || !strings.Contains(s, "*") {
@@ -99,7 +101,7 @@ func listPattern(s string) (*pattern, error) {
 	return p, nil
 }
 
-// filePattern is a glob for the name of a file when it has a star in it, and text otherwise.
+// filePattern is a glob for a file name if it has a star, else text.
 func filePattern(s string) (*pattern, error) {
 	if isRegexp(s) || !strings.Contains(s, "*") {
 		return textPattern(s)
@@ -160,7 +162,7 @@ func regexpPattern(s string) (*pattern, error) {
 	}}, nil
 }
 
-// names are those of the expression's groups.
+// names are the names of the expression's groups.
 func (p *pattern) names() []string {
 	if p.re == nil {
 		return nil
@@ -168,7 +170,7 @@ func (p *pattern) names() []string {
 	return slices.DeleteFunc(slices.Clone(p.re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
-// capture adds what the named groups are in t, except those that are there already.
+// capture adds what the named groups match in t. Names that have a value keep it.
 func (p *pattern) capture(t text, into map[string]string) {
 	if p.re == nil {
 		return

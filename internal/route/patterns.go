@@ -5,8 +5,10 @@ import (
 	"strconv"
 )
 
-// patterns is the condition that one of the texts is like one of the patterns.
-func (c *compiler) patterns(s scope, key string, want []string, compile func(string) (*pattern, error), get func(*view) []text) []condition {
+// patterns is the condition that one of the texts matches one of the patterns.
+func (c *compiler) patterns(
+	s scope, key string, want []string, compile func(string) (*pattern, error), get func(*view) []text,
+) []condition {
 	if want == nil {
 		return nil
 	}
@@ -24,7 +26,9 @@ func (c *compiler) patterns(s scope, key string, want []string, compile func(str
 		}
 		list, names = append(list, p), append(names, p.names()...)
 	}
-	return []condition{{key: s.prefix + key, want: want, names: names, test: func(v *view, f *finding) { f.compare(get(v), list) }}}
+	return []condition{{key: s.prefix + key, want: want, names: names, test: func(v *view, f *finding) {
+		f.compare(get(v), list)
+	}}}
 }
 
 // look notes what is looked at.
@@ -42,8 +46,8 @@ func (f *finding) compare(texts []text, any []*pattern) {
 	}
 }
 
-// contents are the conditions for which the content has to be decoded. What is found there is there; what is not may only
-// not have been reached.
+// contents are the conditions that need the decoded content. If that is incomplete, something that
+// was not found is undecided.
 func (c *compiler) contents(m Match, s scope) []condition {
 	list := append(
 		c.patterns(s, "attachment", m.Attachment, filePattern, func(v *view) []text { return v.attachments() }),
@@ -65,7 +69,8 @@ func (c *compiler) contents(m Match, s scope) []condition {
 }
 
 func hasAttachment(s scope, want bool) condition {
-	return condition{key: s.prefix + "has_attachment", want: []string{strconv.FormatBool(want)}, test: func(v *view, f *finding) {
+	wanted := []string{strconv.FormatBool(want)}
+	return condition{key: s.prefix + "has_attachment", want: wanted, test: func(v *view, f *finding) {
 		has := v.content().HasAttachment
 		f.look(text{shown: strconv.FormatBool(has)})
 		if why := v.content().Incomplete; why != "" && !has {

@@ -1,24 +1,27 @@
 // Package route decides who gets a message.
 //
-// A table of rules is compiled once and then asked for each message. Rules are tried in order and the first that
-// matches decides, unless it says continue: then its recipients are collected and the next rule is tried. All keys of
-// a match have to hold, a list means any of, and a match without keys holds for every message, also for one whose
-// header nobody can read. A condition on what cannot be read is undecided: neither it nor its negation holds.
+// A table of rules is compiled once and asked for each message. Rules are tried in order. The first
+// that matches decides, unless it has continue: then its recipients are collected and the next rule
+// is tried. All keys of a match have to hold, and a list means any of its entries. A match without
+// keys holds for every message. A condition on something that cannot be read is undecided: neither
+// it nor its negation holds.
 //
-// Addresses, inboxes and folders are compared with globs (* any text, ? one character) that have to cover all of it.
-// Text is searched for a substring, or for a regular expression written /so/ (RE2). Neither looks at case, at how a
-// character is composed or how wide it is; an internationalised domain equals its xn-- form. What the named groups of a
-// regular expression capture can stand in recipients, the priority and a note; a rule whose recipient comes out as no address is
-// passed over, and the next ones are tried.
+// Addresses, inboxes and folders are compared with globs (* any text, ? one character) that cover
+// all of the text. Other texts are searched for a substring, or for a regular expression in slashes
+// (RE2). Comparing ignores case, width and composition; an internationalised domain equals its xn--
+// form. What the named groups of a regular expression capture can stand in recipients, the priority
+// and a note. A rule that captures something that makes no address is not used, and the next one is
+// tried.
 //
-// A recipient that is the inbox's own address is left out, unless a rule says otherwise (own.go).
+// The inbox's own address is left out of the recipients, unless a rule says otherwise (own.go).
 //
-// With to_contacts a rule adds the contacts that the message names. They are looked for all at once, as whole words in scripts
-// that have them and anywhere in others; one that is nobody's address leads to no recipient, and is told of.
+// With to_contacts a rule adds the contacts that the message mentions. A contact without an email
+// address adds no recipient, and the decision says so.
 //
-// The content is decoded once a decision, when a rule asks for it, and no further than package message allows. Time is that
-// of arrival (view.go), so that a decision made again later is the same. Decide and Explain are one evaluation. The
-// package knows neither IMAP, SMTP, the database nor the configuration file.
+// The content is decoded once for each decision, if a rule needs it, and within the limits of
+// package message. Times are those of the arrival (view.go), so that a later decision is the same.
+// Decide and Explain are one evaluation. The package knows neither IMAP, SMTP, the database nor the
+// configuration file.
 package route
 
 import (
@@ -54,7 +57,7 @@ type Rule struct {
 	Fallback   Fallback    `yaml:"fallback"`
 	Resent     *bool       `yaml:"resent"`
 	Continue   bool        `yaml:"continue"` // collect To and go on to the next rule
-	Skip       bool        `yaml:"skip"`     // forward to nobody on purpose
+	Skip       bool        `yaml:"skip"`     // do not forward, on purpose
 }
 
 // Match is what has to be true of a message. A nil or zero key is not looked at.
@@ -82,51 +85,52 @@ type Match struct {
 	When          string              `yaml:"when"`       // an expression, see type environment
 }
 
-// Mail is what a rule looks at. Message may be nil: nothing is known of it then but where it lies, and its size.
+// Mail is what a rule looks at. If Message is nil, only its place and size are known.
 type Mail struct {
 	Inbox, Folder string
 	Message       *message.Message
 	Size          int64     // octets
-	At            time.Time // when it was registered, or now if that is still to come
+	At            time.Time // when it was registered; now, if it is not registered yet
 }
 
-// Decision is who gets a message. Without recipients it is forwarded to nobody: on purpose when Skip is set, and else
-// because no rule matched.
+// Decision is who gets a message. Without recipients the message is not forwarded: on purpose if
+// Skip is set, else because no rule matched.
 type Decision struct {
-	Route    string   // the names of the rules that matched, joined by "+"; at most 255 octets, "…" standing for the rest
-	Matched  []string // the same names
+	Route    string   // the names in Matched, joined by "+"; at most 255 octets, "…" stands for the rest
+	Matched  []string // the names of the rules that matched
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
 	Reason   string   // one line for a person; with Skip it begins with ByRoute, ByAutomated or ByOwnAddress
-	LeftOut  string   // the inbox's own address, as a rule has it, when nobody gets the message for it; Note says so
-	Unsure   bool     // not all that was asked could be told: with more of the message the decision may be another
-	Problems []string // what was captured and could not be used, and contacts without an address, one line each; it may quote the message
+	LeftOut  string   // the inbox's own address, if it was left out of the recipients; Note says why
+	Unsure   bool     // more of the message may lead to another decision
+	Problems []string // captures that cannot be used and contacts without an address; may quote the message
 }
 
-// Table is a compiled list of rules. It does not change and may be used by several goroutines at once.
+// Table is a compiled list of rules. It does not change and may be used by several goroutines at
+// once.
 type Table struct {
 	rules     []compiled
-	directory *Directory // nil: nobody is in it
+	directory *Directory // nil: it is empty
 }
 
-// Decide says who gets m. A rule that skips ends the search; what earlier rules collected still goes out.
+// Decide says who gets m. A rule that skips ends the search; recipients of earlier rules remain.
 func (t *Table) Decide(m Mail) Decision {
 	d := Decision{Priority: Normal}
-	robot := automated(m)
+	byProgram := automated(m)
 	seen := map[string]bool{}
-	var why string // the last rule that matched adds nobody on purpose
+	var why string // the last matching rule adds no recipients on purpose
 	for _, r := range t.evaluate(m, false) {
 		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
 		d.Unsure = d.Unsure || r.unsure
 		if r.outcome == Matched {
-			d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program's, perhaps
-			why = d.take(r, robot, seen)
+			d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program may have sent it
+			why = d.take(r, byProgram, seen)
 		}
 	}
-	if d.LeftOut != "" && slices.ContainsFunc(d.To, m.own) { // another rule forwards it
+	if d.LeftOut != "" && slices.ContainsFunc(d.To, m.isOwn) { // another rule forwards it
 		d.LeftOut = ""
 	}
 	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
@@ -135,14 +139,15 @@ func (t *Table) Decide(m Mail) Decision {
 	return d
 }
 
-// take adds what a rule says that matches. It returns why that is nobody, if it is. seen are the mailboxes in d.To.
-func (d *Decision) take(r result, robot string, seen map[string]bool) (nobody string) {
+// take adds what a matching rule says. It returns the reason if the rule adds no recipients. seen
+// holds the mailboxes in d.To.
+func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why string) {
 	d.Matched = append(d.Matched, r.Name)
 	if r.urgency == High {
 		d.Priority = High
 	}
-	if nobody = r.skips(robot); nobody != "" {
-		return nobody
+	if why = r.skips(byProgram); why != "" {
+		return why
 	}
 	d.LeftOut = cmp.Or(d.LeftOut, r.leftOut)
 	for _, to := range r.to {
@@ -171,7 +176,7 @@ func (d Decision) reason(skipped string) string {
 	return why
 }
 
-// result is what became of one rule.
+// result is the evaluation of one rule.
 type result struct {
 	*compiled
 	outcome  Outcome
@@ -182,11 +187,11 @@ type result struct {
 	contacts []Mention
 	urgency  Priority
 	problem  string
-	unsure   bool // it could not be decided, or not what it captures or whom of the directory it finds
+	unsure   bool // undecided, or its captures or contacts are
 }
 
-// evaluate tries the rules up to and including the one that decides. With whole, all conditions of a rule are asked, for a
-// person to see; the outcome is the same.
+// evaluate tries the rules up to the one that decides. With whole, it evaluates all conditions of a
+// rule, so that Explain can show them; the outcome is the same.
 func (t *Table) evaluate(m Mail, whole bool) []result {
 	v := newView(m)
 	v.directory = t.directory
@@ -213,7 +218,7 @@ func (r *compiled) try(v *view, whole bool) result {
 	captures(found, res.captured)
 	to, err := r.recipients(res.captured)
 	if err != nil {
-		res.outcome, res.problem = PassedOver, err.Error()
+		res.outcome, res.problem = NotUsed, err.Error()
 		return res
 	}
 	res.outcome = Matched

@@ -118,7 +118,11 @@ func TestMatch(t *testing.T) {
 		{"from, broken field", Match{From: []string{"a@x.example"}}, "From: John Doe a@x.example>", true},
 		{"from, dot at the end", Match{From: []string{"a@x.example."}}, "From: a@x.example", true},
 		{"from, xn-- pattern", Match{From: []string{"*@xn--mnchen-3ya.example"}}, "From: a@MÜNCHEN.example", true},
-		{"from, decomposed pattern", Match{From: []string{"*@mu\u0308nchen.example"}}, "From: a@xn--mnchen-3ya.example", true},
+		{
+			"from, decomposed pattern",
+			Match{From: []string{"*@mu\u0308nchen.example"}},
+			"From: a@xn--mnchen-3ya.example", true,
+		},
 		{"missing from", Match{From: []string{"*"}}, "Subject: x", false},
 		{"to", Match{To: []string{"b@*"}}, "To: team: a@x.example, b@x.example;", true},
 		{"to is not cc", Match{To: []string{"b@*"}}, "Cc: b@x.example", false},
@@ -137,9 +141,21 @@ func TestMatch(t *testing.T) {
 		{"subject, decomposed", Match{Subject: []string{"café"}}, "Subject: CAFE\u0301", true},
 		{"subject, final sigma", Match{Subject: []string{"ΟΔΟΣ"}}, "Subject: οδος", true},
 		{"subject, dotless i", Match{Subject: []string{"IĞDIR"}}, "Subject: ığdır", true},
-		{"subject, raw latin-2", Match{Subject: []string{"ŁÓDŹ"}}, "Content-Type: text/plain; charset=iso-8859-2\nSubject: \xa3\xf3d\xbc", true},
-		{"subject, raw shift_jis", Match{Subject: []string{"日本"}}, "Content-Type: text/plain; charset=Shift_JIS\nSubject: \x93\xfa\x96\x7b", true},
-		{"subject, raw gb18030", Match{Subject: []string{"你好"}}, "Content-Type: text/plain; charset=gb18030\nSubject: \xc4\xe3\xba\xc3", true},
+		{
+			"subject, raw latin-2",
+			Match{Subject: []string{"ŁÓDŹ"}},
+			"Content-Type: text/plain; charset=iso-8859-2\nSubject: \xa3\xf3d\xbc", true,
+		},
+		{
+			"subject, raw shift_jis",
+			Match{Subject: []string{"日本"}},
+			"Content-Type: text/plain; charset=Shift_JIS\nSubject: \x93\xfa\x96\x7b", true,
+		},
+		{
+			"subject, raw gb18030",
+			Match{Subject: []string{"你好"}},
+			"Content-Type: text/plain; charset=gb18030\nSubject: \xc4\xe3\xba\xc3", true,
+		},
 		{"regexp ignores case", Match{Subject: []string{"/^urgent/"}}, "Subject: URGENT x", true},
 		{"regexp minds case when told", Match{Subject: []string{"/(?-i)^urgent/"}}, "Subject: URGENT x", false},
 		{"regexp, folded", Match{Subject: []string{"/court hearing/"}}, "Subject: court\n   hearing", true},
@@ -163,8 +179,16 @@ func TestMatch(t *testing.T) {
 		{"larger is not equal", Match{Larger: 4}, "A: b", false},
 		{"smaller", Match{Smaller: 5}, "A: b", true},
 		{"smaller is not equal", Match{Smaller: 4}, "A: b", false},
-		{"all keys hold", Match{Subject: []string{"x"}, From: []string{"a@*"}, Larger: 1}, "Subject: x\nFrom: a@x.example", true},
-		{"one key does not", Match{Subject: []string{"x"}, From: []string{"b@*"}, Larger: 1}, "Subject: x\nFrom: a@x.example", false},
+		{
+			"all keys hold",
+			Match{Subject: []string{"x"}, From: []string{"a@*"}, Larger: 1},
+			"Subject: x\nFrom: a@x.example", true,
+		},
+		{
+			"one key does not",
+			Match{Subject: []string{"x"}, From: []string{"b@*"}, Larger: 1},
+			"Subject: x\nFrom: a@x.example", false,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -259,13 +283,17 @@ func TestUnreached(t *testing.T) {
 		taker Rule
 		want  []string
 	}{
-		"a catch-all":                    {all("all", Rule{To: to}), []string{"behind", "last"}},
-		"one that skips":                 {all("all", Rule{Skip: true}), []string{"behind", "last"}},
-		"one that goes on":               {all("all", Rule{To: to, Continue: true}), nil},
-		"one that may find nobody":       {all("all", Rule{ToContacts: &ToContacts{In: []string{"subject"}}}), nil},
-		"one that may have nobody left":  {all("all", Rule{To: to, ToContacts: &ToContacts{In: []string{"subject"}}}), nil},
-		"one that holds for some":        {all("all", Rule{Match: Match{Inbox: []string{"*"}}, To: to}), nil},
-		"a catch-all that is no robot's": {all("all", Rule{To: to, Automated: SkipAutomated}), []string{"behind", "last"}},
+		"a catch-all":              {all("all", Rule{To: to}), []string{"behind", "last"}},
+		"one that skips":           {all("all", Rule{Skip: true}), []string{"behind", "last"}},
+		"one that goes on":         {all("all", Rule{To: to, Continue: true}), nil},
+		"one that may find nobody": {all("all", Rule{ToContacts: &ToContacts{In: []string{"subject"}}}), nil},
+		"one that may have nobody left": {
+			all("all", Rule{To: to, ToContacts: &ToContacts{In: []string{"subject"}}}), nil,
+		},
+		"one that holds for some": {all("all", Rule{Match: Match{Inbox: []string{"*"}}, To: to}), nil},
+		"a catch-all that is no robot's": {
+			all("all", Rule{To: to, Automated: SkipAutomated}), []string{"behind", "last"},
+		},
 	} {
 		behind, last := some, some
 		behind.Name, last.Name = "behind", "last"
@@ -286,7 +314,10 @@ func TestReturns(t *testing.T) {
 		Rule{Name: "has others", Match: rent, To: self},
 		Rule{Name: "may have others", Match: rent, To: alone, ToContacts: &ToContacts{In: []string{"subject"}}},
 		Rule{Name: "to another", Match: rent, To: []string{"office@firm.test"}},
-		Rule{Name: "to whom it says", Match: Match{Subject: []string{"/(?P<who>.+)/"}}, To: []string{"office@firm.example", "${who}@firm.example"}},
+		Rule{
+			Name: "to whom it says", Match: Match{Subject: []string{"/(?P<who>.+)/"}},
+			To: []string{"office@firm.example", "${who}@firm.example"},
+		},
 		Rule{Name: "nobody", Match: rent, Skip: true},
 		Rule{Name: "is moved", Match: rent, To: alone, OwnAddress: ForwardOwnAddress},
 		Rule{Name: "is moved, and has others", Match: rent, To: self, OwnAddress: ForwardOwnAddress},

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Size is a number of octets. As text it is a whole number with a unit or without (10MiB, 500KB, 1024).
+// Size is a number of octets. As text it is a whole number with a unit or without (10MiB, 500KB,
+// 1024).
 type Size int64
 
 type sizeUnit struct {
@@ -32,7 +33,8 @@ func (s *Size) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || factor == 0 {
-		return fmt.Errorf("%q is no size; write a whole number with one of the units B, KB, KiB, MB, MiB, GB, GiB, such as 50MiB", in)
+		return fmt.Errorf("%q is no size; write a whole number with one of the units "+
+			"B, KB, KiB, MB, MiB, GB, GiB, such as 50MiB", in)
 	}
 	if n <= 0 || n > math.MaxInt64/factor {
 		return fmt.Errorf("%q is out of range; a size is above 0 and below 8 exbibytes", in)

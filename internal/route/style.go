@@ -3,7 +3,7 @@ package route
 // Mode is what a message goes out as.
 type Mode string
 
-// The modes. A rule that names none has the general one.
+// The modes. A rule without one has the general one.
 const (
 	Redirect Mode = "redirect" // the original below fields on top
 	Rewrite  Mode = "rewrite"  // the original's body below a header in the forwarder's name
@@ -11,12 +11,12 @@ const (
 	Auto     Mode = "auto"     // whichever of them arrives
 )
 
-// Fallback is what goes out when a message cannot, or would not arrive as it is, in its mode.
+// Fallback is what goes out if a message cannot be sent in its mode, or would not arrive unchanged.
 type Fallback string
 
-// The fallbacks. A rule that names none has the general one.
+// The fallbacks. A rule without one has the general one.
 const (
-	FallbackNone   Fallback = "none" // it is refused, or takes its chance
+	FallbackNone   Fallback = "none" // it is refused, or may arrive changed
 	FallbackAttach Fallback = "attach"
 )
 
@@ -27,11 +27,11 @@ type Style struct {
 	Resent   bool // with a Resent- block, in mode redirect
 }
 
-// Style is how m goes out, which went by route, a Decision's of this table or of an earlier one: of the rules named
-// there the first that says decides, for each key, and what none says is as in general.
+// Style is how m goes out. route is a Decision's, of this table or an earlier one. For each key the
+// first named rule that has it decides; a key that none has is the general one.
 func (t *Table) Style(route string, m Mail, general Style) Style {
 	s := general
-	var mode, fallback, resent bool // said
+	var mode, fallback, resent bool // set
 	for _, name := range t.names(route, m) {
 		for _, r := range t.rules {
 			if name != r.Name {

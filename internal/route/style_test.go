@@ -26,9 +26,16 @@ func TestStyle(t *testing.T) {
 		{"a rule that is gone", "gone", general, general},
 		{"a part of a name is not the name", "att", general, general},
 		{"a rule that says", "attach", general, Style{Attach, FallbackNone, false}},
-		{"the first that says decides, each key for itself", "silent+attach+rewrite", general, Style{Attach, FallbackAttach, false}},
+		{
+			"the first that says decides, each key for itself", "silent+attach+rewrite", general,
+			Style{Attach, FallbackAttach, false},
+		},
 		{"in the order of the message's route", "rewrite+attach", general, Style{Rewrite, FallbackAttach, true}},
-		{"none takes the general fallback back", "none", Style{Mode: Rewrite, Fallback: FallbackAttach}, Style{Mode: Rewrite, Fallback: FallbackNone}},
+		{
+			"none takes the general fallback back", "none",
+			Style{Mode: Rewrite, Fallback: FallbackAttach},
+			Style{Mode: Rewrite, Fallback: FallbackNone},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,7 +69,7 @@ func TestWhatWasCutOff(t *testing.T) {
 	}
 }
 
-func TestStyleFaults(t *testing.T) {
+func TestStyleErrors(t *testing.T) {
 	to := []string{"a@x.example"}
 	yes := true
 	for want, r := range map[string]Rule{
@@ -71,8 +78,8 @@ func TestStyleFaults(t *testing.T) {
 		"skip: contradicts mode, fallback and": {Name: "x", Skip: true, Resent: &yes},
 	} {
 		_, err := Compile([]Rule{r})
-		if faults, ok := errors.AsType[Errors](err); !ok || len(faults) != 1 || !strings.Contains(err.Error(), want) {
-			t.Errorf("Compile = %v, want one fault with %q", err, want)
+		if errs, ok := errors.AsType[Errors](err); !ok || len(errs) != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("Compile = %v, want one error with %q", err, want)
 		}
 	}
 }

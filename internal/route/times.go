@@ -15,12 +15,13 @@ type Age struct {
 	Under time.Duration `yaml:"under"`
 }
 
-// timeZone is what weekday and hours of a match are told by: its own, or that of the match around it. There is no default:
-// the zone of a host would not be that of another.
+// timeZone is the zone for weekday and hours: that of the match, else of the match around it. There
+// is no default, because the zone of a host may differ from that of another.
 func (c *compiler) timeZone(m Match, s scope) *time.Location {
 	if m.TimeZone == "" {
 		if s.zone == nil && (m.Weekday != nil || m.Hours != nil) {
-			c.failIn(s, "time_zone", "is missing, and weekday and hours need it; write one such as Europe/Berlin, or UTC")
+			c.failIn(s, "time_zone", "is missing, and weekday and hours need it; "+
+				"write one such as Europe/Berlin, or UTC")
 		}
 		return s.zone
 	}
@@ -54,7 +55,8 @@ func (c *compiler) age(a *Age, s scope) []condition {
 	if a.Under > 0 {
 		want = append(want, "under "+days(a.Under))
 	}
-	return []condition{{key: s.prefix + "age", want: []string{strings.Join(want, " and ")}, message: true, test: func(v *view, f *finding) {
+	wanted := []string{strings.Join(want, " and ")}
+	return []condition{{key: s.prefix + "age", want: wanted, message: true, test: func(v *view, f *finding) {
 		if v.mail.At.IsZero() {
 			f.unknown("it is not known when the message was registered")
 			return
@@ -88,8 +90,11 @@ func (c *compiler) hours(want []string, s scope) []condition {
 	return c.spans(s, "hours", want, clock, func(t time.Time) int { return t.Hour()*60 + t.Minute() })
 }
 
-// spans is the condition that the time of arrival lies in one of the spans, which may go over midnight or Sunday.
-func (c *compiler) spans(s scope, key string, want []string, parse func(string) (span, error), at func(time.Time) int) []condition {
+// spans is the condition that the message arrived in one of the spans. A span may go over midnight
+// or Sunday.
+func (c *compiler) spans(
+	s scope, key string, want []string, parse func(string) (span, error), at func(time.Time) int,
+) []condition {
 	if want == nil {
 		return nil
 	}
@@ -118,7 +123,7 @@ func (c *compiler) spans(s scope, key string, want []string, parse func(string) 
 	}}}
 }
 
-// span goes from first up to and without end.
+// span goes from first to end; end is not part of it.
 type span struct{ first, end int }
 
 func (s span) has(n int) bool {
@@ -137,7 +142,8 @@ func weekdays(s string) (span, error) {
 		last, ok2 = weekday(to)
 	}
 	if !ok || !ok2 {
-		return span{}, fmt.Errorf("%q is no day of the week; write one of mon, tue, wed, thu, fri, sat, sun, or several such as mon-fri", s)
+		return span{}, fmt.Errorf("%q is no day of the week; write one of mon, tue, wed, thu, fri, sat, sun, "+
+			"or several such as mon-fri", s)
 	}
 	return span{first, last + 1}, nil
 }

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// Uncertain is what becomes of a message when nobody knows whether a recipient got it.
+// Uncertain says what happens to a message if it is not known whether a recipient got it.
 type Uncertain string
 
-// The ways. A rule that names none has the general one.
+// The values of Uncertain. A rule without one has the general one.
 const (
 	Retry Uncertain = "retry" // it is sent again, and may arrive twice
-	Hold  Uncertain = "hold"  // it waits for a person
+	Hold  Uncertain = "hold"  // it waits for an operator
 )
 
-// Holds reports whether an unknown outcome of a message that went by route, a Decision's of this table or of an earlier
-// one, waits for a person: when any of the rules named there says so. One that says nothing, or is gone, goes by what
-// is said in general; one that skips sent nothing. A name that was cut off may be any.
+// Holds reports whether a message with an unknown outcome waits for an operator. route is a
+// Decision's, of this table or an earlier one. One named rule with hold is enough. A rule that says
+// nothing, or is gone, has the general value; one that skips sent nothing. A route that was cut off
+// may include any rule with hold.
 func (t *Table) Holds(route string, general bool) bool {
-	for _, name := range strings.Split(route, plus) {
+	for _, name := range strings.Split(route, separator) {
 		holds := general
 		for _, r := range t.rules {
 			switch {
@@ -26,7 +27,7 @@ func (t *Table) Holds(route string, general bool) bool {
 				holds = false
 			case name == r.Name && r.Uncertain != "":
 				holds = r.Uncertain == Hold
-			case name == cut && r.Uncertain == Hold:
+			case name == ellipsis && r.Uncertain == Hold:
 				holds = true
 			}
 		}
@@ -37,16 +38,17 @@ func (t *Table) Holds(route string, general bool) bool {
 	return false
 }
 
-// plus joins the names of rules, and cut stands for those that are too many. Neither is the name of a rule.
+// separator joins the names of rules, and ellipsis stands for the rest. No rule is called either.
 const (
-	plus = "+"
-	cut  = "…"
+	separator = "+"
+	ellipsis  = "…"
 )
 
-// names are those of the rules that m went by; of those that were cut off the ones that match it by this table.
+// names are the names of the rules in route. If it was cut off, the rules of this table that match
+// m are added.
 func (t *Table) names(route string, m Mail) []string {
-	names := strings.Split(route, plus)
-	if !slices.Contains(names, cut) {
+	names := strings.Split(route, separator)
+	if !slices.Contains(names, ellipsis) {
 		return names
 	}
 	for _, name := range t.Decide(m).Matched {
@@ -57,13 +59,13 @@ func (t *Table) names(route string, m Mail) []string {
 	return names
 }
 
-// joined keeps the names within the column that holds a task's route, in octets.
+// joined joins names within the limit of the database column, in octets.
 func joined(names []string) string {
 	const limit = 255
-	all := strings.Join(names, plus)
+	all := strings.Join(names, separator)
 	if len(all) <= limit {
 		return all
 	}
-	all = all[:limit-len(cut)]
-	return all[:strings.LastIndex(all, plus)+1] + cut
+	all = all[:limit-len(ellipsis)]
+	return all[:strings.LastIndex(all, separator)+1] + ellipsis
 }

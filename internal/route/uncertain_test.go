@@ -61,14 +61,15 @@ func TestHoldsWhatWasCutOff(t *testing.T) {
 	}
 }
 
-// TestJoinedFits tries names of all lengths: what is left are whole names and the mark, in 255 octets.
+// TestJoinedFits tries names of all lengths: what is left are whole names and the mark, in 255
+// octets.
 func TestJoinedFits(t *testing.T) {
 	for n := 1; n <= 256; n++ {
 		name := strings.Repeat("x", n)
-		names := strings.Split(strings.Repeat(name+plus, 300)+name, plus)
-		got, marked := strings.CutSuffix(joined(names), cut)
-		if !marked || len(got+cut) > 255 || strings.ReplaceAll(got, name+plus, "") != "" || len(got+cut+name+plus) <= 255 {
-			t.Errorf("301 names of %d octets are joined to %q, %d octets; want as many whole ones as fit into 255, and the mark", n, got+cut, len(got+cut))
+		names := strings.Split(strings.Repeat(name+separator, 300)+name, separator)
+		got, marked := strings.CutSuffix(joined(names), ellipsis)
+		if !marked || len(got+ellipsis) > 255 || strings.ReplaceAll(got, name+separator, "") != "" || len(got+ellipsis+name+separator) <= 255 {
+			t.Errorf("301 names of %d octets are joined to %q, %d octets; want as many whole ones as fit into 255, and the mark", n, got+ellipsis, len(got+ellipsis))
 		}
 	}
 }

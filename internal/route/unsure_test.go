@@ -43,19 +43,43 @@ func TestUnsure(t *testing.T) {
 	}{
 		{"a catch-all", []Rule{rest}, "nothing"},
 		{"folder", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, rest}, "nothing"},
-		{"folder, and behind it what is not reached", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}}, "nothing"},
-		{"folder, and it goes on", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to, Continue: true}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}}, "all"},
-		{"another folder, and a word", []Rule{{Name: "r", Match: Match{Folder: []string{"Junk"}, Body: []string{"x"}}, To: to}, rest}, "nothing"},
+		{
+			"folder, and behind it what is not reached",
+			[]Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}},
+			"nothing",
+		},
+		{
+			"folder, and it goes on",
+			[]Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to, Continue: true}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}},
+			"all",
+		},
+		{
+			"another folder, and a word",
+			[]Rule{{Name: "r", Match: Match{Folder: []string{"Junk"}, Body: []string{"x"}}, To: to}, rest},
+			"nothing",
+		},
 		{"size", []Rule{{Name: "r", Match: Match{Larger: 1 << 20}, To: to}, rest}, "nothing"},
 		{"subject", []Rule{{Name: "r", Match: Match{Subject: []string{"hello"}}, To: to}, rest}, "header"},
 		{"age", []Rule{{Name: "r", Match: Match{Age: &Age{Over: 1}}, To: to}, rest}, "header"},
-		{"a field in an expression", []Rule{{Name: "r", Match: Match{When: `subject == "x"`}, To: to}, rest}, "header"},
+		{
+			"a field in an expression",
+			[]Rule{{Name: "r", Match: Match{When: `subject == "x"`}, To: to}, rest},
+			"header",
+		},
 		{"the text in an expression", []Rule{{Name: "r", Match: Match{When: `body == "x"`}, To: to}, rest}, "all"},
 		{"body", []Rule{{Name: "r", Match: Match{Body: []string{"x"}}, To: to}, rest}, "all"},
-		{"another subject, and a word", []Rule{{Name: "r", Match: Match{Subject: []string{"no"}, Body: []string{"x"}}, To: to}, rest}, "header"},
+		{
+			"another subject, and a word",
+			[]Rule{{Name: "r", Match: Match{Subject: []string{"no"}, Body: []string{"x"}}, To: to}, rest},
+			"header",
+		},
 		{"attachment", []Rule{{Name: "r", Match: Match{HasAttachment: &yes}, To: to}, rest}, "all"},
 		{"not a word", []Rule{{Name: "r", Match: Match{Not: &Match{Body: []string{"x"}}}, To: to}, rest}, "all"},
-		{"this subject or a word", []Rule{{Name: "r", Match: Match{Any: []Match{{Subject: []string{"hello"}}, {Body: []string{"x"}}}}, To: to}, rest}, "header"},
+		{
+			"this subject or a word",
+			[]Rule{{Name: "r", Match: Match{Any: []Match{{Subject: []string{"hello"}}, {Body: []string{"x"}}}}, To: to}, rest},
+			"header",
+		},
 		{
 			"a capture that a word may change",
 			[]Rule{{Name: "r", To: []string{"${w}@x.example"}, Match: Match{Any: []Match{
@@ -64,7 +88,11 @@ func TestUnsure(t *testing.T) {
 			"all",
 		},
 		{"programs are skipped", []Rule{{Name: "r", To: to, Automated: SkipAutomated}}, "header"},
-		{"contacts in the subject", []Rule{{Name: "r", To: to, ToContacts: &ToContacts{In: []string{"subject"}}}}, "header"},
+		{
+			"contacts in the subject",
+			[]Rule{{Name: "r", To: to, ToContacts: &ToContacts{In: []string{"subject"}}}},
+			"header",
+		},
 		{"contacts in the text", []Rule{{Name: "r", To: to, ToContacts: &ToContacts{In: []string{"body"}}}}, "all"},
 	}
 	m := mailOf(t, "From: b@y.example\nSubject: hello ann\n\nthe text of bob\n")

@@ -7,11 +7,12 @@ import (
 	"postrider/internal/message"
 )
 
-// recipientFields say who a message was for: what its author wrote, and what servers noted when they delivered it. A
-// blind copy shows only in the latter.
+// recipientFields say who a message is for: what its author wrote, and what servers added on
+// delivery. A blind copy shows only in the latter.
 var recipientFields = []string{"To", "Cc", "Delivered-To", "X-Original-To", "Envelope-To"}
 
-// view is one message with what rules have asked of it so far: two hundred rules decode a subject, and the body, once.
+// view is one message with everything that rules have decoded of it so far, so that many rules
+// decode it once.
 type view struct {
 	mail      Mail
 	header    message.Header
@@ -25,7 +26,9 @@ type view struct {
 }
 
 func newView(m Mail) *view {
-	v := &view{mail: m, texts: map[string][]text{}, addresses: map[string][]text{}, mentions: map[string]located{}}
+	v := &view{
+		mail: m, texts: map[string][]text{}, addresses: map[string][]text{}, mentions: map[string]located{},
+	}
 	if m.Message != nil {
 		v.header = m.Message.Header
 	}
@@ -60,7 +63,7 @@ func (v *view) addressesOf(fields ...string) []text {
 	return out
 }
 
-// content is asked for only of messages that are there.
+// content may be called only if there is a message.
 func (v *view) content() *message.Content {
 	if v.parts == nil {
 		c := v.mail.Message.Content()
@@ -69,7 +72,7 @@ func (v *view) content() *message.Content {
 	return v.parts
 }
 
-// body is the decoded text; none when the message has none.
+// body is the decoded text. It is nil if the message has none.
 func (v *view) body() []text {
 	if v.bodyText == nil && v.content().Text != "" {
 		v.bodyText = []text{newText(v.content().Text)}
@@ -77,7 +80,7 @@ func (v *view) body() []text {
 	return v.bodyText
 }
 
-// attachments are their file names.
+// attachments are the file names.
 func (v *view) attachments() []text {
 	if v.names == nil {
 		for _, name := range v.content().Attachments {
@@ -87,8 +90,8 @@ func (v *view) attachments() []text {
 	return v.names
 }
 
-// arrived is when the last server took the message in, else when it was written, else when it was registered; never later
-// than that. It stays the same however often and whenever the message is decided about.
+// arrived is when the last server received the message, else its Date, else when it was registered;
+// never later than that. It is the same for every decision about the message.
 func (v *view) arrived() time.Time {
 	for _, t := range []time.Time{v.header.Received(), v.header.Date()} {
 		switch {

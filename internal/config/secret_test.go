@@ -1,0 +1,137 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestSecrets(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	t.Setenv("H5_PASSWORD", "hunter2")
+	tests := []struct {
+		name, ref string
+		mode      os.FileMode
+		want      string // the password, or a part of the error
+	}{
+		{"plain, mine alone", "hunter2", 0o600, "hunter2"},
+		{
+			"plain, the group's too", "hunter2", 0o640,
+			"a password stands here as plain text, and other users can read this file; run: chmod 600",
+		},
+		{"variable, readable by all", "env:H5_PASSWORD", 0o644, "hunter2"},
+		{"variable not set", "env:H5_NONE", 0o600, "smtp.password: environment variable H5_NONE is not set"},
+		{"file beside", "file:pw", 0o644, "hunter2"},
+		{"file that is not there", "file:none", 0o644, "there is no file"},
+		{"file that others can read", "file:open", 0o644, "other users can access"},
+		{"empty", `""`, 0o600, "is empty"},
+		{"null", "", 0o600, "has no value"},
+		{"a list", "[hunter2]", 0o600, "has to be text, not a list"},
+		{"a section", "{hunter2: x}", 0o600, "has to be text, not a section"},
+		{"a tag", "!hunter2", 0o600, "smtp.password"},
+		{"an anchor", "&hunter2", 0o600, "has no value"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := write(t, strings.Replace(minimal, "smtp: {host: smtp.example.com}", "smtp:\n  host: h\n  username: u\n  password: "+tt.ref, 1))
+			for name, mode := range map[string]os.FileMode{"pw": 0o600, "open": 0o644} {
+				if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte("hunter2\n"), mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Chmod(path, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Load(path, variables())
+			got := ""
+			if err != nil {
+				got = err.Error()
+				if strings.Contains(got, "hunter2") {
+					t.Errorf("the error shows the password: %s", got)
+				}
+			} else {
+				got = string(c.SMTP.Password)
+			}
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("password or error is %q, want %q in it", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLoginHalfGiven is a login of which one half is missing, or only looks so: then its own error
+// is all there is to say.
+func TestLoginHalfGiven(t *testing.T) {
+	const together = "smtp.username: and smtp.password go together"
+	tests := []struct {
+		name, login, want string
+		mode              os.FileMode
+	}{
+		{"no password", "username: u", together, 0o600},
+		{"no username", "password: p", together, 0o600},
+		{
+			"variable not set", "username: u, password: env:H5_NONE",
+			"smtp.password: environment variable H5_NONE is not set", 0o600,
+		},
+		{"a list", "username: u, password: [hunter2]", "smtp.password: has to be text, not a list", 0o600},
+		{
+			"readable by all", "username: u, password: hunter2",
+			"smtp.password: a password stands here as plain text", 0o644,
+		},
+		{
+			"misspelt", "username: u, pasword: hunter2",
+			"smtp.pasword: unknown key; did you mean smtp.password?", 0o600,
+		},
+		{
+			"username misspelt", "usrname: u, password: hunter2",
+			"smtp.usrname: unknown key; did you mean smtp.username?", 0o600,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && tt.mode != 0o600 {
+				t.Skip("Windows has no file modes")
+			}
+			path := write(t, strings.Replace(minimal, "host: smtp.example.com", "host: h, "+tt.login, 1))
+			if err := os.Chmod(path, tt.mode); err != nil {
+				t.Fatal(err)
+			}
+			if got := loadErrors(t, path, variables()); !strings.Contains(got, tt.want) || strings.Contains(got, "\n") {
+				t.Errorf("errors are\n%s\nwant one line with %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestHoldsPassword(t *testing.T) {
+	tests := []struct {
+		key, text string
+		want      bool
+	}{
+		{"smtp.password", "x", true},
+		{"srs.secret", "x", true},
+		{"imap.proxy", "socks5://127.0.0.1:1080", false},
+		{"imap.proxy", "socks5://user@h:1080", false},
+		{"imap.proxy", "http://user:pw@h:3128", true},
+		{"database.dsn", "root@tcp(h:3306)/d", false},
+		{"database.dsn", "user:p@ss@tcp(h:3306)/d", true},
+	}
+	for _, tt := range tests {
+		if got := holdsPassword(tt.key, tt.text); got != tt.want {
+			t.Errorf("holdsPassword(%s, %s) = %v, want %v", tt.key, tt.text, got, tt.want)
+		}
+	}
+}
+
+func TestProxyIsNotShown(t *testing.T) {
+	for _, proxy := range []string{"http://u:hunter2@h:x/", "http://u:1#hunter2@h:3128", "http://u:1?hunter2@h:3128", "http://u:1/hunter2@h:3128"} {
+		got := loadErrors(t, write(t, minimal+`imap: {proxy: "`+proxy+`"}`), variables())
+		if strings.Contains(got, "hunter2") || !strings.Contains(got, "imap.proxy: is no proxy") {
+			t.Errorf("errors of %s are %q, want a error of imap.proxy without the password", proxy, got)
+		}
+	}
+}
