@@ -214,7 +214,8 @@ func (o Do) play(s *side) string {
 	return s.failure(err)
 }
 
-// Operate is what an operator does to tasks: requeue, skip, resolve or purge.
+// Operate is what an operator does to tasks, to all of them when none is named: requeue, skip, resolve
+// or purge.
 type Operate struct {
 	What  string
 	Tasks []int
@@ -222,16 +223,15 @@ type Operate struct {
 
 func (o Operate) play(s *side) string {
 	var ids []int64
-	for _, n := range o.Tasks {
-		if len(s.tasks) > 0 {
-			ids = append(ids, s.tasks[n%len(s.tasks)].id)
+	for i, t := range s.tasks {
+		if len(o.Tasks) == 0 || slices.ContainsFunc(o.Tasks, func(n int) bool { return n%len(s.tasks) == i }) {
+			ids = append(ids, t.id)
 		}
 	}
-	slices.Sort(ids)
 	do := map[string]func(context.Context, string, ...int64) (int, error){
 		"requeue": s.Queue.Requeue, "skip": s.Queue.Skip, "resolve": s.Queue.Resolve, "purge": s.Queue.Purge,
 	}[o.What]
-	n, err := do(s.ctx, "ann", slices.Compact(ids)...)
+	n, err := do(s.ctx, "ann", ids...)
 	return fmt.Sprint(n, " ", s.failure(err))
 }
 
@@ -291,17 +291,3 @@ func (o Age) play(s *side) string {
 type Again struct{}
 
 func (Again) play(*side) string { return "" }
-
-// all does something to all tasks.
-type all struct{ What string }
-
-func (o all) play(s *side) string {
-	if o.What == "" {
-		return ""
-	}
-	op := Operate{What: o.What}
-	for i := range s.tasks {
-		op.Tasks = append(op.Tasks, i)
-	}
-	return op.play(s)
-}
