@@ -182,7 +182,7 @@ func mailboxesOf(recipients []string) []string {
 }
 
 // around reads the deliveries of a task, and those of others that wait for one of them.
-func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, waiting []deliveryRow, _ error) {
+func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, others []deliveryRow, _ error) {
 	var rows []deliveryRow
 	if err := tx.Raw(sqlAround, taskID, taskID).Scan(&rows).Error; err != nil {
 		return nil, nil, err
@@ -191,11 +191,11 @@ func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, waiting []delivery
 		if r.TaskID == taskID {
 			own = append(own, r.delivery())
 		} else {
-			waiting = append(waiting, r)
+			others = append(others, r)
 		}
 	}
 	slices.SortFunc(own, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
-	return own, waiting, nil
+	return own, others, nil
 }
 
 // waitingFor reads the deliveries that wait for one of tasks.
@@ -220,7 +220,14 @@ func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][
 
 // settle brings the deliveries of a task up to date, gives up what it no longer owns, and wakes who
 // waits for what is settled. It returns all deliveries of the task.
+//
+// It gives up what it can before it changes the deliveries: who reads them begins with who owns them,
+// too, and so they do not deadlock. Who waits is read last: by then nobody else reads the deliveries.
 func settle(tx *gorm.DB, now time.Time, taskID int64, as tasks.Status, ds []tasks.Delivery) ([]tasks.Delivery, error) {
+	first := tasks.GivesUp(as, ds)
+	if err := giveUp(tx, map[int64][]string{taskID: first}); err != nil {
+		return nil, err
+	}
 	if err := upsert(tx, deliveryRows(taskID, ds, now)); err != nil {
 		return nil, err
 	}
@@ -228,9 +235,11 @@ func settle(tx *gorm.DB, now time.Time, taskID int64, as tasks.Status, ds []task
 	if err != nil {
 		return nil, err
 	}
-	gone := tasks.GivesUp(as, own)
-	if err := giveUp(tx, map[int64][]string{taskID: gone}); err != nil {
-		return nil, err
+	all := tasks.GivesUp(as, own)
+	if len(all) > len(first) {
+		if err := giveUp(tx, map[int64][]string{taskID: all}); err != nil {
+			return nil, err
+		}
 	}
-	return own, wake(tx, now, waiting, map[int64][]string{taskID: append(gone, tasks.Settles(as, own)...)})
+	return own, wake(tx, now, waiting, map[int64][]string{taskID: append(all, tasks.Settles(as, own)...)})
 }

@@ -125,14 +125,18 @@ const (
 
 	sqlDropDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id = ? AND recipient IN ?`
 
-	// A task's deliveries, and those that wait for one of them: by monitored_emails_deliveries_duplicate,
-	// where mostly none is found.
+	// Deliveries that wait, of tasks that could be woken: by monitored_emails_deliveries_duplicate, where
+	// mostly none is found. A task in progress looks for itself when it is released.
+	waiting = `
+SELECT d.* FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
+WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of `
+
+	sqlWaiting = waiting + `IN ?`
+
+	// A task's deliveries, and those that wait for one of them.
 	sqlAround = `
 SELECT * FROM monitored_emails_deliveries WHERE task_id = ?
-UNION ALL
-SELECT * FROM monitored_emails_deliveries WHERE duplicate_of = ? AND status = 'pending'`
-
-	sqlWaiting = `SELECT * FROM monitored_emails_deliveries WHERE duplicate_of IN ? AND status = 'pending'`
+UNION ALL` + waiting + `= ?`
 
 	// One at a time, by primary key: then MySQL waits for a row that is locked before it judges it.
 	sqlWake = `

@@ -111,7 +111,7 @@ func play(t *testing.T, f Fixture, ops []Op) (int, error) {
 	if plain {
 		closing = func() []Op { return settle(scope) }
 	}
-	for _, op := range append([]Op{all{}}, closing()...) {
+	for _, op := range append([]Op{Age{}}, closing()...) {
 		if err := w.step(op, true); err != nil {
 			return len(ops), fmt.Errorf("at the end: %w", err)
 		}
@@ -178,8 +178,8 @@ func plain(ops []Op) (scope tasks.Dedupe, ok bool) {
 			in(op.Dedupe)
 		case Work:
 			in(op.Dedupe)
-		case Reserve, Sending, Finish, Release:
-			return "", false
+		case Do:
+			ok = ok && (op.What == "extend" || op.What == "note")
 		}
 	}
 	return scope, ok
@@ -187,7 +187,7 @@ func plain(ops []Op) (scope tasks.Dedupe, ok bool) {
 
 // settle has everything sent that is left.
 func settle(scope tasks.Dedupe) []Op {
-	ops := []Op{Inbox{What: "enable"}, Inbox{What: "enable", Inbox: 1}, Age{2 * time.Hour}, drain{scope}, all{"resolve"}, all{"requeue"}}
+	ops := []Op{Manage{What: "enable"}, Manage{What: "enable", N: 1}, Age{2 * time.Hour}, drain{scope}, Operate{What: "resolve"}, Operate{What: "requeue"}}
 	for range 3 {
 		ops = append(ops, Age{2 * time.Hour}, drain{scope})
 	}
@@ -198,15 +198,15 @@ func settle(scope tasks.Dedupe) []Op {
 func (w *world) purgeAll() []Op {
 	var ops, again []Op
 	for i := range w.model.claims {
-		ops = append(ops, Finish{Of: Of{Claim: i}, Status: tasks.Dead})
+		ops = append(ops, Do{What: "finish", Of: Of{Claim: i}, Status: tasks.Dead})
 	}
-	ops = append(ops, all{"skip"}, all{"purge"})
+	ops = append(ops, Operate{What: "skip"}, Operate{What: "purge"})
 	for i := range w.model.folders {
 		page := Register{Folder: i, Dedupe: tasks.DedupeInbox}
 		for n := range contents {
 			page.Messages = append(page.Messages, Message{UID: uint32(n + 1), Content: n, Route: "desk", To: people})
 		}
-		again = append(again, NewEpoch{i}, page)
+		again = append(again, Manage{"new epoch", i}, page)
 	}
 	return slices.Concat(ops, again)
 }

@@ -57,20 +57,14 @@ func (g gen) one(t *rapid.T) Op {
 		{6, false, g.work},
 		{5, false, g.operate},
 		{3, false, g.age},
-		{2, false, func(t *rapid.T) Op { return NewEpoch{small(t, "folder", 2)} }},
-		{3, false, func(t *rapid.T) Op {
-			return Inbox{pick(t, "what", "enable", "enable", "disable", "disable", "remove", "take over"), small(t, "inbox", 1)}
-		}},
-		{1, false, func(t *rapid.T) Op { return Extend{g.of(t)} }},
-		{1, false, func(t *rapid.T) Op { return Note{g.of(t)} }},
+		{5, false, g.manage},
+		{1, false, func(t *rapid.T) Op { return Do{What: "extend", Of: g.of(t)} }},
+		{1, false, func(t *rapid.T) Op { return Do{What: "note", Of: g.of(t)} }},
 		{1, false, func(t *rapid.T) Op {
 			return Expire{small(t, "inbox", 1), 1 + small(t, "limit", 3), pick(t, "age", 0, 7*time.Minute), rarely(t, "events", 2)}
 		}},
 		{2, false, func(*rapid.T) Op { return Again{} }},
-		{4, true, g.reserve},
-		{2, true, func(t *rapid.T) Op { return Sending{g.of(t), g.outcomes(t)} }},
-		{6, true, g.finish},
-		{2, true, func(t *rapid.T) Op { return Release{g.of(t), g.delay(t), g.outcomes(t)} }},
+		{14, true, g.do},
 	}
 	var ops []func(*rapid.T) Op
 	for _, w := range weights {
@@ -161,31 +155,29 @@ func (g gen) outcomes(t *rapid.T) []Outcome {
 	return rapid.SliceOfN(one, 0, 2).Draw(t, "outcomes")
 }
 
-func (g gen) delay(t *rapid.T) time.Duration {
-	return pick(t, "delay", 0, 2*time.Minute, 30*time.Minute)
-}
-
-func (g gen) reserve(t *rapid.T) Op {
-	op := Reserve{
-		Of: g.of(t), Identify: rarely(t, "identify", 2), Rules: pick(t, "rules", 1, 1, 2), Dedupe: g.dedupe(t),
-		Route: pick(t, "route", "", "", "desk", "court", "none", "skip"),
-	}
-	if op.Route != "" {
+// do draws what a worker does by no rule.
+func (g gen) do(t *rapid.T) Op {
+	op := Do{What: pick(t, "what", "finish", "finish", "finish", "reserve", "reserve", "sending", "release"), Of: g.of(t)}
+	if op.What == "reserve" {
+		op.Route, op.Identify, op.Dedupe = pick(t, "route", "", "", "desk", "court", "none", "skip"), rarely(t, "identify", 2), g.dedupe(t)
 		op.To = g.to(t)
+		return op
 	}
-	return op
-}
-
-func (g gen) finish(t *rapid.T) Op {
-	op := Finish{
-		Of: g.of(t), Delay: g.delay(t), Outcomes: g.outcomes(t), Missed: rarely(t, "missed", 4),
-		Status: pick(t, "status", tasks.Forwarded, tasks.Forwarded, tasks.Error, tasks.Error, tasks.Dead, tasks.Dead,
-			tasks.Skipped, tasks.Uncertain, tasks.SkippedNoMatch, tasks.Received, tasks.InProgress),
+	op.Outcomes, op.Delay = g.outcomes(t), pick(t, "delay", 0, 2*time.Minute, 30*time.Minute)
+	if op.What == "finish" {
+		op.Missed = rarely(t, "missed", 4)
+		op.Status = pick(t, "status", tasks.Forwarded, tasks.Forwarded, tasks.Error, tasks.Error, tasks.Dead, tasks.Dead,
+			tasks.Skipped, tasks.Uncertain, tasks.SkippedNoMatch, tasks.Received, tasks.InProgress)
 	}
 	if op.Status == tasks.Skipped {
 		op.Skip = pick(t, "skip", tasks.SkipVanished, tasks.SkipByRoute)
 	}
 	return op
+}
+
+func (g gen) manage(t *rapid.T) Op {
+	what := pick(t, "what", "enable", "enable", "disable", "disable", "remove", "take over", "new epoch", "new epoch", "new epoch")
+	return Manage{what, small(t, "number", 2)}
 }
 
 func (g gen) operate(t *rapid.T) Op {

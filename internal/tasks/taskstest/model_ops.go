@@ -25,25 +25,23 @@ func (m Message) entry(s *side) tasks.Entry {
 	if m.Unread {
 		e.Identity, e.Mode = tasks.Identity{Fingerprint: e.Outline}, "notice"
 	}
-	e.Decision = decide(m.Route, m.To, "r1")
+	e.Decision = decide(m.Route, m.To)
 	if m.High && e.Decision != nil {
 		e.Decision.Priority = tasks.High
 	}
 	return e
 }
 
-func decide(route string, to []string, revision string) *tasks.Decision {
+func decide(route string, to []string) *tasks.Decision {
 	switch route {
 	case "":
 		return nil
 	case "none":
-		return &tasks.Decision{Revision: revision, Reason: "no one"}
+		return &tasks.Decision{Revision: "r1", Reason: "no one"}
 	case "skip":
-		return &tasks.Decision{Revision: revision, Skip: tasks.SkipByRoute, Reason: "by_route: list", Recipients: to}
+		return &tasks.Decision{Revision: "r1", Skip: tasks.SkipByRoute, Reason: "by_route: list", Recipients: to}
 	}
-	return &tasks.Decision{
-		Revision: revision, Route: route, Recipients: to, Notes: []tasks.Note{{Event: "left_out", Detail: route}},
-	}
+	return &tasks.Decision{Revision: "r1", Route: route, Recipients: to, Notes: []tasks.Note{{Event: "left_out", Detail: route}}}
 }
 
 // Register registers a page. How is "", "known only", "dry run", "old epoch", "old scan" or "baseline".
@@ -87,16 +85,6 @@ func (o Register) play(s *side) string {
 		out = append(out, fmt.Sprintf("UID %d: fate %d, %s, %s %q", r.UID, r.Fate, s.name(r.TaskID), r.Status, r.Skip))
 	}
 	return strings.Join(out, "\n")
-}
-
-// NewEpoch begins a new epoch in a folder.
-type NewEpoch struct{ Folder int }
-
-func (o NewEpoch) play(s *side) string {
-	f := &s.folders[o.Folder%len(s.folders)]
-	f.epoch++
-	s.SetEpoch(s.t, f.id, f.epoch)
-	return ""
 }
 
 // Receive claims tasks, through the other process's queue if so said.
@@ -174,83 +162,48 @@ func outcomes(s *side, c tasks.Claim, from []Outcome) (out []tasks.Delivery) {
 	return out
 }
 
-// Extend renews a lease.
-type Extend struct{ Of Of }
-
-func (o Extend) play(s *side) string {
-	c, ok := o.Of.claim(s)
-	if !ok {
-		return ""
-	}
-	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{c.Receipt})
-	return fmt.Sprint(len(lost), " lost ", s.failure(err))
-}
-
-// Reserve reserves a claim, with a new decision unless Route is empty.
-type Reserve struct {
-	Of       Of
-	Identify bool
-	Route    string
-	To       []string
-	Rules    int
-	Dedupe   tasks.Dedupe
-}
-
-func (o Reserve) play(s *side) string {
-	c, ok := o.Of.claim(s)
-	if !ok {
-		return ""
-	}
-	res := tasks.Reservation{Decision: decide(o.Route, o.To, ""), Revision: fmt.Sprint("r", o.Rules), Dedupe: o.Dedupe}
-	if o.Identify {
-		id := s.identity(s.tasks[s.number(c.Task.ID)].content)
-		res.Identity = &id
-	}
-	ds, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
-	return s.deliveries(ds) + s.failure(err)
-}
-
-// Sending says to whom a message is about to go.
-type Sending struct {
-	Of       Of
-	Outcomes []Outcome
-}
-
-func (o Sending) play(s *side) string {
-	c, ok := o.Of.claim(s)
-	if !ok {
-		return ""
-	}
-	return s.failure(s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, outcomes(s, c, o.Outcomes)))
-}
-
-// Note adds a line to the trail.
-type Note struct{ Of Of }
-
-func (o Note) play(s *side) string {
-	c, ok := o.Of.claim(s)
-	if !ok {
-		return ""
-	}
-	return s.failure(s.Queue.Note(s.ctx, c.Receipt, tasks.Note{Event: "left_out", Detail: "desk"}))
-}
-
-// Finish ends a claim, be it by the rules or not.
-type Finish struct {
+// Do is what a worker does with a claim, by the rules or not: extend, note, reserve, sending, finish or
+// release. A reservation is with a new decision unless Route is empty.
+type Do struct {
+	What     string
 	Of       Of
 	Status   tasks.Status
 	Skip     tasks.SkipReason
 	Delay    time.Duration
 	Outcomes []Outcome
 	Missed   bool
+	Identify bool
+	Route    string
+	To       []string
+	Dedupe   tasks.Dedupe
 }
 
-func (o Finish) play(s *side) string {
+func (o Do) play(s *side) string {
 	c, ok := o.Of.claim(s)
 	if !ok {
 		return ""
 	}
-	res := tasks.Result{Status: o.Status, Skip: o.Skip, Reason: "why", Delay: o.Delay, Deliveries: outcomes(s, c, o.Outcomes)}
+	ds := outcomes(s, c, o.Outcomes)
+	switch o.What {
+	case "extend":
+		lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{c.Receipt})
+		return fmt.Sprint(len(lost), " lost ", s.failure(err))
+	case "note":
+		return s.failure(s.Queue.Note(s.ctx, c.Receipt, tasks.Note{Event: "left_out", Detail: "desk"}))
+	case "reserve":
+		res := tasks.Reservation{Decision: decide(o.Route, o.To), Revision: "r1", Dedupe: o.Dedupe}
+		if o.Identify {
+			id := s.identity(s.content(c.Task.ID))
+			res.Identity = &id
+		}
+		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
+		return s.deliveries(ds) + s.failure(err)
+	case "sending":
+		return s.failure(s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+	case "release":
+		return s.failure(s.Queue.Release(s.ctx, c, "stopped", o.Delay, ds))
+	}
+	res := tasks.Result{Status: o.Status, Skip: o.Skip, Reason: "why", Delay: o.Delay, Deliveries: ds}
 	if o.Missed {
 		res.Missed = &tasks.Place{Epoch: c.Task.Epoch, UID: c.Task.UID}
 	}
@@ -261,22 +214,8 @@ func (o Finish) play(s *side) string {
 	return s.failure(err)
 }
 
-// Release puts a task back.
-type Release struct {
-	Of       Of
-	Delay    time.Duration
-	Outcomes []Outcome
-}
-
-func (o Release) play(s *side) string {
-	c, ok := o.Of.claim(s)
-	if !ok {
-		return ""
-	}
-	return s.failure(s.Queue.Release(s.ctx, c, "stopped", o.Delay, outcomes(s, c, o.Outcomes)))
-}
-
-// Operate is what an operator does to tasks: requeue, skip, resolve or purge.
+// Operate is what an operator does to tasks, to all of them when none is named: requeue, skip, resolve
+// or purge.
 type Operate struct {
 	What  string
 	Tasks []int
@@ -284,41 +223,42 @@ type Operate struct {
 
 func (o Operate) play(s *side) string {
 	var ids []int64
-	for _, n := range o.Tasks {
-		if len(s.tasks) > 0 {
-			ids = append(ids, s.tasks[n%len(s.tasks)].id)
+	for i, t := range s.tasks {
+		if len(o.Tasks) == 0 || slices.ContainsFunc(o.Tasks, func(n int) bool { return n%len(s.tasks) == i }) {
+			ids = append(ids, t.id)
 		}
 	}
-	slices.Sort(ids)
 	do := map[string]func(context.Context, string, ...int64) (int, error){
 		"requeue": s.Queue.Requeue, "skip": s.Queue.Skip, "resolve": s.Queue.Resolve, "purge": s.Queue.Purge,
 	}[o.What]
-	n, err := do(s.ctx, "ann", slices.Compact(ids)...)
+	n, err := do(s.ctx, "ann", ids...)
 	return fmt.Sprint(n, " ", s.failure(err))
 }
 
-// Inbox is what is done to an inbox: disable, enable, remove or take over.
-type Inbox struct {
-	What  string
-	Inbox int
+// Manage is what is done to an inbox: disable, enable, remove or take over; or to a folder: new epoch.
+type Manage struct {
+	What string
+	N    int
 }
 
-func (o Inbox) play(s *side) string {
-	n := o.Inbox % 2
-	in := &s.inboxes[n]
+func (o Manage) play(s *side) string {
+	in, f := &s.inboxes[o.N%2], &s.folders[o.N%len(s.folders)]
+	var err error
 	switch o.What {
+	case "new epoch":
+		f.epoch++
+		s.SetEpoch(s.t, f.id, f.epoch)
 	case "enable":
 		s.Enable(s.t, in.id)
 	case "take over":
 		in.token = s.TakeOver(s.t, in.id)
 	case "disable":
-		return s.failure(s.Queue.Disable(s.ctx, "ann", in.id))
+		err = s.Queue.Disable(s.ctx, "ann", in.id)
 	case "remove":
-		err := s.Queue.Remove(s.ctx, "ann", in.id)
-		s.makeInbox(n)
-		return s.failure(err)
+		err = s.Queue.Remove(s.ctx, "ann", in.id)
+		s.makeInbox(o.N % 2)
 	}
-	return ""
+	return s.failure(err)
 }
 
 // Expire deletes old tasks of an inbox, or old lines of the trail.
@@ -351,17 +291,3 @@ func (o Age) play(s *side) string {
 type Again struct{}
 
 func (Again) play(*side) string { return "" }
-
-// all does something to all tasks.
-type all struct{ What string }
-
-func (o all) play(s *side) string {
-	if o.What == "" {
-		return ""
-	}
-	op := Operate{What: o.What}
-	for i := range s.tasks {
-		op.Tasks = append(op.Tasks, i)
-	}
-	return op.play(s)
-}

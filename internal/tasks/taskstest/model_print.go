@@ -2,9 +2,8 @@ package taskstest
 
 import (
 	"fmt"
-	"reflect"
+	"regexp"
 	"strings"
-	"time"
 )
 
 // Print is a Go test that plays the operations. Its function open is the one that Model was called with.
@@ -18,36 +17,21 @@ func Print(ops []Op) string {
 	return b.String()
 }
 
-// literal is a value as Go code, without the fields that are zero.
-func literal(v any) string { return code(reflect.ValueOf(v), true) }
+var (
+	zero = regexp.MustCompile(`\w+:(0x0|0|false|""|\[\][\w.]+\((nil|\[\])\)|[\w.\[\]]+{})(, |})`)
+	last = regexp.MustCompile(`, }`)
+)
 
-func code(v reflect.Value, typed bool) string {
-	var parts []string
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if !v.Field(i).IsZero() {
-				parts = append(parts, v.Type().Field(i).Name+": "+code(v.Field(i), true))
-			}
+// literal is a value as Go code, without the fields that are zero.
+func literal(v any) string {
+	code := fmt.Sprintf("%#v", v)
+	for {
+		shorter := last.ReplaceAllString(zero.ReplaceAllStringFunc(code, func(field string) string {
+			return strings.TrimLeft(field[len(field)-1:], " ")
+		}), "}")
+		if shorter == code {
+			return code
 		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			parts = append(parts, code(v.Index(i), false))
-		}
-	case reflect.Int64:
-		if d, ok := v.Interface().(time.Duration); ok {
-			return fmt.Sprintf("%d * time.Second", int64(d/time.Second))
-		}
-		return fmt.Sprint(v)
-	default:
-		if v.Kind() == reflect.String {
-			return fmt.Sprintf("%q", v.String())
-		}
-		return fmt.Sprint(v)
+		code = shorter
 	}
-	body := "{" + strings.Join(parts, ", ") + "}"
-	if typed {
-		return v.Type().String() + body
-	}
-	return body
 }

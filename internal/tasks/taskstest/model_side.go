@@ -93,6 +93,8 @@ func (s *side) number(id int64) int {
 	return slices.IndexFunc(s.tasks, func(r registered) bool { return r.id == id })
 }
 
+func (s *side) content(id int64) int { return s.tasks[s.number(id)].content }
+
 // name is a task in texts.
 func (s *side) name(id int64) string {
 	if id == 0 {

@@ -20,8 +20,8 @@ func TestPrint(t *testing.T) {
 			Messages: []taskstest.Message{{UID: 3, Content: 2, Route: "desk", To: []string{"ann@x.example"}}, {UID: 4, Unread: true}},
 		},
 		taskstest.Receive{Max: 2},
-		taskstest.Finish{
-			Of: taskstest.Of{Claim: 1}, Status: tasks.Error, Delay: 90 * time.Second,
+		taskstest.Do{
+			What: "finish", Of: taskstest.Of{Claim: 1}, Status: tasks.Error, Delay: 90 * time.Second,
 			Outcomes: []taskstest.Outcome{{To: 1, Status: tasks.Pending, Code: 451}},
 		},
 		taskstest.Operate{What: "purge", Tasks: []int{0, 1}},
@@ -29,10 +29,10 @@ func TestPrint(t *testing.T) {
 	})
 	want := `func TestCounterexample(t *testing.T) {
 	taskstest.Replay(t, open(t),
-		taskstest.Register{Folder: 1, Messages: []taskstest.Message{{UID: 3, Content: 2, Route: "desk", To: []string{"ann@x.example"}}, {UID: 4, Unread: true}}, Dedupe: "inbox"},
-		taskstest.Receive{Max: 2},
-		taskstest.Finish{Of: taskstest.Of{Claim: 1}, Status: "error", Delay: 90 * time.Second, Outcomes: []taskstest.Outcome{{To: 1, Status: "pending", Code: 451}}},
-		taskstest.Operate{What: "purge", Tasks: []int{0, 1}},
+		taskstest.Register{Folder:1, Messages:[]taskstest.Message{taskstest.Message{UID:0x3, Content:2, Route:"desk", To:[]string{"ann@x.example"}}, taskstest.Message{UID:0x4, Unread:true}}, Dedupe:"inbox"},
+		taskstest.Receive{Max:2},
+		taskstest.Do{What:"finish", Of:taskstest.Of{Claim:1}, Status:"error", Delay:90000000000, Outcomes:[]taskstest.Outcome{taskstest.Outcome{To:1, Status:"pending", Code:451}}},
+		taskstest.Operate{What:"purge", Tasks:[]int{0, 1}},
 		taskstest.Again{},
 	)
 }

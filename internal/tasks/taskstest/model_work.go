@@ -47,7 +47,7 @@ func (o Work) play(s *side) string {
 	}
 	t := c.Task
 	t.Deliveries, t.QueuedAt = ds, c.At // so that reasons do not say how long it took
-	d := decide(o.Route, o.To, "")
+	d := decide(o.Route, o.To)
 	switch {
 	case o.Comes == Reserved:
 		return out
@@ -71,10 +71,10 @@ func (o Work) reserve(s *side, c tasks.Claim) (ds []tasks.Delivery, out string, 
 		return slices.Clone(c.Task.Deliveries), "", nil
 	}
 	if c.Task.Revision != res.Revision {
-		res.Decision = decide(o.Route, o.To, res.Revision)
+		res.Decision = decide(o.Route, o.To)
 	}
 	if !c.Task.Read {
-		id := s.identity(s.tasks[s.number(c.Task.ID)].content)
+		id := s.identity(s.content(c.Task.ID))
 		res.Identity = &id
 	}
 	ds, err = s.Queue.Reserve(s.ctx, c.Receipt, res)
@@ -112,7 +112,7 @@ func (o Work) send(s *side, c tasks.Claim, ds []tasks.Delivery) ([]tasks.Deliver
 	return ds, err
 }
 
-// end finishes or releases the claim, and notes who has the message by it.
+// end finishes or releases the claim, and notes who got the message.
 func (o Work) end(s *side, c tasks.Claim, res tasks.Result) string {
 	var err error
 	if res.Status == tasks.Received {
@@ -120,11 +120,12 @@ func (o Work) end(s *side, c tasks.Claim, res tasks.Result) string {
 	} else {
 		err = s.Queue.Finish(s.ctx, c.Receipt, res)
 	}
-	if s.delivered != nil && err == nil {
-		for _, d := range res.Deliveries {
-			if d.Status == tasks.Delivered {
-				s.once(c.Task, d.Recipient)
-			}
+	for _, d := range res.Deliveries {
+		before := slices.IndexFunc(c.Task.Deliveries, func(b tasks.Delivery) bool {
+			return b.Recipient == d.Recipient && b.Status == tasks.Delivered
+		})
+		if s.delivered != nil && err == nil && d.Status == tasks.Delivered && before < 0 {
+			s.once(c.Task, d.Recipient)
 		}
 	}
 	return s.failure(err)
@@ -135,7 +136,7 @@ func (s *side) once(t tasks.Task, recipient string) {
 	if now, err := s.Queue.Get(s.ctx, t.ID); err != nil || !now.Read {
 		return
 	}
-	key := once{t.InboxID, s.tasks[s.number(t.ID)].content, tasks.Mailbox(recipient)}
+	key := once{t.InboxID, s.content(t.ID), tasks.Mailbox(recipient)}
 	if s.scope == tasks.DedupeAll {
 		key.inbox = 0
 	}

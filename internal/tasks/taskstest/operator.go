@@ -123,20 +123,25 @@ func testRequeueUndecided(s *suite) {
 }
 
 // testSkipDead: skipping a task that was given up makes its copies duplicates, as far as nobody else
-// sends them.
+// sends them, whatever the scope.
 func testSkipDead(s *suite) {
-	p := s.place()
-	dead := p.finished(tasks.Dead).Task.ID
-	s.skip(dead)
-	id := p.became([]tasks.Entry{s.msg(2, "m")}, "duplicate")[0].TaskID
-	s.recipients(id, "ann duplicate of %d", dead)
-
-	p = s.place()
-	dead = p.finished(tasks.Dead).Task.ID
-	p.became([]tasks.Entry{s.msg(2, "m")}, "new")
-	s.skip(dead)
-	if sent := p.work(); sent != 1 {
-		s.t.Errorf("the copy was sent %d times; want once: it owned its recipient before the other was skipped", sent)
+	for _, dedupe := range []tasks.Dedupe{tasks.DedupeInbox, tasks.DedupeAll} {
+		p := s.place().under(dedupe)
+		content := string(dedupe)
+		dead := p.added(s.msg(1, content))
+		s.finish(p.claimed(1, 1)[0], tasks.Dead)
+		copied := p.became([]tasks.Entry{s.msg(2, content)}, "new")[0].TaskID
+		s.skip(dead)
+		waits := p.became([]tasks.Entry{s.msg(3, content)}, "waits")[0].TaskID
+		s.recipients(waits, "ann waits for %d", copied)
+		if sent := p.work(); sent != 1 {
+			s.t.Errorf("the copy was sent %d times, want once", sent)
+		}
+		other := s.place().under(dedupe)
+		dead = other.added(s.msg(1, content+" again"))
+		s.finish(other.claimed(1, 1)[0], tasks.Dead)
+		s.skip(dead)
+		s.recipients(other.became([]tasks.Entry{s.msg(2, content+" again")}, "duplicate")[0].TaskID, "ann duplicate of %d", dead)
 	}
 }
 

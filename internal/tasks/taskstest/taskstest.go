@@ -50,7 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	f := open(t)
 	for _, group := range []map[string]func(*suite){
-		transitionTests, registerTests, epochTests, claimTests, receiptTests, ownTests, reserveTests,
+		transitionTests, registerTests, epochTests, claimTests, receiptTests, ownTests, ownEachTests, reserveTests,
 		operatorTests, disableTests, purgeTests, dispositionTests, readTests, raceTests,
 	} {
 		for name, test := range group {
