@@ -22,8 +22,9 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the configuration, the database, each inbox's login, the relay and, for mode auto, the DNS",
 		Long: `check tries all that a run depends on and prints one line each, with the fix where something
-fails. Of the database it proves that its user may write. It forwards nothing: the relay is asked for the sender (forward.envelope_from), and for
-no recipient. What it has against a sender but says only then, as many do, the first run tells.
+fails. It proves that the database's user may write, and changes nothing. It forwards nothing: the
+relay is asked for the sender (forward.envelope_from), and for no recipient. What it has against a
+sender but says only then, as many do, the first run tells.
 The exit code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
 		Args: takesNone,
