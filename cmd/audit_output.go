@@ -22,17 +22,17 @@ func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
 		return a.printJSON(r)
 	}
 	out := bufio.NewWriter(a.out)
-	g := a.grid("inbox", "folder", "messages", "accounted for as", "missing", "note")
+	g := a.table("inbox", "folder", "messages", "accounted for as", "missing", "note")
 	for _, in := range r.Inboxes {
 		if in.Error != "" {
-			g.add(in.Email, "", 0, "", 0, text.Cut(in.Error, 120))
+			g.Add(in.Email, "", 0, "", 0, text.Cut(in.Error, 120))
 		}
 		for _, f := range in.Folders {
-			g.add(in.Email, f.Name, f.Messages, accounts(f), len(f.Missing), text.Cut(folderNote(f), 120))
+			g.Add(in.Email, f.Name, f.Messages, accounts(f), len(f.Missing), text.Cut(folderNote(f), 120))
 		}
 	}
-	if len(g.rows) > 0 {
-		_ = g.print(out) // Flush returns the first error
+	if g.Len() > 0 {
+		_ = g.Print(out) // Flush returns the first error
 	}
 	for _, in := range r.Inboxes {
 		for _, f := range in.Folders {

@@ -106,7 +106,7 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		g := a.grid("id", "name", "email", "keywords", "active")
+		g := a.table("id", "name", "email", "keywords", "active")
 		for _, c := range all {
 			if asJSON {
 				if err := a.printJSON(contactView{c.ID, c.Name, c.Email, append([]string{}, c.Keywords...), c.Active}); err != nil {
@@ -114,7 +114,7 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			g.add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
+			g.Add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
 		}
 		if asJSON {
 			return nil

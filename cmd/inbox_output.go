@@ -80,7 +80,7 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		g := a.grid("inbox", "active", "server", "folders", "last scan", "last error")
+		g := a.table("inbox", "active", "server", "folders", "last scan", "last error")
 		for _, in := range boxes {
 			if asJSON {
 				if err := a.printJSON(viewInbox(in)); err != nil {
@@ -88,7 +88,7 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			g.add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(in.LastError, 200))
+			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(in.LastError, 200))
 		}
 		if asJSON {
 			return nil
@@ -127,15 +127,15 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 		if err != nil {
 			return err
 		}
-		g := a.grid("folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
+		g := a.table("folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
 		for _, f := range in.Folders {
 			if f.InitializedAt == nil {
-				g.add(f.Name, yesNo(f.Active), "", "", "", "never")
+				g.Add(f.Name, yesNo(f.Active), "", "", "", "never")
 				continue
 			}
-			g.add(f.Name, yesNo(f.Active), f.Epoch(), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt))
+			g.Add(f.Name, yesNo(f.Active), f.Epoch(), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt))
 		}
-		return g.print(a.out)
+		return g.Print(a.out)
 	})
 }
 

@@ -7,59 +7,32 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/schollz/progressbar/v3"
-
 	"postrider/internal/pass"
 	"postrider/internal/tasks"
+	"postrider/internal/terminal"
 	"postrider/internal/text"
 )
 
 // observer shows the progress of a pass: a bar on a terminal, and the findings of a dry run anywhere.
 type observer struct {
-	out   io.Writer
-	doing string
-	to    io.Writer // where the bar is drawn; nil for nowhere
+	*terminal.Bar // Expect and Done
 
+	out io.Writer
 	mu  sync.Mutex
-	bar *progressbar.ProgressBar // nil until there is something to do
 	err error
 }
 
 // observer watches a pass that is doing that.
 func (a *app) observer(doing string, opts runOptions) *observer {
-	o := &observer{out: a.out, doing: doing}
+	a.bar = terminal.Bar{Doing: doing}
 	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun {
-		o.to = a.err
+		a.bar.To = a.err
 	}
+	o := &observer{Bar: &a.bar, out: a.out}
 	if opts.json {
 		o.out = io.Discard
 	}
-	a.progress = o
 	return o
-}
-
-// Expect implements pass.Observer.
-func (o *observer) Expect(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.to == nil || n <= 0:
-	case o.bar != nil:
-		o.bar.ChangeMax(o.bar.GetMax() + n)
-	default: // the library refuses a bar of nothing
-		o.bar = progressbar.NewOptions(n, progressbar.OptionSetWriter(o.to), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetDescription(o.doing))
-	}
-}
-
-// Done implements pass.Observer.
-func (o *observer) Done(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bar != nil {
-		_ = o.bar.Add(n) // a bar that cannot be drawn is no reason to fail
-	}
 }
 
 // Preview implements pass.Observer.
@@ -101,25 +74,10 @@ func (o *observer) found(format string, args ...any) {
 	o.err = cmp.Or(o.err, err)
 }
 
-// clear makes room for a line on the terminal. The bar is drawn again with the next message.
-func (o *observer) clear() {
-	if o == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bar != nil {
-		_ = o.bar.Clear()
-	}
-}
-
 // close takes the bar away.
 func (o *observer) close() error {
+	o.Close()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.bar != nil {
-		_ = o.bar.Finish()
-		o.bar = nil
-	}
 	return o.err
 }

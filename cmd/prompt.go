@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"postrider/internal/secret"
+	"postrider/internal/terminal"
 )
 
 // passwordFlags say where the password of an inbox comes from. None takes the password itself: other users see the
@@ -85,8 +84,8 @@ func (a *app) newPassword(f *passwordFlags, address string) (string, error) {
 
 // terminal is standard input when that is a terminal, else nil.
 func (a *app) terminal() *os.File {
-	if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
+	if terminal.Is(a.in) {
+		return a.in.(*os.File)
 	}
 	return nil
 }
@@ -107,29 +106,12 @@ func (a *app) readPassword(address string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(all), "\n"), "\r"), nil
 }
 
-// askPassword asks on a terminal. The library's own term.ReadPassword takes no notice of Ctrl-D, and leaves the terminal without
-// echo after Ctrl-C.
 func (a *app) askPassword(tty *os.File, address string) (string, error) {
-	fd := int(tty.Fd())
-	before, err := term.MakeRaw(fd)
-	if err != nil {
-		return "", fmt.Errorf("read the password from the terminal: %w", err)
-	}
-	line, err := term.NewTerminal(readWriter{tty, a.err}, "").ReadPassword(fmt.Sprintf("Password of %s: ", address))
-	_ = term.Restore(fd, before)
-	if errors.Is(err, io.EOF) { // Ctrl-D, Ctrl-C
-		_, _ = fmt.Fprintln(a.err)
+	password, err := terminal.Password(tty, a.err, fmt.Sprintf("Password of %s: ", address))
+	if errors.Is(err, terminal.ErrNoAnswer) {
 		return "", usage(errors.New("no password was given; nothing was changed"))
 	}
-	if err != nil {
-		return "", fmt.Errorf("read the password from the terminal: %w", err)
-	}
-	return line, nil
-}
-
-type readWriter struct {
-	io.Reader
-	io.Writer
+	return password, err
 }
 
 // confirm asks on a terminal; elsewhere nobody can answer and only --yes will do.
@@ -138,18 +120,11 @@ func (a *app) confirm(yes bool, question string) error {
 		return nil
 	}
 	if a.terminal() == nil {
-		return usage(fmt.Errorf("%s Nobody can answer that here: say --yes", question))
+		return usage(fmt.Errorf("%s There is no terminal to ask on: add --yes", question))
 	}
-	_, _ = fmt.Fprint(a.err, question+" [y/N] ")
-	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		_, _ = fmt.Fprintln(a.err)
-	} else if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	agreed, err := terminal.Confirm(a.in, a.err, question)
+	if err == nil && !agreed {
+		err = errors.New("not confirmed; nothing was changed")
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return nil
-	}
-	return errors.New("not confirmed; nothing was changed")
+	return err
 }

@@ -77,3 +77,17 @@ func TestAskPassword(t *testing.T) {
 		})
 	}
 }
+
+// TestColumns: a table takes the width that the terminal has, and 80 columns where it does not say.
+func TestColumns(t *testing.T) {
+	tty, person := pty(t)
+	if got := (&app{out: tty}).table("a").Width; got != 80 {
+		t.Errorf("a terminal without a size has %d columns, want 80", got)
+	}
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 132}); err != nil {
+		t.Fatal(err)
+	}
+	if got := (&app{out: tty}).table("a").Width; got != 132 {
+		t.Errorf("a terminal with 132 columns has %d", got)
+	}
+}

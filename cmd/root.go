@@ -18,6 +18,7 @@ import (
 	"postrider/internal/contacts"
 	"postrider/internal/db"
 	"postrider/internal/inbox"
+	"postrider/internal/terminal"
 )
 
 // The exit codes, also in the help and the README.
@@ -44,8 +45,8 @@ type app struct {
 	config    string
 	logFormat string
 	verbose   int
-	progress  *observer // of the pass that is going on; nil for none
-	width     int       // of the terminal; 0 for what standard output has
+	bar       terminal.Bar // of the pass that is going on
+	width     int          // of the terminal; 0 for what standard output has
 }
 
 // Main runs the command line of this process and returns its exit code.

@@ -145,12 +145,12 @@ func (o *replayOutput) finish(r pass.ReplayReport) error {
 		return errors.Join(err, o.lines.Flush())
 	}
 	slices.SortFunc(o.rows, func(x, y pass.Replayed) int { return cmp.Compare(x.TaskID, y.TaskID) })
-	g := o.grid("task", "inbox", "folder", "subject", "went", "would go")
+	g := o.table("task", "inbox", "folder", "subject", "went", "would go")
 	for _, m := range o.rows {
-		g.add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), fate(m.Before), fate(*m.Now))
+		g.Add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), fate(m.Before), fate(*m.Now))
 	}
-	if len(g.rows) > 0 {
-		_ = g.print(o.lines) // Flush returns the first error
+	if g.Len() > 0 {
+		_ = g.Print(o.lines) // Flush returns the first error
 	}
 	if more := r.Totals.Elsewhere - len(o.rows); more > 0 {
 		_, _ = fmt.Fprintf(o.lines, "And %d more; --limit N shows more, --json all.\n", more)

@@ -147,7 +147,7 @@ func (a *app) printReport(r passReport, opts runOptions) error {
 }
 
 func (a *app) reportTable(r pass.Report) error {
-	g := a.grid("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
+	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
 	row := func(name string, c pass.Counters, note string) []any {
 		return []any{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note}
 	}
@@ -156,13 +156,13 @@ func (a *app) reportTable(r pass.Report) error {
 		if in.Busy != "" {
 			note = "stepped aside: " + in.Busy
 		}
-		g.add(row(in.Email, in.Counters, text.Cut(note, 80))...)
+		g.Add(row(in.Email, in.Counters, text.Cut(note, 80))...)
 	}
 	if len(r.Inboxes) > 1 {
-		g.total = row("total", r.Totals, "")
+		g.Total = row("total", r.Totals, "")
 	}
-	if len(g.rows) > 0 {
-		if err := g.print(a.out); err != nil {
+	if g.Len() > 0 {
+		if err := g.Print(a.out); err != nil {
 			return err
 		}
 	}

@@ -124,13 +124,13 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Fi
 		limit = tableLimit
 		filter.Limit = limit + 1
 	}
-	g := a.grid("id", "inbox", "folder", "uid", "status", "attempts", "subject", "route", "reason")
+	g := a.table("id", "inbox", "folder", "uid", "status", "attempts", "subject", "route", "reason")
 	more := false
 	err := queue.List(ctx, filter, func(t tasks.Task) error {
-		if more = len(g.rows) == limit; more {
+		if more = g.Len() == limit; more {
 			return nil
 		}
-		g.add(t.ID, t.Inbox, t.Folder, t.UID, t.Status, t.Attempts, text.Cut(text.Line(t.Subject), 40), t.Route, text.Cut(text.Line(t.Reason), 60))
+		g.Add(t.ID, t.Inbox, t.Folder, t.UID, t.Status, t.Attempts, text.Cut(text.Line(t.Subject), 40), t.Route, text.Cut(text.Line(t.Reason), 60))
 		return nil
 	})
 	if err != nil {
@@ -165,15 +165,15 @@ func (a *app) showDeliveries(ds []tasks.Delivery) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	g := a.grid("recipient", "status", "code", "reply", "attempts", "delivered")
+	g := a.table("recipient", "status", "code", "reply", "attempts", "delivered")
 	for _, d := range ds {
 		code := ""
 		if d.Code != 0 {
 			code = strconv.Itoa(d.Code)
 		}
-		g.add(d.Recipient, d.Status, code, d.Reply, d.Attempts, a.whenKnown(d.DeliveredAt))
+		g.Add(d.Recipient, d.Status, code, d.Reply, d.Attempts, a.whenKnown(d.DeliveredAt))
 	}
-	return g.print(a.out)
+	return g.Print(a.out)
 }
 
 // showTrail prints the audit trail, the oldest line first.
@@ -181,11 +181,11 @@ func (a *app) showTrail(events []tasks.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	g := a.grid("at", "event", "detail", "by")
+	g := a.table("at", "event", "detail", "by")
 	for _, e := range events {
-		g.add(a.when(&e.At), e.Event, e.Detail, e.Worker)
+		g.Add(a.when(&e.At), e.Event, e.Detail, e.Worker)
 	}
-	return g.print(a.out)
+	return g.Print(a.out)
 }
 
 func (a *app) showGone(id int64, events []tasks.Event, asJSON bool) error {

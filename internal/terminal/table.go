@@ -1,7 +1,6 @@
-package cmd
+package terminal
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -13,22 +12,20 @@ import (
 	"postrider/internal/text"
 )
 
-// grid is a table. On a terminal it has borders, fits the width, and leaves out columns without any content. Elsewhere
+// Table is a table. On a terminal it has borders, fits the width, and leaves out columns without any content. Elsewhere
 // it is text between tabs under one header line, with all columns, so that a script finds each in its place.
-type grid struct {
-	width  int // of the terminal; 0 for none
-	header []string
+type Table struct {
+	Width  int // of the terminal; 0 for none
+	Header []string
+	Total  []any // the last row, set apart; nil for none
 	rows   [][]any
-	total  []any
 }
 
-// grid is a table with these columns.
-func (a *app) grid(header ...string) *grid {
-	return &grid{width: cmp.Or(a.width, columns(a.out)), header: header}
-}
+// Len is the number of rows, without the total.
+func (t *Table) Len() int { return len(t.rows) }
 
-// add adds a row. Cells may hold text by strangers.
-func (g *grid) add(cells ...any) {
+// Add adds a row. Cells may hold text by strangers.
+func (t *Table) Add(cells ...any) {
 	for i, c := range cells {
 		switch c.(type) {
 		case int, int64, uint32: // aligned to the right
@@ -36,21 +33,22 @@ func (g *grid) add(cells ...any) {
 			cells[i] = text.Line(fmt.Sprint(c))
 		}
 	}
-	g.rows = append(g.rows, cells)
+	t.rows = append(t.rows, cells)
 }
 
-func (g *grid) print(w io.Writer) error {
-	if g.width == 0 {
-		return g.plain(w)
+// Print writes the table.
+func (t *Table) Print(w io.Writer) error {
+	if t.Width == 0 {
+		return t.plain(w)
 	}
-	_, err := fmt.Fprintln(w, g.boxed())
+	_, err := fmt.Fprintln(w, t.boxed())
 	return err
 }
 
-func (g *grid) plain(w io.Writer) error {
+func (t *Table) plain(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(strings.ToUpper(strings.Join(g.header, "\t")) + "\n")
-	for _, row := range g.all() {
+	b.WriteString(strings.ToUpper(strings.Join(t.Header, "\t")) + "\n")
+	for _, row := range t.all() {
 		cells := make([]string, len(row))
 		for i, c := range row {
 			cells[i] = fmt.Sprint(c)
@@ -61,38 +59,38 @@ func (g *grid) plain(w io.Writer) error {
 	return err
 }
 
-func (g *grid) boxed() string {
-	t := table.NewWriter()
-	t.SetStyle(table.StyleLight)
-	kept := g.filled()
-	t.AppendHeader(pick(kept, g.header))
-	for _, row := range g.rows {
-		t.AppendRow(pick(kept, row))
+func (t *Table) boxed() string {
+	w := table.NewWriter()
+	w.SetStyle(table.StyleLight)
+	kept := t.filled()
+	w.AppendHeader(pick(kept, t.Header))
+	for _, row := range t.rows {
+		w.AppendRow(pick(kept, row))
 	}
-	if g.total != nil {
-		t.AppendSeparator()
-		t.AppendRow(pick(kept, g.total))
+	if t.Total != nil {
+		w.AppendSeparator()
+		w.AppendRow(pick(kept, t.Total))
 	}
 	var configs []table.ColumnConfig
-	for i, width := range g.widths(kept) {
+	for i, width := range t.widths(kept) {
 		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: pretty.WrapSoft})
 	}
-	t.SetColumnConfigs(configs)
-	return t.Render()
+	w.SetColumnConfigs(configs)
+	return w.Render()
 }
 
-func (g *grid) all() [][]any {
-	if g.total == nil {
-		return g.rows
+func (t *Table) all() [][]any {
+	if t.Total == nil {
+		return t.rows
 	}
-	return append(slices.Clip(g.rows), g.total)
+	return append(slices.Clip(t.rows), t.Total)
 }
 
 // filled are the columns with something else than 0 in one of the rows, and the first.
-func (g *grid) filled() []int {
+func (t *Table) filled() []int {
 	kept := []int{0}
-	for i := 1; i < len(g.header); i++ {
-		if slices.ContainsFunc(g.rows, func(row []any) bool { cell := fmt.Sprint(row[i]); return cell != "" && cell != "0" }) {
+	for i := 1; i < len(t.Header); i++ {
+		if slices.ContainsFunc(t.rows, func(row []any) bool { cell := fmt.Sprint(row[i]); return cell != "" && cell != "0" }) {
 			kept = append(kept, i)
 		}
 	}
@@ -110,12 +108,12 @@ func pick[T any](columns []int, cells []T) table.Row {
 const narrowest = 6 // that a column gets to fit a table into a terminal
 
 // widths makes the columns fit: first those narrower that can be wrapped between words, then the widest ones.
-func (g *grid) widths(kept []int) []int {
+func (t *Table) widths(kept []int) []int {
 	widths, words := make([]int, len(kept)), make([]int, len(kept))
 	for i, column := range kept {
 		words[i] = narrowest
-		cells := []string{g.header[column]}
-		for _, row := range g.all() {
+		cells := []string{t.Header[column]}
+		for _, row := range t.all() {
 			cells = append(cells, fmt.Sprint(row[column]))
 		}
 		for _, cell := range cells {
@@ -125,7 +123,7 @@ func (g *grid) widths(kept []int) []int {
 			}
 		}
 	}
-	over := 1 - g.width // the border on the right
+	over := 1 - t.Width // the border on the right
 	for _, w := range widths {
 		over += w + 3 // a border and two spaces
 	}
