@@ -228,16 +228,6 @@ func checkRelay(ctx context.Context, s *services) (finding, error) {
 		f.err = err
 		return f, nil
 	}
-	f.text = info.Relay
-	if info.TLS != "" {
-		f.text += ", " + info.TLS
-	}
-	if info.Login != "" {
-		f.text += ", logged in with " + info.Login
-	}
-	f.text += ", takes the sender " + info.Sender
-	if info.MaxSize > 0 {
-		f.text += fmt.Sprintf(", takes messages up to %d octets", info.MaxSize)
-	}
+	f.text = info.String()
 	return f, nil
 }

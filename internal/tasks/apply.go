@@ -53,7 +53,7 @@ func PurgeCommand() Command {
 func (c Command) Select(f Filter) (Filter, error) {
 	for _, s := range f.Statuses {
 		if !slices.Contains(c.From, s) {
-			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, join(c.From))
+			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, strings.Join(Names(c.From), ", "))
 		}
 	}
 	if len(f.Statuses) == 0 {
@@ -162,7 +162,7 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 	case t.Status == InProgress:
 		return t, "it is being processed by " + cmp.Or(t.Worker, "a worker") + "; try again when that is over", nil
 	case !slices.Contains(j.From, t.Status):
-		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, join(j.From)), nil
+		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, strings.Join(Names(j.From), ", ")), nil
 	}
 	return t, "", nil
 }
@@ -190,12 +190,4 @@ func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied)
 func (j *Job) refuse(t Task, why string, r *Applied) error {
 	r.NotChanged = append(r.NotChanged, NotChanged{t.ID, why})
 	return j.Each(t, why)
-}
-
-func join(states []Status) string {
-	var out []string
-	for _, s := range states {
-		out = append(out, string(s))
-	}
-	return strings.Join(out, ", ")
 }
