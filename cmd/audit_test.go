@@ -13,7 +13,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// forget UID...: the registry loses what it knows of these messages, as no part of the program makes it.
+// forget UID...: the registry loses what it knows of these messages, as no part of the program
+// makes it.
 func forget(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})

@@ -182,7 +182,8 @@ func outcome(failed, all int) error {
 	return errRetry
 }
 
-// who is the operator at this command, for the audit trail. Behind sudo that is root, and the user that sudo names.
+// who is the operator at this command, for the audit trail. Behind sudo that is root, and the user
+// that sudo names.
 func (a *app) who(host string) string {
 	name := fmt.Sprintf("uid %d", os.Getuid()) // of a directory service that a static binary cannot ask
 	if u, err := user.Current(); err == nil {

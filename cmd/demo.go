@@ -52,7 +52,7 @@ func (a *app) demo(ctx context.Context) error {
 		},
 	})
 	if errors.Is(printed, syscall.EPIPE) {
-		return fmt.Errorf("nobody reads on: %w", syscall.EPIPE)
+		return fmt.Errorf("standard output was closed: %w", syscall.EPIPE)
 	}
 	if err = errors.Join(err, printed); err != nil {
 		return err

@@ -127,7 +127,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error 
 		var unknown *inbox.NotFoundError
 		switch _, err := s.inboxes.Get(ctx, address); {
 		case err == nil:
-			return usage(&inbox.ExistsError{Address: address}) // before anybody is asked for a password
+			return usage(&inbox.ExistsError{Address: address}) // before it asks for a password
 		case !errors.As(err, &unknown):
 			return err
 		}

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/text"
 )
 
-// logger writes to standard error, and nothing below a warning unless asked: cron mails what is printed. A person at a
-// terminal gets plain sentences, unless --log-format asks for a format.
+// logger writes to standard error, and nothing below a warning unless asked: cron mails what is
+// printed. A person at a terminal gets plain sentences, unless --log-format asks for a format.
 func (a *app) logger() (*slog.Logger, error) {
 	level := map[int]slog.Level{0: slog.LevelWarn, 1: slog.LevelInfo}[min(a.verbose, 2)]
 	if a.verbose > 1 {

@@ -13,7 +13,8 @@ import (
 	"postrider/internal/text"
 )
 
-// observer shows the progress of a pass: a bar on a terminal, and the findings of a dry run anywhere.
+// observer shows the progress of a pass: a bar on a terminal, and the findings of a dry run
+// anywhere.
 type observer struct {
 	*terminal.Bar // Expect and Done
 
@@ -52,7 +53,7 @@ func (o *observer) Preview(p pass.Preview) {
 	o.found("%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, text.Line(p.Sender), text.Cut(text.Line(p.Subject), 60), what)
 }
 
-// leftOut stands behind recipients: the address that is not among them, if there is one.
+// leftOut follows the recipients: the address that is not among them, if there is one.
 func leftOut(own string) string {
 	if own == "" {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"postrider/internal/terminal"
 )
 
-// passwordFlags say where the password of an inbox comes from. None takes the password itself: other users see the
-// arguments of a command.
+// passwordFlags say where the password of an inbox comes from. None takes the password itself:
+// other users see the arguments of a command.
 type passwordFlags struct {
 	stdin bool
 	file  string
@@ -28,10 +28,10 @@ func (f *passwordFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
 	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
-	flags.StringVar(&f.from, "password-from", "", "store where the password stands, and read it at every login: `env:NAME` or file:PATH")
+	flags.StringVar(&f.from, "password-from", "", "store only the place of the password, and read it at every login: `env:NAME` or file:PATH")
 }
 
-// get is the password to store, or where it stands; empty without any of the flags.
+// get is the password to store, or its place; empty without any of the flags.
 func (f *passwordFlags) get(a *app, address string) (string, error) {
 	var password string
 	var err error
@@ -53,12 +53,13 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 		err = usage(errors.New("the password is empty; nothing was changed"))
 	}
 	if err == nil && secret.IsRef(password) {
-		err = usage(errors.New("the password begins with env: or file:, which says where a password stands; use --password-from for that"))
+		err = usage(errors.New("the password begins with env: or file:, which is the place of a password; use --password-from for that"))
 	}
 	return password, err
 }
 
-// reference checks what --password-from says. What it says may be the password itself, so no error shows it.
+// reference checks what --password-from says. What it says may be the password itself, so no error
+// shows it.
 func reference(from string) (string, error) {
 	if path, ok := strings.CutPrefix(from, "file:"); ok && path != "" {
 		abs, err := filepath.Abs(path) // cron runs in another directory
@@ -114,7 +115,7 @@ func (a *app) askPassword(tty *os.File, address string) (string, error) {
 	return password, err
 }
 
-// confirm asks on a terminal; elsewhere nobody can answer and only --yes will do.
+// confirm asks on a terminal; elsewhere only --yes agrees.
 func (a *app) confirm(yes bool, question string) error {
 	if yes {
 		return nil

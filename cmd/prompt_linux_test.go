@@ -46,7 +46,8 @@ func (a *answering) Write(p []byte) (int, error) {
 	return a.Buffer.Write(p)
 }
 
-// TestAskPassword: what is typed is not shown, Ctrl-D and Ctrl-C end the question, and the terminal is as it was.
+// TestAskPassword: what is typed is not shown, Ctrl-D and Ctrl-C end the question, and the terminal
+// is as it was.
 func TestAskPassword(t *testing.T) {
 	const none = "no password was given; nothing was changed"
 	for _, tt := range []struct{ name, types, password, fault string }{

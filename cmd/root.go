@@ -1,5 +1,5 @@
-// Package cmd is postrider's command line: flags, wiring and output, one file per command. It decides nothing that the
-// packages below it could decide.
+// Package cmd is postrider's command line: flags, wiring and output, one file per command. It
+// decides nothing that the packages below it could decide.
 package cmd
 
 import (
@@ -136,7 +136,8 @@ func plain(err error) error {
 	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", math.MaxInt)))
 }
 
-// exitError is an error with an exit code of its own. Without an inner error everything is printed already.
+// exitError is an error with an exit code of its own. Without an inner error everything is printed
+// already.
 type exitError struct {
 	code int
 	err  error

@@ -62,7 +62,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	signalled := ctx
+	signalled := ctx // without --timeout: passes that always use it up would report nothing
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
@@ -94,11 +94,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return a.registerOnly(ctx, s, boxes, opts, err)
 	}
 	notices := a.notifier(s, p.Composer, relay)
-	if !opts.dryRun && s.quota.Limited() { // else mail that never ends would use up the limits before each notice
+	if !opts.dryRun && s.quota.Limited() { // else endless mail would use up the limits before each notice
 		s.report(signalled, notices, true)
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
-	if !opts.dryRun { // --timeout is the pass's: were it this one's, too, passes that always need more would never tell
+	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")
 	}
 	var unknown error
@@ -119,7 +119,8 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// beforeItBegan is the error of a run that a signal or --timeout ended before it did anything: the next run does the work.
+// beforeItBegan is the error of a run that a signal or --timeout ended before it did anything: the
+// next run does the work.
 func beforeItBegan(ctx context.Context, err error) error {
 	if ctx.Err() != nil && exitCode(err) == exitFailed {
 		return &exitError{exitRetry, errors.New("stopped before it began")}
@@ -133,7 +134,8 @@ type passReport struct {
 	Alerts []health.Alert `json:"alerts"`
 }
 
-// printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs attention: cron mails it.
+// printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs
+// attention: cron mails it.
 func (a *app) printReport(r passReport, opts runOptions) error {
 	switch {
 	case opts.json:
@@ -176,8 +178,8 @@ func (a *app) reportTable(r pass.Report) error {
 	return nil
 }
 
-// reportTrouble prints a line for each inbox with something to look at. The errors of inboxes and of the relay have
-// been logged when they occurred.
+// reportTrouble prints a line for each inbox with something to look at. The errors of inboxes and
+// of the relay have been logged when they occurred.
 func (a *app) reportTrouble(r pass.Report) error {
 	for _, in := range r.Inboxes {
 		var parts []string

@@ -71,7 +71,8 @@ func (s *services) status() status.Sources {
 	}
 }
 
-// alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too, within ten seconds.
+// alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too,
+// within ten seconds.
 func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts runOptions) ([]health.Alert, error) {
 	if opts.dryRun {
 		return []health.Alert{}, nil

@@ -147,7 +147,8 @@ const (
 	endedAge      = "ended"
 )
 
-// register adds the flags to a command that is for tasks in these states; age says what --older-than counts from.
+// register adds the flags to a command that is for tasks in these states; age says what
+// --older-than counts from.
 func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, age string) {
 	flags := c.Flags()
 	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")
@@ -160,8 +161,8 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	complete(c, "route", a.routeNames)
 }
 
-// any reports whether one of the flags was given. An empty value counts, so that an unset variable in a script does
-// not select everything.
+// any reports whether one of the flags was given. An empty value counts, so that an unset variable
+// in a script does not select everything.
 func (f *taskFilter) any() bool {
 	return slices.ContainsFunc([]string{"status", "inbox", "route", "older-than"}, f.given)
 }

@@ -41,7 +41,8 @@ func delivered() change {
 	}
 }
 
-// arrived says that a message counts as forwarded, or that the task continues for those who do not have it.
+// arrived says that a message counts as forwarded, or that the task continues for those who do not
+// have it.
 func arrived(counts, continues string) func(tasks.Task) string {
 	return func(t tasks.Task) string {
 		without := tasks.Without(t.Deliveries)
@@ -204,7 +205,8 @@ func (a *app) job(queue tasks.Changer, how change, opts changeOptions) *job {
 	return j
 }
 
-// choose finds the tasks that a filter selects, and asks. From then on the job is for these, in the states asked about.
+// choose finds the tasks that a filter selects, and asks. From then on the job is for these, in the
+// states asked about.
 func (j *job) choose(ctx context.Context, queue tasks.Reader, filter tasks.Filter) error {
 	var found tasks.Tally
 	if err := queue.List(ctx, filter, func(t tasks.Task) error { found.Add(t); return nil }); err != nil {

@@ -48,8 +48,8 @@ func PurgeCommand() Command {
 	}
 }
 
-// Select completes a filter that an operator gave: without a status it means Meant, and ages count as Ended says. A
-// state that the command is not for is an error.
+// Select completes a filter that an operator gave: without a status it means Meant, and ages count
+// as Ended says. A state that the command is not for is an error.
 func (c Command) Select(f Filter) (Filter, error) {
 	for _, s := range f.Statuses {
 		if !slices.Contains(c.From, s) {
@@ -74,7 +74,8 @@ type Job struct {
 	Bulk   bool // a filter chose the tasks: they are changed in batches, and Each is called for those not changed
 	DryRun bool // change nothing; call Each for all tasks
 
-	// Each is called with the outcome of a task: why it was not changed, or empty. The task is as it was before.
+	// Each is called with the outcome of a task: why it was not changed, or empty. The task is as
+	// it was before.
 	Each func(t Task, why string) error
 }
 
@@ -167,8 +168,9 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 	return t, "", nil
 }
 
-// explain finds the reasons for a batch in which some tasks were not changed. Of the tasks that are in another state
-// now it cannot tell which ones this change moved, and which ones were changed concurrently.
+// explain finds the reasons for a batch in which some tasks were not changed. Of the tasks that are
+// in another state now it cannot tell which ones this change moved, and which ones were changed
+// concurrently.
 func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied) error {
 	for _, id := range ids {
 		t, moved, err := j.look(ctx, id)

@@ -7,8 +7,9 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Bar is a progress bar that appears with the first thing to do. A bar that cannot be drawn is no reason to fail, so
-// its methods return no errors. The zero Bar draws nothing; all methods may be called at once.
+// Bar is a progress bar that appears with the first thing to do. A bar that cannot be drawn is no
+// reason to fail, so its methods return no errors. The zero Bar draws nothing; all methods may be
+// called at once.
 type Bar struct {
 	To    io.Writer // nil for nowhere
 	Doing string

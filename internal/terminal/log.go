@@ -12,7 +12,8 @@ import (
 	"postrider/internal/text"
 )
 
-// Log is a log for a person: INBOX: MESSAGE (KEY VALUE): ERROR. The error of an inbox that failed stands by itself.
+// Log is a log for a person: INBOX: MESSAGE (KEY VALUE): ERROR. The error of an inbox that failed
+// stands by itself.
 type Log struct {
 	out   io.Writer
 	level slog.Level
@@ -80,16 +81,17 @@ func sentence(level slog.Level, message string, attrs []slog.Attr) string {
 	return who + ": " + text.Line(message)
 }
 
-// brief is an error in the short form that an error in it has (a method Brief), and so each of several.
+// brief is an error in the short form that an error in it has (a method Brief), and so each of
+// several.
 func brief(err error) string {
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // this very error, and not one in it
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []string
 		for _, e := range several.Unwrap() {
 			out = append(out, brief(e))
 		}
 		return strings.Join(out, "; ")
 	}
-	if e, ok := err.(interface{ Brief() string }); ok { //nolint:errorlint // see above
+	if e, ok := err.(interface{ Brief() string }); ok {
 		return e.Brief()
 	}
 	if inner := errors.Unwrap(err); inner != nil {

@@ -12,8 +12,9 @@ import (
 	"postrider/internal/text"
 )
 
-// Table is a table. On a terminal it has borders, fits the width, and leaves out columns without any content. Elsewhere
-// it is text between tabs under one header line, with all columns, so that a script finds each in its place.
+// Table is a table. On a terminal it has borders, fits the width, and leaves out columns without
+// any content. Elsewhere it is text between tabs under one header line, with all columns, so that a
+// script finds each in its place.
 type Table struct {
 	Width  int // of the terminal; 0 for none
 	Header []string
@@ -107,7 +108,8 @@ func pick[T any](columns []int, cells []T) table.Row {
 
 const narrowest = 6 // that a column gets to fit a table into a terminal
 
-// widths makes the columns fit: first those narrower that can be wrapped between words, then the widest ones.
+// widths makes the columns fit: first those narrower that can be wrapped between words, then the
+// widest ones.
 func (t *Table) widths(kept []int) []int {
 	widths, words := make([]int, len(kept)), make([]int, len(kept))
 	for i, column := range kept {
@@ -133,7 +135,8 @@ func (t *Table) widths(kept []int) []int {
 	return widths
 }
 
-// shrink takes over from the widest of the columns that are above their floor, and returns what is left of it.
+// shrink takes over from the widest of the columns that are above their floor, and returns what is
+// left of it.
 func shrink(widths, floor []int, over int) int {
 	for ; over > 0; over-- {
 		widest := -1

@@ -45,7 +45,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableFits: between a terminal that is wide enough and one that has 6 characters a column, no line is too long.
+// TestTableFits: between a terminal that is wide enough and one that has 6 characters a column, no
+// line is too long.
 func TestTableFits(t *testing.T) {
 	for width := 28; width < 300; width++ {
 		got := example().print(t, width)

@@ -1,7 +1,8 @@
-// Package terminal is what a person sees and types at a terminal: tables that fit it, a log in sentences, a progress
-// bar, and questions.
+// Package terminal is what an operator sees and types at a terminal: tables that fit it, a log in
+// sentences, a progress bar, and questions.
 //
-// Where there is no terminal, a table is text between tabs, and the rest is not used. Nothing in it knows what it shows.
+// Where there is no terminal, a table is text between tabs, and the rest is not used. Nothing in it
+// knows what it shows.
 package terminal
 
 import (
@@ -35,8 +36,8 @@ func Columns(w io.Writer) int {
 // ErrNoAnswer is the end of the input in place of an answer: Ctrl-D or Ctrl-C.
 var ErrNoAnswer = errors.New("there is no answer")
 
-// Password asks for a password on tty and does not show it. The library's own term.ReadPassword ignores Ctrl-D, and
-// leaves the terminal without echo after Ctrl-C.
+// Password asks for a password on tty and does not show it. The library's own term.ReadPassword
+// ignores Ctrl-D, and leaves the terminal without echo after Ctrl-C.
 func Password(tty *os.File, out io.Writer, question string) (string, error) {
 	fd := int(tty.Fd())
 	before, err := term.MakeRaw(fd)
