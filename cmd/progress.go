@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"postrider/internal/pass"
@@ -38,27 +37,11 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
-	what := "would be registered and skipped: " + p.Skip
-	switch {
-	case p.Fate == tasks.Known || p.Fate == tasks.Moved:
+	what := p.Outcome()
+	if what == "" {
 		return
-	case p.Fate == tasks.Duplicate:
-		what = "would be registered and skipped: duplicate"
-	case p.Skip != "":
-	case p.Route == "":
-		what = "would not be forwarded: " + p.Why
-	default:
-		what = fmt.Sprintf("would be forwarded to %s by route %s%s", strings.Join(p.To, ", "), p.Route, leftOut(p.LeftOut))
 	}
 	o.found("%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.UID, text.Line(p.Sender), text.Cut(text.Line(p.Subject), 60), what)
-}
-
-// leftOut follows the recipients: the address that is not among them, if there is one.
-func leftOut(own string) string {
-	if own == "" {
-		return ""
-	}
-	return " (left out: " + own + ", the inbox's own address)"
 }
 
 // Due implements pass.Observer.

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -126,19 +125,6 @@ func (o *replayOutput) add(m pass.Replayed) error {
 	return nil
 }
 
-// fate is who gets a message, and by which route.
-func fate(f pass.ReplayFate) string {
-	const enough = 5
-	to := f.Recipients
-	switch {
-	case len(to) == 0:
-		return "nobody: " + text.Cut(text.Line(f.Reason), 80)
-	case len(to) > enough:
-		to = append(slices.Clone(to[:enough]), fmt.Sprintf("and %d more", len(to)-enough))
-	}
-	return text.Line(f.Route + ": " + strings.Join(to, ", ") + leftOut(f.LeftOut))
-}
-
 func (o *replayOutput) finish(r pass.ReplayReport) error {
 	if o.opts.json {
 		err := printJSON(o.lines, r)
@@ -147,7 +133,7 @@ func (o *replayOutput) finish(r pass.ReplayReport) error {
 	slices.SortFunc(o.rows, func(x, y pass.Replayed) int { return cmp.Compare(x.TaskID, y.TaskID) })
 	g := o.table("task", "inbox", "folder", "subject", "went", "would go")
 	for _, m := range o.rows {
-		g.Add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), fate(m.Before), fate(*m.Now))
+		g.Add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), m.Before, m.Now)
 	}
 	if g.Len() > 0 {
 		_ = g.Print(o.lines) // Flush returns the first error
