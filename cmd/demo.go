@@ -61,9 +61,9 @@ func (a *app) demo(ctx context.Context) error {
 }
 
 func (a *app) demoOutcome(out demo.Outcome) error {
-	g := a.table("message", "from", "route", "state", "attempts", "recipient", "the relay's reply", "copies")
+	g := a.table("message", "state", "tries", "recipient", "reply", "copies")
 	for _, r := range out.Rows {
-		g.Add(r.Message, r.From, r.Route, r.Status, r.Attempts, r.Recipient, r.Reply, r.Copies)
+		g.Add(r.Message, strings.ReplaceAll(string(r.Status), "_", " "), r.Attempts, r.Recipient, r.Reply, r.Copies)
 	}
 	if err := g.Print(a.out); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(in.LastError, 200))
+			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(text.Line(in.LastError), 60))
 		}
 		if asJSON {
 			return nil

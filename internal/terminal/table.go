@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	pretty "github.com/jedib0t/go-pretty/v6/text"
@@ -74,10 +75,18 @@ func (t *Table) boxed() string {
 	}
 	var configs []table.ColumnConfig
 	for i, width := range t.widths(kept) {
-		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: pretty.WrapSoft})
+		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: wrap})
 	}
 	w.SetColumnConfigs(configs)
 	return w.Render()
+}
+
+// wrap breaks a text into lines. The library lets a character of two columns stick out by one.
+func wrap(s string, width int) string {
+	if out := pretty.WrapSoft(s, width); pretty.LongestLineLen(out) <= width {
+		return out
+	}
+	return pretty.WrapSoft(s, width-1)
 }
 
 func (t *Table) all() [][]any {
@@ -121,7 +130,10 @@ func (t *Table) widths(kept []int) []int {
 		for _, cell := range cells {
 			widths[i] = max(widths[i], pretty.StringWidthWithoutEscSequences(cell))
 			for _, word := range strings.Fields(cell) {
-				words[i] = max(words[i], pretty.StringWidthWithoutEscSequences(word))
+				// Chinese and Japanese break anywhere.
+				if n := pretty.StringWidthWithoutEscSequences(word); n == utf8.RuneCountInString(word) {
+					words[i] = max(words[i], n)
+				}
 			}
 		}
 	}

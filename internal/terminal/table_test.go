@@ -11,6 +11,7 @@ func example() *Table {
 	t := &Table{Header: []string{"inbox", "dead", "waiting", "note"}}
 	t.Add("desk@firm.example", 0, 2, "log in:\n\x1b[2Jno")
 	t.Add("開廷@firm.example", 0, 10, strings.Repeat("a long story ", 20))
+	t.Add("開廷", 0, 0, strings.Repeat("開廷", 40))
 	t.Total = []any{"total", 0, 12, ""}
 	return t
 }
