@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAlertsThatCannotBeTold: the database goes away behind a pass. It is an error with the exit code of something to look
-// at, and there is a list of alerts to print all the same.
+// TestAlertsThatCannotBeTold: the database goes away behind a pass. It is an error with the exit
+// code of something to look at, and there is a list of alerts to print all the same.
 func TestAlertsThatCannotBeTold(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "postrider.yaml")
 	if err := os.WriteFile(file, []byte(scriptConfig+"alerts: {dead: 0}\n"), 0o600); err != nil {

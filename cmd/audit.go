@@ -70,8 +70,9 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	})
 }
 
-// compare is what audit and route replay have in common: it opens what a pass needs that only compares, shows the
-// progress, prints the result, and sets the exit code when the result is not clean.
+// compare is what audit and route replay have in common: it opens what a pass needs that only
+// compares, shows the progress, prints the result, and sets the exit code when the result is not
+// clean.
 func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Context, *services) ([]inbox.Inbox, error),
 	do func(context.Context, *services, *pass.Pass, []inbox.Inbox) (result func() error, clean bool),
 ) error {

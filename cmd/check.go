@@ -66,7 +66,7 @@ func (a *app) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}) // somebody is waiting
+	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}) // an operator is waiting
 	if err != nil {
 		return err
 	}
@@ -183,8 +183,8 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	return found, group.Wait()
 }
 
-// checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain is not an error: the
-// relay may ask for it.
+// checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain
+// is not an error: the relay may ask for it.
 func (a *app) checkDKIM(cfg *config.Config) error {
 	key, err := dkimKey(cfg)
 	if key == nil || err != nil {
@@ -230,16 +230,6 @@ func checkRelay(ctx context.Context, s *services) (finding, error) {
 		f.err = err
 		return f, nil
 	}
-	f.text = info.Relay
-	if info.TLS != "" {
-		f.text += ", " + info.TLS
-	}
-	if info.Login != "" {
-		f.text += ", logged in with " + info.Login
-	}
-	f.text += ", takes the sender " + info.Sender
-	if info.MaxSize > 0 {
-		f.text += fmt.Sprintf(", takes messages up to %d octets", info.MaxSize)
-	}
+	f.text = info.String()
 	return f, nil
 }

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
+	"postrider/internal/terminal"
 )
 
 func (a *app) commands() []*cobra.Command {
@@ -32,37 +32,12 @@ func (a *app) commands() []*cobra.Command {
 	}
 }
 
-// fit fills the paragraphs of help texts that are wider than 80 columns again.
+// fit makes the help texts of all commands fit 80 columns.
 func fit(c *cobra.Command) {
-	paragraphs := strings.Split(c.Long, "\n\n")
-	for i, p := range paragraphs {
-		if slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool { return len(line) > 80 }) {
-			paragraphs[i] = fill(p)
-		}
-	}
-	c.Long = strings.Join(paragraphs, "\n\n")
+	c.Long = terminal.Fill(c.Long, 80)
 	for _, sub := range c.Commands() {
 		fit(sub)
 	}
-}
-
-func fill(paragraph string) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(paragraph) {
-		switch {
-		case column == 0:
-		case column+1+len(word) > 80:
-			b.WriteString("\n")
-			column = 0
-		default:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String()
 }
 
 // group is a command that only holds others.
@@ -182,7 +157,8 @@ func outcome(failed, all int) error {
 	return errRetry
 }
 
-// who is the operator at this command, for the audit trail. Behind sudo that is root, and the user that sudo names.
+// who is the operator at this command, for the audit trail. Behind sudo that is root, and the user
+// that sudo names.
 func (a *app) who(host string) string {
 	name := fmt.Sprintf("uid %d", os.Getuid()) // of a directory service that a static binary cannot ask
 	if u, err := user.Current(); err == nil {

@@ -75,17 +75,8 @@ func (a *app) contactAdd(ctx context.Context, e contacts.Entry, update bool) err
 		if err != nil {
 			return fmt.Errorf("add contact %q: %w", e.Name, err)
 		}
-		return a.tell("%s", lines(done))
+		return a.tell("%s", contacts.Lines(done))
 	})
-}
-
-// contactView is a contact as JSON.
-type contactView struct {
-	ID       int64    `json:"id"`
-	Name     string   `json:"name"`
-	Email    string   `json:"email"`
-	Keywords []string `json:"keywords"`
-	Active   bool     `json:"active"`
 }
 
 func (a *app) contactListCommand() *cobra.Command {
@@ -106,15 +97,15 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		g := a.grid("id", "name", "email", "keywords", "active")
+		g := a.table("id", "name", "email", "keywords", "active")
 		for _, c := range all {
 			if asJSON {
-				if err := a.printJSON(contactView{c.ID, c.Name, c.Email, append([]string{}, c.Keywords...), c.Active}); err != nil {
+				if err := a.printJSON(c.View()); err != nil {
 					return err
 				}
 				continue
 			}
-			g.add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
+			g.Add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
 		}
 		if asJSON {
 			return nil
@@ -197,7 +188,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 			return notImported(err)
 		}
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, lines(plan)+summary(plan)); err != nil || opts.dryRun || lines(plan) == "" {
+			if _, err := fmt.Fprint(a.out, contacts.Lines(plan)+contacts.Summary(plan)); err != nil || opts.dryRun || contacts.Lines(plan) == "" {
 				return err
 			}
 		}
@@ -208,7 +199,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 		if err != nil {
 			return notImported(err)
 		}
-		return a.tell("Done: %s", summary(done))
+		return a.tell("Done: %s", contacts.Summary(done))
 	})
 }
 
@@ -231,28 +222,4 @@ func (a *app) readContacts(name string) ([]contacts.Entry, error) {
 		return nil, usage(notImported(err))
 	}
 	return entries, nil
-}
-
-// lines are the changes, one a line.
-func lines(changes []contacts.Change) string {
-	var out strings.Builder
-	for _, c := range changes {
-		if s := c.String(); s != "" {
-			out.WriteString(text.Line(s) + "\n")
-		}
-	}
-	return out.String()
-}
-
-func summary(changes []contacts.Change) string {
-	var added, changed int
-	for _, c := range changes {
-		switch {
-		case c.Old == nil:
-			added++
-		case c.String() != "":
-			changed++
-		}
-	}
-	return fmt.Sprintf("%d new, %d changed, %d unchanged.\n", added, changed, len(changes)-added-changed)
 }

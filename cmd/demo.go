@@ -52,7 +52,7 @@ func (a *app) demo(ctx context.Context) error {
 		},
 	})
 	if errors.Is(printed, syscall.EPIPE) {
-		return fmt.Errorf("nobody reads on: %w", syscall.EPIPE)
+		return fmt.Errorf("standard output was closed: %w", syscall.EPIPE)
 	}
 	if err = errors.Join(err, printed); err != nil {
 		return err
@@ -61,11 +61,11 @@ func (a *app) demo(ctx context.Context) error {
 }
 
 func (a *app) demoOutcome(out demo.Outcome) error {
-	g := a.grid("message", "from", "route", "state", "attempts", "recipient", "the relay's reply", "copies")
+	g := a.table("message", "state", "tries", "recipient", "reply", "copies")
 	for _, r := range out.Rows {
-		g.add(r.Message, r.From, r.Route, r.Status, r.Attempts, r.Recipient, r.Reply, r.Copies)
+		g.Add(r.Message, strings.ReplaceAll(string(r.Status), "_", " "), r.Attempts, r.Recipient, r.Reply, r.Copies)
 	}
-	if err := g.print(a.out); err != nil {
+	if err := g.Print(a.out); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(a.out, out.Verdict); err != nil {

@@ -15,7 +15,8 @@ import (
 	"postrider/internal/demo"
 )
 
-// demoProcess is `postrider demo`, with a temporary directory of its own and no configuration anywhere.
+// demoProcess is `postrider demo`, with a temporary directory of its own and no configuration
+// anywhere.
 func demoProcess(t *testing.T, binary string) (p *exec.Cmd, stderr *bytes.Buffer, tmp string) {
 	t.Helper()
 	tmp, stderr = t.TempDir(), &bytes.Buffer{}

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestHelp: the help of every command fits 80 columns, and has the exit codes where it has more than a line.
+// TestHelp: the help of every command fits 80 columns, and has the exit codes where it has more
+// than a line.
 func TestHelp(t *testing.T) {
 	var all func(c *cobra.Command) [][]string
 	all = func(c *cobra.Command) [][]string {

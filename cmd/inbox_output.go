@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,53 +11,6 @@ import (
 	"postrider/internal/pass"
 	"postrider/internal/text"
 )
-
-// inboxView is an inbox as JSON. The password is not in it, only where it comes from.
-type inboxView struct {
-	Email          string         `json:"email"`
-	Active         bool           `json:"active"`
-	Description    string         `json:"description"`
-	Host           string         `json:"host"`
-	Port           int            `json:"port"`
-	Security       inbox.Security `json:"security"`
-	AllowPlaintext bool           `json:"allow_plaintext"`
-	Username       string         `json:"username"`
-	Auth           string         `json:"auth"`
-	PasswordFrom   string         `json:"password_from"`
-	Start          inbox.Start    `json:"start"`
-	Folders        []folderView   `json:"folders"`
-	LastScannedAt  *time.Time     `json:"last_scanned_at"`
-	LastError      string         `json:"last_error"`
-	CreatedAt      time.Time      `json:"created_at"`
-	UpdatedAt      time.Time      `json:"updated_at"`
-}
-
-// folderView is a folder as JSON.
-type folderView struct {
-	Name          string     `json:"name"`
-	Active        bool       `json:"active"`
-	UIDValidity   uint32     `json:"uid_validity"`
-	LastSeenUID   uint32     `json:"last_seen_uid"`
-	StartUID      uint32     `json:"start_uid"`
-	InitializedAt *time.Time `json:"initialized_at"`
-	LastScannedAt *time.Time `json:"last_scanned_at"`
-}
-
-func viewInbox(in inbox.Inbox) inboxView {
-	v := inboxView{
-		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
-		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
-		PasswordFrom: in.PasswordFrom(), Start: in.Start, Folders: []folderView{},
-		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
-	}
-	for _, f := range in.Folders {
-		v.Folders = append(v.Folders, folderView{
-			Name: f.Name, Active: f.Active, UIDValidity: f.Epoch(), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,
-			InitializedAt: utc(f.InitializedAt), LastScannedAt: utc(f.LastScannedAt),
-		})
-	}
-	return v
-}
 
 func (a *app) inboxListCommand() *cobra.Command {
 	var asJSON bool
@@ -80,15 +32,15 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		g := a.grid("inbox", "active", "server", "folders", "last scan", "last error")
+		g := a.table("inbox", "active", "server", "folders", "last scan", "last error")
 		for _, in := range boxes {
 			if asJSON {
-				if err := a.printJSON(viewInbox(in)); err != nil {
+				if err := a.printJSON(in.View()); err != nil {
 					return err
 				}
 				continue
 			}
-			g.add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(in.LastError, 200))
+			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(text.Line(in.LastError), 60))
 		}
 		if asJSON {
 			return nil
@@ -117,7 +69,7 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			return err
 		}
 		if asJSON {
-			return a.printJSON(viewInbox(in))
+			return a.printJSON(in.View())
 		}
 		err = a.fields(
 			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
@@ -127,15 +79,15 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 		if err != nil {
 			return err
 		}
-		g := a.grid("folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
+		g := a.table("folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
 		for _, f := range in.Folders {
 			if f.InitializedAt == nil {
-				g.add(f.Name, yesNo(f.Active), "", "", "", "never")
+				g.Add(f.Name, yesNo(f.Active), "", "", "", "never")
 				continue
 			}
-			g.add(f.Name, yesNo(f.Active), f.Epoch(), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt))
+			g.Add(f.Name, yesNo(f.Active), f.Epoch(), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt))
 		}
-		return g.print(a.out)
+		return g.Print(a.out)
 	})
 }
 

@@ -1,41 +1,54 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
+	"log/slog"
 	"text/tabwriter"
 	"time"
 
-	"golang.org/x/term"
-
+	"postrider/internal/terminal"
 	"postrider/internal/text"
 )
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// logger writes to standard error, and nothing below a warning unless asked: cron mails what is
+// printed. A person at a terminal gets plain sentences, unless --log-format asks for a format.
+func (a *app) logger() (*slog.Logger, error) {
+	level := map[int]slog.Level{0: slog.LevelWarn, 1: slog.LevelInfo}[min(a.verbose, 2)]
+	if a.verbose > 1 {
+		level = slog.LevelDebug
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "":
+		if isTerminal(a.err) {
+			return slog.New(terminal.NewLog(a.err, level, func() { a.bar.Clear() })), nil
+		}
+		return slog.New(slog.NewTextHandler(a.err, opts)), nil
+	case "text":
+		return slog.New(slog.NewTextHandler(a.err, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.err, opts)), nil
+	}
+	return nil, usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
 }
 
-// columns is the width of a terminal, 0 of anything else.
-func columns(w io.Writer) int {
-	if !isTerminal(w) {
-		return 0
-	}
-	if width, _, err := term.GetSize(int(w.(*os.File).Fd())); err == nil && width > 0 {
-		return width
-	}
-	return 80
+func isTerminal(w io.Writer) bool { return terminal.Is(w) }
+
+// table is a table with these columns, for standard output.
+func (a *app) table(header ...string) *terminal.Table {
+	return &terminal.Table{Width: cmp.Or(a.width, terminal.Columns(a.out)), Header: header}
 }
 
 // show prints a table. An empty one on a terminal is the line next instead, which says what to do.
-func (a *app) show(g *grid, next string) error {
-	if len(g.rows) == 0 && isTerminal(a.out) {
+func (a *app) show(t *terminal.Table, next string) error {
+	if t.Len() == 0 && isTerminal(a.out) {
 		_, err := fmt.Fprintln(a.err, next)
 		return err
 	}
-	return g.print(a.out)
+	return t.Print(a.out)
 }
 
 // tell prints what was done, on a terminal only.
@@ -107,14 +120,6 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d h", int(d.Hours()))
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }
 
 func yesNo(b bool) string {

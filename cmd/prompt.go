@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -10,13 +9,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"postrider/internal/secret"
+	"postrider/internal/terminal"
 )
 
-// passwordFlags say where the password of an inbox comes from. None takes the password itself: other users see the
-// arguments of a command.
+// passwordFlags say where the password of an inbox comes from. None takes the password itself:
+// other users see the arguments of a command.
 type passwordFlags struct {
 	stdin bool
 	file  string
@@ -29,10 +28,10 @@ func (f *passwordFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
 	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
-	flags.StringVar(&f.from, "password-from", "", "store where the password stands, and read it at every login: `env:NAME` or file:PATH")
+	flags.StringVar(&f.from, "password-from", "", "store only the place of the password, and read it at every login: `env:NAME` or file:PATH")
 }
 
-// get is the password to store, or where it stands; empty without any of the flags.
+// get is the password to store, or its place; empty without any of the flags.
 func (f *passwordFlags) get(a *app, address string) (string, error) {
 	var password string
 	var err error
@@ -54,12 +53,13 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 		err = usage(errors.New("the password is empty; nothing was changed"))
 	}
 	if err == nil && secret.IsRef(password) {
-		err = usage(errors.New("the password begins with env: or file:, which says where a password stands; use --password-from for that"))
+		err = usage(errors.New("the password begins with env: or file:, which is the place of a password; use --password-from for that"))
 	}
 	return password, err
 }
 
-// reference checks what --password-from says. What it says may be the password itself, so no error shows it.
+// reference checks what --password-from says. What it says may be the password itself, so no error
+// shows it.
 func reference(from string) (string, error) {
 	if path, ok := strings.CutPrefix(from, "file:"); ok && path != "" {
 		abs, err := filepath.Abs(path) // cron runs in another directory
@@ -85,8 +85,8 @@ func (a *app) newPassword(f *passwordFlags, address string) (string, error) {
 
 // terminal is standard input when that is a terminal, else nil.
 func (a *app) terminal() *os.File {
-	if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
+	if terminal.Is(a.in) {
+		return a.in.(*os.File)
 	}
 	return nil
 }
@@ -107,49 +107,25 @@ func (a *app) readPassword(address string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(all), "\n"), "\r"), nil
 }
 
-// askPassword asks on a terminal. The library's own term.ReadPassword takes no notice of Ctrl-D, and leaves the terminal without
-// echo after Ctrl-C.
 func (a *app) askPassword(tty *os.File, address string) (string, error) {
-	fd := int(tty.Fd())
-	before, err := term.MakeRaw(fd)
-	if err != nil {
-		return "", fmt.Errorf("read the password from the terminal: %w", err)
-	}
-	line, err := term.NewTerminal(readWriter{tty, a.err}, "").ReadPassword(fmt.Sprintf("Password of %s: ", address))
-	_ = term.Restore(fd, before)
-	if errors.Is(err, io.EOF) { // Ctrl-D, Ctrl-C
-		_, _ = fmt.Fprintln(a.err)
+	password, err := terminal.Password(tty, a.err, fmt.Sprintf("Password of %s: ", address))
+	if errors.Is(err, terminal.ErrNoAnswer) {
 		return "", usage(errors.New("no password was given; nothing was changed"))
 	}
-	if err != nil {
-		return "", fmt.Errorf("read the password from the terminal: %w", err)
-	}
-	return line, nil
+	return password, err
 }
 
-type readWriter struct {
-	io.Reader
-	io.Writer
-}
-
-// confirm asks on a terminal; elsewhere nobody can answer and only --yes will do.
+// confirm asks on a terminal; elsewhere only --yes agrees.
 func (a *app) confirm(yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if a.terminal() == nil {
-		return usage(fmt.Errorf("%s Nobody can answer that here: say --yes", question))
+		return usage(fmt.Errorf("%s There is no terminal to ask on: add --yes", question))
 	}
-	_, _ = fmt.Fprint(a.err, question+" [y/N] ")
-	line, err := bufio.NewReader(a.in).ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		_, _ = fmt.Fprintln(a.err)
-	} else if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+	agreed, err := terminal.Confirm(a.in, a.err, question)
+	if err == nil && !agreed {
+		err = errors.New("not confirmed; nothing was changed")
 	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return nil
-	}
-	return errors.New("not confirmed; nothing was changed")
+	return err
 }

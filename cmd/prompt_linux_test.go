@@ -46,7 +46,8 @@ func (a *answering) Write(p []byte) (int, error) {
 	return a.Buffer.Write(p)
 }
 
-// TestAskPassword: what is typed is not shown, Ctrl-D and Ctrl-C end the question, and the terminal is as it was.
+// TestAskPassword: what is typed is not shown, Ctrl-D and Ctrl-C end the question, and the terminal
+// is as it was.
 func TestAskPassword(t *testing.T) {
 	const none = "no password was given; nothing was changed"
 	for _, tt := range []struct{ name, types, password, fault string }{
@@ -75,5 +76,19 @@ func TestAskPassword(t *testing.T) {
 				t.Errorf("the terminal is %+v, %v; want it as before, %+v", after, err, before)
 			}
 		})
+	}
+}
+
+// TestColumns: a table takes the width that the terminal has, and 80 columns where it does not say.
+func TestColumns(t *testing.T) {
+	tty, person := pty(t)
+	if got := (&app{out: tty}).table("a").Width; got != 80 {
+		t.Errorf("a terminal without a size has %d columns, want 80", got)
+	}
+	if err := unix.IoctlSetWinsize(int(person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 132}); err != nil {
+		t.Fatal(err)
+	}
+	if got := (&app{out: tty}).table("a").Width; got != 132 {
+		t.Errorf("a terminal with 132 columns has %d", got)
 	}
 }

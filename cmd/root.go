@@ -1,5 +1,5 @@
-// Package cmd is postrider's command line: flags, wiring and output, one file per command. It decides nothing that the
-// packages below it could decide.
+// Package cmd is postrider's command line: flags, wiring and output, one file per command. It
+// decides nothing that the packages below it could decide.
 package cmd
 
 import (
@@ -18,6 +18,7 @@ import (
 	"postrider/internal/contacts"
 	"postrider/internal/db"
 	"postrider/internal/inbox"
+	"postrider/internal/terminal"
 )
 
 // The exit codes, also in the help and the README.
@@ -44,8 +45,8 @@ type app struct {
 	config    string
 	logFormat string
 	verbose   int
-	progress  *observer // of the pass that is going on; nil for none
-	width     int       // of the terminal; 0 for what standard output has
+	bar       terminal.Bar // of the pass that is going on
+	width     int          // of the terminal; 0 for what standard output has
 }
 
 // Main runs the command line of this process and returns its exit code.
@@ -135,7 +136,8 @@ func plain(err error) error {
 	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", math.MaxInt)))
 }
 
-// exitError is an error with an exit code of its own. Without an inner error everything is printed already.
+// exitError is an error with an exit code of its own. Without an inner error everything is printed
+// already.
 type exitError struct {
 	code int
 	err  error

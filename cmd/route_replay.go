@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -126,31 +125,18 @@ func (o *replayOutput) add(m pass.Replayed) error {
 	return nil
 }
 
-// fate is who gets a message, and by which route.
-func fate(f pass.ReplayFate) string {
-	const enough = 5
-	to := f.Recipients
-	switch {
-	case len(to) == 0:
-		return "nobody: " + text.Cut(text.Line(f.Reason), 80)
-	case len(to) > enough:
-		to = append(slices.Clone(to[:enough]), fmt.Sprintf("and %d more", len(to)-enough))
-	}
-	return text.Line(f.Route + ": " + strings.Join(to, ", ") + leftOut(f.LeftOut))
-}
-
 func (o *replayOutput) finish(r pass.ReplayReport) error {
 	if o.opts.json {
 		err := printJSON(o.lines, r)
 		return errors.Join(err, o.lines.Flush())
 	}
 	slices.SortFunc(o.rows, func(x, y pass.Replayed) int { return cmp.Compare(x.TaskID, y.TaskID) })
-	g := o.grid("task", "inbox", "folder", "subject", "went", "would go")
+	g := o.table("task", "inbox", "folder", "subject", "went", "would go")
 	for _, m := range o.rows {
-		g.add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), fate(m.Before), fate(*m.Now))
+		g.Add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), m.Before, m.Now)
 	}
-	if len(g.rows) > 0 {
-		_ = g.print(o.lines) // Flush returns the first error
+	if g.Len() > 0 {
+		_ = g.Print(o.lines) // Flush returns the first error
 	}
 	if more := r.Totals.Elsewhere - len(o.rows); more > 0 {
 		_, _ = fmt.Fprintf(o.lines, "And %d more; --limit N shows more, --json all.\n", more)

@@ -61,7 +61,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	signalled := ctx
+	signalled := ctx // without --timeout: passes that always use it up would report nothing
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
@@ -90,11 +90,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return err
 	}
 	notices := a.notifier(s, p.Composer, relay)
-	if !opts.dryRun && s.quota.Limited() { // else mail that never ends would use up the limits before each notice
+	if !opts.dryRun && s.quota.Limited() { // else endless mail would use up the limits before each notice
 		s.report(signalled, notices, true)
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
-	if !opts.dryRun { // --timeout is the pass's: were it this one's, too, passes that always need more would never tell
+	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")
 	}
 	var unknown error
@@ -115,7 +115,8 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// beforeItBegan is the error of a run that a signal or --timeout ended before it did anything: the next run does the work.
+// beforeItBegan is the error of a run that a signal or --timeout ended before it did anything: the
+// next run does the work.
 func beforeItBegan(ctx context.Context, err error) error {
 	if ctx.Err() != nil && exitCode(err) == exitFailed {
 		return &exitError{exitRetry, errors.New("stopped before it began")}
@@ -129,7 +130,8 @@ type passReport struct {
 	Alerts []health.Alert `json:"alerts"`
 }
 
-// printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs attention: cron mails it.
+// printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs
+// attention: cron mails it.
 func (a *app) printReport(r passReport, opts runOptions) error {
 	switch {
 	case opts.json:
@@ -143,7 +145,7 @@ func (a *app) printReport(r passReport, opts runOptions) error {
 }
 
 func (a *app) reportTable(r pass.Report) error {
-	g := a.grid("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
+	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
 	row := func(name string, c pass.Counters, note string) []any {
 		return []any{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note}
 	}
@@ -152,13 +154,13 @@ func (a *app) reportTable(r pass.Report) error {
 		if in.Busy != "" {
 			note = "stepped aside: " + in.Busy
 		}
-		g.add(row(in.Email, in.Counters, text.Cut(note, 80))...)
+		g.Add(row(in.Email, in.Counters, text.Cut(note, 80))...)
 	}
 	if len(r.Inboxes) > 1 {
-		g.total = row("total", r.Totals, "")
+		g.Total = row("total", r.Totals, "")
 	}
-	if len(g.rows) > 0 {
-		if err := g.print(a.out); err != nil {
+	if g.Len() > 0 {
+		if err := g.Print(a.out); err != nil {
 			return err
 		}
 	}
@@ -172,8 +174,8 @@ func (a *app) reportTable(r pass.Report) error {
 	return nil
 }
 
-// reportTrouble prints a line for each inbox with something to look at. The errors of inboxes and of the relay have
-// been logged when they occurred.
+// reportTrouble prints a line for each inbox with something to look at. The errors of inboxes and
+// of the relay have been logged when they occurred.
 func (a *app) reportTrouble(r pass.Report) error {
 	for _, in := range r.Inboxes {
 		var parts []string

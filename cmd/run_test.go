@@ -53,7 +53,8 @@ func TestRunStoppedBeforeItBegan(t *testing.T) {
 	})
 }
 
-// runWith runs a command with that DSN, and returns its exit code and what it said on standard error.
+// runWith runs a command with that DSN, and returns its exit code and what it said on standard
+// error.
 func runWith(ctx context.Context, t *testing.T, dsn string, args ...string) (code int, stderr string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "postrider.yaml")

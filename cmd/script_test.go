@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"postrider": func() { os.Exit(Main()) }})
 }
 
-// TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a relay of its own.
-// The account is desk@firm.example with the password "sesame".
+// TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a
+// relay of its own. The account is desk@firm.example with the password "sesame".
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -145,7 +145,8 @@ func uidValidity(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Value("servers").(servers).imap.SetUIDValidity(deskUser, args[0], uint32(n)))
 }
 
-// sunk SUBJECT...: exactly these messages have reached the relay since the script began, in any order.
+// sunk SUBJECT...: exactly these messages have reached the relay since the script began, in any
+// order.
 func sunk(ts *testscript.TestScript, _ bool, args []string) {
 	want := map[string]int{}
 	for _, subject := range args {

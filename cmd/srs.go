@@ -73,7 +73,7 @@ func decoded(d srs.Decoded, secrets int) string {
 		line("made", "%s, good until %s", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	}
 	if d.Secret == 0 {
-		line("signed", "by NOBODY HERE: with none of the %d in srs.secret; somebody may have made the address up", secrets)
+		line("signed", "NOT HERE: with none of the %d secrets in srs.secret; the address may be forged", secrets)
 	} else {
 		line("signed", "with secret %d of %d", d.Secret, secrets)
 	}

@@ -16,6 +16,7 @@ import (
 	"postrider/internal/notify"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
+	"postrider/internal/terminal"
 	"postrider/internal/text"
 )
 
@@ -54,7 +55,7 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 		case asJSON:
 			err = a.printJSON(report)
 		default:
-			err = errors.Join(a.statusTable(report.Inboxes).print(a.out), a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached),
+			err = errors.Join(a.statusTable(report.Inboxes).Print(a.out), a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached),
 				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices))
 		}
 		if err == nil && len(report.Alerts) > 0 {
@@ -70,7 +71,8 @@ func (s *services) status() status.Sources {
 	}
 }
 
-// alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too, within ten seconds.
+// alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too,
+// within ten seconds.
 func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts runOptions) ([]health.Alert, error) {
 	if opts.dryRun {
 		return []health.Alert{}, nil
@@ -90,8 +92,8 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 	return alerts, err
 }
 
-func (a *app) statusTable(boxes []status.Inbox) *grid {
-	g := a.grid("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan")
+func (a *app) statusTable(boxes []status.Inbox) *terminal.Table {
+	g := a.table("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan")
 	for _, b := range boxes {
 		backlog, oldest, scan := strconv.Itoa(b.Backlog), "", "never"
 		if b.Due > 0 {
@@ -103,7 +105,7 @@ func (a *app) statusTable(boxes []status.Inbox) *grid {
 		if b.LastScannedAt != nil {
 			scan = ago(b.Numbers.SinceScan)
 		}
-		g.add(b.Email, yesNo(b.Active), backlog, states(b.Counts), lastDay(b), oldest, scan)
+		g.Add(b.Email, yesNo(b.Active), backlog, states(b.Counts), lastDay(b), oldest, scan)
 	}
 	return g
 }

@@ -67,7 +67,7 @@ func TestStatusTable(t *testing.T) {
 	}
 	table := func(width int, boxes ...status.Inbox) string {
 		var out bytes.Buffer
-		if err := (&app{width: width}).statusTable(boxes).print(&out); err != nil {
+		if err := (&app{width: width}).statusTable(boxes).Print(&out); err != nil {
 			t.Fatal(err)
 		}
 		return "\n" + out.String()

@@ -66,7 +66,7 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 		}
 		if opts.json {
 			out := bufio.NewWriter(a.out)
-			err := s.queue.List(ctx, filter, func(t tasks.Task) error { return printJSON(out, viewTask(t)) })
+			err := s.queue.List(ctx, filter, func(t tasks.Task) error { return printJSON(out, tasks.ViewOf(t)) })
 			return errors.Join(err, out.Flush())
 		}
 		next := "No message is registered; `postrider run` registers new ones."
@@ -109,7 +109,7 @@ func (a *app) taskShow(ctx context.Context, args []string, asJSON bool) error {
 		case gone:
 			return a.showGone(ids[0], events, asJSON)
 		case asJSON:
-			return a.printJSON(detailsOf(t, events))
+			return a.printJSON(tasks.DetailsOf(t, events))
 		}
 		return a.showTask(t, events)
 	})
@@ -147,7 +147,8 @@ const (
 	endedAge      = "ended"
 )
 
-// register adds the flags to a command that is for tasks in these states; age says what --older-than counts from.
+// register adds the flags to a command that is for tasks in these states; age says what
+// --older-than counts from.
 func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, age string) {
 	flags := c.Flags()
 	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")
@@ -155,22 +156,25 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	flags.StringVar(&f.route, "route", "", "only tasks that the route `NAME` decided, or helped to decide")
 	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
 	f.given = flags.Changed
-	complete(c, "status", cobra.FixedCompletions(names(states), cobra.ShellCompDirectiveNoFileComp))
+	complete(c, "status", cobra.FixedCompletions(tasks.Names(states), cobra.ShellCompDirectiveNoFileComp))
 	complete(c, "inbox", a.addresses)
 	complete(c, "route", a.routeNames)
 }
 
-// any reports whether one of the flags was given. An empty value counts, so that an unset variable in a script does
-// not select everything.
+// any reports whether one of the flags was given. An empty value counts, so that an unset variable
+// in a script does not select everything.
 func (f *taskFilter) any() bool {
 	return slices.ContainsFunc([]string{"status", "inbox", "route", "older-than"}, f.given)
 }
 
 // parse reads what needs no database.
 func (f *taskFilter) parse() (tasks.Filter, error) {
-	var out tasks.Filter
-	var err error
-	if out.Statuses, err = parseStatuses(f.statuses); err == nil && f.given("older-than") {
+	states, err := tasks.ParseStatuses(f.statuses)
+	if err != nil {
+		return tasks.Filter{}, usage(err)
+	}
+	out := tasks.Filter{Statuses: states}
+	if f.given("older-than") {
 		out.Registered, err = parseAge("--older-than", f.olderThan)
 	}
 	return out, err
@@ -218,24 +222,4 @@ func (s *services) routeNames() []string {
 		out = append(out, r.Name)
 	}
 	return out
-}
-
-func names(states []tasks.Status) []string {
-	var out []string
-	for _, s := range states {
-		out = append(out, string(s))
-	}
-	return out
-}
-
-func parseStatuses(given []string) ([]tasks.Status, error) {
-	var out []tasks.Status
-	for _, name := range given {
-		if !slices.Contains(tasks.Statuses, tasks.Status(name)) {
-			known := names(tasks.Statuses)
-			return nil, usage(fmt.Errorf("there is no state %q; the states are %s%s", name, strings.Join(known, ", "), text.DidYouMean(name, known)))
-		}
-		out = append(out, tasks.Status(name))
-	}
-	return out, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,7 +41,8 @@ func delivered() change {
 	}
 }
 
-// arrived says that a message counts as forwarded, or that the task continues for those who do not have it.
+// arrived says that a message counts as forwarded, or that the task continues for those who do not
+// have it.
 func arrived(counts, continues string) func(tasks.Task) string {
 	return func(t tasks.Task) string {
 		without := tasks.Without(t.Deliveries)
@@ -205,13 +205,14 @@ func (a *app) job(queue tasks.Changer, how change, opts changeOptions) *job {
 	return j
 }
 
-// choose finds the tasks that a filter selects, and asks. From then on the job is for these, in the states asked about.
+// choose finds the tasks that a filter selects, and asks. From then on the job is for these, in the
+// states asked about.
 func (j *job) choose(ctx context.Context, queue tasks.Reader, filter tasks.Filter) error {
-	var found tally
-	if err := queue.List(ctx, filter, func(t tasks.Task) error { found.add(t); return nil }); err != nil {
+	var found tasks.Tally
+	if err := queue.List(ctx, filter, func(t tasks.Task) error { found.Add(t); return nil }); err != nil {
 		return err
 	}
-	j.Bulk, j.IDs, j.From = true, found.ids, filter.Statuses
+	j.Bulk, j.IDs, j.From = true, found.IDs, filter.Statuses
 	if len(j.IDs) == 0 || j.DryRun {
 		return nil
 	}
@@ -270,37 +271,4 @@ func (j *job) summary(r tasks.Applied) error {
 		err = j.app.tell("%s changed.\n", text.Count(r.Changed, "task"))
 	}
 	return err
-}
-
-// tally counts the tasks that a filter selects.
-type tally struct {
-	ids      []int64
-	byStatus map[tasks.Status]int
-	inboxes  []string
-}
-
-func (y *tally) add(t tasks.Task) {
-	if y.byStatus == nil {
-		y.byStatus = map[tasks.Status]int{}
-	}
-	y.ids = append(y.ids, t.ID)
-	y.byStatus[t.Status]++
-	if !slices.Contains(y.inboxes, t.Inbox) {
-		y.inboxes = append(y.inboxes, t.Inbox)
-	}
-}
-
-// String is like "213 tasks: 13 uncertain, 200 dead, in desk@firm.example".
-func (y tally) String() string {
-	parts := []string{}
-	for _, s := range tasks.Statuses {
-		if n := y.byStatus[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
-		}
-	}
-	where := strings.Join(y.inboxes, ", ")
-	if len(y.inboxes) > 3 {
-		where = fmt.Sprintf("%d inboxes", len(y.inboxes))
-	}
-	return fmt.Sprintf("%s: %s, in %s", text.Count(len(y.ids), "task"), strings.Join(parts, ", "), where)
 }

@@ -10,8 +10,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// taskFake is a queue of dead tasks with any ID. Trying them anew calls meanwhile with the first ID of the portion first, and
-// leaves out the tasks that are not dead by then, and those that it keeps.
+// taskFake is a queue of dead tasks with any ID. Trying them anew calls meanwhile with the first ID
+// of the portion first, and leaves out the tasks that are not dead by then, and those that it
+// keeps.
 type taskFake struct {
 	tasks.Queue
 	status    map[int64]tasks.Status // where it is not dead
@@ -131,8 +132,8 @@ func (f taskFake) List(ctx context.Context, _ tasks.Filter, each func(tasks.Task
 	return nil
 }
 
-// TestChangeAfterTheQuestion: while a person thinks, one task is skipped by somebody else, which retry is for, too, but which was
-// not asked about.
+// TestChangeAfterTheQuestion: while a person thinks, one task is skipped by somebody else, which
+// retry is for, too, but which was not asked about.
 func TestChangeAfterTheQuestion(t *testing.T) {
 	var out bytes.Buffer
 	queue := taskFake{status: map[int64]tasks.Status{}}

@@ -35,7 +35,7 @@ func TestShowTask(t *testing.T) {
 		"an address stays whole":              "│ " + address + " │ failed  │ 550 ",
 		"a code that there was not is blank":  "│ pending │      │",
 		"a long reply is wrapped":             " 5.7.1 denied 5.7.1     │        2 │\n",
-		"a worker plays no tricks":            "│ [2J:2:BBBB   │",
+		"a worker plays no tricks":            "│ beta [2J:2:BBBB │",
 		"the trail has times of a known zone": "│ 2026-02-01T12:00:01Z │ conflict ",
 	} {
 		if !strings.Contains(got, want) {

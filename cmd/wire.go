@@ -192,7 +192,7 @@ func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
 	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
 }
 
-// resolver is whom mode auto asks.
+// resolver is what mode auto asks.
 func resolver(cfg *config.Config) *net.Resolver {
 	r := &net.Resolver{PreferGo: true} // which ends with its context, on all systems
 	if cfg.DNS.Server != "" {
@@ -277,7 +277,7 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 	}
 }
 
-// routes are those of the configuration, with the directory as it is now if one of them asks for it.
+// routes are those of the configuration, with the current directory if one of them asks for it.
 func (s *services) routes(ctx context.Context) (*route.Table, error) {
 	table, err := route.Compile(s.cfg.Routes)
 	switch {
@@ -292,7 +292,7 @@ func (s *services) routes(ctx context.Context) (*route.Table, error) {
 	}
 	directory, faults := contacts.Directory(all)
 	for _, f := range faults {
-		s.log.Warn("a contact cannot be used as it is in the database; what is wrong of it is left out", "error", text.Error(f))
+		s.log.Warn("a contact in the database is invalid; its invalid parts are not used", "error", text.Error(f))
 	}
 	return table.With(directory), nil
 }
@@ -304,7 +304,8 @@ func policy(cfg *config.Config) tasks.Policy {
 	}
 }
 
-// host names this host to the others: its runs make way for one another, and help those of other hosts.
+// host is the name of this host for the others. A run skips inboxes that another run of its host has
+// locked, and helps with those of other hosts.
 func (s *services) host() string {
 	if s.cfg.Concurrency.Host != "" {
 		return s.cfg.Concurrency.Host
@@ -321,7 +322,8 @@ func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }
 
-// certPool is the system's certificates and those of the file; nil, the system's alone, without one.
+// certPool has the system's certificates and those of the file. Without a file it is nil, which means
+// the system's.
 func certPool(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Active lists the active inboxes, or those that are named: a disabled one among them is an *InvalidError.
+// Active lists the active inboxes, or those that are named: a disabled one among them is an
+// *InvalidError.
 func (s *Store) Active(ctx context.Context, named []string) ([]Inbox, error) {
 	if len(named) == 0 {
 		return s.List(ctx, true)

@@ -114,8 +114,8 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 	return nil
 }
 
-// Fetch reads the message of a task from its server. Of a message larger than maxSize it reads the header, when a
-// notice goes out for it, and else nothing.
+// Fetch reads the message of a task from its server. Of a message larger than maxSize it reads the
+// header, when a notice goes out for it, and else nothing.
 func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64, notices bool) (*message.Message, error) {
 	if t.Identity.Size > maxSize && !notices {
 		return nil, fmt.Errorf("it has %d octets, and what is larger than forward.max_size (%d) is never downloaded", t.Identity.Size, maxSize)

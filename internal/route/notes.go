@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Notes are remarks on routes that are valid, but may not do what they were written for. An operator may want them so.
+// Notes are remarks on routes that are valid, but may not do what they were written for. An
+// operator may want them so.
 func (t *Table) Notes() []string {
 	names, taker := t.Unreached()
 	if len(names) == 0 {
@@ -15,8 +16,8 @@ func (t *Table) Notes() []string {
 		strings.Join(names, ", "), taker)}
 }
 
-// InboxNotes are remarks on routes that send what arrives in an inbox back to its own address. The relay may know
-// another mailbox by that address, as while a server is moved.
+// InboxNotes are remarks on routes that send what arrives in an inbox back to its own address. The
+// relay may know another mailbox by that address, as while a server is moved.
 func (t *Table) InboxNotes(inbox string) []string {
 	forwards, nobody := t.Returns(inbox)
 	var out []string

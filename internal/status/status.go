@@ -1,8 +1,8 @@
-// Package status gathers what to know about the whole: where each inbox stands, the alerts, the notices that wait, and
-// the relay provider's limit that is used up.
+// Package status gathers what to know about the whole: where each inbox stands, the alerts, the
+// notices that wait, and the relay provider's limit that is used up.
 //
-// It reads the database and asks no server. What it cannot read is an error, except for the provider's limits: without
-// them the rest is still worth knowing.
+// It reads the database and asks no server. What it cannot read is an error, except for the
+// provider's limits: without them the rest is still worth knowing.
 package status
 
 import (
@@ -99,7 +99,8 @@ func (s Sources) After(ctx context.Context, named []string) ([]health.Alert, err
 	return alerts, err
 }
 
-// left is how many recipients smtp.limits allow now, nil for any number. When that is none, why is the limit used up.
+// left is how many recipients smtp.limits allow now, nil for any number. When that is none, why is
+// the limit used up.
 func (s Sources) left(ctx context.Context) (n *int, why *limits.Reached) {
 	if !s.Quota.Limited() {
 		return nil, nil

@@ -48,12 +48,12 @@ func PurgeCommand() Command {
 	}
 }
 
-// Select completes a filter that an operator gave: without a status it means Meant, and ages count as Ended says. A
-// state that the command is not for is an error.
+// Select completes a filter that an operator gave: without a status it means Meant, and ages count
+// as Ended says. A state that the command is not for is an error.
 func (c Command) Select(f Filter) (Filter, error) {
 	for _, s := range f.Statuses {
 		if !slices.Contains(c.From, s) {
-			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, join(c.From))
+			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, strings.Join(Names(c.From), ", "))
 		}
 	}
 	if len(f.Statuses) == 0 {
@@ -74,7 +74,8 @@ type Job struct {
 	Bulk   bool // a filter chose the tasks: they are changed in batches, and Each is called for those not changed
 	DryRun bool // change nothing; call Each for all tasks
 
-	// Each is called with the outcome of a task: why it was not changed, or empty. The task is as it was before.
+	// Each is called with the outcome of a task: why it was not changed, or empty. The task is as
+	// it was before.
 	Each func(t Task, why string) error
 }
 
@@ -162,13 +163,14 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 	case t.Status == InProgress:
 		return t, "it is being processed by " + cmp.Or(t.Worker, "a worker") + "; try again when that is over", nil
 	case !slices.Contains(j.From, t.Status):
-		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, join(j.From)), nil
+		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, strings.Join(Names(j.From), ", ")), nil
 	}
 	return t, "", nil
 }
 
-// explain finds the reasons for a batch in which some tasks were not changed. Of the tasks that are in another state
-// now it cannot tell which ones this change moved, and which ones were changed concurrently.
+// explain finds the reasons for a batch in which some tasks were not changed. Of the tasks that are
+// in another state now it cannot tell which ones this change moved, and which ones were changed
+// concurrently.
 func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied) error {
 	for _, id := range ids {
 		t, moved, err := j.look(ctx, id)
@@ -190,12 +192,4 @@ func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied)
 func (j *Job) refuse(t Task, why string, r *Applied) error {
 	r.NotChanged = append(r.NotChanged, NotChanged{t.ID, why})
 	return j.Each(t, why)
-}
-
-func join(states []Status) string {
-	var out []string
-	for _, s := range states {
-		out = append(out, string(s))
-	}
-	return strings.Join(out, ", ")
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// text is deliveries in one line: recipient, status, and the task that it is a duplicate of.
-func text(ds []Delivery) string {
+// inLine is deliveries in one line: recipient, status, and the task that it is a duplicate of.
+func inLine(ds []Delivery) string {
 	var out []string
 	for _, d := range ds {
 		line := d.Recipient + " " + string(d.Status)
@@ -56,7 +56,7 @@ func TestOwn(t *testing.T) {
 			}
 			before := []Delivery{{Recipient: "Ann@X.example", Status: c.status, DuplicateOf: c.of}}
 			out, take := Own(5, before, owners)
-			if got := text(out); got != "Ann@X.example "+c.want {
+			if got := inLine(out); got != "Ann@X.example "+c.want {
 				t.Errorf("the delivery is %s, want %s", got, c.want)
 			}
 			if got := slices.Contains(take, "Ann@x.example"); got != c.take || len(take) > 1 {
@@ -155,7 +155,7 @@ func TestOnlyWaits(t *testing.T) {
 
 // TestDecided: one delivery for each recipient, in their order, and none of what nobody gets.
 func TestDecided(t *testing.T) {
-	if got := text(Decided(&Decision{Recipients: []string{"b", "a", "C"}})); got != "C pending, a pending, b pending" {
+	if got := inLine(Decided(&Decision{Recipients: []string{"b", "a", "C"}})); got != "C pending, a pending, b pending" {
 		t.Errorf("%s", got)
 	}
 	for _, d := range []*Decision{{}, {Recipients: []string{"a"}, Skip: SkipLoop}} {

@@ -155,7 +155,7 @@ func TestFail(t *testing.T) {
 			if c.want == Dead {
 				want = "got@x delivered, later@x failed, unknown@x sending, waits@x failed"
 			}
-			if got := text(res.Deliveries); got != want {
+			if got := inLine(res.Deliveries); got != want {
 				t.Errorf("deliveries: %s; want: %s", got, want)
 			}
 		})
@@ -191,7 +191,7 @@ func TestVanished(t *testing.T) {
 				t.Errorf("%+v; want %s %s, missed at UID 9 of epoch 7", res, c.want, c.skip)
 			}
 			wantReason(t, res.Reason, []string{c.reason})
-			if got := text(res.Deliveries); got != c.after {
+			if got := inLine(res.Deliveries); got != c.after {
 				t.Errorf("deliveries: %s; want: %s", got, c.after)
 			}
 		})
@@ -202,13 +202,13 @@ func TestVanished(t *testing.T) {
 func TestPoisoned(t *testing.T) {
 	task := Task{ID: 5, LostLeases: 4, Worker: "w", Deliveries: []Delivery{{Recipient: "a@x", Status: Pending, DuplicateOf: 7}}}
 	res := Poisoned(task)
-	if got := text(res.Deliveries); res.Status != Dead || got != "a@x failed" {
+	if got := inLine(res.Deliveries); res.Status != Dead || got != "a@x failed" {
 		t.Errorf("%s, %s; want it dead, and a failed", res.Status, got)
 	}
 	wantReason(t, res.Reason, []string{"4 lost leases", "by w", "task retry 5"})
 	task.Deliveries = append(task.Deliveries, Delivery{Recipient: "b@x", Status: Sending})
 	res = Poisoned(task)
-	if got := text(res.Deliveries); res.Status != Uncertain || got != "a@x pending 7, b@x sending" {
+	if got := inLine(res.Deliveries); res.Status != Uncertain || got != "a@x pending 7, b@x sending" {
 		t.Errorf("%s, %s; want it uncertain, and the deliveries as they were", res.Status, got)
 	}
 	wantReason(t, res.Reason, []string{"it may have arrived", "4 lost leases"})

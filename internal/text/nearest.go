@@ -13,7 +13,8 @@ func Nearest(s string, known []string) string {
 	return best
 }
 
-// DidYouMean asks for the nearest known name: "; did you mean INBOX?", or nothing when none is near.
+// DidYouMean asks for the nearest known name: "; did you mean INBOX?", or nothing when none is
+// near.
 func DidYouMean(s string, known []string) string {
 	if near := Nearest(s, known); near != "" {
 		return "; did you mean " + near + "?"
@@ -21,8 +22,8 @@ func DidYouMean(s string, known []string) string {
 	return ""
 }
 
-// distance is how many letters have to be inserted, removed, replaced or swapped with their neighbour (optimal string
-// alignment).
+// distance is how many letters have to be inserted, removed, replaced or swapped with their
+// neighbour (optimal string alignment).
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	var before []int

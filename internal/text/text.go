@@ -1,8 +1,8 @@
-// Package text is what all parts do with words: it makes one printable line of what others wrote, and finds the name
-// that somebody meant.
+// Package text is what all parts do with words: it makes one printable line of what others wrote,
+// and finds the name that somebody meant.
 //
-// It is a package of its own because its callers may not know each other: the configuration, the inboxes, IMAP and
-// the command line. It imports nothing of postrider.
+// It is a package of its own because its callers may not know each other: the configuration, the
+// inboxes, IMAP and the command line. It imports nothing of postrider.
 package text
 
 import (

@@ -46,7 +46,7 @@ func TestCut(t *testing.T) {
 func TestNearest(t *testing.T) {
 	known := []string{"INBOX", "Sent Items", "forwarded", "received", "dead", "all"}
 	for in, want := range map[string]string{
-		"Inbxo": "INBOX", "inbox": "INBOX", "forwrded": "forwarded", "ded": "dead", "al": "all", "recieved": "received",
+		"Inbxo": "INBOX", "inbox": "INBOX", "forwrded": "forwarded", "ded": "dead", "al": "all", "rceeived": "received",
 		"sent item": "Sent Items", "zzz": "", "": "", "Archive": "",
 	} {
 		if got := Nearest(in, known); got != want {

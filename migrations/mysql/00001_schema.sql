@@ -108,7 +108,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails_once (
     scope       BIGINT       NOT NULL, -- 0: all inboxes; otherwise the inbox
     fingerprint BINARY(32)   NOT NULL, -- of the content
     recipient   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, -- its domain in lower case
-    task_id     BIGINT       NOT NULL, -- no foreign key
+    task_id     BIGINT       NOT NULL, -- no foreign key; below 0: that task was purged, and the row stays
     PRIMARY KEY (scope, fingerprint, recipient),
     KEY monitored_emails_once_task (task_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;

@@ -106,7 +106,7 @@ CREATE TABLE monitored_emails_once (
     scope       INTEGER  NOT NULL, -- 0: all inboxes; otherwise the inbox
     fingerprint BLOB     NOT NULL, -- of the content
     recipient   TEXT     NOT NULL, -- its domain in lower case
-    task_id     INTEGER  NOT NULL, -- no foreign key
+    task_id     INTEGER  NOT NULL, -- no foreign key; below 0: that task was purged, and the row stays
     PRIMARY KEY (scope, fingerprint, recipient)
 );
 CREATE INDEX monitored_emails_once_task ON monitored_emails_once (task_id);

@@ -27,7 +27,7 @@ type Queue struct {
 	inboxes map[int64]*inbox
 	folders map[int64]*folder
 	tasks   map[int64]*task
-	once    map[onceKey]int64 // the task that owns it
+	once    map[onceKey]int64 // the task that owns it; below 0 when that was purged
 	ledger  ledger
 	trail   []tasks.Event
 }

@@ -80,7 +80,17 @@ func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) 
 // delete deletes a task. Whoever waits for one of its deliveries finds that settled.
 func (q *Queue) delete(t *task, now time.Time) {
 	q.ledger.purge(t.ID, tasks.PurgedAs(t.Status, t.Skip))
+	q.drop(t, now)
+}
+
+// drop deletes a task, which keeps what it owns.
+func (q *Queue) drop(t *task, now time.Time) {
 	delete(q.tasks, t.ID)
+	for key, id := range q.once {
+		if id == t.ID {
+			q.once[key] = -id
+		}
+	}
 	q.wakeWaiting(t.ID, recipientsOf(t), now)
 }
 
@@ -154,7 +164,6 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 		if t.InboxID != inboxID {
 			continue
 		}
-		delete(q.tasks, t.ID)
 		var undelivered []string
 		for _, d := range t.Deliveries {
 			if d.Status != tasks.Delivered && t.Skip != tasks.SkipOperator {
@@ -162,7 +171,7 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 			}
 		}
 		q.giveUp(t, undelivered, now)
-		q.wakeWaiting(t.ID, recipientsOf(t), now)
+		q.drop(t, now)
 	}
 	maps.DeleteFunc(q.once, func(key onceKey, _ int64) bool { return key.scope == inboxID })
 	for _, r := range q.ledger.at {

@@ -49,21 +49,15 @@ func (q *Queue) own(t *task, dedupe tasks.Dedupe) {
 
 func (q *Queue) owner(id int64, mailbox string) tasks.Owner {
 	t := q.tasks[id]
-	if t == nil {
-		return tasks.Owner{TaskID: id}
+	if t == nil { // purged
+		return tasks.Owner{TaskID: -id}
 	}
 	return tasks.OwnerOf(id, t.Status, t.Deliveries, mailbox)
 }
 
 // open reports whether a task's delivery to a recipient is not settled.
 func (q *Queue) open(id int64, recipient string) bool {
-	t := q.tasks[id]
-	if t == nil {
-		return false
-	}
-	return slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
-		return tasks.Mailbox(d.Recipient) == tasks.Mailbox(recipient) && !tasks.Settled(t.Status, d.Status)
-	})
+	return q.owner(id, tasks.Mailbox(recipient)).Open
 }
 
 // giveUp has a task give up recipients, and wakes the tasks that wait for them.

@@ -43,6 +43,7 @@ func keysOf(t tasks.Task, dedupe tasks.Dedupe) (keys []onceKey) {
 // owners is who owns some keys, and what is taken of them in this transaction.
 type owners struct {
 	by    map[onceKey]tasks.Owner
+	lost  map[onceKey]onceRow // owned by tasks that others than the queue have deleted: free
 	taken []onceRow
 }
 
@@ -62,10 +63,17 @@ func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, e
 	if err != nil {
 		return nil, err
 	}
-	o := &owners{by: map[onceKey]tasks.Owner{}}
+	o := &owners{by: map[onceKey]tasks.Owner{}, lost: map[onceKey]onceRow{}}
 	for _, r := range rows {
 		key := onceKey{r.Scope, message.Fingerprint(r.Fingerprint), r.Recipient}
-		o.by[key] = tasks.OwnerOf(r.TaskID, s.status[r.TaskID], s.deliveries[r.TaskID], r.Recipient)
+		switch status, there := s.status[r.TaskID]; {
+		case r.TaskID < 0: // purged
+			o.by[key] = tasks.Owner{TaskID: -r.TaskID}
+		case there:
+			o.by[key] = tasks.OwnerOf(r.TaskID, status, s.deliveries[r.TaskID], r.Recipient)
+		default:
+			o.lost[key] = r
+		}
 	}
 	return o, nil
 }
@@ -126,6 +134,15 @@ func (o *owners) save(tx *gorm.DB) error {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), bytes.Compare(a.Fingerprint, b.Fingerprint),
 			strings.Compare(a.Recipient, b.Recipient))
 	})
+	for _, t := range o.taken {
+		r, ok := o.lost[onceKey{t.Scope, message.Fingerprint(t.Fingerprint), t.Recipient}]
+		if !ok {
+			continue
+		}
+		if err := tx.Exec(sqlDropOwned, r.Scope, r.Fingerprint, r.Recipient, r.TaskID).Error; err != nil {
+			return err
+		}
+	}
 	return insert(tx, tableOnce, o.taken)
 }
 

@@ -149,6 +149,13 @@ SELECT * FROM monitored_emails_once WHERE scope IN ? AND fingerprint IN ? AND re
 
 	sqlGiveUp = `DELETE FROM monitored_emails_once WHERE task_id IN ? AND recipient IN ?`
 
+	// Of a task that is purged.
+	sqlKeepOwned = `UPDATE monitored_emails_once SET task_id = -task_id WHERE task_id IN ?`
+
+	// Of a task that others than the queue have deleted.
+	sqlDropOwned = `
+DELETE FROM monitored_emails_once WHERE scope = ? AND fingerprint = ? AND recipient = ? AND task_id = ?`
+
 	sqlGiveUpAll = `DELETE FROM monitored_emails_once WHERE task_id IN ?`
 )
 

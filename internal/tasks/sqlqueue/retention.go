@@ -46,8 +46,11 @@ func purge(tx *gorm.DB, now time.Time, ids []int64) error {
 	return drop(tx, now, ids)
 }
 
-// drop deletes tasks, and wakes who waits for one of their deliveries.
+// drop deletes tasks, whose rows in monitored_emails_once are settled for good, and wakes who waits for one of their deliveries.
 func drop(tx *gorm.DB, now time.Time, ids []int64) error {
+	if err := tx.Exec(sqlKeepOwned, ids).Error; err != nil {
+		return err
+	}
 	if err := tx.Exec(sqlDelete, ids).Error; err != nil {
 		return err
 	}

@@ -110,12 +110,7 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 
 // open reports whether a task's delivery to a recipient is not settled.
 func (s standing) open(id int64, recipient string) bool {
-	for _, d := range s.deliveries[id] {
-		if tasks.Mailbox(d.Recipient) == tasks.Mailbox(recipient) && !tasks.Settled(s.status[id], d.Status) {
-			return true
-		}
-	}
-	return false
+	return tasks.OwnerOf(id, s.status[id], s.deliveries[id], tasks.Mailbox(recipient)).Open
 }
 
 // withReceipt runs change, which reports whether the receipt is good. Otherwise the lease was lost,

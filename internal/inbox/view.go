@@ -1,0 +1,61 @@
+package inbox
+
+import (
+	"time"
+)
+
+// View is an inbox as JSON. The password is not in it, only where it comes from.
+type View struct {
+	Email          string       `json:"email"`
+	Active         bool         `json:"active"`
+	Description    string       `json:"description"`
+	Host           string       `json:"host"`
+	Port           int          `json:"port"`
+	Security       Security     `json:"security"`
+	AllowPlaintext bool         `json:"allow_plaintext"`
+	Username       string       `json:"username"`
+	Auth           string       `json:"auth"`
+	PasswordFrom   string       `json:"password_from"`
+	Start          Start        `json:"start"`
+	Folders        []FolderView `json:"folders"`
+	LastScannedAt  *time.Time   `json:"last_scanned_at"`
+	LastError      string       `json:"last_error"`
+	CreatedAt      time.Time    `json:"created_at"`
+	UpdatedAt      time.Time    `json:"updated_at"`
+}
+
+// FolderView is a folder as JSON.
+type FolderView struct {
+	Name          string     `json:"name"`
+	Active        bool       `json:"active"`
+	UIDValidity   uint32     `json:"uid_validity"`
+	LastSeenUID   uint32     `json:"last_seen_uid"`
+	StartUID      uint32     `json:"start_uid"`
+	InitializedAt *time.Time `json:"initialized_at"`
+	LastScannedAt *time.Time `json:"last_scanned_at"`
+}
+
+// View is the inbox as JSON.
+func (in Inbox) View() View {
+	v := View{
+		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
+		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
+		PasswordFrom: in.PasswordFrom(), Start: in.Start, Folders: []FolderView{},
+		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
+	}
+	for _, f := range in.Folders {
+		v.Folders = append(v.Folders, FolderView{
+			Name: f.Name, Active: f.Active, UIDValidity: f.Epoch(), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,
+			InitializedAt: utc(f.InitializedAt), LastScannedAt: utc(f.LastScannedAt),
+		})
+	}
+	return v
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

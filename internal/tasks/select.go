@@ -1,0 +1,65 @@
+package tasks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"postrider/internal/text"
+)
+
+// Names are the states as texts.
+func Names(states []Status) []string {
+	var out []string
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+// ParseStatuses reads the names of states. The error for an unknown one asks for the nearest.
+func ParseStatuses(given []string) ([]Status, error) {
+	var out []Status
+	for _, name := range given {
+		if !slices.Contains(Statuses, Status(name)) {
+			known := Names(Statuses)
+			return nil, fmt.Errorf("there is no state %q; the states are %s%s", name, strings.Join(known, ", "), text.DidYouMean(name, known))
+		}
+		out = append(out, Status(name))
+	}
+	return out, nil
+}
+
+// Tally counts the tasks that a filter selects, for the question whether they are meant.
+type Tally struct {
+	IDs      []int64
+	byStatus map[Status]int
+	inboxes  []string
+}
+
+// Add counts a task.
+func (y *Tally) Add(t Task) {
+	if y.byStatus == nil {
+		y.byStatus = map[Status]int{}
+	}
+	y.IDs = append(y.IDs, t.ID)
+	y.byStatus[t.Status]++
+	if !slices.Contains(y.inboxes, t.Inbox) {
+		y.inboxes = append(y.inboxes, t.Inbox)
+	}
+}
+
+// String is like "213 tasks: 13 uncertain, 200 dead, in desk@firm.example".
+func (y Tally) String() string {
+	parts := []string{}
+	for _, s := range Statuses {
+		if n := y.byStatus[s]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	where := strings.Join(y.inboxes, ", ")
+	if len(y.inboxes) > 3 {
+		where = fmt.Sprintf("%d inboxes", len(y.inboxes))
+	}
+	return fmt.Sprintf("%s: %s, in %s", text.Count(len(y.IDs), "task"), strings.Join(parts, ", "), where)
+}

@@ -1,0 +1,61 @@
+package tasks
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestParseStatuses(t *testing.T) {
+	got, err := ParseStatuses([]string{"dead", "error"})
+	if err != nil || !slices.Equal(got, []Status{Dead, Error}) {
+		t.Errorf("dead and error are read as %v, %v", got, err)
+	}
+	const want = `there is no state "ded"; the states are received, in_progress, error, uncertain, dead, forwarded, skipped_no_match, skipped; did you mean dead?`
+	if _, err := ParseStatuses([]string{"dead", "ded"}); err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		command Command
+		filter  Filter
+		want    Filter
+		fault   string
+	}{
+		{"what retry means", RetryCommand(), Filter{InboxID: 7}, Filter{InboxID: 7, Statuses: []Status{Error, Uncertain, Dead}}, ""},
+		{"a state that was named", SkipCommand(), Filter{Statuses: []Status{Received}}, Filter{Statuses: []Status{Received}}, ""},
+		{"ages of purge count from the end", PurgeCommand(), Filter{Registered: 5}, Filter{Ended: 5, Statuses: []Status{Forwarded}}, ""},
+		{"a wrong state", DeliveredCommand(), Filter{Statuses: []Status{Dead}}, Filter{}, "is not for tasks that are dead, but for uncertain"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.command.Select(tt.filter)
+			if tt.fault != "" {
+				if err == nil || err.Error() != tt.fault {
+					t.Errorf("the error is %v, want %s", err, tt.fault)
+				}
+				return
+			}
+			if err != nil || !slices.Equal(got.Statuses, tt.want.Statuses) || got.InboxID != tt.want.InboxID || got.Ended != tt.want.Ended || got.Registered != tt.want.Registered {
+				t.Errorf("the filter is %+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestTally(t *testing.T) {
+	var y Tally
+	for id, s := range []Status{Dead, Uncertain, Dead} {
+		y.Add(Task{ID: int64(id), Status: s, Inbox: "desk@firm.example"})
+	}
+	if want := "3 tasks: 1 uncertain, 2 dead, in desk@firm.example"; y.String() != want {
+		t.Errorf("the tally is %q, want %q", y, want)
+	}
+	for _, in := range []string{"a@firm.example", "b@firm.example", "c@firm.example"} {
+		y.Add(Task{Status: Dead, Inbox: in})
+	}
+	if want := "6 tasks: 1 uncertain, 5 dead, in 4 inboxes"; y.String() != want {
+		t.Errorf("the tally is %q, want %q", y, want)
+	}
+}

@@ -1,0 +1,133 @@
+package tasks
+
+import (
+	"time"
+)
+
+// View is a task as JSON. Scripts depend on it.
+type View struct {
+	ID           int64          `json:"id"`
+	Inbox        string         `json:"inbox"`
+	Folder       string         `json:"folder"`
+	UIDValidity  uint32         `json:"uid_validity"`
+	UID          uint32         `json:"uid"`
+	MessageID    string         `json:"message_id"`
+	Subject      string         `json:"subject"`
+	Status       Status         `json:"status"`
+	AttemptCount int            `json:"attempt_count"`
+	Route        string         `json:"route"`
+	ErrorMessage string         `json:"error_message"`
+	Deliveries   []DeliveryView `json:"deliveries"`
+}
+
+// DeliveryView is a delivery as JSON.
+type DeliveryView struct {
+	Recipient string         `json:"recipient"`
+	Status    DeliveryStatus `json:"status"`
+	Code      int            `json:"code"`
+	Reply     string         `json:"reply"`
+}
+
+// ViewOf is the JSON of a task.
+func ViewOf(t Task) View {
+	v := View{
+		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: t.Identity.MessageID,
+		Subject: t.Identity.Subject, Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
+		Deliveries: []DeliveryView{},
+	}
+	for _, d := range t.Deliveries {
+		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply})
+	}
+	return v
+}
+
+// Details is everything known of a task, as JSON.
+type Details struct {
+	View
+	Sender      string     `json:"sender"`
+	EmailDate   *time.Time `json:"email_date"`
+	Size        int64      `json:"size"`
+	Fingerprint string     `json:"fingerprint"`
+	Mode        string     `json:"mode"` // in which it went out; empty before
+	ModeReason  string     `json:"mode_reason"`
+	Priority    string     `json:"priority"`
+	LostLeases  int        `json:"lost_leases"`
+	Worker      string     `json:"worker"`
+	SkipReason  SkipReason `json:"skip_reason,omitempty"`
+	DueAt       *time.Time `json:"due_at"` // null once the task has ended
+	CreatedAt   time.Time  `json:"created_at"`
+	QueuedAt    time.Time  `json:"queued_at"`
+	UpdatedAt   time.Time  `json:"updated_at"`
+	FinishedAt  *time.Time `json:"finished_at"`
+
+	Deliveries []DeliveryDetails `json:"deliveries"`
+	Events     []EventView       `json:"events"`
+}
+
+// DeliveryDetails is everything known of a delivery, as JSON.
+type DeliveryDetails struct {
+	DeliveryView
+	DuplicateOf int64      `json:"duplicate_of,omitempty"` // see Delivery.DuplicateOf
+	Attempts    int        `json:"attempts"`
+	DeliveredAt *time.Time `json:"delivered_at"`
+}
+
+// EventView is a line of the audit trail, as JSON.
+type EventView struct {
+	At     time.Time `json:"at"`
+	Worker string    `json:"worker"`
+	Event  string    `json:"event"`
+	Detail string    `json:"detail"`
+}
+
+// GoneView is what is left of a task that is no longer in the registry, as JSON.
+type GoneView struct {
+	ID     int64       `json:"id"`
+	Gone   bool        `json:"gone"`
+	Events []EventView `json:"events"`
+}
+
+// DetailsOf is the JSON of everything known of a task.
+func DetailsOf(t Task, events []Event) Details {
+	d := Details{
+		View: ViewOf(t), Sender: t.Identity.Sender, Size: t.Identity.Size,
+		Fingerprint: t.Identity.Fingerprint.String(), SkipReason: t.Skip,
+		Mode: t.Form.Mode, ModeReason: t.Form.ModeReason, Priority: t.Priority.Name(), LostLeases: t.LostLeases, Worker: t.Worker,
+		DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(), QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
+		FinishedAt: utc(t.FinishedAt), Deliveries: []DeliveryDetails{}, Events: EventsOf(events),
+	}
+	if date := t.Identity.Date; !date.IsZero() {
+		d.EmailDate = utc(&date)
+	}
+	for i, del := range t.Deliveries {
+		d.Deliveries = append(d.Deliveries, DeliveryDetails{
+			d.View.Deliveries[i], del.DuplicateOf, del.Attempts, utc(del.DeliveredAt),
+		})
+	}
+	return d
+}
+
+// EventsOf is the JSON of an audit trail.
+func EventsOf(events []Event) []EventView {
+	out := []EventView{}
+	for _, e := range events {
+		out = append(out, EventView{e.At.UTC(), e.Worker, e.Event, e.Detail})
+	}
+	return out
+}
+
+// Name is high or normal.
+func (p Priority) Name() string {
+	if p == High {
+		return "high"
+	}
+	return "normal"
+}
+
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	u := t.UTC()
+	return &u
+}

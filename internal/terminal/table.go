@@ -1,0 +1,166 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	pretty "github.com/jedib0t/go-pretty/v6/text"
+
+	"postrider/internal/text"
+)
+
+// Table is a table. On a terminal it has borders, fits the width, and leaves out columns without
+// any content. Elsewhere it is text between tabs under one header line, with all columns, so that a
+// script finds each in its place.
+type Table struct {
+	Width  int // of the terminal; 0 for none
+	Header []string
+	Total  []any // the last row, set apart; nil for none
+	rows   [][]any
+}
+
+// Len is the number of rows, without the total.
+func (t *Table) Len() int { return len(t.rows) }
+
+// Add adds a row. Cells may hold text by strangers.
+func (t *Table) Add(cells ...any) {
+	for i, c := range cells {
+		switch c.(type) {
+		case int, int64, uint32: // aligned to the right
+		default:
+			cells[i] = text.Line(fmt.Sprint(c))
+		}
+	}
+	t.rows = append(t.rows, cells)
+}
+
+// Print writes the table.
+func (t *Table) Print(w io.Writer) error {
+	if t.Width == 0 {
+		return t.plain(w)
+	}
+	_, err := fmt.Fprintln(w, t.boxed())
+	return err
+}
+
+func (t *Table) plain(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(strings.ToUpper(strings.Join(t.Header, "\t")) + "\n")
+	for _, row := range t.all() {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = fmt.Sprint(c)
+		}
+		b.WriteString(strings.Join(cells, "\t") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t *Table) boxed() string {
+	w := table.NewWriter()
+	w.SetStyle(table.StyleLight)
+	kept := t.filled()
+	w.AppendHeader(pick(kept, t.Header))
+	for _, row := range t.rows {
+		w.AppendRow(pick(kept, row))
+	}
+	if t.Total != nil {
+		w.AppendSeparator()
+		w.AppendRow(pick(kept, t.Total))
+	}
+	var configs []table.ColumnConfig
+	for i, width := range t.widths(kept) {
+		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: wrap})
+	}
+	w.SetColumnConfigs(configs)
+	return w.Render()
+}
+
+// wrap breaks a text into lines. The library lets a character of two columns stick out by one.
+func wrap(s string, width int) string {
+	if out := pretty.WrapSoft(s, width); pretty.LongestLineLen(out) <= width {
+		return out
+	}
+	return pretty.WrapSoft(s, width-1)
+}
+
+func (t *Table) all() [][]any {
+	if t.Total == nil {
+		return t.rows
+	}
+	return append(slices.Clip(t.rows), t.Total)
+}
+
+// filled are the columns with something else than 0 in one of the rows, and the first.
+func (t *Table) filled() []int {
+	kept := []int{0}
+	for i := 1; i < len(t.Header); i++ {
+		if slices.ContainsFunc(t.rows, func(row []any) bool { cell := fmt.Sprint(row[i]); return cell != "" && cell != "0" }) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+func pick[T any](columns []int, cells []T) table.Row {
+	var out table.Row
+	for _, i := range columns {
+		out = append(out, cells[i])
+	}
+	return out
+}
+
+const narrowest = 6 // that a column gets to fit a table into a terminal
+
+// widths makes the columns fit: first those narrower that can be wrapped between words, then the
+// widest ones.
+func (t *Table) widths(kept []int) []int {
+	widths, words := make([]int, len(kept)), make([]int, len(kept))
+	for i, column := range kept {
+		words[i] = narrowest
+		cells := []string{t.Header[column]}
+		for _, row := range t.all() {
+			cells = append(cells, fmt.Sprint(row[column]))
+		}
+		for _, cell := range cells {
+			widths[i] = max(widths[i], pretty.StringWidthWithoutEscSequences(cell))
+			for _, word := range strings.Fields(cell) {
+				// Chinese and Japanese break anywhere.
+				if n := pretty.StringWidthWithoutEscSequences(word); n == utf8.RuneCountInString(word) {
+					words[i] = max(words[i], n)
+				}
+			}
+		}
+	}
+	over := 1 - t.Width // the border on the right
+	for _, w := range widths {
+		over += w + 3 // a border and two spaces
+	}
+	for _, floor := range [][]int{words, slices.Repeat([]int{narrowest}, len(kept))} {
+		over = shrink(widths, floor, over)
+	}
+	return widths
+}
+
+// shrink takes over from the widest of the columns that are above their floor, and returns what is
+// left of it.
+func shrink(widths, floor []int, over int) int {
+	for ; over > 0; over-- {
+		widest := -1
+		for i, w := range widths {
+			if w > floor[i] && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return over
+}

@@ -1,0 +1,73 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+
+	pretty "github.com/jedib0t/go-pretty/v6/text"
+)
+
+func example() *Table {
+	t := &Table{Header: []string{"inbox", "dead", "waiting", "note"}}
+	t.Add("desk@firm.example", 0, 2, "log in:\n\x1b[2Jno")
+	t.Add("開廷@firm.example", 0, 10, strings.Repeat("a long story ", 20))
+	t.Add("開廷", 0, 0, strings.Repeat("開廷", 40))
+	t.Total = []any{"total", 0, 12, ""}
+	return t
+}
+
+func (t *Table) print(tb testing.TB, width int) string {
+	tb.Helper()
+	var b strings.Builder
+	t.Width = width
+	if err := t.Print(&b); err != nil {
+		tb.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTable(t *testing.T) {
+	const want = `
+┌───────────────────┬─────────┬────────────────────────────┐
+│ INBOX             │ WAITING │ NOTE                       │
+├───────────────────┼─────────┼────────────────────────────┤
+│ desk@firm.example │       2 │ log in: [2Jno              │
+│ team@firm.example │      10 │ a long story that does not │
+│                   │         │ fit into the line          │
+├───────────────────┼─────────┼────────────────────────────┤
+│ total             │      12 │                            │
+└───────────────────┴─────────┴────────────────────────────┘
+`
+	table := &Table{Header: []string{"inbox", "dead", "waiting", "note"}, Total: []any{"total", 0, 12, ""}}
+	table.Add("desk@firm.example", 0, 2, "log in:\n\x1b[2Jno")
+	table.Add("team@firm.example", 0, 10, "a long story that does not fit into the line")
+	if got := "\n" + table.print(t, 60); got != want {
+		t.Errorf("the table is%s\nwant%s", got, want)
+	}
+}
+
+// TestTableFits: between a terminal that is wide enough and one that has 6 characters a column, no
+// line is too long.
+func TestTableFits(t *testing.T) {
+	for width := 28; width < 300; width++ {
+		got := example().print(t, width)
+		for line := range strings.Lines(got) {
+			if n := pretty.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); n > width {
+				t.Fatalf("with %d columns a line has %d:\n%s", width, n, got)
+			}
+		}
+	}
+}
+
+func TestTableWithoutATerminal(t *testing.T) {
+	table := &Table{Header: []string{"inbox", "dead", "note"}, Total: []any{"total", 0, ""}}
+	const empty = "INBOX\tDEAD\tNOTE\n"
+	if got := (&Table{Header: table.Header}).print(t, 0); got != empty {
+		t.Errorf("an empty table is %q, want its header %q", got, empty)
+	}
+	table.Add("desk@firm.example", 0, "two\r\nlines\tand a tab")
+	const want = empty + "desk@firm.example\t0\ttwo lines and a tab\ntotal\t0\t\n"
+	if got := table.print(t, 0); got != want {
+		t.Errorf("the table is %q, want all columns, one line a row: %q", got, want)
+	}
+}
