@@ -203,6 +203,26 @@ func TestCopiesInOnePass(t *testing.T) {
 	}
 }
 
+// TestCopiesOfWhatIsRefused: each copy is tried in its turn, all in one pass.
+func TestCopiesOfWhatIsRefused(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		refuse := 2
+		s.relay.dot = func(string, string) forward.Status {
+			if refuse--; refuse >= 0 {
+				return forward.Refused
+			}
+			return ""
+		}
+		s.put("x", "x", "x", "x")
+		rep := s.run()
+		s.wantNoError(rep)
+		if want := (Counters{Registered: 4, Dead: 2, Forwarded: 1, Skipped: 1}); rep.Totals != want {
+			t.Errorf("the pass reports %+v, want %+v", rep.Totals, want)
+		}
+		s.wantSent("x")
+	})
+}
+
 // TestCopyWhileItsOwnerIsAtTheRelay: it holds nothing up, and ends in the same pass.
 func TestCopyWhileItsOwnerIsAtTheRelay(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
