@@ -134,7 +134,8 @@ CREATE TABLE IF NOT EXISTS monitored_emails_seen (
     fingerprint  BINARY(32)  NOT NULL, -- of the content; of the outline while the message is not read, or was there before the start
     purged_as    VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- how its task ended, once that is purged; empty when others deleted it
     PRIMARY KEY (folder_id, uid_validity, uid),
-    KEY monitored_emails_seen_fingerprint (fingerprint, inbox_id),
+    KEY monitored_emails_seen_fingerprint (fingerprint),
+    KEY monitored_emails_seen_task (task_id),
     CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 

@@ -134,7 +134,8 @@ CREATE TABLE monitored_emails_seen (
     PRIMARY KEY (folder_id, uid_validity, uid),
     CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 );
-CREATE INDEX monitored_emails_seen_fingerprint ON monitored_emails_seen (fingerprint, inbox_id);
+CREATE INDEX monitored_emails_seen_fingerprint ON monitored_emails_seen (fingerprint);
+CREATE INDEX monitored_emails_seen_task ON monitored_emails_seen (task_id);
 
 -- The directory. It is read whole at the start of a pass: no index needed.
 CREATE TABLE contacts (
