@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,12 +187,11 @@ func TestCopiesInOnePass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
-				answered := false
+				var answered atomic.Bool
 				s.relay.dot = func(string, string) forward.Status {
-					if answered {
+					if answered.Swap(true) {
 						return ""
 					}
-					answered = true
 					return c.first
 				}
 				s.put("x", "x")
@@ -206,9 +206,9 @@ func TestCopiesInOnePass(t *testing.T) {
 // TestCopiesOfWhatIsRefused: each copy is tried in its turn, all in one pass.
 func TestCopiesOfWhatIsRefused(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
-		refuse := 2
+		var answers atomic.Int32
 		s.relay.dot = func(string, string) forward.Status {
-			if refuse--; refuse >= 0 {
+			if answers.Add(1) <= 2 {
 				return forward.Refused
 			}
 			return ""
