@@ -123,12 +123,16 @@ func TestReconciled(t *testing.T) {
 				t.Errorf("reconciled through epoch %d, want %d", got, epoch)
 			}
 		}
-		want(0)
-		for _, err := range []error{b.Initialize(b.ctx, by, id, 8, 5), b.ResetEpoch(b.ctx, by, id, 8, 9)} {
+		must := func(err error) {
+			t.Helper()
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
+		want(0)
+		must(b.Initialize(b.ctx, by, id, 8, 5))
+		want(8)
+		must(b.ResetEpoch(b.ctx, by, id, 8, 9))
 		want(0)
 		if err := b.Reconciled(b.ctx, by, id, 8); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("in an epoch that is over: %v, want ErrCursorMoved", err)
@@ -138,10 +142,17 @@ func TestReconciled(t *testing.T) {
 		}
 		want(0)
 		for range 2 { // the answer to the first may be lost
-			if err := b.Reconciled(b.ctx, by, id, 9); err != nil {
-				t.Fatal(err)
-			}
+			must(b.Reconciled(b.ctx, by, id, 9))
 		}
 		want(9)
+		must(b.Distrust(b.ctx, id, 8)) // an epoch that is over
+		want(9)
+		must(b.Distrust(b.ctx, id, 9))
+		must(b.Reconciled(b.ctx, by, id, 9))
+		if !b.get("desk@firm.example").Folders[0].Distrusted() {
+			t.Error("the folder is trusted again, want it distrusted until it begins a new epoch")
+		}
+		must(b.ResetEpoch(b.ctx, by, id, 9, 10))
+		want(0)
 	})
 }

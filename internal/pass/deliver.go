@@ -185,7 +185,7 @@ func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limit
 	t := j.claim.Task
 	hold := d.pass.Routes.Holds(t.Route, d.pass.Config.Policy.Hold)
 	unknown := slices.ContainsFunc(a.ds, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
-	if len(a.outcomes) == 0 || a.untried() && !(hold && unknown) {
+	if len(a.outcomes) == 0 || a.untried() && (!hold || !unknown) {
 		return d.wait(ctx, j, why)
 	}
 	return d.settle(ctx, j, a.ds)

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 )
 
 // stealAt lets another worker claim a task just before the nth call of a method for it.
-func (s *site) stealAt(method, subject string, nth int) {
+func (s *site) stealAt(method, subject string, nth int32) {
+	var calls atomic.Int32
 	s.queue.hook = func(called string, id int64) error {
 		if called != method || s.task(subject).ID != id || s.task(subject).Worker != "here:1" {
 			return nil
 		}
-		if nth--; nth == 0 {
+		if calls.Add(1) == nth {
 			s.steal(id)
 		}
 		return nil
@@ -82,7 +84,7 @@ func TestLeaseLostBeforeItIsFinished(t *testing.T) {
 // TestLeaseLostBetweenTransactions: what the relay said in the first is in the log, and there is no
 // second.
 func TestLeaseLostBetweenTransactions(t *testing.T) {
-	for name, nth := range map[string]int{"before the first is recorded": 2, "before the second is sent": 3} {
+	for name, nth := range map[string]int32{"before the first is recorded": 2, "before the second is sent": 3} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				s.relay.max = 1
@@ -119,9 +121,12 @@ func TestDatabaseAway(t *testing.T) {
 				s.registered(boxA, "one", "two", "three", "four", "five")
 				s.otherRules()
 				s.relay.onSend = func(string) error { s.relay.await("one", "two"); return nil }
-				away := false
+				var away atomic.Bool
 				s.queue.hook = func(called string, _ int64) error {
-					if away = away || called == method; away {
+					if called == method {
+						away.Store(true)
+					}
+					if away.Load() {
 						return errAway
 					}
 					return nil
@@ -147,10 +152,9 @@ func TestDatabaseAwayForAnInstant(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				s.registered(boxA, "one", "two", "three")
 				s.otherRules()
-				failed := false
+				var failed atomic.Bool
 				s.queue.hook = func(called string, _ int64) error {
-					if called == method && !failed {
-						failed = true
+					if called == method && failed.CompareAndSwap(false, true) {
 						return errAway
 					}
 					return nil

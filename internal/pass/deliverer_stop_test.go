@@ -62,6 +62,23 @@ func TestStopWhileBodiesAreFetched(t *testing.T) {
 	})
 }
 
+// TestStopBetweenClaimAndRelay: what has its body already does not go out any more.
+func TestStopBetweenClaimAndRelay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one", "two")
+		ctx, cancel := context.WithCancel(t.Context())
+		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
+			if uid == 2 {
+				cancel()
+			}
+			return nil
+		})
+		s.wantNoError(s.end(s.start(ctx)))
+		s.want("one received 0", "two received 0")
+		s.wantSent()
+	})
+}
+
 // TestStopWhileAnotherHasTheSession: the deliverer waits for the scanner's fetch.
 func TestStopWhileAnotherHasTheSession(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,12 +187,11 @@ func TestCopiesInOnePass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
-				answered := false
+				var answered atomic.Bool
 				s.relay.dot = func(string, string) forward.Status {
-					if answered {
+					if answered.Swap(true) {
 						return ""
 					}
-					answered = true
 					return c.first
 				}
 				s.put("x", "x")
@@ -201,6 +201,26 @@ func TestCopiesInOnePass(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCopiesOfWhatIsRefused: each copy is tried in its turn, all in one pass.
+func TestCopiesOfWhatIsRefused(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		var answers atomic.Int32
+		s.relay.dot = func(string, string) forward.Status {
+			if answers.Add(1) <= 2 {
+				return forward.Refused
+			}
+			return ""
+		}
+		s.put("x", "x", "x", "x")
+		rep := s.run()
+		s.wantNoError(rep)
+		if want := (Counters{Registered: 4, Dead: 2, Forwarded: 1, Skipped: 1}); rep.Totals != want {
+			t.Errorf("the pass reports %+v, want %+v", rep.Totals, want)
+		}
+		s.wantSent("x")
+	})
 }
 
 // TestCopyWhileItsOwnerIsAtTheRelay: it holds nothing up, and ends in the same pass.

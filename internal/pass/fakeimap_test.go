@@ -25,6 +25,7 @@ type fakeServer struct {
 	dials   int
 	selects int
 	fetched []uint32 // whole messages that were handed over
+	reverse bool     // the last one comes first
 
 	// hook is called before each operation with its name, dial, select, search, describe or fetch, and
 	// for the last two with each UID. It may block, and what it returns is what happens instead.
@@ -218,6 +219,9 @@ func (c *fakeConn) raw(uid uint32) []byte {
 
 func (c *fakeConn) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
 	res := imapsrc.Result{Failed: map[uint32]error{}}
+	if uids = slices.Sorted(slices.Values(uids)); c.server.reverse {
+		slices.Reverse(uids)
+	}
 	err := c.do(ctx, "fetch", func() error {
 		for _, uid := range uids {
 			err, raw := c.server.do(ctx, "fetch", uid), c.raw(uid)

@@ -77,6 +77,18 @@ func TestScanGoesOnBehindABreak(t *testing.T) {
 	})
 }
 
+// TestScanOfBodiesThatComeInAnotherOrder: what came before the break, but behind a message that did
+// not come, is closed and fetched again.
+func TestScanOfBodiesThatComeInAnotherOrder(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("one", "two", "three", "four")
+		s.servers[boxA].reverse = true
+		s.servers[boxA].hook = once(1, errNetwork)
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four")
+	})
+}
+
 // TestScanOfAMessageThatBreaksTheConnection: it is registered without its content, those behind it go
 // on, and each claim of it counts.
 func TestScanOfAMessageThatBreaksTheConnection(t *testing.T) {

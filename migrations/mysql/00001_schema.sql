@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS monitored_folders (
     last_seen_uid   BIGINT       NOT NULL, -- the cursor: everything at or below it is registered
     start_uid       BIGINT       NOT NULL, -- messages at or below it were there before and are not forwarded
     baseline_uid    BIGINT       NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
-    reconciled      BIGINT       NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry
+    reconciled      BIGINT       NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry; -1: the server gave a UID to two messages, begin a new epoch
     changes         BIGINT       NOT NULL DEFAULT 0, -- grows with each registration and when the inbox is disabled: these conflict on all database nodes
     initialized_at  DATETIME(6)  NULL,
     last_scanned_at DATETIME(6)  NULL,
@@ -134,7 +134,8 @@ CREATE TABLE IF NOT EXISTS monitored_emails_seen (
     fingerprint  BINARY(32)  NOT NULL, -- of the content; of the outline while the message is not read, or was there before the start
     purged_as    VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- how its task ended, once that is purged; empty when others deleted it
     PRIMARY KEY (folder_id, uid_validity, uid),
-    KEY monitored_emails_seen_fingerprint (fingerprint, inbox_id),
+    KEY monitored_emails_seen_fingerprint (fingerprint),
+    KEY monitored_emails_seen_task (task_id),
     CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 

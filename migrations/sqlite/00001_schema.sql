@@ -40,7 +40,7 @@ CREATE TABLE monitored_folders (
     last_seen_uid   INTEGER  NOT NULL, -- the cursor: everything at or below it is registered
     start_uid       INTEGER  NOT NULL, -- messages at or below it were there before and are not forwarded
     baseline_uid    INTEGER  NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
-    reconciled      INTEGER  NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry
+    reconciled      INTEGER  NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry; -1: the server gave a UID to two messages, begin a new epoch
     changes         INTEGER  NOT NULL DEFAULT 0, -- grows with each registration and when the inbox is disabled: these conflict on all database nodes
     initialized_at  DATETIME NULL,
     last_scanned_at DATETIME NULL,
@@ -134,7 +134,8 @@ CREATE TABLE monitored_emails_seen (
     PRIMARY KEY (folder_id, uid_validity, uid),
     CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 );
-CREATE INDEX monitored_emails_seen_fingerprint ON monitored_emails_seen (fingerprint, inbox_id);
+CREATE INDEX monitored_emails_seen_fingerprint ON monitored_emails_seen (fingerprint);
+CREATE INDEX monitored_emails_seen_task ON monitored_emails_seen (task_id);
 
 -- The directory. It is read whole at the start of a pass: no index needed.
 CREATE TABLE contacts (

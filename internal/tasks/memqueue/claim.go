@@ -24,8 +24,12 @@ func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 	now := q.now()
 	var taken []*task
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-		if len(taken) == 0 || losses(taken[0]) == 0 {
-			taken = q.take(want, now, taken, in.due(priority, now, want.InHand))
+		for len(taken) == 0 || losses(taken[0]) == 0 {
+			next, ended := q.take(want, now, taken, in.due(priority, now, want.InHand))
+			if !ended {
+				taken = next
+				break
+			} // else what waited for one that has ended may be due
 		}
 	}
 	var claims []tasks.Claim
@@ -59,7 +63,7 @@ func losses(t *task) int {
 
 // take picks from what is due: tasks that never lost a lease, or a single one that did. It ends those
 // that lost too many.
-func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task {
+func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) (_ []*task, ended bool) {
 	for _, t := range due {
 		if len(taken) == want.Max {
 			break
@@ -70,6 +74,7 @@ func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task
 			if want.Poisoned != nil {
 				want.Poisoned(t.copy())
 			}
+			ended = true
 			continue
 		}
 		if lost > 0 && len(taken) > 0 {
@@ -80,7 +85,7 @@ func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) []*task
 			break
 		}
 	}
-	return taken
+	return taken, ended
 }
 
 func (q *Queue) poisoned(t *task, lost int, now time.Time) {

@@ -30,9 +30,6 @@ func (q *Queue) Reserve(_ context.Context, r tasks.Receipt, res tasks.Reservatio
 	err = q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
 		if res.Identity != nil {
 			q.ledger.read(t.ID, t.Identity.Fingerprint, res.Identity.Fingerprint)
-			if r := q.ledger.at[place{t.FolderID, t.Epoch, t.UID}]; r != nil {
-				q.ledger.rekey(r, res.Identity.Fingerprint)
-			}
 			t.identify(*res.Identity, true)
 		}
 		if d := res.Decision; d != nil && !t.Begun() {

@@ -102,13 +102,17 @@ func (b *batch) carryOut(tx *gorm.DB) ([]tasks.Registration, error) {
 }
 
 // move notes where the message of a task was found again. A task that was purged since the plan was
-// made is not there: the message is new then.
+// made is not there: the message is new then. One that was requeued since goes on as it is.
 func (b *batch) move(tx *gorm.DB, p tasks.Planned) error {
 	there, err := update(tx, sqlMove, b.page.Epoch, p.Entry.UID, b.now, p.TaskID)
 	if err == nil && !there {
 		err = errChanged
 	}
 	if err != nil || !p.Back {
+		return err
+	}
+	row, err := taskByID(tx, p.TaskID)
+	if err != nil || row.SkipReason != tasks.SkipVanished {
 		return err
 	}
 	if err := restart(tx, b.now, p.TaskID); err != nil {
@@ -144,7 +148,10 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 		if t.decision == nil {
 			continue
 		}
-		for _, n := range slices.Compact(slices.Clone(t.decision.Notes)) {
+		for i, n := range t.decision.Notes {
+			if slices.Index(t.decision.Notes, n) < i {
+				continue
+			}
 			if err := event(tx, b.now, t.ID, "", n.Event, n.Detail); err != nil {
 				return err
 			}

@@ -108,7 +108,6 @@ func TestIndexes(t *testing.T) {
 		inboxID, folderID := crowded(t, r, 20_000, 300)
 		now := time.Now().Add(time.Hour).UnixMicro()
 		keys, uids := keysAndUIDs(100)
-		portion, _ := keysAndUIDs(500)
 		ids := []int64{5, 6, 7, 8}
 		soon, old := time.Now().UTC().Add(time.Hour), time.Now().UTC().Add(-time.Hour)
 		desk := []string{"desk@firm.example"}
@@ -137,30 +136,29 @@ func TestIndexes(t *testing.T) {
 				{"conflicts", "v", "range", "monitored_emails_events_kind", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1000},
 				{"tasks of conflicts", "t", "eq_ref", "PRIMARY", sqlConflicts, []any{soon.Add(-2 * time.Hour), inboxID}, 1},
 				{"ended long ago", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", r.Lock(sqlExpired), []any{inboxID, old, 100}, 1000},
-				{"a portion purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"forwarded", portion, ids}, 2000},
+				{"a portion purged as", "monitored_emails_seen", "range", "monitored_emails_seen_task", sqlPurgedAs, []any{"forwarded", ids}, 2000},
 				{"oldest events", "monitored_emails_events", "index", "PRIMARY", sqlOldestEvents, []any{100}, 1000},
 				{"audit", "s", "range", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1000},
 				{"tasks of an audit", "t", "eq_ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1},
 				{"deliveries of an audit", "d", "ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 10},
 				{"left behind", "s", "range", "PRIMARY", sqlLeftBehind, []any{folderID, 1, 1, 100}, 1000},
 				{"tasks left behind", "t", "eq_ref", "PRIMARY", sqlLeftBehind, []any{folderID, 1, 1, 100}, 1},
-				{"found again", "n", "ref", "monitored_emails_seen_fingerprint", sqlLeftBehind, []any{folderID, 1, 1, 100}, 10},
+				{"found again", "n", "ref", "monitored_emails_seen_task", sqlLeftBehind, []any{folderID, 1, 1, 100}, 10},
 				{"lost", "s", "range", "PRIMARY", sqlLost, []any{folderID, 1, uids}, 1000},
 				{"live", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlLive, []any{inboxID}, 1000},
 				{"still live", "monitored_emails_tasks", "range", "PRIMARY", r.Lock(sqlStillLive), []any{ids}, 1000},
-				{"by what tasks are known", "n", "eq_ref", "PRIMARY", sqlNoted, []any{ids}, 1},
 				{"deliveries", "monitored_emails_deliveries", "range", "PRIMARY", r.Share(sqlDeliveries), []any{ids}, 1000},
 				{"owners of a page", "monitored_emails_once", "range", "PRIMARY", r.Share(sqlOwners), []any{[]int64{inboxID}, keys, desk}, 1000},
 				{"given up", "monitored_emails_once", "range", "monitored_emails_once_task", sqlGiveUp, []any{ids, desk}, 1000},
 				{"given up by one", "monitored_emails_once", "range", "monitored_emails_once_task", sqlGiveUp, []any{ids[:1], desk}, 10},
 				{"owned by the lost", "monitored_emails_once", "range", "monitored_emails_once_task", sqlGiveUpAll, []any{ids}, 1000},
-				{"who waits for one of these", "monitored_emails_deliveries", "range", "monitored_emails_deliveries_duplicate", sqlWaiting, []any{ids}, 10},
+				{"who waits for one of these", "d", "range", "monitored_emails_deliveries_duplicate", sqlWaiting, []any{ids}, 10},
 				{"duplicates of the lost", "d", "range", "monitored_emails_deliveries_duplicate", sqlDuplicates, []any{ids}, 10},
 				{"tasks of duplicates", "t", "eq_ref", "PRIMARY", sqlDuplicates, []any{ids}, 1},
 				{"wake", "monitored_emails_tasks", "range", "PRIMARY", sqlWake, []any{now, 5, now}, 1},
 				{"tasks of a page", "monitored_emails_tasks", "range", "monitored_emails_tasks_message", sqlTasksBetween, []any{folderID, 1, 1, 100}, 1000},
 				{"list", "t", "range", "PRIMARY", list, listed, 100_000},
-				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_fingerprint", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}, 1000},
+				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_task", sqlPurgedAs, []any{"dead", []int64{1}}, 10},
 			} {
 				if c.name == "found again" && when == "as filled" {
 					continue // nothing is known yet of an index that was empty a moment ago
@@ -202,7 +200,7 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"tasks of an audit", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
 		{"deliveries of an audit", "SEARCH d USING INDEX sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
 		{"left behind", "SEARCH s USING INDEX sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlLeftBehind, []any{1, 1, 1, 9}},
-		{"found again", "SEARCH n USING INDEX monitored_emails_seen_fingerprint (fingerprint=?)", sqlLeftBehind, []any{1, 1, 1, 9}},
+		{"found again", "monitored_emails_seen_task (task_id=?)", sqlLeftBehind, []any{1, 1, 1, 9}},
 		{"lost", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlLost, []any{1, 1, uids}},
 		{"live", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlLive, []any{1}},
 		{"deliveries", "sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlDeliveries, []any{ids}},
@@ -214,7 +212,9 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"duplicates of the lost", "monitored_emails_deliveries_duplicate (duplicate_of=?)", sqlDuplicates, []any{ids}},
 		{"tasks of a page", "(folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlTasksBetween, []any{1, 1, 1, 100}},
 		{"list", "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)", list, listed},
-		{"purged as", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlPurgedAs, []any{"dead", keys[:2], []int64{1}}},
+		{"purged as", "monitored_emails_seen_task (task_id=?)", sqlPurgedAs, []any{"dead", []int64{1}}},
+		{"forgotten", "monitored_emails_seen_task (task_id=?)", sqlForget, []any{ids}},
+		{"purged within a time", "monitored_emails_seen_task (task_id>?)", sqlPurged, []any{1, now, now}},
 	} {
 		var steps []struct{ Detail string }
 		r.query(t, &steps, "EXPLAIN QUERY PLAN "+c.sql, c.args...)

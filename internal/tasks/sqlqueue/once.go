@@ -78,6 +78,9 @@ func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, e
 	return o, nil
 }
 
+// unlocked is for those who only look.
+func unlocked(query string) string { return query }
+
 // ownerRows reads no more than a thousand keys at once: MySQL reads the whole table when it is asked
 // for too many.
 func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []onceRow, _ error) {
@@ -158,7 +161,7 @@ func standingOf(tx *gorm.DB, ids []int64, lock func(string) string) (s standing,
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if s.deliveries, err = deliveriesBy(tx, lock(sqlDeliveries), ids); err != nil {
+	if s.deliveries, err = lockedDeliveries(tx, ids, lock); err != nil {
 		return s, err
 	}
 	var rows []taskRow

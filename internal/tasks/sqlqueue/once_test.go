@@ -213,3 +213,24 @@ func (r registry) row(t *testing.T) string {
 	r.query(t, &row, "SELECT * FROM monitored_emails_tasks")
 	return fmt.Sprint(row["status"], row["receipt"], row["visible_at"], row["updated_at"])
 }
+
+// TestOwnerThatGivesUp: a copy is registered while a new decision drops the recipient. It has to wait for
+// what is not committed yet: otherwise it would be the duplicate of a delivery that nobody makes.
+func TestOwnerThatGivesUp(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		q, other := New(r.DB), New(r.again(t))
+		pages := r.copies(t, 2)
+		register(t, q, pages[0], tasks.New)
+		want := tasks.Want{InboxID: pages[0].InboxID, Max: 1, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
+		claims, err := q.Receive(t.Context(), want)
+		if err != nil || len(claims) != 1 {
+			t.Fatalf("claimed %d, %v; want 1", len(claims), err)
+		}
+		r.beside(t, func(tx *gorm.DB) error {
+			d := &tasks.Decision{Route: "court", Recipients: []string{"court@firm.example"}}
+			_, err := q.reserve(tx, time.Now().UTC(), claims[0].Receipt, tasks.Reservation{Decision: d, Revision: "r2", Dedupe: tasks.DedupeAll})
+			return err
+		}, func() error { _, err := other.Register(t.Context(), pages[1]); return err })
+		r.wantDelivery(t, "the copy", r.taskOf(t, pages[1]), tasks.Pending, 0)
+	})
+}

@@ -64,8 +64,8 @@ func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error)
 // keep has a task own its recipients in its inbox and everywhere, unless another task does: an
 // operator does not say for which scope.
 func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
-	var row taskRow
-	if err := tx.Raw(sqlTask, id).Scan(&row).Error; err != nil {
+	row, err := taskByID(tx, id)
+	if err != nil {
 		return err
 	}
 	t := row.task()
@@ -110,7 +110,11 @@ func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, err
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
 func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
 	return q.byOperator(ctx, who, "purged", ids, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
-		return purge(tx, now, []int64{id})
+		row, err := taskByID(tx, id)
+		if err != nil {
+			return err
+		}
+		return purge(tx, now, tasks.PurgedAs(row.Status, row.SkipReason), []int64{id})
 	})
 }
 
@@ -146,25 +150,18 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 	var ids []int64
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
 		ids = nil
-		var lost []struct {
-			TaskID      int64
-			Fingerprint []byte
-		}
-		if err := tx.Raw(sqlLost, folderID, epoch, uids).Scan(&lost).Error; err != nil || len(lost) == 0 {
+		if err := tx.Raw(sqlLost, folderID, epoch, uids).Scan(&ids).Error; err != nil || len(ids) == 0 {
 			return err
 		}
-		var keys [][]byte
-		for _, r := range lost {
-			ids, keys = append(ids, r.TaskID), append(keys, r.Fingerprint)
-			if err := event(tx, now, r.TaskID, who, "forgotten", "others had deleted it"); err != nil {
+		for _, id := range ids {
+			if err := event(tx, now, id, who, "forgotten", "others had deleted it"); err != nil {
 				return err
 			}
 		}
-		if err := tx.Exec(sqlForget, keys, ids).Error; err != nil {
-			return err
-		}
-		if err := tx.Exec(sqlGiveUpAll, ids).Error; err != nil {
-			return err
+		for _, query := range []string{sqlForget, sqlGiveUpAll} {
+			if err := tx.Exec(query, ids).Error; err != nil {
+				return err
+			}
 		}
 		return q.requeueDuplicates(tx, now, who, ids)
 	})

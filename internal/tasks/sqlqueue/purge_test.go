@@ -51,3 +51,23 @@ func TestPurgeBesideRegister(t *testing.T) {
 		}
 	})
 }
+
+// TestRequeueBesideRegister: a task that ended as vanished is requeued and claimed in the moment in which
+// its message is found again. Its worker keeps it.
+func TestRequeueBesideRegister(t *testing.T) {
+	onServers(t, func(t *testing.T, r registry) {
+		q, other := New(r.DB), New(r.again(t))
+		page := r.copies(t, 1)[0]
+		register(t, q, page, tasks.New)
+		r.exec(t, `UPDATE monitored_emails_tasks SET status = 'skipped', skip_reason = 'vanished', visible_at = NULL`)
+		r.exec(t, `UPDATE monitored_folders SET uid_validity = 2, last_seen_uid = 0 WHERE id = ?`, page.FolderID)
+		page.Epoch, page.Entries[0].UID = 2, 7
+		r.beside(t, func(tx *gorm.DB) error {
+			return tx.Exec(`UPDATE monitored_emails_tasks SET status = 'in_progress', skip_reason = '', receipt = 'r', visible_at = 1`).Error
+		}, func() error { _, err := other.Register(t.Context(), page); return err })
+		got, err := q.Get(t.Context(), r.taskOf(t, page))
+		if err != nil || got.Status != tasks.InProgress || got.UID != 7 {
+			t.Errorf("the task is %s with UID %d, %v; want it in progress, with UID 7", got.Status, got.UID, err)
+		}
+	})
+}

@@ -42,7 +42,7 @@ SELECT id AS task_id, uid FROM monitored_emails_tasks WHERE folder_id = ? AND ui
 	sqlMove = `UPDATE monitored_emails_tasks SET uid_validity = ?, uid = ?, updated_at = ? WHERE id = ?`
 
 	// What has been read is no longer known by its outline, in no epoch: another message may have the
-	// same one.
+	// same one. By monitored_emails_seen_task.
 	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
 
 	// By way of the inbox's live tasks (monitored_emails_tasks_claim): ended tasks of older epochs are many.
@@ -145,7 +145,7 @@ UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND visible_at > ?
 	sqlOwners = `
 SELECT * FROM monitored_emails_once WHERE scope IN ? AND fingerprint IN ? AND recipient IN ?`
 
-	sqlStatuses = `SELECT id, status FROM monitored_emails_tasks WHERE id IN ?`
+	sqlStatuses = `SELECT id, status, skip_reason FROM monitored_emails_tasks WHERE id IN ?`
 
 	sqlGiveUp = `DELETE FROM monitored_emails_once WHERE task_id IN ? AND recipient IN ?`
 
@@ -192,24 +192,17 @@ WHERE id = ?`
 	sqlResolveDeliveries = `
 UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WHERE task_id = ? AND status = 'sending'`
 
-	// The rows of the ledger are found by the task's fingerprint (monitored_emails_seen_fingerprint), and
-	// by that of the row where its message is now: a task that was registered unread may have been found
-	// again by its content.
-	sqlNoted = `
-SELECT t.id, t.status, t.skip_reason, t.fingerprint, n.fingerprint AS noted FROM monitored_emails_tasks t
-LEFT JOIN monitored_emails_seen n ON n.folder_id = t.folder_id AND n.uid_validity = t.uid_validity AND n.uid = t.uid
-WHERE t.id IN ?`
+	// By monitored_emails_seen_task: a message that was found again has several rows.
+	sqlPurgedAs = `UPDATE monitored_emails_seen SET purged_as = ? WHERE task_id IN ?`
 
-	sqlPurgedAs = `UPDATE monitored_emails_seen SET purged_as = ? WHERE fingerprint IN ? AND task_id IN ?`
+	sqlForget = `DELETE FROM monitored_emails_seen WHERE task_id IN ?`
 
 	sqlDelete = `DELETE FROM monitored_emails_tasks WHERE id IN ?` // deliveries go by foreign key
 
-	// What others have deleted, by the primary key of the ledger, and then by monitored_emails_seen_fingerprint.
+	// What others have deleted, by the primary key of the ledger.
 	sqlLost = `
-SELECT s.task_id, s.fingerprint FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
+SELECT s.task_id FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid IN ? AND s.task_id > 0 AND s.purged_as = '' AND t.id IS NULL`
-
-	sqlForget = `DELETE FROM monitored_emails_seen WHERE fingerprint IN ? AND task_id IN ?`
 
 	// By monitored_emails_deliveries_duplicate.
 	sqlDuplicates = `
@@ -312,8 +305,8 @@ LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid BETWEEN ? AND ?`
 
-	// IDs ascend: what comes before a task, or an event of one, of before that time was registered before. A
-	// message that was found again has several rows.
+	// IDs ascend: what comes before a task, or an event of one, of before that time was registered before.
+	// By monitored_emails_seen_task.
 	sqlPurged = `
 SELECT COUNT(DISTINCT task_id) FROM monitored_emails_seen
 WHERE inbox_id = ? AND purged_as <> ''
@@ -322,11 +315,11 @@ WHERE inbox_id = ? AND purged_as <> ''
 
 	sqlSeenBetween = sqlAccounted + ` ORDER BY s.uid`
 
-	// Not those that were found again in a later epoch: by monitored_emails_seen_fingerprint, when the task is gone.
+	// Not those that were found again in a later epoch: by monitored_emails_seen_task, when the task is gone.
 	sqlLeftBehind = sqlAccounted + ` AND s.task_id > 0 AND (
   t.id IS NOT NULL AND t.uid_validity = s.uid_validity AND t.uid = s.uid
   OR t.id IS NULL AND s.uid_validity = (SELECT MAX(n.uid_validity) FROM monitored_emails_seen n
-    WHERE n.fingerprint = s.fingerprint AND n.task_id = s.task_id))
+    WHERE n.task_id = s.task_id))
 ORDER BY s.uid`
 
 	sqlNextEpoch = `SELECT MIN(uid_validity) FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity > ? AND uid_validity < ?`

@@ -56,11 +56,8 @@ func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page) ([]tasks.R
 	if err != nil {
 		return nil, err
 	}
-	b, err := planned(tx, page, in, now)
+	b, err := decided(tx, page, in, now, q.db.Share)
 	if err != nil {
-		return nil, err
-	}
-	if err := b.decide(tx, q.db.Share); err != nil {
 		return nil, err
 	}
 	return b.carryOut(tx)
@@ -77,12 +74,10 @@ func (q *Queue) preview(ctx context.Context, page tasks.Page) (out []tasks.Regis
 		if err != nil {
 			return err
 		}
-		b, err := planned(tx, page, in, now)
-		if err != nil {
-			return err
+		b, err := decided(tx, page, in, now, unlocked)
+		if err == nil {
+			out = b.registrations()
 		}
-		err = b.decide(tx, func(query string) string { return query })
-		out = b.registrations()
 		return err
 	})
 	return out, wrap(err, "look up a page of folder %d", page.FolderID)
@@ -145,12 +140,8 @@ func beginPage(tx *gorm.DB, query string, page tasks.Page) (in inboxRow, _ error
 	return in, err
 }
 
-// planned reads what the ledger knows of the page's messages and makes the batch.
-func planned(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time) (*batch, error) {
-	b := &batch{page: page, now: now}
-	if len(page.Entries) == 0 {
-		return b, nil
-	}
+// decided reads what the ledger knows of the page's messages, and decides what becomes of them.
+func decided(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time, lock func(string) string) (*batch, error) {
 	seen, err := byUID(tx, sqlSeenByUID, page.FolderID, page.Epoch, uidsOf(page.Entries))
 	if err != nil {
 		return nil, err
@@ -163,13 +154,13 @@ func planned(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time) (*batch, 
 	if err != nil {
 		return nil, err
 	}
-	b.plan = tasks.Plan(page, seen, found)
+	b := &batch{page: page, now: now, plan: tasks.Plan(page, seen, found)}
 	for i, p := range b.plan {
 		if p.Fate == tasks.New {
 			b.add(i, p.Entry, in)
 		}
 	}
-	return b, nil
+	return b, b.decide(tx, lock)
 }
 
 // seenLike are the rows of the ledger with one of the fingerprints, ordered by task.
@@ -178,6 +169,9 @@ func seenLike(tx *gorm.DB, keys [][]byte) ([]tasks.Seen, error) {
 		Row        seenRow      `gorm:"embedded"`
 		Status     tasks.Status // empty when there is no such task any more
 		SkipReason tasks.SkipReason
+	}
+	if len(keys) == 0 {
+		return nil, nil
 	}
 	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&rows).Error; err != nil {
 		return nil, err

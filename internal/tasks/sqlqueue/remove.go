@@ -90,8 +90,8 @@ func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last ui
 // erase deletes tasks with their part of the ledger. They keep what they own of recipients that were
 // delivered, or that an operator skipped.
 func erase(tx *gorm.DB, now time.Time, ids []int64) error {
-	known, err := notedOf(tx, ids)
-	if err != nil || len(known) == 0 {
+	var rows []taskRow
+	if err := tx.Raw(sqlStatuses, ids).Scan(&rows).Error; err != nil {
 		return err
 	}
 	ds, err := deliveries(tx, ids)
@@ -99,7 +99,7 @@ func erase(tx *gorm.DB, now time.Time, ids []int64) error {
 		return err
 	}
 	given := map[int64][]string{}
-	for _, r := range known {
+	for _, r := range rows {
 		if r.SkipReason != tasks.SkipOperator {
 			given[r.ID] = recipients(ds[r.ID], tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated)
 		}
@@ -107,7 +107,7 @@ func erase(tx *gorm.DB, now time.Time, ids []int64) error {
 	if err := giveUp(tx, given); err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlForget, keysIn(known), ids).Error; err != nil {
+	if err := tx.Exec(sqlForget, ids).Error; err != nil {
 		return err
 	}
 	return drop(tx, now, ids)

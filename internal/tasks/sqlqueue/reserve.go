@@ -28,8 +28,8 @@ func (q *Queue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservat
 }
 
 func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.Reservation) ([]tasks.Delivery, error) {
-	var row taskRow
-	if err := tx.Raw(sqlTask, r.TaskID).Scan(&row).Error; err != nil {
+	row, err := taskByID(tx, r.TaskID)
+	if err != nil {
 		return nil, err
 	}
 	before, waiting, err := around(tx, r.TaskID)

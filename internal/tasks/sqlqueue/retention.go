@@ -23,25 +23,14 @@ func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxID int64, age time.Durat
 	if err := tx.Raw(q.db.Lock(sqlExpired), inboxID, now.Add(-age), limit).Scan(&ids).Error; err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	return ids, purge(tx, now, ids)
+	return ids, purge(tx, now, string(tasks.Forwarded), ids)
 }
 
-// purge deletes tasks that are locked. The ledger keeps how they ended. Who waits for one of their
-// deliveries finds that settled.
-func purge(tx *gorm.DB, now time.Time, ids []int64) error {
-	known, err := notedOf(tx, ids)
-	if err != nil {
+// purge deletes tasks of which the ledger keeps how they ended. Who waits for one of their deliveries
+// finds that settled.
+func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
+	if err := tx.Exec(sqlPurgedAs, as, ids).Error; err != nil {
 		return err
-	}
-	as := map[string][]notedRow{}
-	for _, r := range known {
-		ended := tasks.PurgedAs(r.Status, r.SkipReason)
-		as[ended] = append(as[ended], r)
-	}
-	for ended, rows := range as {
-		if err := tx.Exec(sqlPurgedAs, ended, keysIn(rows), idsIn(rows)).Error; err != nil {
-			return err
-		}
 	}
 	return drop(tx, now, ids)
 }
@@ -59,34 +48,6 @@ func drop(tx *gorm.DB, now time.Time, ids []int64) error {
 		return err
 	}
 	return wake(tx, now, waiting, waitedFor(waiting))
-}
-
-// notedRow is a row of sqlNoted.
-type notedRow struct {
-	ID                 int64
-	Status             tasks.Status
-	SkipReason         tasks.SkipReason
-	Fingerprint, Noted []byte
-}
-
-func notedOf(tx *gorm.DB, ids []int64) (rows []notedRow, err error) {
-	err = tx.Raw(sqlNoted, ids).Scan(&rows).Error
-	return rows, err
-}
-
-// keysIn is what finds the rows of tasks in the ledger.
-func keysIn(rows []notedRow) (keys [][]byte) {
-	for _, r := range rows {
-		keys = append(keys, r.Fingerprint, r.Noted)
-	}
-	return keys
-}
-
-func idsIn(rows []notedRow) (ids []int64) {
-	for _, r := range rows {
-		ids = append(ids, r.ID)
-	}
-	return ids
 }
 
 // ExpireEvents implements tasks.Queue. Lines are written in the order of their ids, or nearly so.

@@ -188,14 +188,19 @@ func upsert(tx *gorm.DB, rows []deliveryRow) error {
 	}), tableDeliveries, rows)
 }
 
-// deliveries are those of tasks, by task and recipient.
-func deliveries(tx *gorm.DB, ids []int64) (map[int64][]tasks.Delivery, error) {
-	return deliveriesBy(tx, sqlDeliveries, ids)
+func taskByID(tx *gorm.DB, id int64) (row taskRow, err error) {
+	err = tx.Raw(sqlTask, id).Scan(&row).Error
+	return row, err
 }
 
-func deliveriesBy(tx *gorm.DB, query string, ids []int64) (map[int64][]tasks.Delivery, error) {
+// deliveries are those of tasks, by task and recipient.
+func deliveries(tx *gorm.DB, ids []int64) (map[int64][]tasks.Delivery, error) {
+	return lockedDeliveries(tx, ids, unlocked)
+}
+
+func lockedDeliveries(tx *gorm.DB, ids []int64, lock func(string) string) (map[int64][]tasks.Delivery, error) {
 	var rows []deliveryRow
-	if err := tx.Raw(query, ids).Scan(&rows).Error; err != nil {
+	if err := tx.Raw(lock(sqlDeliveries), ids).Scan(&rows).Error; err != nil {
 		return nil, err
 	}
 	out := map[int64][]tasks.Delivery{}

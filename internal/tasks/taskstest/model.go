@@ -191,7 +191,7 @@ func settle(scope tasks.Dedupe) []Op {
 	for range 3 {
 		ops = append(ops, Age{2 * time.Hour}, drain{scope})
 	}
-	return append(ops, ended{})
+	return append(ops, ended{}, Operate{What: "purge"})
 }
 
 // purgeAll leaves no task. What was seen stays known: all of it is registered again in new epochs.

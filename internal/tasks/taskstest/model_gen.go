@@ -41,6 +41,8 @@ func (g gen) few(t *rapid.T) []Op {
 		return []Op{g.receive(t), g.work(t)}
 	case 8:
 		return []Op{g.receive(t), g.work(t), g.operate(t), g.receive(t), g.work(t)}
+	case 7:
+		return append(g.copies(t), g.receive(t), g.work(t), g.manage(t), g.receive(t), g.work(t))
 	}
 	return []Op{g.one(t)}
 }
@@ -176,7 +178,7 @@ func (g gen) do(t *rapid.T) Op {
 }
 
 func (g gen) manage(t *rapid.T) Op {
-	what := pick(t, "what", "enable", "enable", "disable", "disable", "remove", "take over", "new epoch", "new epoch", "new epoch")
+	what := pick(t, "what", "enable", "enable", "disable", "disable", "remove", "remove", "take over", "new epoch", "new epoch", "new epoch")
 	return Manage{what, small(t, "number", 2)}
 }
 
