@@ -72,6 +72,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
+	defer context.AfterFunc(ctx, s.db.StopWaiting)() // else a database that is gone outlasts a signal
 	boxes, err := s.inboxes.Active(ctx, opts.inboxes)
 	if err != nil {
 		return beforeItBegan(ctx, err)
@@ -152,7 +153,7 @@ func (a *app) reportTable(r pass.Report) error {
 	for _, in := range r.Inboxes {
 		note := in.Error
 		if in.Busy != "" {
-			note = "stepped aside: " + in.Busy
+			note = in.Busy
 		}
 		g.Add(row(in.Email, in.Counters, text.Cut(note, 80))...)
 	}

@@ -23,7 +23,7 @@ type Counters struct {
 type InboxReport struct {
 	Email string `json:"email"`
 	Error string `json:"error"`          // empty when the inbox was worked through
-	Busy  string `json:"busy,omitempty"` // another run is at it, so this one stepped aside: who and until when
+	Busy  string `json:"busy,omitempty"` // another run scans it: who, and until when
 	Counters
 }
 
