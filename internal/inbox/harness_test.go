@@ -117,3 +117,5 @@ func wantError(t *testing.T, err error, parts ...string) {
 		}
 	}
 }
+
+func ptr[T any](v T) *T { return &v }

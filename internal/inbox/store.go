@@ -265,8 +265,6 @@ func set[T any](field *T, value *T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // clock returns the database's time.
 func (s *Store) clock(ctx context.Context) (now time.Time, err error) {
 	err = s.db.View(ctx, func(tx *gorm.DB) error {

@@ -35,7 +35,7 @@ func Decide(table *route.Table, m route.Mail, maxReceived int) (tasks.Decision, 
 		d.Priority = tasks.High
 	}
 	switch {
-	case by.Loops():
+	case by.Loop:
 		d.Skip = tasks.SkipLoop
 	case by.Skip:
 		d.Skip = tasks.SkipByRoute

@@ -2,8 +2,6 @@ package route
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // Automated says what happens to a message that a program sent: a bounce, a report, a notice, an
@@ -22,13 +20,6 @@ const (
 	ByAutomated  = "automated:"
 	ByOwnAddress = "loop: own address:"
 )
-
-// Decided reports whether the reason of a skipped message is that of a Decision.
-func Decided(reason string) bool {
-	return slices.ContainsFunc([]string{ByRoute, ByAutomated, ByOwnAddress}, func(by string) bool {
-		return strings.HasPrefix(reason, by)
-	})
-}
 
 // automated says why a message counts as sent by a program. It is empty for other messages, and if
 // the message is not known.

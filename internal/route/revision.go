@@ -26,6 +26,3 @@ func (t *Table) Revision() string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }
-
-// Loops reports whether a message is skipped because its only recipient is the inbox that it came to.
-func (d Decision) Loops() bool { return d.Skip && d.LeftOut != "" }

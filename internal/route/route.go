@@ -101,6 +101,7 @@ type Decision struct {
 	To       []string // each mailbox once, in the order of the rules
 	Priority Priority // high when any rule that matched is
 	Skip     bool
+	Loop     bool     // with Skip: its only recipient is the inbox that it came to
 	Reason   string   // one line for a person; with Skip it begins with ByRoute, ByAutomated or ByOwnAddress
 	LeftOut  string   // the inbox's own address, if it was left out of the recipients; Note says why
 	Unsure   bool     // more of the message may lead to another decision
@@ -134,6 +135,7 @@ func (t *Table) Decide(m Mail) Decision {
 		d.LeftOut = ""
 	}
 	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
+	d.Loop = d.Loop && d.Skip
 	d.Route = joined(d.Matched)
 	d.Reason = strings.Join(append([]string{d.reason(why)}, d.Problems...), "; ")
 	return d
@@ -142,7 +144,7 @@ func (t *Table) Decide(m Mail) Decision {
 // take adds what a matching rule says. It returns the reason if the rule adds no recipients. seen
 // holds the mailboxes in d.To.
 func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why string) {
-	d.Matched = append(d.Matched, r.Name)
+	d.Matched, d.Loop = append(d.Matched, r.Name), false
 	if r.urgency == High {
 		d.Priority = High
 	}
@@ -157,6 +159,7 @@ func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why s
 		}
 	}
 	if len(r.to) == 0 {
+		d.Loop = true
 		return fmt.Sprintf("%s route %q has no other recipient", ByOwnAddress, r.Name)
 	}
 	return ""
