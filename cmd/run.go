@@ -185,14 +185,14 @@ func (a *app) reportTrouble(r pass.Report) error {
 				parts = append(parts, fmt.Sprintf("%d %s", n, what))
 			}
 		}
-		add(in.Retry, "to be retried")
-		add(in.Dead, "dead (see `postrider task list --status dead`)")
-		add(in.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
-		add(in.Backlog, "not registered yet")
+		add(in.Counters.Retry, "to be retried")
+		add(in.Counters.Dead, "dead (see `postrider task list --status dead`)")
+		add(in.Counters.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
+		add(in.Counters.Backlog, "not registered yet")
 		if len(parts) == 0 {
 			continue
 		}
-		add(in.Waiting, "waiting for smtp.limits") // which alone is not an error
+		add(in.Counters.Waiting, "waiting for smtp.limits") // which alone is not an error
 		if _, err := fmt.Fprintf(a.err, "%s: %s\n", in.Email, strings.Join(parts, ", ")); err != nil {
 			return err
 		}

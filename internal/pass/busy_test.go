@@ -77,8 +77,8 @@ func (r *rig) waiting(folder string, n int) [][]byte {
 	r.put(folder, msgs...)
 	relay := r.Relay
 	r.Relay = unreachable{relay}
-	if rep := r.run(); rep.Registered != n {
-		r.t.Fatalf("%d were registered, want %d", rep.Registered, n)
+	if rep := r.run(); rep.Counters.Registered != n {
+		r.t.Fatalf("%d were registered, want %d", rep.Counters.Registered, n)
 	}
 	r.Relay = relay
 	return msgs
@@ -169,7 +169,7 @@ func TestBusyScanNewEpoch(t *testing.T) {
 			check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
 			arrange(r)
 			release := r.scannedBy("a:1")
-			if rep := r.host("b:1").run(); rep.Error != "" || rep.Skipped > 0 || rep.Forwarded > 0 {
+			if rep := r.host("b:1").run(); rep.Error != "" || rep.Counters.Skipped > 0 || rep.Counters.Forwarded > 0 {
 				t.Errorf("the pass reports %+v, want nothing skipped or forwarded", rep)
 			}
 			release()

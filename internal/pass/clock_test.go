@@ -32,7 +32,7 @@ func TestClocks(t *testing.T) {
 			hosts := []*rig{r.offBy("ahead:1", time.Hour), r.offBy("behind:1", -time.Hour)}
 			for n := range 8 { // its age counts from the fifth attempt on
 				h := hosts[n%2]
-				if rep := h.run(); rep.Error != "" || rep.Retry != 1 {
+				if rep := h.run(); rep.Error != "" || rep.Counters.Retry != 1 {
 					t.Errorf("%s reports %+v, want that it tried the message", h.Config.Worker, rep)
 				}
 				if got := r.wantTask(tasks.Error, "451"); got.Attempts != n+1 {

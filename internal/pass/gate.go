@@ -106,7 +106,7 @@ func (p *Pass) countWaiting(ctx context.Context, g *gate, boxes []inbox.Inbox, r
 		if err != nil {
 			p.Log.Warn("waiting tasks could not be counted", "inbox", in.Address, "error", err)
 		}
-		report.Inboxes[i].Waiting = due
+		report.Inboxes[i].Counters.Waiting = due
 		if due > 0 {
 			report.LimitReached = why.Error()
 		}

@@ -214,7 +214,7 @@ func TestLimitSplitsAMessage(t *testing.T) {
 				delivered++
 			}
 		}
-		if delivered != want || rep.Error != "" || rep.Retry != 0 {
+		if delivered != want || rep.Error != "" || rep.Counters.Retry != 0 {
 			t.Errorf("after pass %d %d have it (%+v), want %d, and nothing to be retried", minute, delivered, rep, want)
 		}
 		if minute < 2 {
@@ -244,7 +244,7 @@ func TestLimitKillsNothing(t *testing.T) {
 	r.put("INBOX", msgs...)
 	passes := 0
 	for ; passes < 200 && slices.ContainsFunc(r.tasks(), func(t tasks.Task) bool { return t.Status == tasks.Received }) || passes == 0; passes++ {
-		if rep := r.run(); rep.Error != "" || rep.Retry+rep.Dead != 0 {
+		if rep := r.run(); rep.Error != "" || rep.Counters.Retry+rep.Counters.Dead != 0 {
 			t.Fatalf("pass %d reports %+v, want nothing dead, and nothing to be retried\n%s", passes, rep, r.log)
 		}
 		r.clock.advance(time.Hour)
@@ -311,7 +311,7 @@ func TestLimitOverInboxesAndHosts(t *testing.T) {
 	b.limit(limits.Limits{PerHour: 15})
 	ends := []<-chan InboxReport{r.start(), b.start()}
 	for _, done := range ends {
-		if rep := r.ended(done); rep.Error != "" || rep.Retry != 0 {
+		if rep := r.ended(done); rep.Error != "" || rep.Counters.Retry != 0 {
 			t.Errorf("a host reports %+v, want that what is not sent waits", rep)
 		}
 	}

@@ -131,7 +131,7 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 		s.cache.drop(s.place(f, e.UID))
 	}
 	if r.Fate == tasks.New {
-		s.tally.change(func(report *InboxReport) { report.Registered++ })
+		s.tally.change(func(report *InboxReport) { report.Counters.Registered++ })
 	}
 	switch {
 	case r.Fate == tasks.New && r.Status.Ended():

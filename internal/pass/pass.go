@@ -245,6 +245,6 @@ func (t *tally) fail(err error) { t.change(func(r *InboxReport) { r.Error = text
 
 // ended counts a task that ended its claim in s.
 func (t *tally) ended(s tasks.Status) {
-	t.change(func(r *InboxReport) { r.count(s) })
+	t.change(func(r *InboxReport) { r.Counters.count(s) })
 	t.observer.Done(1)
 }

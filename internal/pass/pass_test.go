@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"encoding/json"
 	"testing"
 
 	"postrider/internal/inbox"
@@ -20,4 +21,20 @@ func TestForwardsEachOnce(t *testing.T) {
 	r.put("INBOX", more...)
 	r.want(r.run(), Counters{Registered: 5, Forwarded: 5})
 	r.wantArrived(first, junk, more)
+}
+
+// TestReportJSON: the counters of an inbox stand beside its other fields, which scripts depend on.
+func TestReportJSON(t *testing.T) {
+	in := InboxReport{Email: address, Busy: "b", Counters: Counters{Registered: 3, Waiting: 1}}
+	text, err := json.Marshal(in)
+	check(t, err)
+	want := `{"email":"desk@firm.example","error":"","busy":"b","registered":3,"forwarded":0,"skipped_no_match":0,` +
+		`"skipped":0,"retry":0,"dead":0,"uncertain":0,"waiting":1,"backlog":0}`
+	if string(text) != want {
+		t.Errorf("the report is %s, want %s", text, want)
+	}
+	var back InboxReport
+	if err := json.Unmarshal(text, &back); err != nil || back != in {
+		t.Errorf("read back it is %+v, %v; want %+v", back, err, in)
+	}
 }

@@ -134,7 +134,7 @@ func TestAttemptsEnd(t *testing.T) {
 	r.add(inbox.StartAll)
 	r.put("INBOX", mails(1)...)
 	for range 4 {
-		if rep := r.run(); rep.Retry != 1 {
+		if rep := r.run(); rep.Counters.Retry != 1 {
 			t.Fatalf("the pass reports %+v, want one to be retried", rep)
 		}
 		r.clock.advance(2 * time.Hour)

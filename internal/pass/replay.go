@@ -40,7 +40,7 @@ func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptio
 	})
 	report.Interrupted = ctx.Err() != nil
 	for _, in := range report.Inboxes {
-		report.Totals.add(in.ReplayCounts)
+		report.Totals.add(in.Counts)
 	}
 	return report
 }
@@ -86,7 +86,7 @@ func (a *replayer) inbox(ctx context.Context) error {
 		err = a.flush(ctx)
 	}
 	if err == nil {
-		a.found.Purged, err = a.visit.pass.Queue.Purged(ctx, a.visit.in.ID, a.opts.Within)
+		a.found.Counts.Purged, err = a.visit.pass.Queue.Purged(ctx, a.visit.in.ID, a.opts.Within)
 	}
 	return err
 }
@@ -153,12 +153,12 @@ func (a *replayer) decide(it *replayed, m *message.Message) bool {
 // tell counts one message, and says where it would go.
 func (a *replayer) tell(it *replayed) error {
 	a.visit.pass.Observer.Done(1)
-	a.found.Messages++
+	a.found.Counts.Messages++
 	outcome := a.outcome(it.task)
 	if outcome == Compared {
 		outcome = compared(it)
 	}
-	a.found.count(outcome)
+	a.found.Counts.count(outcome)
 	if outcome != Elsewhere && outcome != NotCompared {
 		return nil
 	}

@@ -76,9 +76,9 @@ func (c *ReplayCounts) add(o ReplayCounts) {
 
 // InboxReplay is what a replay found in one inbox.
 type InboxReplay struct {
-	Email string `json:"email"`
-	Error string `json:"error"` // why not all of it could be compared, though it may be later
-	ReplayCounts
+	Email  string
+	Error  string // why not all of it could be compared, though it may be later
+	Counts ReplayCounts
 }
 
 // ReplayReport is what came of a replay.

@@ -21,10 +21,10 @@ type Counters struct {
 
 // InboxReport is what became of one inbox.
 type InboxReport struct {
-	Email string `json:"email"`
-	Error string `json:"error"`          // empty when the inbox was worked through
-	Busy  string `json:"busy,omitempty"` // another run scans it: who, and until when
-	Counters
+	Email    string
+	Error    string // empty when the inbox was worked through
+	Busy     string // another run scans it: who, and until when
+	Counters Counters
 }
 
 // Report is what became of a pass. It is what `run --json` prints.

@@ -58,7 +58,7 @@ func TestOverlappingRunStepsAside(t *testing.T) {
 	in := r.stored()
 	_, _, err := r.store.AcquireScan(t.Context(), in.ID, "test:other", time.Minute)
 	check(t, err)
-	if rep := r.run(); rep.Busy == "" || rep.Error != "" || rep.Registered != 0 {
+	if rep := r.run(); rep.Busy == "" || rep.Error != "" || rep.Counters.Registered != 0 {
 		t.Errorf("the pass reports %+v, want busy and nothing done", rep)
 	}
 	r.clock.advance(2 * time.Minute) // the other one died
@@ -263,7 +263,7 @@ func TestMovedWhileOneWaits(t *testing.T) {
 	later.Store(true)
 	r.clock.advance(2 * time.Hour)
 	rep := r.run()
-	if rep.Forwarded+r.run().Forwarded != 1 {
+	if rep.Counters.Forwarded+r.run().Counters.Forwarded != 1 {
 		t.Errorf("the pass reports %+v, want the copy forwarded, in this pass or the next", rep)
 	}
 	var got []string

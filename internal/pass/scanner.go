@@ -39,7 +39,7 @@ func (s *scanner) run(ctx context.Context) error {
 			continue
 		}
 		errs = append(errs, s.folder(ctx, f))
-		s.tally.change(func(r *InboxReport) { r.Backlog += f.left })
+		s.tally.change(func(r *InboxReport) { r.Counters.Backlog += f.left })
 	}
 	return errors.Join(errs...)
 }

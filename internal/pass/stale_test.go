@@ -132,7 +132,7 @@ func TestStaleEpoch(t *testing.T) {
 				t.Errorf("the run that takes over reports %+v", rep)
 			}
 		})
-		if rep := a.run(); rep.Skipped > 0 {
+		if rep := a.run(); rep.Counters.Skipped > 0 {
 			t.Errorf("the run that was held up reports %+v, want nothing skipped", rep)
 		}
 		r.clock.advance(2 * time.Minute)

@@ -37,7 +37,7 @@ func TestStopReleases(t *testing.T) {
 			t.Errorf("task %d is %s with %d attempts, want forwarded, or received without attempts", task.ID, task.Status, task.Attempts)
 		}
 	}
-	if rep := r.run(); rep.Error != "" || rep.Backlog != 0 {
+	if rep := r.run(); rep.Error != "" || rep.Counters.Backlog != 0 {
 		t.Errorf("the next pass reports %+v", rep)
 	}
 	r.wantArrived(msgs)
@@ -65,7 +65,7 @@ func TestNoDotWithoutTheDatabase(t *testing.T) {
 	r.add(inbox.StartAll)
 	msgs := mails(1)
 	r.put("INBOX", msgs...)
-	if rep := r.run(); rep.Error == "" || rep.Forwarded != 0 {
+	if rep := r.run(); rep.Error == "" || rep.Counters.Forwarded != 0 {
 		t.Errorf("the pass reports %+v, want an error and nothing forwarded", rep)
 	}
 	r.wantArrived()

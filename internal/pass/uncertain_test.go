@@ -152,7 +152,7 @@ func mixedFates(t *testing.T, uncertain route.Uncertain) *rig {
 	r.put("INBOX", mails(1)...)
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
 	r.clock.advance(time.Hour)
-	if rep := r.run(); rep.Retry+rep.Uncertain != 1 {
+	if rep := r.run(); rep.Counters.Retry+rep.Counters.Uncertain != 1 {
 		t.Fatalf("the pass reports %+v, want the task to be left", rep)
 	}
 	r.wantDeliveries(tasks.Delivered, tasks.Pending, tasks.Sending)
