@@ -114,8 +114,6 @@ WHERE t.id = ?`
 UPDATE monitored_emails_tasks SET fingerprint = ?, is_read = ?, message_id = ?, subject = ?, sender = ?, email_date = ?,
   size = ?, revision = ?, route = ?, priority = ?
 WHERE id = ?`
-
-	sqlIdentifySeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
 )
 
 // Deliveries, by (task_id, recipient), and who owns which content: by the primary key (scope,
