@@ -15,7 +15,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// fate is a row of the README's table of what the relay says.
+// fate is a row of the table in docs/reference.md of what the relay says.
 type fate struct {
 	reply string // the codes: `550 5.1.1`, or `none`
 	state string
@@ -25,13 +25,13 @@ type fate struct {
 // fates reads that table: situation, reply, state, exit, and what to do.
 func fates(t *testing.T) map[string]fate {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n### What the relay says\n")
+	_, section, found := strings.Cut(string(text), "\n## What the relay says\n")
 	if !found {
-		t.Fatal("README.md has no section `What the relay says`")
+		t.Fatal("docs/reference.md has no section `What the relay says`")
 	}
 	section, _, _ = strings.Cut(section, "\n#")
 	out := map[string]fate{}

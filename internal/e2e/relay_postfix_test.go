@@ -13,7 +13,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// relayCase is one row of the README's table: a Postfix that answers so, and what has to come of it besides the row.
+// relayCase is one row of the table in docs/reference.md: a Postfix that answers so, and what has to come of it besides the row.
 type relayCase struct {
 	settings []string // of main.cf
 	files    map[string]string
@@ -126,19 +126,19 @@ func relayCases() map[string]relayCase {
 	}
 }
 
-// TestRelayReplies: each row of the README's table is what happens with a Postfix as the relay.
+// TestRelayReplies: each row of the table in docs/reference.md is what happens with a Postfix as the relay.
 func TestRelayReplies(t *testing.T) {
 	rows, cases := fates(t), allRelayCases()
 	for name := range rows {
 		if _, ok := cases[name]; !ok {
-			t.Errorf("README.md has a row %q that nothing proves", name)
+			t.Errorf("docs/reference.md has a row %q without a test", name)
 		}
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			want, ok := rows[name]
 			if !ok {
-				t.Fatalf("README.md has no row %q", name)
+				t.Fatalf("docs/reference.md has no row %q", name)
 			}
 			w := newRelayWorld(t, c)
 			r, res := w.pass(want.exit)
