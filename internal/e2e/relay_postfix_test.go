@@ -180,7 +180,7 @@ func replyOf(one task, fault string) string {
 			reply = fmt.Sprintf("%d %s", d.Code, strings.Fields(d.Reply + " ?")[0])
 		}
 	}
-	if m := codes.FindStringSubmatch(fault); m != nil && len(one.Deliveries) == 0 {
+	if m := codes.FindStringSubmatch(fault); m != nil && reply == "none" {
 		reply = m[1]
 	}
 	return reply
