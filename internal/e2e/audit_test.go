@@ -16,7 +16,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// auditReport is what `audit --json` prints, as scripts outside read it.
+// auditReport is what `audit --json` prints, as a script reads it.
 type auditReport struct {
 	Inboxes []struct {
 		Email   string `json:"email"`
@@ -37,7 +37,7 @@ type auditReport struct {
 	} `json:"inboxes"`
 }
 
-// audit is `audit --json` with an expected exit code.
+// audit runs `audit --json` and expects an exit code.
 func (w *world) audit(code int, args ...string) auditReport {
 	w.t.Helper()
 	res := w.must(code, append([]string{"audit", "--json"}, args...)...)
@@ -48,8 +48,8 @@ func (w *world) audit(code int, args ...string) auditReport {
 	return r
 }
 
-// TestAuditAfterKills audits after every kill, and once beside a run, and then under another UIDVALIDITY: a message is waiting,
-// forwarded or new, and at no time missing.
+// TestAuditAfterKills audits after each kill, while a run is active, and under another UIDVALIDITY.
+// Each message is waiting, forwarded or new, and never missing.
 func TestAuditAfterKills(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		w.extra = patient
@@ -72,7 +72,7 @@ func TestAuditAfterKills(t *testing.T) {
 		for done := false; !done; {
 			p := w.start(nil, "run")
 			timer := time.AfterFunc(time.Duration(20+rand.IntN(150+50*kills))*time.Millisecond, func() { _ = p.cmd.Process.Kill() })
-			allThere(w.audit(0)) // beside it
+			allThere(w.audit(0)) // while the run is active
 			if p.wait().code == -1 {
 				kills++
 			}
@@ -96,7 +96,8 @@ func TestAuditAfterKills(t *testing.T) {
 	})
 }
 
-// TestAuditFindsALateMessage: the server shows a message when the cursor is far beyond it, deeper than any run looks back.
+// TestAuditFindsALateMessage: the server shows a message late, when the cursor is so far above it
+// that no run looks at its UID again.
 func TestAuditFindsALateMessage(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		const address = "desk@firm.example"
@@ -129,7 +130,7 @@ func TestAuditFindsALateMessage(t *testing.T) {
 	})
 }
 
-// hidden is a proxy that takes a UID out of what the server finds, until it shows it.
+// hidden is a proxy that removes a UID from the server's search results, until show is set.
 type hidden struct {
 	port int
 	show atomic.Bool

@@ -22,15 +22,15 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// authors are domains by what their DNS says, with one key for all of them.
+// authors are the domains of authors with their DNS records. All have the same key.
 type authors struct {
 	key     *rsa.PrivateKey
 	records map[string]string
 	dns     *testserver.DNS
 }
 
-// newAuthors makes the domains none.example, quarantine.example and reject.example with that policy, silent.example
-// without one, and failing.example whose server fails when it is asked for the policy.
+// newAuthors makes none.example, quarantine.example and reject.example, which have that policy,
+// silent.example, which has none, and failing.example, for whose policy the name server fails.
 func newAuthors(t *testing.T) authors {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -49,7 +49,7 @@ func newAuthors(t *testing.T) authors {
 	return a
 }
 
-// mail is of an author at that domain, with a signature that is good, broken or none.
+// mail is a message of an author at the domain. Its signature is good, broken or none.
 func (a authors) mail(t *testing.T, domain, signature string) []byte {
 	t.Helper()
 	raw := testserver.Mail("Alice <alice@"+domain+">", "desk@firm.example", domain+" "+signature, "The body.")
@@ -74,7 +74,7 @@ func (a authors) sign(t *testing.T, raw []byte, domain string) []byte {
 	return b.Bytes()
 }
 
-// shown is what `task show --json` and `route test --json` say about the mode.
+// shown is what `task show --json` and `route test --json` print about the mode.
 type shown struct {
 	Mode   string `json:"mode"`
 	Reason string `json:"mode_reason"`
@@ -89,8 +89,9 @@ func (w *world) shown(args ...string) shown {
 	return s
 }
 
-// TestAuto: each kind of author with each kind of signature goes out in the mode that arrives, which `task show` and
-// `route test` explain; a redirect's signature verifies at the receiver.
+// TestAuto: each kind of author with each kind of signature goes out in the mode that arrives.
+// `task show` and `route test` give the reason. The signature of a redirect verifies at the
+// receiver.
 func TestAuto(t *testing.T) {
 	a := newAuthors(t)
 	onEach(t, all, func(t *testing.T, w *world) {
@@ -126,10 +127,10 @@ func TestAuto(t *testing.T) {
 			id := fmt.Sprint(i + 1)
 			what := tt.domain + " " + tt.signature
 			if got := w.shown("task", "show", "--json", id); got.Mode != tt.mode || !strings.Contains(got.Reason, tt.reason) {
-				t.Errorf("%s: task show says %+v, want %s, since %q", what, got, tt.mode, tt.reason)
+				t.Errorf("%s: task show says %+v, want %s, because %q", what, got, tt.mode, tt.reason)
 			}
 			if got := w.shown("route", "test", "--task", id, "--json"); got.Mode != tt.mode || !strings.Contains(got.Reason, tt.reason) {
-				t.Errorf("%s: route test says %+v, want %s, since %q", what, got, tt.mode, tt.reason)
+				t.Errorf("%s: route test says %+v, want %s, because %q", what, got, tt.mode, tt.reason)
 			}
 			copies := w.copies(what)
 			if len(copies) != 1 {
@@ -153,10 +154,11 @@ func TestAuto(t *testing.T) {
 	})
 }
 
-// TestAutoWithoutDNS: nothing waits or fails because nobody answers, and all is rewritten.
+// TestAutoWithoutDNS: without an answer from the DNS nothing waits or fails, and all messages are
+// rewritten.
 func TestAutoWithoutDNS(t *testing.T) {
 	a := newAuthors(t)
-	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // which nobody reads from
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // it never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,17 +184,17 @@ func TestAutoWithoutDNS(t *testing.T) {
 				t.Fatalf("the pass reports %+v, want all forwarded", r.Totals)
 			}
 			if d := time.Since(start); d > 25*time.Second {
-				t.Errorf("the pass took %v, want the DNS to be given up after a few questions", d)
+				t.Errorf("the pass took %v, want no more queries after the first few without an answer", d)
 			}
 			if got := w.shown("task", "show", "--json", "1"); got.Mode != "rewrite" || !strings.Contains(got.Reason, "is not known") {
-				t.Errorf("task show says %+v, want rewrite, since nobody answers", got)
+				t.Errorf("task show says %+v, want rewrite, because there is no answer", got)
 			}
 		})
 	}
 }
 
-// TestAutoKilled kills a pass while the relay has the message. The next one sends the same octets again, though the DNS says
-// otherwise by then.
+// TestAutoKilled kills a pass while the relay has the message. The next one sends the same octets
+// again, although the policy in the DNS is another one by then.
 func TestAutoKilled(t *testing.T) {
 	for policy, mode := range map[string]string{"none": "redirect", "reject": "rewrite"} {
 		t.Run(mode, func(t *testing.T) {
@@ -222,7 +224,7 @@ func TestAutoKilled(t *testing.T) {
 			close(answer)
 			began := w.shown("task", "show", "--json", "1")
 			if began.Mode != mode || !strings.Contains(began.Reason, "is "+policy) {
-				t.Errorf("killed, the task says %+v, want %s, since the policy is %s", began, mode, policy)
+				t.Errorf("killed, the task says %+v, want %s, because the policy is %s", began, mode, policy)
 			}
 			a.dns.Set("_dmarc."+policy+".example", "v=DMARC1; p="+map[string]string{"none": "reject", "reject": "none"}[policy])
 			w.eventually(func() bool {
@@ -231,13 +233,13 @@ func TestAutoKilled(t *testing.T) {
 			})
 			wantSame(t, w.copies(policy+".example none"))
 			if got := w.shown("task", "show", "--json", "1"); got != began {
-				t.Errorf("the task says %+v, want %+v as when it was begun", got, began)
+				t.Errorf("the task says %+v, want %+v, as at the first attempt", got, began)
 			}
 		})
 	}
 }
 
-// TestMemoryOfAuto: a message of 25 MiB is verified, and goes out, without being held in memory.
+// TestMemoryOfAuto: a message of 25 MiB is verified and sent without being held in memory.
 func TestMemoryOfAuto(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the peak is read from /proc")
@@ -264,7 +266,7 @@ func TestMemoryOfAuto(t *testing.T) {
 	}
 }
 
-// TestAutoFile: without a server or a database, as one tries a configuration.
+// TestAutoFile: `route test` with a file works without an IMAP server and without a database.
 func TestAutoFile(t *testing.T) {
 	a := newAuthors(t)
 	w := newWorld(t, "sqlite")
@@ -272,7 +274,7 @@ func TestAutoFile(t *testing.T) {
 	w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
 	w.configure()
 	if got := w.must(0, "check").stdout; !strings.Contains(got, "ok      dns: answers: firm.example has no DMARC policy\n") {
-		t.Errorf("check prints\n%s\nwant what the DNS says about us", got)
+		t.Errorf("check prints\n%s\nwant the policy of forward.from", got)
 	}
 	if err := os.WriteFile(w.path("good.eml"), a.mail(t, "reject.example", "good"), 0o600); err != nil {
 		t.Fatal(err)
@@ -281,6 +283,6 @@ func TestAutoFile(t *testing.T) {
 		t.Errorf("route test says %+v, want redirect", got)
 	}
 	if got := w.shown("route", "test", w.path("good.eml"), "--json", "--no-dns"); got.Mode != "rewrite" || !strings.Contains(got.Reason, "--no-dns") {
-		t.Errorf("route test --no-dns says %+v, want rewrite, since nobody was asked", got)
+		t.Errorf("route test --no-dns says %+v, want rewrite, because there was no query", got)
 	}
 }

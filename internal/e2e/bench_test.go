@@ -21,8 +21,9 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestBench measures the numbers of docs/numbers.md against a peer in the same run. scripts/bench runs it; it fails when
-// one does not hold, and is no part of the tests, since a busy machine says nothing about speed.
+// TestBench measures the numbers of docs/numbers.md, beside a peer in the same run, and fails if
+// one does not hold. scripts/bench runs it. It is not part of the tests, because a busy machine
+// says nothing about speed.
 func TestBench(t *testing.T) {
 	if os.Getenv("POSTRIDER_BENCH") == "" {
 		t.Skip("run scripts/bench")
@@ -47,7 +48,7 @@ type bench struct {
 	messages int
 }
 
-// row adds a line to the table, and fails the run when the bound does not hold.
+// row adds a line to the table, and fails the run if the limit does not hold.
 func (b *bench) row(name, result, bound string, holds bool) {
 	verdict := "ok"
 	if !holds {
@@ -57,15 +58,15 @@ func (b *bench) row(name, result, bound string, holds bool) {
 	b.table.AppendRow(table.Row{name, result, bound, verdict})
 }
 
-// finished is a program that has been run: for how long, and its peak resident memory.
+// finished is a program that has ended: how long it ran, and its peak resident memory.
 type finished struct {
 	took time.Duration
 	peak int64 // octets
 	out  string
 }
 
-// timed runs a program and watches its memory. The peak is read from the process itself: what the kernel reports of a child
-// that has ended includes the memory of the process it was forked from.
+// timed runs a program and watches its memory. It reads the peak from /proc, because the kernel's
+// number for a child that has ended includes the memory of the process that forked it.
 func (b *bench) timed(cmd *exec.Cmd) finished {
 	b.Helper()
 	var out strings.Builder
@@ -91,7 +92,7 @@ func (b *bench) timed(cmd *exec.Cmd) finished {
 	return f
 }
 
-// peakUntil watches a process until it is over.
+// peakUntil watches a process until it has ended.
 func peakUntil(over <-chan struct{}, pid int) (peak int64) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -173,7 +174,7 @@ func filled(b *bench, kind string, n, octets int) *world {
 	return w
 }
 
-// throughput compares with fetchmail: Dovecot to smtp-sink, messages of 4 KiB.
+// throughput compares postrider with fetchmail: Dovecot to smtp-sink, messages of 4 KiB.
 func (b *bench) throughput() {
 	port := b.smtpSink()
 	peer := filled(b, "sqlite", b.messages, 4<<10)
@@ -232,7 +233,8 @@ func (b *bench) memory() {
 		"flat (within 16 MiB)", many-few < 16<<20)
 }
 
-// quiet compares a pass with nothing new over a small and a large mailbox, seen from the wire.
+// quiet compares passes with nothing new over a small and a large mailbox, by what they send and
+// receive.
 func (b *bench) quiet() {
 	measure := func(n int) (int64, int64) {
 		w := filled(b, "sqlite", n, 200)
@@ -250,7 +252,7 @@ func (b *bench) quiet() {
 		fmt.Sprintf("%d connection, %d and %d octets from the server", conns, small, large), "one, and no more octets", conns == 1 && large < small+500)
 }
 
-// wire is a proxy that counts what it carries.
+// wire is a proxy that counts the octets it passes on.
 type wire struct {
 	port          int
 	conns, octets atomic.Int64
@@ -271,13 +273,14 @@ func countWire(t *testing.T, backend int) *wire {
 	return w
 }
 
-// Write counts.
+// Write counts octets.
 func (w *wire) Write(p []byte) (int, error) {
 	w.octets.Add(int64(len(p)))
 	return len(p), nil
 }
 
-// claims times passes that claim one task each, without and with a million finished tasks beside it.
+// claims measures passes that claim one task each, without and with a million finished tasks in the
+// registry.
 func (b *bench) claims() {
 	for _, kind := range []string{"sqlite", "mariadb"} {
 		b.Run(kind, func(t *testing.T) {
@@ -317,7 +320,7 @@ func (b *bench) bury(w *world, kind string, n int) {
 	}
 }
 
-// audit proves a mailbox of 100,000 forwarded messages.
+// audit measures the audit of a mailbox of 100,000 forwarded messages.
 func (b *bench) audit() {
 	port, n := b.smtpSink(), b.messages*50
 	mailbox := filled(b, "sqlite", 0, 0)

@@ -12,7 +12,7 @@ import (
 
 const sales = "sales@firm.example"
 
-// busyRelay puts off whom it is told to while it is busy.
+// busyRelay starts a relay that answers 450 to recipients that begin with who, while busy is set.
 func (w *world) busyRelay(who string) *atomic.Bool {
 	w.t.Helper()
 	var busy atomic.Bool
@@ -37,7 +37,7 @@ func (w *world) labelled() [][]byte {
 	return msg
 }
 
-// retry has a person put tasks back.
+// retry requeues tasks, as an operator does.
 func (w *world) retry(ids ...int64) {
 	w.t.Helper()
 	args := []string{"task", "retry"}
@@ -61,8 +61,9 @@ func waitsFor(id int64) string { return fmt.Sprintf("waits: the same message is 
 
 func duplicateOf(id int64) string { return fmt.Sprintf("duplicate: the same message is task %d", id) }
 
-// TestRetryCopiesWithoutRoute: a person writes the missing route and puts everything back. One of two copies goes out, also when the
-// run is killed after that was reserved and before it was sent.
+// TestRetryCopiesWithoutRoute: an operator adds the missing route and requeues everything. One of
+// two copies goes out, also if the run is killed after it reserved the recipient and before it sent
+// the message.
 func TestRetryCopiesWithoutRoute(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed %t", killed), func(t *testing.T) {
@@ -95,7 +96,7 @@ func TestRetryCopiesWithoutRoute(t *testing.T) {
 	}
 }
 
-// killedAtRecipient is a run that is killed before it says to whom a message is about to go.
+// killedAtRecipient is a run that is killed while it names the first recipient to the relay.
 func (w *world) killedAtRecipient() {
 	w.t.Helper()
 	port := w.smtpPort
@@ -119,8 +120,8 @@ func (w *world) killedAtRecipient() {
 	w.configure()
 }
 
-// TestRetryDuplicate: a copy waits for the message that was there first, and is its duplicate once that is forwarded, also when an
-// operator requeues it.
+// TestRetryDuplicate: a copy waits for the message that came first, and is its duplicate when that
+// is forwarded, also if an operator requeues the copy.
 func TestRetryDuplicate(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		busy := w.busyRelay("")
@@ -137,7 +138,8 @@ func TestRetryDuplicate(t *testing.T) {
 	})
 }
 
-// TestRetryAfterCopy requeues what ended when its message was gone, after a copy went to those who did not have it yet.
+// TestRetryAfterCopy requeues a task that ended because its message was gone, after a copy went to
+// those who did not have it.
 func TestRetryAfterCopy(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.routes = "  - {name: two, match: {}, to: [ann@firm.example, bob@firm.example]}\n"
@@ -172,8 +174,9 @@ func TestRetryAfterCopy(t *testing.T) {
 	})
 }
 
-// TestInboxOutOfUse: with one scope for all inboxes, what waits in an inbox that is disabled or removed is forwarded from another.
-func TestInboxOutOfUse(t *testing.T) {
+// TestInboxDisabledOrRemoved: with dedupe over all inboxes, a message that waits in an inbox that
+// is disabled or removed is forwarded from another one.
+func TestInboxDisabledOrRemoved(t *testing.T) {
 	for _, how := range []string{"disable", "remove"} {
 		t.Run(how, func(t *testing.T) {
 			onEach(t, all, func(t *testing.T, w *world) {
@@ -197,7 +200,7 @@ func TestInboxOutOfUse(t *testing.T) {
 				w.wantTask(2, "forwarded", "")
 				if how == "disable" {
 					w.must(0, "inbox", "enable", desk)
-					w.retry(1) // now, not when it would be due again
+					w.retry(1) // otherwise it is due only after the backoff
 					w.pass(0)
 					w.wantTask(1, "skipped", duplicateOf(2))
 				}
@@ -207,8 +210,9 @@ func TestInboxOutOfUse(t *testing.T) {
 	}
 }
 
-// TestSkippedByPerson: a copy of what a person skipped is skipped, too, before and after that is purged. Put back, it is sent.
-func TestSkippedByPerson(t *testing.T) {
+// TestSkippedByOperator: a copy of what an operator skipped is skipped, too, before and after that
+// is purged. The requeued task is sent.
+func TestSkippedByOperator(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		busy := w.busyRelay("")
 		w.addInbox(desk, "--start", "all", "--folder", "INBOX", "--folder", "Label", "--folder", "Later")
@@ -224,7 +228,7 @@ func TestSkippedByPerson(t *testing.T) {
 		w.retry(1)
 		w.pass(0)
 		w.wantOnce(msgs[:1])
-		for range 2 { // duplicates stay until what they are duplicates of is gone
+		for range 2 { // first the duplicates, then what is left
 			w.start(nil, "task", "purge", "--status", "skipped", "--yes").wait()
 		}
 		w.imap.Append(t, desk, "Later", msgs...)
@@ -233,8 +237,9 @@ func TestSkippedByPerson(t *testing.T) {
 	})
 }
 
-// TestCopyOfALoop: what was forwarded from one inbox comes back to it, and to two others. The copy that came back holds up no other: when
-// that of the second inbox is gone, that of the third goes out.
+// TestCopyOfALoop: a message that was forwarded from one inbox comes back to it, and to two others.
+// The copy in the first inbox is a loop and delays no other. When the copy in the second inbox is
+// gone, the copy in the third goes out.
 func TestCopyOfALoop(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.extra = "dedupe: all"
@@ -258,7 +263,7 @@ func TestCopyOfALoop(t *testing.T) {
 		w.wantTask(4, "received", waitsFor(2))
 		w.imap.Expunge(t, sales, "INBOX", uids...)
 		busy.Store(false)
-		w.retry(2) // now, not when it would be due again
+		w.retry(2) // otherwise it is due only after the backoff
 		w.eventually(func() bool {
 			w.pass(0)
 			return len(w.tasks("--status", "received", "--status", "in_progress")) == 0

@@ -9,8 +9,8 @@ import (
 
 const desk = "desk@firm.example"
 
-// TestDuplicatesByContent meets the same messages again in each way that mail stores bring about: none goes out twice, not even
-// after its task was purged.
+// TestDuplicatesByContent: the same messages come again in each way that mail stores know. None
+// goes out twice, not even after its task was purged.
 func TestDuplicatesByContent(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.addInbox(desk, "--start", "all", "--folder", "INBOX", "--folder", "All Mail")
@@ -44,12 +44,12 @@ func TestDuplicatesByContent(t *testing.T) {
 			t.Errorf("on another server, with one new message, the pass reports %+v, want 1 forwarded", r.Totals)
 		}
 		if got := len(w.sink.Messages()); got != 1 {
-			t.Errorf("on another server %d messages arrived, want the new one alone", got)
+			t.Errorf("on another server %d messages arrived, want only the new one", got)
 		}
 	})
 }
 
-// again does a pass that registers so many messages and skips so many of them as duplicates.
+// again does a pass that registers a number of messages and skips a number of them as duplicates.
 func (w *world) again(registered, duplicates int, how string) {
 	w.t.Helper()
 	r, _ := w.pass(0)

@@ -12,8 +12,9 @@ import (
 	"postrider/internal/db"
 )
 
-// TestBrokenConfiguration: a run whose configuration has errors prints them, exits with 2 and touches nothing. Mail
-// that arrives meanwhile stays on its server, and the first run with the fixed file forwards each message once.
+// TestBrokenConfiguration: a run whose configuration has errors prints them, exits with 2 and
+// touches nothing. Messages that arrive meanwhile stay on their server, and the first run with the
+// fixed file forwards each once.
 func TestBrokenConfiguration(t *testing.T) {
 	routes := func(text string) func(*world) { return func(w *world) { w.routes = text; w.configure() } }
 	replace := func(old, now string) func(*world) {
@@ -63,7 +64,8 @@ func TestBrokenConfiguration(t *testing.T) {
 	}
 }
 
-// TestBrokenConfigurationFirst: before the first run, a broken configuration creates no database and no cursor.
+// TestBrokenConfigurationFirst: before the first run, a broken configuration creates no database
+// and no cursor.
 func TestBrokenConfigurationFirst(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	w.addInbox(desk, "--start", "now")
@@ -85,7 +87,7 @@ func TestBrokenConfigurationFirst(t *testing.T) {
 	}
 }
 
-// rewrite changes the configuration file as it is.
+// rewrite changes the text of the configuration file.
 func (w *world) rewrite(change func(string) string) {
 	w.t.Helper()
 	text, err := os.ReadFile(w.path("postrider.yaml"))
@@ -97,8 +99,8 @@ func (w *world) rewrite(change func(string) string) {
 	}
 }
 
-// TestBrokenContacts: contacts that somebody changed in the database to what postrider would refuse are named in the
-// log. Messages are still registered, and the other contacts are still found.
+// TestBrokenContacts: somebody changed contacts in the database to what postrider would refuse. The
+// log names them. Messages are still registered, and the other contacts are found.
 func TestBrokenContacts(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	w.routes = "  - {name: people, match: {}, to_contacts: {in: [subject]}}\n  - {name: rest, match: {}, to: [intake@firm.example]}\n"

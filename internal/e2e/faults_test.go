@@ -15,7 +15,7 @@ import (
 
 const patient = "retry: {base: 1s, max: 1s}\nconcurrency: {lease: 1s, page: 20}\n"
 
-// TestTwoRuns starts two passes together over one backlog.
+// TestTwoRuns starts two passes with one backlog at the same time.
 func TestTwoRuns(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		var backlog [][]byte
@@ -37,8 +37,8 @@ func TestTwoRuns(t *testing.T) {
 	})
 }
 
-// TestRelayComesBack takes the relay away for one pass, lets it answer 451 to one recipient after the other, and then
-// accept.
+// TestRelayComesBack: the relay is down for one pass, then answers 451 to each recipient, and then
+// accepts.
 func TestRelayComesBack(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.extra = patient
@@ -53,7 +53,7 @@ func TestRelayComesBack(t *testing.T) {
 			t.Errorf("with the relay down the pass reports %+v, want 30 registered and none forwarded", r.Totals)
 		}
 		if n := strings.Count(res.stderr, "the relay is at fault"); n != 1 || !strings.Contains(res.stderr, "127.0.0.1:1") {
-			t.Errorf("the relay's fault was told %d times, want once, with its address:\n%s", n, res.stderr)
+			t.Errorf("the relay's fault was logged %d times, want once, with its address:\n%s", n, res.stderr)
 		}
 
 		var refuse atomic.Bool
@@ -77,12 +77,12 @@ func TestRelayComesBack(t *testing.T) {
 	})
 }
 
-// eventually repeats cond, which takes its time by itself, until it holds.
+// eventually repeats cond until it holds. cond takes time by itself, so there is no pause.
 func (w *world) eventually(cond func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !cond(); {
 		if time.Now().After(deadline) {
-			w.t.Fatal("what was waited for did not come")
+			w.t.Fatal("the condition did not hold within a minute")
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestConnectionCut(t *testing.T) {
 	}
 }
 
-// TestSignal ends a pass with SIGTERM while the relay holds a message back.
+// TestSignal sends SIGTERM to a pass while the relay delays its reply to one message.
 func TestSignal(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	held, release := make(chan struct{}), make(chan struct{})
@@ -160,7 +160,7 @@ func TestSignal(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually(func() bool { // the other senders finish what they have
+	w.eventually(func() bool { // the other senders have finished
 		n := 0
 		for _, one := range w.tasks("--status", "in_progress") {
 			if len(one.Deliveries) == 1 && one.Deliveries[0].Status == "sending" {

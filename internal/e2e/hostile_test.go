@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// numbered is n texts, joined.
+// numbered joins n numbered texts.
 func numbered(n int, format, sep string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -22,7 +22,7 @@ func numbered(n int, format, sep string) string {
 	return strings.Join(list, sep)
 }
 
-// hostile are messages that were made to be lost, to stop others, or to arrive where they should not.
+// hostile are messages that were written to get lost, to stop others, or to reach wrong recipients.
 func hostile() map[string]string {
 	const from, body = "From: a@client.example\r\n", "\r\nbody\r\n"
 	return map[string]string{
@@ -52,7 +52,7 @@ func hostile() map[string]string {
 	}
 }
 
-// TestHostileMail: each arrives once, at those whom the routes name, and none stops another.
+// TestHostileMail: each arrives once, only at the recipients of its route, and none stops another.
 func TestHostileMail(t *testing.T) {
 	mails := hostile()
 	want := map[string]int{"intake@firm.example": len(mails), "file+M-4711@firm.example": 1, "ann@firm.example": 1}

@@ -10,11 +10,11 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestLeaseIsRenewed: the relay takes far longer over a message than the lease is for, and another host is ready to take over what
-// is left behind. The one that is sending renews its lease, and nobody else touches the message.
+// TestLeaseIsRenewed: the relay takes far longer for a message than the lease lasts, and another
+// host is ready to take over. The sender renews its lease, and no other run claims the task.
 func TestLeaseIsRenewed(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		const lease = 3 * time.Second // renewed each second; the test has to be late by two for it to run out
+		const lease = 3 * time.Second // renewed each second, so two renewals may be late
 		w.extra = "concurrency: {host: HOST, lease: 3s}"
 		at, answer := make(chan struct{}, 10), make(chan struct{})
 		w.startSink(func(e smtpsink.Event) smtpsink.Action {

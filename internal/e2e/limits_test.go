@@ -18,7 +18,7 @@ func (w *world) limit(limits string) {
 	w.configure()
 }
 
-// hourLater makes what was sent an hour older, and a minute.
+// hourLater makes everything that was sent an hour and a minute older.
 func (w *world) hourLater() {
 	w.t.Helper()
 	w.behind(func(tx *gorm.DB) error {
@@ -44,7 +44,7 @@ func (w *world) hourLater() {
 	})
 }
 
-// limited is `run --json` under a limit.
+// limited does a pass under a limit, with `run --json`.
 func (w *world) limited(forwarded, waiting int) {
 	w.t.Helper()
 	res := w.must(0, "run", "--json")
@@ -61,10 +61,11 @@ func (w *world) limited(forwarded, waiting int) {
 	}
 }
 
-// TestLimits: 25 messages, of which 10 may go in an hour, and 4 over a connection. What waits is no fault, and goes in its time.
+// TestLimits: 25 messages; 10 may go out in an hour, and 4 over a connection. Waiting for the limit
+// is not an error, and what waits goes out later.
 func TestLimits(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		w.extra = "alerts: {due: 0}" // of which mail that waits for the limit is none
+		w.extra = "alerts: {due: 0}" // a message that waits for the limit is not due
 		w.limit("per_hour: 10, per_connection: 4")
 		w.addInbox(desk, "--start", "all")
 		msgs := mails(25, "limited")
@@ -107,7 +108,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// wantWaiting is what a person sees of tasks that wait for a limit. They were left alone.
+// wantWaiting checks what an operator sees of tasks that wait for a limit. They were never claimed.
 func (w *world) wantWaiting(n int) {
 	w.t.Helper()
 	const limit = "smtp.limits.per_hour (10) is used up until "
@@ -117,7 +118,7 @@ func (w *world) wantWaiting(n int) {
 	}
 	for _, task := range waiting {
 		if task.Attempts != 0 || task.Reason != "" {
-			w.t.Errorf("task %d waits after %d attempts since %q, want it never to have been claimed", task.ID, task.Attempts, task.Reason)
+			w.t.Errorf("task %d waits after %d attempts with the reason %q, want no attempt and no reason", task.ID, task.Attempts, task.Reason)
 		}
 	}
 	if out := w.must(0, "status").stdout; !strings.Contains(out, "Mail waits: "+limit) {
@@ -125,7 +126,7 @@ func (w *world) wantWaiting(n int) {
 	}
 }
 
-// TestLimitsOfHosts: three hosts at once share the limit, and use it up to the last one.
+// TestLimitsOfHosts: three hosts share the limit at the same time, and use all of it.
 func TestLimitsOfHosts(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
 		h.limit("per_hour: 40")
@@ -147,7 +148,8 @@ func TestLimitsOfHosts(t *testing.T) {
 	})
 }
 
-// TestLimitsAfterAKill: what a killed host had on the wire counts as sent. No more than the limit goes out, and later all the rest.
+// TestLimitsAfterAKill: messages that a killed host had in flight count as sent. No more than the
+// limit goes out, and the rest later.
 func TestLimitsAfterAKill(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
 		h.limit("per_hour: 40")
@@ -158,9 +160,9 @@ func TestLimitsAfterAKill(t *testing.T) {
 		a.wait()
 		sending := h.sending("a")
 		if n := len(h.sink.Messages()); n >= 40 {
-			t.Fatalf("%d messages arrived before the kill, want it to be in the middle", n)
+			t.Fatalf("%d messages arrived before the kill, want the kill in the middle of the backlog", n)
 		}
-		h.eventually(func() bool { // first the scan lease of the dead one has to run out
+		h.eventually(func() bool { // the scan lease of the killed host has to end first
 			p := h.on("b")
 			h.ended(p, 0, 75)
 			return strings.Contains(p.stdout.String(), "limit_reached")
@@ -174,8 +176,8 @@ func TestLimitsAfterAKill(t *testing.T) {
 	})
 }
 
-// TestLimitsDamaged: when the count of what was sent cannot be read, new mail is registered and waits, status shows that, and what to
-// do is told.
+// TestLimitsDamaged: the count of what was sent cannot be read. New messages are registered and
+// wait, status shows them, and the error says what to do.
 func TestLimitsDamaged(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	w.extra = "retry: {base: 1s}"
@@ -188,7 +190,7 @@ func TestLimitsDamaged(t *testing.T) {
 	w.imap.Append(t, desk, "INBOX", later...)
 	for _, res := range []result{w.must(75, "run"), w.must(0, "status")} {
 		if !strings.Contains(res.stderr, "its row in the table relay_usage is damaged") || !strings.Contains(res.stderr, "delete it") {
-			t.Errorf("it says %q, want what is damaged, and the mend", res.stderr)
+			t.Errorf("run says %q, want what is damaged, and the fix", res.stderr)
 		}
 	}
 	if out := w.must(0, "status").stdout; !strings.Contains(out, "2 received") {

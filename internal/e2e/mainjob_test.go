@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestMainJob is the life of an installation: a backlog over several inboxes and folders, a quiet pass, new mail,
-// mail that is expunged before it could be forwarded, and a folder that was deleted and made again.
+// TestMainJob is the life of an installation: a backlog over several inboxes and folders, a pass
+// with nothing to do, new messages, messages that are expunged before they are forwarded, and a
+// folder that is deleted and made again.
 func TestMainJob(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		inboxes := []string{"desk@firm.example", "court@firm.example", "sales@firm.example"}
@@ -44,7 +45,8 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// expungedBeforeForwarding registers messages while the relay is down, expunges some, and expects those to be skipped.
+// expungedBeforeForwarding registers messages while the relay is down, expunges some, and expects
+// them to be skipped.
 func (w *world) expungedBeforeForwarding(address string, before ...[][]byte) {
 	w.t.Helper()
 	late := mails(6, "late")
@@ -90,8 +92,9 @@ func (w *world) folderMadeAgain(address string, backlog [][]byte) {
 	w.wantOnce(fresh)
 }
 
-// TestTasksFindTheirMessagesAgain changes UIDVALIDITY while tasks wait: they are forwarded under their new UIDs.
-func TestTasksFindTheirMessagesAgain(t *testing.T) {
+// TestUIDValidityWhileTasksWait changes UIDVALIDITY while tasks wait: they are forwarded under
+// their new UIDs.
+func TestUIDValidityWhileTasksWait(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		w.addInbox("desk@firm.example", "--start", "all", "--folder", "Cases")
 		waiting := mails(10, "waiting")
@@ -101,11 +104,11 @@ func TestTasksFindTheirMessagesAgain(t *testing.T) {
 		w.configure()
 		w.pass(75)
 		w.imap.DeleteFolder(t, "desk@firm.example", "Cases")
-		w.imap.Append(t, "desk@firm.example", "Cases", waiting[3:]...) // three are gone, the others have other UIDs
+		w.imap.Append(t, "desk@firm.example", "Cases", waiting[3:]...) // 3 are gone, all UIDs are new
 		w.smtpPort = up
 		w.configure()
 		if r, _ := w.pass(0); r.Totals.Registered != 0 || r.Totals.Forwarded != 7 || r.Totals.Skipped != 3 {
-			t.Errorf("the pass reports %+v, want 7 forwarded, 3 skipped and none registered anew", r.Totals)
+			t.Errorf("the pass reports %+v, want 7 forwarded, 3 skipped and none registered again", r.Totals)
 		}
 		w.wantOnce(waiting[3:])
 	})

@@ -37,8 +37,8 @@ func (w *world) makeKey() {
 
 var txtRecord = regexp.MustCompile(`s1\._domainkey\.firm\.example, which has to be: (v=DKIM1; .*)`)
 
-// TestModes: each route's mode through the program; what it composes or rewrites verifies by the record that check prints, also
-// with a verifier that shares no code with ours.
+// TestModes: each route sends in its mode. What postrider composes or rewrites verifies with the
+// record that check prints, also with a verifier that shares no code with postrider.
 func TestModes(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.routes = `  - {name: attach, match: {subject: attach}, to: [intake@firm.example], mode: attach}
@@ -61,7 +61,7 @@ func TestModes(t *testing.T) {
 		for _, m := range w.sink.Messages() {
 			for _, elsewhere := range testserver.VerifyDKIM(t, map[string]string{"s1._domainkey.firm.example": record[1]}, string(m.Data))[0] {
 				if elsewhere != "" {
-					t.Errorf("dkimpy says of our signature: %s\n%s", elsewhere, m.Header)
+					t.Errorf("dkimpy says of the signature: %s\n%s", elsewhere, m.Header)
 				}
 			}
 			found, err := dkim.VerifyWithOptions(strings.NewReader(string(m.Data)), &dkim.VerifyOptions{
@@ -85,7 +85,8 @@ func TestModes(t *testing.T) {
 	})
 }
 
-// TestMemoryOfModes: a message of 25 MiB that has to be encoded, and signed, goes out without being held in memory.
+// TestMemoryOfModes: a message of 25 MiB that is encoded and signed goes out without being held in
+// memory.
 func TestMemoryOfModes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the peak is read from /proc")

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestHookMisbehaves: whatever the hook does, a pass ends soon, its exit code and its mail are as without one, and what the hook was
-// not told it is told later.
+// TestHookMisbehaves: whatever the hook does, a pass ends soon, and its exit code and its mail are
+// the same as without a hook. A digest that the hook did not take is sent to it again later.
 func TestHookMisbehaves(t *testing.T) {
 	const failed, later = `msg="the hook failed"`, "could not send the failure notice; a later pass tries again"
 	for _, tt := range []struct {
@@ -62,18 +62,18 @@ func TestHookMisbehaves(t *testing.T) {
 			w.endChild()
 			w.hook(hookScript)
 			w.must(0, "run")
-			if n := len(w.told()); (n == 0) != tt.told {
-				t.Errorf("the next pass told it %d times, want that it was told before: %v", n, tt.told)
+			if n := len(w.digests()); (n == 0) != tt.told {
+				t.Errorf("the next pass sent it %d digests, want that it took one before: %v", n, tt.told)
 			}
-			w.wantTold("the operator", len(w.told()), "1 message is dead")
+			w.wantNotices("the operator", len(w.digests()), "1 message is dead")
 		})
 	}
 }
 
-// endChild ends what the hook has left behind.
+// endChild ends the process that the hook left behind.
 func (w *world) endChild() {
 	text, err := os.ReadFile(w.path("child"))
-	if err != nil { // it has left nothing behind
+	if err != nil { // it left none behind
 		return
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -83,7 +83,7 @@ func (w *world) endChild() {
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// TestHookTellsASecret: what a hook says is in the log, where its author sees it, and is kept nowhere.
+// TestHookTellsASecret: the output of a hook is in the log, and is kept nowhere else.
 func TestHookTellsASecret(t *testing.T) {
 	const secret = "token-of-the-pager"
 	w := newWorld(t, "sqlite").noticing(nil)

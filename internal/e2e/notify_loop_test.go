@@ -11,16 +11,17 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// postOffice has a relay that delivers back into mailboxes of the same server, where several installations fetch it.
+// postOffice has a relay that delivers into mailboxes of the same server, which several
+// installations watch.
 type postOffice struct {
 	*world                                  // the first one
-	others  []*world                        // which share its servers
-	boxes   []string                        // the mailboxes that are delivered to
-	answers func(smtpsink.Message) [][]byte // of programs behind other addresses, to the first installation's forward.from
-	seen    int                             // messages of the relay
+	others  []*world                        // they share its servers
+	boxes   []string                        // the mailboxes that the relay delivers to
+	answers func(smtpsink.Message) [][]byte // of programs elsewhere, to forwarder
+	seen    int                             // how many messages of the relay were delivered
 }
 
-// newPostOffice has a relay that takes everything but what is for nobody@.
+// newPostOffice has a relay that refuses only nobody@.
 func newPostOffice(t *testing.T) *postOffice {
 	w := newWorld(t, "sqlite")
 	w.startSink(func(e smtpsink.Event) smtpsink.Action {
@@ -33,7 +34,7 @@ func newPostOffice(t *testing.T) *postOffice {
 	return &postOffice{world: w, answers: func(smtpsink.Message) [][]byte { return nil }}
 }
 
-// another is one more installation, which has its own database and configuration.
+// another adds an installation with its own database and configuration.
 func (p *postOffice) another() *world {
 	w := newWorld(p.t, "sqlite")
 	w.imap, w.imapPort, w.sink, w.smtpPort = p.imap, p.imapPort, p.sink, p.smtpPort
@@ -41,7 +42,7 @@ func (p *postOffice) another() *world {
 	return w
 }
 
-// deliver puts what the relay has taken into the mailboxes, and reports whether that was anything.
+// deliver puts what the relay accepted into the mailboxes, and reports whether there was anything.
 func (p *postOffice) deliver() bool {
 	p.t.Helper()
 	fresh := p.sink.Messages()[p.seen:]
@@ -59,7 +60,7 @@ func (p *postOffice) deliver() bool {
 	return len(fresh) > 0
 }
 
-// untilQuiet lets all run at once, and what came of it be delivered, until nothing comes of it any more.
+// untilQuiet lets all installations run and delivers the results, until a round has none.
 func (p *postOffice) untilQuiet() {
 	p.t.Helper()
 	for range 8 {
@@ -76,7 +77,7 @@ func (p *postOffice) untilQuiet() {
 			return
 		}
 	}
-	p.t.Fatalf("after 8 rounds mail still goes round; the subjects are %q", p.subjects())
+	p.t.Fatalf("after 8 rounds there is still mail to deliver; the subjects are %q", p.subjects())
 }
 
 func (p *postOffice) subjects() []string {
@@ -107,7 +108,8 @@ const (
 
 var allModes = []string{"redirect", "rewrite", "attach", "auto"}
 
-// TestNoticesOfEachOther: two installations forward to each other and tell each other what died, and everything dies.
+// TestNoticesOfEachOther: two installations forward to each other and send each other notices, and
+// every message dies.
 func TestNoticesOfEachOther(t *testing.T) {
 	for _, mode := range allModes {
 		t.Run(mode, func(t *testing.T) {
@@ -141,8 +143,9 @@ func TestNoticesOfEachOther(t *testing.T) {
 	}
 }
 
-// TestNoticesAnswered: a program answers the digest, to its From, which is a watched inbox. The answer is a message as any other,
-// with a null reverse-path where it says what it is, so that nothing answers it in turn.
+// TestNoticesAnswered: a program answers the digest. Its From is a watched inbox. The answer is a
+// message like any other, with a null reverse-path if it is marked as automatic, so that nothing
+// answers it.
 func TestNoticesAnswered(t *testing.T) {
 	for _, tt := range []struct {
 		name, path, field string // of the answer
@@ -165,7 +168,8 @@ func TestNoticesAnswered(t *testing.T) {
 				p := newPostOffice(t)
 				p.boxes = []string{forwarder}
 				p.answers = func(m smtpsink.Message) [][]byte {
-					if !slices.Contains(m.To, "ops@firm.example") && m.From == "" { // away@ minds RFC 5321 4.5.5, and ops@ does not
+					// away@ follows RFC 5321 4.5.5, and ops@ does not.
+					if !slices.Contains(m.To, "ops@firm.example") && m.From == "" {
 						return nil
 					}
 					return [][]byte{testserver.Mail(m.To[0], forwarder, "I am away", "Until Monday.", "Return-Path: <"+tt.path+">", tt.field)}
@@ -176,7 +180,7 @@ func TestNoticesAnswered(t *testing.T) {
 				p.addInbox(desk, "--start", "all")
 				p.addInbox(forwarder, "--start", "all")
 				p.put(desk, "hello")
-				if tt.sender != "" { // away@ gets it from somebody, and so answers, too
+				if tt.sender != "" { // away@ gets it from an address, and answers, too
 					p.answers = once(p.answers)
 				}
 				p.untilQuiet()
@@ -195,7 +199,7 @@ func TestNoticesAnswered(t *testing.T) {
 	}
 }
 
-// once lets a program answer the first message alone, as RFC 3834 2 wants it.
+// once lets a program answer only the first message (RFC 3834 2).
 func once(answers func(smtpsink.Message) [][]byte) func(smtpsink.Message) [][]byte {
 	done := false
 	return func(m smtpsink.Message) [][]byte {
@@ -207,7 +211,8 @@ func once(answers func(smtpsink.Message) [][]byte) func(smtpsink.Message) [][]by
 	}
 }
 
-// TestNoticesAnsweredAndDead: the answer to a digest dies, too, and so on: no more digests than notify.at_most allows.
+// TestNoticesAnsweredAndDead: the answer to a digest dies, and so does the next. There are no more
+// digests than notify.at_most allows.
 func TestNoticesAnsweredAndDead(t *testing.T) {
 	p := newPostOffice(t)
 	p.answers = func(m smtpsink.Message) [][]byte {

@@ -11,8 +11,8 @@ import (
 
 const noNull = "the relay refuses the null reverse-path, which bounces and failure notices need; ask its operator, or set hook to be notified"
 
-// TestNoticesNullRefused: a relay that takes no null reverse-path takes no notice. That is said three times, with the mend, then
-// less and less often; all else goes on.
+// TestNoticesNullRefused: a relay that refuses the null reverse-path gets no notice. That is logged
+// three times, with the fix, and then less often. Everything else goes on.
 func TestNoticesNullRefused(t *testing.T) {
 	refuses := func(e smtpsink.Event) smtpsink.Action {
 		if e.Stage == "mail" && e.Arg == "" {
@@ -43,7 +43,7 @@ func TestNoticesNullRefused(t *testing.T) {
 			for i := range 5 {
 				code := 0
 				if i == 0 {
-					code = 75 // the message that is dead
+					code = 75 // because of the dead message
 				}
 				told := w.must(code, "run").stderr
 				for _, want := range []string{"mail a failure notice to ops@firm.example: ", reply, noNull} {

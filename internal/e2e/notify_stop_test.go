@@ -14,7 +14,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestNoticesKilled kills a pass when the operator has the notice, and the next one when the hook has it.
+// TestNoticesKilled kills a pass when the operator has the notice, and the next one when the hook
+// has it.
 func TestNoticesKilled(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		at, answer := make(chan struct{}), make(chan struct{})
@@ -32,7 +33,7 @@ func TestNoticesKilled(t *testing.T) {
 		if res := w.start(nil, "run").wait(); res.code != -1 {
 			t.Fatalf("exit %d\n%s\nwant it killed by its hook", res.code, res.stderr)
 		}
-		w.wantTold("killed while it told the hook", 1)
+		w.wantNotices("killed while the hook had the digest", 1)
 		w.hook(hookScript)
 		w.later()
 		p := w.start(nil, "run")
@@ -45,20 +46,21 @@ func TestNoticesKilled(t *testing.T) {
 		<-p.ended()
 		close(answer)
 		w.eventually(func() bool { return len(w.arrivedFor("ops@firm.example")) == 1 })
-		w.wantTold("the hook was told again", 2, "1 message is dead")
+		w.wantNotices("the hook got it again", 2, "1 message is dead")
 		w.later()
 		w.must(0, "run")
-		mails := w.wantTold("the operator was told again", 2, "1 message is dead", "1 message is dead")
+		mails := w.wantNotices("the operator got it again", 2, "1 message is dead", "1 message is dead")
 		if a, z := idOf(t, mails[0].Header), idOf(t, mails[1].Header); a != z {
 			t.Errorf("the Message-IDs are %s and %s, want the same", a, z)
 		}
 		w.later()
 		w.must(0, "run")
-		w.wantTold("all has been told", 2, "1 message is dead", "1 message is dead")
+		w.wantNotices("everything was reported", 2, "1 message is dead", "1 message is dead")
 	})
 }
 
-// TestNoticesSoonAfterAKill: what a killed pass began to tell waits for its lease (a second here), and for nothing else.
+// TestNoticesSoonAfterAKill: a digest that a killed pass had begun to send waits only for its
+// lease, here a second.
 func TestNoticesSoonAfterAKill(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.noticing(nil)
@@ -71,15 +73,16 @@ func TestNoticesSoonAfterAKill(t *testing.T) {
 		w.hook(hookScript)
 		w.eventually(func() bool {
 			w.must(0, "run")
-			return len(w.told()) > 0
+			return len(w.digests()) > 0
 		})
-		w.wantTold("passes after the killed one", 1, "1 message is dead")
+		w.wantNotices("passes after the killed one", 1, "1 message is dead")
 		w.must(0, "run")
-		w.wantTold("all has been told", 1, "1 message is dead")
+		w.wantNotices("everything was reported", 1, "1 message is dead")
 	})
 }
 
-// TestNoticesTwoHosts: two hosts end their passes at once, again and again, and tell each death once.
+// TestNoticesTwoHosts: two hosts end their passes at the same time, again and again, and report
+// each dead message once.
 func TestNoticesTwoHosts(t *testing.T) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		w.noticing(nil)
@@ -90,11 +93,11 @@ func TestNoticesTwoHosts(t *testing.T) {
 		var subjects []string
 		for i := range 4 {
 			w.put("desk@firm.example", fmt.Sprint("one ", i))
-			w.must(75, "run") // so that both find the death there
+			w.must(75, "run") // so that both find the dead message
 			if i == 0 {
 				subjects = append(subjects, "1 message is dead")
 			}
-			w.wantTold("before the hour is over", len(subjects), subjects...)
+			w.wantNotices("before the hour is over", len(subjects), subjects...)
 			if i == 0 {
 				continue
 			}
@@ -103,12 +106,12 @@ func TestNoticesTwoHosts(t *testing.T) {
 			a.wait()
 			b.wait()
 			subjects = append(subjects, "1 message is dead")
-			w.wantTold("two hosts at once", len(subjects), subjects...)
+			w.wantNotices("two hosts at once", len(subjects), subjects...)
 		}
 	})
 }
 
-// TestNoticesStopped: SIGTERM ends a hook that hangs, and the next pass tells again.
+// TestNoticesStopped: SIGTERM ends a hook that hangs, and the next pass reports again.
 func TestNoticesStopped(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(nil)
 	w.hook("#!/bin/sh\ncat > started\nsleep 300 & wait\n")
@@ -129,10 +132,11 @@ func TestNoticesStopped(t *testing.T) {
 	}
 	w.hook(hookScript)
 	w.must(0, "run")
-	w.wantTold("the next pass", 1, "1 message is dead")
+	w.wantNotices("the next pass", 1, "1 message is dead")
 }
 
-// TestNoticesAfterTimeout: --timeout ends a pass, and not what comes after it: passes that never get through would tell nobody.
+// TestNoticesAfterTimeout: --timeout ends a pass, but not the notices after it. Otherwise passes
+// that never get through would report nothing.
 func TestNoticesAfterTimeout(t *testing.T) {
 	at, answer := make(chan struct{}), make(chan struct{})
 	w := newWorld(t, "sqlite").noticing(func(e smtpsink.Event) smtpsink.Action {
@@ -142,7 +146,7 @@ func TestNoticesAfterTimeout(t *testing.T) {
 		}
 		return smtpsink.Action{}
 	})
-	w.extra = "" // nobody is told yet
+	w.extra = "" // no notices yet
 	w.configure()
 	w.addInbox("desk@firm.example", "--start", "all")
 	w.put("desk@firm.example", "one")
@@ -160,10 +164,11 @@ func TestNoticesAfterTimeout(t *testing.T) {
 	if res := p.wait(); res.code != 75 || !strings.Contains(res.stderr, "failure notice sent") {
 		t.Errorf("exit %d, want 75 and the log line of the failure notice\n%s", res.code, res.stderr)
 	}
-	w.wantTold("after the timeout", 1, "2 messages are dead")
+	w.wantNotices("after the timeout", 1, "2 messages are dead")
 }
 
-// TestNoticesBeforeMail: mail that never ends leaves nothing of smtp.limits at the end of a pass.
+// TestNoticesBeforeMail: a backlog that never ends leaves nothing of smtp.limits at the end of a
+// pass, so notices go first.
 func TestNoticesBeforeMail(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(nil)
 	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: none, limits: {per_day: 2}", w.smtpPort)
@@ -171,14 +176,15 @@ func TestNoticesBeforeMail(t *testing.T) {
 	w.addInbox("desk@firm.example", "--start", "all")
 	w.put("desk@firm.example", "one", "two", "three")
 	w.must(75, "run")
-	w.wantTold("the limit is used up by what died", 1)
+	w.wantNotices("the limit is used up by what died", 1)
 	w.sql("DELETE FROM relay_usage")
 	w.later()
 	w.must(0, "run")
-	w.wantTold("there is a limit again, and mail for all of it", 1, "1 message is dead")
+	w.wantNotices("there is a limit again, and mail for all of it", 1, "1 message is dead")
 }
 
-// TestNoticesThroughPostfix: a submission server that minds whose senders it takes takes a notice's null reverse-path.
+// TestNoticesThroughPostfix: a submission server that checks senders accepts the null reverse-path
+// of a notice.
 func TestNoticesThroughPostfix(t *testing.T) {
 	w := newRelayWorld(t, relayCase{
 		to: "nobody@firm.example", mails: mails(1, "letter"), settings: []string{
@@ -189,7 +195,7 @@ func TestNoticesThroughPostfix(t *testing.T) {
 	w.configure()
 	w.must(75, "run")
 	w.eventually(func() bool { return len(w.sink.Messages()) == 1 })
-	mail := w.wantTold("one is dead", 0, "1 message is dead")[0]
+	mail := w.wantNotices("one is dead", 0, "1 message is dead")[0]
 	if mail.From != "" {
 		t.Errorf("its reverse-path is %q, want a null one", mail.From)
 	}

@@ -19,10 +19,11 @@ hook: ./hook
 concurrency: {lease: 1s}
 `
 
-// hookScript keeps what it gets, a line for each digest.
+// hookScript keeps what it gets, one line for each digest.
 const hookScript = "#!/bin/sh\ncat >> told\n"
 
-// noticing makes a world tell what fails there: nobody@ is refused, and what reply says.
+// noticing makes a world that sends notices. Its relay refuses nobody@, and otherwise answers as
+// reply says.
 func (w *world) noticing(reply func(smtpsink.Event) smtpsink.Action) *world {
 	w.t.Helper()
 	w.startSink(func(e smtpsink.Event) smtpsink.Action {
@@ -52,7 +53,7 @@ func (w *world) hook(script string) {
 	}
 }
 
-// digest is what the hook gets, as a program outside reads it.
+// digest is what the hook gets, as a program reads it.
 type digest struct {
 	Version int            `json:"version"`
 	Counts  map[string]int `json:"counts"`
@@ -73,8 +74,8 @@ type digest struct {
 	} `json:"inboxes"`
 }
 
-// told is what the hook has got.
-func (w *world) told() []digest {
+// digests returns what the hook got.
+func (w *world) digests() []digest {
 	w.t.Helper()
 	text, err := os.ReadFile(w.path("told"))
 	if err != nil && !os.IsNotExist(err) {
@@ -91,8 +92,9 @@ func (w *world) told() []digest {
 	return all
 }
 
-// wantTold checks the subjects of the notices that were mailed so far, and that the hook got as many digests.
-func (w *world) wantTold(what string, hooks int, subjects ...string) []smtpsink.Message {
+// wantNotices checks the subjects of all notices that were mailed, and the number of digests that
+// the hook got.
+func (w *world) wantNotices(what string, hooks int, subjects ...string) []smtpsink.Message {
 	w.t.Helper()
 	var mails []smtpsink.Message
 	var got []string
@@ -107,26 +109,27 @@ func (w *world) wantTold(what string, hooks int, subjects ...string) []smtpsink.
 	if strings.Join(got, "|") != strings.Join(subjects, "|") {
 		w.t.Fatalf("%s: the notices are %q, want %q", what, got, subjects)
 	}
-	if n := len(w.told()); n != hooks {
-		w.t.Fatalf("%s: the hook was told %d times, want %d", what, n, hooks)
+	if n := len(w.digests()); n != hooks {
+		w.t.Fatalf("%s: the hook got %d digests, want %d", what, n, hooks)
 	}
 	return mails
 }
 
-// later lets an hour pass for the notices.
+// later makes an hour pass for the notices.
 func (w *world) later() {
 	w.t.Helper()
 	w.sql(fmt.Sprintf("UPDATE monitored_emails_channels SET told_at = told_at - %[1]d, held_at = held_at - %[1]d, failed_at = failed_at - %[1]d", int64(time.Hour/time.Microsecond)))
 }
 
-// TestNotices: one digest, nothing twice, and what comes up meanwhile in the next.
+// TestNotices: there is one digest, nothing is reported twice, and what comes up in between is in
+// the next.
 func TestNotices(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.noticing(nil)
 		w.addInbox("desk@firm.example", "--start", "all")
 		w.put("desk@firm.example", "one")
 		w.must(75, "run")
-		mails := w.wantTold("one is dead", 1, "1 message is dead")
+		mails := w.wantNotices("one is dead", 1, "1 message is dead")
 		text := string(mails[0].Data)
 		for _, want := range []string{
 			"X-Postrider-Trace: report\r\n", "Auto-Submitted: auto-generated\r\n", "\r\n  lacks it: nobody@firm.example (550 5.1.1 there is nobody)\r\n",
@@ -139,37 +142,38 @@ func TestNotices(t *testing.T) {
 		if mails[0].From != "" {
 			t.Errorf("its reverse-path is %q, want a null one", mails[0].From)
 		}
-		d := w.told()[0]
+		d := w.digests()[0]
 		if d.Counts["dead"] != 1 || len(d.Tasks) != 1 || d.Tasks[0].ID != 1 || d.Tasks[0].Deliveries[0].Recipient != "nobody@firm.example" || d.Tasks[0].Deliveries[0].Code != 550 {
 			t.Errorf("the hook got %+v, want task 1 and who lacks it", d)
 		}
 		w.must(0, "run")
-		w.wantTold("a pass with nothing new", 1, "1 message is dead")
+		w.wantNotices("a pass with nothing new", 1, "1 message is dead")
 		w.put("desk@firm.example", "two")
 		w.must(75, "run")
-		w.wantTold("another within the hour", 1, "1 message is dead")
+		w.wantNotices("another within the hour", 1, "1 message is dead")
 		if res := w.must(0, "status"); !strings.Contains(res.stdout, "notices: 1 waiting for ops@firm.example\n") || !strings.Contains(res.stdout, "notices: 1 waiting for hook\n") {
-			t.Errorf("status prints\n%s\nwant what waits", res.stdout)
+			t.Errorf("status prints\n%s\nwant the notices that wait", res.stdout)
 		}
 		w.later()
 		w.must(0, "run", "--dry-run")
-		w.wantTold("a dry run", 1, "1 message is dead")
+		w.wantNotices("a dry run", 1, "1 message is dead")
 		w.must(0, "run")
-		w.wantTold("the hour is over", 2, "1 message is dead", "1 message is dead")
-		if d := w.told()[1]; len(d.Tasks) != 1 || d.Tasks[0].ID != 2 {
-			t.Errorf("the hook got %+v, want task 2 alone", d)
+		w.wantNotices("the hour is over", 2, "1 message is dead", "1 message is dead")
+		if d := w.digests()[1]; len(d.Tasks) != 1 || d.Tasks[0].ID != 2 {
+			t.Errorf("the hook got %+v, want only task 2", d)
 		}
 		w.must(0, "task", "retry", "1")
 		w.later()
 		w.must(75, "run")
-		w.wantTold("it died again", 3, "1 message is dead", "1 message is dead", "1 message is dead")
+		w.wantNotices("it died again", 3, "1 message is dead", "1 message is dead", "1 message is dead")
 		if n := len(w.arrivedFor("got@firm.example")); n != 2 {
 			t.Errorf("%d messages arrived at got@, want 2: those who have it do not get it again", n)
 		}
 	})
 }
 
-// TestNoticesRelayDown: the hook is told at once, the operator when the relay is up again. Nothing else changes.
+// TestNoticesRelayDown: the hook gets the digest at once, the operator when the relay is up again.
+// Nothing else changes.
 func TestNoticesRelayDown(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(nil)
 	w.addInbox("desk@firm.example", "--start", "all")
@@ -177,7 +181,7 @@ func TestNoticesRelayDown(t *testing.T) {
 	w.extra = "hook: ./hook\n"
 	w.configure()
 	w.must(75, "run")
-	w.wantTold("the hook alone", 1)
+	w.wantNotices("the hook alone", 1)
 	up := w.smtpPort
 	w.smtpPort, w.extra = 1, notices
 	w.configure()
@@ -185,17 +189,17 @@ func TestNoticesRelayDown(t *testing.T) {
 	w.later()
 	res := w.must(75, "run")
 	if n := strings.Count(res.stderr, "connection refused"); n != 1 {
-		t.Errorf("the relay that is down is told %d times, want once:\n%s", n, res.stderr)
+		t.Errorf("that the relay is down is logged %d times, want once:\n%s", n, res.stderr)
 	}
-	w.wantTold("the relay is down, nothing new has died", 1)
+	w.wantNotices("the relay is down, nothing new has died", 1)
 	w.smtpPort = up
 	w.configure()
 	w.later()
 	w.must(75, "run")
-	w.wantTold("it is up", 2, "2 messages are dead")
+	w.wantNotices("it is up", 2, "2 messages are dead")
 }
 
-// TestNoticesUncertain: a message that waits for a person is told with the command that settles it.
+// TestNoticesUncertain: an uncertain message is reported with the command that settles it.
 func TestNoticesUncertain(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(func(e smtpsink.Event) smtpsink.Action {
 		return smtpsink.Action{AcceptAndDrop: e.Stage == "dot" && e.Message.To[0] == "lost@firm.example"}
@@ -203,18 +207,19 @@ func TestNoticesUncertain(t *testing.T) {
 	w.addInbox("desk@firm.example", "--start", "all")
 	w.put("desk@firm.example", "lost")
 	w.must(75, "run")
-	mails := w.wantTold("it is held", 1, "1 message is uncertain")
+	mails := w.wantNotices("it is held", 1, "1 message is uncertain")
 	for _, want := range []string{"\r\n  may have: lost@firm.example", "\r\n            postrider task resolve --delivered 1\r\n            postrider task resolve --retry 1\r\n"} {
 		if !strings.Contains(string(mails[0].Data), want) {
 			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
 		}
 	}
-	if d := w.told()[0]; d.Counts["uncertain"] != 1 || d.Tasks[0].Status != "uncertain" {
+	if d := w.digests()[0]; d.Counts["uncertain"] != 1 || d.Tasks[0].Status != "uncertain" {
 		t.Errorf("the hook got %+v, want one that is uncertain", d)
 	}
 }
 
-// TestNoticesUnreachable: an inbox with a wrong password is told of after three passes, and when it is over.
+// TestNoticesUnreachable: an inbox with a wrong password is reported after three passes, and again
+// when it is reachable.
 func TestNoticesUnreachable(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(nil)
 	w.addInbox("desk@firm.example", "--start", "all")
@@ -223,40 +228,40 @@ func TestNoticesUnreachable(t *testing.T) {
 	for range 2 {
 		w.must(75, "run")
 	}
-	w.wantTold("two passes", 0)
+	w.wantNotices("two passes", 0)
 	for range 2 {
 		w.must(75, "run")
 	}
-	mails := w.wantTold("four passes", 1, "1 inbox is unreachable")
+	mails := w.wantNotices("four passes", 1, "1 inbox is unreachable")
 	for _, want := range []string{"Inbox desk@firm.example is unreachable since ", "\r\n  error:    ", "\r\n  try:      postrider inbox check desk@firm.example\r\n"} {
 		if !strings.Contains(string(mails[0].Data), want) {
 			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
 		}
 	}
-	if d := w.told()[0]; len(d.Inboxes) != 1 || d.Inboxes[0].Until != nil || !strings.Contains(d.Inboxes[0].Error, "password") || strings.Contains(d.Inboxes[0].Error, password) {
+	if d := w.digests()[0]; len(d.Inboxes) != 1 || d.Inboxes[0].Until != nil || !strings.Contains(d.Inboxes[0].Error, "password") || strings.Contains(d.Inboxes[0].Error, password) {
 		t.Errorf("the hook got %+v, want the inbox and why", d)
 	}
 	w.imap.SetPassword(t, "desk@firm.example", password)
 	w.later()
 	w.must(0, "run")
-	w.wantTold("it is over", 2, "1 inbox is unreachable", "1 inbox is reachable again")
+	w.wantNotices("it is over", 2, "1 inbox is unreachable", "1 inbox is reachable again")
 	w.later()
 	w.must(0, "run")
-	w.wantTold("nothing new", 2, "1 inbox is unreachable", "1 inbox is reachable again")
+	w.wantNotices("nothing new", 2, "1 inbox is unreachable", "1 inbox is reachable again")
 }
 
-// TestNoticesComeBack: the operator's address is a watched inbox, which takes no notice for mail to be forwarded.
+// TestNoticesComeBack: the operator's address is a watched inbox. It does not forward the notice.
 func TestNoticesComeBack(t *testing.T) {
 	w := newWorld(t, "sqlite").noticing(nil)
 	w.addInbox("desk@firm.example", "--start", "all")
 	w.addInbox("ops@firm.example", "--start", "all")
 	w.put("desk@firm.example", "one")
 	w.must(75, "run")
-	mails := w.wantTold("one is dead", 1, "1 message is dead")
+	mails := w.wantNotices("one is dead", 1, "1 message is dead")
 	w.imap.Append(t, "ops@firm.example", "INBOX", mails[0].Data)
 	w.later()
 	w.must(0, "run")
-	w.wantTold("it came back", 1, "1 message is dead")
+	w.wantNotices("it came back", 1, "1 message is dead")
 	if skipped := w.tasks("--status", "skipped"); len(skipped) != 1 || !strings.Contains(skipped[0].Reason, "loop: it is a failure notice of postrider") {
 		t.Errorf("the skipped tasks are %+v, want the notice, with the reason", skipped)
 	}

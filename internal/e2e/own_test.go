@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// deliver does what a mail server does with its own users' mail: what the relay has accepted for the desk, from the nth message
-// on, lies in the desk's inbox. It reports how many messages the relay has accepted by now.
+// deliver acts as a mail server for its own users: it puts what the relay accepted for desk@, from
+// the nth message on, into the inbox of the desk. It returns how many messages the relay has
+// accepted by now.
 func (w *world) deliver(n int) int {
 	w.t.Helper()
 	msgs := w.sink.Messages()
@@ -20,16 +21,16 @@ func (w *world) deliver(n int) int {
 	return len(msgs)
 }
 
-// TestOwnAddress: an inbox whose route names the inbox itself, at a relay that delivers there. Nothing goes round; the others get
-// it; and where that is wanted, it comes twice at most.
+// TestOwnAddress: the route of an inbox names the inbox itself, and the relay delivers there. There
+// is no loop, and the others get the message. With own_address: forward it comes twice at most.
 func TestOwnAddress(t *testing.T) {
 	tests := []struct {
 		name, routes, extra string
-		forwarded           int    // by the first pass, of two messages
-		to                  string // whom the relay was told, of each
+		forwarded           int    // of two messages, by the first pass
+		to                  string // the recipients of each at the relay
 		inInbox             int    // in the end
-		skipped             string // each reason begins so
-		says                string // task show 1
+		skipped             string // the beginning of each reason
+		says                string // in task show 1
 		check               string // a note of postrider check, empty for none
 	}{
 		{
@@ -59,7 +60,7 @@ func TestOwnAddress(t *testing.T) {
 			msgs := mails(2, "to the desk")
 			w.imap.Append(t, desk, "INBOX", msgs...)
 			known := 0
-			for range 4 { // enough for what goes round to go round
+			for range 4 { // enough for a loop to show
 				w.pass(0)
 				known = w.deliver(known)
 			}
@@ -70,7 +71,7 @@ func TestOwnAddress(t *testing.T) {
 			}
 			for _, m := range w.sink.Messages() {
 				if got := fmt.Sprint(m.To); got != tt.to {
-					t.Errorf("the relay was told the recipients %s, want %s", got, tt.to)
+					t.Errorf("the relay got the recipients %s, want %s", got, tt.to)
 				}
 			}
 			if got := len(w.tasks()); got != tt.inInbox {
@@ -90,7 +91,7 @@ func TestOwnAddress(t *testing.T) {
 			}
 			note := "note    inbox " + desk + ": route self "
 			if got := w.must(0, "check").stdout; strings.Contains(got, note) != (tt.check != "") || !strings.Contains(got, tt.check) {
-				t.Errorf("want of check the note %q; it says\n%s", tt.check, got)
+				t.Errorf("check does not print the note %q:\n%s", tt.check, got)
 			}
 		})
 	}

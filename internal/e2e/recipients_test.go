@@ -13,7 +13,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// asked notes each recipient that the relay is asked about, and answers as reply says.
+// asked records each recipient that the relay is asked about, and answers as reply says.
 func asked(reply func(smtpsink.Event) smtpsink.Action) (*tally, func(smtpsink.Event) smtpsink.Action) {
 	a := &tally{n: map[string]int{}}
 	return a, func(e smtpsink.Event) smtpsink.Action {
@@ -37,17 +37,17 @@ func (a *tally) of(name string) int {
 	return a.n[name]
 }
 
-// TestThreeFates: one recipient is refused for good, one for now, one accepted: three rows with three fates, and one task
-// that ends when all have theirs.
-func TestThreeFates(t *testing.T) {
+// TestThreeOutcomes: one recipient is refused for good, one for now, one accepted. Each has its own
+// row, and the task ends when all three are settled.
+func TestThreeOutcomes(t *testing.T) {
 	const never, later, taken = "never@firm.example", "later@firm.example", "taken@firm.example"
 	onEach(t, all, func(t *testing.T, w *world) {
-		var mended atomic.Bool
+		var fixed atomic.Bool
 		rcpts, reply := asked(func(e smtpsink.Event) smtpsink.Action {
 			switch {
 			case e.Stage == "rcpt" && e.Arg == never:
 				return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
-			case e.Stage == "rcpt" && e.Arg == later && !mended.Load():
+			case e.Stage == "rcpt" && e.Arg == later && !fixed.Load():
 				return smtpsink.Action{Code: 451, Text: "4.2.1 come back later"}
 			}
 			return smtpsink.Action{}
@@ -63,23 +63,23 @@ func TestThreeFates(t *testing.T) {
 		if r, _ := w.pass(75); r.Totals.Retry != 1 || r.Totals.Dead+r.Totals.Forwarded != 0 {
 			t.Errorf("the first pass reports %+v, want one message that is tried again", r.Totals)
 		}
-		w.wantFates("error", later+" pending 451 4.2.1 come back later", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
+		w.wantDeliveries("error", later+" pending 451 4.2.1 come back later", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
 		w.wantShown(
 			`(?m)^status +error$`, `(?m)^due +`, `later@firm.example\tpending\t451\t4\.2\.1 come back later`,
 			`never@firm.example\tfailed\t550\t5\.1\.1 there is nobody`, `taken@firm.example\tdelivered\t250\t2\.0\.0`)
 
-		mended.Store(true)
+		fixed.Store(true)
 		var second result
-		w.eventually(func() bool { // until it is due
+		w.eventually(func() bool { // when the backoff is over
 			second = w.start(nil, "run", "--json").wait()
 			return w.tasks()[0].Status != "error"
 		})
 		if second.code != 75 || !strings.Contains(second.stdout, `"dead":1`) {
-			t.Errorf("the pass that ends it: exit %d, %s; want 75 and one dead", second.code, second.stdout)
+			t.Errorf("the last pass: exit %d, %s; want 75 and one dead", second.code, second.stdout)
 		}
-		w.wantFates("dead", later+" delivered 250 2.0.0 taken", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
+		w.wantDeliveries("dead", later+" delivered 250 2.0.0 taken", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
 		if why := w.tasks()[0].Reason; !strings.Contains(why, never) || strings.Contains(why, later) || strings.Contains(why, taken) {
-			t.Errorf("the reason is %q, want it to name %s alone", why, never)
+			t.Errorf("the reason is %q, want it to name only %s", why, never)
 		}
 		w.wantShown(`(?m)^status +dead$`, `(?m)^reason +refused for good: never@firm\.example: 550 5\.1\.1`)
 
@@ -93,8 +93,9 @@ func TestThreeFates(t *testing.T) {
 	})
 }
 
-// wantFates checks the one task there is, and each of its deliveries: recipient, status, code and the beginning of the reply.
-func (w *world) wantFates(status string, want ...string) {
+// wantDeliveries checks the only task, and each of its deliveries: recipient, status, code and the
+// beginning of the reply.
+func (w *world) wantDeliveries(status string, want ...string) {
 	w.t.Helper()
 	one := w.tasks()[0]
 	var got []string
@@ -116,7 +117,7 @@ func (w *world) wantShown(patterns ...string) {
 	shown := w.must(0, "task", "show", "1").stdout
 	for _, p := range patterns {
 		if !regexp.MustCompile(p).MatchString(shown) {
-			w.t.Errorf("task show has nothing like %s:\n%s", p, shown)
+			w.t.Errorf("task show does not match %s:\n%s", p, shown)
 		}
 	}
 }
@@ -132,7 +133,7 @@ func (w *world) perRecipient() map[string]int {
 	return got
 }
 
-// crowd is so many recipients, as they are ordered everywhere.
+// crowd returns n recipients, in the order in which postrider sends to them.
 func crowd(n int) []string {
 	var out []string
 	for i := range n {
@@ -141,7 +142,8 @@ func crowd(n int) []string {
 	return out
 }
 
-// inTransactions checks how many recipients each message at the relay had, and returns how often each recipient got it.
+// inTransactions checks the number of recipients of each transaction, and returns how many copies
+// each recipient got.
 func (w *world) inTransactions(sizes ...int) map[string]int {
 	w.t.Helper()
 	var got []int
@@ -190,12 +192,13 @@ func TestManyRecipients(t *testing.T) {
 	})
 }
 
-// TestOneOfManyIsDeferred: a 4xx for the 101st alone costs nobody else a second copy.
+// TestOneOfManyIsDeferred: a 4xx for only the 101st recipient gives no other recipient a second
+// copy.
 func TestOneOfManyIsDeferred(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		var mended atomic.Bool
+		var fixed atomic.Bool
 		w.toCrowd(func(e smtpsink.Event) smtpsink.Action {
-			if e.Stage == "rcpt" && e.Arg == "r101@firm.example" && !mended.Load() {
+			if e.Stage == "rcpt" && e.Arg == "r101@firm.example" && !fixed.Load() {
 				return smtpsink.Action{Code: 450, Text: "4.2.0 greylisted"}
 			}
 			return smtpsink.Action{}
@@ -207,16 +210,16 @@ func TestOneOfManyIsDeferred(t *testing.T) {
 		one := w.tasks()[0]
 		for _, d := range one.Deliveries {
 			if pending := d.Status == "pending"; pending != (d.Recipient == "r101@firm.example") {
-				t.Errorf("the delivery to %s is %s, want pending for r101@ alone", d.Recipient, d.Status)
+				t.Errorf("the delivery to %s is %s, want pending only for r101@", d.Recipient, d.Status)
 			}
 		}
-		mended.Store(true)
+		fixed.Store(true)
 		w.untilState("forwarded")
 		wantCopies(t, w.inTransactions(100, 99, 50, 1), 1, crowd(250))
 	})
 }
 
-// untilState runs passes until the one task there is has that state.
+// untilState runs passes until the only task has that status.
 func (w *world) untilState(state string) {
 	w.t.Helper()
 	w.eventually(func() bool {
@@ -225,8 +228,8 @@ func (w *world) untilState(state string) {
 	})
 }
 
-// TestKilledBetweenTransactions: a pass that is killed when the first hundred have the message, and nothing of the second
-// transaction has gone out, leaves nobody twice and nobody without.
+// TestKilledBetweenTransactions: a pass is killed when the first hundred have the message, and
+// nothing of the second transaction went out. Each recipient gets the message once.
 func TestKilledBetweenTransactions(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		at, answer := make(chan struct{}, 1), make(chan struct{})
@@ -244,8 +247,9 @@ func TestKilledBetweenTransactions(t *testing.T) {
 	})
 }
 
-// TestKilledAtTheSecondDot: only those of the transaction whose outcome nobody knows get it again, or wait for a person.
-func TestKilledAtTheSecondDot(t *testing.T) {
+// TestKilledInSecondTransaction: only the recipients of the transaction with the unknown outcome
+// get the message again, or wait for an operator.
+func TestKilledInSecondTransaction(t *testing.T) {
 	for _, policy := range []string{"retry", "hold"} {
 		t.Run(policy, func(t *testing.T) {
 			t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", policy)
@@ -278,14 +282,14 @@ func TestKilledAtTheSecondDot(t *testing.T) {
 	}
 }
 
-// killedAt kills a pass when the relay says so.
+// killedAt kills a pass when the relay gives the signal.
 func (w *world) killedAt(at <-chan struct{}) {
 	w.t.Helper()
 	p := w.start(nil, "run")
 	select {
 	case <-at:
 	case <-time.After(time.Minute):
-		w.t.Fatal("the relay was not asked as far as that")
+		w.t.Fatal("the relay did not come to that recipient")
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.ended()

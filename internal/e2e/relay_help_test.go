@@ -15,26 +15,26 @@ import (
 	"postrider/internal/testserver"
 )
 
-// fate is a row of the README's table of what the relay says.
-type fate struct {
+// relayRow is a row of the table in docs/reference.md of what the relay says.
+type relayRow struct {
 	reply string // the codes: `550 5.1.1`, or `none`
 	state string
 	exit  int
 }
 
-// fates reads that table: situation, reply, state, exit, and what to do.
-func fates(t *testing.T) map[string]fate {
+// relayTable reads that table: the case, the reply, the status, the exit code and the notes.
+func relayTable(t *testing.T) map[string]relayRow {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(text), "\n### What the relay says\n")
+	_, section, found := strings.Cut(string(text), "\n## What the relay says\n")
 	if !found {
-		t.Fatal("README.md has no section `What the relay says`")
+		t.Fatal("docs/reference.md has no section `What the relay says`")
 	}
 	section, _, _ = strings.Cut(section, "\n#")
-	out := map[string]fate{}
+	out := map[string]relayRow{}
 	for line := range strings.Lines(section) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 7 {
@@ -43,8 +43,8 @@ func fates(t *testing.T) map[string]fate {
 		for i := range cells {
 			cells[i] = strings.Trim(cells[i], " `")
 		}
-		if exit, err := strconv.Atoi(cells[4]); err == nil { // else it is the head of the table
-			out[cells[1]] = fate{reply: cells[2], state: cells[3], exit: exit}
+		if exit, err := strconv.Atoi(cells[4]); err == nil { // otherwise it is the header of the table
+			out[cells[1]] = relayRow{reply: cells[2], state: cells[3], exit: exit}
 		}
 	}
 	return out
@@ -86,13 +86,13 @@ func newRelayWorld(t *testing.T, c relayCase) *relayWorld {
 	return rw
 }
 
-// What the section smtp has besides host and port.
+// These are the keys of the section smtp besides host and port.
 const (
 	anonymous = `security: starttls, ca_file: relay.pem`
 	loggedIn  = anonymous + `, username: forwarder@firm.example, password: "file:smtp-password"`
 )
 
-// login writes the configuration, with this in its section smtp.
+// login writes the configuration, with more keys in the section smtp.
 func (w *relayWorld) login(more string) {
 	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, %s", w.smtpPort, more)
 	w.configure()
@@ -112,14 +112,14 @@ func (w *relayWorld) writeSecrets() {
 	}
 }
 
-// arriveOnce waits for the relay's queue, and checks that all messages arrived, each once.
+// arriveOnce waits for the relay's queue, and checks that each message arrived once.
 func (w *relayWorld) arriveOnce() {
 	w.t.Helper()
 	w.relay.Drain(w.t)
 	w.wantOnce(w.mails)
 }
 
-// untilForwarded runs pass after pass until no task waits any more.
+// untilForwarded runs passes until all messages are forwarded.
 func (w *relayWorld) untilForwarded() {
 	w.t.Helper()
 	w.eventually(func() bool {
@@ -129,7 +129,8 @@ func (w *relayWorld) untilForwarded() {
 	w.arriveOnce()
 }
 
-// policyService answers Postfix's questions (SMTPD_POLICY_README: name=value lines, an empty line, `action=...` back).
+// policyService answers Postfix's questions (see its SMTPD_POLICY_README): lines name=value and an
+// empty line; the answer is `action=...`.
 func policyService(t *testing.T, answer func(asked map[string]string) string) (port int) {
 	t.Helper()
 	return testserver.Listen(t, func(conn net.Conn) {
@@ -145,7 +146,8 @@ func policyService(t *testing.T, answer func(asked map[string]string) string) (p
 	})
 }
 
-// tap passes connections on to a port. When so much has come from the client, nothing goes on until full has returned.
+// tap is a proxy for a port. When the client has sent that many octets, it waits until full has
+// returned.
 func tap(t *testing.T, to int, most int64, full func()) (port int) {
 	t.Helper()
 	once := sync.OnceFunc(full)

@@ -12,7 +12,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// setting is a pass under other settings of the section forward: KEY, VALUE, ...
+// setting does the first pass with other settings of the section forward: KEY, VALUE, ...
 func setting(pairs ...string) func(w *relayWorld) {
 	return func(w *relayWorld) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -26,7 +26,7 @@ const (
 	noUTF8     = "smtputf8_enable = no"
 )
 
-// encodingCases are the rows about octets and addresses that not every relay takes, by mode.
+// encodingCases are the rows about octets and addresses that some relays refuse, by mode.
 func encodingCases() map[string]relayCase {
 	umlauts := [][]byte{testserver.Mail("alice@client.example", desk, "umlauts", "Grüße")}
 	header := [][]byte{[]byte("From: alice@client.example\r\nSubject: Größe\r\nMessage-ID: <8bit@client.example>\r\n\r\nThe body.\r\n")}
@@ -61,14 +61,14 @@ func encodingCases() map[string]relayCase {
 	}
 }
 
-// allRelayCases are those of the table, by the row's first cell.
+// allRelayCases are all cases of the table, by the first cell of the row.
 func allRelayCases() map[string]relayCase {
 	all := relayCases()
 	maps.Copy(all, encodingCases())
 	return all
 }
 
-// only is the one message that has come through the relay.
+// only returns the only message that came through the relay.
 func (w *relayWorld) only() []byte {
 	w.t.Helper()
 	w.relay.Drain(w.t)
@@ -79,7 +79,7 @@ func (w *relayWorld) only() []byte {
 	return got[0].Data
 }
 
-// arrivesAttached: taken out of what arrived, the original is as it was, octet for octet.
+// arrivesAttached checks that the attachment is the original, octet for octet.
 func arrivesAttached(t *testing.T, w *relayWorld) {
 	e, err := gomessage.Read(bytes.NewReader(w.only()))
 	if err != nil {
@@ -100,7 +100,7 @@ func arrivesAttached(t *testing.T, w *relayWorld) {
 	}
 }
 
-// bodyArrives: the body begins so.
+// bodyArrives checks the beginning of the body.
 func bodyArrives(want string) func(*testing.T, *relayWorld) {
 	return func(t *testing.T, w *relayWorld) {
 		if _, body, _ := strings.Cut(string(w.only()), "\r\n\r\n"); !strings.HasPrefix(body, want) {
@@ -109,7 +109,7 @@ func bodyArrives(want string) func(*testing.T, *relayWorld) {
 	}
 }
 
-// fieldArrives: there is that line in the header.
+// fieldArrives checks that the header has this line.
 func fieldArrives(want string) func(*testing.T, *relayWorld) {
 	return func(t *testing.T, w *relayWorld) {
 		if head, _, _ := strings.Cut(string(w.only()), "\r\n\r\n"); !strings.Contains(head, "\r\n"+want) {
@@ -118,7 +118,7 @@ func fieldArrives(want string) func(*testing.T, *relayWorld) {
 	}
 }
 
-// arrivesFrom: the envelope's sender.
+// arrivesFrom checks the envelope sender.
 func arrivesFrom(want string) func(*testing.T, *relayWorld) {
 	return func(t *testing.T, w *relayWorld) {
 		w.only()

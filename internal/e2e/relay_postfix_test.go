@@ -13,15 +13,16 @@ import (
 	"postrider/internal/testserver"
 )
 
-// relayCase is one row of the README's table: a Postfix that answers so, and what has to come of it besides the row.
+// relayCase is how Postfix is set up for a row of the table in docs/reference.md, and what has to
+// happen besides what the row says.
 type relayCase struct {
 	settings []string // of main.cf
 	files    map[string]string
 	policy   func(w *relayWorld, asked map[string]string) string // a policy service
-	policyAt string                                              // where main.cf asks it, POLICY
-	before   func(w *relayWorld)                                 // the first pass
-	smtp     string                                              // of postrider's configuration, when it is not loggedIn
-	mend     string                                              // what whoever reads of the fault is told to do about it
+	policyAt string                                              // the setting that asks it, as POLICY
+	before   func(w *relayWorld)                                 // before the first pass
+	smtp     string                                              // section smtp; default: loggedIn
+	fix      string                                              // the fix in the message
 	to       string
 	mails    [][]byte
 	then     func(t *testing.T, w *relayWorld) // after the first pass
@@ -29,7 +30,7 @@ type relayCase struct {
 
 const ownSenderOnly = "smtpd_sender_login_maps = inline:{ forwarder@firm.example=forwarder@firm.example, other@firm.example=somebody }"
 
-// relayCases by the row's first cell.
+// relayCases are the cases by the first cell of the row.
 func relayCases() map[string]relayCase {
 	return map[string]relayCase{
 		"all is well": {
@@ -37,17 +38,17 @@ func relayCases() map[string]relayCase {
 			then: func(_ *testing.T, w *relayWorld) { w.arriveOnce() },
 		},
 		"wrong password": {
-			before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") }, mend: "check smtp.username and smtp.password", then: rightPassword,
+			before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") }, fix: "check smtp.username and smtp.password", then: rightPassword,
 		},
 		"no login": {
-			settings: []string{"smtpd_client_restrictions = permit_sasl_authenticated, reject"}, smtp: anonymous, mend: "check smtp.username and smtp.password",
+			settings: []string{"smtpd_client_restrictions = permit_sasl_authenticated, reject"}, smtp: anonymous, fix: "check smtp.username and smtp.password",
 			then: func(_ *testing.T, w *relayWorld) {
 				w.login(loggedIn)
 				w.untilForwarded()
 			},
 		},
 		"no TLS": {
-			smtp: "security: none", mend: "set smtp.security to starttls",
+			smtp: "security: none", fix: "set smtp.security to starttls",
 			then: func(t *testing.T, w *relayWorld) {
 				w.login(loggedIn)
 				w.pass(0)
@@ -55,7 +56,7 @@ func relayCases() map[string]relayCase {
 			},
 		},
 		"name in EHLO that it does not like": {
-			settings: []string{"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname"}, smtp: loggedIn + ", local_name: box", mend: "set smtp.local_name",
+			settings: []string{"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname"}, smtp: loggedIn + ", local_name: box", fix: "set smtp.local_name",
 			then: func(t *testing.T, w *relayWorld) {
 				w.login(loggedIn + ", local_name: box.firm.example")
 				w.untilForwarded()
@@ -63,13 +64,13 @@ func relayCases() map[string]relayCase {
 		},
 		"foreign sender": {
 			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender,
-			mend: "set forward.envelope_from", then: rightSender,
+			fix: "set forward.envelope_from", then: rightSender,
 		},
 		"foreign sender that was kept": {
 			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"},
 			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "kept", "The body.", "Return-Path: <alice@client.example>")},
 			before:   func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "keep") },
-			mend:     "set forward.envelope_from",
+			fix:      "set forward.envelope_from",
 			then: func(t *testing.T, w *relayWorld) {
 				t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "forwarder@firm.example")
 				w.untilForwarded()
@@ -97,7 +98,7 @@ func relayCases() map[string]relayCase {
 		},
 		"address that needs SMTPUTF8": {settings: []string{"smtputf8_enable = no"}, to: "büro@firm.example", then: reasonSays("SMTPUTF8")},
 		"greylisting":                 greylisting(),
-		"too many connections":        {settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"), mend: "lower smtp.connections", then: fewerConnections},
+		"too many connections":        {settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"), fix: "lower smtp.connections", then: fewerConnections},
 		"its disk is full":            {settings: []string{"queue_minfree = 4000000000000000000"}, then: nothingArrives},
 		"content it does not like": {
 			settings: []string{"header_checks = regexp:$config_directory/checks"}, files: map[string]string{"checks": "/^Subject: letter 0/ REJECT no letters here\n"},
@@ -126,19 +127,19 @@ func relayCases() map[string]relayCase {
 	}
 }
 
-// TestRelayReplies: each row of the README's table is what happens with a Postfix as the relay.
+// TestRelayReplies: each row of the table in docs/reference.md is true with Postfix as the relay.
 func TestRelayReplies(t *testing.T) {
-	rows, cases := fates(t), allRelayCases()
+	rows, cases := relayTable(t), allRelayCases()
 	for name := range rows {
 		if _, ok := cases[name]; !ok {
-			t.Errorf("README.md has a row %q that nothing proves", name)
+			t.Errorf("docs/reference.md has a row %q without a test", name)
 		}
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			want, ok := rows[name]
 			if !ok {
-				t.Fatalf("README.md has no row %q", name)
+				t.Fatalf("docs/reference.md has no row %q", name)
 			}
 			w := newRelayWorld(t, c)
 			r, res := w.pass(want.exit)
@@ -148,23 +149,24 @@ func TestRelayReplies(t *testing.T) {
 	}
 }
 
-// meets checks a pass against its row. A state stands for one message at least: others may be on their way.
-func (w *relayWorld) meets(c relayCase, want fate, r report, res result) {
+// meets checks a pass against its row. At least one message has the status; others may be in
+// flight.
+func (w *relayWorld) meets(c relayCase, want relayRow, r report, res result) {
 	w.t.Helper()
 	found := w.tasks("--status", want.state)
 	if len(found) == 0 {
 		w.t.Fatalf("no message is %s; the tasks are %+v\n%s", want.state, w.tasks(), res.stderr)
 	}
 	if got := replyOf(found[0], r.RelayError); got != want.reply {
-		w.t.Errorf("the reply kept is %q, want %q\n%+v\n%s", got, want.reply, found[0], res.stderr)
+		w.t.Errorf("the recorded reply is %q, want %q\n%+v\n%s", got, want.reply, found[0], res.stderr)
 	}
 	told := strings.Count(res.stderr, "the relay is at fault")
 	switch {
 	case want.state == "received" && (told != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
-		w.t.Errorf("the relay's fault was told %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",
+		w.t.Errorf("the relay's fault was logged %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",
 			told, found[0].Attempts, r.Totals, res.stderr)
-	case want.state == "received" && !strings.Contains(r.RelayError, c.mend), want.state != "received" && !strings.Contains(found[0].Reason, c.mend):
-		w.t.Errorf("the relay's fault is %q, the reason %q, want %q in it", r.RelayError, found[0].Reason, c.mend)
+	case want.state == "received" && !strings.Contains(r.RelayError, c.fix), want.state != "received" && !strings.Contains(found[0].Reason, c.fix):
+		w.t.Errorf("the relay's fault is %q, the reason %q, want %q in it", r.RelayError, found[0].Reason, c.fix)
 	case want.state == "dead" && !strings.Contains(found[0].Reason, "@firm.example"):
 		w.t.Errorf("the reason is %q, want who did not get it", found[0].Reason)
 	}
@@ -172,7 +174,8 @@ func (w *relayWorld) meets(c relayCase, want fate, r report, res result) {
 
 var codes = regexp.MustCompile(`: (\d{3} \d\.\d+\.\d+) `)
 
-// replyOf is the codes that are kept of a message: of the recipient that did not get it, else of the relay's fault.
+// replyOf returns the codes of the recipient that did not get the message, or else those of the
+// relay's fault.
 func replyOf(one task, fault string) string {
 	reply := "none"
 	for _, d := range one.Deliveries {
@@ -244,7 +247,7 @@ func greylisting() relayCase {
 			}
 			const slack = 100 * time.Millisecond // two clock readings in one transaction
 			if pause := shown.DueAt.Sub(shown.UpdatedAt); pause < 700*time.Millisecond-slack || pause > 1300*time.Millisecond+slack {
-				t.Errorf("the next attempt is due after %v, want retry.base, 1s, give or take 0.3", pause)
+				t.Errorf("the next attempt is due after %v, want retry.base, 1s, plus or minus 0.3", pause)
 			}
 			accept.Store(true)
 			w.untilForwarded()
@@ -257,7 +260,7 @@ func greylisting() relayCase {
 	}
 }
 
-// killOnce kills the process that has a message and has not answered yet.
+// killOnce kills the process of the relay that has a message and has not answered yet.
 func killOnce() func(*relayWorld, map[string]string) string {
 	var done atomic.Bool
 	return func(w *relayWorld, _ map[string]string) string {
@@ -268,7 +271,8 @@ func killOnce() func(*relayWorld, map[string]string) string {
 	}
 }
 
-// stops ends the relay when it is asked about the content of the fourth message. Those before it have been handed on then.
+// stops stops the relay when it is asked about the content of the fourth message. The messages
+// before it have arrived by then.
 func stops() relayCase {
 	var asked atomic.Int32
 	var once sync.Once
@@ -289,7 +293,7 @@ func stops() relayCase {
 		},
 		then: func(t *testing.T, w *relayWorld) {
 			if n := len(w.tasks("--status", "received")); n == 0 {
-				t.Error("no message waits without an attempt, want all that were not on their way")
+				t.Error("no message waits without an attempt, want all that were not in flight")
 			}
 			w.relay.Start(t)
 			w.untilForwarded()

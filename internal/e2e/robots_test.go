@@ -8,12 +8,12 @@ import (
 	"postrider/internal/testserver"
 )
 
-// letter is a message from a client, with fields on top.
+// letter is a message from a client, with more fields at the top.
 func letter(subject string, fields ...string) []byte {
 	return testserver.Mail("Alice Example <alice@client.example>", desk, subject, "The body of "+subject+".", fields...)
 }
 
-// senders are the reverse-paths that the relay was given, by subject.
+// senders are the reverse-paths at the relay, by subject.
 func (w *world) senders() map[string]string {
 	out := map[string]string{}
 	for _, m := range w.sink.Messages() {
@@ -24,7 +24,8 @@ func (w *world) senders() map[string]string {
 	return out
 }
 
-// TestReversePath: an address, SRS, or the sender's own; what is null stays null, in every mode.
+// TestReversePath: the reverse-path is an address, SRS, or the sender's own. A null one stays null,
+// in every mode.
 func TestReversePath(t *testing.T) {
 	const foreign = "SRS0=AbCd=2W=author.example=bob@list.example"
 	letters := [][]byte{
@@ -67,7 +68,7 @@ func TestReversePath(t *testing.T) {
 					}
 				}
 				if from != want || !ok {
-					t.Errorf("%s: the relay was given the sender %q (arrived: %v), want %q", subject, from, ok, want)
+					t.Errorf("%s: the relay got the sender %q (arrived: %v), want %q", subject, from, ok, want)
 				}
 			}
 		})
@@ -77,8 +78,9 @@ func TestReversePath(t *testing.T) {
 const bounceReport = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\nFrom: postmaster@client.example\r\nSubject: report\r\n" +
 	"Message-ID: <report@client.example>\r\n\r\n--b\r\n\r\nIt failed.\r\n--b--\r\n"
 
-// TestRobotsAndLoops: what programs send goes out or not, as the route says; what comes back, or comes round, goes no further.
-func TestRobotsAndLoops(t *testing.T) {
+// TestAutomatedMailAndLoops: automatic messages go out or not, as the route says. A message that
+// comes back is a loop.
+func TestAutomatedMailAndLoops(t *testing.T) {
 	robots := [][]byte{
 		letter("bounce", "Return-Path: <>"), []byte(bounceReport), letter("notice", "Auto-Submitted: auto-generated"),
 		letter("absence", "Auto-Submitted: auto-replied"),

@@ -19,53 +19,54 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// storm is an installation that one kind of fault is injected into, round after round: mail comes in, a pass begins,
-// and the fault strikes. Then it is left alone until all is forwarded.
+// storm is an installation with one kind of fault. In each round messages arrive, a pass begins,
+// and the fault is injected. In the end passes run without faults until all messages are forwarded.
 type storm struct {
 	*world
 	fault    fault
-	box      string // the inboxes' folder
+	box      string // the folder of all inboxes
 	mail     map[string][][]byte
 	injected atomic.Int64
-	calm     atomic.Bool     // the storm is over: the relay answers as it should
-	sending  map[string]bool // Message-IDs that were on the wire when a pass ended or stopped
+	calm     atomic.Bool     // no more faults: the relay accepts
+	sending  map[string]bool // Message-IDs in flight when a pass ended or stopped
 }
 
-// fault is one kind of trouble.
+// fault is one kind of fault.
 type fault struct {
 	name   string
 	kinds  []string // of databases
 	rounds int
-	relay  func(s *storm, e smtpsink.Event) smtpsink.Action // nil: it accepts everything
+	relay  func(s *storm, e smtpsink.Event) smtpsink.Action // nil: accepts everything
 	before func(s *storm)                                   // before the first inbox is added
-	strike func(s *storm, p *process)                       // while p is a pass at work; nil: nothing
-	after  func(s *storm)                                   // between the rounds
+	strike func(s *storm, p *process)                       // while the pass p runs; may be nil
+	after  func(s *storm)                                   // after each round; may be nil
 }
 
 var onServers = []string{"mariadb", "mysql"}
 
 var faults = []fault{
 	{name: "kill -9 of a pass", kinds: all, rounds: 25, strike: kill},
-	{name: "a pass stopped past its lease, another takes over, the first wakes up", kinds: all, rounds: 3, strike: stop},
+	{name: "a pass stopped for longer than its lease, another takes over, the first wakes up", kinds: all, rounds: 3, strike: stop},
 	{name: "three passes at once, one killed", kinds: all, rounds: 5, strike: overlap},
 	{name: "IMAP connection cut", kinds: []string{"sqlite"}, rounds: 10, before: cutIMAP},
 	{name: "database connection cut", kinds: onServers, rounds: 6, before: cutDatabase},
 	{name: "database restarted", kinds: onServers, rounds: 2, strike: restart},
 	{name: "relay hangs up, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: hangUp},
 	{name: "relay takes the message and hangs up", kinds: []string{"sqlite", "mariadb"}, rounds: 5, relay: takeAndHangUp},
-	{name: "relay refuses for now, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: refuse},
-	{name: "folder made anew (UIDVALIDITY) while mail waits", kinds: []string{"sqlite", "mariadb"}, rounds: 4, relay: refuseHalf, after: makeFolderAnew},
+	{name: "relay answers 4xx, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: refuse},
+	{name: "folder deleted and made again (UIDVALIDITY) while messages wait", kinds: []string{"sqlite", "mariadb"}, rounds: 4, relay: refuseHalf, after: recreateFolder},
 }
 
-// TestFaults puts an installation through each fault. No message may be lost, and one may arrive twice only if it was marked
-// as being sent when a pass ended or stopped. POSTRIDER_FAULTS multiplies the rounds; `scripts/faults` makes a table of it.
+// TestFaults injects each fault. No message may be lost, and one may arrive twice only if it was
+// `sending` when a pass ended or stopped. POSTRIDER_FAULTS multiplies the rounds; `scripts/faults`
+// makes a table of the results.
 func TestFaults(t *testing.T) {
 	times := 1
 	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_FAULTS")); err == nil {
 		times = n
 	}
 	for i, f := range faults {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { // the name would be part of paths
+		t.Run(fmt.Sprint(i), func(t *testing.T) { // the name of a test is a part of paths
 			t.Log(f.name)
 			for _, kind := range f.kinds {
 				t.Run(kind, func(t *testing.T) { newStorm(t, kind, f).rage(f.rounds * times) })
@@ -105,7 +106,7 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 	return s
 }
 
-// rage is the storm, and the calm after it.
+// rage runs the rounds, and then passes without faults.
 func (s *storm) rage(rounds int) {
 	for range rounds {
 		for address := range s.mail {
@@ -134,7 +135,7 @@ func (s *storm) one(args ...string) result {
 	return s.ended(s.start(nil, append([]string{"run"}, args...)...))
 }
 
-// ended waits for a pass to end, in any way but that it could not do anything at all.
+// ended waits for a pass to end. It must not end with 1 or 2.
 func (s *storm) ended(p *process) result {
 	s.t.Helper()
 	res := p.wait()
@@ -144,7 +145,7 @@ func (s *storm) ended(p *process) result {
 	return res
 }
 
-// look notes what is being sent, and reports whether all is forwarded.
+// look records what is being sent, and reports whether all messages are forwarded.
 func (s *storm) look() bool {
 	s.t.Helper()
 	tasks, total := s.tasks(), 0
@@ -195,8 +196,9 @@ func (s *storm) tally() {
 	s.t.Logf("| %s | %s | %d | %d | %d | %d |", s.fault.name, kindOf(s.t), total, s.injected.Load(), lost, repeated)
 }
 
-// mayHaveArrived reports whether the audit trail has it that a message was being sent when another pass took it over, or that no reply
-// to its final dot came: nobody looks at just that moment, and a pass on a slow machine may try it again itself.
+// mayHaveArrived reports whether, by the audit trail, a message was being sent when another pass
+// took it over, or the reply to its content did not come. look may miss that moment: a slow pass
+// may itself try the message again.
 func (s *storm) mayHaveArrived(messageID string) bool {
 	s.t.Helper()
 	for _, one := range s.tasks() {
@@ -223,7 +225,8 @@ func pause(p *process, longest time.Duration) {
 	}
 }
 
-// kill kills a pass. One that comes soon after another that was killed steps aside before it can be: the next is killed instead.
+// kill kills a pass. A pass that ended before the kill does not count: the next one is killed
+// instead.
 func kill(s *storm, p *process) {
 	for range 100 {
 		pause(p, 250*time.Millisecond)
@@ -237,8 +240,8 @@ func kill(s *storm, p *process) {
 	p.wait()
 }
 
-// stop stops a pass until another has taken its inboxes over. One that was stopped in the middle of a transaction keeps the
-// others out of the database: it goes on without having been taken over.
+// stop stops a pass until another has taken over the scans of its inboxes. A pass that was stopped
+// inside a transaction keeps the others out of the database: it goes on without a takeover.
 func stop(s *storm, p *process) {
 	pause(p, 300*time.Millisecond)
 	if p.cmd.Process.Signal(syscall.SIGSTOP) != nil {
@@ -253,7 +256,7 @@ func stop(s *storm, p *process) {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// takenOver does a pass, and reports whether no inbox was left to another one.
+// takenOver does a pass, and reports whether it scanned all inboxes.
 func (s *storm) takenOver() bool {
 	var r struct {
 		Inboxes []struct{ Busy string }
@@ -279,7 +282,7 @@ func overlap(s *storm, p *process) {
 	}
 }
 
-// cutIMAP lets every connection break after some hundred to some ten thousand octets.
+// cutIMAP cuts IMAP connections.
 func cutIMAP(s *storm) {
 	proxy := testserver.NewCutProxy(s.t, fmt.Sprintf("127.0.0.1:%d", s.imap.Port))
 	s.imapPort = proxy.Port
@@ -293,7 +296,7 @@ func cutDatabase(s *storm) {
 	s.cutAgainAndAgain(proxy)
 }
 
-// cutAgainAndAgain cuts all connections at random moments until the storm is over.
+// cutAgainAndAgain cuts all connections at random moments until the faults end.
 func (s *storm) cutAgainAndAgain(proxy *testserver.CutProxy) {
 	over := make(chan struct{})
 	var cutting sync.WaitGroup
@@ -320,7 +323,7 @@ func restart(s *storm, p *process) {
 	s.injected.Add(1)
 }
 
-// nowAndThen is how often a relay strikes.
+// nowAndThen is true for one of thirty commands.
 func nowAndThen() bool { return rand.IntN(30) == 0 }
 
 func hangUp(_ *storm, _ smtpsink.Event) smtpsink.Action {
@@ -345,8 +348,8 @@ func refuseHalf(_ *storm, e smtpsink.Event) smtpsink.Action {
 	return smtpsink.Action{}
 }
 
-// makeFolderAnew deletes the folders, and puts all messages back into new ones of the same name.
-func makeFolderAnew(s *storm) {
+// recreateFolder deletes the folders, and appends all messages to new ones of the same name.
+func recreateFolder(s *storm) {
 	for address, msgs := range s.mail {
 		s.imap.DeleteFolder(s.t, address, s.box)
 		s.imap.Append(s.t, address, s.box, msgs...)

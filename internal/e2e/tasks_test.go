@@ -11,12 +11,13 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestTasksByFilter is what a person does after a bad day: the relay refused many messages and was lost in the middle of others. All
-// are put right by filter while a run goes on beside it, then deleted, and read again from the start: each arrives once.
+// TestTasksByFilter: the relay refused many messages, and the connection broke after others. An
+// operator settles all of them by filter while a run is active, purges them, and moves the cursor
+// back: each arrives once.
 func TestTasksByFilter(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		var mended atomic.Bool
-		w.startSink(badDay(&mended))
+		var fixed atomic.Bool
+		w.startSink(refuseAndBreak(&fixed))
 		w.routes = "  - {name: refused, match: {subject: bad}, to: [closed@firm.example]}\n" +
 			"  - {name: lost, match: {subject: lost}, to: [lost@firm.example], uncertain: hold}\n" + w.routes
 		w.configure()
@@ -29,7 +30,7 @@ func TestTasksByFilter(t *testing.T) {
 			t.Fatalf("the pass reports %+v, want 20 forwarded, 60 dead, 7 uncertain", r.Totals)
 		}
 
-		mended.Store(true)
+		fixed.Store(true)
 		asked := w.must(2, "task", "retry", "--inbox", desk).stderr
 		if want := "Retry 67 tasks: 7 uncertain, 60 dead, in " + desk + "?"; !strings.Contains(asked, want) {
 			t.Errorf("retry asked %q, want %q", asked, want)
@@ -55,7 +56,7 @@ func TestTasksByFilter(t *testing.T) {
 	})
 }
 
-// TestPurgeDuplicate: who got which content stays known when tasks are purged.
+// TestPurgeDuplicate: who got which content stays known after tasks are purged.
 func TestPurgeDuplicate(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	w.addInbox(desk, "--start", "all")
@@ -69,11 +70,12 @@ func TestPurgeDuplicate(t *testing.T) {
 	w.wantOnce(msg)
 }
 
-// badDay refuses one recipient until mended, and breaks the connection after the final dot to another.
-func badDay(mended *atomic.Bool) func(smtpsink.Event) smtpsink.Action {
+// refuseAndBreak refuses one recipient until fixed is set, and breaks the connection after the
+// content for another.
+func refuseAndBreak(fixed *atomic.Bool) func(smtpsink.Event) smtpsink.Action {
 	return func(e smtpsink.Event) smtpsink.Action {
 		switch {
-		case e.Stage == "rcpt" && e.Arg == "closed@firm.example" && !mended.Load():
+		case e.Stage == "rcpt" && e.Arg == "closed@firm.example" && !fixed.Load():
 			return smtpsink.Action{Code: 550, Text: "5.2.1 mailbox disabled"}
 		case e.Stage == "dot" && e.Message.To[0] == "lost@firm.example":
 			return smtpsink.Action{AcceptAndDrop: true}
@@ -82,7 +84,7 @@ func badDay(mended *atomic.Bool) func(smtpsink.Event) smtpsink.Action {
 	}
 }
 
-// change runs a command of tasks by filter, and expects so many to be changed.
+// change runs a task command with a filter, and expects that many tasks to be changed.
 func (w *world) change(want int, args ...string) {
 	w.t.Helper()
 	out := w.must(0, append(append([]string{"task"}, args...), "--yes", "--json")...).stdout
@@ -91,7 +93,8 @@ func (w *world) change(want int, args ...string) {
 	}
 }
 
-// wantTrail checks the audit trail of a task, which may be gone. The first line is by a worker, the others by a person.
+// wantTrail checks the audit trail of a task, which may be purged. The first line is by a worker,
+// the others are by an operator.
 func (w *world) wantTrail(id int64, want ...string) {
 	w.t.Helper()
 	var shown struct {

@@ -13,7 +13,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestTroubles checks what a person is told, and that the other inbox goes on.
+// TestTroubles checks what is reported of an inbox that fails, and that the other inbox goes on.
 func TestTroubles(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -41,7 +41,7 @@ func TestTroubles(t *testing.T) {
 			r, res := w.pass(75)
 			w.wantOnce(msgs)
 			if r.Inboxes[0].Error == "" || r.Inboxes[1].Error != "" {
-				t.Errorf("the errors of the inboxes are %q and %q, want one for bad@ alone", r.Inboxes[0].Error, r.Inboxes[1].Error)
+				t.Errorf("the errors of the inboxes are %q and %q, want one only for bad@", r.Inboxes[0].Error, r.Inboxes[1].Error)
 			}
 			if !oneLineWith(res.stderr, tt.want) {
 				t.Errorf("no line of standard error has all of %q:\n%s", tt.want, res.stderr)
@@ -64,7 +64,8 @@ lines:
 	return false
 }
 
-// TestRelayTroubles checks what is said of a relay that will not have us, and that nothing is counted against the messages.
+// TestRelayTroubles checks what is reported of a relay that refuses the login or the sender, and
+// that no attempt is counted.
 func TestRelayTroubles(t *testing.T) {
 	tests := []struct {
 		name, section, stage string
@@ -113,7 +114,8 @@ func TestRelayTroubles(t *testing.T) {
 	}
 }
 
-// TestDatabaseTroubles checks what is said of a database that is down or behind, and of a configuration with faults.
+// TestDatabaseTroubles checks what is reported of a database that is down or whose schema is old,
+// and of a configuration with errors.
 func TestDatabaseTroubles(t *testing.T) {
 	w := newWorld(t, "mariadb")
 	behind := testserver.MariaDB(t).NewDatabase(t)
@@ -143,7 +145,7 @@ func TestDatabaseTroubles(t *testing.T) {
 	}
 }
 
-// TestDryRun touches nothing.
+// TestDryRun: a dry run changes nothing.
 func TestDryRun(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	w.addInbox("desk@firm.example", "--start", "all")
@@ -152,7 +154,7 @@ func TestDryRun(t *testing.T) {
 	for range 2 {
 		res := w.must(0, "run", "--dry-run")
 		if n := strings.Count(res.stdout, "would be forwarded to intake@firm.example by route all"); n != 3 {
-			t.Errorf("the dry run tells of %d messages, want 3:\n%s", n, res.stdout)
+			t.Errorf("the dry run shows %d messages, want 3:\n%s", n, res.stdout)
 		}
 	}
 	if n := len(w.tasks()); n != 0 {
@@ -165,7 +167,7 @@ func TestDryRun(t *testing.T) {
 	w.pass(75)
 	res := w.must(0, "run", "--dry-run")
 	if n := strings.Count(res.stdout, "(received) would be processed"); n != 3 {
-		t.Errorf("the dry run tells of %d tasks, want the 3 that wait:\n%s", n, res.stdout)
+		t.Errorf("the dry run shows %d tasks, want the 3 that wait:\n%s", n, res.stdout)
 	}
 	w.smtpPort = up
 	w.configure()
@@ -173,7 +175,7 @@ func TestDryRun(t *testing.T) {
 	w.wantOnce(msgs)
 }
 
-// TestTimeout ends a pass after its time.
+// TestTimeout: --timeout ends a pass.
 func TestTimeout(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	release := make(chan struct{})
@@ -203,6 +205,6 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("exit %d, want 75", got)
 		}
 	case <-ctx.Done():
-		t.Error("the pass did not end although a relay that says nothing is not on the wire yet")
+		t.Error("the pass did not end, although it had not begun to send: the relay had not greeted")
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestKilledWhileSending kills a pass while the relay has two messages and has not answered yet. The route of each says
-// what becomes of it: one waits for a person, the other is sent again, and nobody can tell its copies apart.
+// TestKilledWhileSending kills a pass while the relay has two messages and has not answered yet.
+// The routes decide: one message waits for an operator, the other is sent again, and its copies are
+// the same.
 func TestKilledWhileSending(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		at, answer := make(chan struct{}, 2), make(chan struct{})
@@ -69,14 +70,15 @@ func TestKilledWhileSending(t *testing.T) {
 	})
 }
 
-// copies are the messages with that subject that arrived.
+// copies returns the messages with that subject that arrived.
 func (w *world) copies(subject string) []smtpsink.Message {
 	return slices.DeleteFunc(w.sink.Messages(), func(m smtpsink.Message) bool {
 		return !bytes.Contains(m.Header, []byte("\r\nSubject: "+subject+"\r\n"))
 	})
 }
 
-// wantSame: two copies that are one message, with its trace field, Message-ID, Date and envelope.
+// wantSame checks that there are two copies of one message, with the same trace field, Message-ID,
+// Date and envelope.
 func wantSame(t *testing.T, copies []smtpsink.Message) {
 	t.Helper()
 	if len(copies) != 2 {

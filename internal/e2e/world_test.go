@@ -18,7 +18,7 @@ import (
 
 	"gorm.io/gorm"
 
-	_ "postrider/cmd" // all of the program: what go test kept of an earlier run does not count once any of it has changed
+	_ "postrider/cmd" // so that a cached test result is not used after a change of the program
 	"postrider/internal/db"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
@@ -48,7 +48,8 @@ func (p program) Run() int {
 	return p.M.Run()
 }
 
-// databases are the kinds that a test runs on; each yields the database section of a configuration.
+// databases are the kinds that a test runs on. Each returns the section database of a
+// configuration.
 var databases = map[string]func(t *testing.T, dir string) string{
 	"sqlite": func(_ *testing.T, dir string) string {
 		return "driver: sqlite, path: '" + filepath.Join(dir, "postrider.db") + "'"
@@ -61,7 +62,7 @@ var databases = map[string]func(t *testing.T, dir string) string{
 	},
 }
 
-// onEach runs a test on every kind of database, at the same time: each kind has a server of its own.
+// onEach runs a test on every kind of database, in parallel: each kind has its own server.
 func onEach(t *testing.T, kinds []string, test func(t *testing.T, w *world)) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -73,7 +74,7 @@ func onEach(t *testing.T, kinds []string, test func(t *testing.T, w *world)) {
 
 var all = []string{"sqlite", "mariadb", "mysql"}
 
-// world is one installation of postrider with the servers around it.
+// world is one installation of postrider with its servers.
 type world struct {
 	t        *testing.T
 	dir      string
@@ -82,7 +83,7 @@ type world struct {
 	database string // the section of the configuration
 	imapPort int    // where inboxes connect: Dovecot, or a proxy in front of it
 	smtpPort int
-	smtp     string // of the configuration, when it is not a relay on smtpPort without TLS and login
+	smtp     string // section smtp, if it is not a relay on smtpPort without TLS and login
 	extra    string // more configuration
 	routes   string
 }
@@ -144,7 +145,7 @@ func (w *world) addInbox(address string, flags ...string) {
 	}
 }
 
-// result is what came of one run of the program.
+// result is the result of one run of the program.
 type result struct {
 	code           int
 	stdout, stderr string
@@ -156,7 +157,7 @@ type process struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
 	over           chan struct{} // closed when it has ended
-	err            error         // then: how
+	err            error         // how it ended
 }
 
 func (w *world) start(stdin *strings.Reader, args ...string) *process {
@@ -205,7 +206,7 @@ func (w *world) must(code int, args ...string) result {
 	return res
 }
 
-// report is what `run --json` prints, as scripts outside read it.
+// report is what `run --json` prints, as a script reads it.
 type report struct {
 	StartedAt  time.Time `json:"started_at"`
 	DurationMS int64     `json:"duration_ms"`
@@ -229,7 +230,7 @@ type counters struct {
 	Backlog        int `json:"backlog"`
 }
 
-// pass is `run --json` with an expected exit code.
+// pass runs `run --json` and expects an exit code.
 func (w *world) pass(code int, args ...string) (report, result) {
 	w.t.Helper()
 	res := w.must(code, append([]string{"run", "--json"}, args...)...)
@@ -291,7 +292,7 @@ func idOf(t *testing.T, raw []byte) string {
 	return m.Header.Get("Message-ID")
 }
 
-// arrived counts what the relay got, by Message-ID.
+// arrived counts the messages at the relay, by Message-ID.
 func (w *world) arrived() map[string]int {
 	w.t.Helper()
 	out := map[string]int{}
@@ -323,7 +324,7 @@ func (w *world) wantOnce(groups ...[][]byte) {
 	}
 }
 
-// put lays a message for each subject into an inbox.
+// put appends a message for each subject to an inbox.
 func (w *world) put(address string, subjects ...string) {
 	w.t.Helper()
 	for _, subject := range subjects {
@@ -331,7 +332,7 @@ func (w *world) put(address string, subjects ...string) {
 	}
 }
 
-// arrivedFor is what the relay took for this recipient alone.
+// arrivedFor returns the messages that the relay accepted for this recipient only.
 func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
 	for _, m := range w.sink.Messages() {
 		if strings.Join(m.To, ",") == address {
@@ -341,13 +342,13 @@ func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
 	return out
 }
 
-// sql changes the database behind postrider's back: the tests cannot wait for hours.
+// sql changes the database directly, because the tests cannot wait for hours.
 func (w *world) sql(query string) {
 	w.t.Helper()
 	w.behind(func(tx *gorm.DB) error { return tx.Exec(query).Error })
 }
 
-// behind is sql for what one statement cannot say.
+// behind is sql for more than one statement.
 func (w *world) behind(change func(tx *gorm.DB) error) {
 	w.t.Helper()
 	cfg := db.Config{Driver: db.SQLite, Path: w.path("postrider.db")}
