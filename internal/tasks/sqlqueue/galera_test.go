@@ -20,11 +20,11 @@ func cluster(t *testing.T) (nodes []registry, balanced registry) {
 	return nodes, openRegistry(t, db.Config{Driver: db.MySQL, DSN: g.Balancer(t, dsns[0])})
 }
 
-// TestGaleraQueue: the two processes of the suite have a node each, or share a balancer.
-func TestGaleraQueue(t *testing.T) {
+// TestGaleraRaces: the two processes of the suite have a node each, or share a balancer.
+func TestGaleraRaces(t *testing.T) {
 	t.Run("nodes", func(t *testing.T) {
 		nodes, _ := cluster(t)
-		taskstest.Run(t, func(t *testing.T) taskstest.Fixture {
+		taskstest.RunRaces(t, func(t *testing.T) taskstest.Fixture {
 			f := nodes[0].fixture(t)
 			f.Other = small(nodes[1].DB)
 			return f
@@ -32,6 +32,6 @@ func TestGaleraQueue(t *testing.T) {
 	})
 	t.Run("balancer", func(t *testing.T) {
 		_, balanced := cluster(t)
-		taskstest.Run(t, balanced.fixture)
+		taskstest.RunRaces(t, balanced.fixture)
 	})
 }
