@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -182,7 +184,7 @@ func TestGaleraRefused(t *testing.T) {
 			t.Errorf("audit counts %v, want %d forwarded and %d dead", counts, pairs, dead)
 		}
 		// Of these the copy came while the original was not settled.
-		t.Logf("%d copies had to wait", c.number(`SELECT COUNT(*) FROM monitored_emails_tasks a JOIN monitored_emails_tasks b
+		t.Logf("%d originals were refused for good; %d copies had to wait", dead, c.number(`SELECT COUNT(*) FROM monitored_emails_tasks a JOIN monitored_emails_tasks b
 			ON a.fingerprint = b.fingerprint AND a.folder_id < b.folder_id AND b.created_at < a.finished_at`))
 		c.wantNoLosses()
 	})
@@ -202,14 +204,15 @@ func TestGaleraBalancer(t *testing.T) {
 	})
 }
 
-// harmNode has hosts on two more nodes work beside p, and harms one of these. When the others are done,
-// the node comes back.
+// harmNode has hosts on two more nodes work beside p, and harms one of these in the middle of it. When the
+// others are done, the node comes back.
 func harmNode(harm func(*testserver.GaleraNode, testing.TB)) func(*storm, *process) {
 	return func(s *storm, p *process) {
 		g := testserver.GaleraCluster(s.t)
+		s.arrive(150)
 		passes := []*process{p, s.node(g, 1), s.node(g, 2)}
 		i := 1 + rand.IntN(2)
-		pause(p, 400*time.Millisecond)
+		s.eventually(func() bool { return s.worksOn(i) })
 		harm(g.Nodes[i], s.t)
 		s.injected.Add(1)
 		for j, p := range passes {
@@ -221,4 +224,14 @@ func harmNode(harm func(*testserver.GaleraNode, testing.TB)) func(*storm, *proce
 		g.Nodes[i].Rejoin(s.t)
 		s.ended(passes[i])
 	}
+}
+
+// worksOn reports whether the host on a node is sending a message.
+func (s *storm) worksOn(node int) (yes bool) {
+	s.t.Helper()
+	s.behind(func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT COUNT(*) > 0 FROM monitored_emails_tasks t JOIN monitored_emails_deliveries d ON d.task_id = t.id
+			WHERE d.status = 'sending' AND t.worker LIKE ?`, fmt.Sprintf("node%d:%%", node+1)).Scan(&yes).Error
+	})
+	return yes
 }

@@ -101,11 +101,7 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 // rage is the storm, and the calm after it.
 func (s *storm) rage(rounds int) {
 	for range rounds {
-		for address := range s.mail {
-			msgs := mails(30, address)
-			s.imap.Append(s.t, address, s.box, msgs...)
-			s.mail[address] = append(s.mail[address], msgs...)
-		}
+		s.arrive(30)
 		p := s.start(nil, "run")
 		if s.fault.strike != nil {
 			s.fault.strike(s, p)
@@ -120,6 +116,16 @@ func (s *storm) rage(rounds int) {
 	s.eventually(func() bool { s.one(); return s.look() })
 	s.must(0, "audit")
 	s.tally()
+}
+
+// arrive lays n messages into each inbox.
+func (s *storm) arrive(n int) {
+	s.t.Helper()
+	for address := range s.mail {
+		msgs := mails(n, address)
+		s.imap.Append(s.t, address, s.box, msgs...)
+		s.mail[address] = append(s.mail[address], msgs...)
+	}
 }
 
 // one does one pass.
