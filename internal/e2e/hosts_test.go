@@ -29,23 +29,31 @@ const shared = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 2s,
 func onHosts(t *testing.T, test func(t *testing.T, h *hosts)) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		w.extra = shared
-		w.startSink(func(e smtpsink.Event) smtpsink.Action {
-			if e.Stage != "dot" {
-				return smtpsink.Action{}
-			}
-			slow := make(chan struct{})
-			time.AfterFunc(50*time.Millisecond, func() { close(slow) })
-			return smtpsink.Action{Block: slow}
-		})
+		w.startSink(func(e smtpsink.Event) smtpsink.Action { return slowly(e, 50*time.Millisecond) })
 		w.configure()
-		_, dsn, _ := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`)
-		db, err := sql.Open("mysql", dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = db.Close() })
-		test(t, &hosts{w, db})
+		test(t, newHosts(w))
 	})
+}
+
+// slowly is a relay that takes its time for each message.
+func slowly(e smtpsink.Event, pause time.Duration) smtpsink.Action {
+	if e.Stage != "dot" {
+		return smtpsink.Action{}
+	}
+	slow := make(chan struct{})
+	time.AfterFunc(pause, func() { close(slow) })
+	return smtpsink.Action{Block: slow}
+}
+
+func newHosts(w *world) *hosts {
+	w.t.Helper()
+	_, dsn, _ := strings.Cut(strings.TrimSuffix(w.database, `"`), `dsn: "`)
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = db.Close() })
+	return &hosts{w, db}
 }
 
 // fill adds an inbox with messages.

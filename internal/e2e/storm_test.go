@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +49,9 @@ var faults = []fault{
 	{name: "IMAP connection cut", kinds: []string{"sqlite"}, rounds: 10, before: cutIMAP},
 	{name: "database connection cut", kinds: onServers, rounds: 6, before: cutDatabase},
 	{name: "database restarted", kinds: onServers, rounds: 2, strike: restart},
+	{name: "database node killed, three hosts on three nodes", kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Kill)},
+	{name: "database node stopped, three hosts on three nodes", kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Stop)},
+	{name: "database node cut off from the others", kinds: []string{"galera", "balancer"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Isolate)},
 	{name: "relay hangs up, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: hangUp},
 	{name: "relay takes the message and hangs up", kinds: []string{"sqlite", "mariadb"}, rounds: 5, relay: takeAndHangUp},
 	{name: "relay answers 4xx, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: refuse},
@@ -61,15 +62,11 @@ var faults = []fault{
 // `sending` when a pass ended or stopped. POSTRIDER_FAULTS multiplies the rounds; `scripts/faults`
 // makes a table of the results.
 func TestFaults(t *testing.T) {
-	times := 1
-	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_FAULTS")); err == nil {
-		times = n
-	}
 	for i, f := range faults {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { // the name of a test is a part of paths
 			t.Log(f.name)
 			for _, kind := range f.kinds {
-				t.Run(kind, func(t *testing.T) { newStorm(t, kind, f).rage(f.rounds * times) })
+				t.Run(kind, func(t *testing.T) { newStorm(t, kind, f).rage(f.rounds * times()) })
 			}
 		})
 	}
@@ -80,7 +77,7 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 		world: newWorld(t, kind), fault: f, box: "Cases",
 		mail: map[string][][]byte{"desk@firm.example": nil, "court@firm.example": nil}, sending: map[string]bool{},
 	}
-	s.extra = "retry: {base: 1s, max: 1s, max_lost_leases: 10}\nconcurrency: {lease: 1s, page: 20}\n"
+	s.extra = "retry: {base: 1s, max: 1s, max_lost_leases: 10}\nconcurrency: {host: HOST, lease: 1s, page: 20}\n"
 	s.startSink(func(e smtpsink.Event) smtpsink.Action {
 		var a smtpsink.Action
 		if f.relay != nil && !s.calm.Load() {
@@ -89,11 +86,7 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 				s.injected.Add(1)
 			}
 		}
-		if e.Stage == "dot" {
-			slow := make(chan struct{})
-			time.AfterFunc(20*time.Millisecond, func() { close(slow) })
-			a.Block = slow
-		}
+		a.Block = slowly(e, 20*time.Millisecond).Block
 		return a
 	})
 	if f.before != nil {
@@ -109,11 +102,7 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 // rage runs the rounds, and then passes without faults.
 func (s *storm) rage(rounds int) {
 	for range rounds {
-		for address := range s.mail {
-			msgs := mails(30, address)
-			s.imap.Append(s.t, address, s.box, msgs...)
-			s.mail[address] = append(s.mail[address], msgs...)
-		}
+		s.arrive(30)
 		p := s.start(nil, "run")
 		if s.fault.strike != nil {
 			s.fault.strike(s, p)
@@ -128,6 +117,16 @@ func (s *storm) rage(rounds int) {
 	s.eventually(func() bool { s.one(); return s.look() })
 	s.must(0, "audit")
 	s.tally()
+}
+
+// arrive lays n messages into each inbox.
+func (s *storm) arrive(n int) {
+	s.t.Helper()
+	for address := range s.mail {
+		msgs := mails(n, address)
+		s.imap.Append(s.t, address, s.box, msgs...)
+		s.mail[address] = append(s.mail[address], msgs...)
+	}
 }
 
 // one does one pass.

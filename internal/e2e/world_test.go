@@ -60,6 +60,13 @@ var databases = map[string]func(t *testing.T, dir string) string{
 	"mysql": func(t *testing.T, _ string) string {
 		return "driver: mysql, dsn: \"" + testserver.MySQL(t).NewDatabase(t) + "\""
 	},
+	"galera": func(t *testing.T, _ string) string { // its first node
+		return "driver: mysql, dsn: \"" + testserver.GaleraCluster(t).NewDatabase(t)[0] + "\""
+	},
+	"balancer": func(t *testing.T, _ string) string { // in front of all nodes
+		g := testserver.GaleraCluster(t)
+		return "driver: mysql, dsn: \"" + g.Balancer(t, g.NewDatabase(t)[0]) + "\""
+	},
 }
 
 // onEach runs a test on every kind of database, in parallel: each kind has its own server.

@@ -65,7 +65,12 @@ func on(t *testing.T, test func(t *testing.T, r registry), kinds ...string) {
 
 func newRegistry(t testing.TB, kind string) registry {
 	t.Helper()
-	r := registry{cfg: config(t, kind), ahead: &atomic.Int64{}}
+	return openRegistry(t, config(t, kind))
+}
+
+func openRegistry(t testing.TB, cfg db.Config) registry {
+	t.Helper()
+	r := registry{cfg: cfg, ahead: &atomic.Int64{}}
 	d, err := db.OpenAnySchema(t.Context(), r.cfg, r.now())
 	if err == nil {
 		_, err = d.Migrate(t.Context())

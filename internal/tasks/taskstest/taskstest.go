@@ -48,11 +48,20 @@ type Fixture struct {
 // Run runs the suite on one fixture, which open gives with an empty registry.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
-	f := open(t)
-	for _, group := range []map[string]func(*suite){
-		transitionTests, registerTests, epochTests, claimTests, receiptTests, ownTests, ownEachTests, reserveTests,
-		operatorTests, disableTests, purgeTests, dispositionTests, readTests, raceTests,
-	} {
+	run(t, open(t), transitionTests, registerTests, epochTests, claimTests, receiptTests, ownTests, ownEachTests, reserveTests,
+		operatorTests, disableTests, purgeTests, dispositionTests, readTests, raceTests)
+}
+
+// RunRaces runs the part of the suite in which two processes own the same recipients and claim the same
+// tasks.
+func RunRaces(t *testing.T, open func(t *testing.T) Fixture) {
+	t.Helper()
+	run(t, open(t), ownTests, ownEachTests, raceTests)
+}
+
+func run(t *testing.T, f Fixture, groups ...map[string]func(*suite)) {
+	t.Helper()
+	for _, group := range groups {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
