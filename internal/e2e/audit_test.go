@@ -88,7 +88,9 @@ func TestAuditAfterKills(t *testing.T) {
 		if r := w.audit(75); !strings.Contains(r.Inboxes[0].Folders[0].Error, "UIDVALIDITY has changed") {
 			t.Errorf("after UIDVALIDITY has changed the audit found %+v, want an error that says so", r.Inboxes[0].Folders[0])
 		}
-		w.pass(0)
+		w.eventually(func() bool { // a run that was killed may hold the scan lease
+			return !strings.Contains(w.must(0, "run", "--json").stdout, `"busy"`)
+		})
 		if n := allThere(w.audit(0)); n != len(backlog) {
 			t.Errorf("%d messages are forwarded, want %d", n, len(backlog))
 		}
