@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"sync"
+	"time"
 
 	"postrider/internal/message"
 	"postrider/internal/tasks"
@@ -115,9 +116,14 @@ func (c *cache) dropUpTo(mark int64) {
 	}
 }
 
+// cachePatience is how long a scanner waits for its deliverer. Then it goes on: a relay that hangs
+// keeps nothing from being registered.
+const cachePatience = 10 * time.Second
+
 // wait waits until the cache is at most half full, so that a scanner does not run far ahead of its
 // deliverer.
 func (c *cache) wait(ctx context.Context) error {
+	enough := time.After(cachePatience)
 	for {
 		c.mu.Lock()
 		room := c.closed || len(c.bodies) <= c.maxBodies/2 && c.octets <= c.maxOctets/2
@@ -128,6 +134,8 @@ func (c *cache) wait(ctx context.Context) error {
 		}
 		select {
 		case <-drained:
+		case <-enough:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -153,6 +153,24 @@ func TestCacheIsBoundedBesideASlowRelay(t *testing.T) {
 	})
 }
 
+// TestRegistersBesideARelayThatHangs: the scanner waits for room for a while, and then goes on without.
+func TestRegistersBesideARelayThatHangs(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		release := make(chan struct{})
+		s.relay.onSend = func(string) error { <-release; return nil }
+		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+		s.put(subjects...)
+		done := s.start(t.Context())
+		time.Sleep(time.Duration(len(subjects)) * cachePatience) // of the fake clock
+		if n := len(s.tasks()); n != len(subjects) {
+			t.Errorf("%d of %d messages are registered while the relay hangs, want all", n, len(subjects))
+		}
+		close(release)
+		s.wantNoError(s.end(done))
+		s.wantSent(slices.Clone(subjects)...)
+	})
+}
+
 // TestBodiesOfTasksThatOthersClaim are dropped, and the scanner goes on.
 func TestBodiesOfTasksThatOthersClaim(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
