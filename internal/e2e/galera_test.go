@@ -25,22 +25,26 @@ type cluster struct {
 }
 
 // onCluster runs a test on a database that hosts reach by a node each (galera), or by a balancer. The relay
-// answers each final dot as reply says, after its time.
-func onCluster(t *testing.T, kind, extra string, reply func(smtpsink.Message) smtpsink.Action, test func(c *cluster)) {
+// answers each final dot as reply says, after its time. scripts/faults repeats it.
+func onCluster(t *testing.T, kind, extra string, reply func(smtpsink.Message) smtpsink.Action, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	g := testserver.GaleraCluster(t)
-	w := newWorld(t, kind)
-	w.extra = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 5s, page: 20}\n" + extra
-	w.startSink(func(e smtpsink.Event) smtpsink.Action {
-		a := slowly(e, 10*time.Millisecond)
-		if e.Stage == "dot" && reply != nil {
-			r := reply(*e.Message)
-			a.Code, a.Text = r.Code, r.Text
-		}
-		return a
-	})
-	w.configure()
-	test(&cluster{newHosts(w), g})
+	for i := range times() {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			w := newWorld(t, kind)
+			w.extra = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 5s, page: 20}\n" + extra
+			w.startSink(func(e smtpsink.Event) smtpsink.Action {
+				a := slowly(e, 10*time.Millisecond)
+				if e.Stage == "dot" && reply != nil {
+					r := reply(*e.Message)
+					a.Code, a.Text = r.Code, r.Text
+				}
+				return a
+			})
+			w.configure()
+			test(t, &cluster{newHosts(w), g})
+		})
+	}
 }
 
 // node starts a pass on a host that has this node.
@@ -90,7 +94,7 @@ func (c *cluster) wantNoLosses() {
 	}
 }
 
-// times multiplies the messages of a test; scripts/faults sets it.
+// times is how often a test does what it does; scripts/faults sets it.
 func times() int {
 	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_FAULTS")); err == nil {
 		return n
@@ -101,8 +105,8 @@ func times() int {
 // TestGaleraDedupeAll: each mail lies in three inboxes, and three hosts, on a node each, scan them at
 // once. Each recipient gets each mail once.
 func TestGaleraDedupeAll(t *testing.T) {
-	onCluster(t, "galera", "dedupe: all\n", nil, func(c *cluster) {
-		msgs := mails(30*times(), "everywhere")
+	onCluster(t, "galera", "dedupe: all\n", nil, func(t *testing.T, c *cluster) {
+		msgs := mails(30, "everywhere")
 		for i := range c.Nodes {
 			address := fmt.Sprintf("box%d@firm.example", i)
 			c.addInbox(address, "--start", "all")
@@ -149,8 +153,8 @@ func TestGaleraRefused(t *testing.T) {
 		}
 		return smtpsink.Action{Code: 451, Text: "4.3.0 not now"}
 	}
-	onCluster(t, "galera", "dedupe: inbox\n", refuseFirst, func(c *cluster) {
-		pairs := 150 * times()
+	onCluster(t, "galera", "dedupe: inbox\n", refuseFirst, func(t *testing.T, c *cluster) {
+		pairs := 150
 		c.routes = "  - {name: copies, match: {folder: Archive}, to: [intake@firm.example]}\n" + c.routes
 		c.configure()
 		c.addInbox(desk, "--start", "all", "--folder", "INBOX", "--folder", "Archive")
@@ -192,8 +196,8 @@ func TestGaleraRefused(t *testing.T) {
 
 // TestGaleraBalancer: two hosts, whose connections are spread over the nodes, do a pass together.
 func TestGaleraBalancer(t *testing.T) {
-	onCluster(t, "balancer", "", nil, func(c *cluster) {
-		msgs := c.fill(desk, 400*times())
+	onCluster(t, "balancer", "", nil, func(t *testing.T, c *cluster) {
+		msgs := c.fill(desk, 400)
 		for _, p := range []*process{c.on("a"), c.on("b")} {
 			c.ended(p, 0)
 		}

@@ -48,8 +48,9 @@ type owners struct {
 }
 
 // ownersOf reads who owns the keys. Locked, the rows of owners and their deliveries stay as they are
-// until the transaction ends: an owner that settles a delivery afterwards finds who waits for it. On
-// another database node it may not; that is what tasks.WaitRecheck is for.
+// until the transaction ends: a delivery that counts as settled here is not one that was given up
+// between the reads, and an owner that settles one afterwards finds who waits for it. On another
+// database node it may not find them; that is what tasks.WaitRecheck is for.
 func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, error) {
 	rows, err := ownerRows(tx, keys, lock)
 	if err != nil {
