@@ -24,8 +24,8 @@ type AuditOptions struct {
 // Audit compares every message that the servers have with the registry, and every task of the
 // registry with the servers. It lists UIDs in bounded ranges and reads no bodies; unless it repairs,
 // it takes no lease and changes nothing. Runs may go on beside it: the cursor is read before the
-// server is asked, and the ledger after it, so a message at or below that cursor had its disposition
-// before it was looked for.
+// server is asked, and the ledger after it. So a message at or below that cursor had its disposition
+// before the audit looked for it.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
 	start := p.Now()
 	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}
