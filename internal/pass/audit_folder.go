@@ -22,7 +22,8 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	if err := a.look(ctx, f); err != nil {
 		return err
 	}
-	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); { // the last messages may be gone
+	// Up to the cursor at least: the last messages may be gone.
+	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); {
 		uids, err := a.visit.session.search(ctx, f.folder, w.from, w.to)
 		if err != nil {
 			return err
@@ -36,8 +37,8 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	return a.leftBehind(ctx, f, f.folder.row.UIDValidity)
 }
 
-// look reads the folder's row, and then opens the folder. A run may begin a new epoch in between, so
-// it tries twice.
+// look reads the folder's row, and then opens the folder. A run may begin a new epoch in between,
+// so it tries twice.
 func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 	var doubt error
 	for range 2 {
@@ -189,8 +190,8 @@ func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []
 	return out, err
 }
 
-// lookAgain reads the cursor again, after the ledger: a rewind may have come in between. It takes the
-// lower one, so that nothing counts as missing only because a run moved the cursor meanwhile.
+// lookAgain reads the cursor again, after the ledger: a rewind may have come in between. It takes
+// the lower one, so that nothing counts as missing only because a run moved the cursor meanwhile.
 func (a *auditor) lookAgain(ctx context.Context, f *auditedFolder) error {
 	was := &f.folder.row
 	row, err := a.row(ctx, was.ID)

@@ -13,8 +13,8 @@ import (
 // allEpochs is greater than every epoch.
 const allEpochs = math.MaxInt64
 
-// unwatched reports the tasks of a folder that is no longer watched and has no task waiting. It asks
-// only the registry.
+// unwatched reports the tasks of a folder that is no longer watched and has no task waiting. It
+// asks only the registry.
 func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
 	f := &auditedFolder{folder: &folder{row: row}, found: newFolderAudit(row.Name)}
 	f.found.Unwatched, f.found.UIDValidity = true, uint32(row.UIDValidity)

@@ -11,8 +11,8 @@ import (
 )
 
 // repair registers what is missing. It holds the scan lease, so no one else moves the cursors
-// meanwhile. The next run forwards the messages. A task that something other than postrider deleted,
-// and whose message is not on the server either, is forgotten.
+// meanwhile. The next run forwards the messages. A task that something other than postrider
+// deleted, and whose message is not on the server either, is forgotten.
 func (a *auditor) repair(ctx context.Context) error {
 	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.found.Missing)+len(f.lost) > 0 }) {
 		return nil
@@ -45,8 +45,8 @@ func (a *auditor) repair(ctx context.Context) error {
 }
 
 // register registers what is missing in one folder, as a run does. What is still missing stays in
-// Missing. A message that a rewind put above the cursor meanwhile is no longer missing: the next run
-// registers it. A page up to it would move the cursor over the messages before it.
+// Missing. A message that a rewind put above the cursor meanwhile is no longer missing: the next
+// run registers it. A page up to it would move the cursor over the messages before it.
 func (a *auditor) register(ctx context.Context, f *auditedFolder, lease *scanLease) error {
 	was := f.folder.row
 	i := slices.IndexFunc(lease.in.Folders, func(row inbox.Folder) bool { return row.ID == was.ID })
@@ -74,9 +74,9 @@ func (a *auditor) register(ctx context.Context, f *auditedFolder, lease *scanLea
 	return err
 }
 
-// forgetMissing has the registry forget the deleted tasks of messages that are on the server, so that
-// the messages can be registered again. The next run does so when the cursor is below them by now. In
-// a folder that is no longer watched they are not registered at all.
+// forgetMissing has the registry forget the deleted tasks of messages that are on the server, so
+// that the messages can be registered again. The next run does so when the cursor is below them by
+// now. In a folder that is no longer watched they are not registered at all.
 func (a *auditor) forgetMissing(ctx context.Context, f *auditedFolder) error {
 	var deleted []uint32
 	for _, m := range f.found.Missing {

@@ -99,10 +99,10 @@ type FolderAudit struct {
 
 	Messages   int              `json:"messages"`   // on the server
 	Counts     map[Account]int  `json:"counts"`     // of these messages, for every account
-	Registered int              `json:"registered"` // of these, missing until the audit registered them
+	Registered int              `json:"registered"` // of these, by this audit
 	Missing    []MissingMessage `json:"missing"`
 
-	Gone      int             `json:"gone"`                // ended tasks without a message on the server
+	Gone      int             `json:"gone"`                // ended tasks, message not on the server
 	GoneAs    map[Account]int `json:"gone_as"`             // how these are accounted for
 	Strays    []Stray         `json:"strays"`              // unfinished, deleted and reappeared ones
 	Forgotten int             `json:"forgotten,omitempty"` // deleted ones that a repair dropped

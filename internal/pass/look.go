@@ -38,7 +38,7 @@ type FolderCheck struct {
 	UIDValidity uint32 `json:"uid_validity"`
 	UIDNext     uint32 `json:"uid_next"`
 	Scanned     bool   `json:"scanned"`          // false: the cursor is where it would start
-	Changed     uint32 `json:"uid_validity_was"` // the last scan's UIDVALIDITY, when it was another one
+	Changed     uint32 `json:"uid_validity_was"` // at the last scan, when it differs
 	Cursor      uint32 `json:"cursor"`
 	Above       int    `json:"above"` // messages above the cursor
 }

@@ -26,8 +26,8 @@ type ReplayOptions struct {
 
 // Replay runs the current routes over registered messages. It compares the recipients that each
 // message had with those that it would have now. It only reads: neither the database nor a server
-// changes. It fetches a message, its header first, only when a route needs what the registry does not
-// know. Memory does not grow with the number of tasks.
+// changes. It fetches a message, its header first, only when a route needs what the registry does
+// not know. Memory does not grow with the number of tasks.
 func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptions) ReplayReport {
 	report := ReplayReport{Inboxes: make([]InboxReplay, len(boxes))}
 	p.compare(ctx, boxes, func(i int, v visit) error {

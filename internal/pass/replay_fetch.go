@@ -34,7 +34,8 @@ func (a *replayer) read(ctx context.Context, place string, list []*replayed) err
 	return nil
 }
 
-// failed notes that nothing more can be fetched from the inbox, or from the folder, and logs it once.
+// failed notes that nothing more can be fetched from the inbox, or from the folder, and logs it
+// once.
 func (a *replayer) failed(place string, err error) {
 	if errors.Is(err, errEpoch) {
 		err = errors.New("the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again")

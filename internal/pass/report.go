@@ -34,7 +34,7 @@ type Report struct {
 	RelayError string    `json:"relay_error,omitempty"` // why forwarding stopped
 	// LimitReached says which of smtp.limits is used up, and until when. Waiting messages wait for it.
 	LimitReached string        `json:"limit_reached,omitempty"`
-	Interrupted  bool          `json:"interrupted,omitempty"` // a signal or --timeout ended the pass early
+	Interrupted  bool          `json:"interrupted,omitempty"` // by a signal or --timeout
 	Totals       Counters      `json:"totals"`
 	Inboxes      []InboxReport `json:"inboxes"`
 }
@@ -80,8 +80,8 @@ func (r *Report) finish(took time.Duration, relay, stopped error) {
 	}
 }
 
-// Clean reports whether nothing is left to be retried, and an operator has nothing to decide. A message
-// may wait for a limit: later passes send it.
+// Clean reports whether nothing is left to be retried, and an operator has nothing to decide. A
+// message may wait for a limit: later passes send it.
 func (r *Report) Clean() bool {
 	if r.RelayError != "" || r.Interrupted {
 		return false

@@ -14,15 +14,16 @@ type Retention struct {
 	Events    time.Duration // lines of the audit trail
 }
 
-// portion is how many rows one transaction deletes. It is short, so that other runs are not held up.
+// portion is how many rows one transaction deletes. It is short, so that other runs are not held
+// up.
 const portion = 500
 
-// expireFor is how long a pass deletes at most. In a registry that has grown for years the first pass
-// would take too long otherwise.
+// expireFor is how long a pass deletes at most. In a registry that has grown for years the first
+// pass would take too long otherwise.
 const expireFor = time.Minute
 
-// expire deletes what is old enough, of the inboxes that this pass worked on. What it cannot delete, or
-// not in time, waits for the next pass. That is an error only when the database is gone.
+// expire deletes what is old enough, of the inboxes that this pass worked on. What it cannot
+// delete, or not in time, waits for the next pass. That is an error only when the database is gone.
 func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
 	keep := p.Config.Retention
 	if p.Config.DryRun {
