@@ -59,7 +59,7 @@ func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, e
 	for _, r := range rows {
 		ids = append(ids, r.TaskID)
 	}
-	s, err := standingOf(tx, ids, lock)
+	s, err := progressOf(tx, ids, lock)
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +149,13 @@ func (o *owners) save(tx *gorm.DB) error {
 	return insert(tx, tableOnce, o.taken)
 }
 
-// standing is how far tasks got. It has no deleted tasks.
-type standing struct {
+// progress is how far tasks got. It has no deleted tasks.
+type progress struct {
 	status     map[int64]tasks.Status
 	deliveries map[int64][]tasks.Delivery
 }
 
-func standingOf(tx *gorm.DB, ids []int64, lock func(string) string) (s standing, err error) {
+func progressOf(tx *gorm.DB, ids []int64, lock func(string) string) (s progress, err error) {
 	if len(ids) == 0 {
 		return s, nil
 	}
