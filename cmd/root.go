@@ -26,7 +26,7 @@ const (
 	exitOK     = 0
 	exitFailed = 1  // nothing could be done
 	exitUsage  = 2  // bad usage or configuration
-	exitRetry  = 75 // done, but something will be retried or needs a person (EX_TEMPFAIL)
+	exitRetry  = 75 // done, but something will be retried or needs an operator (EX_TEMPFAIL)
 )
 
 const exitHelp = `
@@ -34,7 +34,7 @@ Exit codes:
   0   all handled
   1   failed
   2   bad usage or configuration, nothing touched
-  75  done, but something will be retried or needs a person`
+  75  done, but something will be retried or needs an operator`
 
 // app is what all commands share: the world outside, and the flags that every command has.
 type app struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // choose is mode Auto: redirect when receivers accept that with the author's From, else rewrite. It
-// returns the reason, too.
+// also returns the reason.
 func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s Style, form shape) (Mode, string, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -55,8 +55,8 @@ func costly(fields []message.Field) bool {
 	return names*len(fields) > enough
 }
 
-// author is the domain that receivers look up. What they do when From does not name exactly one
-// author differs (RFC 7489 6.6.1).
+// author is the domain that receivers look up. Receivers differ when From does not name exactly one
+// author (RFC 7489 6.6.1).
 func author(h message.Header) (domain, odd string) {
 	from := h.Values("From")
 	if len(from) != 1 {
@@ -80,7 +80,7 @@ func author(h message.Header) (domain, odd string) {
 	return domain, ""
 }
 
-// because puts a reason before a content's remark, and before the remarks of what may go instead.
+// because puts a reason before the remarks of a content and of its fallbacks.
 func (c *Content) because(why string) *Content {
 	if why == "" {
 		return c

@@ -22,20 +22,22 @@ import (
 // Mode is what a message goes out as.
 type Mode string
 
-// The modes. Notice is for a message that was not downloaded: it says where that lies.
+// The modes. A notice stands for a message that was not downloaded, and says where that is.
 const (
 	Redirect Mode = "redirect" // the original, octet for octet, below fields on top
-	Rewrite  Mode = "rewrite"  // the original's body octet for octet, below a header in the forwarder's name
+	Rewrite  Mode = "rewrite"  // the original's body, below a header in the forwarder's name
 	Attach   Mode = "attach"   // a new message with the original in it
-	Auto     Mode = "auto"     // in a Style alone: redirect or rewrite, whichever arrives; attached when it would not arrive as it is
 	Notice   Mode = "notice"
+	// Auto is only used in a Style. It becomes redirect or rewrite, whichever receivers accept, or
+	// attach when they accept neither.
+	Auto Mode = "auto"
 )
 
 // Style is how a message is to go out.
 type Style struct {
 	Mode   Mode
 	Resent bool // redirect: a Resent- block on top (RFC 5322 3.6.6)
-	// Fallback: a message that cannot go out, or not arrive as it is, by its mode is attached instead.
+	// Fallback: a message is attached when it cannot go out, or would not arrive, by its mode.
 	Fallback bool
 }
 
@@ -54,21 +56,23 @@ type Origin struct {
 	Size       int64     // octets, at the server
 	MaxSize    int64     // why it was not downloaded, when it was not
 
-	Captured func() map[string]string // what its routes captured, for a note that asks for it; nil for nothing
+	// Captured is what its routes captured, for a note that uses it; nil for nothing.
+	Captured func() map[string]string
 }
 
 // ComposeConfig is in whose name a Composer writes, and what.
 type ComposeConfig struct {
 	From string    // "Name <address>"; needed for all but redirect
-	Note string    // a template for what stands above an attached original; empty for DefaultNote
+	Note string    // a template for the text above an attached original; empty for DefaultNote
 	Key  *dkim.Key // signs what is composed or rewritten; nil for none
-	// Judge says for mode auto what receivers make of a redirect; needed for that alone.
+	// Judge says whether receivers accept a redirect; only mode auto needs it.
 	Judge *dmarc.Judge
 }
 
-// Composer makes what goes out. What it makes of a message depends on nothing but the message, its Origin and the Style
-// (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same. What mode Auto picks depends on
-// the DNS besides: who has sent a message in one mode asks for that mode from then on.
+// Composer makes the content that goes out. That depends only on the message, its Origin and the
+// Style (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same. The
+// choice of mode Auto also depends on the DNS, so a caller that sent a message in one mode asks for
+// that mode from then on.
 type Composer struct {
 	from  mail.Address // empty without ComposeConfig.From
 	note  *template.Template
@@ -97,9 +101,10 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	return c, nil
 }
 
-// Compose makes what goes out of m, which must stay open while the content is in use. It fails when m's spool cannot be
-// read, and when there is no ASCII address that something could be composed in the name of. In mode Auto it asks the DNS,
-// for at most dmarc.Patience; whatever comes of that, and when ctx ends, there is a content.
+// Compose makes the content from m, which must stay open while the content is in use. It fails when
+// m's spool cannot be read, and when it needs an ASCII address to compose in the name of and has
+// none. In mode Auto it asks the DNS, for at most dmarc.Patience. It returns a content even when
+// the DNS fails or ctx ends.
 func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s Style) (*Content, error) {
 	if c.from.Address == "" && (m.HeaderOnly || s.Mode != Redirect || s.Resent || s.Fallback) {
 		return nil, fmt.Errorf("compose a message in mode %s: there is no ASCII address to do so in the name of: set forward.from", s.Mode)
@@ -137,7 +142,7 @@ func (c *Composer) orAttach(ctx context.Context, m *message.Message, o Origin, s
 	if err != nil {
 		return nil, err
 	}
-	if content.Mode != Redirect { // what else it can be, for a relay that takes less, it knows by itself
+	if content.Mode != Redirect { // it already has its own fallback for a relay that accepts less
 		return content.because(why), nil
 	}
 	content.instead = func() (*Content, error) {
@@ -159,7 +164,8 @@ func (c *Composer) signed(content *Content) (*Content, error) {
 	return content, nil
 }
 
-// sender is the address that something is composed in the name of, with the author's name: "Alice via Intake".
+// sender is the address that something is composed in the name of, with the author's name: "Alice
+// via Intake".
 func (c *Composer) sender(h message.Header) string {
 	name := c.via()
 	if author := authorName(h); author != "" {
@@ -173,8 +179,8 @@ func (c *Composer) via() string {
 	return cmp.Or(c.from.Name, c.domain())
 }
 
-// authorName has no @ in it, and nothing that turns the writing around: an address in a display name beside another address
-// is what fraud looks like.
+// authorName is the author's name without @ and without characters that change the writing
+// direction: an address in a display name, beside another address, looks like fraud.
 func authorName(h message.Header) string {
 	for _, a := range h.Addresses("From") {
 		return strings.Map(func(r rune) rune {
@@ -201,7 +207,7 @@ func replyTo(h message.Header) string {
 	return field("Reply-To", mailboxes(list[:min(len(list), 20)]))
 }
 
-// messageID is the same in every attempt, and for all recipients: what is retried can be recognised.
+// messageID is the same in every attempt and for all recipients, so that a retry can be recognised.
 func (c *Composer) messageID(kind string, parts ...any) string {
 	return "<" + digest("message-id", append(parts, kind)...) + "." + kind + "@" + c.domain() + ">"
 }

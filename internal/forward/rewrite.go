@@ -9,8 +9,9 @@ import (
 	"postrider/internal/message"
 )
 
-// rewrite puts the header into the forwarder's name and keeps the body, octet for octet. It attaches a message instead
-// whose header is not only fields or is very long, and one with 8-bit content to a relay without 8BITMIME.
+// rewrite puts the header into the forwarder's name and keeps the body, octet for octet. Some
+// messages it attaches instead: one whose header has lines that are no fields, or is very long; and
+// one with 8-bit content, when the relay does not offer 8BITMIME.
 func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -39,11 +40,12 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	return c.signed(out)
 }
 
-// maxRewritten is the longest header that is rewritten, in octets: what takes it apart and signs it is not made for more.
+// maxRewritten is the longest header that is rewritten, in octets. To parse and sign a longer one
+// would take too much time and memory.
 const maxRewritten = 256 << 10
 
-// split tells the fields from the body, which begins at an offset. A "From " line of a mbox on top is no part of the
-// message.
+// split returns the fields, and the offset at which the body begins. The "From " line of an mbox on
+// top is not part of the message.
 func split(all []message.Field) (fields []message.Field, body int64, why string) {
 	for i, f := range all {
 		body += int64(len(f.Raw))
@@ -67,19 +69,21 @@ func split(all []message.Field) (fields []message.Field, body int64, why string)
 
 var crlf = []byte("\r\n")
 
-// signing are the fields of signatures over the header: all of them cover From (RFC 6376 5.4), an ARC set being one (RFC 8617 4.1).
+// signing are the fields of signatures over the header. All of them cover From (RFC 6376 5.4). An
+// ARC set is such a signature (RFC 8617 4.1).
 var signing = map[string]bool{
 	"dkim-signature": true, "domainkey-signature": true, "x-google-dkim-signature": true,
 	"arc-seal": true, "arc-message-signature": true, "arc-authentication-results": true,
 }
 
-// dropped tells the fields that a new author makes untrue: the author, of course; every signature; and the reverse-path,
-// which whoever delivers the message writes anew (RFC 5321 4.4).
+// dropped reports whether a new author makes the field untrue. These are the author, every
+// signature, and the reverse-path: the server that delivers the message writes it again (RFC 5321
+// 4.4).
 func dropped(name string) bool {
 	return signing[name] || name == "from" || name == "sender" || name == "return-path"
 }
 
-// unsigned is what to say of signatures that are taken out.
+// unsigned is the remark about signatures that are removed; empty without any.
 func unsigned(fields []message.Field) string {
 	n := 0
 	for _, f := range fields {
@@ -93,9 +97,9 @@ func unsigned(fields []message.Field) string {
 	return fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
 }
 
-// rewritten is the new header, with the empty line. What is not about the author stays: Message-ID, References and List-
-// fields, so that threads and filters go on to work, and Auto-Submitted (RFC 3834 5). Date and Message-ID are added to a
-// message without them.
+// rewritten is the new header, with the empty line. Fields that are not about the author stay:
+// Message-ID, References and List- fields, so that threads and filters keep working, and
+// Auto-Submitted (RFC 3834 5). A message without Date or Message-ID gets one.
 func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origin) string {
 	var b strings.Builder
 	b.WriteString(o.field())
@@ -108,7 +112,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 		}
 	}
 	answered := len(m.Header.Addresses("Reply-To")) > 0
-	if !answered { // there is none, or it leads nowhere
+	if !answered { // there is no Reply-To, or it has no address
 		b.WriteString(replyTo(m.Header))
 	}
 	if !has["date"] {
@@ -126,7 +130,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 	return b.String()
 }
 
-// renamed keeps what stands in a field under another name.
+// renamed keeps the value of a field under another name.
 func renamed(name string, f message.Field, h message.Header) string {
 	if !nonASCII(f.Raw) {
 		_, value, _ := bytes.Cut(f.Raw, []byte(":"))
@@ -135,13 +139,14 @@ func renamed(name string, f message.Field, h message.Header) string {
 	return field(name, words(h.TextOf(f)))
 }
 
-// ended is s with a line end: the last field of a message without a body may lack it.
+// ended is s with a line end. The last field of a message without a body may lack it.
 func ended(s string) string { return strings.TrimSuffix(s, "\r\n") + "\r\n" }
 
-// addressFields hold addresses, which are encoded otherwise than text.
+// addressFields hold addresses, which have their own encoding.
 var addressFields = map[string]bool{"to": true, "cc": true, "bcc": true, "reply-to": true}
 
-// inASCII is a field as it stands, or with what is not ASCII in it encoded, so that every relay takes it.
+// inASCII is the field unchanged, or with everything but ASCII encoded, so that every relay takes
+// it.
 func inASCII(f message.Field, h message.Header) string {
 	if !nonASCII(f.Raw) {
 		return ended(string(f.Raw))
@@ -156,14 +161,14 @@ func inASCII(f message.Field, h message.Header) string {
 		if v, params, err := mime.ParseMediaType(value); err == nil {
 			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
 		}
-		return field(name, strings.Map(masked, value)) // what else it says is needed to read the body
+		return field(name, strings.Map(masked, value)) // the rest is needed to read the body
 	case structuredFields[f.Name]:
 		return field(name, strings.Map(masked, h.TextOf(f)))
 	}
 	return field(name, words(h.TextOf(f)))
 }
 
-// structuredFields are read by programs, to which encoded words mean nothing.
+// structuredFields are read by programs, which do not decode encoded words.
 var structuredFields = map[string]bool{
 	"content-transfer-encoding": true, "content-id": true, "mime-version": true, "date": true, "received": true,
 	"message-id": true, "in-reply-to": true, "references": true,

@@ -64,8 +64,9 @@ type Task struct {
 // Delivery is one recipient of a message.
 type Delivery struct {
 	Recipient string `json:"recipient"`
-	Status    string `json:"status"` // failed, sending (it may have arrived), pending, delivered
-	Code      int    `json:"code"`   // of the relay's last reply; 0 for none
+	// failed, sending (it may have arrived), pending, delivered, duplicate (has it by another task)
+	Status string `json:"status"`
+	Code   int    `json:"code"` // of the relay's last reply; 0 for none
 	Reply     string `json:"reply"`
 }
 
@@ -125,10 +126,10 @@ func describe(t tasks.Task, since time.Time) Task {
 		Status: string(t.Status), Since: since.UTC(), Attempts: t.Attempts, Route: t.Route, Reason: line(t.Reason),
 		Deliveries: []Delivery{}, Commands: commands(t),
 	}
-	for _, delivered := range []bool{false, true} {
+	for _, has := range []bool{false, true} {
 		for _, d := range t.Deliveries {
 			switch {
-			case (d.Status == tasks.Delivered) != delivered:
+			case (d.Status == tasks.Delivered || d.Status == tasks.Duplicated) != has:
 			case len(out.Deliveries) == maxDeliveries:
 				out.MoreDeliveries++
 			default:

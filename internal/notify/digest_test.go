@@ -133,6 +133,19 @@ func TestBounded(t *testing.T) {
 	b.wantSent("tasks that were only counted are reported, too")
 }
 
+// TestDuplicateHasIt checks that a recipient who has the message by another task is listed after
+// those without it.
+func TestDuplicateHasIt(t *testing.T) {
+	got := describe(tasks.Task{Status: tasks.Dead, Deliveries: []tasks.Delivery{
+		{Recipient: "copy@firm.example", Status: tasks.Duplicated},
+		{Recipient: "nobody@firm.example", Status: tasks.Failed},
+	}}, time.Time{})
+	want := "  lacks it: nobody@firm.example\n  has it:   copy@firm.example\n"
+	if text := (Digest{Tasks: []Task{got}}).text(); !strings.Contains(text, want) {
+		t.Errorf("the text is %q, want it to have %q", text, want)
+	}
+}
+
 // TestOneMore checks the plural forms of the text for the number 1.
 func TestOneMore(t *testing.T) {
 	text := Digest{MoreInboxes: 1, MoreTasks: 1, Tasks: []Task{{MoreDeliveries: 1}}}.text()

@@ -139,6 +139,7 @@ func (t Task) text(b *strings.Builder) {
 // deliveryLabels are the labels of a recipient's line, by the state of the delivery.
 var deliveryLabels = map[string]string{
 	"delivered": "has it", "failed": "lacks it", "pending": "lacks it", "sending": "may have",
+	"duplicate": "has it",
 }
 
 func (d Delivery) line() string {

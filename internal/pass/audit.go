@@ -22,10 +22,10 @@ type AuditOptions struct {
 }
 
 // Audit compares every message that the servers have with the registry, and every task of the
-// registry with the servers. It lists UIDs in bounded ranges and reads no bodies; unless it repairs,
-// it takes no lease and changes nothing. Runs may go on beside it: the cursor is read before the
-// server is asked, and the ledger after it, so a message at or below that cursor had its disposition
-// before it was looked for.
+// registry with the servers. It lists UIDs in bounded ranges and reads no bodies; unless it
+// repairs, it takes no lease and changes nothing. Runs may go on beside it: the cursor is read
+// before the server is asked, and the ledger after it. So a message at or below that cursor had its
+// disposition before the audit looked for it.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
 	start := p.Now()
 	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}
@@ -59,7 +59,8 @@ type auditedFolder struct {
 // inbox compares the folders. A folder that cannot be compared has its error; the others go on, as
 // long as there is a connection.
 func (a *auditor) inbox(ctx context.Context) error {
-	in, err := a.visit.pass.Inboxes.Get(ctx, a.visit.in.Address) // with the folders that are no longer watched
+	// Get also returns the folders that are no longer watched.
+	in, err := a.visit.pass.Inboxes.Get(ctx, a.visit.in.Address)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// The ledger is read in steps of so many UIDs; where it is empty they double. It may hold far more messages than the
-// folder does by now.
+// The ledger is read in steps of so many UIDs, and a step doubles where the ledger is empty. The
+// ledger may hold far more messages than the folder still has.
 const (
 	ledgerStep    = 4_000
 	maxLedgerStep = 32_000
@@ -22,7 +22,8 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	if err := a.look(ctx, f); err != nil {
 		return err
 	}
-	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); { // the last messages may be gone
+	// Up to the cursor at least: the last messages may be gone.
+	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); {
 		uids, err := a.visit.session.search(ctx, f.folder, w.from, w.to)
 		if err != nil {
 			return err
@@ -36,7 +37,8 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	return a.leftBehind(ctx, f, f.folder.row.UIDValidity)
 }
 
-// look reads the folder's row, and then opens it. A run may begin a new epoch in between, so it looks twice.
+// look reads the folder's row, and then opens the folder. A run may begin a new epoch in between,
+// so it tries twice.
 func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 	var doubt error
 	for range 2 {
@@ -59,7 +61,7 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 	return doubt
 }
 
-// opened tells why nothing can be proved of a folder that the server describes so.
+// opened returns why nothing can be proved about the folder as the server describes it.
 func (f *auditedFolder) opened(info imapsrc.Folder) error {
 	f.found.UIDValidity = info.UIDValidity
 	row := &f.folder.row
@@ -97,13 +99,14 @@ func (a *auditor) window(ctx context.Context, f *auditedFolder, w *window, uids 
 	return nil
 }
 
-// step compares, and tells how many rows the ledger has.
+// step compares one step, and returns how many rows the ledger has in it.
 func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []uint32) (int, error) {
 	known, err := a.dispositions(ctx, f, s)
 	if err != nil {
 		return 0, err
 	}
-	if f.doubtful(uids, known) { // a message may have gone or come, a run have registered it, or the cursor been moved back
+	// A message may have gone or arrived, a run may have registered it, or the cursor was moved back.
+	if f.doubtful(uids, known) {
 		if uids, err = a.visit.session.search(ctx, f.folder, s.from, s.to); err != nil {
 			return 0, err
 		}
@@ -122,7 +125,7 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	for _, uid := range uids {
 		m, there := metas[uid]
 		if !there && f.account(uid, known[uid]) == AsMissing {
-			continue // it has gone meanwhile
+			continue // it is gone by now
 		}
 		if err := a.message(f, uid, known[uid], m); err != nil {
 			return 0, err
@@ -141,8 +144,8 @@ func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window)
 	return known, err
 }
 
-// doubtful reports whether the ledger does not know a message that it should, or the server lists one that it should not,
-// or does not list that of an unfinished task.
+// doubtful reports whether the ledger lacks a message that it should have, or the server lists one
+// that it should not, or does not list the message of an unfinished task.
 func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposition) bool {
 	open := 0
 	for _, d := range known {
@@ -162,14 +165,14 @@ func (f *auditedFolder) doubtful(uids []uint32, known map[uint32]*tasks.Disposit
 	return open > 0
 }
 
-// unfinished are the states of tasks that need their message still, or may need it.
+// unfinished are the states of tasks that still need their message, or may need it.
 var unfinished = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error, tasks.Uncertain}
 
 func needsMessage(d *tasks.Disposition) bool {
 	return d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status)
 }
 
-// describeMissing asks when the missing messages arrived, and how large they are.
+// describeMissing asks the server when the missing messages arrived, and how large they are.
 func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []uint32,
 	known map[uint32]*tasks.Disposition,
 ) (map[uint32]imapsrc.Meta, error) {
@@ -187,8 +190,8 @@ func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []
 	return out, err
 }
 
-// lookAgain reads the cursor once more, after the ledger: a rewind may have come in between. It takes whichever is lower,
-// so that what a run did meanwhile proves nothing against it.
+// lookAgain reads the cursor again, after the ledger: a rewind may have come in between. It takes
+// the lower one, so that nothing counts as missing only because a run moved the cursor meanwhile.
 func (a *auditor) lookAgain(ctx context.Context, f *auditedFolder) error {
 	was := &f.folder.row
 	row, err := a.row(ctx, was.ID)
@@ -203,7 +206,8 @@ func (a *auditor) lookAgain(ctx context.Context, f *auditedFolder) error {
 	return nil
 }
 
-// account decides how a message is accounted for; d is nil when the ledger does not know it. Empty: it does not matter.
+// account decides how a message is accounted for; d is nil when the ledger does not know it. It is
+// empty when the message does not count.
 func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 	row := f.folder.row
 	switch {
@@ -227,7 +231,7 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 	return AsMissing
 }
 
-// message counts one message, and tells of it.
+// message counts one message, and reports it.
 func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m imapsrc.Meta) error {
 	as := f.account(uid, d)
 	if as == "" {
@@ -253,13 +257,13 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 		line.Received, line.Size = &m.Received, m.Size
 	}
 	if d != nil {
-		line.tell(*d)
+		line.add(*d)
 	}
 	return a.opts.Each(line)
 }
 
-// tell adds what the registry knows.
-func (m *Audited) tell(d tasks.Disposition) {
+// add adds what the registry knows.
+func (m *Audited) add(d tasks.Disposition) {
 	m.TaskID, m.Status, m.Reason = d.TaskID, d.Status, d.Reason
 	if accountOf[d.Status] == AsWaiting {
 		m.Since, m.NextTry = &d.QueuedAt, d.VisibleAt

@@ -10,10 +10,11 @@ import (
 	"postrider/internal/tasks"
 )
 
-// allEpochs is behind every epoch.
+// allEpochs is greater than every epoch.
 const allEpochs = math.MaxInt64
 
-// unwatched tells of the tasks of a folder that is not watched any more, and that no task of waits: by the registry alone.
+// unwatched reports the tasks of a folder that is no longer watched and has no task waiting. It
+// asks only the registry.
 func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
 	f := &auditedFolder{folder: &folder{row: row}, found: newFolderAudit(row.Name)}
 	f.found.Unwatched, f.found.UIDValidity = true, uint32(row.UIDValidity)
@@ -26,12 +27,12 @@ func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
 	return nil
 }
 
-// leftBehind tells of the tasks that the folder had in epochs before that one.
+// leftBehind reports the tasks that the folder had in epochs before that one.
 func (a *auditor) leftBehind(ctx context.Context, f *auditedFolder, before int64) error {
 	return a.visit.pass.Queue.LeftBehind(ctx, f.folder.row.ID, before, func(epoch int64, d tasks.Disposition) error { return a.gone(f, epoch, d) })
 }
 
-// absent tells of what the ledger knows of messages of this epoch that are not on the server.
+// absent reports the tasks of this epoch whose messages are not on the server.
 func (a *auditor) absent(f *auditedFolder, known map[uint32]*tasks.Disposition) error {
 	for _, uid := range slices.Sorted(maps.Keys(known)) {
 		if err := a.gone(f, f.folder.row.UIDValidity, *known[uid]); err != nil {
@@ -41,7 +42,7 @@ func (a *auditor) absent(f *auditedFolder, known map[uint32]*tasks.Disposition) 
 	return nil
 }
 
-// gone counts a task whose message is not on the server, and tells of it.
+// gone counts a task whose message is not on the server, and reports it.
 func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error {
 	if d.TaskID == 0 {
 		return nil
@@ -67,11 +68,12 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 		Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: uint32(epoch), UID: d.UID, Account: as,
 		Gone: !f.found.Unwatched, Unwatched: f.found.Unwatched,
 	}
-	line.tell(d)
+	line.add(d)
 	return a.opts.Each(line)
 }
 
-// forget drops what nothing can be done about any more: tasks that others have deleted, and whose message is not there either.
+// forget drops tasks that something else deleted and whose message is not on the server either.
+// Nothing more can be done about them.
 func (a *auditor) forget(ctx context.Context, f *auditedFolder) error {
 	for _, at := range f.lost {
 		n, err := a.visit.pass.Queue.Forget(ctx, a.opts.Who, f.folder.row.ID, at.Epoch, at.UID)

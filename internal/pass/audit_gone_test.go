@@ -11,8 +11,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// told are the lines of tasks whose message is not on the server.
-func told(lines []Audited) (out []string) {
+// goneLines are the lines of tasks whose message is not on the server.
+func goneLines(lines []Audited) (out []string) {
 	for _, m := range lines {
 		if m.Gone || m.Unwatched {
 			out = append(out, fmt.Sprintf("%s %d/%d %s as %s to %d", m.Folder, m.UIDValidity, m.UID, m.Account, m.Status, len(m.To)))
@@ -21,7 +21,8 @@ func told(lines []Audited) (out []string) {
 	return out
 }
 
-// TestAuditOfOlderEpochs: what ended before UIDVALIDITY changed, and is not there any more, is accounted for.
+// TestAuditOfOlderEpochs: a message that was finished before UIDVALIDITY changed, and is no longer
+// on the server, is accounted for.
 func TestAuditOfOlderEpochs(t *testing.T) {
 	r := newRig(t, auditReply, auditRules...)
 	r.Config.Policy.Hold = true
@@ -51,15 +52,16 @@ func TestAuditOfOlderEpochs(t *testing.T) {
 		line(1, AsForwarded, tasks.Forwarded, 2), line(2, AsDead, tasks.Dead, 1), line(3, AsSkipped, tasks.Skipped, 0),
 		line(4, AsPurged, tasks.Forwarded, 0), line(5, AsUncertain, tasks.Uncertain, 0), line(6, AsForwarded, tasks.Forwarded, 2),
 	}
-	if got := told(lines); !slices.Equal(got, want) {
-		t.Errorf("the audit tells of\n%q\nwant\n%q", got, want)
+	if got := goneLines(lines); !slices.Equal(got, want) {
+		t.Errorf("the audit reports\n%q\nwant\n%q", got, want)
 	}
 	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); !sum.Clean() || sum.Gone != 5 {
 		t.Errorf("the sum is %+v, want it clean, with 5 that are gone", sum)
 	}
 }
 
-// TestAuditOfWhatAnUnwatchedFolderHad: a task that waits for a person is told, though no run looks at it.
+// TestAuditOfWhatAnUnwatchedFolderHad: the audit reports a task that waits for an operator, though
+// no run looks at it.
 func TestAuditOfWhatAnUnwatchedFolderHad(t *testing.T) {
 	r := newRig(t, auditReply, auditRules...)
 	r.Config.Policy.Hold = true
@@ -80,12 +82,12 @@ func TestAuditOfWhatAnUnwatchedFolderHad(t *testing.T) {
 	if !f.Unwatched || f.Gone != 1 || len(f.Strays) != 1 || f.Strays[0].Status != tasks.Uncertain {
 		t.Errorf("the audit found %+v; want one forwarded and one uncertain", *f)
 	}
-	if got := told(lines); len(got) != 2 {
-		t.Errorf("the audit tells of %q, want both", got)
+	if got := goneLines(lines); len(got) != 2 {
+		t.Errorf("the audit reports %q, want both", got)
 	}
 }
 
-// deleteTasks deletes tasks as somebody does who knows the database and not postrider.
+// deleteTasks deletes tasks as someone would who knows the database but not postrider.
 func (r *rig) deleteTasks(uids ...uint32) {
 	r.t.Helper()
 	pool, err := sql.Open("sqlite", r.db.Path)
@@ -97,7 +99,8 @@ func (r *rig) deleteTasks(uids ...uint32) {
 	}
 }
 
-// TestAuditOfDeletedTasks: nobody knows what became of them, so their messages are missing; repaired, they are forwarded.
+// TestAuditOfDeletedTasks: no one knows how they ended, so their messages are missing. After a
+// repair they are forwarded.
 func TestAuditOfDeletedTasks(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -107,7 +110,7 @@ func TestAuditOfDeletedTasks(t *testing.T) {
 	r.deleteTasks(2, 3, 5)
 	check(t, r.imap.Expunge(address, "INBOX", 5))
 	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	r.want(r.run(), Counters{}) // by itself no run sends again what somebody may have
+	r.want(r.run(), Counters{}) // no run sends again by itself what someone may have
 
 	found, lines := r.audit(AuditOptions{})
 	f := found.Folders[0]
@@ -115,8 +118,8 @@ func TestAuditOfDeletedTasks(t *testing.T) {
 	if f.Missing[0].UID != 2 || f.Missing[0].TaskID != 2 || f.Missing[0].Size == 0 || len(f.Strays) != 1 || f.Strays[0].TaskID != 5 || !f.Strays[0].Lost() {
 		t.Errorf("missing are %+v, strays %+v; want the deleted tasks 2 and 3, and 5 among the strays", f.Missing, f.Strays)
 	}
-	if got := told(lines); len(got) != 1 || found.Error != "" {
-		t.Errorf("the audit tells of %q, error %q; want the one that is not there either", got, found.Error)
+	if got := goneLines(lines); len(got) != 1 || found.Error != "" {
+		t.Errorf("the audit reports %q, error %q; want the one that is not there either", got, found.Error)
 	}
 	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); sum.Clean() || sum.Lost != 1 || sum.Missing != 2 {
 		t.Errorf("the sum is %+v, want it not clean: one lost, two missing", sum)
@@ -138,7 +141,8 @@ func TestAuditOfDeletedTasks(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 5})
 }
 
-// TestAuditRepairsADeletedTaskAboveTheCursor, which a rewind has put there: the next run registers it, and what lies before it.
+// TestAuditRepairsADeletedTaskAboveTheCursor: after a rewind the next run registers it, and the
+// messages before it.
 func TestAuditRepairsADeletedTaskAboveTheCursor(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)

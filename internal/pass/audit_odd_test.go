@@ -28,12 +28,13 @@ func TestAuditOfAFolderNeverScanned(t *testing.T) {
 	}
 }
 
-// forgetting is a queue that notes nothing of what was there before the start.
+// forgetting is a queue that does not note the messages from before the start.
 type forgetting struct{ tasks.Queue }
 
 func (forgetting) Baseline(context.Context, tasks.Page) error { return errors.New("killed") }
 
-// TestAuditAfterAnInterruptedBaseline: what was there before the start is accounted for, noted or not.
+// TestAuditAfterAnInterruptedBaseline: messages from before the start are accounted for, noted or
+// not.
 func TestAuditAfterAnInterruptedBaseline(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartLatest)
@@ -48,8 +49,9 @@ func TestAuditAfterAnInterruptedBaseline(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsBeforeStart: 4, AsForwarded: 1})
 }
 
-// TestAuditTellsOfStrays: unfinished tasks whose message is gone, or was not found again in a new epoch.
-func TestAuditTellsOfStrays(t *testing.T) {
+// TestAuditReportsStrays: unfinished tasks whose message is gone, or was not found again in a new
+// epoch.
+func TestAuditReportsStrays(t *testing.T) {
 	r := newRig(t, auditReply, auditRules...)
 	r.Config.Policy.Hold = true
 	r.add(inbox.StartAll)
@@ -72,7 +74,7 @@ func TestAuditTellsOfStrays(t *testing.T) {
 		t.Errorf("strays are %+v, and %d gone; want %+v, and one", got, gone, want)
 	}
 	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	if got, _ = strays(); len(got) != 0 { // of the epoch that the registry knows
+	if got, _ = strays(); len(got) != 0 { // in the epoch that the registry knows
 		t.Errorf("strays are %+v, want none while nothing can be proved", got)
 	}
 	r.clock.advance(time.Hour)
@@ -83,7 +85,7 @@ func TestAuditTellsOfStrays(t *testing.T) {
 	}
 }
 
-// blind is a server that says of one message that it is not there.
+// blind is a server that reports one message as not there.
 type blind struct {
 	Source
 	uid uint32
@@ -98,16 +100,17 @@ func (s blind) Bodies(ctx context.Context, uids []uint32, each func(uint32, *mes
 	return res, err
 }
 
-// TestAuditOfAVanishedMessage that is there all the same: nobody has it, so it is no ordinary skip.
+// TestAuditOfAVanishedMessage that is on the server after all: no one has it, so it is no ordinary
+// skip.
 func TestAuditOfAVanishedMessage(t *testing.T) {
 	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
 	r.add(inbox.StartAll)
 	uid := r.put("INBOX", mails(1)...)[0]
 	r.run()
 	r.clock.advance(time.Hour)
-	mend := r.behind(func(src Source) Source { return blind{src, uid} })
+	restore := r.behind(func(src Source) Source { return blind{src, uid} })
 	r.run()
-	mend()
+	restore()
 	found, _ := r.audit(AuditOptions{Repair: true})
 	wantCounts(t, found.Folders[0], map[Account]int{AsReappeared: 1})
 	task := r.wantTask(tasks.Skipped, "vanished: ")
@@ -156,16 +159,16 @@ func TestAuditOfAMessageThatGoes(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
 }
 
-// TestAuditOfAnUnwatchedFolder looks at what it left behind, and at nothing else.
+// TestAuditOfAnUnwatchedFolder looks only at the tasks that the folder left behind.
 func TestAuditOfAnUnwatchedFolder(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up))
 	r.add(inbox.StartAll, "INBOX", "Cases")
 	check(t, r.imap.CreateFolder(address, "Cases"))
 	uids := r.put("Cases", mails(3)...)
-	mend := r.behind(func(src Source) Source { return hiding{src, uids[1]} })
+	restore := r.behind(func(src Source) Source { return hiding{src, uids[1]} })
 	r.run() // registers two; the relay is at fault
-	mend()
+	restore()
 	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
 	check(t, err)
 	r.put("Cases", letter("not watched"))
@@ -183,7 +186,8 @@ func TestAuditOfAnUnwatchedFolder(t *testing.T) {
 	}
 }
 
-// acting is Inboxes where something happens before or after the scan lease is taken, or before an inbox is read for the nth time.
+// acting is Inboxes where something happens before or after the scan lease is taken, or before an
+// inbox is read for the nth time.
 type acting struct {
 	Inboxes
 	before, after func()
@@ -209,7 +213,8 @@ func (a *acting) Get(ctx context.Context, address string) (inbox.Inbox, error) {
 	return a.Inboxes.Get(ctx, address)
 }
 
-// TestAuditWhileTheCursorMovesOn: what a run registers between two looks, at the ledger and at the cursor, is not missing.
+// TestAuditWhileTheCursorMovesOn: a message that a run registers after the audit read the ledger,
+// and before it reads the cursor, is not missing.
 func TestAuditWhileTheCursorMovesOn(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -226,8 +231,8 @@ func TestAuditWhileTheCursorMovesOn(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 4})
 }
 
-// sparse is a folder whose UIDs are given, on a server that tells no UIDNEXT, and a ledger that knows these, all below gone, and
-// one far above them.
+// sparse is a folder with the given UIDs, on a server that reports no UIDNEXT. Its ledger knows
+// these, all below gone, and one far above them.
 type sparse struct {
 	Source
 	tasks.Queue
@@ -270,8 +275,8 @@ func (s *sparse) LeftBehind(context.Context, int64, int64, func(int64, tasks.Dis
 	return nil
 }
 
-// TestAuditInSteps: a folder with few messages far apart, and a ledger that knows many more, are compared in bounded
-// steps, with each message counted once.
+// TestAuditInSteps: a folder with few messages far apart, and a ledger that knows many more, are
+// compared in bounded steps. Each message counts once.
 func TestAuditInSteps(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -294,7 +299,7 @@ func TestAuditInSteps(t *testing.T) {
 	}
 }
 
-// registered is an inbox as it stands in the registry.
+// registered is the inbox as the registry has it.
 type registered struct {
 	Inboxes
 	in inbox.Inbox

@@ -10,8 +10,9 @@ import (
 	"postrider/internal/inbox"
 )
 
-// repair registers what is missing, under the scan lease: nobody else moves the cursors meanwhile. The next run forwards it. What
-// others have deleted, and is not on the server either, is forgotten.
+// repair registers what is missing. It holds the scan lease, so no one else moves the cursors
+// meanwhile. The next run forwards the messages. A task that something other than postrider
+// deleted, and whose message is not on the server either, is forgotten.
 func (a *auditor) repair(ctx context.Context) error {
 	if !slices.ContainsFunc(a.folders, func(f *auditedFolder) bool { return len(f.found.Missing)+len(f.lost) > 0 }) {
 		return nil
@@ -43,9 +44,9 @@ func (a *auditor) repair(ctx context.Context) error {
 	return errors.Join(err, p.Inboxes.ReleaseScan(context.WithoutCancel(ctx), lease.in.ID, lease.token))
 }
 
-// register registers what is missing in one folder, as a run does, and leaves in Missing what still is. What a rewind has
-// put above the cursor meanwhile is not missing any more, and left to the next run: a page up to it would pass over what
-// lies before it.
+// register registers what is missing in one folder, as a run does. What is still missing stays in
+// Missing. A message that a rewind put above the cursor meanwhile is no longer missing: the next
+// run registers it. A page up to it would move the cursor over the messages before it.
 func (a *auditor) register(ctx context.Context, f *auditedFolder, lease *scanLease) error {
 	was := f.folder.row
 	i := slices.IndexFunc(lease.in.Folders, func(row inbox.Folder) bool { return row.ID == was.ID })
@@ -73,8 +74,9 @@ func (a *auditor) register(ctx context.Context, f *auditedFolder, lease *scanLea
 	return err
 }
 
-// forgetMissing has the registry forget the deleted tasks of messages that are there, so that these are registered anew: by the
-// next run when the cursor is below them by now, and not at all in a folder that is not watched any more.
+// forgetMissing has the registry forget the deleted tasks of messages that are on the server, so
+// that the messages can be registered again. The next run does so when the cursor is below them by
+// now. In a folder that is no longer watched they are not registered at all.
 func (a *auditor) forgetMissing(ctx context.Context, f *auditedFolder) error {
 	var deleted []uint32
 	for _, m := range f.found.Missing {
@@ -97,7 +99,7 @@ func (a *auditor) forgetMissing(ctx context.Context, f *auditedFolder) error {
 	return nil
 }
 
-// registerPage returns those that are still missing.
+// registerPage returns the messages that are still missing.
 func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease, part []MissingMessage) ([]MissingMessage, error) {
 	uids := make([]uint32, len(part))
 	for i, m := range part {

@@ -13,7 +13,7 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestAuditDoesNotRepairBesideARun says who is at it, and registers nothing.
+// TestAuditDoesNotRepairBesideARun names the other run, and registers nothing.
 func TestAuditDoesNotRepairBesideARun(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -28,7 +28,7 @@ func TestAuditDoesNotRepairBesideARun(t *testing.T) {
 	}
 }
 
-// TestAuditLosesItsLease: the one that has it now is left alone.
+// TestAuditLosesItsLease: it does not disturb the run that has the lease now.
 func TestAuditLosesItsLease(t *testing.T) {
 	t.Run("taken over", func(t *testing.T) {
 		r := newRig(t, nil)
@@ -62,7 +62,7 @@ func TestAuditLosesItsLease(t *testing.T) {
 	})
 }
 
-// losing is Inboxes whose lease somebody else has got.
+// losing is Inboxes whose lease another run has taken.
 type losing struct{ Inboxes }
 
 func (losing) RenewScan(context.Context, int64, int64, time.Duration) error { return inbox.ErrScanLost }
@@ -79,7 +79,8 @@ func (stuck) Bodies(ctx context.Context, _ []uint32, _ func(uint32, *message.Mes
 	}
 }
 
-// TestAuditRepairsBehindTheCursorAlone: after a rewind the next run registers what was missing, and all before it.
+// TestAuditRepairsBehindTheCursorAlone: after a rewind the next run registers what was missing, and
+// everything before it.
 func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartLatest)
@@ -88,9 +89,9 @@ func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 	r.run()
 	fresh := mails(3)
 	late := r.put("INBOX", fresh...)[1]
-	mend := r.behind(func(src Source) Source { return hiding{src, late} })
+	restore := r.behind(func(src Source) Source { return hiding{src, late} })
 	r.run()
-	mend()
+	restore()
 	in := r.stored()
 	store := r.Inboxes
 	r.Inboxes = &acting{Inboxes: store, before: func() { r.rewind(in.Folders[0]) }}
@@ -103,7 +104,7 @@ func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 	r.wantArrived(msgs, fresh)
 }
 
-// TestAuditRepairFails halfway: what was not registered is still missing, and told.
+// TestAuditRepairFails halfway: what was not registered is still missing, and reported.
 func TestAuditRepairFails(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -120,7 +121,7 @@ func TestAuditRepairFails(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// failing is a queue that does not take the nth page.
+// failing is a queue that rejects the nth page.
 type failing struct {
 	tasks.Queue
 	page int

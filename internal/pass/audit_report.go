@@ -14,18 +14,20 @@ const (
 	AsForwarded   Account = "forwarded"
 	AsNoMatch     Account = "skipped_no_match"
 	AsSkipped     Account = "skipped"
-	AsWaiting     Account = "waiting" // to be worked off, or being worked on
+	AsWaiting     Account = "waiting" // received, in progress, or to be retried
 	AsUncertain   Account = "uncertain"
 	AsDead        Account = "dead"
-	AsPurged      Account = "purged"       // its task has ended and is deleted; to whom it went is no longer known
-	AsBeforeStart Account = "before_start" // it was there before the start and is not forwarded
+	AsPurged      Account = "purged"       // its task ended and was deleted, with its recipients
+	AsBeforeStart Account = "before_start" // older than the start, so it is not forwarded
 	AsNotNoted    Account = "not_noted"    // the same, and the next run notes it
 	AsNew         Account = "new"          // above the cursor: the next run registers it
-	AsReappeared  Account = "reappeared"   // its task ended as vanished, and here it is: a person has to look
-	AsMissing     Account = "missing"      // at or below the cursor, and the registry does not know it; or others have deleted its task
+	AsReappeared  Account = "reappeared"   // its task ended as vanished: an operator has to decide
+	// AsMissing: it is at or below the cursor, and the registry does not know it, or something other
+	// than postrider deleted its task.
+	AsMissing Account = "missing"
 )
 
-// Accounts are all accounts, in the order in which people read them.
+// Accounts are all accounts, in the order in which they are printed.
 var Accounts = []Account{
 	AsForwarded, AsNoMatch, AsSkipped, AsWaiting, AsUncertain, AsDead, AsPurged, AsBeforeStart, AsNotNoted, AsNew,
 	AsReappeared, AsMissing,
@@ -37,36 +39,45 @@ var accountOf = map[tasks.Status]Account{
 	tasks.Dead: AsDead, tasks.Forwarded: AsForwarded, tasks.SkippedNoMatch: AsNoMatch, tasks.Skipped: AsSkipped,
 }
 
-// Audited is one message on the server, or one task whose message is not there, and how it is accounted for.
+// Audited is one message on the server, or one task whose message is not there, and how it is
+// accounted for.
 type Audited struct {
 	Inbox       string       `json:"inbox"`
 	Folder      string       `json:"folder"`
 	UIDValidity uint32       `json:"uid_validity"`
 	UID         uint32       `json:"uid"`
 	Account     Account      `json:"account"`
-	Gone        bool         `json:"gone,omitempty"`      // its message is not on the server any more
-	Unwatched   bool         `json:"unwatched,omitempty"` // or it was not looked for: its folder is not watched any more
+	Gone        bool         `json:"gone,omitempty"`      // its message is no longer on the server
+	Unwatched   bool         `json:"unwatched,omitempty"` // its folder is not watched, so not compared
 	TaskID      int64        `json:"task_id,omitempty"`
-	Status      tasks.Status `json:"status,omitempty"` // of its task; of a purged one that in which it ended
+	Status      tasks.Status `json:"status,omitempty"` // of its task; of a purged one the last one
 	To          []string     `json:"to,omitempty"`     // who has it
 	Reason      string       `json:"reason,omitempty"`
-	Since       *time.Time   `json:"since,omitempty"`    // of one that waits: registered, or put back by a person
-	NextTry     *time.Time   `json:"next_try,omitempty"` // of one that waits: not before; the end of its lease when it is being worked on
-	Received    *time.Time   `json:"received,omitempty"` // by the server; of a missing one
-	Size        int64        `json:"size,omitempty"`     // in octets; of a missing one
+
+	// Of a task that waits: when it was registered or requeued, and when it is due. One in progress
+	// is due when its lease ends.
+	Since   *time.Time `json:"since,omitempty"`
+	NextTry *time.Time `json:"next_try,omitempty"`
+
+	// Of a missing message: when the server received it, and its octets.
+	Received *time.Time `json:"received,omitempty"`
+	Size     int64      `json:"size,omitempty"`
 }
 
-// MissingMessage is a message that the registry does not know, or whose task others than postrider have deleted.
+// MissingMessage is a message that the registry does not know, or whose task something other than
+// postrider deleted.
 type MissingMessage struct {
 	UID      uint32    `json:"uid"`
-	TaskID   int64     `json:"task_id,omitempty"` // the one that was deleted
+	TaskID   int64     `json:"task_id,omitempty"` // of the deleted task
 	Received time.Time `json:"received"`          // zero when the server does not say
 	Size     int64     `json:"size"`
 }
 
-// Stray is an unfinished task whose message is not on the server, or not found again since UIDVALIDITY changed, or in a folder
-// that is not watched any more; or one that was skipped as vanished and whose message is there; or one that others than postrider
-// have deleted, and whose message is not there either.
+// Stray is a task that is at odds with the server:
+//   - it is unfinished, and its message is not on the server, or was not found again since
+//     UIDVALIDITY changed, or is in a folder that is no longer watched;
+//   - it was skipped as vanished, and its message is on the server;
+//   - something other than postrider deleted it, and its message is not on the server either.
 type Stray struct {
 	TaskID      int64        `json:"task_id"`
 	UIDValidity uint32       `json:"uid_validity"`
@@ -74,24 +85,27 @@ type Stray struct {
 	Status      tasks.Status `json:"status"` // empty when the task was deleted
 }
 
-// Lost reports whether others have deleted the task.
+// Lost reports whether something other than postrider deleted the task.
 func (s Stray) Lost() bool { return s.Status == "" }
 
 // FolderAudit is what an audit found in one folder.
 type FolderAudit struct {
-	Name         string           `json:"name"`
-	UIDValidity  uint32           `json:"uid_validity"`
-	Error        string           `json:"error"`                   // why nothing, or not all, could be proved
-	NeverScanned bool             `json:"never_scanned,omitempty"` // no run has looked into it yet
-	Unwatched    bool             `json:"unwatched,omitempty"`     // no longer watched, and not compared: Gone and Strays are all its tasks
-	Messages     int              `json:"messages"`                // on the server
-	Counts       map[Account]int  `json:"counts"`                  // of these, with all accounts
-	Registered   int              `json:"registered"`              // of these, missing before they were registered by the audit
-	Missing      []MissingMessage `json:"missing"`
-	Gone         int              `json:"gone"`                // tasks that have ended and whose message is no longer on the server
-	GoneAs       map[Account]int  `json:"gone_as"`             // how these are accounted for
-	Strays       []Stray          `json:"strays"`              // tasks that have not ended, or were deleted; and reappeared messages
-	Forgotten    int              `json:"forgotten,omitempty"` // strays that had been deleted, dropped by a repair
+	Name         string `json:"name"`
+	UIDValidity  uint32 `json:"uid_validity"`
+	Error        string `json:"error"`                   // why nothing, or not all, could be proved
+	NeverScanned bool   `json:"never_scanned,omitempty"` // no run has scanned it yet
+	// Unwatched: it is no longer watched, so it is not compared. Gone and Strays have all its tasks.
+	Unwatched bool `json:"unwatched,omitempty"`
+
+	Messages   int              `json:"messages"`   // on the server
+	Counts     map[Account]int  `json:"counts"`     // of these messages, for every account
+	Registered int              `json:"registered"` // of these, by this audit
+	Missing    []MissingMessage `json:"missing"`
+
+	Gone      int             `json:"gone"`                // ended tasks, message not on the server
+	GoneAs    map[Account]int `json:"gone_as"`             // how these are accounted for
+	Strays    []Stray         `json:"strays"`              // unfinished, deleted and reappeared ones
+	Forgotten int             `json:"forgotten,omitempty"` // deleted ones that a repair dropped
 }
 
 // InboxAudit is what an audit found in one inbox.
@@ -120,8 +134,10 @@ func newFolderAudit(name string) *FolderAudit {
 // AuditSum is what was found in all folders.
 type AuditSum struct {
 	Messages, Missing, Reappeared, Registered int
-	Gone, Lost, Forgotten                     int  // tasks whose messages are not there: ended; deleted by others; and of these, dropped
-	Proved                                    bool // everything could be compared
+	// Tasks whose messages are not on the server: ended; deleted by something other than postrider;
+	// and of the deleted ones, those that a repair dropped.
+	Gone, Lost, Forgotten int
+	Proved                bool // everything could be compared
 }
 
 // Sum adds the folders up.

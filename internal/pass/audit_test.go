@@ -21,7 +21,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// audit audits the active inboxes, and collects what it tells of each message.
+// audit audits the active inboxes, and collects the report of each message.
 func (r *rig) audit(opts AuditOptions) (InboxAudit, []Audited) {
 	r.t.Helper()
 	boxes, err := r.store.List(r.t.Context(), true)
@@ -37,8 +37,8 @@ func (r *rig) audit(opts AuditOptions) (InboxAudit, []Audited) {
 	return r.Audit(r.t.Context(), boxes, opts).Inboxes[0], lines
 }
 
-// contentless keeps everybody from reading what is in a message, until mend is called.
-func (r *rig) contentless() (mend func()) {
+// contentless prevents that anyone reads the content of a message, until restore is called.
+func (r *rig) contentless() (restore func()) {
 	return r.behind(func(src Source) Source { return contentless{src, r.t} })
 }
 
@@ -48,12 +48,12 @@ type contentless struct {
 }
 
 func (s contentless) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
-	s.t.Errorf("the bodies of the UIDs %v were read, want none to be", uids)
+	s.t.Errorf("the bodies of the UIDs %v were read, want none", uids)
 	return imapsrc.Result{}, errors.New("no bodies here")
 }
 
 func (s contentless) Headers(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
-	s.t.Errorf("the headers of the UIDs %v were read, want none to be", uids)
+	s.t.Errorf("the headers of the UIDs %v were read, want none", uids)
 	return imapsrc.Result{}, errors.New("no headers here")
 }
 
@@ -71,7 +71,7 @@ func wantCounts(t *testing.T, f *FolderAudit, want map[Account]int) {
 	}
 }
 
-// letter is a message with a size of its own; subjects choose the route.
+// letter is a message with its own size; its subject chooses the route.
 func letter(subject string) []byte {
 	return testserver.Mail("alice@client.example", address, subject, "hello "+subject)
 }
@@ -96,8 +96,8 @@ func auditReply(e smtpsink.Event) smtpsink.Action {
 	return smtpsink.Action{}
 }
 
-// TestAuditTellsOfEachMessage has one message of each kind.
-func TestAuditTellsOfEachMessage(t *testing.T) {
+// TestAuditReportsEachMessage has one message of each kind.
+func TestAuditReportsEachMessage(t *testing.T) {
 	r := newRig(t, auditReply, auditRules...)
 	r.Config.Policy.Hold = true
 	r.add(inbox.StartLatest)
@@ -129,7 +129,7 @@ func TestAuditTellsOfEachMessage(t *testing.T) {
 	for _, m := range lines {
 		got = append(got, fmt.Sprintf("%d %s task=%d %s to=%s reason=%.20s", m.UID, m.Account, m.TaskID, m.Status, strings.Join(m.To, ","), m.Reason))
 		if m.Account == AsWaiting && (m.NextTry == nil || !m.NextTry.Equal(r.clock.Now().Add(time.Minute)) || !m.Since.Equal(r.clock.Now())) {
-			t.Errorf("the one that waits does so since %v until %v, want from now on for a minute", m.Since, m.NextTry)
+			t.Errorf("the waiting one waits since %v until %v, want from now on for a minute", m.Since, m.NextTry)
 		}
 	}
 	want := []string{
@@ -142,11 +142,11 @@ func TestAuditTellsOfEachMessage(t *testing.T) {
 		fmt.Sprintf("8 skipped_no_match task=%d skipped_no_match to= reason=", ids[8]),
 		fmt.Sprintf("9 purged task=%d forwarded to= reason=", ids[9]),
 		"11 new task=0  to= reason=",
-		fmt.Sprintf("10 forwarded task=%d forwarded to=boss@firm.example,team@firm.example reason=", ids[10]), // not there any more
+		fmt.Sprintf("10 forwarded task=%d forwarded to=boss@firm.example,team@firm.example reason=", ids[10]), // gone
 	}
 	for i := range max(len(got), len(want)) {
 		if i >= len(got) || i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
-			t.Fatalf("the audit tells of\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Fatalf("the audit reports\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }
@@ -156,35 +156,36 @@ func (r *rig) late(n int, hidden ...uint32) [][]byte {
 	r.t.Helper()
 	msgs := mails(n)
 	r.put("INBOX", msgs...)
-	var mends []func()
+	var restores []func()
 	for _, uid := range hidden {
-		mends = append(mends, r.behind(func(src Source) Source { return hiding{src, uid} }))
+		restores = append(restores, r.behind(func(src Source) Source { return hiding{src, uid} }))
 	}
 	r.run()
-	for _, mend := range slices.Backward(mends) {
-		mend()
+	for _, restore := range slices.Backward(restores) {
+		restore()
 	}
 	return msgs
 }
 
-// TestAuditFindsAndRepairs: a message that the server showed late is missing; repaired, it is forwarded once.
+// TestAuditFindsAndRepairs: a message that the server showed late is missing. After a repair it is
+// forwarded once.
 func TestAuditFindsAndRepairs(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	msgs := r.late(9, 2, 7)
-	mend := r.contentless()
+	restore := r.contentless()
 	for range 2 { // it changes nothing
 		found, lines := r.audit(AuditOptions{})
 		wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7, AsMissing: 2})
 		m := found.Folders[0].Missing
 		if len(m) != 2 || m[0].UID != 2 || m[1].UID != 7 || m[0].Size != int64(len(msgs[1])) || m[0].Received.IsZero() {
-			t.Fatalf("missing are %+v, want UIDs 2 and 7, with when they arrived and their size, %d octets the first", m, len(msgs[1]))
+			t.Fatalf("missing are %+v, want UIDs 2 and 7, with their time and size, %d octets the first", m, len(msgs[1]))
 		}
 		if line := lines[1]; line.Account != AsMissing || line.Size != m[0].Size || line.Received == nil {
-			t.Errorf("the audit tells of UID 2 as %+v, want missing, with its size", line)
+			t.Errorf("the audit reports UID 2 as %+v, want missing, with its size", line)
 		}
 	}
-	mend()
+	restore()
 	found, _ := r.audit(AuditOptions{Repair: true})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7})
 	if found.Folders[0].Registered != 2 || found.Error != "" {
@@ -192,20 +193,20 @@ func TestAuditFindsAndRepairs(t *testing.T) {
 	}
 	found, _ = r.audit(AuditOptions{Repair: true})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7, AsWaiting: 2})
-	r.Config.Worker = "the next run" // the audit has given its lease back
+	r.Config.Worker = "the next run" // the audit has released its lease
 	r.want(r.run(), Counters{Forwarded: 2})
 	r.wantArrived(msgs)
 }
 
-// TestAuditRepairsACopy: what was forwarded already as an equal message is not forwarded again.
+// TestAuditRepairsACopy: a message is not forwarded again after an equal one was forwarded.
 func TestAuditRepairsACopy(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	msgs := mails(1)
 	r.put("INBOX", msgs[0], msgs[0], letter("last"))
-	mend := r.behind(func(src Source) Source { return hiding{src, 1} })
+	restore := r.behind(func(src Source) Source { return hiding{src, 1} })
 	r.run()
-	mend()
+	restore()
 	r.audit(AuditOptions{Repair: true})
 	found, lines := r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsSkipped: 1})
@@ -228,7 +229,7 @@ func (q *between) Dispositions(ctx context.Context, folderID, epoch int64, from,
 	return q.Queue.Dispositions(ctx, folderID, epoch, from, to)
 }
 
-// TestAuditBesideOthers: what runs and people do while it looks makes nothing look missing.
+// TestAuditBesideOthers: nothing counts as missing because of what runs and operators do meanwhile.
 func TestAuditBesideOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -271,7 +272,8 @@ func TestAuditBesideOthers(t *testing.T) {
 	}
 }
 
-// listing is a server where a run comes in between: when UIDs are listed for the nth time. Before, it does not show one.
+// listing is a server where a run comes in between, when UIDs are listed for the nth time. Before
+// that it does not show one message.
 type listing struct {
 	Source
 	late uint32
@@ -289,7 +291,7 @@ func (s *listing) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 	return s.Source.UIDs(ctx, from, to)
 }
 
-// TestAuditOfALateMessage that a run registers while the audit looks: it is neither a stray nor missing.
+// TestAuditOfALateMessage that a run registers during the audit: it is neither a stray nor missing.
 func TestAuditOfALateMessage(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -304,9 +306,9 @@ func TestAuditOfALateMessage(t *testing.T) {
 			r := newRig(t, downUntil(&up))
 			r.add(inbox.StartAll)
 			r.late(3, 2)
-			var mend func()
-			mend = r.behind(func(src Source) Source {
-				mend()
+			var restore func()
+			restore = r.behind(func(src Source) Source {
+				restore()
 				return &listing{src, tt.late, tt.n, func() { r.run() }}
 			})
 			found, _ := r.audit(AuditOptions{})
@@ -318,7 +320,7 @@ func TestAuditOfALateMessage(t *testing.T) {
 	}
 }
 
-// TestAuditCannotProve tells why, and the other folders and inboxes go on.
+// TestAuditCannotProve: the audit says why, and goes on with the other folders and inboxes.
 func TestAuditCannotProve(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -363,7 +365,7 @@ func TestAuditCannotProve(t *testing.T) {
 	}
 }
 
-// backwards is a server whose UIDNEXT has gone backwards in the folder A.
+// backwards is a server whose UIDNEXT went backwards in the folder A.
 type backwards struct{ Source }
 
 func (s backwards) Select(ctx context.Context, name string) (imapsrc.Folder, error) {

@@ -7,7 +7,7 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Accounts are the accounts that there are messages in, with their numbers.
+// Accounts lists the accounts that have messages, with their numbers.
 func (f *FolderAudit) Accounts() string {
 	parts := counted(f.Counts)
 	if f.Registered > 0 {
@@ -16,7 +16,7 @@ func (f *FolderAudit) Accounts() string {
 	return strings.Join(parts, ", ")
 }
 
-// counted is like "3 forwarded", for each account but the missing ones, which have a column.
+// counted is like "3 forwarded", for each account except missing, which has its own column.
 func counted(counts map[Account]int) (parts []string) {
 	for _, as := range Accounts {
 		if n := counts[as]; n > 0 && as != AsMissing {
@@ -26,7 +26,7 @@ func counted(counts map[Account]int) (parts []string) {
 	return parts
 }
 
-// Note is what else there is to say of the folder; empty for nothing.
+// Note says what else is to be known about the folder. It may be empty.
 func (f *FolderAudit) Note() string {
 	switch {
 	case f.Error != "":

@@ -25,7 +25,8 @@ func (p *dmarcPolicy) LookupTXT(_ context.Context, name string) ([]string, error
 	return nil, &net.DNSError{Err: "server misbehaving", Name: name, IsTemporary: true}
 }
 
-// auto makes auto the general mode, with that answer of the DNS. A function sets another one, for the next pass.
+// auto makes auto the general mode, with that answer of the DNS. A function sets another one, for
+// the next pass.
 func (r *rig) auto(policy string) (says func(policy string)) {
 	r.t.Helper()
 	r.Config.Style.Mode = route.Auto
@@ -72,8 +73,8 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// TestAutoKeepsItsMode: once somebody may have the message, it goes out again octet for octet as it did, for the reason that it
-// had, whatever the DNS says by then. While nobody has it the DNS decides anew.
+// TestAutoKeepsItsMode: once someone may have the message, it goes out again octet for octet, with
+// the same reason, whatever the DNS says by then. While no one has it, the DNS decides again.
 func TestAutoKeepsItsMode(t *testing.T) {
 	const none, reject = "v=DMARC1; p=none", "v=DMARC1; p=reject"
 	tests := []struct {
@@ -110,7 +111,8 @@ func TestAutoKeepsItsMode(t *testing.T) {
 	}
 }
 
-// TestAutoKilledWhileSending: who died before the reply leaves the mode behind, and the next one goes on in it.
+// TestAutoKilledWhileSending: a worker died before the reply. The mode is recorded, and the next
+// worker uses it.
 func TestAutoKilledWhileSending(t *testing.T) {
 	r := newRig(t, nil)
 	r.auto("v=DMARC1; p=reject")

@@ -29,26 +29,26 @@ func TestUIDValidityChanges(t *testing.T) {
 	}
 }
 
-// TestUIDNextGoesBackwards is handled as a change of UIDVALIDITY, and told.
+// TestUIDNextGoesBackwards: it is handled as a change of UIDVALIDITY, and logged.
 func TestUIDNextGoesBackwards(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	msgs := mails(5)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 5, Forwarded: 5})
-	mend := r.behind(func(src Source) Source { return forgetful{src} })
+	restore := r.behind(func(src Source) Source { return forgetful{src} })
 	r.want(r.run(), Counters{})
 	if !strings.Contains(r.log.String(), "UIDNEXT went backwards") {
-		t.Errorf("the log does not tell of it:\n%s", r.log.String())
+		t.Errorf("the log does not report it:\n%s", r.log.String())
 	}
-	mend()
+	restore()
 	fresh := mails(1)
 	r.put("INBOX", fresh...)
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.wantArrived(msgs, fresh)
 }
 
-// forgetful is a server whose UIDNEXT has gone backwards.
+// forgetful is a server whose UIDNEXT went backwards.
 type forgetful struct{ Source }
 
 func (s forgetful) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
@@ -68,7 +68,8 @@ func TestBaselineStaysWhenUIDValidityChanges(t *testing.T) {
 	r.wantArrived(old[9:])
 }
 
-// TestRewindAfterUIDValidityChanged brings in what was there before the start, also when it was noted under an older epoch.
+// TestRewindAfterUIDValidityChanged registers messages from before the start, also when they were
+// noted under an older epoch.
 func TestRewindAfterUIDValidityChanged(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartLatest)
@@ -83,8 +84,8 @@ func TestRewindAfterUIDValidityChanged(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestUnwatchedFolderInANewEpoch: what waited in a folder that is no longer watched is forwarded, also when its
-// UIDVALIDITY changes, nothing new of it is, and the other folders go on.
+// TestUnwatchedFolderInANewEpoch: tasks that waited in a folder that is no longer watched are
+// forwarded, also when its UIDVALIDITY changes. Its new messages are not. The other folders go on.
 func TestUnwatchedFolderInANewEpoch(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up))
@@ -107,7 +108,7 @@ func TestUnwatchedFolderInANewEpoch(t *testing.T) {
 	r.wantArrived(waiting, fresh)
 }
 
-// TestVanishedAndBack: a message that was not there in one epoch and is in the next goes on.
+// TestVanishedAndBack: a message that is absent in one epoch and back in the next is forwarded.
 func TestVanishedAndBack(t *testing.T) {
 	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
 	r.add(inbox.StartAll)
@@ -125,7 +126,8 @@ func TestVanishedAndBack(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestUnreadInANewEpoch: a forwarded message that cannot be read when UIDVALIDITY has changed is told by its content later.
+// TestUnreadInANewEpoch: a forwarded message that cannot be read after a change of UIDVALIDITY is
+// recognised by its content later.
 func TestUnreadInANewEpoch(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -133,9 +135,9 @@ func TestUnreadInANewEpoch(t *testing.T) {
 	uid := r.put("INBOX", msgs...)[1]
 	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
 	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
-	mend := r.behind(func(src Source) Source { return hangingUp{src, uid} })
+	restore := r.behind(func(src Source) Source { return hangingUp{src, uid} })
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
-	mend()
+	restore()
 	r.clock.advance(time.Hour)
 	r.want(r.run(), Counters{Skipped: 1})
 	r.wantArrived(msgs)

@@ -34,8 +34,8 @@ const (
 	password = "secret"
 )
 
-// rig is a pass over one inbox with the real queue, the real IMAP client and the real SMTP client, on servers inside
-// the process.
+// rig is a pass over one inbox with the real queue, the real IMAP client and the real SMTP client,
+// on servers inside the process.
 type rig struct {
 	*Pass
 	t     *testing.T
@@ -181,8 +181,8 @@ func (r *rig) addOther(addr string) {
 	check(r.t, err)
 }
 
-// behind puts something between the pass and the server, until mend is called.
-func (r *rig) behind(wrap func(Source) Source) (mend func()) {
+// behind puts a wrapper between the pass and the server, until restore is called.
+func (r *rig) behind(wrap func(Source) Source) (restore func()) {
 	dial := r.Dial
 	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
 		src, err := dial(ctx, in)

@@ -12,7 +12,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestLimitKeepsOrder: with more senders than recipients left, too, what came first goes first.
+// TestLimitKeepsOrder: what came first goes first, also with more senders than recipients left.
 func TestLimitKeepsOrder(t *testing.T) {
 	for _, perMinute := range []int{1, 3} {
 		t.Run(fmt.Sprint(perMinute, " a minute"), func(t *testing.T) {
@@ -30,7 +30,8 @@ func TestLimitKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestLimitAndReading: while the relay hangs over the last that a limit allows, new mail is registered.
+// TestLimitAndReading: new mail is registered while the relay hangs on the last message that the
+// limit allows.
 func TestLimitAndReading(t *testing.T) {
 	answer := make(chan struct{})
 	hurry := sync.OnceFunc(func() { close(answer) })
@@ -51,7 +52,7 @@ func TestLimitAndReading(t *testing.T) {
 	r.want(r.ended(done), Counters{Registered: len(msgs), Forwarded: 1, Waiting: len(msgs) - 1})
 }
 
-// TestLimitGivenBack: what the relay was not told of in the end keeps nobody waiting.
+// TestLimitGivenBack: a reserved recipient that was not named to the relay is free for others.
 func TestLimitGivenBack(t *testing.T) {
 	r, _ := narrowRig(t, limits.Limits{}, smtpsink.Action{})
 	sink, err := smtpsink.Start(smtpsink.Options{KeepData: true}) // without 8BITMIME

@@ -18,7 +18,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// limit has the passes of this host keep to limits.
+// limit sets the limits of this host's passes.
 func (r *rig) limit(l limits.Limits) {
 	r.t.Helper()
 	d, err := db.Open(r.t.Context(), r.db, db.WithNow(r.clock.Now))
@@ -28,7 +28,7 @@ func (r *rig) limit(l limits.Limits) {
 	r.Limits, r.Relay = quota, r.relayWith(quota)
 }
 
-// named is when each recipient was named to the relay.
+// named has the times at which the recipients were named to the relay.
 type named struct {
 	clock *clock
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ type named struct {
 	to    map[string]int
 }
 
-// narrowRig is a rig under limits, whose relay answers RCPT as said.
+// narrowRig is a rig with limits, whose relay answers RCPT as given.
 func narrowRig(t *testing.T, l limits.Limits, rcpt smtpsink.Action, rules ...route.Rule) (*rig, *named) {
 	n := &named{to: map[string]int{}}
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
@@ -55,7 +55,7 @@ func narrowRig(t *testing.T, l limits.Limits, rcpt smtpsink.Action, rules ...rou
 	return r, n
 }
 
-// want checks that no minute had more recipients than that, and how many there were in all.
+// want checks that no minute had more recipients than perMinute, and that there were total in all.
 func (n *named) want(t *testing.T, perMinute, total int) {
 	t.Helper()
 	for _, end := range n.at {
@@ -86,7 +86,8 @@ func (q *receipts) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim,
 	return q.Queue.Receive(ctx, want)
 }
 
-// TestLimit: past it tasks wait, uncounted and in their order, and a pass that meets it claims no more.
+// TestLimit: beyond it tasks wait in their order, and no attempt counts. A pass that reaches it
+// claims no more.
 func TestLimit(t *testing.T) {
 	r, n := narrowRig(t, limits.Limits{PerMinute: 10}, smtpsink.Action{})
 	r.Config.Senders = 1 // in order
@@ -99,7 +100,7 @@ func TestLimit(t *testing.T) {
 		rep := r.runCtx(t.Context())
 		r.want(rep.Inboxes[0], want)
 		if !rep.Clean() || rep.LimitReached != limit || rep.Totals != want {
-			t.Errorf("the pass reports %+v, want it clean, with the same totals, and of the limit %q", rep, limit)
+			t.Errorf("the pass reports %+v, want it clean, with the same totals, and with the limit %q", rep, limit)
 		}
 	}
 	const first = "smtp.limits.per_minute (10) is used up until 10:02 UTC"
@@ -107,18 +108,18 @@ func TestLimit(t *testing.T) {
 	r.wantArrived(msgs[:10])
 	for i, task := range r.tasks() {
 		if i < 10 && (task.Status != tasks.Forwarded || task.Attempts != 1) || i >= 10 && (task.Status != tasks.Received || task.Attempts != 0) {
-			t.Errorf("task %d is %s after %d attempts, want the first ten forwarded by one, and the others waiting without", task.ID, task.Status, task.Attempts)
+			t.Errorf("task %d is %s after %d attempts, want the first ten forwarded after one, and the others waiting after none", task.ID, task.Status, task.Attempts)
 		}
 	}
 	if got := r.tasks()[10]; got.Worker != "" {
-		t.Errorf("the first one that waits was claimed by %s, want it left alone: it cannot go yet", got.Worker)
+		t.Errorf("the first waiting task was claimed by %s, want no claim: it cannot go yet", got.Worker)
 	}
 
 	asked.n.Store(0)
 	r.clock.advance(30 * time.Second)
 	pass(Counters{Waiting: 15}, first)
 	if got := asked.n.Load(); got != 0 {
-		t.Errorf("a pass under a limit asked for tasks %d times, want it to leave them alone", got)
+		t.Errorf("a pass at its limit asked for tasks %d times, want none", got)
 	}
 	r.clock.advance(31 * time.Second)
 	pass(Counters{Forwarded: 10, Waiting: 5}, "smtp.limits.per_minute (10) is used up until 10:03 UTC")
@@ -129,12 +130,12 @@ func TestLimit(t *testing.T) {
 	n.want(t, 10, 25)
 }
 
-// TestLimitIsFreeInTime: what a pass sent last counts for a window, and not for its lease besides.
+// TestLimitIsFreeInTime: what a pass sent last counts for one window, and not also for its lease.
 func TestLimitIsFreeInTime(t *testing.T) {
 	r, n := narrowRig(t, limits.Limits{PerMinute: 3}, smtpsink.Action{})
 	r.Config.Lease = time.Hour
 	for range 3 {
-		r.limit(limits.Limits{PerMinute: 3}) // a process of its own
+		r.limit(limits.Limits{PerMinute: 3}) // in its own process
 		r.put("INBOX", mails(3)...)
 		r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
 		r.clock.advance(61 * time.Second)
@@ -171,7 +172,7 @@ func (s *turnstile) Left(context.Context) (int, *limits.Reached, error) {
 func (*turnstile) Renew(context.Context) error { return nil }
 func (*turnstile) Flush(context.Context) error { return nil }
 
-// TestLimitOfAMoment is waited for; one that takes longer ends the forwarding of the pass.
+// TestLimitOfAMoment: a pass waits for a short limit. A longer one ends the forwarding of the pass.
 func TestLimitOfAMoment(t *testing.T) {
 	for _, c := range []struct {
 		wait time.Duration
@@ -201,7 +202,7 @@ func crowd(n int) (to []string) {
 	return to
 }
 
-// TestLimitSplitsAMessage: 150 recipients, 60 a minute: three minutes, nobody twice, nobody forgotten.
+// TestLimitSplitsAMessage: 150 recipients at 60 a minute take three minutes, and each gets it once.
 func TestLimitSplitsAMessage(t *testing.T) {
 	all := crowd(150)
 	r, n := narrowRig(t, limits.Limits{PerMinute: 60}, smtpsink.Action{}, route.Rule{Name: "all", To: all})
@@ -236,7 +237,7 @@ func TestLimitSplitsAMessage(t *testing.T) {
 	}
 }
 
-// TestLimitKillsNothing: a task that waits for days is neither given up for its age nor for its attempts.
+// TestLimitKillsNothing: a task that waits for days is not given up, for its age or its attempts.
 func TestLimitKillsNothing(t *testing.T) {
 	r, n := narrowRig(t, limits.Limits{PerDay: 2}, smtpsink.Action{})
 	r.Config.Policy.MaxAttempts, r.Config.Policy.GiveUpAfter = 2, time.Hour
@@ -256,8 +257,8 @@ func TestLimitKillsNothing(t *testing.T) {
 	}
 }
 
-// TestLimitBeforeAnUnwillingRelay: all recipients are refused for now, in each attempt more than a limit allows to ask for. All are
-// tried, equally often, and in the end the task is given up.
+// TestLimitBeforeAnUnwillingRelay: the relay defers all recipients, and there are more than the
+// limit allows in one attempt. All are tried equally often, and in the end the task is given up.
 func TestLimitBeforeAnUnwillingRelay(t *testing.T) {
 	all := crowd(5)
 	r, n := narrowRig(t, limits.Limits{PerMinute: 2}, smtpsink.Action{Code: 450, Text: "4.2.1 later"}, route.Rule{Name: "all", To: all})
@@ -278,8 +279,9 @@ func TestLimitBeforeAnUnwillingRelay(t *testing.T) {
 	n.want(t, 2, len(n.at))
 }
 
-// TestLimitAndUnknownOutcome: the connection is lost after the final dot to the first two of four, and then a limit is met. With hold
-// a person decides, and nobody gets anything meanwhile.
+// TestLimitAndUnknownOutcome: the connection is lost after the final dot to the first two of four
+// recipients, and then a limit is reached. With hold an operator decides, and no one gets anything
+// meanwhile.
 func TestLimitAndUnknownOutcome(t *testing.T) {
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
 		return smtpsink.Action{AcceptAndDrop: e.Stage == "dot"}
@@ -297,7 +299,8 @@ func TestLimitAndUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestLimitOverInboxesAndHosts: two inboxes, a pass of one host scans one of them while another helps, and all meet the same limit.
+// TestLimitOverInboxesAndHosts: one host scans one of two inboxes while another host helps. All
+// share the same limit.
 func TestLimitOverInboxesAndHosts(t *testing.T) {
 	r, n := narrowRig(t, limits.Limits{PerHour: 15}, smtpsink.Action{})
 	const second = "sales@firm.example"
@@ -312,7 +315,7 @@ func TestLimitOverInboxesAndHosts(t *testing.T) {
 	ends := []<-chan InboxReport{r.start(), b.start()}
 	for _, done := range ends {
 		if rep := r.ended(done); rep.Error != "" || rep.Counters.Retry != 0 {
-			t.Errorf("a host reports %+v, want that what is not sent waits", rep)
+			t.Errorf("a host reports %+v, want everything unsent to wait", rep)
 		}
 	}
 	n.want(t, 15, 15)

@@ -23,7 +23,7 @@ type Dial func(ctx context.Context, in inbox.Inbox) (Server, error)
 // InboxCheck is what a login to an inbox showed. It is what `inbox check --json` prints.
 type InboxCheck struct {
 	Email        string        `json:"email"`
-	Error        string        `json:"error"` // why there is nothing more to show; empty when the login worked
+	Error        string        `json:"error"` // why nothing more is known; empty when the login worked
 	Server       string        `json:"server"`
 	Capabilities []string      `json:"capabilities"`
 	Folders      []string      `json:"folders"` // all folders on the server
@@ -38,7 +38,7 @@ type FolderCheck struct {
 	UIDValidity uint32 `json:"uid_validity"`
 	UIDNext     uint32 `json:"uid_next"`
 	Scanned     bool   `json:"scanned"`          // false: the cursor is where it would start
-	Changed     uint32 `json:"uid_validity_was"` // the UIDVALIDITY of the last scan, where it was another
+	Changed     uint32 `json:"uid_validity_was"` // at the last scan, when it differs
 	Cursor      uint32 `json:"cursor"`
 	Above       int    `json:"above"` // messages above the cursor
 }

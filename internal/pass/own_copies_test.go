@@ -11,8 +11,9 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestOwnAddressAndCopies: what is skipped since the inbox has it makes no duplicate of a copy that somebody else is to get, in
-// another inbox or folder, whichever is found first, and whatever the routes said then.
+// TestOwnAddressAndCopies: a message is skipped because its inbox already has it. A copy for
+// someone else, in another inbox or folder, is then no duplicate of it, whichever is found first,
+// and whatever the routes were then.
 func TestOwnAddressAndCopies(t *testing.T) {
 	const other = "sales@firm.example"
 	self := route.Rule{Name: "self", To: []string{address}}
@@ -26,9 +27,9 @@ func TestOwnAddressAndCopies(t *testing.T) {
 		name   string
 		dedupe tasks.Dedupe
 		places []place    // where the copies lie, in the order they are found
-		before route.Rule // by which they are registered while the relay is down; none when it is not
+		before route.Rule // the route while the relay is down; empty when it is up
 		rules  []route.Rule
-		to     []string // whom the relay is told, once each
+		to     []string // the recipients that the relay gets, each once
 		ends   []string // how each copy ends
 	}{
 		{"another inbox", tasks.DedupeAll, []place{desk, sales}, route.Rule{}, []route.Rule{self}, self.To, []string{"skipped loop: own address:", "forwarded "}},
@@ -65,7 +66,7 @@ func TestOwnAddressAndCopies(t *testing.T) {
 			}
 			r.Relay = relay
 			r.routes(tt.rules...)
-			for range 2 { // a copy may get its turn only when its inbox has had its own
+			for range 2 { // a copy may have to wait until its own inbox was processed
 				r.runCtx(t.Context())
 			}
 			var to []string
@@ -73,7 +74,7 @@ func TestOwnAddressAndCopies(t *testing.T) {
 				to = append(to, m.To...)
 			}
 			if !slices.Equal(to, tt.to) {
-				t.Errorf("the relay was told the recipients %q, want %q", to, tt.to)
+				t.Errorf("the relay got the recipients %q, want %q", to, tt.to)
 			}
 			for i, task := range r.tasks() {
 				if got := fmt.Sprintf("%s %s", task.Status, task.Reason); len(got) < len(tt.ends[i]) || got[:len(tt.ends[i])] != tt.ends[i] {

@@ -12,7 +12,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// trail is the audit trail of the only task, "event: detail" a line.
+// trail is the audit trail of the only task, one "event: detail" on each line.
 func (r *rig) trail() []string {
 	r.t.Helper()
 	events, err := r.queue.Events(r.t.Context(), r.tasks()[0].ID)
@@ -24,7 +24,7 @@ func (r *rig) trail() []string {
 	return out
 }
 
-// routes makes these the routes of the next pass.
+// routes sets the routes of the next pass.
 func (r *rig) routes(rules ...route.Rule) {
 	r.t.Helper()
 	table, err := route.Compile(rules)
@@ -32,7 +32,7 @@ func (r *rig) routes(rules ...route.Rule) {
 	r.Routes = table
 }
 
-// recipients are those of the only task, with how far they got.
+// recipients are those of the only task, with the states of their deliveries.
 func (r *rig) recipients() string {
 	r.t.Helper()
 	var out []string
@@ -42,8 +42,8 @@ func (r *rig) recipients() string {
 	return strings.Join(out, ", ")
 }
 
-// TestOwnAddressAlone: nobody is left, and the inbox goes on as if a route had skipped; by another word it goes out, and what comes
-// back is a loop.
+// TestOwnAddressAlone: no recipient is left, and the pass goes on as if a route had skipped the
+// message. With own_address: forward it goes out, and what comes back is a loop.
 func TestOwnAddressAlone(t *testing.T) {
 	rule := route.Rule{Name: "self", To: []string{"Desk@firm.example"}}
 	r := newRig(t, nil, rule, route.Rule{Name: "rest", To: []string{"team@firm.example"}})
@@ -66,7 +66,8 @@ func TestOwnAddressAlone(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestOwnAddressBesideOthers: the others get it, and the trail says once who was left out, however often it is tried.
+// TestOwnAddressBesideOthers: the others get it. The trail says once which address was left out,
+// however many attempts there are.
 func TestOwnAddressBesideOthers(t *testing.T) {
 	rule := route.Rule{Name: "all", To: []string{address, "team@firm.example"}}
 	for name, first := range map[string]struct {
@@ -75,7 +76,7 @@ func TestOwnAddressBesideOthers(t *testing.T) {
 	}{
 		"at once":                     {"none", smtpsink.Action{}},
 		"the relay is down":           {"ehlo", smtpsink.Action{Code: 421}},
-		"nobody is taken for now":     {"rcpt", smtpsink.Action{Code: 450}},
+		"no one is accepted for now":  {"rcpt", smtpsink.Action{Code: 450}},
 		"it is not taken for now":     {"dot", smtpsink.Action{Code: 451}},
 		"the outcome is not known":    {"dot", smtpsink.Action{AcceptAndDrop: true}},
 		"the sender is not taken now": {"mail", smtpsink.Action{Code: 451}},
@@ -88,16 +89,16 @@ func TestOwnAddressBesideOthers(t *testing.T) {
 			r.clock.advance(time.Hour)
 			r.run()
 			if got := r.wantTask(tasks.Forwarded, ""); r.recipients() != "team@firm.example delivered" {
-				t.Errorf("the task is %+v, want it delivered to team alone", got)
+				t.Errorf("the task is %+v, want it delivered only to team", got)
 			}
 			for _, m := range r.sink.Messages() {
 				if !slices.Equal(m.To, []string{"team@firm.example"}) {
-					t.Errorf("the relay was given the recipients %q, want team alone", m.To)
+					t.Errorf("the relay got the recipients %q, want only team", m.To)
 				}
 			}
 			notes := slices.DeleteFunc(r.trail(), func(line string) bool { return !strings.HasPrefix(line, "left_out: ") })
 			if len(notes) != 1 || !strings.HasPrefix(notes[0], "left_out: "+address+" is left out: it is the inbox's own address") {
-				t.Errorf("the trail is %q, want one line that says who is left out", r.trail())
+				t.Errorf("the trail is %q, want one line that says which address is left out", r.trail())
 			}
 		})
 	}
@@ -134,8 +135,8 @@ func TestOwnAddressIsDecidedAgain(t *testing.T) {
 	}
 }
 
-// TestOwnAddressPutBack: a task that a person puts back goes by what is said today, unless somebody got the message by what was said
-// before.
+// TestOwnAddressPutBack: a requeued task goes by the current setting, unless someone got the
+// message by the earlier one.
 func TestOwnAddressPutBack(t *testing.T) {
 	refuses := func(who ...string) func(smtpsink.Event) smtpsink.Action {
 		return func(e smtpsink.Event) smtpsink.Action {
@@ -177,19 +178,20 @@ func TestOwnAddressPutBack(t *testing.T) {
 	}
 }
 
-// TestOwnAddressOfNotices: what is too large for the others is told to them, and not to the inbox in which it lies.
+// TestOwnAddressOfNotices: a notice of a message that is too large goes to the other recipients,
+// and not to the inbox that has the message.
 func TestOwnAddressOfNotices(t *testing.T) {
 	r := newRig(t, nil, route.Rule{Name: "some", Match: route.Match{Subject: []string{"message 0"}}, To: []string{address, "team@firm.example"}},
 		route.Rule{Name: "self", To: []string{address}})
 	r.Config.MaxSize, r.Config.Notices = 10, true
 	r.add(inbox.StartAll, "INBOX")
 	r.put("INBOX", mails(2)...)
-	foretold := previews{why: map[string]string{}}
-	r.Config.DryRun, r.Observer = true, &foretold
+	previewed := previews{why: map[string]string{}}
+	r.Config.DryRun, r.Observer = true, &previewed
 	r.run()
 	const why = `loop: own address: route "self" has no other recipient; `
-	if got := foretold.why["message 1"]; len(foretold.why) != 1 || !strings.HasPrefix(got, why) {
-		t.Errorf("a dry run foretells %q, want of message 1 alone that it is not forwarded: %s", foretold.why, why)
+	if got := previewed.why["message 1"]; len(previewed.why) != 1 || !strings.HasPrefix(got, why) {
+		t.Errorf("a dry run previews %q, want only that message 1 is not forwarded: %s", previewed.why, why)
 	}
 	r.Config.DryRun, r.Observer = false, nobody{}
 	r.want(r.run(), Counters{Registered: 2, Forwarded: 1, Skipped: 1})
@@ -197,6 +199,6 @@ func TestOwnAddressOfNotices(t *testing.T) {
 		t.Errorf("message 1 is skipped with the reason %q, want %q", got, why)
 	}
 	if m := r.sink.Messages(); len(m) != 1 || !slices.Equal(m[0].To, []string{"team@firm.example"}) {
-		t.Errorf("%d messages went out, want one notice, to team alone", len(m))
+		t.Errorf("%d messages went out, want one notice, only to team", len(m))
 	}
 }

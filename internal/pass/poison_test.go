@@ -8,7 +8,7 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestPoisonIsReported: what is given up on before it is worked on is in the report, and not passed over in silence.
+// TestPoisonIsReported: a task that is given up before it is processed is in the report.
 func TestPoisonIsReported(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)

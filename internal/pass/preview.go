@@ -8,7 +8,7 @@ import (
 	"postrider/internal/text"
 )
 
-// Outcome is what a pass would do with the message; empty for a message that is registered already.
+// Outcome is what a pass would do with the message. It is empty for a registered message.
 func (p Preview) Outcome() string {
 	d, r := p.Entry.Decision, p.Registration
 	switch {
@@ -43,7 +43,7 @@ func (f ReplayFate) String() string {
 	return f.Route + ": " + strings.Join(to, ", ") + leftOutNote(f.LeftOut)
 }
 
-// leftOutNote follows the recipients: the address that is not among them, if there is one.
+// leftOutNote follows the recipients. It names the address that is left out, if there is one.
 func leftOutNote(own string) string {
 	if own == "" {
 		return ""

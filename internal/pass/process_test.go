@@ -36,7 +36,7 @@ func (r *rig) wantTask(status tasks.Status, reason string) tasks.Task {
 	return all[0]
 }
 
-// on answers at one stage with one action, as long as it is told to.
+// on answers at one stage with one action, for as long as it should.
 func on(stage string, times int, action smtpsink.Action) func(smtpsink.Event) smtpsink.Action {
 	var n atomic.Int64
 	return func(e smtpsink.Event) smtpsink.Action {
@@ -143,8 +143,8 @@ func TestAttemptsEnd(t *testing.T) {
 	r.wantTask(tasks.Dead, "given up after 5 attempts")
 }
 
-// TestRelayAtFault checks that nothing is counted against a message, that the rest of the backlog is registered, and
-// that it is said once.
+// TestRelayAtFault checks that no attempt counts, that the rest of the backlog is registered, and
+// that the fault is logged once.
 func TestRelayAtFault(t *testing.T) {
 	tests := []struct {
 		name, stage, want string
@@ -281,8 +281,8 @@ func TestSenderThatMakesTheRelayHangUp(t *testing.T) {
 	}
 }
 
-// TestRetryByTheRoutesOfToday: a task that reached nobody and is put back by a person goes where the routes say now.
-func TestRetryByTheRoutesOfToday(t *testing.T) {
+// TestRetryByTheCurrentRoutes: a requeued task that reached no one goes by the current routes.
+func TestRetryByTheCurrentRoutes(t *testing.T) {
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
 		if e.Stage == "rcpt" && e.Arg == "team@firm.example" {
 			return smtpsink.Action{Code: 550}
@@ -293,7 +293,7 @@ func TestRetryByTheRoutesOfToday(t *testing.T) {
 	msgs := mails(1)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 1, Dead: 1})
-	table, err := route.Compile([]route.Rule{{Name: "mended", To: []string{"intake@firm.example"}}})
+	table, err := route.Compile([]route.Rule{{Name: "fixed", To: []string{"intake@firm.example"}}})
 	check(t, err)
 	r.Routes = table
 	_, err = r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
@@ -302,8 +302,8 @@ func TestRetryByTheRoutesOfToday(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestSuspectsAreWorkedOnAlone: what a dead pass had claimed comes one by one, with nothing of any inbox beside it,
-// and all goes out.
+// TestSuspectsAreWorkedOnAlone: tasks that a dead pass had claimed are processed one by one, with
+// no other task of any inbox at the same time. All go out.
 func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0

@@ -19,15 +19,15 @@ type ReplayOptions struct {
 	Within time.Duration // what was registered at most so long ago, by the database's clock
 	Route  string        // only what this route decided then; empty for all
 	Named  bool          // the inboxes were named: one that is disabled is connected to as well
-	// Each is told of every message that would go elsewhere, or could not be compared: by ascending task in an inbox, and from
-	// several goroutines at once. Its error ends the replay of that inbox.
+	// Each is called for every message that would go elsewhere, or could not be compared, by ascending
+	// task in an inbox; from several goroutines at once. Its error ends the replay of that inbox.
 	Each func(Replayed) error
 }
 
-// Replay runs the routes of today over what was registered, and compares to whom each message went, or was to go, with to whom
-// it would go now. It reads alone: neither the database nor a server is changed. A message, its header first, is
-// fetched only when a route that could decide asks for what the registry does not know. Memory does not grow with the
-// number of tasks.
+// Replay runs the current routes over registered messages. It compares the recipients that each
+// message had with those that it would have now. It only reads: neither the database nor a server
+// changes. It fetches a message, its header first, only when a route needs what the registry does
+// not know. Memory does not grow with the number of tasks.
 func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptions) ReplayReport {
 	report := ReplayReport{Inboxes: make([]InboxReplay, len(boxes))}
 	p.compare(ctx, boxes, func(i int, v visit) error {
@@ -52,17 +52,17 @@ type replayer struct {
 	found InboxReplay
 	page  []*replayed
 	shut  error            // why nothing can be fetched from the inbox
-	bad   map[string]error // or from a folder, by its name and UIDVALIDITY
+	bad   map[string]error // the same for a folder, by its name and UIDVALIDITY
 }
 
 // replayed is one message while it is compared.
 type replayed struct {
 	task    tasks.Task
-	now     *route.Decision // nil while it is not known
-	unknown string          // why it never will be
+	now     *route.Decision // nil until it is known
+	unknown string          // why it cannot be known
 }
 
-// replayPage is how many messages are looked at together: fetched with few commands, and no more than these held.
+// replayPage is how many messages are fetched together, and at most in memory.
 const replayPage = 200
 
 func newReplayer(v visit, opts ReplayOptions) *replayer {
@@ -91,7 +91,7 @@ func (a *replayer) inbox(ctx context.Context) error {
 	return err
 }
 
-// flush compares a page, and tells of it.
+// flush compares a page, and reports it.
 func (a *replayer) flush(ctx context.Context) error {
 	page := a.page
 	a.page = nil
@@ -115,14 +115,14 @@ func (a *replayer) flush(ctx context.Context) error {
 		unsure = unsure[n:]
 	}
 	for _, it := range page {
-		if err := a.tell(it); err != nil {
+		if err := a.report(it); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// outcome tells what cannot be compared from what can.
+// outcome is Compared for a task that can be compared; otherwise it says why not.
 func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 	byRoute := t.Skip == tasks.SkipByRoute || t.Skip == tasks.SkipLoop && t.Route != ""
 	decided := len(t.Deliveries) > 0 && t.Skip == "" || t.Status == tasks.SkippedNoMatch || byRoute
@@ -135,14 +135,15 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 	return Compared
 }
 
-// decide asks the routes, and reports whether they are sure with what there is of the message.
+// decide asks the routes, and reports whether the known parts of the message are enough for them.
 func (a *replayer) decide(it *replayed, m *message.Message) bool {
 	mail := route.Mail{Inbox: a.visit.in.Address, Folder: it.task.Folder, Message: m, Size: it.task.Identity.Size, At: it.task.CreatedAt}
 	if m != nil && !m.HeaderOnly {
 		mail.Size = m.Body.Size()
 	}
 	d := a.visit.pass.Routes.Decide(mail)
-	whole := m != nil && (!m.HeaderOnly || it.task.Identity.Size > a.visit.pass.Config.MaxSize) // all that a pass would have of it
+	// whole: a pass would have no more of it either.
+	whole := m != nil && (!m.HeaderOnly || it.task.Identity.Size > a.visit.pass.Config.MaxSize)
 	if d.Unsure && !whole {
 		return false
 	}
@@ -150,8 +151,8 @@ func (a *replayer) decide(it *replayed, m *message.Message) bool {
 	return true
 }
 
-// tell counts one message, and says where it would go.
-func (a *replayer) tell(it *replayed) error {
+// report counts one message, and reports one that would go elsewhere or could not be compared.
+func (a *replayer) report(it *replayed) error {
 	a.visit.pass.Observer.Done(1)
 	a.found.Counts.Messages++
 	outcome := a.outcome(it.task)

@@ -11,11 +11,12 @@ import (
 	"postrider/internal/text"
 )
 
-// errGone is told of a message that nobody can look at any more.
+// errGone says why a message that was expunged is not compared.
 var errGone = errors.New("it is no longer on the server")
 
-// read decides about messages of one folder and UIDVALIDITY: by their headers, and by all of them where that is not
-// enough. An error is that of ctx; everything else is why a message is not compared.
+// read decides about messages of one folder and UIDVALIDITY: by their headers, and by the whole
+// messages where those are not enough. It returns only the error of ctx; any other error is why a
+// message is not compared.
 func (a *replayer) read(ctx context.Context, place string, list []*replayed) error {
 	for _, fetch := range []fetcher{Source.Headers, Source.Bodies} {
 		if len(list) > 0 && a.shut == nil && a.bad[place] == nil {
@@ -33,7 +34,8 @@ func (a *replayer) read(ctx context.Context, place string, list []*replayed) err
 	return nil
 }
 
-// failed notes that nothing more can be had of the inbox, or of the folder, and says so once.
+// failed notes that nothing more can be fetched from the inbox, or from the folder, and logs it
+// once.
 func (a *replayer) failed(place string, err error) {
 	if errors.Is(err, errEpoch) {
 		err = errors.New("the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again")
@@ -48,7 +50,8 @@ func (a *replayer) failed(place string, err error) {
 	}
 }
 
-// fetchAll hands each message to the routes as soon as it is there, and keeps none. One that breaks the connection is left out.
+// fetchAll hands each message to the routes as soon as it is there, and keeps none. It leaves out a
+// message that breaks the connection.
 func (a *replayer) fetchAll(ctx context.Context, list []*replayed, fetch fetcher) error {
 	left := make(map[uint32]*replayed, len(list))
 	for _, it := range list {

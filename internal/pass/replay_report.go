@@ -7,22 +7,22 @@ type ReplayOutcome string
 
 // The outcomes.
 const (
-	Unchanged   ReplayOutcome = "unchanged"    // to the same people as before; nobody is the same, too
-	Elsewhere   ReplayOutcome = "elsewhere"    // to others
-	Waiting     ReplayOutcome = "waiting"      // not sent yet: the next run decides by the current routes
-	NotByRoute  ReplayOutcome = "not_by_route" // something else decided: a duplicate, a loop, too large, a person
-	NotCompared ReplayOutcome = "not_compared" // the routes ask for what cannot be read any more, or not now
+	Unchanged   ReplayOutcome = "unchanged"    // the same recipients, or again none
+	Elsewhere   ReplayOutcome = "elsewhere"    // other recipients
+	Waiting     ReplayOutcome = "waiting"      // not sent yet: the next run decides
+	NotByRoute  ReplayOutcome = "not_by_route" // duplicate, loop, too large, or an operator decided
+	NotCompared ReplayOutcome = "not_compared" // the routes need what cannot be read now, or ever
 
-	Compared ReplayOutcome = "" // not told apart yet
+	Compared ReplayOutcome = "" // it can be compared; the outcome is not known yet
 )
 
-// ReplayFate is to whom a message goes.
+// ReplayFate is who gets a message.
 type ReplayFate struct {
 	Status     tasks.Status `json:"status"`
 	Route      string       `json:"route"`
 	Recipients []string     `json:"recipients"`
-	LeftOut    string       `json:"left_out,omitempty"` // the inbox's own address, which does not get it by the routes of today
-	Reason     string       `json:"reason,omitempty"`   // nobody gets it
+	LeftOut    string       `json:"left_out,omitempty"` // the inbox's own address, which gets nothing
+	Reason     string       `json:"reason,omitempty"`   // why there is no recipient
 }
 
 // Replayed is one message that would go elsewhere, or that could not be compared.
@@ -34,8 +34,8 @@ type Replayed struct {
 	Subject string        `json:"subject"`
 	Outcome ReplayOutcome `json:"outcome"`
 	Before  ReplayFate    `json:"before"`
-	Now     *ReplayFate   `json:"now"`           // nil: it could not be compared
-	Why     string        `json:"why,omitempty"` // for this reason
+	Now     *ReplayFate   `json:"now"`           // nil when it could not be compared
+	Why     string        `json:"why,omitempty"` // why not
 }
 
 // ReplayCounts are how many messages there are of each outcome.
@@ -46,7 +46,9 @@ type ReplayCounts struct {
 	Waiting     int `json:"waiting"`
 	NotByRoute  int `json:"not_by_route"`
 	NotCompared int `json:"not_compared"`
-	Purged      int `json:"purged"` // beside Messages, at most: messages of that time whose tasks are not there to be compared, by whatever route
+	// Purged are messages of that time whose tasks are purged, so not compared and not in Messages.
+	// It is an upper limit, and counts every route.
+	Purged int `json:"purged"`
 }
 
 func (c *ReplayCounts) count(o ReplayOutcome) {
@@ -77,7 +79,7 @@ func (c *ReplayCounts) add(o ReplayCounts) {
 // InboxReplay is what a replay found in one inbox.
 type InboxReplay struct {
 	Email  string
-	Error  string // why not all of it could be compared, though it may be later
+	Error  string // why not all of it could be compared now
 	Counts ReplayCounts
 }
 

@@ -19,7 +19,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// replay replays with other rules, and collects what is told: a line a message.
+// replay replays with other rules, and collects what is reported: one line for each message.
 func (r *rig) replay(opts ReplayOptions, rules ...route.Rule) (ReplayReport, string) {
 	r.t.Helper()
 	table, err := route.Compile(rules)
@@ -56,7 +56,7 @@ func (r *rig) wantReplay(opts ReplayOptions, want ReplayCounts, lines string, ru
 		r.t.Errorf("the replay counts %+v, want %+v", rep.Totals, want)
 	}
 	if got != strings.TrimSpace(lines) {
-		r.t.Errorf("the replay tells of\n%s\nwant\n%s", got, lines)
+		r.t.Errorf("the replay reports\n%s\nwant\n%s", got, lines)
 	}
 	return rep
 }
@@ -81,7 +81,8 @@ func to(name string) []string { return []string{name + "@firm.example"} }
 
 func subject(words ...string) route.Match { return route.Match{Subject: words} }
 
-// TestReplay: what would go elsewhere, by rules that need nothing, headers or bodies of the messages, and how much of them is fetched.
+// TestReplay: which messages would go elsewhere, and how much of them is fetched, by rules that
+// need nothing, headers or bodies.
 func TestReplay(t *testing.T) {
 	r := newRig(t, auditReply, auditRules...)
 	r.add(inbox.StartAll, "INBOX", "Junk")
@@ -162,7 +163,7 @@ func (r *rig) everything() string {
 	return out.String()
 }
 
-// TestReplayOfWhatWaits: tasks that nobody has decided about are no matter of comparison, and old ones are not asked for.
+// TestReplayOfWhatWaits: undecided tasks are not compared, and old tasks are not read.
 func TestReplayOfWhatWaits(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -177,8 +178,8 @@ func TestReplayOfWhatWaits(t *testing.T) {
 		"old: all to [team@firm.example] -> other to [other@firm.example] forwarded", route.Rule{Name: "other", To: to("other")})
 }
 
-// TestReplayWithoutTheMessage: what is gone, of an older UIDVALIDITY, or in an inbox that cannot be reached is told of, and
-// compared all the same where the routes do not need it.
+// TestReplayWithoutTheMessage: a message that is gone, of an older UIDVALIDITY, or in an inbox that
+// cannot be reached is reported. It is still compared when the routes do not need it.
 func TestReplayWithoutTheMessage(t *testing.T) {
 	word := []route.Rule{{Name: "word", Match: route.Match{Body: []string{"nothing like it"}}, To: to("word")}, {Name: "all", To: to("team")}}
 	other := route.Rule{Name: "other", To: to("other")}
@@ -243,7 +244,7 @@ func (noFolder) Select(context.Context, string) (imapsrc.Folder, error) {
 	return imapsrc.Folder{}, errors.New("there is no such folder")
 }
 
-// TestReplayGoesOn: a message that breaks the connection costs the others nothing.
+// TestReplayGoesOn: a message that breaks the connection does not affect the others.
 func TestReplayGoesOn(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -254,7 +255,7 @@ func TestReplayGoesOn(t *testing.T) {
 		route.Rule{Name: "none", Match: subject("none"), To: to("none")}, route.Rule{Name: "all", To: to("team")})
 }
 
-// brittle is a server whose connection breaks over one message.
+// brittle is a server whose connection breaks when one message is fetched.
 type brittle struct {
 	Source
 	uid uint32
@@ -268,7 +269,8 @@ func (b brittle) Headers(ctx context.Context, uids []uint32, each func(uint32, *
 	return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindNetwork, UID: b.uid, Err: errors.New("broken")}
 }
 
-// TestReplayOfLargeMessages: where notices go out, the header of a message that is too large is all there is to decide by.
+// TestReplayOfLargeMessages: with notices, a message that is too large is decided by its header
+// alone.
 func TestReplayOfLargeMessages(t *testing.T) {
 	for _, notices := range []bool{true, false} {
 		r := newRig(t, nil)
@@ -290,7 +292,7 @@ func TestReplayOfLargeMessages(t *testing.T) {
 	}
 }
 
-// TestReplayHoldsLittle: of a hundred thousand messages no more is held than a page.
+// TestReplayHoldsLittle: of a hundred thousand messages at most a page is in memory.
 func TestReplayHoldsLittle(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -303,7 +305,7 @@ func TestReplayHoldsLittle(t *testing.T) {
 		t.Errorf("the replay says %+v, want %d unchanged", rep.Totals, many.n)
 	}
 	if many.heap > 16<<20 {
-		t.Errorf("the heap grew by %d octets while 400 MB of tasks went by, want at most 16 MiB", many.heap)
+		t.Errorf("the heap grew by %d octets during 400 MB of tasks, want at most 16 MiB", many.heap)
 	}
 }
 

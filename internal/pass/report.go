@@ -12,28 +12,29 @@ type Counters struct {
 	Forwarded      int `json:"forwarded"`
 	SkippedNoMatch int `json:"skipped_no_match"`
 	Skipped        int `json:"skipped"`
-	Retry          int `json:"retry"` // failed for now, or released
+	Retry          int `json:"retry"` // failed and to be retried, or released
 	Dead           int `json:"dead"`
 	Uncertain      int `json:"uncertain"`
-	Waiting        int `json:"waiting"` // due, but for a limit of the relay's provider
-	Backlog        int `json:"backlog"` // UIDs above the cursor that this pass did not get to
+	Waiting        int `json:"waiting"` // for a limit of the relay's provider
+	Backlog        int `json:"backlog"` // UIDs above the cursor that this pass did not scan
 }
 
-// InboxReport is what became of one inbox.
+// InboxReport is the result of one inbox.
 type InboxReport struct {
 	Email    string
-	Error    string // empty when the inbox was worked through
+	Error    string // empty when the inbox was finished
 	Busy     string // another run scans it: who, and until when
 	Counters Counters
 }
 
-// Report is what became of a pass. It is what `run --json` prints.
+// Report is the result of a pass. It is what `run --json` prints.
 type Report struct {
-	StartedAt    time.Time     `json:"started_at"`
-	DurationMS   int64         `json:"duration_ms"`
-	RelayError   string        `json:"relay_error,omitempty"`   // why forwarding stopped
-	LimitReached string        `json:"limit_reached,omitempty"` // which of smtp.limits is used up, and until when: what is waiting waits for that
-	Interrupted  bool          `json:"interrupted,omitempty"`   // a signal or --timeout ended the pass early
+	StartedAt  time.Time `json:"started_at"`
+	DurationMS int64     `json:"duration_ms"`
+	RelayError string    `json:"relay_error,omitempty"` // why forwarding stopped
+	// LimitReached says which of smtp.limits is used up, and until when. Waiting messages wait for it.
+	LimitReached string        `json:"limit_reached,omitempty"`
+	Interrupted  bool          `json:"interrupted,omitempty"` // by a signal or --timeout
 	Totals       Counters      `json:"totals"`
 	Inboxes      []InboxReport `json:"inboxes"`
 }
@@ -79,8 +80,8 @@ func (r *Report) finish(took time.Duration, relay, stopped error) {
 	}
 }
 
-// Clean reports whether nothing is left to be retried or to be looked at by a person. What waits for a limit is not: later passes
-// send it.
+// Clean reports whether nothing is left to be retried, and an operator has nothing to decide. A
+// message may wait for a limit: later passes send it.
 func (r *Report) Clean() bool {
 	if r.RelayError != "" || r.Interrupted {
 		return false

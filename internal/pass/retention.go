@@ -14,14 +14,16 @@ type Retention struct {
 	Events    time.Duration // lines of the audit trail
 }
 
-// portion is how much is deleted in one transaction: a short one, so that other runs go on beside it.
+// portion is how many rows one transaction deletes. It is short, so that other runs are not held
+// up.
 const portion = 500
 
-// expireFor is for how long a pass deletes: the first one that does, in a registry that has grown for years, has other things to do.
+// expireFor is how long a pass deletes at most. In a registry that has grown for years the first
+// pass would take too long otherwise.
 const expireFor = time.Minute
 
-// expire deletes what is old enough, of the inboxes that this pass worked on. What cannot be deleted, or not in time, waits for the
-// next pass and is no trouble of this one, unless the database is gone.
+// expire deletes what is old enough, of the inboxes that this pass worked on. What it cannot
+// delete, or not in time, waits for the next pass. That is an error only when the database is gone.
 func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
 	keep := p.Config.Retention
 	if p.Config.DryRun {
@@ -58,7 +60,7 @@ func (p *Pass) portions(ctx context.Context, until time.Time, age time.Duration,
 	return nil
 }
 
-// gone tells of an error, and reports whether the database cannot be asked at all any more: then the inbox's report says so.
+// gone logs an error, and reports whether the database is gone. Then the inbox's report says so.
 func (p *Pass) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
 	p.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
 	if _, err := p.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {

@@ -154,8 +154,8 @@ func TestRetentionInPortions(t *testing.T) {
 			if got := rep.Inboxes[0].Error; (got != "") != tt.reported {
 				t.Errorf("the inbox's error is %q, want one: %v", got, tt.reported)
 			}
-			if told := strings.Contains(r.log.String(), "older than retention"); told != (q.err != nil) {
-				t.Errorf("the log tells of it: %v, want %v\n%s", told, q.err != nil, r.log.String())
+			if logged := strings.Contains(r.log.String(), "older than retention"); logged != (q.err != nil) {
+				t.Errorf("it is logged: %v, want %v\n%s", logged, q.err != nil, r.log.String())
 			}
 		})
 	}

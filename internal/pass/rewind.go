@@ -12,19 +12,19 @@ import (
 type Rewind struct {
 	Folder     inbox.Folder
 	To         uint32
-	Registered int // they are not forwarded again
-	Fresh      int // the next run registers them
+	Registered int // these are not forwarded again
+	Fresh      int // these the next run registers
 }
 
 // Moves reports whether the cursor is above its new place.
 func (r Rewind) Moves() bool { return r.To < r.Folder.LastSeenUID }
 
-// Registry is what PlanRewind asks which messages are registered.
+// Registry knows which messages are registered.
 type Registry interface {
 	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 }
 
-// PlanRewind looks on the server where the cursors of the folders would go. It changes nothing.
+// PlanRewind finds out on the server where the cursors of the folders would go. It changes nothing.
 func PlanRewind(ctx context.Context, src Source, known Registry, in inbox.Inbox, back inbox.Back) ([]Rewind, error) {
 	folders, err := back.Folders(in)
 	if err != nil {

@@ -31,7 +31,8 @@ func (r *rig) reasons() map[string]string {
 	return out
 }
 
-// TestRobotsAndLoops: what is kept back has its reason, in a dry run and in the registry; the rest arrives.
+// TestRobotsAndLoops: a message that is not forwarded has its reason, in a dry run and in the
+// registry. The rest arrives.
 func TestRobotsAndLoops(t *testing.T) {
 	r := newRig(t, nil,
 		route.Rule{Name: "quiet", To: []string{"team@firm.example"}, Automated: route.SkipAutomated})
@@ -48,11 +49,11 @@ func TestRobotsAndLoops(t *testing.T) {
 		"notice": `automated: it says Auto-Submitted: auto-generated, and route "quiet" skips such mail`,
 		"hops":   "loop: it has 51 Received fields, more than 50",
 	}
-	foretold := previews{why: map[string]string{}}
-	r.Config.DryRun, r.Observer = true, &foretold
+	previewed := previews{why: map[string]string{}}
+	r.Config.DryRun, r.Observer = true, &previewed
 	r.run()
-	if !reflect.DeepEqual(foretold.why, want) {
-		t.Errorf("a dry run foretells %q, want %q", foretold.why, want)
+	if !reflect.DeepEqual(previewed.why, want) {
+		t.Errorf("a dry run previews %q, want %q", previewed.why, want)
 	}
 	r.Config.DryRun, r.Observer = false, nobody{}
 	r.want(r.run(), Counters{Registered: 4, Forwarded: 1, Skipped: 3})

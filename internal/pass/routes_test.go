@@ -11,7 +11,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestRoutesDecideTheSameLater: a message that a person takes up again weeks later is as old as when it was registered.
+// TestRoutesDecideTheSameLater: a message that an operator requeues weeks later is as old as when
+// it was registered.
 func TestRoutesDecideTheSameLater(t *testing.T) {
 	r := newRig(t, nil,
 		route.Rule{Name: "fresh", Match: route.Match{Age: &route.Age{Under: 24 * time.Hour}, Body: []string{"read me"}}, Skip: true},
@@ -27,7 +28,8 @@ func TestRoutesDecideTheSameLater(t *testing.T) {
 	r.want(r.run(), Counters{Skipped: 1})
 }
 
-// TestCaptureThatIsNoAddress: the next route gets the message, and the log tells of it without the message's words.
+// TestCaptureThatIsNoAddress: the next route gets the message. The log says so, without the words
+// of the message.
 func TestCaptureThatIsNoAddress(t *testing.T) {
 	r := newRig(t, nil,
 		route.Rule{Name: "who", Match: route.Match{Body: []string{"/attention of (?P<who>[^.]+)/"}}, To: []string{"${who}@firm.example"}},

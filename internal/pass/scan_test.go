@@ -61,12 +61,12 @@ func TestOverlappingRunStepsAside(t *testing.T) {
 	if rep := r.run(); rep.Busy == "" || rep.Error != "" || rep.Counters.Registered != 0 {
 		t.Errorf("the pass reports %+v, want busy and nothing done", rep)
 	}
-	r.clock.advance(2 * time.Minute) // the other one died
+	r.clock.advance(2 * time.Minute) // the other run died
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.wantArrived(msgs)
 }
 
-// TestDescriptionThatBreaksTheConnection: the message is forwarded all the same.
+// TestDescriptionThatBreaksTheConnection: the message is still forwarded.
 func TestDescriptionThatBreaksTheConnection(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -107,16 +107,16 @@ func (s hangingUp) Bodies(ctx context.Context, uids []uint32, each func(uint32, 
 	return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "fetch", Err: context.DeadlineExceeded}
 }
 
-// TestMessageThatBreaksTheConnection is isolated, and those before and behind it go on.
+// TestMessageThatBreaksTheConnection: it is isolated, and the messages before and behind it go on.
 func TestMessageThatBreaksTheConnection(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	msgs := mails(9)
 	poison := r.put("INBOX", msgs...)[5]
-	mend := r.behind(func(src Source) Source { return hangingUp{src, poison} })
+	restore := r.behind(func(src Source) Source { return hangingUp{src, poison} })
 	r.want(r.run(), Counters{Registered: 9, Forwarded: 8, Retry: 1})
 	r.wantArrived(msgs[:5], msgs[6:])
-	mend()
+	restore()
 	r.clock.advance(time.Hour)
 	r.want(r.run(), Counters{Forwarded: 1})
 	r.wantArrived(msgs)
@@ -128,9 +128,9 @@ func TestLateUID(t *testing.T) {
 	r.add(inbox.StartAll)
 	msgs := mails(3)
 	hidden := r.put("INBOX", msgs...)[1]
-	mend := r.behind(func(src Source) Source { return hiding{src, hidden} })
+	restore := r.behind(func(src Source) Source { return hiding{src, hidden} })
 	r.want(r.run(), Counters{Registered: 2, Forwarded: 2})
-	mend()
+	restore()
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.wantArrived(msgs)
 }
@@ -164,7 +164,7 @@ func TestRewindForwardsNothingTwice(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestFolderNoLongerWatched leaves nothing behind: what was registered is still forwarded, what is new is not.
+// TestFolderNoLongerWatched: registered messages are still forwarded, new ones are not.
 func TestFolderNoLongerWatched(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up))
@@ -182,7 +182,7 @@ func TestFolderNoLongerWatched(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestServerWantsToBeLeftAlone keeps passes away for as long as the server asked.
+// TestServerWantsToBeLeftAlone: no pass connects for as long as the server asked.
 func TestServerWantsToBeLeftAlone(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -198,7 +198,7 @@ func TestServerWantsToBeLeftAlone(t *testing.T) {
 	r.clock.advance(9 * time.Minute)
 	r.Config.Worker = "the next run"
 	if rep := r.run(); !strings.Contains(rep.Error, "left alone until") || dials != 1 {
-		t.Errorf("the pass connected %d times and reports %+v, want one time, and an error that says until when", dials, rep)
+		t.Errorf("the pass connected %d times and reports %+v, want once, and an error that says until when", dials, rep)
 	}
 	r.clock.advance(2 * time.Minute)
 	r.Dial = dial
@@ -222,7 +222,8 @@ func TestRewindJustBeforeThePass(t *testing.T) {
 	r.wantArrived(msgs, fresh)
 }
 
-// TestMovedWhileWaiting moves a message to another watched folder while its task waits: it is forwarded from there.
+// TestMovedWhileWaiting moves a message to another watched folder while its task waits: it is
+// forwarded from there.
 func TestMovedWhileWaiting(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up))
@@ -242,8 +243,8 @@ func TestMovedWhileWaiting(t *testing.T) {
 	r.wantArrived(msgs)
 }
 
-// TestMovedWhileOneWaits moves a message to another watched folder when one recipient has it and the other was put off: that one
-// gets it from there, and nobody twice.
+// TestMovedWhileOneWaits moves a message to another watched folder when one recipient has it and
+// the other was deferred. That one gets it from there, and no one gets it twice.
 func TestMovedWhileOneWaits(t *testing.T) {
 	var later atomic.Bool
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
@@ -275,8 +276,8 @@ func TestMovedWhileOneWaits(t *testing.T) {
 	}
 }
 
-// TestRoutesChangeWhileWaiting: a copy that was skipped as a duplicate takes the place of a message that the routes of today do not
-// forward.
+// TestRoutesChangeWhileWaiting: a copy that was skipped as a duplicate is forwarded when the
+// current routes do not forward the message itself.
 func TestRoutesChangeWhileWaiting(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll, "INBOX", "Old")

@@ -13,7 +13,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// hook is a server at which something happens ahead of the nth call of a kind, and that may have lost all messages since.
+// hook is a server at which something happens before the nth call of a kind. It may have lost all
+// messages since.
 type hook struct {
 	Source
 	op    string
@@ -62,13 +63,13 @@ type idle struct{ tasks.Queue }
 
 func (idle) Receive(context.Context, tasks.Want) ([]tasks.Claim, error) { return nil, nil }
 
-// TestStaleScan: a run is held up for longer than its lease, at the worst moment, another host takes over, and then it goes on: it
-// changes nothing any more, and says why.
+// TestStaleScan: at the worst moment a run is delayed for longer than its lease, and another host
+// takes over. Then the first run goes on: it changes nothing more, and says why.
 func TestStaleScan(t *testing.T) {
 	for name, c := range map[string]struct {
 		start inbox.Start
-		first func(r *rig) // before the pass that is held up
-		op    string       // where it is held up: ahead of the nth of these
+		first func(r *rig) // before the pass that is delayed
+		op    string       // where it is delayed: before the nth of these
 		nth   int32
 	}{
 		"before a folder is initialised": {inbox.StartAll, nil, "select", 1},
@@ -101,10 +102,10 @@ func TestStaleScan(t *testing.T) {
 			})
 			rep := a.run()
 			if !strings.Contains(rep.Error, "another one has taken the inbox over") || strings.Count(rep.Error, ";") > 1 {
-				t.Errorf("the run that was held up reports %+v, want that it was taken over, and no more", rep)
+				t.Errorf("the delayed run reports %+v, want that it was taken over, and no more", rep)
 			}
 			if now := r.state(); now != taken {
-				t.Errorf("the run that was held up changed\n%s\ninto\n%s", taken, now)
+				t.Errorf("the delayed run changed\n%s\ninto\n%s", taken, now)
 			}
 			if c.start == inbox.StartLatest {
 				msgs = msgs[5:]
@@ -114,7 +115,8 @@ func TestStaleScan(t *testing.T) {
 	}
 }
 
-// TestStaleEpoch: a message is not found in an epoch that was over before the run knew of it, and its task not ended for that.
+// TestStaleEpoch: a run looks for a message in an epoch that has ended meanwhile, and does not find
+// it. It does not end the task for that.
 func TestStaleEpoch(t *testing.T) {
 	newEpoch := func(r *rig) {
 		check(r.t, r.imap.SetUIDValidity(address, "INBOX", 777))
@@ -133,7 +135,7 @@ func TestStaleEpoch(t *testing.T) {
 			}
 		})
 		if rep := a.run(); rep.Counters.Skipped > 0 {
-			t.Errorf("the run that was held up reports %+v, want nothing skipped", rep)
+			t.Errorf("the delayed run reports %+v, want nothing skipped", rep)
 		}
 		r.clock.advance(2 * time.Minute)
 		r.run()

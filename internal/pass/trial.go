@@ -31,13 +31,13 @@ type Trial struct {
 	Reason       string          `json:"reason"`
 	Route        string          `json:"route"`
 	Recipients   []string        `json:"recipients"`
-	LeftOut      string          `json:"left_out,omitempty"` // the inbox's own address, where a route names it and it gets nothing
+	LeftOut      string          `json:"left_out,omitempty"` // the inbox's own address, if left out
 	EnvelopeFrom string          `json:"envelope_from"`
 	Priority     route.Priority  `json:"priority"`
 	Uncertain    route.Uncertain `json:"uncertain"`
 	Mode         string          `json:"mode"`
-	ModeReason   string          `json:"mode_reason,omitempty"` // where the mode was decided for this message
-	Settled      []string        `json:"settled,omitempty"`     // recipients that the task has already, and keeps
+	ModeReason   string          `json:"mode_reason,omitempty"` // when the mode was chosen
+	Settled      []string        `json:"settled,omitempty"`     // recipients that the task keeps
 	Routes       []route.Step    `json:"routes"`
 
 	content *forward.Content // what would go out; nil when nothing would
@@ -63,8 +63,8 @@ type Tester struct {
 	Senders     Senders
 	Composer    func() (*forward.Composer, error) // asked for only when something would go out
 	Style       route.Style
-	Hold        bool // the policy for an unknown outcome, where a route has none
-	Notices     bool // a notice of a message that is too large goes out
+	Hold        bool // the policy for an unknown outcome, when the route has none
+	Notices     bool // a notice goes out for a message that is too large
 	MaxSize     int64
 	MaxReceived int
 }
@@ -114,8 +114,8 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 	return nil
 }
 
-// Fetch reads the message of a task from its server. Of a message larger than maxSize it reads the
-// header, when a notice goes out for it, and else nothing.
+// Fetch reads the message of a task from its server. Of a message larger than maxSize it reads only
+// the header, and only when a notice goes out for it.
 func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64, notices bool) (*message.Message, error) {
 	if t.Identity.Size > maxSize && !notices {
 		return nil, fmt.Errorf("it has %d octets, and what is larger than forward.max_size (%d) is never downloaded", t.Identity.Size, maxSize)

@@ -18,7 +18,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// dying is a queue whose process is killed after the relay took a message, before that is recorded.
+// dying is a queue whose process is killed after the relay accepted a message, before that is
+// recorded.
 type dying struct {
 	tasks.Queue
 	killed atomic.Bool
@@ -31,7 +32,8 @@ func (q *dying) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 	return q.Queue.Finish(ctx, r, res)
 }
 
-// killedWhileSending is a rig whose first pass was killed so, over as many messages, and whose claims have run out.
+// killedWhileSending is a rig whose first pass was killed that way, with n messages in flight, and
+// whose claims have expired.
 func killedWhileSending(t *testing.T, msgs [][]byte, rules ...route.Rule) (*rig, []uint32) {
 	t.Helper()
 	r := newRig(t, nil, rules...)
@@ -56,14 +58,14 @@ func rules(to string, uncertain ...route.Uncertain) []route.Rule {
 	return out
 }
 
-// TestUncertainByRoute: the next pass decides by the task's routes, as they are today.
+// TestUncertainByRoute: the next pass decides by the task's routes, as they are now.
 func TestUncertainByRoute(t *testing.T) {
 	const to = "team@firm.example"
 	tests := []struct {
 		name    string
 		general bool // hold
 		rules   []route.Rule
-		today   []route.Rule // nil: the same
+		current []route.Rule // nil: the same
 		held    bool
 	}{
 		{"hold in general", true, rules(to, ""), nil, true},
@@ -80,8 +82,8 @@ func TestUncertainByRoute(t *testing.T) {
 			msgs := mails(1)
 			r, _ := killedWhileSending(t, msgs, tt.rules...)
 			r.Config.Policy.Hold = tt.general
-			if tt.today != nil {
-				table, err := route.Compile(tt.today)
+			if tt.current != nil {
+				table, err := route.Compile(tt.current)
 				check(t, err)
 				r.Routes = table
 			}
@@ -114,7 +116,8 @@ func (r *rig) wantSameTwice() {
 	}
 }
 
-// TestUncertainMessageIsGone: whether it arrived is a person's to say, and not less so when it cannot be read any more.
+// TestUncertainMessageIsGone: an operator decides whether it arrived, also when it can no longer be
+// read.
 func TestUncertainMessageIsGone(t *testing.T) {
 	for policy, want := range map[route.Uncertain]string{
 		route.Hold:  "the outcome is not known",
@@ -131,8 +134,8 @@ func TestUncertainMessageIsGone(t *testing.T) {
 	}
 }
 
-// mixedFates takes a message to three recipients that far: the first has it, the second was put off, and whether the third has it
-// is not known.
+// mixedFates sends a message to three recipients. The first has it, the second was deferred, and it
+// is unknown whether the third has it.
 func mixedFates(t *testing.T, uncertain route.Uncertain) *rig {
 	t.Helper()
 	var refused, drops atomic.Int64
@@ -147,7 +150,7 @@ func mixedFates(t *testing.T, uncertain route.Uncertain) *rig {
 		}
 		return smtpsink.Action{}
 	}, route.Rule{Name: "three", To: []string{"first@firm.example", "second@firm.example", "third@firm.example"}, Uncertain: uncertain})
-	r.Config.Policy.Hold = uncertain == route.Retry // the route has the last word
+	r.Config.Policy.Hold = uncertain == route.Retry // the route overrides it
 	r.add(inbox.StartAll)
 	r.put("INBOX", mails(1)...)
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
@@ -191,7 +194,7 @@ func (r *rig) wantCopies(first, second, third int) {
 	}
 }
 
-// TestRecipientsThatHaveItAreNotSentToAgain, whatever becomes of the others.
+// TestRecipientsThatHaveItAreNotSentToAgain, whatever happens to the others.
 func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	t.Run("retry", func(t *testing.T) {
 		r := mixedFates(t, route.Retry)
@@ -237,8 +240,8 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	})
 }
 
-// TestRetriedInDoubtAndGone: a person has a message sent again of which it is unknown who has it, and it is not there any more. It never
-// looks settled.
+// TestRetriedInDoubtAndGone: an operator retries a message with an unknown outcome, and the message
+// is no longer there. It never counts as settled.
 func TestRetriedInDoubtAndGone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -264,14 +267,14 @@ func TestRetriedInDoubtAndGone(t *testing.T) {
 			r.want(r.run(), Counters{Registered: 1, Uncertain: 1})
 			if tt.copied {
 				r.put("Copies", msgs...)
-				r.want(r.run(), Counters{Registered: 1}) // it waits for the other
+				r.want(r.run(), Counters{Registered: 1}) // it waits for the other task
 			}
 			_, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
 			check(t, err)
 			check(t, r.imap.Expunge(address, "INBOX", uids...))
 			up.Store(true)
 			r.clock.advance(time.Hour)
-			_, err = r.queue.ExpireEvents(t.Context(), time.Minute, 1000) // the person took longer than retention.events
+			_, err = r.queue.ExpireEvents(t.Context(), time.Minute, 1000) // the operator took too long
 			check(t, err)
 			want := Counters{Dead: 1}
 			if tt.copied {
@@ -285,8 +288,8 @@ func TestRetriedInDoubtAndGone(t *testing.T) {
 	}
 }
 
-// TestRefusedForNowAfterAnUnknownOutcome: what an earlier attempt may have delivered stays unknown, and so waits for a person once the
-// message is gone.
+// TestRefusedForNowAfterAnUnknownOutcome: what an earlier attempt may have delivered stays unknown.
+// So it waits for an operator once the message is gone.
 func TestRefusedForNowAfterAnUnknownOutcome(t *testing.T) {
 	var tried atomic.Int64
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {

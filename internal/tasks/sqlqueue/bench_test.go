@@ -8,7 +8,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// BenchmarkForward works off messages as a pass does: claims of eight, and four senders that note `sending` and finish each.
+// BenchmarkForward processes messages as a pass does: claims of eight, and four senders that mark
+// each as `sending` and finish it.
 func BenchmarkForward(b *testing.B) {
 	for _, kind := range []string{"sqlite", "mariadb", "mysql"} {
 		b.Run(kind, func(b *testing.B) {

@@ -13,10 +13,10 @@ import (
 	"postrider/internal/tasks"
 )
 
-// shortestPoll is how long Receive waits first for those who have locked all that is due.
+// shortestPoll is the first wait of Receive when others have locked everything that is due.
 const shortestPoll = 10 * time.Millisecond
 
-// errInactive is an inbox of which nothing is claimed.
+// errInactive: no task of a disabled inbox is claimed.
 var errInactive = errors.New("the inbox is disabled")
 
 // Receive implements tasks.Queue.
@@ -43,8 +43,7 @@ func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 	}
 }
 
-// locked reports whether something is due that others have locked: they are claiming it, or only
-// looked at it.
+// locked reports whether others have locked a due task. They claim it, or only read it.
 func (q *Queue) locked(ctx context.Context, want tasks.Want) (bool, error) {
 	var due []int64
 	if q.db.Dialect() == db.SQLite {
@@ -62,9 +61,9 @@ func (q *Queue) locked(ctx context.Context, want tasks.Want) (bool, error) {
 	return len(due) > 0, wrap(err, "look for tasks that are due")
 }
 
-// claimDue claims what is due now. The first lease that a task loses proves little: its worker may have
-// crashed because of another one. From then on the task is claimed alone, and only what it loses alone
-// counts against it.
+// claimDue claims what is due now. The first lost lease of a task proves little: another task may
+// have crashed the worker. From then on the task is claimed alone, and only leases lost alone
+// count.
 func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	var poisoned []tasks.Task
@@ -86,7 +85,7 @@ func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, e
 	return claims, nil
 }
 
-// committed reports whether the claims of an earlier try stand: it was committed, and the answer lost.
+// committed reports whether an earlier try was committed and only its answer was lost.
 func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 	if len(claims) == 0 {
 		return false, nil
@@ -96,8 +95,9 @@ func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 	return holder.Receipt == claims[0].Receipt.Token, err
 }
 
-// receive takes what is due, and ends what lost too many leases. Whether the inbox is active is asked
-// last: who disables it changes the tasks that are taken here, and waits for them or comes first.
+// receive claims what is due, and ends tasks that lost too many leases. It checks last whether the
+// inbox is active: Disable changes the tasks that are claimed here, so it waits for them or comes
+// first.
 func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []tasks.Claim, poisoned []tasks.Task, _ error) {
 	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
@@ -115,7 +115,7 @@ func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []t
 			if len(ended) == 0 {
 				taken = next
 				break
-			} // else there is room for what comes behind
+			} // else there is room for the tasks behind it
 		}
 	}
 	if len(taken)+len(poisoned) == 0 {
@@ -152,8 +152,8 @@ func locate(t *tasks.Task, places []place) {
 // inHand is for NOT IN, whose list must not be empty. No task has the id 0.
 func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...) }
 
-// take picks from what is due: rows that never lost a lease, or a single one that did. It ends those
-// that lost too many.
+// take picks due rows that never lost a lease, or a single one that did. It ends those that lost
+// too many.
 func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, poisoned []tasks.Task, _ error) {
 	for _, r := range due {
 		expired := r.Status == tasks.InProgress
@@ -180,7 +180,7 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ 
 	return taken, poisoned, nil
 }
 
-// poison ends a task that lost too many leases, and returns it as it is then.
+// poison ends a task that lost too many leases, and returns it.
 func poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 	ds, err := deliveries(tx, []int64{r.ID})
 	if err != nil {

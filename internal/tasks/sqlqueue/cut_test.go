@@ -18,8 +18,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// cutter stands between a queue and its server. It passes a command on and cuts the connection when the server has
-// answered it: the command was carried out, and nobody hears of it.
+// cutter is a proxy between a queue and its server. It passes a command on, and cuts the connection
+// when the server has answered: the command was executed, but its answer is lost.
 type cutter struct {
 	net.Listener
 	backend string
@@ -69,7 +69,9 @@ func (c *cutter) serve(client net.Conn) {
 			}
 		}
 	})
-	for { // a packet is its length (3 octets, little endian), a number that is 0 where a command begins, and its payload
+	// A packet is its length (3 octets, little endian), a number that is 0 at the start of a command,
+	// and its payload.
+	for {
 		head := make([]byte, 4)
 		if _, err := io.ReadFull(client, head); err != nil {
 			return
@@ -87,9 +89,9 @@ func (c *cutter) serve(client net.Conn) {
 	}
 }
 
-// TestAnswerLost lets each operation go through while the connection is lost at its first command, its second, and so
-// on: at the last, COMMIT was carried out and nobody heard of it. Whatever is lost, the operation succeeds, and has
-// happened once.
+// TestAnswerLost runs each operation while the connection is lost at its first command, its second,
+// and so on. At the last one COMMIT was executed, and its answer is lost. The operation always
+// succeeds, and happens once.
 func TestAnswerLost(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		behind, _, _ := strings.Cut(strings.SplitAfter(r.cfg.DSN, "tcp(")[1], ")")
@@ -166,7 +168,7 @@ func (e *example) claim() tasks.Claim {
 	return claims[0]
 }
 
-// proves checks where a task stands, its attempts, and what its trail has.
+// proves checks a task's status, its attempts and its trail.
 func (e *example) proves(id int64, status tasks.Status, attempts int, trail ...string) {
 	e.t.Helper()
 	got, err := e.sound.Get(e.t.Context(), id)
@@ -180,7 +182,7 @@ func (e *example) proves(id int64, status tasks.Status, attempts int, trail ...s
 	}
 }
 
-// owns checks whom a task owns.
+// owns checks which recipients a task owns.
 func (e *example) owns(id int64, want ...string) {
 	e.t.Helper()
 	var got []string

@@ -10,8 +10,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Disable implements tasks.Queue. It is one transaction, however many tasks are live: whoever waits for
-// one of them is woken, or none is.
+// Disable implements tasks.Queue. It is one transaction, however many tasks are live: either all
+// tasks that wait for one of them are made due, or none.
 func (q *Queue) Disable(ctx context.Context, who string, inboxID int64) error {
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
 		_, err := q.disable(tx, now, who, inboxID)
@@ -20,12 +20,12 @@ func (q *Queue) Disable(ctx context.Context, who string, inboxID int64) error {
 	return wrap(err, "disable inbox %d", inboxID)
 }
 
-// portion is how many tasks a statement is about at most.
+// portion is how many tasks one statement changes at most.
 const portion = 500
 
-// disable returns the live tasks. It changes the rows of the folders and of the live tasks, so that it
-// conflicts with whoever registers or claims as in an active inbox. The inbox comes last: MariaDB locks
-// it when a task is changed.
+// disable returns the live tasks. It changes the rows of the folders and of the live tasks, so that
+// it conflicts with concurrent registrations and claims. The inbox comes last: MariaDB locks it
+// when a task is changed.
 func (q *Queue) disable(tx *gorm.DB, now time.Time, who string, inboxID int64) (live []int64, _ error) {
 	if err := tx.Exec(sqlChangeFolders, inboxID).Error; err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (q *Queue) disable(tx *gorm.DB, now time.Time, who string, inboxID int64) (
 	return live, tx.Exec(sqlDisable, now, inboxID).Error
 }
 
-// withdraw takes the claims of live tasks away, unless the relay has the message and its reply is not
-// recorded yet, and has the tasks give up the recipients that they have not delivered to.
+// withdraw ends the claims of live tasks, except while the relay has the message and its reply is
+// not recorded yet. The tasks give up the recipients that they have not delivered to.
 func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 	var live []taskRow
 	if err := tx.Raw(sqlStillLive, ids).Scan(&live).Error; err != nil {
@@ -85,7 +85,7 @@ func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 	return giveUpAndWake(tx, now, undecided, pending)
 }
 
-// giveUpAndWake has tasks give up recipients, and wakes those that wait for them.
+// giveUpAndWake has tasks give up recipients, and makes the tasks that wait for these due.
 func giveUpAndWake(tx *gorm.DB, now time.Time, ids []int64, given map[int64][]string) error {
 	if err := giveUp(tx, given); err != nil {
 		return err
@@ -97,7 +97,7 @@ func giveUpAndWake(tx *gorm.DB, now time.Time, ids []int64, given map[int64][]st
 	return wake(tx, now, waiting, given)
 }
 
-// recipients are those whose delivery stands in one of the states.
+// recipients are those whose delivery has one of the states.
 func recipients(ds []tasks.Delivery, in ...tasks.DeliveryStatus) (out []string) {
 	for _, d := range ds {
 		if slices.Contains(in, d.Status) {

@@ -11,7 +11,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted for.
+// Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted
+// for.
 func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
 	out, err := q.accounted(ctx, sqlSeenBetween, folderID, epoch, from, to)
 	return out, wrap(err, "read how folder %d is accounted for", folderID)
@@ -43,7 +44,8 @@ func (q *Queue) LeftBehind(ctx context.Context, folderID, before int64, each fun
 	})
 }
 
-// pages goes through what the ledger has of a folder in the epochs before the given one, by ascending epoch and UID.
+// pages walks through the ledger's rows of a folder in the epochs before the given one, by
+// ascending epoch and UID.
 func (q *Queue) pages(ctx context.Context, folderID, before int64, each func(epoch int64, first, last uint32) error) error {
 	for epoch := int64(-1); ; {
 		var next *int64
@@ -80,7 +82,7 @@ type accountedRow struct {
 	UID         uint32 `gorm:"column:uid"`
 	TaskID      int64
 	PurgedAs    string
-	Status      tasks.Status // empty when there is no such task any more
+	Status      tasks.Status // empty when the task was deleted
 	SkipReason  tasks.SkipReason
 	Reason      string
 	QueuedAt    *time.Time
@@ -112,7 +114,7 @@ func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64
 		}
 		return nil
 	})
-	for _, d := range out { // the statement sorts no more than its index does
+	for _, d := range out { // the statement does not sort the deliveries
 		slices.SortFunc(d.Deliveries, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
 	}
 	return out, err

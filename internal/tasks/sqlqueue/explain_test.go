@@ -12,7 +12,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// crowded is a registry of one inbox with more than finished tasks that have ended and some that are due, all in the ledger.
+// crowded is a registry with one inbox. The ledger has all of its tasks: more than finished of them
+// have ended, and due of them are due.
 func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int64) {
 	t.Helper()
 	inboxID = r.inbox(t, "crowded@example.com")
@@ -102,7 +103,7 @@ func keysAndUIDs(n int) ([][]byte, []uint32) {
 	return keys, uids
 }
 
-// TestIndexes asks the server how it would run what is run all the time, beside 20,000 tasks that have ended.
+// TestIndexes asks the server for the plans of the frequent statements, beside 20,000 ended tasks.
 func TestIndexes(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		inboxID, folderID := crowded(t, r, 20_000, 300)

@@ -50,9 +50,9 @@ func (r registry) applied(t *testing.T) {
 }
 
 // TestGaleraOwnerGivesUpMeanwhile: a task gives its recipient up on one node, between the two reads
-// with which another node looks for its owner: who owns it, and whether that has delivered. The lock
-// of the first read makes the change from the other node end the transaction. Otherwise the copy would
-// be a duplicate of a task that nobody got.
+// with which another node looks for its owner: who owns it, and whether that has delivered. The
+// lock of the first read makes the change from the other node end the transaction. Otherwise the
+// copy would be a duplicate of a task that no one got.
 func TestGaleraOwnerGivesUpMeanwhile(t *testing.T) {
 	nodes, _ := cluster(t)
 	here, there := New(nodes[1].DB), New(nodes[0].DB)
@@ -98,9 +98,9 @@ func pageIn(t *testing.T, r registry, uid uint32) tasks.Page {
 	}
 }
 
-// TestGaleraScanTakenOver: a run registers a page on one node. Before its COMMIT another run takes the
-// scan over on another node, where nothing of that shows yet. Registering only reads the scan token;
-// what keeps the two apart is the row of the folder, which both change.
+// TestGaleraScanTakenOver: a run registers a page on one node. Before its COMMIT another run takes
+// the scan over on another node, where nothing of that shows yet. Registering only reads the scan
+// token; what keeps the two apart is the row of the folder, which both change.
 func TestGaleraScanTakenOver(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -19,9 +19,9 @@ func registerIn(tx *gorm.DB, q *Queue, page tasks.Page) error {
 	return err
 }
 
-// waiting waits until so many transactions wait for a lock of the server. MariaDB does not look again
-// sooner than after 100 ms. MySQL cannot list transactions while one has a statement with octets that
-// are no text.
+// waiting waits until so many transactions wait for a lock of the server. MariaDB does not look
+// again sooner than after 100 ms. MySQL cannot list transactions while one has a statement with
+// octets that are no text.
 func (r registry) waiting(t *testing.T, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {

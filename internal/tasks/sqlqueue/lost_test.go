@@ -7,8 +7,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestLost deletes tasks behind the queue's back. What became of them is unknown: they are lost, and once
-// they are forgotten their messages are registered again.
+// TestLost deletes tasks without the queue. Their outcome is unknown, so they are lost. After they
+// are forgotten their messages are registered again.
 func TestLost(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := New(r.DB)
@@ -34,7 +34,7 @@ func TestLost(t *testing.T) {
 		}
 		lost(1, 1, 2)
 
-		// A new epoch: the lost ones are known, and lost still, until they are forgotten, in whatever epoch.
+		// In any new epoch the lost tasks are known, and stay lost until they are forgotten.
 		r.exec(t, "UPDATE monitored_folders SET uid_validity = 2, last_seen_uid = 0 WHERE id = ?", folderID)
 		page.Epoch = 2
 		register(t, q, page, tasks.Known, tasks.Known, tasks.Moved)
@@ -68,8 +68,8 @@ func register(t *testing.T, q *Queue, page tasks.Page, want ...tasks.Fate) []tas
 	return regs
 }
 
-// TestForgetRequeuesDuplicates: whether others got what somebody deleted is unknown. Once it is
-// forgotten, its duplicates are decided again, and what waits for it is due.
+// TestForgetRequeuesDuplicates: it is unknown who got the message of a deleted task. Once the task
+// is forgotten, its duplicates are decided again, and tasks that wait for it are due.
 func TestForgetRequeuesDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := New(r.DB)

@@ -14,8 +14,8 @@ import (
 
 const million = 1_000_000
 
-// TestMillion proves that what is run all the time costs the same beside a million tasks that have ended: the server's
-// own count of the rows it read is bounded by what is taken.
+// TestMillion proves that the frequent statements cost the same beside a million ended tasks: the
+// server's own count of the rows it read is bounded by what is claimed.
 func TestMillion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("filling the table takes long")
@@ -42,8 +42,8 @@ func TestMillion(t *testing.T) {
 	})
 }
 
-// endedTasks fills the table, and the ledger, with a million tasks that were forwarded, one a second up to now. Durability, binary log and
-// checks are given up for the time that takes.
+// endedTasks fills the table and the ledger with a million forwarded tasks, one a second up to now.
+// Meanwhile durability, binary log and checks are off.
 func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 	t.Helper()
 	const portion = million / 20
@@ -116,8 +116,9 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 	})
 }
 
-// checkLookups bounds what reads the ledger beside the tasks. That is asked once the server knows how large they are: one that takes a
-// table for empty reads all of it, and no table of ours grows by a million in a moment but here.
+// checkLookups bounds the statements that read the ledger with the tasks. It runs after the server
+// has statistics: without them it takes a table for empty and reads all of it. Only here does a
+// table grow by a million at once.
 func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int64) {
 	t.Helper()
 	keys, uids := keysAndUIDs(100)
@@ -163,7 +164,8 @@ func raws(sql string, args ...any) func(tx *gorm.DB) error {
 	}
 }
 
-// reads counts the rows that the storage engine is asked for while run runs. Asking for the count costs some itself.
+// reads counts the rows that the storage engine is asked for during run. To ask for the count costs
+// some rows itself.
 func (r registry) reads(t *testing.T, run func(tx *gorm.DB) error) (n int64) {
 	t.Helper()
 	r.tx(t, func(tx *gorm.DB) error {
@@ -188,7 +190,8 @@ func (r registry) reads(t *testing.T, run func(tx *gorm.DB) error) (n int64) {
 	return n
 }
 
-// claimBesideAnother claims while another claim's transaction is open, and others hold the rows of the inbox and the folder.
+// claimBesideAnother claims while another claim's transaction is open, and others hold the rows of
+// the inbox and the folder.
 func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

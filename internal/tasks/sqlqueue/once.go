@@ -14,18 +14,18 @@ import (
 	"postrider/internal/tasks"
 )
 
-// onceKey is what one task at most owns: a recipient gets this content, within this scope, by it.
+// onceKey is owned by at most one task: through it the recipient gets this content in this scope.
 type onceKey struct {
 	scope   int64
 	content message.Fingerprint
 	mailbox string
 }
 
-// everywhere is the scope of tasks.DedupeAll. That of tasks.DedupeInbox is the inbox.
+// everywhere is the scope of tasks.DedupeAll. The scope of tasks.DedupeInbox is the inbox.
 const everywhere = 0
 
-// keysOf is what a task has to own before its deliveries go out. It is nothing while its content is
-// not known: dropping is worse than repeating.
+// keysOf is what a task has to own before its deliveries go out. It is empty while the content is
+// not known: to drop a message is worse than to send it twice.
 func keysOf(t tasks.Task, dedupe tasks.Dedupe) (keys []onceKey) {
 	if dedupe == tasks.DedupeOff || !t.Read {
 		return nil
@@ -40,17 +40,17 @@ func keysOf(t tasks.Task, dedupe tasks.Dedupe) (keys []onceKey) {
 	return keys
 }
 
-// owners is who owns some keys, and what is taken of them in this transaction.
+// owners says which tasks own some keys, and which keys this transaction takes.
 type owners struct {
 	by    map[onceKey]tasks.Owner
-	lost  map[onceKey]onceRow // owned by tasks that others than the queue have deleted: free
+	lost  map[onceKey]onceRow // free: something other than the queue deleted their tasks
 	taken []onceRow
 }
 
-// ownersOf reads who owns the keys. Locked, the rows of owners and their deliveries stay as they are
-// until the transaction ends: a delivery that counts as settled here is not one that was given up
-// between the reads, and an owner that settles one afterwards finds who waits for it. On another
-// database node it may not find them; that is what tasks.WaitRecheck is for.
+// ownersOf reads which tasks own the keys. With a lock, the rows of owners and their deliveries do
+// not change until the transaction ends: what counts as settled here was not given up between the
+// reads, and an owner that settles a delivery later finds the tasks that wait for it. On another
+// database node it may not find them, hence tasks.WaitRecheck.
 func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, error) {
 	rows, err := ownerRows(tx, keys, lock)
 	if err != nil {
@@ -60,7 +60,7 @@ func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, e
 	for _, r := range rows {
 		ids = append(ids, r.TaskID)
 	}
-	s, err := standingOf(tx, ids, lock)
+	s, err := progressOf(tx, ids, lock)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,11 @@ func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, e
 	return o, nil
 }
 
-// unlocked is for those who only look.
+// unlocked is the lock of a transaction that only reads.
 func unlocked(query string) string { return query }
 
-// ownerRows reads no more than a thousand keys at once: MySQL reads the whole table when it is asked
-// for too many.
+// ownerRows reads at most a thousand keys at once: with too many of them MySQL reads the whole
+// table.
 func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []onceRow, _ error) {
 	scopes, contents, mailboxes := map[int64]bool{}, map[message.Fingerprint]bool{}, map[string]bool{}
 	for _, k := range keys {
@@ -105,7 +105,7 @@ func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []on
 	return rows, nil
 }
 
-// own has a task take what it needs to own.
+// own has a task take the keys that it needs to own.
 func (o *owners) own(t *tasks.Task, dedupe tasks.Dedupe) {
 	keys, of := map[string]onceKey{}, map[string]tasks.Owner{}
 	for _, k := range keysOf(*t, dedupe) {
@@ -131,8 +131,8 @@ func (o *owners) take(k onceKey, taskID int64) {
 	}
 }
 
-// save inserts what was taken, in the order of the keys. Another transaction that was faster makes
-// this one decide again: gorm.ErrDuplicatedKey.
+// save inserts what was taken, in the order of the keys. It returns gorm.ErrDuplicatedKey when a
+// key was taken concurrently; then this transaction decides again.
 func (o *owners) save(tx *gorm.DB) error {
 	slices.SortFunc(o.taken, func(a, b onceRow) int {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), bytes.Compare(a.Fingerprint, b.Fingerprint),
@@ -150,13 +150,13 @@ func (o *owners) save(tx *gorm.DB) error {
 	return insert(tx, tableOnce, o.taken)
 }
 
-// standing is how far tasks got. Those that are gone are not in it.
-type standing struct {
+// progress is how far tasks got. It has no deleted tasks.
+type progress struct {
 	status     map[int64]tasks.Status
 	deliveries map[int64][]tasks.Delivery
 }
 
-func standingOf(tx *gorm.DB, ids []int64, lock func(string) string) (s standing, err error) {
+func progressOf(tx *gorm.DB, ids []int64, lock func(string) string) (s progress, err error) {
 	if len(ids) == 0 {
 		return s, nil
 	}
@@ -202,7 +202,7 @@ func mailboxesOf(recipients []string) []string {
 	return slices.Compact(out)
 }
 
-// around reads the deliveries of a task, and those of others that wait for one of them.
+// around reads the deliveries of a task, and the deliveries of other tasks that wait for them.
 func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, others []deliveryRow, _ error) {
 	var rows []deliveryRow
 	if err := tx.Raw(sqlAround, taskID, taskID).Scan(&rows).Error; err != nil {
@@ -219,14 +219,14 @@ func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, others []deliveryR
 	return own, others, nil
 }
 
-// waitingFor reads the deliveries that wait for one of tasks.
+// waitingFor reads the deliveries that wait for one of the tasks.
 func waitingFor(tx *gorm.DB, ids []int64) (waiting []deliveryRow, err error) {
 	err = tx.Raw(sqlWaiting, ids).Scan(&waiting).Error
 	return waiting, err
 }
 
-// wake makes tasks due of which a delivery waits for one that is settled: these are the recipients by
-// task.
+// wake makes a task due when one of its deliveries waits for a settled one. settled has the settled
+// recipients by task.
 func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][]string) error {
 	for _, w := range waiting {
 		if !slices.Contains(mailboxesOf(settled[*w.DuplicateOf]), tasks.Mailbox(w.Recipient)) {
@@ -239,11 +239,12 @@ func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][
 	return nil
 }
 
-// settle brings the deliveries of a task up to date, gives up what it no longer owns, and wakes who
-// waits for what is settled. It returns all deliveries of the task.
+// settle updates the deliveries of a task, gives up what it no longer owns, and makes the tasks due
+// that wait for what is settled. It returns all deliveries of the task.
 //
-// It gives up what it can before it changes the deliveries: who reads them begins with who owns them,
-// too, and so they do not deadlock. Who waits is read last: by then nobody else reads the deliveries.
+// It gives up ownership before it changes the deliveries. Every transaction locks owners before
+// deliveries, so they do not deadlock. The waiting tasks are read last: by then no one else reads
+// the deliveries.
 func settle(tx *gorm.DB, now time.Time, taskID int64, as tasks.Status, ds []tasks.Delivery) ([]tasks.Delivery, error) {
 	first := tasks.GivesUp(as, ds)
 	if err := giveUp(tx, map[int64][]string{taskID: first}); err != nil {

@@ -24,7 +24,8 @@ func (r registry) copies(t *testing.T, n int) (pages []tasks.Page) {
 	return pages
 }
 
-// beside runs f in a transaction, and g on another connection, which has to wait for the transaction.
+// beside runs f in a transaction, and g on another connection, which has to wait for the
+// transaction.
 func (r registry) beside(t *testing.T, f func(tx *gorm.DB) error, g func() error) {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -56,8 +57,8 @@ func (r registry) taskOf(t *testing.T, page tasks.Page) (id int64) {
 	return id
 }
 
-// TestOneOwns: two connections register, or reserve, the same content at once. One owns it, and the other
-// waits for it.
+// TestOneOwns: two connections register, or reserve, the same content at once. One owns it, and the
+// other waits for it.
 func TestOneOwns(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q, other := New(r.DB), New(r.again(t))
@@ -95,8 +96,8 @@ func TestOneOwns(t *testing.T) {
 	})
 }
 
-// TestNoWakeUpIsLost: a copy is registered while the message is delivered, or given up. It waits for what
-// is not committed yet: either it finds how that ended, or it is woken.
+// TestNoWakeUpIsLost: a copy is registered while the message is delivered, or given up. It waits
+// for the other transaction: either it finds the result, or it is made due.
 func TestNoWakeUpIsLost(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q, other := New(r.DB), New(r.again(t))
@@ -145,8 +146,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	})
 }
 
-// TestEveryChangeWritesTheRow: every change under a receipt changes the task's row, also when the clock
-// stands still: on several database nodes nothing else conflicts.
+// TestEveryChangeWritesTheRow: every change with a receipt changes the task's row, also when the
+// clock does not move. Between database nodes nothing else conflicts.
 func TestEveryChangeWritesTheRow(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := New(r.DB)
@@ -214,8 +215,8 @@ func (r registry) row(t *testing.T) string {
 	return fmt.Sprint(row["status"], row["receipt"], row["visible_at"], row["updated_at"])
 }
 
-// TestOwnerThatGivesUp: a copy is registered while a new decision drops the recipient. It has to wait for
-// what is not committed yet: otherwise it would be the duplicate of a delivery that nobody makes.
+// TestOwnerThatGivesUp: a copy is registered while a new decision drops the recipient. It has to
+// wait for that transaction: otherwise it would be the duplicate of a delivery that no one makes.
 func TestOwnerThatGivesUp(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q, other := New(r.DB), New(r.again(t))

@@ -14,15 +14,18 @@ import (
 )
 
 // account checks, against the journal, that
-//   - every message up to the cursor is accounted for, ended as told, and reached each of its recipients at least once: so did the copy
-//     of one that was refused, and no other copy did;
-//   - each content reached each recipient by one task;
-//   - a receipt finishes once, a task is ended by one receipt, which is the one that the registry has;
-//   - nobody claims a task during somebody else's lease, and nobody registers under a scan lease that another has taken over;
-//   - whoever lost a lease and acted on it is in the audit trail of the task, and nobody else is; nobody is told so who did not;
-//   - a recipient that was `sending` when its worker died is `sending` to the next one, and only such a recipient is sent to twice;
+//   - every message up to the cursor is accounted for, ended as the journal says, and reached each of
+//     its recipients at least once; so did the copy of a refused message, and no other copy did;
+//   - each content reached each recipient through one task;
+//   - a receipt finishes once, and one receipt ends a task: the one that the registry has;
+//   - no one claims a task during another worker's lease, and no one registers under a scan lease
+//     that was taken over;
+//   - a worker that acted on a lost lease is in the audit trail of the task, and no other worker is;
+//     only such a worker gets ErrLeaseLost;
+//   - a recipient that was `sending` when its worker died is `sending` for the next worker, and only
+//     such a recipient is sent to twice;
 //   - attempts and lost leases add up;
-//   - who is known as delivered is not sent to again.
+//   - a recipient that is known as delivered is not sent to again.
 func (s *storm) account(t *testing.T, kind string) {
 	t.Helper()
 	a := &audit{T: t, notes: readJournal(t, s.journal), receipts: map[string]*history{}, byTask: map[int64][]*history{}}
@@ -65,15 +68,15 @@ type history struct {
 	finished int                             // times that a finish or release succeeded
 	ended    bool                            // by one of these
 	calls    int                             // begun on the receipt
-	lost     int                             // calls that were told that the lease was lost
-	unheard  int                             // calls whose outcome was not told
+	lost     int                             // calls that returned ErrLeaseLost
+	unheard  int                             // calls whose outcome is unknown
 }
 
 // read goes through the journal in its order.
 func (a *audit) read() {
 	a.arrivals = map[[2]string][]*history{}
 	delivered := map[int64]map[string]bool{}
-	again := map[*history]string{} // a sending that began after its recipient was known to be delivered
+	again := map[*history]string{} // sent after the delivery was known
 	for _, n := range a.notes {
 		h := a.receipts[n.Receipt]
 		if h == nil && n.What != "claimed" && n.What != "register" {
@@ -143,7 +146,8 @@ func (h *history) call(n note) {
 	}
 }
 
-// accountFolder checks each message that the cursor has passed, and reports how many there are and how many are lost.
+// accountFolder checks each message up to the cursor, and returns how many there are and how many
+// are lost.
 func (s *storm) accountFolder(a *audit, inboxID, folderID int64) (messages, missing int) {
 	a.Helper()
 	var cursor uint32
@@ -210,15 +214,17 @@ func (s *storm) accountTask(a *audit, id int64) {
 	a.leases += row.LostLeases
 	attempts := 0
 	if row.Receipt != "" {
-		attempts = 1 + count["error"] + row.LostLeases // the claim that ended it, those that put it off, those that lost it
+		// The claim that ended it, those that deferred it, and those that lost their lease.
+		attempts = 1 + count["error"] + row.LostLeases
 	}
 	if row.AttemptCount != attempts || row.LostLeases != count["lease_lost"] {
 		a.Errorf("task %d: %d attempts, %d lost leases; want %d, and as many as its trail has: %v", id, row.AttemptCount, row.LostLeases, attempts, count)
 	}
 	a.conflicts(id, conflicts)
 	for _, h := range a.byTask[id] {
-		if h.lost > 0 && h.begun.Ended() && !takenOver[h.worker] { // one that put it off may have done so unheard, and another went on
-			a.Errorf("task %d: %s was told that its lease is lost, and nobody took it over", id, h.worker)
+		// A worker that deferred the task may have lost the answer, and another one went on.
+		if h.lost > 0 && h.begun.Ended() && !takenOver[h.worker] {
+			a.Errorf("task %d: %s got ErrLeaseLost, but no one took the task over", id, h.worker)
 		}
 	}
 	a.oneEnd(id, row.Receipt, row.Status)
@@ -226,22 +232,22 @@ func (s *storm) accountTask(a *audit, id int64) {
 	a.sendingSeen(id)
 }
 
-// conflicts holds the calls that were told of a lost lease against the trail's conflicts by worker.
+// conflicts compares the calls that returned ErrLeaseLost with the trail's conflicts by worker.
 func (a *audit) conflicts(id int64, inTrail map[string]int) {
-	told, possible := map[string]int{}, map[string]bool{}
+	lost, possible := map[string]int{}, map[string]bool{}
 	for _, h := range a.byTask[id] {
-		told[h.worker] += h.lost
+		lost[h.worker] += h.lost
 		possible[h.worker] = possible[h.worker] || h.lost+h.unheard > 0
 		a.stale += h.lost
 	}
-	for worker, n := range told {
+	for worker, n := range lost {
 		if inTrail[worker] < n {
-			a.Errorf("task %d: %s was told %d times that its lease is lost, the trail has it %d times", id, worker, n, inTrail[worker])
+			a.Errorf("task %d: %s got ErrLeaseLost %d times, the trail has it %d times", id, worker, n, inTrail[worker])
 		}
 	}
 	for worker := range inTrail {
 		if !possible[worker] {
-			a.Errorf("task %d: the trail has a conflict by %s, to whom all calls succeeded", id, worker)
+			a.Errorf("task %d: the trail has a conflict by %s, but all its calls succeeded", id, worker)
 		}
 	}
 }
@@ -277,7 +283,7 @@ func (a *audit) leasesHeld(id int64) {
 	}
 }
 
-// sendingSeen checks that what a process left behind is known to those that claim the task after it.
+// sendingSeen checks that the next claim has the `sending` recipients of a process that died.
 func (a *audit) sendingSeen(id int64) {
 	hs := a.byTask[id]
 	for i, before := range hs {
@@ -292,8 +298,8 @@ func (a *audit) sendingSeen(id int64) {
 	}
 }
 
-// repeats counts the arrivals of a message at a recipient beyond the first. Whoever sent again must have found the recipient
-// `sending`.
+// repeats counts the arrivals of a message at a recipient after the first. A worker that sent again
+// must have found the recipient `sending`.
 func (a *audit) repeats() (n int) {
 	for key, hs := range a.arrivals {
 		slices.SortFunc(hs, func(x, y *history) int { return cmp.Compare(x.at, y.at) })
@@ -330,7 +336,7 @@ func (a *audit) scans() {
 			began[n.Worker] = newest[n.Inbox]
 		case done:
 			if n.Token < began[n.Worker] {
-				a.Errorf("%s registered under scan lease %d of inbox %d after somebody had under %d", n.Worker, n.Token, n.Inbox, began[n.Worker])
+				a.Errorf("%s registered under scan lease %d of inbox %d after another run had under %d", n.Worker, n.Token, n.Inbox, began[n.Worker])
 			}
 			newest[n.Inbox] = max(newest[n.Inbox], n.Token)
 		}

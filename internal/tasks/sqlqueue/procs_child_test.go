@@ -283,7 +283,8 @@ func (h *hand) process(ctx context.Context, c tasks.Claim) error {
 	return h.finish(ctx, c, res)
 }
 
-// toSend tells whether a recipient may be sent to: it may have the message already when a worker died.
+// toSend reports whether a recipient may be sent to. When a worker died it may have the message
+// already.
 func toSend(d tasks.Delivery) bool {
 	return d.Status == tasks.Sending || d.Status == tasks.Pending && !d.Waits()
 }
@@ -306,7 +307,7 @@ func (h *hand) reserve(ctx context.Context, c tasks.Claim) (ds []tasks.Delivery,
 	return ds, reserved, err
 }
 
-// forward sends to those who are to be sent to, and returns nil when the lease is lost.
+// forward sends to the recipients that toSend allows, and returns nil when the lease is lost.
 func (h *hand) forward(ctx context.Context, c tasks.Claim, ds []tasks.Delivery) ([]tasks.Delivery, error) {
 	var sending []tasks.Delivery
 	for i := range ds {

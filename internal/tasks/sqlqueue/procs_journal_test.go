@@ -12,8 +12,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// A note is one line of the journal that all processes append to. One write is one line, so that the lines stand in the
-// order in which things happened, and the arrivals among them are the truth of what was sent.
+// A note is one line of the journal that all processes append to. One write is one line, so the
+// lines have the order in which things happened. The arrivals among them say what was really sent.
 type note struct {
 	What      string // claimed, extend, reserve, sending, arrived, finish, release, register
 	Outcome   outcome
@@ -22,15 +22,15 @@ type note struct {
 	Receipt   string `json:",omitempty"`
 	Message   string `json:",omitempty"` // arrived: folder/content
 	Recipient string `json:",omitempty"` // arrived
-	At        int64  `json:",omitempty"` // claimed, extend: the lease runs from here or later, by the database's clock
+	At        int64  `json:",omitempty"` // claimed, extend: earliest start of the lease
 	Status    tasks.Status
-	To        map[string]tasks.DeliveryStatus `json:",omitempty"` // the deliveries, as claimed, sending or finished
+	To        map[string]tasks.DeliveryStatus `json:",omitempty"` // claimed, sending, finish
 	Inbox     int64                           `json:",omitempty"` // register
 	Token     int64                           `json:",omitempty"` // register: of the scan lease
 	Cursor    uint32                          `json:",omitempty"` // register
 }
 
-// outcome of a call. One that was begun and has no other was killed, or is lost with its connection.
+// outcome of a call. A call that only has begun was killed, or lost with its connection.
 type outcome string
 
 const (
@@ -126,7 +126,7 @@ func (f fate) ends() tasks.Status {
 	return tasks.Skipped
 }
 
-// arrives tells whether the message is to arrive.
+// arrives reports whether the message should arrive.
 func (f fate) arrives() bool { return f.ends() == tasks.Forwarded }
 
 func recipientsOf(uid uint32) []string {
@@ -136,7 +136,7 @@ func recipientsOf(uid uint32) []string {
 	return []string{"a@firm.example"}
 }
 
-// deferred tells whether the relay puts a recipient off.
+// deferred reports whether the relay defers a recipient.
 func deferred(c tasks.Claim, recipient string) bool {
 	return recipient == "b@firm.example" && c.Task.UID%2 == 0 && c.Task.Attempts == 1
 }

@@ -30,12 +30,13 @@ const (
 	scanners   = 2
 )
 
-// TestProcesses lets processes scan two inboxes and work off what they register, while others are killed, stopped past their
-// lease, cut off from their database, and the database is restarted under all of them. Then those that are left finish
-// in peace, and the journal and the registry have to agree on what queue and ledger promise; see account.
+// TestProcesses lets processes scan two inboxes and process what they register. Others are killed,
+// stopped for longer than their lease, or cut off from their database, and the database restarts.
+// Then the rest finish undisturbed. The journal and the registry must agree on what the queue and
+// the ledger promise; see account.
 //
-// POSTRIDER_FUZZ_FOR=10m runs for so long on each database; POSTRIDER_FUZZ_SEED repeats a schedule of faults, as far as
-// processes can.
+// POSTRIDER_FUZZ_FOR=10m runs for that long on each database. POSTRIDER_FUZZ_SEED repeats a
+// schedule of faults, as far as processes can.
 func TestProcesses(t *testing.T) {
 	if os.Getenv(processEnv) != "" {
 		t.Skip("this is one of the processes")
@@ -200,7 +201,7 @@ func (s *storm) blow(t *testing.T, span time.Duration) {
 	start := time.Now()
 	restart := start.Add(min(span/3, betweenRestarts))
 	for time.Since(start) < span || s.faults.kills < 3 || s.faults.stops < 3 {
-		time.Sleep(time.Duration(50+s.rand.IntN(250)) * time.Millisecond) // the pace of the schedule; nothing waits for it
+		time.Sleep(time.Duration(50+s.rand.IntN(250)) * time.Millisecond) // nothing waits for it
 		sl, dice := s.slots[s.rand.IntN(len(s.slots))], s.rand.IntN(100)
 		switch {
 		case s.server != nil && time.Now().After(restart):
@@ -223,8 +224,8 @@ func (s *storm) blow(t *testing.T, span time.Duration) {
 	s.waking.Wait()
 }
 
-// cut ends all connections of the process, or one as soon as the server has carried out a command, a COMMIT perhaps, whose
-// answer is lost then.
+// cut ends all connections of the process, or one as soon as the server has executed a command. The
+// answer, perhaps to a COMMIT, is then lost.
 func (s *storm) cut(sl *slot) {
 	switch {
 	case !sl.ready.Load() || sl.cutter.left.Load() > 0: // the last one is still to come

@@ -9,8 +9,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestPurgeBesideRegister: a task that ended as vanished is purged in the moment in which its message is found again. The
-// purge comes first, so the message is new.
+// TestPurgeBesideRegister: a vanished task is purged at the moment when its message is found again.
+// The purge comes first, so the message is new.
 func TestPurgeBesideRegister(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q, other := New(r.DB), New(r.again(t))
@@ -52,8 +52,8 @@ func TestPurgeBesideRegister(t *testing.T) {
 	})
 }
 
-// TestRequeueBesideRegister: a task that ended as vanished is requeued and claimed in the moment in which
-// its message is found again. Its worker keeps it.
+// TestRequeueBesideRegister: a task that ended as vanished is requeued and claimed in the moment in
+// which its message is found again. Its worker keeps it.
 func TestRequeueBesideRegister(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q, other := New(r.DB), New(r.again(t))

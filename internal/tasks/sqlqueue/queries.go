@@ -1,14 +1,14 @@
 package sqlqueue
 
-// touch changes a task's row, whatever else a statement does: on several database nodes only a
-// changed row conflicts. No two changes leave the same time.
+// touch changes a task's row even if the statement sets nothing else: between database nodes only
+// changed rows conflict. No two changes leave the same time.
 const touch = `updated_at = CASE WHEN updated_at = ? THEN ? ELSE ? END`
 
-// Scanning. The ledger's primary key is (folder_id, uid_validity, uid); monitored_emails_seen_fingerprint
-// serves the look-up by content.
+// Scanning. The ledger's primary key is (folder_id, uid_validity, uid);
+// monitored_emails_seen_fingerprint serves the look-up by content.
 const (
-	// These begin a registration, by primary key. `changes` makes two of one folder, and one and the
-	// disabling of its inbox, conflict.
+	// These begin a registration, by primary key. `changes` makes it conflict with another one of the
+	// same folder, and with the disabling of the inbox.
 	sqlAdvance = `
 UPDATE monitored_folders SET changes = changes + 1,
   last_seen_uid = CASE WHEN last_seen_uid < ? THEN ? ELSE last_seen_uid END
@@ -41,21 +41,23 @@ SELECT id AS task_id, uid FROM monitored_emails_tasks WHERE folder_id = ? AND ui
 
 	sqlMove = `UPDATE monitored_emails_tasks SET uid_validity = ?, uid = ?, updated_at = ? WHERE id = ?`
 
-	// What has been read is no longer known by its outline, in no epoch: another message may have the
-	// same one. By monitored_emails_seen_task.
+	// After a message was read, its outline identifies it in no epoch any more: another message may
+	// have the same outline. By monitored_emails_seen_task.
 	sqlReadSeen = `UPDATE monitored_emails_seen SET fingerprint = ? WHERE fingerprint = ? AND task_id = ?`
 
-	// By way of the inbox's live tasks (monitored_emails_tasks_claim): ended tasks of older epochs are many.
+	// By the inbox's live tasks (monitored_emails_tasks_claim), as ended tasks of older epochs are
+	// many.
 	sqlUnreconciled = `
 SELECT COUNT(*) FROM monitored_folders f
 JOIN monitored_emails_tasks t ON t.inbox_id = f.inbox_id AND t.priority IN (0, 1) AND t.visible_at > 0
 WHERE f.id = ? AND t.folder_id = f.id AND t.uid_validity <> ?`
 )
 
-// Claiming. monitored_emails_tasks_claim (inbox_id, priority, visible_at, id) gives the claim its order,
-// so that it locks no more rows than it takes; ended tasks have no visible_at and are not in its range.
+// Claiming. monitored_emails_tasks_claim (inbox_id, priority, visible_at, id) has the order of the
+// claim, which so locks no more rows than it takes. Ended tasks have no visible_at and are not in
+// range.
 const (
-	// No join for the names: the lock would be on the rows of the folder and the inbox, too.
+	// No join for the names: it would also lock the rows of the folder and the inbox.
 	sqlDue = `
 SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
 ORDER BY visible_at, id LIMIT ?`
@@ -67,8 +69,8 @@ SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND vi
 SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id
 WHERE f.inbox_id = ? AND e.is_active = 1`
 
-	// The new receipt makes two claims of one task conflict. The order of the assignments matters: MySQL
-	// sees the columns to the left changed.
+	// The new receipt makes two claims of one task conflict. The order of the assignments matters: in
+	// MySQL an expression sees the new values of the columns to its left.
 	sqlClaim = `
 UPDATE monitored_emails_tasks SET
   lost_leases = lost_leases + CASE WHEN status = 'in_progress' THEN 1 ELSE 0 END,
@@ -82,7 +84,7 @@ UPDATE monitored_emails_tasks SET status = ?, skip_reason = '', lost_leases = lo
 WHERE id = ?`
 )
 
-// Working off, by primary key. The receipt decides, and each of these changes the row.
+// Processing, by primary key. The receipt decides, and each of these changes the row.
 const (
 	underReceipt = ` WHERE id = ? AND receipt = ? AND status = 'in_progress'`
 
@@ -123,20 +125,20 @@ const (
 
 	sqlDropDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id = ? AND recipient IN ?`
 
-	// Deliveries that wait, of tasks that could be woken: by monitored_emails_deliveries_duplicate, where
-	// mostly none is found. A task in progress looks for itself when it is released.
+	// Waiting deliveries of tasks that can be made due, by monitored_emails_deliveries_duplicate,
+	// which seldom has any. A task in progress checks by itself when it is released.
 	waiting = `
 SELECT d.* FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
 WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of `
 
 	sqlWaiting = waiting + `IN ?`
 
-	// A task's deliveries, and those that wait for one of them.
+	// A task's deliveries, and the deliveries that wait for one of them.
 	sqlAround = `
 SELECT * FROM monitored_emails_deliveries WHERE task_id = ?
 UNION ALL` + waiting + `= ?`
 
-	// One at a time, by primary key: then MySQL waits for a row that is locked before it judges it.
+	// One at a time, by primary key: then MySQL waits for a locked row before it checks its columns.
 	sqlWake = `
 UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND visible_at > ? AND status IN ('received', 'error')`
 
@@ -147,10 +149,10 @@ SELECT * FROM monitored_emails_once WHERE scope IN ? AND fingerprint IN ? AND re
 
 	sqlGiveUp = `DELETE FROM monitored_emails_once WHERE task_id IN ? AND recipient IN ?`
 
-	// Of a task that is purged.
+	// When a task is purged.
 	sqlKeepOwned = `UPDATE monitored_emails_once SET task_id = -task_id WHERE task_id IN ?`
 
-	// Of a task that others than the queue have deleted.
+	// Of a task that something other than the queue deleted.
 	sqlDropOwned = `
 DELETE FROM monitored_emails_once WHERE scope = ? AND fingerprint = ? AND recipient = ? AND task_id = ?`
 
@@ -166,7 +168,7 @@ const (
 
 // What operators do, by primary key.
 const (
-	// It comes first and decides. The receipt of the last claim is no longer good.
+	// It comes first and decides. The receipt of the last claim becomes invalid.
 	sqlTake = `UPDATE monitored_emails_tasks SET ` + touch + `, receipt = '' WHERE id = ? AND status IN ?`
 
 	sqlRestart = `
@@ -197,7 +199,7 @@ UPDATE monitored_emails_deliveries SET status = 'delivered', delivered_at = ? WH
 
 	sqlDelete = `DELETE FROM monitored_emails_tasks WHERE id IN ?` // deliveries go by foreign key
 
-	// What others have deleted, by the primary key of the ledger.
+	// Tasks that something else deleted, by the primary key of the ledger.
 	sqlLost = `
 SELECT s.task_id FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid IN ? AND s.task_id > 0 AND s.purged_as = '' AND t.id IS NULL`
@@ -208,15 +210,15 @@ SELECT DISTINCT t.id FROM monitored_emails_deliveries d JOIN monitored_emails_ta
 WHERE d.duplicate_of IN ? AND d.status = 'duplicate' AND t.status = 'skipped' AND t.skip_reason = 'duplicate'`
 )
 
-// Disabling and removing an inbox. monitored_emails_tasks_claim has its live tasks, and all that is asked
-// for: otherwise a server that does not know yet how many tasks there are would rather read all of them.
+// Disabling and removing an inbox. monitored_emails_tasks_claim has its live tasks and all columns
+// of the query. With more columns a server without statistics would scan the whole table.
 const (
-	// By monitored_folders_name. A page that is being registered as for an active inbox conflicts.
+	// By monitored_folders_name. It conflicts with a concurrent registration.
 	sqlChangeFolders = `UPDATE monitored_folders SET changes = changes + 1 WHERE inbox_id = ?`
 
 	sqlLive = `SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at > 0`
 
-	// A claim of one of them conflicts.
+	// It conflicts with a concurrent claim of one of them.
 	sqlTouchLive = `UPDATE monitored_emails_tasks SET ` + touch + ` WHERE id IN ? AND visible_at > 0`
 
 	sqlStillLive = `SELECT id, status FROM monitored_emails_tasks WHERE id IN ? AND visible_at > 0 ORDER BY id`
@@ -251,7 +253,8 @@ SELECT MAX(fingerprint) FROM (
 	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?` // folders go by foreign key
 )
 
-// Retention, in portions: monitored_emails_tasks_ended gives the oldest tasks first, the primary key the oldest events.
+// Retention, in portions. monitored_emails_tasks_ended has the oldest tasks first, the primary key
+// the oldest events.
 const (
 	sqlExpired = `
 SELECT id FROM monitored_emails_tasks
@@ -264,7 +267,7 @@ WHERE inbox_id = ? AND status = 'forwarded' AND finished_at < ? ORDER BY finishe
 
 // Reading.
 const (
-	// LEFT keeps MariaDB from beginning with the folder, and sorting all of its tasks for each portion.
+	// LEFT: else MariaDB begins with the folder, and sorts all of its tasks for each portion.
 	sqlTasks = `
 SELECT t.*, e.email_address AS inbox, f.name AS folder
 FROM monitored_emails_tasks t
@@ -282,7 +285,7 @@ LEFT JOIN monitored_folders f ON f.id = t.folder_id`
 SELECT COUNT(*) AS ended, COALESCE(SUM(CASE WHEN attempt_count > 1 THEN 1 ELSE 0 END), 0) AS retried FROM monitored_emails_tasks
 WHERE inbox_id = ? AND status IN ('forwarded', 'dead') AND finished_at > ?`
 
-	// By monitored_emails_events_kind. Those of tasks that have been purged count for no inbox.
+	// By monitored_emails_events_kind. Events of purged tasks count for no inbox.
 	sqlConflicts = `
 SELECT COUNT(*) FROM monitored_emails_events v JOIN monitored_emails_tasks t ON t.id = v.task_id
 WHERE v.event = 'conflict' AND v.at > ? AND t.inbox_id = ?`
@@ -291,8 +294,8 @@ WHERE v.event = 'conflict' AND v.at > ? AND t.inbox_id = ?`
 SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error')
 ORDER BY queued_at LIMIT 1`
 
-	// Audit: the ledger and all it leads to by their primary keys, in one statement, so that a task that is
-	// deleted meanwhile shows either with all it had or as deleted. A row for each delivery.
+	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It is
+	// one statement, so a task that is deleted meanwhile appears either complete or as deleted.
 	sqlAccounted = `
 SELECT s.uid, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason,
   COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,
@@ -303,8 +306,8 @@ LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid BETWEEN ? AND ?`
 
-	// IDs ascend: what comes before a task, or an event of one, of before that time was registered before.
-	// By monitored_emails_seen_task.
+	// IDs ascend: if a task, or its event, is older than that time, all lower IDs were registered
+	// before that time, too. By monitored_emails_seen_task.
 	sqlPurged = `
 SELECT COUNT(DISTINCT task_id) FROM monitored_emails_seen
 WHERE inbox_id = ? AND purged_as <> ''
@@ -313,7 +316,8 @@ WHERE inbox_id = ? AND purged_as <> ''
 
 	sqlSeenBetween = sqlAccounted + ` ORDER BY s.uid`
 
-	// Not those that were found again in a later epoch: by monitored_emails_seen_task, when the task is gone.
+	// Without those that were found again in a later epoch. For a deleted task that is looked up by
+	// monitored_emails_seen_task.
 	sqlLeftBehind = sqlAccounted + ` AND s.task_id > 0 AND (
   t.id IS NOT NULL AND t.uid_validity = s.uid_validity AND t.uid = s.uid
   OR t.id IS NULL AND s.uid_validity = (SELECT MAX(n.uid_validity) FROM monitored_emails_seen n

@@ -11,9 +11,10 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Remove implements tasks.Queue. With the first transaction the inbox has no live tasks. It goes on in
-// portions: otherwise others would wait for minutes while a large registry is deleted. Each transaction
-// begins as the first: an operator may have requeued a task meanwhile, or enabled the inbox.
+// Remove implements tasks.Queue. The first transaction ends all live tasks of the inbox. The rest
+// is deleted in portions: otherwise others would wait for minutes while a large registry is
+// deleted. Each transaction begins like the first: meanwhile an operator may have requeued a task
+// or enabled the inbox.
 func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 	var folders []int64
 	err := q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
@@ -48,8 +49,8 @@ func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 	return wrap(err, "remove inbox %d", inboxID)
 }
 
-// removing is a transaction on an inbox that is disabled and has no cursors and no live tasks. Then it
-// pauses: on SQLite others poll for their turn.
+// removing runs a transaction on an inbox that is disabled and has no cursors and no live tasks.
+// Then it pauses: on SQLite others poll for their turn.
 func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(*gorm.DB, time.Time) error) error {
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
 		live, err := q.disable(tx, now, who, inboxID)
@@ -73,7 +74,7 @@ func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(
 	return err
 }
 
-// erasePage deletes what the ledger has of a folder between two UIDs, and its tasks.
+// erasePage deletes the ledger's rows of a folder between two UIDs, and their tasks.
 func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last uint32) error {
 	var ids []int64
 	if err := tx.Raw(sqlTasksBetween, folderID, epoch, first, last).Scan(&ids).Error; err != nil {
@@ -87,8 +88,8 @@ func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last ui
 	return tx.Exec(sqlDeleteSeenBetween, folderID, epoch, first, last).Error
 }
 
-// erase deletes tasks with their part of the ledger. They keep what they own of recipients that were
-// delivered, or that an operator skipped.
+// erase deletes tasks with their part of the ledger. They still own the recipients that have the
+// message, or that an operator skipped.
 func erase(tx *gorm.DB, now time.Time, ids []int64) error {
 	var rows []taskRow
 	if err := tx.Raw(sqlStatuses, ids).Scan(&rows).Error; err != nil {

@@ -16,9 +16,9 @@ var triggers = map[string]string{
 IF OLD.uid = 5 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'stop'; END IF`,
 }
 
-// TestRemoveCutShort stops a removal in the middle. A copy elsewhere that waited goes out, nothing of the
-// inbox is sent or registered any more, and doing it again removes the rest, whatever was done with it
-// meanwhile.
+// TestRemoveCutShort stops a removal in the middle. A copy elsewhere that waited goes out, nothing
+// of the inbox is sent or registered any more, and doing it again removes the rest, whatever was
+// done with it meanwhile.
 func TestRemoveCutShort(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := small(r.DB)
@@ -53,7 +53,7 @@ func TestRemoveCutShort(t *testing.T) {
 			t.Errorf("%d tasks are left, want the last two that were forwarded", n)
 		}
 		if n := left("monitored_folders WHERE inbox_id = ? AND initialized_at IS NOT NULL", first); n != 0 {
-			t.Errorf("%d folders have a cursor, want none: enabled, the inbox begins anew", n)
+			t.Errorf("%d folders have a cursor, want none: once enabled, the inbox begins again", n)
 		}
 		if _, err := q.Register(t.Context(), page); !errors.Is(err, tasks.ErrEpochChanged) {
 			t.Errorf("register what is half removed: %v, want %v", err, tasks.ErrEpochChanged)

@@ -84,7 +84,8 @@ func openRegistry(t testing.TB, cfg db.Config) registry {
 	return r
 }
 
-// unsynced has commits of a SQLite handle not wait for the disk: what they have to survive here is the death of a process.
+// unsynced keeps commits of a SQLite handle from waiting for the disk: here they only have to
+// survive the death of a process.
 func (r registry) unsynced(t testing.TB) {
 	t.Helper()
 	if r.Dialect() != db.SQLite {
@@ -167,8 +168,8 @@ func (r registry) folder(t testing.TB, inboxID int64, name string, epoch int64) 
 	return id
 }
 
-// age lets time pass: the clock is the host's on SQLite and is set forward. On a server all times of tasks and of the audit
-// trail are shifted into the past.
+// age lets time pass. On SQLite the clock is the host's, and is set forward. On a server all times
+// of tasks and of the audit trail are moved into the past.
 func (r registry) age(t testing.TB, d time.Duration) {
 	t.Helper()
 	if r.Dialect() == db.SQLite {

@@ -21,7 +21,8 @@ func (r registry) count(t *testing.T) *atomic.Int64 {
 	return &n
 }
 
-// TestWaitingForLocks: when all that is due is locked by others, it is asked for less and less often.
+// TestWaitingForLocks: while others have locked everything that is due, Receive asks less and less
+// often.
 func TestWaitingForLocks(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		other := r.again(t)
@@ -51,7 +52,7 @@ func TestWaitingForLocks(t *testing.T) {
 	})
 }
 
-// TestReceiveIsPatient: what is due, and locked by somebody who then does not claim it, is claimed.
+// TestReceiveIsPatient: a due task is claimed when someone locks it, and then does not claim it.
 func TestReceiveIsPatient(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q := New(r.again(t))

@@ -99,7 +99,7 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 			ids = append(ids, d.DuplicateOf)
 		}
 	}
-	s, err := standingOf(tx, ids, q.db.Share)
+	s, err := progressOf(tx, ids, q.db.Share)
 	for _, d := range ds {
 		if d.Waits() && !s.open(d.DuplicateOf, d.Recipient) {
 			return false, err
@@ -109,7 +109,7 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 }
 
 // open reports whether a task's delivery to a recipient is not settled.
-func (s standing) open(id int64, recipient string) bool {
+func (s progress) open(id int64, recipient string) bool {
 	return tasks.OwnerOf(id, s.status[id], s.deliveries[id], tasks.Mailbox(recipient)).Open
 }
 

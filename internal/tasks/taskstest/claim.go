@@ -74,8 +74,8 @@ func testCancelled(s *suite) {
 	p.claimed(1, 1)
 }
 
-// testClaimFields: a claim is the task as it stands, with the names and deliveries that working it off
-// takes.
+// testClaimFields: a claim is the task as it stands, with the names and deliveries that working it
+// off takes.
 func testClaimFields(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m", "Bob@example.com", bob))
@@ -115,7 +115,7 @@ func testOtherInbox(s *suite) {
 	p.claimed(10, 1)
 }
 
-// testLeaseExpires: whoever claims next takes the task over, alone, and the trail says from whom.
+// testLeaseExpires: the next claim takes the task over, alone, and the trail names the last worker.
 func testLeaseExpires(s *suite) {
 	p := s.place()
 	first := p.claim()
@@ -133,8 +133,8 @@ func testLeaseExpires(s *suite) {
 	s.has(c.Task.ID, "lease_lost")
 }
 
-// testAlone: a task that lost its lease comes alone, also when it was released or put off since, and
-// whatever its priority.
+// testAlone: a task that lost its lease comes alone, also when it was released or put off since,
+// and whatever its priority.
 func testAlone(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"))
@@ -179,8 +179,8 @@ func testPoison(s *suite) {
 	}
 }
 
-// testPoisonSent: what crashed its workers while it was being sent may have arrived, which an operator
-// has to say.
+// testPoisonSent: what crashed its workers while it was being sent may have arrived, which an
+// operator has to say.
 func testPoisonSent(s *suite) {
 	p := s.place()
 	c := p.claim()
@@ -201,8 +201,8 @@ func testPoisonSent(s *suite) {
 	}
 }
 
-// testBehindPoison: a Receive that ends tasks does not come back empty while others are due, also when
-// they only waited for one that it ended.
+// testBehindPoison: a Receive that ends tasks does not come back empty while others are due, also
+// when they only waited for one that it ended.
 func testBehindPoison(s *suite) {
 	for _, content := range []string{"d", "a"} {
 		p := s.place()
@@ -224,7 +224,7 @@ func testExtend(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))
 	claims := p.claimed(3, 1, 2, 3)
-	s.Age(s.t, lease+time.Second) // ran out, but nobody else has them
+	s.Age(s.t, lease+time.Second) // expired, but no one else has them
 	s.finish(claims[2], tasks.Forwarded)
 	stale := tasks.Receipt{TaskID: claims[1].Task.ID, Token: "stale"}
 	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{claims[0].Receipt, stale, claims[2].Receipt})
@@ -257,8 +257,8 @@ func testLongDelivery(s *suite) {
 	s.has(c.Task.ID)
 }
 
-// testInHand: what the caller works on is not claimed by it, also when the lease ran out; by others it
-// is.
+// testInHand: what the caller works on is not claimed by it, also when the lease ran out; by others
+// it is.
 func testInHand(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "a"), s.msg(2, "b"))

@@ -33,8 +33,8 @@ func (p place) remove() {
 	p.must("remove", p.Queue.Remove(p.ctx, "ann", p.inbox))
 }
 
-// testDisableClaims: what is claimed, and is not being sent, can be sent no more; nothing is claimed
-// until the inbox is enabled.
+// testDisableClaims: a claimed task that is not being sent can no longer be sent. Nothing is
+// claimed until the inbox is enabled.
 func testDisableClaims(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m"), s.msg(2, "n"))
@@ -56,8 +56,8 @@ func testDisableClaims(s *suite) {
 	}
 }
 
-// testDisableGivesUp: an equal message in another inbox goes out instead, and the disabled one is its
-// duplicate when it is enabled.
+// testDisableGivesUp: an equal message in another inbox goes out instead, and the disabled one is
+// its duplicate when it is enabled.
 func testDisableGivesUp(s *suite) {
 	both := s.places(2)
 	p, q := both[0], both[1]
@@ -78,8 +78,8 @@ func testDisableGivesUp(s *suite) {
 	}
 }
 
-// halfSent is a claim by which ann has the message and bob is as given, and an equal message elsewhere
-// that waits.
+// halfSent is a claim by which ann has the message and bob is as given, and an equal message
+// elsewhere that waits.
 func (p place) halfSent(elsewhere place, is tasks.DeliveryStatus) (c tasks.Claim, waits int64) {
 	p.t.Helper()
 	p.register(p.msg(1, "m", ann, bob))
@@ -90,7 +90,8 @@ func (p place) halfSent(elsewhere place, is tasks.DeliveryStatus) (c tasks.Claim
 	return c, waits
 }
 
-// testDisableSome: who does not have the message gets it by the other inbox, and who has it does not.
+// testDisableSome: a recipient without the message gets it by the other inbox; one that has it does
+// not.
 func testDisableSome(s *suite) {
 	both := s.places(2)
 	p, q := both[0], both[1]
@@ -103,7 +104,7 @@ func testDisableSome(s *suite) {
 	s.recipients(copied, "ann duplicate of %d, bob delivered", c.Task.ID)
 	s.Enable(s.t, p.inbox)
 	if sent := p.work(); sent != 0 {
-		s.t.Errorf("enabled again, the inbox sent it to %d, want to nobody", sent)
+		s.t.Errorf("enabled again, the inbox sent it to %d, want 0 recipients", sent)
 	}
 	s.stands(c.Task.ID, tasks.Forwarded)
 	s.recipients(c.Task.ID, "ann delivered, bob duplicate of %d", copied)
@@ -120,7 +121,7 @@ func testDisableSending(s *suite) {
 	c.Task.Deliveries[1].Status = tasks.Delivered
 	s.finish(c, tasks.Forwarded)
 	if sent := q.work(); sent != 0 {
-		s.t.Errorf("the other inbox sent it to %d, want to nobody", sent)
+		s.t.Errorf("the other inbox sent it to %d, want 0 recipients", sent)
 	}
 	s.recipients(copied, "ann duplicate of %d, bob duplicate of %d", c.Task.ID, c.Task.ID)
 }
@@ -143,8 +144,8 @@ func testDisableAll(s *suite) {
 	}
 }
 
-// testDisableRegistered: what is registered in a disabled inbox, or found again there, is not decided,
-// and keeps nobody else from forwarding it.
+// testDisableRegistered: a message that is registered in a disabled inbox, or found again there, is
+// not decided. Another inbox can forward it.
 func testDisableRegistered(s *suite) {
 	both := s.places(2)
 	p, q := both[0], both[1]
@@ -163,7 +164,7 @@ func testDisableRegistered(s *suite) {
 	p.claimed(10)
 }
 
-// testRemove: nothing is left of an inbox but its trail and who got which content.
+// testRemove: only the trail of an inbox is left, and who got which content.
 func testRemove(s *suite) {
 	both := s.places(2)
 	p, q := both[0], both[1]
@@ -189,7 +190,7 @@ func testRemove(s *suite) {
 	q.became([]tasks.Entry{s.msg(2, "n"), s.msg(3, "m", ann)}, "new", "duplicate")
 }
 
-// testRemoveDisabled: who waits in an inbox that is disabled meanwhile goes on when it is enabled.
+// testRemoveDisabled: a task that waits in an inbox that was disabled goes on when that is enabled.
 func testRemoveDisabled(s *suite) {
 	both := s.places(2)
 	p, q := both[0], both[1]

@@ -20,8 +20,8 @@ var dispositionTests = map[string]func(*suite){
 	"forget":                     testForget,
 }
 
-// disposed checks how the messages of the folder are accounted for, but for when deliveries were made.
-// Times are those of the task.
+// disposed checks how the messages of the folder are accounted for, but for when deliveries were
+// made. Times are those of the task.
 func (p place) disposed(want []tasks.Disposition) {
 	p.t.Helper()
 	p.disposedIn(0, 1<<32-1, want)
@@ -50,7 +50,8 @@ func (p place) disposedIn(from, to uint32, want []tasks.Disposition) {
 	}
 }
 
-// testDispositions: there before the start, in every state, and purged in every state that allows it.
+// testDispositions: there before the start, in every state, and purged in every state that allows
+// it.
 func testDispositions(s *suite) {
 	for _, status := range tasks.Statuses {
 		for _, purge := range []bool{false, true} {
@@ -89,8 +90,8 @@ func testDispositions(s *suite) {
 	p.disposed([]tasks.Disposition{{UID: 1, TaskID: id, Status: tasks.Skipped, Skip: tasks.SkipVanished, Purged: true}})
 }
 
-// testDispositionsRange: both ends belong to the range, the order is that of the UIDs, other folders
-// are not in it.
+// testDispositionsRange: both ends belong to the range, the order is that of the UIDs, other
+// folders are not in it.
 func testDispositionsRange(s *suite) {
 	p := s.place()
 	regs := p.register(s.undecided(9, "i"), s.undecided(1<<32-1, "last"), s.undecided(3, "c"), s.undecided(7, "g"))
@@ -106,8 +107,8 @@ func testDispositionsRange(s *suite) {
 	p.disposedIn(9, 3, nil)
 }
 
-// testDispositionsEpoch: what moved here is accounted for here, as its task stands; what did not is
-// missing.
+// testDispositionsEpoch: what moved here is accounted for here, by its task's status; what did not
+// is missing.
 func testDispositionsEpoch(s *suite) {
 	p := s.place()
 	regs := p.register(s.msg(1, "a"), s.msg(2, "b"), s.msg(3, "c"))

@@ -69,8 +69,8 @@ func testMovedEqual(s *suite) {
 	}
 }
 
-// testMovedUnfinished: a task that is not finished finds its message again, is claimed there, and goes
-// on.
+// testMovedUnfinished: a task that is not finished finds its message again, is claimed there, and
+// goes on.
 func testMovedUnfinished(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "due"), s.msg(2, "held"), s.msg(3, "late"))
@@ -131,8 +131,8 @@ func testMovedBaseline(s *suite) {
 	p.claimed(10, 5)
 }
 
-// testMovedTooLarge: what was skipped for its size stays skipped, also when forward.max_size allows it
-// by now.
+// testMovedTooLarge: what was skipped for its size stays skipped, also when forward.max_size allows
+// it by now.
 func testMovedTooLarge(s *suite) {
 	p := s.place()
 	p.register(s.tooLarge(1, "a"), s.tooLarge(2, "b"))
@@ -143,7 +143,8 @@ func testMovedTooLarge(s *suite) {
 	p.claimed(10)
 }
 
-// testMovedPoison: a message that could not be read was registered by its outline, and can be read now.
+// testMovedPoison: a message that could not be read was registered by its outline, and can be read
+// now.
 func testMovedPoison(s *suite) {
 	p := s.place()
 	id := p.added(s.unread(1, "a"))
@@ -156,8 +157,8 @@ func testMovedPoison(s *suite) {
 	}
 }
 
-// testMovedReserved: a message whose content became known when its task was reserved is found by that,
-// and no longer by its outline.
+// testMovedReserved: a message whose content became known when its task was reserved is found by
+// that, and no longer by its outline.
 func testMovedReserved(s *suite) {
 	p := s.place()
 	id := p.added(s.unread(1, "m"))
@@ -238,8 +239,8 @@ func testMovedOnce(s *suite) {
 	p.became([]tasks.Entry{s.msg(2, "a")}, "known")
 }
 
-// testMissed: a message that is missed at one place and has been found again at another meanwhile has
-// not vanished.
+// testMissed: a message that is missed at one place and has been found again at another meanwhile
+// has not vanished.
 func testMissed(s *suite) {
 	p := s.place()
 	c := p.claim()

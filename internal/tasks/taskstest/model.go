@@ -17,18 +17,18 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Model plays the same random operations on a queue and on a memqueue, and compares what both answer
-// and what both know after each. What it finds is shrunk and printed as a Go test, to be pasted beside
-// the function open, and as the seed that finds it again.
+// Model plays the same random operations on a queue and on a memqueue, and compares what both
+// answer and what both know after each. What it finds is shrunk and printed as a Go test, to be
+// pasted beside the function open, and as the seed that finds it again.
 //
 // It tries that many cases, the same ones each time, unless -rapid.checks and -rapid.seed
-// (RAPID_CHECKS, RAPID_SEED) say otherwise. All times in a case are whole minutes, and are compared to
-// the nearest one, so that a case may take up to half a minute. Nothing else may use the registry
-// meanwhile.
+// (RAPID_CHECKS, RAPID_SEED) say otherwise. All times in a case are whole minutes, and are compared
+// to the nearest one, so that a case may take up to half a minute. Nothing else may use the
+// registry meanwhile.
 func Model(t *testing.T, cases int, open func(t *testing.T) Fixture) {
 	t.Helper()
 	preset(t, "checks", "RAPID_CHECKS", strconv.Itoa(cases))
-	preset(t, "seed", "RAPID_SEED", "1")                // others where somebody looks for more
+	preset(t, "seed", "RAPID_SEED", "1")                // set others to search for more
 	preset(t, "nofailfile", "RAPID_NOFAILFILE", "true") // the printed test takes its place
 	f := open(t)
 	all := sequences()
@@ -49,7 +49,7 @@ type sequence []Op
 // GoString implements fmt.GoStringer.
 func (s sequence) GoString() string { return strconv.Itoa(len(s)) + ", see below" }
 
-// preset is a flag of rapid's that stands unless it was set by whoever runs the test.
+// preset sets a flag of rapid, unless the user of the test has set it.
 func preset(t *testing.T, name, env, value string) {
 	t.Helper()
 	f := flag.Lookup("rapid." + name)
@@ -71,9 +71,9 @@ func Replay(t *testing.T, f Fixture, ops ...Op) {
 	}
 }
 
-// Op is one operation. It returns what the queue answered, as text in which tasks go by number. So do
-// tasks, claims, folders and contents in its fields, and numbers that there are not come round again,
-// so that any sequence of operations can be played.
+// Op is one operation. It returns what the queue answered, as text in which tasks go by number. So
+// do tasks, claims, folders and contents in its fields, and numbers that there are not come round
+// again, so that any sequence of operations can be played.
 type Op interface{ play(s *side) string }
 
 // world is the queue under test and the memqueue that it is compared with.
@@ -162,8 +162,8 @@ func differences(got, want []string) string {
 	return out.String()
 }
 
-// plain reports whether all that the operations do is done by the rules, in one scope. Then nobody may
-// get a content twice, and nothing may wait for ever.
+// plain reports whether all operations keep the rules, in one scope. Then no one may get a content
+// twice, and nothing may wait for ever.
 func plain(ops []Op) (scope tasks.Dedupe, ok bool) {
 	scope, ok = "", true
 	in := func(d tasks.Dedupe) {

@@ -18,8 +18,8 @@ func unread(content int) Register {
 	return op
 }
 
-// found are counterexamples that Model came upon in queues, each by what was wrong, and cases that it
-// seldom comes upon.
+// found are counterexamples that Model came upon in queues, each by what was wrong, and cases that
+// it seldom comes upon.
 var found = map[string][]Op{
 	"what was purged unforwarded is found again": {
 		page(0, 0), Operate{"skip", []int{0}}, Operate{"purge", []int{0}}, Manage{"new epoch", 0}, page(0, 0), page(1, 0),

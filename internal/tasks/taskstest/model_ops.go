@@ -10,8 +10,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Message is one entry of a page. Route says how it is decided: not yet when empty, "none" and "skip"
-// for nobody.
+// Message is one entry of a page. Route says how it is decided: not yet when empty; "none" and
+// "skip" have no recipient.
 type Message struct {
 	UID          uint32
 	Content      int
@@ -44,7 +44,8 @@ func decide(route string, to []string) *tasks.Decision {
 	return &tasks.Decision{Revision: "r1", Route: route, Recipients: to, Notes: []tasks.Note{{Event: "left_out", Detail: route}}}
 }
 
-// Register registers a page. How is "", "known only", "dry run", "old epoch", "old scan" or "baseline".
+// Register registers a page. How is "", "known only", "dry run", "old epoch", "old scan" or
+// "baseline".
 type Register struct {
 	Folder   int
 	Messages []Message
@@ -162,8 +163,8 @@ func outcomes(s *side, c tasks.Claim, from []Outcome) (out []tasks.Delivery) {
 	return out
 }
 
-// Do is what a worker does with a claim, by the rules or not: extend, note, reserve, sending, finish or
-// release. A reservation is with a new decision unless Route is empty.
+// Do is what a worker does with a claim, by the rules or not: extend, note, reserve, sending,
+// finish or release. A reservation is with a new decision unless Route is empty.
 type Do struct {
 	What     string
 	Of       Of
@@ -214,8 +215,8 @@ func (o Do) play(s *side) string {
 	return s.failure(err)
 }
 
-// Operate is what an operator does to tasks, to all of them when none is named: requeue, skip, resolve
-// or purge.
+// Operate is what an operator does to tasks, to all of them when none is named: requeue, skip,
+// resolve or purge.
 type Operate struct {
 	What  string
 	Tasks []int
@@ -235,7 +236,8 @@ func (o Operate) play(s *side) string {
 	return fmt.Sprint(n, " ", s.failure(err))
 }
 
-// Manage is what is done to an inbox: disable, enable, remove or take over; or to a folder: new epoch.
+// Manage is what is done to an inbox: disable, enable, remove or take over; or to a folder: new
+// epoch.
 type Manage struct {
 	What string
 	N    int

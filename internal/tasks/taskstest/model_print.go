@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Print is a Go test that plays the operations. Its function open is the one that Model was called with.
+// Print is a Go test that plays the operations. Its function open is the one that Model was called
+// with.
 func Print(ops []Op) string {
 	var b strings.Builder
 	b.WriteString("func TestCounterexample(t *testing.T) {\n\ttaskstest.Replay(t, open(t),\n")

@@ -225,7 +225,8 @@ func (s *side) stats(inbox int64) string {
 		" ended ", got.Ended, got.Retried, " conflicts ", got.Conflicts, " purged ", purged)
 }
 
-// accounted is how the messages of an epoch are accounted for, and what the epoch before left behind.
+// accounted is how the messages of an epoch are accounted for, and what the epoch before left
+// behind.
 func (s *side) accounted(f folder, epoch int64) string {
 	cursor, baseline := s.Cursor(s.t, f.id)
 	out := fmt.Sprint("cursor ", cursor, " ", baseline)

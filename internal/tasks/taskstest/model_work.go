@@ -131,7 +131,8 @@ func (o Work) end(s *side, c tasks.Claim, res tasks.Result) string {
 	return s.failure(err)
 }
 
-// once notes that a task delivered to a recipient: no other task whose content is known may do that.
+// once notes that a task delivered to a recipient: no other task whose content is known may do
+// that.
 func (s *side) once(t tasks.Task, recipient string) {
 	if now, err := s.Queue.Get(s.ctx, t.ID); err != nil || !now.Read {
 		return

@@ -82,8 +82,8 @@ func testResolve(s *suite) {
 	p.claimed(1)
 }
 
-// testResolveOthers: the unknown outcome is settled. The task goes on for who was put off, and to end
-// as dead for who was refused.
+// testResolveOthers: the unknown outcome is settled. The task goes on for a deferred recipient, and
+// ends as dead for a refused one.
 func testResolveOthers(s *suite) {
 	for _, other := range []tasks.DeliveryStatus{tasks.Pending, tasks.Failed} {
 		p, id := s.unknownOutcome(tasks.Delivery{Recipient: ann, Status: other, Code: 451, Attempts: 1})
@@ -122,8 +122,8 @@ func testRequeueUndecided(s *suite) {
 	}))
 }
 
-// testSkipDead: skipping a task that was given up makes its copies duplicates, as far as nobody else
-// sends them, whatever the scope.
+// testSkipDead: to skip a task that was given up makes its copies duplicates in every scope, unless
+// someone else sends them.
 func testSkipDead(s *suite) {
 	for _, dedupe := range []tasks.Dedupe{tasks.DedupeInbox, tasks.DedupeAll} {
 		p := s.place().under(dedupe)
@@ -145,7 +145,8 @@ func testSkipDead(s *suite) {
 	}
 }
 
-// testSkipRequeue: what an operator skipped and then requeued goes out, and its copies are duplicates.
+// testSkipRequeue: what an operator skipped and then requeued goes out, and its copies are
+// duplicates.
 func testSkipRequeue(s *suite) {
 	p := s.place()
 	id := p.added(s.msg(1, "m"))

@@ -74,7 +74,7 @@ func testOwnerStates(s *suite) {
 	want := map[tasks.Status]string{
 		tasks.Received: "waits", tasks.InProgress: "waits", tasks.Error: "waits", tasks.Uncertain: "waits",
 		tasks.Forwarded: "duplicate",
-		tasks.Dead:      "new", tasks.Skipped: "new", tasks.SkippedNoMatch: "new", // nobody got it
+		tasks.Dead:      "new", tasks.Skipped: "new", tasks.SkippedNoMatch: "new", // no one got it
 	}
 	for _, status := range tasks.Statuses {
 		p := s.place()
@@ -100,8 +100,8 @@ func testOwnerStates(s *suite) {
 	}
 }
 
-// testSettled: once the owner's delivery is settled, who waits is due at once: it is a duplicate, or
-// takes the recipient.
+// testSettled: once the owner's delivery is settled, a waiting task is due at once: it is a
+// duplicate, or takes the recipient.
 func testSettled(s *suite) {
 	delivered, given := "ann duplicate of %d", "ann pending"
 	finish := func(status tasks.Status) func(p place, c tasks.Claim) {

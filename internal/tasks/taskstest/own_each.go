@@ -37,8 +37,8 @@ func testNotDecided(s *suite) {
 	}
 }
 
-// testUnreadOwnsNothing: a message whose content is not known may be another. Dropping is worse than
-// repeating.
+// testUnreadOwnsNothing: a message whose content is not known may be another. Dropping is worse
+// than repeating.
 func testUnreadOwnsNothing(s *suite) {
 	p := s.place()
 	decided := s.unread(2, "m")
@@ -74,7 +74,7 @@ func testDomain(s *suite) {
 	p.reserve(p.claimed(10, 3)[0], nil, fmt.Sprintf("Ann@EXAMPLE.com duplicate of %d, ann duplicate of %d", other, id))
 }
 
-// testEachRecipient: who has the message does not get it again, and the others do.
+// testEachRecipient: a recipient that has the message does not get it again, and the others get it.
 func testEachRecipient(s *suite) {
 	p := s.place()
 	first := p.added(s.msg(1, "m", ann))
@@ -116,7 +116,7 @@ func testCrosswise(s *suite) {
 	s.recipients(second, "ann duplicate of %d, bob delivered", first)
 }
 
-// testHoldsUpNone: a delivery that waits holds up none of its task's others.
+// testHoldsUpNone: a waiting delivery does not delay the other deliveries of its task.
 func testHoldsUpNone(s *suite) {
 	p := s.place()
 	owner := p.added(s.msg(1, "m", ann))
@@ -137,8 +137,8 @@ func testHoldsUpNone(s *suite) {
 	s.recipients(id, "ann delivered, bob delivered")
 }
 
-// testUnknownOutcome: an outcome that is unknown keeps what it owns until it is settled, also when an
-// operator requeued its task.
+// testUnknownOutcome: an outcome that is unknown keeps what it owns until it is settled, also when
+// an operator requeued its task.
 func testUnknownOutcome(s *suite) {
 	p := s.place()
 	owner := p.finished(tasks.Uncertain).Task.ID
@@ -200,8 +200,8 @@ func testRecheck(s *suite) {
 	}
 }
 
-// testWokenInBackoff: a task that is put off for one recipient and waits for another is due when that
-// is settled.
+// testWokenInBackoff: a task is deferred for one recipient, and waits for another task with a
+// second one. It is due when that is settled.
 func testWokenInBackoff(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m", ann))
@@ -214,8 +214,8 @@ func testWokenInBackoff(s *suite) {
 	p.reserve(p.claimed(10, 2)[0], nil, fmt.Sprintf("ann duplicate of %d, bob pending", owner.Task.ID))
 }
 
-// testReleasedWaiting: a task that is released comes back at once when what it waits for was settled
-// while it was claimed, and after WaitRecheck otherwise.
+// testReleasedWaiting: a task that is released comes back at once when what it waits for was
+// settled while it was claimed, and after WaitRecheck otherwise.
 func testReleasedWaiting(s *suite) {
 	for _, settled := range []bool{true, false} {
 		p := s.place()

@@ -17,8 +17,8 @@ var purgeTests = map[string]func(*suite){
 	"expire/events":          testExpireEvents,
 }
 
-// testPurge: the task goes, once; its trail stays and says who did it. testTransitions has the states
-// it may be in.
+// testPurge: the task goes, once; its trail stays and says who did it. testTransitions has the
+// states it may be in.
 func testPurge(s *suite) {
 	p := s.place()
 	p.register(s.msg(2, "other"))
@@ -38,8 +38,9 @@ func testPurge(s *suite) {
 	}
 }
 
-// testPurgeKnown: what was seen stays known, in this epoch and the next. Only what was delivered, or
-// what an operator skipped, makes duplicates, and only what had vanished is new when it shows up again.
+// testPurgeKnown: what was seen stays known, in this epoch and the next. Only what was delivered,
+// or what an operator skipped, makes duplicates, and only what had vanished is new when it shows up
+// again.
 func testPurgeKnown(s *suite) {
 	finish := func(status tasks.Status) func(tasks.Claim) { return func(c tasks.Claim) { s.finish(c, status) } }
 	for _, c := range []struct {
@@ -78,8 +79,8 @@ func testPurgeKnown(s *suite) {
 	}
 }
 
-// testPurgeCounted: once each, however often they were found again, of the inbox and of the time that
-// is asked for.
+// testPurgeCounted: once each, however often they were found again, of the inbox and of the time
+// that is asked for.
 func testPurgeCounted(s *suite) {
 	p, other := s.place(), s.place()
 	counted := func(within time.Duration, want, wantOther int) {

@@ -83,8 +83,8 @@ func testRaceClaims(s *suite) {
 	}
 }
 
-// testRaceTakeOver: the old holder finishes while others take over. Exactly one side has the task in
-// the end.
+// testRaceTakeOver: the old holder finishes while others take over. Exactly one side has the task
+// in the end.
 func testRaceTakeOver(s *suite) {
 	for range 10 {
 		p := s.place()
@@ -112,7 +112,7 @@ func testRaceTakeOver(s *suite) {
 	}
 }
 
-// testRaceLosers: workers that let their leases run out, release and put off, all at once. Each task is
+// testRaceLosers: workers let their leases expire, release and defer, all at once. Each task is
 // finished once, however many receipts it had, and none is lost.
 func testRaceLosers(s *suite) {
 	const messages = 60
@@ -215,8 +215,8 @@ func (s *suite) sentOnce(places []place, recipients int) {
 	}
 }
 
-// testRaceOwn: one message arrives in several inboxes, or folders, at once. Each recipient is owned by
-// one of the tasks, and one delivers.
+// testRaceOwn: one message arrives in several inboxes, or folders, at once. Each recipient is owned
+// by one of the tasks, and one delivers.
 func testRaceOwn(s *suite) {
 	for round := range 5 {
 		p := s.place()
@@ -279,8 +279,8 @@ func testRaceReserve(s *suite) {
 	}
 }
 
-// testRaceSettled: a copy arrives while a message is delivered, or given up. In the end one of them was
-// delivered.
+// testRaceSettled: a copy arrives while a message is delivered, or given up. In the end one of them
+// was delivered.
 func testRaceSettled(s *suite) {
 	for round := range 10 {
 		for _, end := range []tasks.Status{tasks.Forwarded, tasks.Dead} {
@@ -356,8 +356,8 @@ func testRaceDisable(s *suite) {
 	}
 }
 
-// testRaceRemove: copies arrive elsewhere while an inbox is removed by which some got the message. The
-// others get it elsewhere.
+// testRaceRemove: copies arrive elsewhere while an inbox is removed. Some recipients got the
+// message by that inbox; the others get it elsewhere.
 func testRaceRemove(s *suite) {
 	for round := range 6 {
 		content := fmt.Sprint(round)

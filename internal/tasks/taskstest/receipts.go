@@ -38,8 +38,8 @@ func (p place) late() tasks.Claim {
 	return claims[0]
 }
 
-// testStale: once anybody else has changed the task the old receipt is good for nothing, and the trail
-// says who was late.
+// testStale: once anyone else has changed the task the old receipt is invalid, and the trail names
+// the late worker.
 func testStale(s *suite) {
 	lost := func(p place) tasks.Claim {
 		s.Age(s.t, lease+time.Second)
@@ -80,8 +80,8 @@ func testStale(s *suite) {
 	}
 }
 
-// testExpired: the receipt alone decides. Refusing a lease that ran out, but that nobody has claimed,
-// would send twice.
+// testExpired: the receipt alone decides. Refusing a lease that ran out, but that nobody has
+// claimed, would send twice.
 func testExpired(s *suite) {
 	for _, d := range withReceipt() {
 		p := s.place()
@@ -132,15 +132,16 @@ func testLostWhy(s *suite) {
 }
 
 func testUnknownTask(s *suite) {
-	r := tasks.Receipt{TaskID: -1, Token: "x"} // a line of the trail with a high id would date tasks that come later
+	// Not a high id: its line of the trail would date tasks that come later.
+	r := tasks.Receipt{TaskID: -1, Token: "x"}
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
 	s.wantErr("sending", s.Queue.Sending(s.ctx, r, tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
 	s.wantErr("get", err, tasks.ErrNotFound)
 }
 
-// testSending: who was `sending` when a worker died, as what and why so, is known to the next one and
-// to an operator.
+// testSending: the next worker and an operator know which recipients were `sending` when a worker
+// died, in which mode and why.
 func testSending(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m", bob, eve))
@@ -167,7 +168,7 @@ func testSending(s *suite) {
 	check("released", s.get(c.Task.ID))
 }
 
-// testNote: a line for the trail is there once, whoever noted it, and changes nothing else; who has
+// testNote: a line is in the trail once, whoever noted it, and changes nothing else. A worker that
 // lost the task notes nothing.
 func testNote(s *suite) {
 	p := s.place()
@@ -219,7 +220,8 @@ func testModeFromTheStart(s *suite) {
 	}
 }
 
-// testDeliveries: each recipient has one row, which is brought up to date, and those not named stay.
+// testDeliveries: each recipient has one row, which is brought up to date, and those not named
+// stay.
 func testDeliveries(s *suite) {
 	p := s.place()
 	var to []string

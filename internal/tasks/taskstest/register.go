@@ -101,7 +101,7 @@ func testRegisterDecisions(s *suite) {
 			s.t.Errorf("%s: the task is %+v; want it as it was decided, %+v", c.name, got, want)
 		}
 		if to := len(want.Recipients); c.status == tasks.Received && len(got.Deliveries) != to || c.status != tasks.Received && len(got.Deliveries) != 0 {
-			s.t.Errorf("%s: deliveries %+v; want %d, and none of what nobody gets", c.name, got.Deliveries, to)
+			s.t.Errorf("%s: deliveries %+v; want %d, and none of what no one gets", c.name, got.Deliveries, to)
 		}
 		s.has(r.TaskID, c.events...)
 		if c.status != tasks.Received {
@@ -174,8 +174,8 @@ func testDryRun(s *suite) {
 	p.became([]tasks.Entry{s.msg(5, "b")}, "new")
 }
 
-// testHostileText registers what senders write into headers: one message must not keep its page from
-// being registered, and none its task from being changed.
+// testHostileText registers what senders write into headers: one message must not keep its page
+// from being registered, and none its task from being changed.
 func testHostileText(s *suite) {
 	long := strings.Repeat("日", 100_000)
 	for name, change := range map[string]func(*tasks.Identity){
@@ -279,7 +279,7 @@ func testKnownOnly(s *suite) {
 	p.became([]tasks.Entry{s.msg(5, "new")}, "new")
 }
 
-// testFence: whoever has lost the scan of an inbox changes nothing any more, be it late or ahead of its
+// testFence: a run that lost the scan of an inbox changes nothing more, be it late or ahead of its
 // time.
 func testFence(s *suite) {
 	p := s.place()

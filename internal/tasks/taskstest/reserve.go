@@ -53,7 +53,8 @@ func testReserveIdentity(s *suite) {
 	p.renewed().became([]tasks.Entry{s.msg(4, "m")}, "moved")
 }
 
-// testReserveHostile: what senders write into headers must not keep a message from being identified.
+// testReserveHostile: what senders write into headers must not keep a message from being
+// identified.
 func testReserveHostile(s *suite) {
 	for _, year := range []int{-4, 1, 999, 9999, 10000} {
 		p := s.place()
@@ -69,8 +70,8 @@ func testReserveHostile(s *suite) {
 	}
 }
 
-// testReserveDecision: a new decision replaces the recipients of a task that has not begun, and those
-// who stay keep their history. Without one only the revision changes.
+// testReserveDecision: a new decision replaces the recipients of a task that has not begun, and
+// those who stay keep their history. Without one only the revision changes.
 func testReserveDecision(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m", ann, bob))
@@ -98,7 +99,8 @@ func testReserveDecision(s *suite) {
 	}
 }
 
-// testReserveGivesUp: who is no longer a recipient is given up, and who waits for that is due.
+// testReserveGivesUp: a task gives up those who are no longer recipients, and makes the tasks due
+// that wait for these.
 func testReserveGivesUp(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m", ann, bob), s.msg(2, "m", ann), s.msg(3, "m", bob))
@@ -145,11 +147,11 @@ func testReserveNotes(s *suite) {
 	events, err := s.Queue.Events(s.ctx, c.Task.ID)
 	s.must("events", err)
 	if len(events) != 2 || events[0].Detail != eve || events[0].Worker != "" || events[1].Detail != bob || events[1].Worker != "worker" {
-		s.t.Errorf("the trail is %+v; want eve by nobody, then bob by the worker", events)
+		s.t.Errorf("the trail is %+v; want eve by no worker, then bob by the worker", events)
 	}
 }
 
-// testReserveNobody: a decision by which nobody gets the message leaves no recipients.
+// testReserveNobody: a decision by which no one gets the message leaves no recipients.
 func testReserveNobody(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m"), s.msg(2, "m"))
@@ -158,7 +160,7 @@ func testReserveNobody(s *suite) {
 		Decision: &tasks.Decision{Revision: revision, Recipients: []string{ann}, Skip: tasks.SkipByRoute}, Revision: revision, Dedupe: p.dedupe,
 	})
 	if err != nil || len(ds) != 0 || len(s.get(c.Task.ID).Deliveries) != 0 {
-		s.t.Errorf("reserved for %v, %v; want for nobody", ds, err)
+		s.t.Errorf("reserved for %v, %v; want no recipient", ds, err)
 	}
 	if got := s.stands(c.Task.ID, tasks.InProgress); got.Route != "" {
 		s.t.Errorf("route %q, want none", got.Route)
@@ -166,8 +168,8 @@ func testReserveNobody(s *suite) {
 	p.reserve(p.claimed(10, 2)[0], nil, "ann pending")
 }
 
-// testReserveRequeued: a duplicate that is requeued is one again, while its owner is open and when it
-// has delivered.
+// testReserveRequeued: a duplicate that is requeued is one again, while its owner is open and when
+// it has delivered.
 func testReserveRequeued(s *suite) {
 	p := s.place()
 	owner := p.finished(tasks.Forwarded).Task.ID
@@ -193,7 +195,7 @@ func testReserveScope(s *suite) {
 	p.register(s.undecided(2, "m"))
 	c := p.claimed(1, 2)[0]
 	p.under(tasks.DedupeOff).reserve(c, []string{ann}, "ann pending")
-	p.under(tasks.DedupeAll).reserve(c, []string{ann}, "ann pending") // of all inboxes, nobody owned it
+	p.under(tasks.DedupeAll).reserve(c, []string{ann}, "ann pending") // no one owned it in all inboxes
 	p.reserve(c, []string{ann}, fmt.Sprintf("ann duplicate of %d", owner))
 }
 

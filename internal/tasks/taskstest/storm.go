@@ -10,7 +10,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// storm is copies of a few messages in several inboxes, and all that is done to their tasks at once.
+// storm is copies of a few messages in several inboxes, and all that is done to their tasks at
+// once.
 type storm struct {
 	*suite
 	places []place // of several inboxes, with several folders each
@@ -37,9 +38,9 @@ type sender struct {
 
 const stormContents = 25
 
-// testRaceStorm: scans, workers of two processes and operators at once; one of them removes an inbox.
-// Each recipient gets each content once, but again when the inbox was removed while it was sent. No
-// delivery is a duplicate of one that was not sent.
+// testRaceStorm: scans, workers of two processes and operators at once; one of them removes an
+// inbox. Each recipient gets each content once, but again when the inbox was removed while it was
+// sent. No delivery is a duplicate of one that was not sent.
 func testRaceStorm(s *suite) {
 	w := &storm{
 		suite: s, uid: map[int64]uint32{}, came: map[delivery]bool{},

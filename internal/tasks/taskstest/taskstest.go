@@ -27,11 +27,11 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Fixture is a queue and what a test does behind its back, all of which has to be given. The functions
+// Fixture is a queue, and what a test does without it. All fields are required. The functions
 // end the test when they fail.
 type Fixture struct {
 	Queue tasks.Queue
-	Other tasks.Queue // the same registry, as another process has it open; Queue itself when it lives in one
+	Other tasks.Queue // the same registry in another process; Queue itself when there is only one
 
 	Inbox    func(t *testing.T, address string) int64
 	Folder   func(t *testing.T, inboxID int64, name string, epoch int64) int64
@@ -52,8 +52,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		operatorTests, disableTests, purgeTests, dispositionTests, readTests, raceTests)
 }
 
-// RunRaces runs the part of the suite in which two processes own the same recipients and claim the same
-// tasks.
+// RunRaces runs the part of the suite in which two processes own the same recipients and claim the
+// same tasks.
 func RunRaces(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	run(t, open(t), ownTests, ownEachTests, raceTests)
@@ -135,8 +135,8 @@ func (p place) under(d tasks.Dedupe) place {
 	return p
 }
 
-// msg is a message that goes to these recipients, to ann when there are none. Messages of one content,
-// in one test, are equal.
+// msg is a message that goes to these recipients, to ann when there are none. Messages of one
+// content, in one test, are equal.
 func (s *suite) msg(uid uint32, content string, to ...string) tasks.Entry {
 	return tasks.Entry{
 		UID: uid, Outline: s.hash("outline", content), Identity: s.identity(content), Decision: decision(to...),

@@ -16,7 +16,7 @@ var transitionTests = map[string]func(*suite){
 	"finish/ways": testNoWay,
 }
 
-// deed is something that somebody tries to do to a task.
+// deed is something that someone tries to do to a task.
 type deed struct {
 	name     string
 	from     []tasks.Status // where it is allowed
@@ -99,8 +99,8 @@ func byOperator(name string, from []tasks.Status, to tasks.Status,
 	}}
 }
 
-// testTransitions tries every deed on a task in every state: it happens when it is allowed, and changes
-// nothing when it is not. Together they are all the transitions that are allowed.
+// testTransitions tries every deed on a task in every state: it happens when it is allowed, and
+// changes nothing when it is not. Together they are all the transitions that are allowed.
 func testTransitions(s *suite) {
 	seen := map[string]bool{}
 	for _, from := range tasks.Statuses {
@@ -176,8 +176,8 @@ func (d deed) refusal(from tasks.Status) error {
 	return nil
 }
 
-// refused checks that a deed changed nothing. A stale receipt is in the trail, except one that was to
-// be renewed.
+// refused checks that a deed changed nothing. A stale receipt is in the trail, except one that was
+// to be renewed.
 func (s *suite) refused(d deed, before record, c tasks.Claim, err, want error) bool {
 	s.t.Helper()
 	ok := errors.Is(err, want)

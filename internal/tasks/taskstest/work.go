@@ -104,8 +104,8 @@ func (s *suite) bring(to tasks.Status) (place, tasks.Claim) {
 	return p, p.finished(to)
 }
 
-// reserve reserves a claim, and checks how far each recipient is then. Given recipients, it is with a
-// new decision.
+// reserve reserves a claim, and checks how far each recipient is then. Given recipients, it is with
+// a new decision.
 func (p place) reserve(c tasks.Claim, to []string, want string) []tasks.Delivery {
 	p.t.Helper()
 	res := tasks.Reservation{Revision: revision, Dedupe: p.dedupe}
@@ -131,8 +131,8 @@ func policy() tasks.Policy {
 	}
 }
 
-// deliver works a claim off as a pass does, through one of the queues. All recipients that it sends to
-// end as end; it returns them.
+// deliver works a claim off as a pass does, through one of the queues. All recipients that it sends
+// to end as end; it returns them.
 func (p place) deliver(q tasks.Queue, c tasks.Claim, end tasks.DeliveryStatus) (sent []string, err error) {
 	ds := slices.Clone(c.Task.Deliveries)
 	if c.Task.Revision != revision || slices.ContainsFunc(ds, tasks.Delivery.Waits) {
