@@ -67,7 +67,7 @@ type Delivery struct {
 	// failed, sending (it may have arrived), pending, delivered, duplicate (has it by another task)
 	Status string `json:"status"`
 	Code   int    `json:"code"` // of the relay's last reply; 0 for none
-	Reply     string `json:"reply"`
+	Reply  string `json:"reply"`
 }
 
 // Inbox is an inbox whose scans fail, or work again.
