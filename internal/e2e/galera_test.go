@@ -216,7 +216,16 @@ func harmNode(harm func(*testserver.GaleraNode, testing.TB)) func(*storm, *proce
 		s.arrive(150)
 		passes := []*process{p, s.node(g, 1), s.node(g, 2)}
 		i := 1 + rand.IntN(2)
-		s.eventually(func() bool { return s.worksOn(i) })
+		s.eventually(func() bool {
+			select {
+			case <-passes[i].over: // it found nothing that was due
+				s.ended(passes[i])
+				s.arrive(20)
+				passes[i] = s.node(g, i)
+			default:
+			}
+			return s.worksOn(i)
+		})
 		harm(g.Nodes[i], s.t)
 		s.injected.Add(1)
 		for j, p := range passes {

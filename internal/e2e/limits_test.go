@@ -162,7 +162,7 @@ func TestLimitsAfterAKill(t *testing.T) {
 		if n := len(h.sink.Messages()); n >= 40 {
 			t.Fatalf("%d messages arrived before the kill, want the kill in the middle of the backlog", n)
 		}
-		h.eventually(func() bool { // the scan lease of the killed host has to end first
+		h.eventually(func() bool { // the leases of the killed host have to end first
 			p := h.on("b")
 			h.ended(p, 0, 75)
 			return strings.Contains(p.stdout.String(), "limit_reached")
@@ -171,7 +171,10 @@ func TestLimitsAfterAKill(t *testing.T) {
 			t.Errorf("%d messages arrived, want nearly 40, and no more", n)
 		}
 		h.hourLater()
-		h.ended(h.on("b"), 0)
+		h.eventually(func() bool { // until then b does not register the rest
+			h.ended(h.on("b"), 0)
+			return len(h.arrived()) == len(msgs)
+		})
 		h.wantAll(msgs, sending)
 	})
 }
