@@ -52,7 +52,7 @@ func TestAskPassword(t *testing.T) {
 	const none = "no password was given; nothing was changed"
 	for _, tt := range []struct{ name, types, password, fault string }{
 		{"a password", "pass wörd\r", "pass wörd", ""},
-		{"mended", "pasta\x7f\x7fs\r", "pass", ""},
+		{"edited", "pasta\x7f\x7fs\r", "pass", ""},
 		{"nothing", "\r", "", ""},
 		{"Ctrl-D", "\x04", "", none},
 		{"Ctrl-C", "sesa\x03", "", none},

@@ -10,9 +10,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// taskFake is a queue of dead tasks with any ID. Trying them anew calls meanwhile with the first ID
-// of the portion first, and leaves out the tasks that are not dead by then, and those that it
-// keeps.
+// taskFake is a queue of dead tasks with any ID. Requeue first calls meanwhile with the first ID of
+// the portion. It leaves out the tasks that are not dead by then, and those in keep.
 type taskFake struct {
 	tasks.Queue
 	status    map[int64]tasks.Status // where it is not dead

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is the version being built; a build from a tagged module tells its own.
+// release is the version being built; a build from a tagged module has its own.
 const release = "0.1.0"
 
 func version() string {

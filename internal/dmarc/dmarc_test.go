@@ -165,7 +165,7 @@ func TestEd25519(t *testing.T) {
 	}
 }
 
-// TestStrangersNamesAreNotAsked: who writes a message must not choose whom we ask.
+// TestStrangersNamesAreNotAsked: the author of a message must not choose which server we ask.
 func TestStrangersNamesAreNotAsked(t *testing.T) {
 	a := newAuthor(t)
 	raw := plain

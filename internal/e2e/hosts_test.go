@@ -260,7 +260,7 @@ func TestScanningHostIsStopped(t *testing.T) {
 // stop stops a pass, but not in the middle of a transaction: what that has locked stays so until the server gives the connection up.
 func (h *hosts) stop(p *process) {
 	h.t.Helper()
-	// InnoDB tells nothing new to who asks again within 0.1 s.
+	// InnoDB refreshes this table only if no one has read it for 0.1 s.
 	const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
 	h.eventually(func() bool {
 		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {

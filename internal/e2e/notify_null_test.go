@@ -45,10 +45,10 @@ func TestNoticesNullRefused(t *testing.T) {
 				if i == 0 {
 					code = 75 // because of the dead message
 				}
-				told := w.must(code, "run").stderr
+				said := w.must(code, "run").stderr
 				for _, want := range []string{"mail a failure notice to ops@firm.example: ", reply, noNull} {
-					if strings.Contains(told, want) != (i < 3) {
-						t.Errorf("pass %d says %q, want %q in it: %v", i+1, told, want, i < 3)
+					if strings.Contains(said, want) != (i < 3) {
+						t.Errorf("pass %d says %q, want %q in it: %v", i+1, said, want, i < 3)
 					}
 				}
 			}

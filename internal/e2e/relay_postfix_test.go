@@ -160,11 +160,11 @@ func (w *relayWorld) meets(c relayCase, want relayRow, r report, res result) {
 	if got := replyOf(found[0], r.RelayError); got != want.reply {
 		w.t.Errorf("the recorded reply is %q, want %q\n%+v\n%s", got, want.reply, found[0], res.stderr)
 	}
-	told := strings.Count(res.stderr, "the relay is at fault")
+	logged := strings.Count(res.stderr, "the relay is at fault")
 	switch {
-	case want.state == "received" && (told != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
+	case want.state == "received" && (logged != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
 		w.t.Errorf("the relay's fault was logged %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",
-			told, found[0].Attempts, r.Totals, res.stderr)
+			logged, found[0].Attempts, r.Totals, res.stderr)
 	case want.state == "received" && !strings.Contains(r.RelayError, c.fix), want.state != "received" && !strings.Contains(found[0].Reason, c.fix):
 		w.t.Errorf("the relay's fault is %q, the reason %q, want %q in it", r.RelayError, found[0].Reason, c.fix)
 	case want.state == "dead" && !strings.Contains(found[0].Reason, "@firm.example"):

@@ -96,7 +96,7 @@ func (c *Composer) composed(m *message.Message, o Origin, kind, prefix string) s
 	return b.String()
 }
 
-// identity tells messages apart: by their content, or by the task when the content is not known.
+// identity distinguishes messages: by their content, or by the task when the content is not known.
 func (o Origin) identity(m *message.Message) []any {
 	if m.HeaderOnly {
 		return []any{o.Inbox, o.TaskID, m.Fingerprint}

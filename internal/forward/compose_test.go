@@ -82,7 +82,8 @@ func TestComposedHeader(t *testing.T) {
 	}
 }
 
-// TestMessageID: two messages, two inboxes, two kinds have different ones; what is rewritten keeps its own.
+// TestMessageID: two messages, two inboxes, two kinds have different ones; what is rewritten keeps
+// its own.
 func TestMessageID(t *testing.T) {
 	c := composer(t, ComposeConfig{})
 	seen := map[string]string{}
@@ -107,7 +108,8 @@ func TestMessageID(t *testing.T) {
 	}
 }
 
-// TestDigest: tasks are told apart however many there are, and parts do not run into one another.
+// TestDigest: any number of tasks have different digests, and so have parts that are split
+// otherwise.
 func TestDigest(t *testing.T) {
 	seen := map[string][]any{}
 	for _, parts := range [][]any{
@@ -186,7 +188,8 @@ func TestNoteTemplate(t *testing.T) {
 	}
 }
 
-// TestNoteOfCaptures: what routes captured stands in the note, on one line, and what they did not is empty.
+// TestNoteOfCaptures: what routes captured stands in the note, on one line, and what they did not
+// is empty.
 func TestNoteOfCaptures(t *testing.T) {
 	c := composer(t, ComposeConfig{Note: "File <{{.Captured.file}}>, client <{{.Captured.client}}>"})
 	o := origin

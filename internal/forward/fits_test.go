@@ -23,7 +23,7 @@ func TestWhatTheRelayTakes(t *testing.T) {
 		style             Style
 		from              string
 		want              string // the outcome
-		mode              Mode   // as what it arrived, and from whom
+		mode              Mode   // as what it arrived, and its sender
 		by                string
 	}{
 		{"8 bits", eight, "8BITMIME", Style{Mode: Redirect}, mine, "accepted", Redirect, mine},

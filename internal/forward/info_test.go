@@ -8,8 +8,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestInfoNamesTheSender: a relay is asked whether it takes the sender that mail goes out with, and
-// what it has against that is told as in a pass. No recipient is named.
+// TestInfoNamesTheSender: a relay is asked whether it accepts the envelope sender of outgoing mail.
+// A refusal is reported as in a pass. No recipient is named.
 func TestInfoNamesTheSender(t *testing.T) {
 	from := func(envelope string) func(*Config) {
 		return func(c *Config) { c.EnvelopeFrom, c.SRS = envelope, rewriter(t) }
@@ -48,7 +48,7 @@ func TestInfoNamesTheSender(t *testing.T) {
 			stages.mu.Lock()
 			defer stages.mu.Unlock()
 			if slices.Contains(stages.stages, "rcpt") {
-				t.Errorf("the relay was told %v, want no recipient", stages.stages)
+				t.Errorf("the relay got %v, want no recipient", stages.stages)
 			}
 		})
 	}

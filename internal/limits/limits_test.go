@@ -100,7 +100,7 @@ func TestHosts(t *testing.T) {
 	})
 }
 
-// drain reserves from all sides until nothing is left, uses a part of it, and tells how much was
+// drain reserves from all sides until nothing is left, uses a part of it, and returns how much was
 // used. What is not used is granted again.
 func drain(t *testing.T, all []*Quota) (used int) {
 	var mu sync.Mutex

@@ -20,9 +20,9 @@ const (
 // errNoRow is a relay of which nothing is known yet.
 var errNoRow = errors.New("no row")
 
-// update changes the usage under the lock of its row. On Galera the lock holds on one node, but what is
-// granted is always written to that row: of two nodes that do so at once, one is told to try again.
-// local is the host's clock when the database's was now, or before.
+// update changes the usage under the lock of its row. On Galera the lock holds on one node, but
+// every grant is written to that row: of two nodes that do so at once, one gets a conflict and
+// tries again. local is the host's clock when the database's was now, or before.
 func (q *Quota) update(ctx context.Context, change func(u *usage, now int64, local time.Time)) error {
 	once := func() error { return q.db.Tx(ctx, func(tx *gorm.DB) error { return q.change(tx, change) }) }
 	err := once()
@@ -83,7 +83,7 @@ func (q *Quota) read(tx *gorm.DB, sql string) (text string, u usage, err error) 
 		err = u.validate()
 	}
 	if err != nil {
-		return "", u, fmt.Errorf("its row in the table relay_usage is damaged (%w); delete it, and the limits are counted anew", err)
+		return "", u, fmt.Errorf("its row in the table relay_usage is damaged (%w); delete it, and the limits count from zero", err)
 	}
 	return text, u, nil
 }

@@ -9,7 +9,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestGaleraAcquire: of runs on different nodes of a cluster one tells a channel something.
+// TestGaleraAcquire: of runs on different nodes of a cluster only one may report to a channel.
 func TestGaleraAcquire(t *testing.T) {
 	var benches []*bench
 	for i, dsn := range testserver.GaleraCluster(t).NewDatabase(t) {
@@ -41,15 +41,15 @@ func TestGaleraAcquire(t *testing.T) {
 			})
 		}
 		asked.Wait()
-		told := 0
+		allowed := 0
 		for i, b := range benches {
 			if mine[i] {
-				told++
+				allowed++
 				b.check(b.Store.release(b.ctx, b.Config.channels()[0], b.Config.Worker))
 			}
 		}
-		if told != 1 {
-			t.Fatalf("round %d: the channel is to be told something by %v, want by one run", round, mine)
+		if allowed != 1 {
+			t.Fatalf("round %d: the runs that may report to the channel are %v, want only one", round, mine)
 		}
 	}
 }

@@ -38,7 +38,7 @@ const (
 // Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable} }
 
-// Config says what is reported to whom.
+// Config says what is reported, and to which channels.
 type Config struct {
 	To     []string      // addresses
 	Hook   []string      // a program and its arguments; empty for none

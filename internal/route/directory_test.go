@@ -119,7 +119,7 @@ func occurs(text, term string) bool {
 	return false
 }
 
-// people are n contacts, the last of whom benchMail names.
+// people are n contacts; benchMail names the last one.
 func people(n int) []Contact {
 	list := make([]Contact, n)
 	for i := range list {
@@ -172,8 +172,8 @@ func TestDirectoryIsSmall(t *testing.T) {
 	runtime.KeepAlive(list)
 }
 
-// TestDirectoryOrder: of several terms of a contact the first in the text is told, and of several
-// contacts of one term each.
+// TestDirectoryOrder: of several terms of a contact the first one in the text is reported. Of
+// several contacts with the same term each is reported.
 func TestDirectoryOrder(t *testing.T) {
 	d := NewDirectory([]Contact{{Name: "Ann Miller", Keywords: []string{"file 1", "Li"}}, {Name: "Bob", Keywords: []string{"Li", "file"}}, {Name: "Li"}})
 	var got []string

@@ -25,7 +25,7 @@ const (
 	stepCost   = 64      // octets that could be scanned in the time of a step without text
 )
 
-// builtins are the functions of the language that an expression may use. None of them tells the
+// builtins are the functions of the language that an expression may use. None of them returns the
 // time of day, and each takes time in proportion to its list or text.
 var builtins = []string{
 	"all", "none", "any", "one", "filter", "map", "find", "findIndex", "findLast", "count", "sum",

@@ -105,7 +105,7 @@ func TestOwnAddressAmongContacts(t *testing.T) {
 	tests := []struct {
 		name, mail string
 		first      Rule
-		decided    string // the routes that match, and to whom it goes
+		decided    string // the routes that match, and the recipients
 	}{
 		{"the inbox alone", "Subject: Front Office", people, "[people] []"},
 		{"the inbox and another", "Subject: Front Office, Ann Miller", people, "[people] [ann@firm.example]"},

@@ -13,8 +13,8 @@ const WaitRecheck = time.Minute
 // Owner is the task that owns (scope, content, recipient).
 type Owner struct {
 	TaskID int64
-	// Open is set while the owner has not delivered, and may give the recipient up: an operator did not
-	// skip it.
+	// Open is set while the owner has not delivered, and may give the recipient up: an operator did
+	// not skip it.
 	Open bool
 }
 
@@ -35,7 +35,8 @@ func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {
 
 // Own is the rule by which nobody gets the same content twice: a delivery may go out only while its
 // task owns (scope, content, recipient). Given the deliveries of a task and who owns that now, by
-// Mailbox, it returns the deliveries as they stand then, and the mailboxes that the task has to take.
+// Mailbox, it returns the deliveries as they stand then, and the mailboxes that the task has to
+// take.
 //
 //   - Owned by nobody: the task takes it.
 //   - Owned by a task whose delivery is settled: this delivery is a duplicate.
@@ -72,8 +73,8 @@ func Mailbox(recipient string) string {
 	return recipient[:at+1] + strings.ToLower(recipient[at+1:])
 }
 
-// GivesUp are the recipients that a task no longer owns after a claim ended so: those who were
-// refused or given up on, and those to whom a message that was skipped did not go.
+// GivesUp are the recipients that a task no longer owns after a claim ended so: those that were
+// refused or given up, and, when the message was skipped, those that did not get it.
 func GivesUp(status Status, ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool {
 		return d.Status == Failed || status == Skipped && d.Status == Pending
@@ -109,8 +110,8 @@ func Decided(d *Decision) []Delivery {
 	return ds
 }
 
-// Begin is where a new task begins: by its decision, and by what its recipients have by other tasks.
-// wait is set when it has nothing to send before another task's delivery is settled.
+// Begin is where a new task begins: by its decision, and by what its recipients have by other
+// tasks. wait is set when it has nothing to send before another task's delivery is settled.
 func Begin(d *Decision, ds []Delivery) (status Status, skip SkipReason, reason string, wait bool) {
 	switch {
 	case d.Status() != Received:

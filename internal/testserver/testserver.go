@@ -32,7 +32,7 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// freePorts finds different ports that a server can be told to listen on. They stay below the range
+// freePorts finds different ports for a server to listen on. They stay below the range
 // that the system gives to outgoing connections (32768 and up on Linux), so that none of those
 // takes one meanwhile or while a server restarts.
 func freePorts(n int) ([]int, error) {

@@ -85,7 +85,7 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// TestFreePorts: a server that is told the same port twice does not start.
+// TestFreePorts: a server that gets the same port twice does not start.
 func TestFreePorts(t *testing.T) {
 	const n = 100
 	ports, err := freePorts(n)

@@ -61,7 +61,7 @@ func (c *client) reply() string {
 }
 
 func (c *client) send(text string) {
-	_, _ = io.WriteString(c.conn, text) // the next reply tells if it failed
+	_, _ = io.WriteString(c.conn, text) // the next reply shows whether it failed
 }
 
 // talk sends each line and wants a reply that starts as given.
