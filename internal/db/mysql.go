@@ -47,7 +47,7 @@ func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error)
 }
 
 // greet makes sure that a supported server answers. One that cannot be reached is not asked again; a
-// connection that breaks is replaced.
+// connection that breaks is replaced, for about a second.
 func greet(ctx context.Context, pool *sql.DB) error {
 	for attempt := 0; ; attempt++ {
 		err := pool.PingContext(ctx)
@@ -56,7 +56,7 @@ func greet(ctx context.Context, pool *sql.DB) error {
 		}
 		var op *net.OpError
 		unreachable := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
-		if err == nil || unreachable || !transient(err) || attempt == 3 || ctx.Err() != nil {
+		if err == nil || unreachable || !transient(err) || attempt == 7 || ctx.Err() != nil {
 			return err
 		}
 		select {

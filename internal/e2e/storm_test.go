@@ -96,6 +96,11 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 	for address := range s.mail {
 		s.addInbox(address, "--start", "all", "--folder", s.box)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("status in the end:\n%s", s.ended(s.start(nil, "status")).stdout)
+		}
+	})
 	return s
 }
 
@@ -114,9 +119,26 @@ func (s *storm) rage(rounds int) {
 		}
 	}
 	s.calm.Store(true)
-	s.eventually(func() bool { s.one(); return s.look() })
+	s.drain()
 	s.must(0, "audit")
 	s.tally()
+}
+
+// drain does passes until all messages are forwarded. A minute in which nothing arrives is an error.
+func (s *storm) drain() {
+	s.t.Helper()
+	arrived, since := -1, time.Now()
+	for {
+		s.one()
+		if s.look() {
+			return
+		}
+		if n := len(s.sink.Messages()); n > arrived {
+			arrived, since = n, time.Now()
+		} else if time.Since(since) > time.Minute {
+			s.t.Fatal("for a minute nothing arrived, and not all messages are forwarded")
+		}
+	}
 }
 
 // arrive lays n messages into each inbox.
