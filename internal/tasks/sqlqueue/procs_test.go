@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/tasks"
 	"postrider/internal/testserver"
 )
 
@@ -260,11 +261,12 @@ func (s *storm) drain(t *testing.T) {
 	for _, sl := range s.slots[workers:] {
 		sl.end(t)
 	}
-	deadline := time.Now().Add(time.Minute)
+	const patience = tasks.WaitRecheck + time.Minute // a copy may wait that long
+	deadline := time.Now().Add(patience)
 	for live := -1; live != 0; {
 		s.query(t, &live, "SELECT COUNT(*) FROM monitored_emails_tasks WHERE visible_at IS NOT NULL")
 		if time.Now().After(deadline) {
-			t.Fatalf("%d tasks still live after a minute of peace, want all to end", live)
+			t.Fatalf("%d tasks still live after %v of peace, want all to end", live, patience)
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):
