@@ -57,7 +57,8 @@ func (q *Queue) owner(id int64, mailbox string) tasks.Owner {
 
 // open reports whether a task's delivery to a recipient is not settled.
 func (q *Queue) open(id int64, recipient string) bool {
-	return q.owner(id, tasks.Mailbox(recipient)).Open
+	t := q.tasks[id]
+	return t != nil && tasks.WaitsStill(t.Status, t.Deliveries, tasks.Mailbox(recipient))
 }
 
 // giveUp has a task give up recipients, and wakes the tasks that wait for them.

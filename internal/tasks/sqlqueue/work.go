@@ -110,7 +110,7 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 
 // open reports whether a task's delivery to a recipient is not settled.
 func (s progress) open(id int64, recipient string) bool {
-	return tasks.OwnerOf(id, s.status[id], s.deliveries[id], tasks.Mailbox(recipient)).Open
+	return tasks.WaitsStill(s.status[id], s.deliveries[id], tasks.Mailbox(recipient))
 }
 
 // withReceipt runs change, which reports whether the receipt is good. Otherwise the lease was lost,

@@ -217,8 +217,8 @@ func testWokenInBackoff(s *suite) {
 // testReleasedWaiting: a task that is released comes back at once when what it waits for was
 // settled while it was claimed, and after WaitRecheck otherwise.
 func testReleasedWaiting(s *suite) {
-	for _, settled := range []bool{true, false} {
-		p := s.place()
+	for _, outcome := range []tasks.DeliveryStatus{tasks.Delivered, tasks.Failed, tasks.Pending} {
+		p, settled := s.place(), outcome != tasks.Pending
 		p.register(s.msg(1, "m", ann, bob), s.msg(2, "m"))
 		owner := p.claimed(1, 1)[0]
 		s.Age(s.t, tasks.WaitRecheck+time.Second)
@@ -226,12 +226,12 @@ func testReleasedWaiting(s *suite) {
 		ds := p.reserve(c, nil, fmt.Sprintf("ann waits for %d", owner.Task.ID))
 		if settled {
 			res := ending(owner, tasks.Error)
-			res.Deliveries[0].Status = tasks.Delivered
+			res.Deliveries[0].Status = outcome
 			s.must("finish", s.Queue.Finish(s.ctx, owner.Receipt, res))
 		}
 		s.must("release", s.Queue.Release(s.ctx, c, "waits", 0, ds))
 		if due := len(p.receive(10)) == 1; due != settled {
-			s.t.Errorf("settled %t: due at once %t", settled, due)
+			s.t.Errorf("the owner's delivery is %s: due at once %t", outcome, due)
 		}
 	}
 }
