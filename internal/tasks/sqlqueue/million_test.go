@@ -105,7 +105,7 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 		{"what is live in the inbox", 700, raws(sqlLive, inboxID)},
 		{"ids of a page of 100", 300, raws(sqlTaskIDs, folderID, 1, uids)},
 		{"100 that ended long ago", 300, raws(sqlExpired, inboxID, now, 100)},
-		{"deletion of 100 that ended long ago", 1300, func(tx *gorm.DB) error {
+		{"deletion of 100 that ended long ago", 1200, func(tx *gorm.DB) error {
 			ids, err := New(r.DB).expire(tx, now, inboxID, 0, 100)
 			if len(ids) != 100 {
 				t.Errorf("%d tasks expired, want 100", len(ids))
