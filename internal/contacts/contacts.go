@@ -58,16 +58,16 @@ const (
 func Keywords(s string) []string {
 	var out []string
 	for _, k := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(";,\n\r；、，", r) }) {
-		if k = oneLine(k); k != "" && !slices.Contains(out, k) {
+		if k = normalized(k); k != "" && !slices.Contains(out, k) {
 			out = append(out, k)
 		}
 	}
 	return out
 }
 
-// oneLine normalizes a text for the database: single spaces, and composed characters (NFC), so that
+// normalized normalizes a text for the database: single spaces, and composed characters (NFC), so that
 // equal texts compare equal.
-func oneLine(s string) string { return strings.Join(strings.Fields(norm.NFC.String(s)), " ") }
+func normalized(s string) string { return strings.Join(strings.Fields(norm.NFC.String(s)), " ") }
 
 // identity returns the same text for all spellings of an address: any case, and the domain in
 // Unicode or as xn--.
@@ -80,7 +80,7 @@ func identity(email string) string {
 
 // normalize cleans a contact's fields and reports everything that is wrong with them.
 func (c *Contact) normalize() error {
-	c.Name, c.Email = oneLine(c.Name), strings.TrimSpace(c.Email)
+	c.Name, c.Email = normalized(c.Name), strings.TrimSpace(c.Email)
 	c.Keywords = Keywords(strings.Join(c.Keywords, ";"))
 	var errs []error
 	switch {

@@ -109,7 +109,7 @@ func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
 	for _, is := range []func(Contact) bool{
 		func(c Contact) bool { return c.ID == id },
 		func(c Contact) bool { return who != "" && identity(c.Email) == identity(who) },
-		func(c Contact) bool { return c.Name == oneLine(who) },
+		func(c Contact) bool { return c.Name == normalized(who) },
 	} {
 		var ids []string
 		at := slices.IndexFunc(all, is)

@@ -70,7 +70,7 @@ func noMechanism(offered string, encrypted bool) *Error {
 	e := &Error{Stage: StageAUTH, Permanent: true, Err: errNotOffered}
 	switch {
 	case offered != "":
-		e.Err = errors.New("the relay offers only " + oneLine(offered))
+		e.Err = errors.New("the relay offers only " + short(offered))
 		e.Fix = "allow a login with a password there"
 	case !encrypted:
 		e.Fix = "many relays offer it only on an encrypted connection: set smtp.security to starttls or tls; or remove smtp.username"

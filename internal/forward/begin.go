@@ -45,7 +45,7 @@ func (t *Transaction) parse(env Envelope) (todo []path) {
 	for _, to := range env.To {
 		rcpt, err := parsePath(to)
 		if err = cmp.Or(fromErr, err); err != nil {
-			t.outcomes = append(t.outcomes, Outcome{Recipient: to, Status: Refused, Reply: oneLine(err.Error())})
+			t.outcomes = append(t.outcomes, Outcome{Recipient: to, Status: Refused, Reply: short(err.Error())})
 			continue
 		}
 		todo = append(todo, rcpt)

@@ -57,7 +57,7 @@ func (n Note) Captured() map[string]string {
 	out := map[string]string{}
 	if n.captured != nil {
 		for name, s := range n.captured() {
-			out[name] = oneLine(s)
+			out[name] = short(s)
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func (c *Composer) configuredNote(h message.Header, o Origin) (note, remark stri
 	if note, err = noteText(c.note, h, o); err == nil {
 		return note, "", nil
 	}
-	remark = "with the default note, because forward.note fails for this message: " + oneLine(err.Error())
+	remark = "with the default note, because forward.note fails for this message: " + short(err.Error())
 	t, err := parseNote(DefaultNote)
 	if err == nil {
 		note, err = noteText(t, h, o)

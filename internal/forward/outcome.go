@@ -74,7 +74,7 @@ func (t *Transaction) wantsUTF8() bool {
 
 func (t *Transaction) decide(rcpt path, s Status, rep reply, fix string) {
 	t.outcomes = append(t.outcomes, Outcome{
-		Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: oneLine(rep.text), Fix: fix,
+		Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: short(rep.text), Fix: fix,
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"postrider/internal/text"
 )
 
 // reply is one SMTP reply (RFC 5321 4.2).
@@ -33,7 +33,7 @@ func newReply(code int, text string) reply {
 	if m := enhancedCode.FindStringSubmatch(text); m != nil {
 		r.enhanced = m[1]
 	}
-	r.text = oneLine(enhancedCode.ReplaceAllString(text, ""))
+	r.text = short(enhancedCode.ReplaceAllString(text, ""))
 	return r
 }
 
@@ -65,7 +65,7 @@ func readReply(r *bufio.Reader) (reply, error) {
 		s := strings.TrimRight(string(line), "\r\n ")
 		code, err := strconv.Atoi(s[:min(3, len(s))])
 		if err != nil || code < 200 || code > 599 || len(s) > 3 && s[3] != ' ' && s[3] != '-' {
-			return reply{}, fmt.Errorf("read a reply: %q is none", oneLine(s))
+			return reply{}, fmt.Errorf("read a reply: %q is none", short(s))
 		}
 		if len(s) > 3 && text.Len() < maxText {
 			text.WriteString(s[4:] + "\n")
@@ -76,29 +76,11 @@ func readReply(r *bufio.Reader) (reply, error) {
 	}
 }
 
-// oneLine makes text from a relay fit for a log, a table and a database: printable, on one line, at
-// most 500 octets.
-func oneLine(s string) string {
-	const longest = 500
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == utf8.RuneError:
-			return '?'
-		case unicode.IsGraphic(r) && !unicode.IsSpace(r):
-			return r
-		default:
-			return ' '
-		}
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= longest {
-		return s
-	}
-	cut := longest
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
+// short makes of a relay's text one printable line of at most 500 octets, for a log, a table and a
+// database.
+func short(s string) string {
+	s = text.Line(s)
+	return strings.ToValidUTF8(s[:min(len(s), 500)], "")
 }
 
 // hasCode takes a whole code or its first digits.

@@ -21,7 +21,7 @@ func TestReadReply(t *testing.T) {
 		{"more lines, one empty", "550-no\r\n550-\r\n550\r\n", reply{550, "", "no"}},
 		{"enhanced alone", "550 5.1.1\r\n", reply{550, "5.1.1", ""}},
 		{"not enhanced", "550 5.1.1.1 is an address\r\n", reply{550, "", "5.1.1.1 is an address"}},
-		{"controls and bad UTF-8", "550 a\x1b[31mb\xff\tc\r\n", reply{550, "", "a [31mb? c"}},
+		{"controls and bad UTF-8", "550 a\x1b[31mb\xff\tc\r\n", reply{550, "", "a [31mb\uFFFD c"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,11 +43,11 @@ func TestReadReply(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
+func TestShort(t *testing.T) {
 	for _, s := range []string{strings.Repeat("x", 499) + "ü", strings.Repeat("ü", 400), strings.Repeat("a b\r\n", 1000)} {
-		got := oneLine(s)
+		got := short(s)
 		if len(got) > 500 || len(got) < 498 || !utf8.ValidString(got) || strings.ContainsAny(got, "\r\n") {
-			t.Errorf("oneLine of %d octets has %d: %q, want one line of valid UTF-8 and just under 500 octets", len(s), len(got), got)
+			t.Errorf("short of %d octets has %d: %q, want one line of valid UTF-8 and just under 500 octets", len(s), len(got), got)
 		}
 	}
 }

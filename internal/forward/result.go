@@ -73,7 +73,7 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "relay %s: %s: ", e.Relay, e.Stage)
 	if e.Err != nil {
-		b.WriteString(oneLine(e.Err.Error()))
+		b.WriteString(short(e.Err.Error()))
 	} else {
 		fmt.Fprintf(&b, "%d %s", e.Code, e.Reply)
 	}

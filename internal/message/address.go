@@ -39,7 +39,7 @@ func (h Header) addresses(raw string) (out []Address) {
 		return guessAddresses(raw)
 	}
 	for _, a := range list {
-		out = append(out, Address{Name: oneLine(a.Name), Addr: oneLine(a.Address)})
+		out = append(out, Address{Name: withoutControls(a.Name), Addr: withoutControls(a.Address)})
 	}
 	return out
 }
@@ -52,7 +52,7 @@ func guessAddresses(raw string) (out []Address) {
 			found = looksLikeAddress.FindAllString(one, -1)
 		}
 		for _, a := range found {
-			out = append(out, Address{Addr: strings.Trim(oneLine(strings.TrimLeft(a, "< \t")), ".'")})
+			out = append(out, Address{Addr: strings.Trim(withoutControls(strings.TrimLeft(a, "< \t")), ".'")})
 		}
 	}
 	return out

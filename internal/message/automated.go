@@ -28,11 +28,11 @@ func (h Header) Automated() string {
 	case given && path == "":
 		return "its reverse-path is null, as that of a bounce"
 	case kind == "multipart/report" && params["report-type"] != "":
-		return fmt.Sprintf("it is a report (%s)", oneLine(params["report-type"]))
+		return fmt.Sprintf("it is a report (%s)", withoutControls(params["report-type"]))
 	case kind == "multipart/report":
 		return "it is a report"
 	case keyword != "" && keyword != "no":
-		return fmt.Sprintf("it says Auto-Submitted: %s", oneLine(keyword))
+		return fmt.Sprintf("it says Auto-Submitted: %s", withoutControls(keyword))
 	}
 	return ""
 }

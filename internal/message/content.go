@@ -53,7 +53,7 @@ func (m *Message) Content() (c Content) {
 		r.part(m.Header, 0)
 	}
 	if err := r.lines.failed(); err != nil {
-		r.incomplete("it cannot be read: " + oneLine(err.Error()))
+		r.incomplete("it cannot be read: " + withoutControls(err.Error()))
 	}
 	return
 }
@@ -132,7 +132,7 @@ func (c *contentReader) readText(p part, encoding string) {
 	}
 	octets, err := transferDecode(octets, encoding)
 	if err != nil {
-		c.incomplete("its text is not encoded properly: " + oneLine(err.Error()))
+		c.incomplete("its text is not encoded properly: " + withoutControls(err.Error()))
 	}
 	c.add(p.decode(octets))
 }

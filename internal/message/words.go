@@ -43,7 +43,7 @@ func (h Header) decode(v string) string {
 	}
 	flush()
 	out.WriteString(h.plain(v[last:]))
-	return oneLine(out.String())
+	return withoutControls(out.String())
 }
 
 func wordOctets(encoding byte, text string) []byte {
@@ -112,8 +112,9 @@ func toUTF8(b []byte, label string) string {
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// oneLine removes control characters, for tables, logs and the database.
-func oneLine(s string) string {
+// withoutControls removes control characters and nothing else: routes compare what it returns. text.Line
+// is for what is only shown.
+func withoutControls(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':

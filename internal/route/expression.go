@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	words "postrider/internal/text"
 )
 
 // What an expression may cost. The library ends an expression that builds lists with more elements
@@ -148,28 +149,17 @@ func (l *inspector) fail(n ast.Node, problem string) {
 func expressionError(err error) (char int, problem string) {
 	var e *file.Error
 	if !errors.As(err, &e) {
-		return 0, oneLine(err.Error())
+		return 0, short(err.Error())
 	}
-	problem = oneLine(e.Message)
+	problem = short(e.Message)
 	if strings.HasPrefix(problem, "unknown name") {
 		problem += "; there are " + variables
 	}
 	return e.From + 1, problem
 }
 
-// oneLine keeps what an expression, or a message, may put into an error within a line.
-func oneLine(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\ufffd"))
-	if len(s) > 4*maxExcerpt {
-		s = strings.ToValidUTF8(s[:4*maxExcerpt], "") + "…"
-	}
-	return s
-}
+// short is what an expression, or a message, may put into an error.
+func short(s string) string { return words.Cut(words.Line(s), 4*maxExcerpt) }
 
 // test runs the expression. A message that it cannot be run for within the bounds is undecided.
 func (e *expression) test(v *view, f *finding) {
