@@ -64,7 +64,7 @@ func TestDemo(t *testing.T) {
 	t.Run("terminated", func(t *testing.T) {
 		demoEnds(t, binary, func(p *exec.Cmd, _ io.Closer) error { return p.Process.Signal(syscall.SIGTERM) })
 	})
-	t.Run("nobody reads", func(t *testing.T) {
+	t.Run("the output is closed", func(t *testing.T) {
 		demoEnds(t, binary, func(_ *exec.Cmd, out io.Closer) error { return out.Close() })
 	})
 }

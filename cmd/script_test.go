@@ -95,7 +95,7 @@ func reply(e smtpsink.Event) smtpsink.Action {
 	case e.Stage == "mail" && e.Arg == "foreign@firm.example":
 		return smtpsink.Action{Code: 553, Text: "5.7.1 not yours"}
 	case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
-		return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+		return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
 	case e.Stage == "rcpt" && e.Arg == "later@firm.example":
 		return smtpsink.Action{Code: 451, Text: "4.2.0 later"}
 	case e.Stage == "dot" && e.Message.To[0] == "lost@firm.example":
