@@ -24,14 +24,6 @@ func Settled(task Status, delivery DeliveryStatus) bool {
 	return task == Skipped || delivery != Pending && delivery != Sending
 }
 
-// WaitsStill reports whether a task that waits for a recipient of another one has to go on waiting,
-// by where the other one stands. A delivery that was refused is given up.
-func WaitsStill(other Status, ds []Delivery, mailbox string) bool {
-	return slices.ContainsFunc(ds, func(d Delivery) bool {
-		return Mailbox(d.Recipient) == mailbox && !Settled(other, d.Status)
-	})
-}
-
 // OwnerOf is a task that owns the mailbox of a recipient, by where it stands. A delivery that was
 // refused and is still owned is open: the task is about to give it up.
 func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {

@@ -114,7 +114,7 @@ func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay t
 	})
 }
 
-// waits reports whether all that a task could send waits for deliveries that are not settled.
+// waits reports whether all that a task could send waits for deliveries of others that are open.
 func (q *Queue) waits(t *task) bool {
 	return tasks.OnlyWaits(t.Deliveries) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
 		return d.Waits() && !q.open(d.DuplicateOf, d.Recipient)

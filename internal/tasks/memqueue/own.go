@@ -55,10 +55,14 @@ func (q *Queue) owner(id int64, mailbox string) tasks.Owner {
 	return tasks.OwnerOf(id, t.Status, t.Deliveries, mailbox)
 }
 
-// open reports whether a task's delivery to a recipient is not settled.
+// open reports whether a task owns a recipient, and its delivery is open.
 func (q *Queue) open(id int64, recipient string) bool {
-	t := q.tasks[id]
-	return t != nil && tasks.WaitsStill(t.Status, t.Deliveries, tasks.Mailbox(recipient))
+	for key, owner := range q.once {
+		if owner == id && key.mailbox == tasks.Mailbox(recipient) {
+			return q.owner(id, key.mailbox).Open
+		}
+	}
+	return false
 }
 
 // giveUp has a task give up recipients, and wakes the tasks that wait for them.

@@ -147,6 +147,8 @@ SELECT * FROM monitored_emails_once WHERE scope IN ? AND fingerprint IN ? AND re
 
 	sqlStatuses = `SELECT id, status, skip_reason FROM monitored_emails_tasks WHERE id IN ?`
 
+	sqlOwnedBy = `SELECT * FROM monitored_emails_once WHERE task_id IN ?`
+
 	sqlGiveUp = `DELETE FROM monitored_emails_once WHERE task_id IN ? AND recipient IN ?`
 
 	// When a task is purged.

@@ -3,6 +3,7 @@ package sqlqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -88,7 +89,7 @@ func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay
 	})
 }
 
-// waits reports whether all that a task could send waits for deliveries that are not settled.
+// waits reports whether all that a task could send waits for deliveries of others that are open.
 func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 	if !tasks.OnlyWaits(ds) {
 		return false, nil
@@ -99,18 +100,27 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 			ids = append(ids, d.DuplicateOf)
 		}
 	}
+	var owned []onceRow
+	if err := tx.Raw(q.db.Share(sqlOwnedBy), ids).Scan(&owned).Error; err != nil {
+		return false, err
+	}
 	s, err := progressOf(tx, ids, q.db.Share)
 	for _, d := range ds {
-		if d.Waits() && !s.open(d.DuplicateOf, d.Recipient) {
+		if d.Waits() && !open(owned, s, d) {
 			return false, err
 		}
 	}
 	return true, err
 }
 
-// open reports whether a task's delivery to a recipient is not settled.
-func (s progress) open(id int64, recipient string) bool {
-	return tasks.WaitsStill(s.status[id], s.deliveries[id], tasks.Mailbox(recipient))
+// open reports whether the task that a delivery waits for owns the recipient, and its own delivery
+// is open.
+func open(owned []onceRow, s progress, d tasks.Delivery) bool {
+	mailbox := tasks.Mailbox(d.Recipient)
+	return slices.ContainsFunc(owned, func(r onceRow) bool {
+		return r.TaskID == d.DuplicateOf && r.Recipient == mailbox &&
+			tasks.OwnerOf(r.TaskID, s.status[r.TaskID], s.deliveries[r.TaskID], mailbox).Open
+	})
 }
 
 // withReceipt runs change, which reports whether the receipt is good. Otherwise the lease was lost,

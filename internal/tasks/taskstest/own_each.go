@@ -20,6 +20,7 @@ var ownEachTests = map[string]func(*suite){
 	"own/woken late":      testRecheck,
 	"own/in backoff":      testWokenInBackoff,
 	"own/released":        testReleasedWaiting,
+	"own/released early":  testReleasedBeforeGivenUp,
 	"own/dead worker":     testOwnerWorkerDies,
 }
 
@@ -234,6 +235,26 @@ func testReleasedWaiting(s *suite) {
 			s.t.Errorf("the owner's delivery is %s: due at once %t", outcome, due)
 		}
 	}
+}
+
+// testReleasedBeforeGivenUp: what waits for a delivery that was refused does not come back until its
+// task gives the recipient up, which it does when it ends.
+func testReleasedBeforeGivenUp(s *suite) {
+	p := s.place()
+	p.register(s.msg(1, "m", ann, bob), s.msg(2, "m"))
+	owner := p.claimed(1, 1)[0]
+	s.Age(s.t, tasks.WaitRecheck+time.Second)
+	c := p.claimed(10, 2)[0]
+	refused := ending(owner, tasks.Error).Deliveries
+	refused[0].Status, refused[1].Status = tasks.Failed, tasks.Sending
+	s.must("sending", s.Queue.Sending(s.ctx, owner.Receipt, tasks.Form{Mode: "redirect"}, refused))
+	ds := p.reserve(c, nil, fmt.Sprintf("ann waits for %d", owner.Task.ID))
+	s.must("release", s.Queue.Release(s.ctx, c, "waits", 0, ds))
+	p.claimed(10)
+	res := ending(owner, tasks.Error)
+	res.Deliveries[0].Status = tasks.Failed
+	s.must("finish", s.Queue.Finish(s.ctx, owner.Receipt, res))
+	p.reserve(p.claimed(10, 2)[0], nil, "ann pending")
 }
 
 // testOwnerWorkerDies: a task keeps what it owns when its worker dies, before it sends and while it
