@@ -52,7 +52,7 @@ var faults = []fault{
 	{name: "database node killed, three hosts on three nodes", kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Kill)},
 	{name: "database node stopped, three hosts on three nodes", kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Stop)},
 	{name: "database node cut off from the others", kinds: []string{"galera", "balancer"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Isolate)},
-	{name: "relay hangs up, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: hangUp},
+	{name: "relay hangs up, at any command", kinds: []string{"sqlite"}, rounds: 10, relay: hangUp},
 	{name: "relay takes the message and hangs up", kinds: []string{"sqlite", "mariadb"}, rounds: 5, relay: takeAndHangUp},
 	{name: "relay answers 4xx, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: refuse},
 	{name: "folder deleted and made again (UIDVALIDITY) while messages wait", kinds: []string{"sqlite", "mariadb"}, rounds: 4, relay: refuseHalf, after: recreateFolder},
