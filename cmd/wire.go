@@ -74,7 +74,7 @@ func (a *app) open(ctx context.Context) (*services, error) {
 func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 	return &services{
 		cfg: cfg, log: log, db: d,
-		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile)),
+		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile), cfg.Secrets.FilesIn...),
 		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),

@@ -140,7 +140,8 @@ type Concurrency struct {
 
 // Secrets is how the passwords of inboxes are kept.
 type Secrets struct {
-	KeyFile string `yaml:"key_file"`
+	KeyFile string   `yaml:"key_file"`
+	FilesIn []string `yaml:"files_in"` // directories; after Load that of the file is the first
 }
 
 // Retention is how long the registry keeps ended tasks and their events.

@@ -100,6 +100,7 @@ func TestMinimal(t *testing.T) {
 	want := Default()
 	want.Database.Path = filepath.Join(filepath.Dir(path), "postrider.db")
 	want.Secrets.KeyFile = filepath.Join(filepath.Dir(path), "postrider.key")
+	want.Secrets.FilesIn = []string{filepath.Dir(path)}
 	want.SMTP.Host, want.SMTP.Port = "smtp.example.com", 587
 	want.Forward.From, want.Forward.EnvelopeFrom = "Forwarder <forwarder@example.com>", "forwarder@example.com"
 	want.Routes = []route.Rule{{Name: "all", To: []string{"desk@firm.example"}}}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ func (r *reader) finish(c *Config) {
 	} {
 		*p = relativeTo(r.path, *p)
 	}
+	r.filesIn(&c.Secrets)
 	r.smtp(&c.SMTP)
 	r.forward(&c.Forward)
 	r.srs(&c.SRS, c.Forward)
@@ -46,6 +48,18 @@ func (r *reader) finish(c *Config) {
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.inherit(c)
 	r.notify(c)
+}
+
+// filesIn are the directories in which an inbox may have its password in a file.
+func (r *reader) filesIn(s *Secrets) {
+	all := []string{filepath.Dir(r.path)}
+	for i, dir := range s.FilesIn {
+		if dir == "" {
+			r.refuse(fmt.Sprintf("secrets.files_in[%d]", i), "is empty; name a directory")
+		}
+		all = append(all, relativeTo(r.path, dir))
+	}
+	s.FilesIn = all
 }
 
 func (r *reader) database(d *Database) {
