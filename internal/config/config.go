@@ -9,7 +9,8 @@
 // smtp.host. An empty variable counts as unset. Other variables with that prefix are ignored,
 // unless one looks like a misspelt key.
 //
-// No error shows the value of a secret. A secret in plain text is accepted only in a file that no
+// A file that other users can write, or that another user than root owns, is an error: it names a
+// program that is run. No error shows the value of a secret. A secret in plain text is accepted only in a file that no
 // other user can read.
 package config
 

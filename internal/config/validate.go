@@ -18,6 +18,7 @@ import (
 	"postrider/internal/address"
 	"postrider/internal/health"
 	"postrider/internal/route"
+	"postrider/internal/secret"
 )
 
 // finish fills in what depends on other keys, and checks what a single value cannot show.
@@ -124,10 +125,16 @@ func (r *reader) certificates(key, path string) {
 	if path == "" {
 		return
 	}
-	switch pem, err := os.ReadFile(path); {
-	case err != nil:
+	pem, err := os.ReadFile(path)
+	info, statErr := os.Stat(path)
+	if err = cmp.Or(err, statErr); err != nil {
 		r.refuse(key, "cannot be read: %v", err)
-	case !x509.NewCertPool().AppendCertsFromPEM(pem):
+		return
+	}
+	if err := secret.CheckMode(path, info); err != nil {
+		r.refuse(key, "is not used, because whoever can write it decides which servers are trusted: %v", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		r.refuse(key, "there is no certificate in %s; name a file in PEM format, "+
 			"in which a certificate begins with -----BEGIN CERTIFICATE-----", path)
 	}
