@@ -64,7 +64,11 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := db.Open(ctx, dbConfig(cfg))
+	where, err := dbConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d, err := db.Open(ctx, where)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +87,14 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 
 func (s *services) close() { _ = s.db.Close() }
 
-func dbConfig(cfg *config.Config) db.Config {
-	return db.Config{Driver: cfg.Database.Driver, Path: cfg.Database.Path, DSN: string(cfg.Database.DSN)}
+func dbConfig(cfg *config.Config) (db.Config, error) {
+	d := cfg.Database
+	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS}
+	if file := d.TLSFile(); file != "" {
+		out.TLS, out.RootCAs = db.TLSVerify, x509.NewCertPool()
+		return out, addCertificates(out.RootCAs, "database.tls", file)
+	}
+	return out, nil
 }
 
 // quota is what is left of smtp.limits.
@@ -322,22 +332,26 @@ func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }
 
-// certPool has the system's certificates and those of the file. Without a file it is nil, which means
-// the system's.
+// certPool has the system's certificates, and those of the file besides. Without a file it is nil,
+// which means the system's.
 func certPool(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usage(fmt.Errorf("%s: %w", key, err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
+	return pool, addCertificates(pool, key, file)
+}
+
+func addCertificates(pool *x509.CertPool, key, file string) error {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", key, err))
 	}
-	return pool, nil
+	if !pool.AppendCertsFromPEM(pem) {
+		return usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
+	}
+	return nil
 }

@@ -15,6 +15,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,18 @@ type Database struct {
 	Driver string        `yaml:"driver"` // sqlite, mysql
 	Path   string        `yaml:"path"`   // sqlite
 	DSN    secret.String `yaml:"dsn"`    // mysql
+	TLS    string        `yaml:"tls"`    // none, require, verify or a file; empty: by the host
 }
+
+// TLSFile is the file with the certificates that TLS names instead of a word; empty for a word.
+func (d Database) TLSFile() string {
+	if slices.Contains(tlsWords, d.TLS) {
+		return ""
+	}
+	return d.TLS
+}
+
+var tlsWords = []string{"", "none", "require", "verify"}
 
 // SMTP is the relay.
 type SMTP struct {

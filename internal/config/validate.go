@@ -72,6 +72,13 @@ func (r *reader) database(d *Database) {
 		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example "+
 			"env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
 	}
+	if d.Driver == "mysql" && d.TLSFile() != "" {
+		d.TLS = relativeTo(r.path, d.TLS)
+		if _, err := os.Stat(d.TLS); err != nil {
+			r.refuse("database.tls", "is none of none, require and verify, and as a file it cannot be read: %v", err)
+		}
+		r.certificates("database.tls", d.TLS)
+	}
 	if d.Driver == "sqlite" && d.Path == "" {
 		r.refuse("database.path", "is empty; name the file for the database")
 	}
