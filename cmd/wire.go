@@ -189,6 +189,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota, LocalName: c.SMTP.LocalName,
+		Proxy:        string(c.SMTP.Proxy),
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})

@@ -72,7 +72,8 @@ type SMTP struct {
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	Connections    int           `yaml:"connections"`
 	LocalName      string        `yaml:"local_name"` // empty: the host's name
-	CAFile         string        `yaml:"ca_file"`    // empty: the system's
+	Proxy          secret.String `yaml:"proxy"`      // as IMAP's
+	CAFile         string        `yaml:"ca_file"`    // besides the system's
 	Limits         Limits        `yaml:"limits"`
 }
 
@@ -87,7 +88,7 @@ type Limits struct {
 // IMAP is common to all inboxes.
 type IMAP struct {
 	Proxy       secret.String `yaml:"proxy"`   // empty: the environment's; direct; or a URL
-	CAFile      string        `yaml:"ca_file"` // empty: the system's
+	CAFile      string        `yaml:"ca_file"` // besides the system's
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	DialTimeout time.Duration `yaml:"dial_timeout"`
 }

@@ -43,7 +43,8 @@ func (r *reader) finish(c *Config) {
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.database(&c.Database)
-	r.proxy(string(c.IMAP.Proxy))
+	r.proxy("imap.proxy", string(c.IMAP.Proxy))
+	r.proxy("smtp.proxy", string(c.SMTP.Proxy))
 	r.certificates("imap.ca_file", c.IMAP.CAFile)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.note(c.Forward.Note, r.routes(c.Routes))
@@ -107,7 +108,7 @@ func (r *reader) smtp(s *SMTP) {
 }
 
 // proxy checks only the form. The value may contain a password and is not repeated.
-func (r *reader) proxy(value string) {
+func (r *reader) proxy(key, value string) {
 	if value == "" || value == "direct" {
 		return
 	}
@@ -115,7 +116,7 @@ func (r *reader) proxy(value string) {
 	// Text after the host is mostly the rest of a password with an unescaped /, ? or #.
 	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" ||
 		!slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
-		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or "+
+		r.refuse(key, "is no proxy; write direct, or a URL such as socks5://host:1080 or "+
 			"http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
 	}
 }
