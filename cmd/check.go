@@ -130,9 +130,13 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	}
 	db := finding{what: "database", text: where}
 	var boxes []inbox.Inbox
+	var readable []string
 	s, err := a.open(ctx)
 	if err == nil {
 		defer s.close()
+		if exposed := s.db.Exposed(); exposed != nil {
+			readable = append(readable, "other users can read it: "+exposed.Error())
+		}
 		if err = s.db.Writable(ctx); err == nil {
 			boxes, err = s.inboxes.List(ctx, true)
 		}
@@ -141,7 +145,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		return nil, err
 	}
 	db.err = err
-	if err := a.report(db); err != nil || db.err != nil {
+	if err := cmp.Or(a.report(db), a.notes("database", readable)); err != nil || db.err != nil {
 		return []finding{db}, err
 	}
 	if len(boxes) == 0 {

@@ -97,7 +97,10 @@ func (a *app) inboxAddCommand() *cobra.Command {
 
 Without a password flag it asks for the password on a terminal. The password is
 stored encrypted with the key in secrets.key_file, which is made on first use.
-With --password-from only the place of the password is stored.
+It is encrypted for this host, port, security and username: if something other
+than postrider changes these in the database, the password is not used.
+With --password-from only the place of the password is stored. A file has to be
+beside the configuration, or in a directory that secrets.files_in names.
 ` + exitHelp,
 		Example: `  postrider inbox add desk@firm.example --host imap.firm.example
   postrider inbox add desk@firm.example --host imap.firm.example \
@@ -150,7 +153,8 @@ func (a *app) inboxSetCommand() *cobra.Command {
 		Short: "Change the settings of an inbox",
 		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole
 list: other folders are no longer watched, but keep their registry and their
-cursor. --start is for folders that were never scanned.
+cursor. --start is for folders that were never scanned. The password is kept when
+host, port, security or username changes; give a password flag to change it.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,

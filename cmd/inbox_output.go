@@ -35,7 +35,7 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 		g := a.table("inbox", "active", "server", "folders", "last scan", "last error")
 		for _, in := range boxes {
 			if asJSON {
-				if err := a.printJSON(in.View()); err != nil {
+				if err := a.printJSON(s.inboxes.View(in)); err != nil {
 					return err
 				}
 				continue
@@ -69,11 +69,11 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			return err
 		}
 		if asJSON {
-			return a.printJSON(in.View())
+			return a.printJSON(s.inboxes.View(in))
 		}
 		err = a.fields(
 			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
-			"username", in.Username, "auth", in.Auth, "password", in.PasswordFrom(), "start", string(in.Start),
+			"username", in.Username, "auth", in.Auth, "password", s.inboxes.PasswordFrom(in), "start", string(in.Start),
 			"added", a.when(&in.CreatedAt), "changed", a.when(&in.UpdatedAt),
 			"last scan", a.when(in.LastScannedAt), "last error", in.LastError)
 		if err != nil {

@@ -38,7 +38,11 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	if statusOnly {
 		open = db.OpenExisting
 	}
-	d, err := open(ctx, dbConfig(cfg))
+	where, err := dbConfig(cfg)
+	if err != nil {
+		return err
+	}
+	d, err := open(ctx, where)
 	if statusOnly && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no database file %s yet: run `postrider migrate`, or the first run creates it", cfg.Database.Path)
 	}

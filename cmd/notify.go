@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"os/exec"
 
 	"postrider/internal/forward"
 	"postrider/internal/notify"
@@ -42,9 +41,9 @@ func (s *services) waitingNotices(ctx context.Context) ([]notify.Waiting, error)
 
 // checkHook looks for the program.
 func checkHook(hook []string) finding {
-	path, err := exec.LookPath(hook[0])
+	path, err := notify.Program(hook[0])
 	if err != nil {
-		err = fmt.Errorf("%w; correct the key hook, or make the file executable", err)
+		err = fmt.Errorf("%s %w", hook[0], err)
 	}
 	return finding{what: "hook", text: path, err: err}
 }

@@ -57,11 +57,17 @@ func TestRunStoppedBeforeItBegan(t *testing.T) {
 // error.
 func runWith(ctx context.Context, t *testing.T, dsn string, args ...string) (code int, stderr string) {
 	t.Helper()
+	env := map[string]string{"POSTRIDER_DATABASE_DRIVER": "mysql", "POSTRIDER_DATABASE_DSN": dsn}
+	return runIn(ctx, t, env, args...)
+}
+
+// runIn runs a command with these environment variables.
+func runIn(ctx context.Context, t *testing.T, env map[string]string, args ...string) (code int, stderr string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "postrider.yaml")
 	if err := os.WriteFile(file, []byte(scriptConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"POSTRIDER_DATABASE_DRIVER": "mysql", "POSTRIDER_DATABASE_DSN": dsn}
 	var out, errs bytes.Buffer
 	a := &app{out: &out, err: &errs, env: func(name string) (string, bool) {
 		v, ok := env[name]

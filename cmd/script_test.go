@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"gorm.io/gorm"
 
 	"postrider/internal/db"
 	"postrider/internal/inbox"
@@ -25,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"postrider": func() { os.Exit(Main()) }})
+	testscript.Main(testserver.M{TestingM: m}, map[string]func(){"postrider": func() { os.Exit(Main()) }})
 }
 
 // TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a
@@ -38,7 +39,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
-			"delete": deleteTasks, "key": newKey,
+			"delete": deleteTasks, "key": newKey, "sql": sqlCommand,
 		},
 	})
 }
@@ -192,6 +193,15 @@ func busy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	_, _, err = store.AcquireScan(ctx, in.ID, "another run", time.Hour)
 	ts.Check(err)
+}
+
+// sqlCommand is sql STATEMENT: something other than postrider changes the database.
+func sqlCommand(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})
+	ts.Check(err)
+	defer func() { _ = d.Close() }()
+	ts.Check(d.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(strings.Join(args, "")).Error }))
 }
 
 // mode FILE MODE: the file's permissions.

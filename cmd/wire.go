@@ -64,7 +64,11 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := db.Open(ctx, dbConfig(cfg))
+	where, err := dbConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	d, err := db.Open(ctx, where)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +78,7 @@ func (a *app) open(ctx context.Context) (*services, error) {
 func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 	return &services{
 		cfg: cfg, log: log, db: d,
-		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile)),
+		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile), cfg.Secrets.FilesIn...),
 		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),
@@ -83,8 +87,14 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 
 func (s *services) close() { _ = s.db.Close() }
 
-func dbConfig(cfg *config.Config) db.Config {
-	return db.Config{Driver: cfg.Database.Driver, Path: cfg.Database.Path, DSN: string(cfg.Database.DSN)}
+func dbConfig(cfg *config.Config) (db.Config, error) {
+	d := cfg.Database
+	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS}
+	if file := d.TLSFile(); file != "" {
+		out.TLS, out.RootCAs = db.TLSVerify, x509.NewCertPool()
+		return out, addCertificates(out.RootCAs, "database.tls", file)
+	}
+	return out, nil
 }
 
 // quota is what is left of smtp.limits.
@@ -179,6 +189,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota, LocalName: c.SMTP.LocalName,
+		Proxy:        string(c.SMTP.Proxy),
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})
@@ -322,22 +333,26 @@ func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }
 
-// certPool has the system's certificates and those of the file. Without a file it is nil, which means
-// the system's.
+// certPool has the system's certificates, and those of the file besides. Without a file it is nil,
+// which means the system's.
 func certPool(key, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, usage(fmt.Errorf("%s: %w", key, err))
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
+	return pool, addCertificates(pool, key, file)
+}
+
+func addCertificates(pool *x509.CertPool, key, file string) error {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", key, err))
 	}
-	return pool, nil
+	if !pool.AppendCertsFromPEM(pem) {
+		return usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
+	}
+	return nil
 }

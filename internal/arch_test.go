@@ -39,6 +39,7 @@ var rules = []rule{
 	{pkg: "internal/srs", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},
 	{pkg: "internal/dmarc", never: []string{"internal"}},
+	{pkg: "internal/proxy", never: []string{"internal/config", "internal/db", "internal/imapsrc", "internal/forward", "internal/testserver"}},
 }
 
 func TestImports(t *testing.T) {

@@ -5,9 +5,11 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -36,6 +38,22 @@ func TestCertificates(t *testing.T) {
 				t.Errorf("Load = %v, want an error of imap.ca_file with %q, or none if that is empty", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestCertificatesOfOthers: whoever can write the file decides which servers are trusted.
+func TestCertificatesOfOthers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no file modes")
+	}
+	path := write(t, minimal+"imap: {ca_file: ca.pem}\n")
+	file := filepath.Join(filepath.Dir(path), "ca.pem")
+	if err := errors.Join(os.WriteFile(file, certificate(t), 0o600), os.Chmod(file, 0o664)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path, variables()); err == nil || !strings.Contains(err.Error(), "imap.ca_file: is not used, because whoever can write it") ||
+		!strings.Contains(err.Error(), "chmod go-w "+file) {
+		t.Errorf("Load = %v, want an error of imap.ca_file with the chmod", err)
 	}
 }
 

@@ -9,11 +9,13 @@
 // smtp.host. An empty variable counts as unset. Other variables with that prefix are ignored,
 // unless one looks like a misspelt key.
 //
-// No error shows the value of a secret. A secret in plain text is accepted only in a file that no
+// A file that other users can write, or that another user than root owns, is an error: it names a
+// program that is run. No error shows the value of a secret. A secret in plain text is accepted only in a file that no
 // other user can read.
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +49,18 @@ type Database struct {
 	Driver string        `yaml:"driver"` // sqlite, mysql
 	Path   string        `yaml:"path"`   // sqlite
 	DSN    secret.String `yaml:"dsn"`    // mysql
+	TLS    string        `yaml:"tls"`    // none, require, verify or a file; empty: by the host
 }
+
+// TLSFile is the file with the certificates that TLS names instead of a word; empty for a word.
+func (d Database) TLSFile() string {
+	if slices.Contains(tlsWords, d.TLS) {
+		return ""
+	}
+	return d.TLS
+}
+
+var tlsWords = []string{"", "none", "require", "verify"}
 
 // SMTP is the relay.
 type SMTP struct {
@@ -59,7 +72,8 @@ type SMTP struct {
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	Connections    int           `yaml:"connections"`
 	LocalName      string        `yaml:"local_name"` // empty: the host's name
-	CAFile         string        `yaml:"ca_file"`    // empty: the system's
+	Proxy          secret.String `yaml:"proxy"`      // as IMAP's
+	CAFile         string        `yaml:"ca_file"`    // besides the system's
 	Limits         Limits        `yaml:"limits"`
 }
 
@@ -74,7 +88,7 @@ type Limits struct {
 // IMAP is common to all inboxes.
 type IMAP struct {
 	Proxy       secret.String `yaml:"proxy"`   // empty: the environment's; direct; or a URL
-	CAFile      string        `yaml:"ca_file"` // empty: the system's
+	CAFile      string        `yaml:"ca_file"` // besides the system's
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	DialTimeout time.Duration `yaml:"dial_timeout"`
 }
@@ -140,7 +154,8 @@ type Concurrency struct {
 
 // Secrets is how the passwords of inboxes are kept.
 type Secrets struct {
-	KeyFile string `yaml:"key_file"`
+	KeyFile string   `yaml:"key_file"`
+	FilesIn []string `yaml:"files_in"` // directories; after Load that of the file is the first
 }
 
 // Retention is how long the registry keeps ended tasks and their events.

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"postrider/internal/secret"
 )
 
 // Lookup is os.LookupEnv, or a substitute.
@@ -22,9 +24,12 @@ type Lookup func(name string) (string, bool)
 // maxFile is far larger than any real configuration, in octets.
 const maxFile = 1 << 20
 
+// here is the configuration in the current directory.
+const here = "postrider.yaml"
+
 // Find is the configuration file to use: flag, else $POSTRIDER_CONFIG, else ./postrider.yaml, else
-// /etc/postrider/postrider.yaml. It does not check whether the first two exist. The error is of
-// type *Errors.
+// /etc/postrider/postrider.yaml. It does not check whether the first two exist. Root uses that of
+// the current directory only when no other user can put a file there. The error is of type *Errors.
 func Find(flag string, env Lookup) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -32,15 +37,36 @@ func Find(flag string, env Lookup) (string, error) {
 	if p, _ := env("POSTRIDER_CONFIG"); p != "" {
 		return p, nil
 	}
-	places := []string{"postrider.yaml", "/etc/postrider/postrider.yaml"}
+	places := []string{here, "/etc/postrider/postrider.yaml"}
+	var unsafe string
 	for _, p := range places {
-		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
-			return p, nil
+		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if p == here && !searched() {
+			unsafe = "; root does not use ./" + here + " unless root owns it and its directory, and nobody else can write them: name it with -c"
+			continue
+		}
+		return p, nil
+	}
+	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s%s; "+
+		"make one with `cp config.example.yaml postrider.yaml`",
+		places[0], places[1], unsafe)
+}
+
+// searched reports whether ./postrider.yaml may be used without being named: by root only when
+// nobody else can have put it there. For other users Load refuses what is not theirs.
+func searched() bool {
+	if os.Geteuid() != 0 {
+		return true
+	}
+	for _, path := range []string{".", here} {
+		info, err := os.Stat(path)
+		if err != nil || secret.CheckWriters(path, info) != nil {
+			return false
 		}
 	}
-	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; "+
-		"make one with `cp config.example.yaml postrider.yaml`",
-		places[0], places[1])
+	return true
 }
 
 // Load reads the file and the environment. names are the names of all variables, so that it can
@@ -78,6 +104,9 @@ func read(path string) (src []byte, private bool, _ error) {
 		return nil, false, newErrors(path, "is a directory; name the file in it")
 	}
 	if err == nil {
+		if others := secret.CheckWriters(path, info); others != nil {
+			return nil, false, newErrors(path, "is not used, because whoever can write it can run programs as this user (hook): %v", others)
+		}
 		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	}
 	switch {

@@ -129,9 +129,11 @@ func TestHoldsPassword(t *testing.T) {
 
 func TestProxyIsNotShown(t *testing.T) {
 	for _, proxy := range []string{"http://u:hunter2@h:x/", "http://u:1#hunter2@h:3128", "http://u:1?hunter2@h:3128", "http://u:1/hunter2@h:3128"} {
-		got := loadErrors(t, write(t, minimal+`imap: {proxy: "`+proxy+`"}`), variables())
-		if strings.Contains(got, "hunter2") || !strings.Contains(got, "imap.proxy: is no proxy") {
-			t.Errorf("errors of %s are %q, want a error of imap.proxy without the password", proxy, got)
+		for _, key := range []string{"imap.proxy", "smtp.proxy"} {
+			got := loadErrors(t, write(t, minimal), variables("POSTRIDER_"+strings.ToUpper(strings.Replace(key, ".", "_", 1)), proxy))
+			if strings.Contains(got, "hunter2") || !strings.Contains(got, key+": is no proxy") {
+				t.Errorf("errors of %s are %q, want an error of %s without the password", proxy, got, key)
+			}
 		}
 	}
 }

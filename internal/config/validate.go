@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"postrider/internal/address"
 	"postrider/internal/health"
 	"postrider/internal/route"
+	"postrider/internal/secret"
 )
 
 // finish fills in what depends on other keys, and checks what a single value cannot show.
@@ -26,6 +28,7 @@ func (r *reader) finish(c *Config) {
 	} {
 		*p = relativeTo(r.path, *p)
 	}
+	r.filesIn(&c.Secrets)
 	r.smtp(&c.SMTP)
 	r.forward(&c.Forward)
 	r.srs(&c.SRS, c.Forward)
@@ -40,12 +43,25 @@ func (r *reader) finish(c *Config) {
 	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
 	r.database(&c.Database)
-	r.proxy(string(c.IMAP.Proxy))
+	r.proxy("imap.proxy", string(c.IMAP.Proxy))
+	r.proxy("smtp.proxy", string(c.SMTP.Proxy))
 	r.certificates("imap.ca_file", c.IMAP.CAFile)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.inherit(c)
 	r.notify(c)
+}
+
+// filesIn are the directories in which an inbox may have its password in a file.
+func (r *reader) filesIn(s *Secrets) {
+	all := []string{filepath.Dir(r.path)}
+	for i, dir := range s.FilesIn {
+		if dir == "" {
+			r.refuse(fmt.Sprintf("secrets.files_in[%d]", i), "is empty; name a directory")
+		}
+		all = append(all, relativeTo(r.path, dir))
+	}
+	s.FilesIn = all
 }
 
 func (r *reader) database(d *Database) {
@@ -56,6 +72,13 @@ func (r *reader) database(d *Database) {
 	if d.Driver == "mysql" && d.DSN == "" {
 		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example "+
 			"env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
+	}
+	if d.Driver == "mysql" && d.TLSFile() != "" {
+		d.TLS = relativeTo(r.path, d.TLS)
+		if _, err := os.Stat(d.TLS); err != nil {
+			r.refuse("database.tls", "is none of none, require and verify, and as a file it cannot be read: %v", err)
+		}
+		r.certificates("database.tls", d.TLS)
 	}
 	if d.Driver == "sqlite" && d.Path == "" {
 		r.refuse("database.path", "is empty; name the file for the database")
@@ -85,7 +108,7 @@ func (r *reader) smtp(s *SMTP) {
 }
 
 // proxy checks only the form. The value may contain a password and is not repeated.
-func (r *reader) proxy(value string) {
+func (r *reader) proxy(key, value string) {
 	if value == "" || value == "direct" {
 		return
 	}
@@ -93,7 +116,7 @@ func (r *reader) proxy(value string) {
 	// Text after the host is mostly the rest of a password with an unescaped /, ? or #.
 	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" ||
 		!slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
-		r.refuse("imap.proxy", "is no proxy; write direct, or a URL such as socks5://host:1080 or "+
+		r.refuse(key, "is no proxy; write direct, or a URL such as socks5://host:1080 or "+
 			"http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
 	}
 }
@@ -110,10 +133,16 @@ func (r *reader) certificates(key, path string) {
 	if path == "" {
 		return
 	}
-	switch pem, err := os.ReadFile(path); {
-	case err != nil:
+	pem, err := os.ReadFile(path)
+	info, statErr := os.Stat(path)
+	if err = cmp.Or(err, statErr); err != nil {
 		r.refuse(key, "cannot be read: %v", err)
-	case !x509.NewCertPool().AppendCertsFromPEM(pem):
+		return
+	}
+	if err := secret.CheckMode(path, info); err != nil {
+		r.refuse(key, "is not used, because whoever can write it decides which servers are trusted: %v", err)
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		r.refuse(key, "there is no certificate in %s; name a file in PEM format, "+
 			"in which a certificate begins with -----BEGIN CERTIFICATE-----", path)
 	}

@@ -29,6 +29,7 @@ package db
 
 import (
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"fmt"
 	"time"
@@ -48,6 +49,9 @@ type Config struct {
 	Driver string // SQLite or MySQL
 	Path   string // SQLite: the file
 	DSN    string // MySQL: user:password@tcp(host:3306)/database
+	TLS    string // MySQL: TLSNone, TLSRequire or TLSVerify; empty for what fits the host
+	// RootCAs are the issuers that TLSVerify trusts; nil for the system's.
+	RootCAs *x509.CertPool
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -118,7 +122,7 @@ func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error)
 	case SQLite:
 		dialector, err = db.openSQLite(ctx, cfg.Path)
 	case MySQL:
-		dialector, err = db.openMySQL(ctx, cfg.DSN)
+		dialector, err = db.openMySQL(ctx, cfg)
 	default:
 		err = fmt.Errorf("database.driver is %q; use %s or %s", cfg.Driver, SQLite, MySQL)
 	}

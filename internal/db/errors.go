@@ -130,6 +130,9 @@ func fixMySQL(err error) string {
 	if errors.As(err, new(*tooOldError)) {
 		return "upgrade it to MySQL 8.0 or MariaDB 10.6"
 	}
+	if fix := fixTLS(err); fix != "" {
+		return fix
+	}
 	switch classify(err) {
 	case detached:
 		return "this Galera node is not part of the cluster now, or not ready: see SHOW STATUS LIKE 'wsrep_%' on it, " +

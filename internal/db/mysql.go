@@ -20,9 +20,9 @@ import (
 )
 
 // openMySQL connects to MySQL or MariaDB.
-func (db *DB) openMySQL(ctx context.Context, dsn string) (gorm.Dialector, error) {
+func (db *DB) openMySQL(ctx context.Context, given Config) (gorm.Dialector, error) {
 	db.dialect = MySQL
-	cfg, err := parseDSN(dsn)
+	cfg, err := parseDSN(given)
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +69,16 @@ func greet(ctx context.Context, pool *sql.DB) error {
 
 // parseDSN reads the user's DSN. Whatever it says, parseDSN sets all that postrider's promises depend
 // on. A DSN that cannot be read is a *DSNError.
-func parseDSN(dsn string) (cfg *mysqldriver.Config, err error) {
+func parseDSN(given Config) (cfg *mysqldriver.Config, err error) {
 	defer func() {
 		if recover() != nil { // the driver panics on the parameter "strict"
 			cfg, err = nil, &DSNError{"has a parameter that the driver refuses"}
 		}
 	}()
-	if strings.TrimSpace(dsn) == "" {
+	if strings.TrimSpace(given.DSN) == "" {
 		return nil, &DSNError{"is empty"}
 	}
-	cfg, err = mysqldriver.ParseDSN(dsn)
+	cfg, err = mysqldriver.ParseDSN(given.DSN)
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "invalid DSN: "): // fixed texts of the driver
 		return nil, &DSNError{"cannot be read: " + strings.TrimPrefix(err.Error(), "invalid DSN: ")}
@@ -86,6 +86,9 @@ func parseDSN(dsn string) (cfg *mysqldriver.Config, err error) {
 		return nil, &DSNError{"has a part that cannot be read (the network, the database or a parameter)"}
 	case cfg.DBName == "":
 		return nil, &DSNError{"names no database"}
+	}
+	if err := secureTransport(cfg, given.TLS, given.RootCAs); err != nil {
+		return nil, err
 	}
 	return cfg, secureConfig(cfg)
 }
@@ -132,11 +135,11 @@ func serverName(cfg *mysqldriver.Config) string {
 
 // mysqlPool opens no connection yet.
 func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
-	inner, err := mysqldriver.NewConnector(cfg)
+	c, err := newConnector(cfg)
 	if err != nil {
-		return nil, &DSNError{"cannot be used: its tls or serverPubKey parameter names nothing known"}
+		return nil, err
 	}
-	pool := sql.OpenDB(&connector{Connector: inner})
+	pool := sql.OpenDB(c)
 	pool.SetMaxOpenConns(mysqlConns)
 	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxIdleTime(15 * time.Second) // below wait_timeout
@@ -156,7 +159,16 @@ func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 // connector sets what every new connection needs, once instead of in every transaction.
 type connector struct {
 	driver.Connector
-	withoutWsrep atomic.Bool // the server does not know Galera
+	patience     time.Duration // with opening a connection
+	withoutWsrep atomic.Bool   // the server does not know Galera
+}
+
+func newConnector(cfg *mysqldriver.Config) (*connector, error) {
+	inner, err := mysqldriver.NewConnector(cfg)
+	if err != nil {
+		return nil, &DSNError{"cannot be used: its parameter serverPubKey names nothing known"}
+	}
+	return &connector{Connector: inner, patience: handshakePatience}, nil
 }
 
 const (
@@ -171,7 +183,7 @@ const (
 
 // Connect opens one connection.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := c.Connector.Connect(ctx)
+	conn, err := c.open(ctx)
 	if err != nil {
 		return nil, err
 	}

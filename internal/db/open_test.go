@@ -162,7 +162,7 @@ func TestDSNErrorsHideThePassword(t *testing.T) {
 		"a URL":                     "mysql://user:s3cret@db:3306/mail",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseDSN(dsn)
+			_, err := parseDSN(Config{DSN: dsn})
 			if name == "a URL" && err == nil {
 				t.Skip("taken for a user named mysql")
 			}
@@ -178,9 +178,9 @@ func TestDSNErrorsHideThePassword(t *testing.T) {
 }
 
 func TestDSNIsMadeSafe(t *testing.T) {
-	cfg, err := parseDSN("u:p@tcp(db:3306)/mail?parseTime=false&loc=Local&clientFoundRows=false&interpolateParams=false" +
+	cfg, err := parseDSN(Config{DSN: "u:p@tcp(db:3306)/mail?parseTime=false&loc=Local&clientFoundRows=false&interpolateParams=false" +
 		"&multiStatements=true&allowAllFiles=true&maxAllowedPacket=1024&timeout=1h&readTimeout=0s&charset=latin1" +
-		"&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&autocommit=0&tx_isolation=%27SERIALIZABLE%27")
+		"&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&autocommit=0&tx_isolation=%27SERIALIZABLE%27"})
 	if err != nil {
 		t.Fatal(err)
 	}

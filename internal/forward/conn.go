@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/proxy"
 
 	"github.com/wneessen/go-mail/smtp"
 )
@@ -29,8 +30,7 @@ type conn struct {
 
 // dial connects, encrypts and logs in. Its error is an *Error, or the context's.
 func (r *Relay) dial(ctx context.Context) (*conn, error) {
-	dialer := net.Dialer{Timeout: r.cfg.Timeouts.Dial}
-	raw, err := dialer.DialContext(ctx, "tcp", r.addr)
+	raw, err := r.connect(ctx)
 	if err != nil {
 		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err, Fix: unreached(err)})
 	}
@@ -45,7 +45,25 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
+// connect opens a connection to the relay, through the proxy if there is one.
+func (r *Relay) connect(ctx context.Context) (net.Conn, error) {
+	timeout := fmt.Errorf("no answer within %s: %w", r.cfg.Timeouts.Dial, os.ErrDeadlineExceeded)
+	limited, cancel := context.WithTimeoutCause(ctx, r.cfg.Timeouts.Dial, timeout)
+	defer cancel()
+	conn, err := proxy.Dialer{Proxy: r.cfg.Proxy, RootCAs: r.cfg.RootCAs}.Dial(limited, r.addr)
+	if err != nil && limited.Err() != nil {
+		err = context.Cause(limited)
+	}
+	return conn, err
+}
+
 func unreached(err error) string {
+	if _, ok := errors.AsType[*proxy.SettingError](err); ok {
+		return "correct smtp.proxy, ALL_PROXY or HTTPS_PROXY"
+	}
+	if _, ok := errors.AsType[*proxy.Error](err); ok {
+		return "check the proxy (smtp.proxy, or ALL_PROXY), smtp.host and smtp.port; smtp.proxy: direct uses none"
+	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return "check smtp.host"
 	}

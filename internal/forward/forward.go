@@ -47,6 +47,7 @@ type Config struct {
 	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
 	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
+	Proxy              string        // a URL, or "direct"; empty for that of the environment
 	From               string        // "Name <address>"
 	RootCAs            *x509.CertPool
 	Timeouts           Timeouts

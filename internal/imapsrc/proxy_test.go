@@ -1,15 +1,12 @@
 package imapsrc_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,145 +15,13 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// gateway is a proxy on loopback that forwards everything to one backend, whatever the client asks
-// for.
-type gateway struct {
-	addr string
-
-	mu      sync.Mutex
-	targets []string // that clients asked for
-}
-
-func serveGateway(t *testing.T, ln net.Listener, backend string, handshake func(net.Conn) (string, error)) *gateway {
-	t.Helper()
-	g := &gateway{addr: ln.Addr().String()}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { g.serve(conn, backend, handshake) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = ln.Close()
-		running.Wait()
-	})
-	return g
-}
-
-func (g *gateway) serve(conn net.Conn, backend string, handshake func(net.Conn) (string, error)) {
-	defer func() { _ = conn.Close() }()
-	target, err := handshake(conn)
-	g.mu.Lock()
-	g.targets = append(g.targets, target)
-	g.mu.Unlock()
-	if err != nil {
-		return
-	}
-	server, err := net.Dial("tcp", backend)
-	if err != nil {
-		return
-	}
-	defer func() { _ = server.Close() }()
-	var back sync.WaitGroup
-	back.Go(func() {
-		_, _ = io.Copy(conn, server)
-		_ = conn.Close()
-	})
-	_, _ = io.Copy(server, conn)
-	_ = server.Close()
-	back.Wait()
-}
-
-// lastTarget is the target of the last connection.
-func (g *gateway) lastTarget() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.targets) == 0 {
-		return ""
-	}
-	return g.targets[len(g.targets)-1]
-}
-
-// httpProxy takes CONNECT from user bob with the password p:w.
-func httpProxy(conn net.Conn) (string, error) {
-	r := bufio.NewReader(conn)
-	request, err := r.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	target := strings.TrimSuffix(strings.TrimPrefix(request, "CONNECT "), " HTTP/1.1\r\n")
-	allowed := false
-	for line := ""; line != "\r\n"; {
-		if line, err = r.ReadString('\n'); err != nil {
-			return target, err
-		}
-		allowed = allowed || line == "Proxy-Authorization: Basic "+
-			base64.StdEncoding.EncodeToString([]byte("bob:p:w"))+"\r\n"
-	}
-	if !allowed {
-		_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
-		return target, io.EOF
-	}
-	_, err = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
-	return target, err
-}
-
-// socksProxy takes CONNECT from user bob with the password p:w (RFC 1928, RFC 1929).
-func socksProxy(conn net.Conn) (string, error) {
-	read := func(n int) []byte {
-		b := make([]byte, n)
-		_, _ = io.ReadFull(conn, b)
-		return b
-	}
-	read(int(read(2)[1]))
-	_, _ = conn.Write([]byte{5, 2})
-	user := string(read(int(read(2)[1])))
-	if password := string(read(int(read(1)[0]))); user != "bob" || password != "p:w" {
-		_, _ = conn.Write([]byte{1, 1})
-		return "", io.EOF
-	}
-	_, _ = conn.Write([]byte{1, 0})
-	host := ""
-	switch read(4)[3] {
-	case 1:
-		host = net.IP(read(4)).String()
-	case 3:
-		host = string(read(int(read(1)[0])))
-	case 4:
-		host = net.IP(read(16)).String()
-	}
-	port := read(2)
-	target := net.JoinHostPort(host, fmt.Sprint(int(port[0])<<8|int(port[1])))
-	if host == "refused.example" {
-		_, _ = conn.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
-		return target, io.EOF
-	}
-	_, err := conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-	return target, err
-}
-
-// startGateway calls handshake once per connection. handshake returns the target that the client
-// asks for, or an error to close the connection.
-func startGateway(t *testing.T, backend string, handshake func(net.Conn) (string, error)) *gateway {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return serveGateway(t, ln, backend, handshake)
-}
-
-func startSecureGateway(t *testing.T, cert tls.Certificate, backend string) *gateway {
+func startSecureGateway(t *testing.T, cert tls.Certificate, backend string) *testserver.Gateway {
 	t.Helper()
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveGateway(t, ln, backend, httpProxy)
+	return testserver.ServeGateway(t, ln, backend, testserver.HTTPProxy)
 }
 
 func TestProxy(t *testing.T) {
@@ -164,16 +29,16 @@ func TestProxy(t *testing.T) {
 		for _, host := range []string{"mail.example.com", "192.0.2.1", "2001:db8::1"} {
 			t.Run(scheme+"/"+host, func(t *testing.T) {
 				cfg := fake(t, greeting, loggedIn, offers, examined, logout)
-				handshake := socksProxy
+				handshake := testserver.SOCKSProxy
 				if scheme == "http" {
-					handshake = httpProxy
+					handshake = testserver.HTTPProxy
 				}
-				g := startGateway(t, net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)), handshake)
-				cfg.Proxy = scheme + "://bob:p%3Aw@" + g.addr
+				g := testserver.StartGateway(t, net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)), handshake)
+				cfg.Proxy = scheme + "://bob:p%3Aw@" + g.Addr
 				cfg.Host, cfg.AllowPlaintext = host, true
 				selectInbox(t, dial(t, cfg))
-				if want := net.JoinHostPort(host, fmt.Sprint(cfg.Port)); g.lastTarget() != want {
-					t.Errorf("the proxy was asked for %q; want %q", g.lastTarget(), want)
+				if want := net.JoinHostPort(host, fmt.Sprint(cfg.Port)); g.LastTarget() != want {
+					t.Errorf("the proxy was asked for %q; want %q", g.LastTarget(), want)
 				}
 			})
 		}
@@ -190,7 +55,7 @@ func TestProxyRefuses(t *testing.T) {
 		says      string
 	}{
 		"http password": {
-			"http://bob:sesame@%s", httpProxy, "mail.example.com", imapsrc.KindNetwork,
+			"http://bob:sesame@%s", testserver.HTTPProxy, "mail.example.com", imapsrc.KindNetwork,
 			"refused to connect (HTTP/1.1 407 Proxy Authentication Required)",
 		},
 		"http nonsense": {
@@ -210,19 +75,19 @@ func TestProxyRefuses(t *testing.T) {
 			imapsrc.KindTLS, "no TLS on this port",
 		},
 		"socks password": {
-			"socks5://bob:sesame@%s", socksProxy, "mail.example.com", imapsrc.KindNetwork,
+			"socks5://bob:sesame@%s", testserver.SOCKSProxy, "mail.example.com", imapsrc.KindNetwork,
 			"authentication failed",
 		},
 		"socks target": {
-			"socks5://bob:p%%3Aw@%s", socksProxy, "refused.example", imapsrc.KindNetwork,
+			"socks5://bob:p%%3Aw@%s", testserver.SOCKSProxy, "refused.example", imapsrc.KindNetwork,
 			"connection refused",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
-			g := startGateway(t, noBackend, tc.handshake)
+			g := testserver.StartGateway(t, noBackend, tc.handshake)
 			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
-				Host: tc.host, Port: 993, Security: imapsrc.SecurityTLS, Proxy: fmt.Sprintf(tc.proxy, g.addr),
+				Host: tc.host, Port: 993, Security: imapsrc.SecurityTLS, Proxy: fmt.Sprintf(tc.proxy, g.Addr),
 			})
 			wantError(t, err, tc.kind, tc.says)
 			for _, secret := range []string{"sesame", "p:w", "p%3Aw", "bob"} {
@@ -243,12 +108,12 @@ func TestSecureProxy(t *testing.T) {
 		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, offers.Reply, examined.Reply, logout.Reply)
 	})
 	g := startSecureGateway(t, cert, net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)))
-	cfg.Security, cfg.RootCAs, cfg.Proxy = imapsrc.SecurityTLS, pool, "https://bob:p%3Aw@"+g.addr
+	cfg.Security, cfg.RootCAs, cfg.Proxy = imapsrc.SecurityTLS, pool, "https://bob:p%3Aw@"+g.Addr
 	c := dial(t, cfg) // TLS in TLS
 	selectInbox(t, c)
 	_ = c.Close()
 
-	cfg.Proxy = "https://bob:sesame@" + g.addr
+	cfg.Proxy = "https://bob:sesame@" + g.Addr
 	_, err = imapsrc.Dial(t.Context(), cfg)
 	wantError(t, err, imapsrc.KindNetwork, "407 Proxy Authentication Required")
 	cfg.RootCAs = x509.NewCertPool()
@@ -269,12 +134,12 @@ func TestSilentProxy(t *testing.T) {
 	for _, scheme := range []string{"socks5", "http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			noLeaks(t)
-			g := startGateway(t, "", func(conn net.Conn) (string, error) {
+			g := testserver.StartGateway(t, "", func(conn net.Conn) (string, error) {
 				_, _ = io.Copy(io.Discard, conn)
 				return "", io.EOF
 			})
 			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
-				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.addr,
+				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.Addr,
 				DialTimeout: 50 * time.Millisecond,
 			})
 			wantError(t, err, imapsrc.KindNetwork, "no answer within 50ms")
@@ -322,12 +187,12 @@ func TestProxyFromEnvironment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
-			g := startGateway(t, "127.0.0.1:1", httpProxy)
+			g := testserver.StartGateway(t, "127.0.0.1:1", testserver.HTTPProxy)
 			for _, key := range unset {
 				t.Setenv(key, "")
 			}
 			for key, value := range tc.env {
-				t.Setenv(key, strings.ReplaceAll(value, "ADDR", g.addr))
+				t.Setenv(key, strings.ReplaceAll(value, "ADDR", g.Addr))
 			}
 			_, err := imapsrc.Dial(t.Context(),
 				imapsrc.Config{
@@ -335,7 +200,7 @@ func TestProxyFromEnvironment(t *testing.T) {
 					Proxy: tc.setting,
 				})
 			wantError(t, err, imapsrc.KindNetwork) // the gateway has no backend
-			if got := g.lastTarget() == "mail.example.invalid:993"; got != tc.proxied {
+			if got := g.LastTarget() == "mail.example.invalid:993"; got != tc.proxied {
 				t.Errorf("the proxy was asked: %v; want %v (%v)", got, tc.proxied, err)
 			}
 		})

@@ -1,64 +1,87 @@
 package inbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"gorm.io/gorm"
 
 	"postrider/internal/secret"
 )
 
-// Password returns the password for the login: the current value of env:NAME or file:PATH, or the
-// stored password decrypted. Its errors name the inbox and the fix.
+// Password returns the password for the login at the inbox's server: the stored password
+// decrypted, or the current value of env:NAME or file:PATH. Its errors name the inbox and the fix.
 func (s *Store) Password(_ context.Context, in Inbox) (string, error) {
-	stored := string(in.Password)
-	switch {
-	case secret.IsRef(stored):
-		password, err := secret.Resolve(stored)
-		if err != nil {
-			return "", fmt.Errorf("password of inbox %s: %w", in.Address, err)
-		}
-		return password, nil
-	case strings.HasPrefix(stored, sealedPrefix):
-		return s.sealer.Unseal(in.Address, stored)
+	password, err := s.sealer.Unseal(in)
+	if err != nil || !secret.IsRef(password) {
+		return password, err
 	}
-	return "", fmt.Errorf("the stored password of inbox %s is not encrypted; "+
-		"set it again with `postrider inbox set %s --password-stdin`", in.Address, in.Address)
+	if password, err = s.files.Resolve(password); err != nil {
+		return "", fmt.Errorf("password of inbox %s: %w", in.Address, err)
+	}
+	return password, nil
 }
 
-// PasswordFrom says where the password comes from: env:NAME, file:PATH, or encrypted.
-func (in Inbox) PasswordFrom() string {
-	if stored := string(in.Password); secret.IsRef(stored) {
-		return stored
+// PasswordFrom says where the password comes from: env:NAME, file:PATH, encrypted (in the
+// database), or unusable when it cannot be decrypted; Password says why.
+func (s *Store) PasswordFrom(in Inbox) string {
+	switch password, err := s.sealer.Unseal(in); {
+	case err != nil:
+		return "unusable"
+	case secret.IsRef(password):
+		return password
 	}
 	return "encrypted"
 }
 
-// storable returns the text that the database stores for a password.
-func (s *Store) storable(ctx context.Context, address, password string) (secret.String, error) {
+var errEmpty = errors.New("the password is empty")
+
+// seal returns the text that the database stores for a password or a reference.
+func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, error) {
 	if password == "" {
-		return "", errors.New("the password is empty")
+		return "", &InvalidError{errEmpty}
 	}
 	if secret.IsRef(password) {
-		return secret.String(password), nil
+		if err := s.files.Check(password); err != nil {
+			return "", &InvalidError{err}
+		}
 	}
-	var sealed int64
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		return tx.Raw(sqlCountSealedElsewhere, address).Scan(&sealed).Error
-	})
-	if err != nil {
+	var others int64
+	if err := tx.Raw(sqlCountSealedElsewhere, in.Address).Scan(&others).Error; err != nil {
 		return "", fmt.Errorf("count encrypted passwords: %w", err)
 	}
 	// The count comes before the check of the key file. A process that stores the first password in
 	// the meantime has then already created the file.
-	if sealed > 0 {
+	if others > 0 {
 		if err := s.sealer.requireKey(); err != nil {
 			return "", err
 		}
 	}
-	box, err := s.sealer.Seal(address, password)
+	box, err := s.sealer.Seal(in, password)
 	return secret.String(box), err
+}
+
+// next returns the password to encrypt when the row old becomes in; empty when what is stored stays
+// valid. What is in the row is used only as far as it is what postrider stored: else the password
+// would go where somebody else wants it.
+func (s *Store) next(old, in Inbox, c Changes) (string, error) {
+	if c.Password == nil && bytes.Equal(binding(old), binding(in)) {
+		return "", nil
+	}
+	password, err := s.sealer.Unseal(old)
+	if err != nil && !c.sayAll() {
+		return "", &InvalidError{err}
+	}
+	set(&password, c.Password)
+	if password == "" {
+		return "", &InvalidError{errEmpty}
+	}
+	return password, nil
+}
+
+// sayAll reports whether nothing that a password is bound to comes from the database.
+func (c Changes) sayAll() bool {
+	return c.Host != nil && c.Port != nil && c.Security != nil && c.Username != nil && c.Password != nil
 }

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/secret"
 )
 
 func sqliteBench(t *testing.T) bench {
@@ -47,10 +48,12 @@ func TestPasswordIsStoredEncrypted(t *testing.T) {
 func TestPasswordByReference(t *testing.T) {
 	b := sqliteBench(t)
 	t.Setenv("POSTRIDER_TEST_PASSWORD", "from the environment")
-	file := filepath.Join(t.TempDir(), "password")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "password")
 	if err := os.WriteFile(file, []byte("from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	b.Store = New(b.db, b.sealer, dir)
 	for ref, want := range map[string]string{
 		"env:POSTRIDER_TEST_PASSWORD": "from the environment",
 		"file:" + file:                "from a file",
@@ -62,53 +65,169 @@ func TestPasswordByReference(t *testing.T) {
 		if got, err := b.Password(b.ctx, in); err != nil || got != want {
 			t.Errorf("%s: got %q (%v), want %q", ref, got, err, want)
 		}
-		if in.PasswordFrom() != ref {
-			t.Errorf("PasswordFrom() = %q, want %q", in.PasswordFrom(), ref)
+		if got := b.PasswordFrom(in); got != ref {
+			t.Errorf("PasswordFrom = %q, want %q", got, ref)
+		}
+		if strings.Contains(string(in.Password), ref) {
+			t.Errorf("the database holds %s, want it encrypted", string(in.Password))
 		}
 	}
-	if _, err := os.Stat(b.sealer.path); err == nil {
-		t.Error("a key file was created, want none: no password was encrypted")
+	in := b.add("a@x.org")
+	if _, err := b.Set(b.ctx, in.Address, Changes{Password: ptr("env:POSTRIDER_TEST_NO_SUCH")}); err != nil {
+		t.Fatal(err)
 	}
-	_, err := b.Password(b.ctx, Inbox{Address: "a@x.org", Password: "env:POSTRIDER_TEST_NO_SUCH"})
+	_, err := b.Password(b.ctx, b.get(in.Address))
 	wantError(t, err, "a@x.org", "POSTRIDER_TEST_NO_SUCH")
-	_, err = b.Password(b.ctx, Inbox{Address: "a@x.org", Password: "plain"})
-	wantError(t, err, "a@x.org", "inbox set a@x.org --password-stdin")
-	if strings.Contains(err.Error(), "plain") {
-		t.Errorf("the error is %q, want it without the password", err)
+	elsewhere := New(b.db, b.sealer, t.TempDir())
+	_, err = elsewhere.Password(b.ctx, b.get("fil@x.org"))
+	wantError(t, err, "fil@x.org", "secrets.files_in")
+	_, err = elsewhere.Set(b.ctx, "a@x.org", Changes{Password: ptr("file:" + file)})
+	wantError(t, err, file, "secrets.files_in")
+	if !errors.As(err, new(*InvalidError)) {
+		t.Errorf("the error is a %T, want an *InvalidError", err)
 	}
 }
 
-func TestUnsealRefuses(t *testing.T) {
+// TestNotEncrypted checks that only postrider decides what a password is: neither a reference nor a
+// password that somebody else wrote into the database is used.
+func TestNotEncrypted(t *testing.T) {
+	t.Setenv("POSTRIDER_TEST_PASSWORD", "from the environment")
+	b := sqliteBench(t)
+	in := b.add("a@x.org")
+	for _, stored := range []string{"env:POSTRIDER_TEST_PASSWORD", "file:" + b.sealer.path, "plain", ""} {
+		in.Password = secret.String(stored)
+		got, err := b.Password(b.ctx, in)
+		wantError(t, err, "a@x.org", "not encrypted", setAgain("a@x.org"))
+		if got != "" || strings.Contains(err.Error(), "plain") {
+			t.Errorf("stored as %q: got %q and the error %q, want no password", stored, got, err)
+		}
+		if got := b.PasswordFrom(in); got != "unusable" {
+			t.Errorf("stored as %q: PasswordFrom = %q, want unusable", stored, got)
+		}
+	}
+}
+
+// TestBinding checks that a password can be decrypted only while nothing has changed that decides
+// where it is sent.
+func TestBinding(t *testing.T) {
 	sealer := OpenSealer(filepath.Join(t.TempDir(), "key"))
-	sealed, err := sealer.Seal("a@x.org", "hunter2")
-	if err != nil {
-		t.Fatal(err)
+	in := Inbox{Address: "a@x.org", Host: "imap.x.org", Port: 993, Security: TLS, Username: "ann"}
+	seal := func(in Inbox) Inbox {
+		box, err := sealer.Seal(in, "hunter2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Password = secret.String(box)
+		return in
 	}
-	if again, err := sealer.Seal("a@x.org", "hunter2"); err != nil || again == sealed {
-		t.Errorf("the same password encrypts to the same text (%v), want another one, because the nonce is random", err)
+	in = seal(in)
+	if again := seal(in); again.Password == in.Password {
+		t.Error("the same password encrypts to the same text, want another one, because the nonce is random")
 	}
+	box := string(in.Password)
 	other := OpenSealer(filepath.Join(t.TempDir(), "key"))
-	if _, err := other.Seal("b@x.org", "x"); err != nil {
+	if _, err := other.Seal(in, "x"); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
-		name            string
-		sealer          *Sealer
-		address, sealed string
-		want            string
+		name   string
+		change func(*Inbox)
+		want   string // in the error; empty: it is decrypted
 	}{
-		{"copied to another inbox", sealer, "b@x.org", sealed, "inbox set b@x.org --password-stdin"},
-		{"another key", other, "a@x.org", sealed, "inbox set a@x.org --password-stdin"},
-		{"cut off", sealer, "a@x.org", sealed[:20], "damaged"},
-		{"no base64", sealer, "a@x.org", "v1:***", "damaged"},
-		{"changed", sealer, "a@x.org", sealed[:len(sealed)-8] + "AAAAAAA=", "inbox set a@x.org --password-stdin"},
+		{"nothing", func(*Inbox) {}, ""},
+		{"the description", func(in *Inbox) { in.Description = "x" }, ""},
+		{"host", func(in *Inbox) { in.Host = "evil.example" }, "evil.example:993 tls, ann"},
+		{"port", func(in *Inbox) { in.Port = 994 }, "imap.x.org:994"},
+		{"security", func(in *Inbox) { in.Security = None }, "imap.x.org:993 none"},
+		{"username", func(in *Inbox) { in.Username = "anne" }, "changed by something other than postrider"},
+		{"copied to another inbox", func(in *Inbox) { in.Address = "b@x.org" }, "inbox set b@x.org --host"},
+		{"cut off", func(in *Inbox) { in.Password = secret.String(box[:20]) }, "damaged"},
+		{"no base64", func(in *Inbox) { in.Password = "v1:***" }, "damaged"},
+		{"an octet", func(in *Inbox) { in.Password = secret.String(box[:len(box)-8] + "AAAAAAA=") }, "changed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := tt.sealer.Unseal(tt.address, tt.sealed)
-			wantError(t, err, tt.address, tt.want)
+			in := in
+			tt.change(&in)
+			got, err := sealer.Unseal(in)
+			if tt.want == "" {
+				if got != "hunter2" || err != nil {
+					t.Errorf("got %q, %v; want hunter2", got, err)
+				}
+				return
+			}
+			wantError(t, err, in.Address, tt.want, setAgain(in.Address))
+			if got != "" || !errors.As(err, new(*UnsealError)) {
+				t.Errorf("got %q and a %T, want an *UnsealError and no password", got, err)
+			}
 		})
 	}
+	_, err := other.Unseal(in)
+	wantError(t, err, "a@x.org", "restore the old one", other.path)
+}
+
+// TestBindingIsUnambiguous checks that text cannot move from one field to the next.
+func TestBindingIsUnambiguous(t *testing.T) {
+	seen := map[string]Inbox{}
+	for _, in := range []Inbox{
+		{},
+		{Address: "ab"},
+		{Address: "a", Host: "b"},
+		{Host: "ab"},
+		{Host: "a", Port: 1},
+		{Host: "a1"},
+		{Port: 11},
+		{Port: 1, Security: "1"},
+		{Security: "ab"},
+		{Security: "a", Username: "b"},
+		{Username: "ab"},
+		{Username: "a\x00\x00\x00\x01b"},
+		{Host: "a\x00\x00\x00\x01b"},
+	} {
+		b := string(binding(in))
+		if first, twice := seen[b]; twice {
+			t.Errorf("%+v and %+v have the same binding, want different ones", first, in)
+		}
+		seen[b] = in
+	}
+}
+
+// TestSetAfterAChange checks what Set does with a row that something else has changed: nothing of
+// it may decide where a password is sent.
+func TestSetAfterAChange(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.add("a@x.org")
+		b.exec(`UPDATE monitored_emails SET host = 'evil.example'`)
+		for name, c := range map[string]Changes{
+			"another host":     {Host: ptr("imap.x.org")},
+			"another username": {Username: ptr("ann")},
+			"a new password":   {Password: ptr("new")},
+			"all but one": {
+				Host: ptr("imap.x.org"), Security: ptr(TLS), Username: ptr("ann"), Password: ptr("new"),
+			},
+		} {
+			_, err := b.Set(b.ctx, "a@x.org", c)
+			wantError(t, err, "evil.example", setAgain("a@x.org"))
+			if !errors.As(err, new(*InvalidError)) {
+				t.Errorf("%s: the error is a %T, want an *InvalidError", name, err)
+			}
+		}
+		if _, err := b.Set(b.ctx, "a@x.org", Changes{Description: ptr("x")}); err != nil {
+			t.Errorf("the description: %v, want it changed", err)
+		}
+		if _, err := b.Password(b.ctx, b.get("a@x.org")); err == nil {
+			t.Error("the password can be decrypted after a change of the description, want it unusable still")
+		}
+		in, err := b.Set(b.ctx, "a@x.org", Changes{
+			Host: ptr("imap.x.org"), Port: ptr(993), Security: ptr(TLS), Username: ptr("ann"), Password: ptr("new"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.Password(b.ctx, in); err != nil || got != "new" {
+			t.Errorf("got %q (%v), want the new password", got, err)
+		}
+	})
 }
 
 func TestKeyFile(t *testing.T) {
@@ -118,14 +237,14 @@ func TestKeyFile(t *testing.T) {
 	for i := range sealed {
 		wg.Go(func() { // each with its own Sealer, like several processes
 			var err error
-			if sealed[i], err = OpenSealer(path).Seal("a@x.org", "hunter2"); err != nil {
+			if sealed[i], err = OpenSealer(path).Seal(Inbox{Address: "a@x.org"}, "hunter2"); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	for i, s := range sealed {
-		if got, err := OpenSealer(path).Unseal("a@x.org", s); err != nil || got != "hunter2" {
+		if got, err := OpenSealer(path).Unseal(Inbox{Address: "a@x.org", Password: secret.String(s)}); err != nil || got != "hunter2" {
 			t.Errorf("password %d cannot be decrypted with the key in the file: %v; "+
 				"want all encrypted with that key", i, err)
 		}
@@ -143,7 +262,7 @@ func TestKeyFile(t *testing.T) {
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenSealer(path).Unseal("a@x.org", sealed[0])
+	_, err = OpenSealer(path).Unseal(Inbox{Address: "a@x.org", Password: secret.String(sealed[0])})
 	wantError(t, err, "chmod 600 "+path)
 }
 
@@ -156,11 +275,11 @@ func TestKeyFileWithoutAKey(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenSealer(path).Seal("a@x.org", "x"); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := OpenSealer(path).Seal(Inbox{Address: "a@x.org"}, "x"); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want an error that names the file", name, err)
 		}
 	}
-	_, err := OpenSealer(filepath.Join(t.TempDir(), "no", "key")).Seal("a@x.org", "x")
+	_, err := OpenSealer(filepath.Join(t.TempDir(), "no", "key")).Seal(Inbox{Address: "a@x.org"}, "x")
 	wantError(t, err, "secrets.key_file")
 }
 
@@ -185,8 +304,13 @@ func TestLostKey(t *testing.T) {
 		t.Error("a new key was created, want none: passwords are encrypted with the old one")
 	}
 	b.remove("b@x.org")
-	// No other password is encrypted: now a new key may be created.
-	in, err := b.Set(b.ctx, "a@x.org", Changes{Password: ptr("new")})
+	// No other password is encrypted: now a new key may be created. Without the old one nothing
+	// says whether the row is as postrider left it.
+	_, err := b.Set(b.ctx, "a@x.org", Changes{Password: ptr("new")})
+	wantError(t, err, b.sealer.path, setAgain("ADDR"))
+	in, err := b.Set(b.ctx, "a@x.org", Changes{
+		Host: ptr("imap.x.org"), Port: ptr(993), Security: ptr(TLS), Username: ptr("a"), Password: ptr("new"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

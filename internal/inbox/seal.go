@@ -3,20 +3,23 @@ package inbox
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
-// sealedPrefix marks an encrypted password. The number is the version of the format.
+// sealedPrefix marks an encrypted password or reference. The number is the version of the format.
 const sealedPrefix = "v1:"
 
 const keyFileComment = "# postrider encrypts the passwords of inboxes with this key. " +
@@ -25,9 +28,10 @@ const keyFileComment = "# postrider encrypts the passwords of inboxes with this 
 // ErrNoKey says that the key file is missing.
 var ErrNoKey = errors.New("the key file is missing")
 
-// Sealer encrypts passwords with the key in a file. It uses XChaCha20-Poly1305 with the inbox's
-// address as associated data, so a password that was copied to another inbox cannot be decrypted.
-// The first Seal creates the file.
+// Sealer encrypts passwords, and references to passwords, with the key in a file. It uses
+// XChaCha20-Poly1305 with what decides where the password is sent as associated data: whoever
+// changes that in the database, or copies a password to another inbox, makes it undecryptable. The
+// first Seal creates the file.
 type Sealer struct {
 	path string
 	mu   sync.Mutex
@@ -37,8 +41,9 @@ type Sealer struct {
 // OpenSealer returns the Sealer for a key file. It does not read the file.
 func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
 
-// Seal encrypts a password. It creates the key file, mode 0600, when there is none.
-func (s *Sealer) Seal(address, password string) (string, error) {
+// Seal encrypts a password or a reference for the address, host, port, security and username of an
+// inbox. It creates the key file, mode 0600, when there is none.
+func (s *Sealer) Seal(in Inbox, password string) (string, error) {
 	key, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
 		if err = s.createKey(); err == nil {
@@ -56,12 +61,17 @@ func (s *Sealer) Seal(address, password string) (string, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return "", err
 	}
-	box := aead.Seal(nonce, nonce, []byte(password), []byte(address))
+	box := aead.Seal(nonce, nonce, []byte(password), binding(in))
 	return sealedPrefix + base64.StdEncoding.EncodeToString(box), nil
 }
 
-// Unseal decrypts a password that Seal encrypted for the same address.
-func (s *Sealer) Unseal(address, sealed string) (string, error) {
+// Unseal decrypts what Seal encrypted for the same address, host, port, security and username. For
+// anything else the error is an *UnsealError.
+func (s *Sealer) Unseal(in Inbox) (string, error) {
+	encoded, ok := strings.CutPrefix(string(in.Password), sealedPrefix)
+	if !ok {
+		return "", unsealError(in, "what the database has is not encrypted, so postrider did not store it")
+	}
 	key, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
 		return "", s.lostKey()
@@ -73,18 +83,49 @@ func (s *Sealer) Unseal(address, sealed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	box, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(sealed, sealedPrefix))
+	box, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil || len(box) < aead.NonceSize() {
-		return "", fmt.Errorf("the stored password of inbox %s is damaged; "+
-			"set it again with `postrider inbox set %s --password-stdin`", address, address)
+		return "", unsealError(in, "what the database has is damaged")
 	}
-	password, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], []byte(address))
+	password, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], binding(in))
 	if err != nil {
-		return "", fmt.Errorf("the password of inbox %s was encrypted with another key than the one in %s; "+
-			"restore the old key file, or set the password again with `postrider inbox set %s --password-stdin`",
-			address, s.path, address)
+		return "", unsealError(in, fmt.Sprintf("host, port, security or username of the inbox (now %s) was changed by "+
+			"something other than postrider, or the key in %s is not the one that encrypted it; "+
+			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username), s.path))
 	}
 	return string(password), nil
+}
+
+// binding encodes an inbox without ambiguity: each field is preceded by its length, in four octets.
+func binding(in Inbox) []byte {
+	var b []byte
+	for _, field := range []string{
+		"postrider inbox", in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username,
+	} {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(field)))
+		b = append(b, field...)
+	}
+	return b
+}
+
+// UnsealError says that the stored password of an inbox is not used, because it is not what
+// postrider stored for this inbox.
+type UnsealError struct {
+	Address string
+	Problem string
+}
+
+func unsealError(in Inbox, problem string) error { return &UnsealError{in.Address, problem} }
+
+// Error names the inbox, the cause, and the command that fixes it.
+func (e *UnsealError) Error() string {
+	return fmt.Sprintf("the password of inbox %s is not used: %s; to set it again, give all that decides "+
+		"where it is sent: `%s`", e.Address, e.Problem, setAgain(e.Address))
+}
+
+// setAgain is the command that replaces all that a password is bound to.
+func setAgain(address string) string {
+	return "postrider inbox set " + address + " --host HOST --port N --security tls --username NAME --password-stdin"
 }
 
 // requireKey fails when there is no key file. It is called when encrypted passwords exist: a new
@@ -101,8 +142,8 @@ func (s *Sealer) lostKey() error {
 	return fmt.Errorf("%w: passwords of inboxes are encrypted with the key that was in %s; "+
 		"restore it from a backup or correct secrets.key_file; if it is lost, "+
 		"create a new key with `(umask 077; head -c 32 /dev/urandom | base64 > %s)` "+
-		"and set the password of each inbox again with `postrider inbox set ADDR --password-stdin`",
-		ErrNoKey, s.path, s.path)
+		"and set the password of each inbox again with `%s`",
+		ErrNoKey, s.path, s.path, setAgain("ADDR"))
 }
 
 // readKey reads the key file: base64 of 32 octets; lines that begin with # are comments.

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/secret"
 	"postrider/internal/text"
 )
 
@@ -17,10 +18,14 @@ import (
 type Store struct {
 	db     *db.DB
 	sealer *Sealer
+	files  secret.Files
 }
 
-// New returns the store over a database and the sealer of its passwords.
-func New(db *db.DB, sealer *Sealer) *Store { return &Store{db: db, sealer: sealer} }
+// New returns the store over a database and the sealer of its passwords. A password may be
+// file:PATH for files in dirs.
+func New(db *db.DB, sealer *Sealer, dirs ...string) *Store {
+	return &Store{db: db, sealer: sealer, files: dirs}
+}
 
 // Changes are the settings of an inbox that Set changes. A field that is nil stays unchanged.
 type Changes struct {
@@ -32,13 +37,13 @@ type Changes struct {
 	Username       *string
 	Auth           *string
 	Start          *Start   // for folders that were never scanned
-	Password       *string  // the password itself, or env:NAME, or file:PATH
+	Password       *string  // the password itself, or env:NAME, or file:PATH; without it the old one is kept
 	Folders        []string // all folders to monitor; the others become inactive
 }
 
 // Add stores a new active inbox with the folders in in.Folders, or with INBOX when there are none.
-// It encrypts the password, except env:NAME and file:PATH. When the address exists already, the
-// error is an *ExistsError.
+// It encrypts the password, which may be env:NAME or file:PATH. When the address exists already,
+// the error is an *ExistsError.
 func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
 	var names []string
 	for _, f := range in.Folders {
@@ -50,7 +55,11 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 		return Inbox{}, &InvalidError{err}
 	}
 	in.Address, in.Active = address, true
-	if in.Password, err = s.storable(ctx, in.Address, password); err != nil {
+	err = s.db.View(ctx, func(tx *gorm.DB) (err error) {
+		in.Password, err = s.seal(tx, in, password)
+		return err
+	})
+	if err != nil {
 		return Inbox{}, err
 	}
 	if in.CreatedAt, err = s.clock(ctx); err != nil {
@@ -90,44 +99,73 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	return watch(tx, found.ID, nil, folders)
 }
 
-// Set changes an inbox and returns the new state.
+// Set changes an inbox and returns the new state. Host, port, security and username are changed
+// only while the stored password was encrypted for the old ones, or when all of them are given with
+// a new password: else the error is an *UnsealError.
 func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
 	in, err := s.Get(ctx, address)
 	if err != nil {
 		return Inbox{}, err
 	}
-	in.apply(c)
 	names := c.Folders
 	if names != nil {
-		names, err = folderNames(names)
-	}
-	if err = errors.Join(in.normalize(), err); err != nil {
-		return Inbox{}, &InvalidError{err}
-	}
-	if c.Password != nil {
-		if in.Password, err = s.storable(ctx, in.Address, *c.Password); err != nil {
-			return Inbox{}, err
+		if names, err = folderNames(names); err != nil {
+			return Inbox{}, &InvalidError{err}
 		}
 	}
 	now, err := s.clock(ctx)
 	if err != nil {
 		return Inbox{}, err
 	}
-	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-		if err := tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
-			in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error; err != nil || names == nil {
-			return err
-		}
-		have, err := listFolders(tx, in.ID)
-		if err != nil {
-			return err
-		}
-		return watch(tx, in.ID, have, names)
-	})
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return s.update(tx, in.ID, in.Address, c, names, now) })
+	if invalid, ok := errors.AsType[*InvalidError](err); ok {
+		return Inbox{}, invalid
+	}
 	if err != nil {
 		return Inbox{}, fmt.Errorf("change inbox %s: %w", in.Address, err)
 	}
 	return s.Get(ctx, in.Address)
+}
+
+// update begins with a write, so that no other change comes between what it reads and what it
+// writes.
+func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders []string, now time.Time) error {
+	touched := tx.Exec(sqlTouchInbox, now, id)
+	if touched.Error != nil {
+		return touched.Error
+	}
+	old, err := find(tx, address)
+	if err != nil {
+		return err
+	}
+	if touched.RowsAffected == 0 || old == nil {
+		return &NotFoundError{Address: address}
+	}
+	in := *old
+	in.apply(c)
+	bad := in.normalize()
+	password, err := s.next(*old, in, c) // first: a row that somebody changed may be invalid, too
+	if err != nil {
+		return err
+	}
+	if bad != nil {
+		return &InvalidError{bad}
+	}
+	if password != "" {
+		if in.Password, err = s.seal(tx, in, password); err != nil {
+			return err
+		}
+	}
+	err = tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
+		in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error
+	if err != nil || folders == nil {
+		return err
+	}
+	have, err := listFolders(tx, in.ID)
+	if err != nil {
+		return err
+	}
+	return watch(tx, in.ID, have, folders)
 }
 
 // Enable makes an inbox active again. Package tasks disables inboxes.

@@ -235,8 +235,11 @@ func TestSet(t *testing.T) {
 		if in.Port != 143 {
 			t.Errorf("port is %d; want 143, the default of the new security", in.Port)
 		}
-		if in.Username != before.Username || in.Password != before.Password || !in.Active {
+		if in.Username != before.Username || !in.Active {
 			t.Errorf("the inbox is %+v, want the other settings unchanged", in)
+		}
+		if got, err := b.Password(b.ctx, in); err != nil || got != "hunter2" {
+			t.Errorf("the password for the new server is %q (%v), want it kept: hunter2", got, err)
 		}
 		want := []string{"Archive true", "INBOX true", "Junk false"}
 		if got := folderState(in); !slices.Equal(got, want) {

@@ -35,12 +35,12 @@ type FolderView struct {
 	LastScannedAt *time.Time `json:"last_scanned_at"`
 }
 
-// View is the inbox as JSON.
-func (in Inbox) View() View {
+// View is an inbox as JSON.
+func (s *Store) View(in Inbox) View {
 	v := View{
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
 		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
-		PasswordFrom: in.PasswordFrom(), Start: in.Start, Folders: []FolderView{},
+		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: []FolderView{},
 		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
 	}
 	for _, f := range in.Folders {

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
 
+	"postrider/internal/secret"
 	"postrider/internal/text"
 )
 
@@ -29,16 +31,37 @@ const (
 	waitDelay = 2 * time.Second
 )
 
+// Program is the path of a hook: its own, or the one that PATH has for its name. The error says why
+// it cannot be run, or that others can change it and so what this user runs.
+func Program(hook string) (path string, err error) {
+	path, err = exec.LookPath(hook)
+	if err != nil {
+		return "", fmt.Errorf("cannot be run: %w; correct the key hook, or make the file executable", err)
+	}
+	info, err := os.Stat(path)
+	if err == nil {
+		err = secret.CheckWriters(path, info)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot be run: %w", err)
+	}
+	return path, nil
+}
+
 // runHook runs the program with the digest as JSON on standard input. Exit status 0 is success. The
 // program's output is logged, but is not in the error: the database stores the error, and the
-// output may hold secrets.
+// output may hold secrets. Processes that the program started are killed when it has ended.
 func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	in, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("write the digest as JSON: %w", err)
 	}
 	program := n.Config.Hook[0]
-	cmd := exec.CommandContext(ctx, program, n.Config.Hook[1:]...)
+	path, err := Program(program)
+	if err != nil {
+		return fmt.Errorf("the hook %s %w", program, err)
+	}
+	cmd := exec.CommandContext(ctx, path, n.Config.Hook[1:]...)
 	out := &head{limit: maxOutput}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(in, '\n')), out, out
 	cmd.Env = []string{} // nil would pass on our whole environment
@@ -48,16 +71,16 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 		}
 	}
 	cmd.WaitDelay = waitDelay
-	killGroup(cmd)
+	ownGroup(cmd)
 	err = cmd.Run()
+	endGroup(cmd)
 	output := text.Line(out.String())
 	switch {
 	case errors.Is(err, exec.ErrWaitDelay), err == nil:
 		n.Log.Info("the hook has run", "hook", program, "output", output)
 		return nil
 	case cmd.ProcessState == nil:
-		return fmt.Errorf("the hook %s cannot be run: %w; correct the key hook, or make the file executable",
-			program, err)
+		return fmt.Errorf("the hook %s cannot be run: %w", program, err)
 	}
 	n.Log.Warn("the hook failed", "hook", program, "output", output)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

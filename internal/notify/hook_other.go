@@ -4,6 +4,9 @@ package notify
 
 import "os/exec"
 
-// killGroup does nothing, because there are no process groups: the end of the context kills only
+// ownGroup does nothing, because there are no process groups: the end of the context kills only
 // the program.
-func killGroup(*exec.Cmd) {}
+func ownGroup(*exec.Cmd) {}
+
+// endGroup does nothing: processes that the program started go on.
+func endGroup(*exec.Cmd) {}

@@ -178,8 +178,12 @@ func TestHookFails(t *testing.T) {
 	}
 }
 
-// TestHookHangs checks that runHook ends although the hook, or a process that it started, does not.
+// TestHookHangs checks that runHook ends although the hook, or a process that it started, does not,
+// and that nothing that the hook started outlives it, however it ends.
 func TestHookHangs(t *testing.T) {
+	ends := func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
+		return context.WithCancel(ctx)
+	}
 	const hangs = `cat > /dev/null; sleep 300 & echo $! > child; echo $$ > self; exec sleep 300`
 	for _, tt := range []struct {
 		name, script string
@@ -202,12 +206,10 @@ func TestHookHangs(t *testing.T) {
 				return ctx, cancel
 			}, "killed",
 		},
-		{
-			"only its output stays open", `sleep 300 & echo $! > child; echo done`,
-			func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
-				return context.WithCancel(ctx)
-			}, "",
-		},
+		{"it ends, and its output stays open", `sleep 300 & echo $! > child; echo done`, ends, ""},
+		{"it ends", `sleep 300 > /dev/null 2>&1 & echo $! > child`, ends, ""},
+		{"it fails", `sleep 300 > /dev/null 2>&1 & echo $! > child; exit 7`, ends, "exit status 7"},
+		{"it is killed", `sleep 300 > /dev/null 2>&1 & echo $! > child; kill -9 $$`, ends, "signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, dir := hooked(t, tt.script)
@@ -225,10 +227,7 @@ func TestHookHangs(t *testing.T) {
 				t.Errorf("the error is %v, want %q", err, tt.want)
 			}
 			child := pid(t, read(t, dir, "child"))
-			if tt.want == "" { // the child is not killed then
-				_ = syscall.Kill(child, syscall.SIGKILL)
-				return
-			}
+			defer func() { _ = syscall.Kill(child, syscall.SIGKILL) }()
 			wait(t, fmt.Sprintf("process %d, which the hook started, to end", child),
 				func() bool { return gone(child) })
 		})
@@ -248,6 +247,33 @@ func pid(t *testing.T, text string) int {
 func gone(pid int) bool {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return syscall.Kill(pid, 0) != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// TestHookOfOthers checks that a program that other users can write is not run.
+func TestHookOfOthers(t *testing.T) {
+	b, dir := hooked(t, `echo run >> runs`)
+	program := b.Config.Hook[0]
+	if err := os.Chmod(program, 0o775); err != nil {
+		t.Fatal(err)
+	}
+	b.dies("one")
+	b.Notify(b.ctx, true)
+	if log := b.logs.String(); !strings.Contains(log, "cannot be run: other users can write it (mode 0775); run: chmod go-w ") {
+		t.Errorf("the log is\n%s\nwant the reason and the chmod", log)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
+		t.Error("the hook ran, want it refused")
+	}
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if path, err := Program(program); path != program || err != nil {
+		t.Errorf("Program(%q) = %q, %v; want the same path", program, path, err)
+	}
+	b.Notify(b.ctx, true)
+	if got := read(t, dir, "runs"); got != "run\n" {
+		t.Errorf("the hook ran %q, want once, after the mode was corrected", got)
+	}
 }
 
 // TestHookDoesNotRead checks a hook that does not read its input, and writes more output than is

@@ -56,7 +56,11 @@ func Resolve(ref string) (string, error) {
 	if !ok {
 		return ref, nil
 	}
-	content, err := ReadPrivateFile(path)
+	return fromFile(path, func() (*os.File, error) { return os.Open(path) })
+}
+
+func fromFile(path string, open func() (*os.File, error)) (string, error) {
+	content, err := readPrivate(path, open)
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
@@ -71,7 +75,11 @@ func Resolve(ref string) (string, error) {
 // permissions, the error has the command that fixes them. On Windows, which has no such
 // permissions, every file is read.
 func ReadPrivateFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	return readPrivate(path, func() (*os.File, error) { return os.Open(path) })
+}
+
+func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
+	f, err := open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s; create it, or correct the path: %w", path, err)
 	}

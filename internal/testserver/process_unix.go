@@ -34,3 +34,7 @@ func (p *process) freeze() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGSTO
 
 // thaw lets them go on.
 func (p *process) thaw() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGCONT) }
+
+// plainUmask is what most systems have: with another, files that a test writes may be writable by
+// the group, which is refused for a configuration.
+func plainUmask() { syscall.Umask(0o022) }

@@ -194,6 +194,7 @@ type M struct{ TestingM }
 
 // Run runs the tests and stops the servers that they shared.
 func (m M) Run() int {
+	plainUmask()
 	sharedServers.Lock()
 	sharedServers.underMain = true
 	sharedServers.Unlock()

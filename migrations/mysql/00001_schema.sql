@@ -9,7 +9,7 @@
 CREATE TABLE IF NOT EXISTS monitored_emails (
     id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     email_address   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-    email_password  TEXT         NOT NULL, -- encrypted, or env:NAME, or file:PATH; never plain text
+    email_password  TEXT         NOT NULL, -- the password, or env:NAME, or file:PATH; encrypted for host, port, security and username
     description     TEXT         NOT NULL,
     is_active       TINYINT      NOT NULL,
     host            VARCHAR(255) NOT NULL,

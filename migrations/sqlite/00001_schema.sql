@@ -7,7 +7,7 @@
 CREATE TABLE monitored_emails (
     id              INTEGER  PRIMARY KEY AUTOINCREMENT,
     email_address   TEXT     NOT NULL,
-    email_password  TEXT     NOT NULL, -- encrypted, or env:NAME, or file:PATH; never plain text
+    email_password  TEXT     NOT NULL, -- the password, or env:NAME, or file:PATH; encrypted for host, port, security and username
     description     TEXT     NOT NULL,
     is_active       INTEGER  NOT NULL,
     host            TEXT     NOT NULL,

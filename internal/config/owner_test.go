@@ -1,0 +1,79 @@
+//go:build unix
+
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWritableByOthers: whoever can write the configuration can run programs as its user (hook).
+func TestWritableByOthers(t *testing.T) {
+	path := write(t, minimal)
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o660: true, 0o602: true, 0o666: true} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Load(path, variables())
+		if refused && (err == nil || !strings.Contains(err.Error(), "chmod go-w "+path)) || !refused && err != nil {
+			t.Errorf("mode %04o: got %v; want an error with the chmod: %v", mode, err, refused)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return // only root can give a file away
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, 4711, -1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Load(path, variables())
+	if err == nil || !strings.Contains(err.Error(), "belongs to the user 4711") || !strings.Contains(err.Error(), "chown root "+path) {
+		t.Errorf("owned by 4711: got %v, want an error with the chown", err)
+	}
+}
+
+// TestFindAsRoot: root does not search a directory in which others can put a configuration.
+func TestFindAsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away; everybody else searches the current directory")
+	}
+	for _, tt := range []struct {
+		name      string
+		dir, file int // the owners
+		dirMode   os.FileMode
+		found     bool
+	}{
+		{"both root's", 0, 0, 0o755, true},
+		{"another's file", 0, 4711, 0o755, false},
+		{"another's directory", 4711, 0, 0o755, false},
+		{"a directory that all can write", 0, 0, 0o777 | os.ModeSticky, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			file := filepath.Join(dir, "postrider.yaml")
+			if err := os.WriteFile(file, []byte(minimal), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, err := range []error{os.Chown(file, tt.file, -1), os.Chown(dir, tt.dir, -1), os.Chmod(dir, tt.dirMode)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := Find("", variables())
+			if tt.found && (got != "postrider.yaml" || err != nil) {
+				t.Errorf("Find = %q, %v; want postrider.yaml", got, err)
+			}
+			if !tt.found && (got == "postrider.yaml" || err != nil && !strings.Contains(err.Error(), "name it with -c")) {
+				t.Errorf("Find = %q, %v; want it not searched, and said so", got, err)
+			}
+			if got, err := Find("postrider.yaml", variables()); got != "postrider.yaml" || err != nil {
+				t.Errorf("Find of a file that is named = %q, %v; want that file", got, err)
+			}
+		})
+	}
+}

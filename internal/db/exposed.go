@@ -1,0 +1,36 @@
+package db
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Exposed returns an error that names a file of an SQLite database that other users can read or
+// write, and the command that changes that. postrider makes them with mode 0600, but a copy that was
+// restored may have another one. Files in a directory that others cannot enter are not exposed. Of
+// directories above it knows nothing.
+func (db *DB) Exposed() error {
+	if db.dialect != SQLite || runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Stat(filepath.Dir(db.where))
+	if err != nil {
+		return nil // whoever cannot look cannot tell
+	}
+	var entered os.FileMode // the bits of those who can enter the directory
+	if dir.Mode()&0o010 != 0 {
+		entered |= 0o060
+	}
+	if dir.Mode()&0o001 != 0 {
+		entered |= 0o006
+	}
+	for _, end := range []string{"", "-wal", "-shm"} { // SQLite gives the last two the mode of the first
+		info, err := os.Stat(db.where + end)
+		if err == nil && info.Mode()&entered != 0 {
+			return fmt.Errorf("%s has mode %04o; run: chmod 600 %[1]s", db.where+end, info.Mode().Perm())
+		}
+	}
+	return nil
+}

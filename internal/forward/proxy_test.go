@@ -1,0 +1,86 @@
+package forward
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// TestProxyOfTheEnvironment checks that the relay is reached as IMAP servers are: through ALL_PROXY,
+// unless NO_PROXY names it or it is on loopback.
+func TestProxyOfTheEnvironment(t *testing.T) {
+	for _, tt := range []struct {
+		name, variable, scheme, noProxy, setting string
+		handshake                                func(net.Conn) (string, error)
+		proxied                                  bool
+	}{
+		{"SOCKS5", "ALL_PROXY", "socks5", "", "", testserver.SOCKSProxy, true},
+		{"SOCKS5, which resolves the name", "all_proxy", "socks5h", "", "", testserver.SOCKSProxy, true},
+		{"HTTP", "HTTPS_PROXY", "http", "", "", testserver.HTTPProxy, true},
+		{"NO_PROXY names others", "ALL_PROXY", "socks5", "example.com", "", testserver.SOCKSProxy, true},
+		{"NO_PROXY", "ALL_PROXY", "socks5", "relay.invalid", "", testserver.SOCKSProxy, false},
+		{"smtp.proxy: direct", "ALL_PROXY", "socks5", "", "direct", testserver.SOCKSProxy, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, name := range []string{"ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"} {
+				t.Setenv(name, "")
+			}
+			s := sink(t, smtpsink.Options{})
+			g := testserver.StartGateway(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port())), tt.handshake)
+			t.Setenv(tt.variable, tt.scheme+"://bob:p%3Aw@"+g.Addr)
+			t.Setenv("NO_PROXY", tt.noProxy)
+			r := relayOn(t, s.Port(), func(c *Config) { c.Host, c.Proxy = "relay.invalid", tt.setting })
+			_, err := r.Info(t.Context())
+			want := "relay.invalid:" + strconv.Itoa(s.Port())
+			if tt.proxied && (err != nil || g.LastTarget() != want) || !tt.proxied && (err == nil || g.LastTarget() != "") {
+				t.Errorf("Info: %v, and the proxy was asked for %q; want it asked for %q: %v", err, g.LastTarget(), want, tt.proxied)
+			}
+		})
+	}
+	t.Run("loopback", func(t *testing.T) {
+		t.Setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+		mustSend(t, relayOn(t, sink(t, smtpsink.Options{}).Port()))
+	})
+}
+
+// TestProxyFails checks that the error names the proxy and the keys, and no password.
+func TestProxyFails(t *testing.T) {
+	for _, tt := range []struct {
+		name, proxy string // %s is its address
+		handshake   func(net.Conn) (string, error)
+		host        string
+		want        []string
+	}{
+		{"down", "socks5://bob:sesame@127.0.0.1:1", nil, "relay.invalid", []string{"connect", "through the proxy socks5://127.0.0.1:1", "smtp.proxy"}},
+		{"refuses the login", "http://bob:sesame@%s", testserver.HTTPProxy, "relay.invalid", []string{"407 Proxy Authentication Required"}},
+		{"refuses the relay", "socks5://bob:p%%3Aw@%s", testserver.SOCKSProxy, "refused.example", []string{"connection refused", "smtp.proxy"}},
+		{"no URL", "socks4://bob:sesame@h", nil, "relay.invalid", []string{"is not a proxy URL"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			proxy := tt.proxy
+			if tt.handshake != nil {
+				g := testserver.StartGateway(t, "127.0.0.1:1", tt.handshake)
+				proxy = strings.ReplaceAll(strings.Replace(proxy, "%s", g.Addr, 1), "%%", "%")
+			}
+			r := relayOn(t, 25, func(c *Config) { c.Host, c.Proxy = tt.host, proxy })
+			_, err := r.Info(t.Context())
+			if err == nil {
+				t.Fatal("Info = nil, want an error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error is %q, want %q in it", err, want)
+				}
+			}
+			for _, secret := range []string{"sesame", "p:w", "p%3Aw", "bob"} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error is %q, want it without user and password", err)
+				}
+			}
+		})
+	}
+}
