@@ -150,6 +150,7 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 		Account: in.Address, Username: in.Username, Password: password, Auth: in.Auth,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
+		MaxSize:    int64(d.cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
 		Spooler: d.spooler, Logger: d.log,
 	})

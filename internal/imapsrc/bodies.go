@@ -14,7 +14,7 @@ import (
 // Result says what happened to the messages that Bodies did not pass on.
 type Result struct {
 	Vanished []uint32         // they no longer exist
-	Failed   map[uint32]error // the server refuses them (KindMessage) or sends no body
+	Failed   map[uint32]error // refused (KindMessage), sent without a body, or a TooLargeError
 }
 
 // Bodies fetches whole messages. It passes every message to the callback each, once, one at a time,
@@ -22,6 +22,10 @@ type Result struct {
 // callback owns the message and closes it. The server waits until the callback returns, so it
 // should be quick. When the callback fails, Bodies closes the connection and returns that error
 // unchanged.
+//
+// Bodies closes the connection rather than read a body above Config.MaxSize, and returns an error of
+// KindProtocol then; the message is in Result, see TooLargeError. Other messages were perhaps not
+// fetched.
 //
 // When Bodies returns an error, the messages that the callback got and those in Result are settled.
 // Nothing is known about the others.
@@ -107,12 +111,14 @@ type bodies struct {
 	failed  map[uint32]error
 	buf     []byte
 	cut     uint32 // the message that was being read when the connection broke
+	extras  int    // bodies that were not wanted
+	changes int    // responses that settled nothing
 	err     error  // ends the call: an error of the callback, or of this machine
 }
 
 func (b *bodies) got(uid uint32) bool { return b.state[uid] == settled }
 
-// take spools every body, also one that was not requested: its UID may come after it.
+// take spools every body that may be wanted: its UID may come after it.
 func (b *bodies) take(msg *imapclient.FetchMessageData) {
 	var in incoming
 	for item := msg.Next(); item != nil; item = msg.Next() {
@@ -124,7 +130,7 @@ func (b *bodies) take(msg *imapclient.FetchMessageData) {
 		case imapclient.FetchItemDataBodySection:
 			if b.isAsked(item.Section) && !in.came && b.err == nil {
 				in.came = true
-				in.body, in.cut = b.spool(item.Literal)
+				in.body, in.cut = b.body(&in, item.Literal)
 			}
 		}
 	}
@@ -147,10 +153,8 @@ func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {
 
 // spool copies a literal. When that fails, it closes the connection, and with it the command fails.
 func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) {
-	if lit == nil {
-		return nil, false
-	}
 	spool = b.c.cfg.Spooler.New()
+	b.c.wire.open(lit.Size())
 	lost, local := b.copy(spool, lit)
 	if lost == nil && local == nil {
 		return spool, false
@@ -176,7 +180,6 @@ func (b *bodies) copy(spool *message.Spool, lit imap.LiteralReader) (lost, local
 		if _, err := spool.Write(b.buf[:n]); err != nil {
 			return nil, err
 		}
-		b.c.wire.allow(smallAnswer)
 		switch {
 		case errors.Is(err, io.EOF) && size == lit.Size():
 			return nil, nil
@@ -202,9 +205,10 @@ func (b *bodies) settle(in *incoming) {
 	case in.cut:
 		b.cut = in.uid
 	case !wanted, state == settled:
-		in.drop()
+		b.unwanted(in)
 	case !in.came:
 		b.state[in.uid] = seen
+		b.changed()
 	case in.body == nil || in.body.Size() == 0:
 		in.drop()
 		b.state[in.uid] = settled

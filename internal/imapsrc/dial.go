@@ -32,17 +32,22 @@ func (c *Conn) open(ctx context.Context) error {
 	if conn, err = c.secure(ctx, conn); err != nil {
 		return c.failure(ctx, opConnect, err)
 	}
-	c.wire = &wire{Conn: conn, idle: c.cfg.IdleTimeout}
+	return c.greet(ctx, conn)
+}
+
+// greet waits for the greeting on an open connection. It closes the connection when none comes.
+func (c *Conn) greet(ctx context.Context, conn net.Conn) error {
+	c.wire = newWire(conn, c.cfg.IdleTimeout)
 	if c.cfg.Security == SecurityStartTLS {
 		// The server sends one greeting only, and it came before TLS. Its capabilities must not be
 		// trusted (RFC 3501 6.2.1), so the library gets a greeting without any.
 		c.wire.first = "* OK\r\n"
 	}
-	c.wire.begin(smallAnswer)
+	c.wire.begin(loginAnswer, c.patience())
 	c.client = imapclient.New(c.wire, &imapclient.Options{
 		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle},
 	})
-	if err := c.do(ctx, opGreeting, smallAnswer, c.client.WaitGreeting); err != nil {
+	if err := c.do(ctx, opGreeting, loginAnswer, c.client.WaitGreeting); err != nil {
 		c.wire.kill()
 		<-c.client.Closed()
 		return err

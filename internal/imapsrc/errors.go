@@ -134,12 +134,13 @@ func (c *Conn) explainLost(out *Error, err error) {
 		bye, wireErr = c.wire.failure()
 	}
 	var dns *net.DNSError
+	var broken violation
 	switch {
 	case bye != nil:
 		out.Kind, out.BackOff = kindOf(bye, KindUnavailable), backOff(bye.Text)
 		out.Err = fmt.Errorf("the server ended the connection (%w)", c.answer(bye))
-	case errors.Is(wireErr, errTooMuch) || errors.Is(err, errTooMuch):
-		out.Kind, out.Err = KindProtocol, errTooMuch
+	case errors.As(wireErr, &broken), errors.As(err, &broken):
+		out.Kind, out.Err = KindProtocol, broken
 	case wireErr != nil:
 		out.Err = wireErr
 	case errors.As(err, &dns) && dns.IsNotFound:

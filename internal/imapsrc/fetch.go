@@ -124,6 +124,7 @@ func asError(e *Error) error {
 func (c *Conn) handle(msg *imapclient.FetchMessageData) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.wire.done()
 	if c.take == nil {
 		for msg.Next() != nil {
 			continue

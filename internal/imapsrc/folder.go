@@ -20,16 +20,28 @@ type Folder struct {
 	Messages    uint32
 }
 
+// Limits of a list of folders. A name that is longer than maxName octets cannot be opened.
+const (
+	maxFolders = 100_000
+	maxName    = 1000
+)
+
 // Folders lists the names of the folders that can be opened.
 func (c *Conn) Folders(ctx context.Context) ([]string, error) {
 	var names []string
-	err := c.do(ctx, "list the folders", largeAnswer, func() error {
-		list, err := c.client.List("", "*", nil).Collect()
-		for _, f := range list {
-			if !slices.Contains(f.Attrs, imap.MailboxAttrNoSelect) &&
+	err := c.do(ctx, "list the folders", listAnswer, func() error {
+		cmd := c.client.List("", "*", nil)
+		n := 0
+		for f := cmd.Next(); f != nil; f = cmd.Next() {
+			n++
+			if n <= maxFolders && len(f.Mailbox) <= maxName && !slices.Contains(f.Attrs, imap.MailboxAttrNoSelect) &&
 				!slices.Contains(f.Attrs, imap.MailboxAttrNonExistent) {
 				names = append(names, f.Mailbox)
 			}
+		}
+		err := cmd.Close()
+		if err == nil && n > maxFolders {
+			return &Error{Kind: KindProtocol, Err: fmt.Errorf("the server lists more than %d folders", maxFolders)}
 		}
 		return err
 	})

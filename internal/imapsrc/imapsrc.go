@@ -2,7 +2,9 @@
 //
 // One goroutine at a time uses a Conn. The package never changes the account: it opens folders with
 // EXAMINE and fetches bodies with BODY.PEEK[]. A call ends when its context ends, or when the
-// server is silent for Config.IdleTimeout. Both close the connection, and every later call fails.
+// server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or sends what is
+// not IMAP or more than the limits allow (see guard and wire). All of these close the connection, and
+// every later call fails.
 //
 // Only a tagged OK is an answer. A lost connection is an error, never an empty result. A message is
 // Vanished only when a FETCH of that message alone got a tagged OK without it. A message that the
@@ -39,6 +41,8 @@ type Conn struct {
 	server string
 	folder string // the open folder; empty when none is open
 
+	loggedIn bool // Dial is done
+
 	mu   sync.Mutex
 	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs
 }
@@ -46,21 +50,33 @@ type Conn struct {
 // Dial connects, waits for the greeting, logs in and sends ID (RFC 2971). Config.DialTimeout limits
 // everything up to and including the greeting.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
-	cfg = cfg.withDefaults()
-	c := &Conn{cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))}
+	c := newConn(cfg)
 	if err := c.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.login(ctx); err != nil {
+	if err := c.enter(ctx); err != nil {
 		_ = c.Close()
 		return nil, err
+	}
+	return c, nil
+}
+
+func newConn(cfg Config) *Conn {
+	cfg = cfg.withDefaults()
+	return &Conn{cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))}
+}
+
+// enter logs in.
+func (c *Conn) enter(ctx context.Context) error {
+	if err := c.login(ctx); err != nil {
+		return err
 	}
 	if err := c.identify(ctx); err != nil {
-		_ = c.Close()
-		return nil, err
+		return err
 	}
+	c.loggedIn = true
 	c.cfg.Logger.DebugContext(ctx, "logged in", "imap", c.host, "server", c.server)
-	return c, nil
+	return nil
 }
 
 // Close logs out and closes the connection. It takes at most three seconds, even when the server
@@ -87,9 +103,19 @@ func (c *Conn) ServerName() string { return c.server }
 // Limits in octets for what a server may send in answer to one command. Message bodies do not
 // count.
 const (
+	loginAnswer = 64 << 10 // until the login is done
 	smallAnswer = 1 << 20
-	largeAnswer = 32 << 20 // for SEARCH and LIST: about three million UIDs
+	largeAnswer = 32 << 20 // for SEARCH: about three million UIDs
+	listAnswer  = 8 << 20  // for LIST
 )
+
+// patience is how long one command may take. Bodies have more time, see minRate.
+func (c *Conn) patience() time.Duration {
+	if !c.loggedIn {
+		return 2 * c.cfg.IdleTimeout
+	}
+	return c.cfg.CommandTimeout
+}
 
 // do runs f, which talks to the server. The library knows no contexts: when ctx ends, do closes the
 // connection, so that f fails.
@@ -99,7 +125,7 @@ func (c *Conn) do(ctx context.Context, op string, limit int64, f func() error) e
 	}
 	stop := context.AfterFunc(ctx, c.wire.kill)
 	defer stop()
-	c.wire.begin(limit)
+	c.wire.begin(limit, c.patience())
 	defer c.wire.end()
 	if err := f(); err != nil {
 		return c.failure(ctx, op, err)

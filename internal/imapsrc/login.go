@@ -16,7 +16,7 @@ import (
 // account.
 func (c *Conn) login(ctx context.Context) error {
 	op := "log in as " + c.cfg.Username
-	return c.do(ctx, op, smallAnswer, func() error {
+	return c.do(ctx, op, loginAnswer, func() error {
 		if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
 			return nil
 		}
@@ -86,7 +86,7 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 // identify sends ID (RFC 2971), which some servers require before the first SELECT. A refusal does
 // not matter.
 func (c *Conn) identify(ctx context.Context) error {
-	return c.do(ctx, "ask for the capabilities", smallAnswer, func() error {
+	return c.do(ctx, "ask for the capabilities", loginAnswer, func() error {
 		// The capabilities change with the login, and the library may still hold the old ones.
 		caps, err := c.client.Capability().Wait()
 		if err != nil {

@@ -49,12 +49,10 @@ func (c *Conn) between(ctx context.Context, from, to uint32, criteria imap.Searc
 func (c *Conn) search(ctx context.Context, criteria *imap.SearchCriteria, from, to uint32) ([]uint32, error) {
 	var uids []uint32
 	err := c.do(ctx, "search folder", largeAnswer, func() error {
-		data, err := c.client.UIDSearch(criteria, nil).Wait()
-		if err != nil {
+		if _, err := c.client.UIDSearch(criteria, nil).Wait(); err != nil {
 			return err
 		}
-		set, _ := data.All.(imap.UIDSet)
-		for _, r := range set {
+		for _, r := range c.wire.found() {
 			start, stop := max(uint32(r.Start), from), min(uint32(r.Stop), to)
 			if start > stop {
 				continue

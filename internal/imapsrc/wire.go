@@ -12,34 +12,67 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-var errTooMuch = errors.New("the server sends without end")
-
-// wire is the connection that the library gets, above TLS. It adds what the library lacks: a
-// deadline for each read and write while a command is running, a lost connection that never looks
-// like the end of the data, a limit on what the server may send, and a look at untagged status
-// responses that the library drops.
+// wire is the connection that the library gets, above TLS. It adds what the library lacks: limits on
+// what a server may send and on how long it may take, a lost connection that never looks like the
+// end of the data, and a look at untagged status responses that the library drops.
+//
+// One goroutine at a time reads. Reads end at the beginning and at the end of a literal, so whoever
+// reads a literal can be asked for first, see open.
 type wire struct {
 	net.Conn
 	idle time.Duration
 
-	mu     sync.Mutex
-	first  string // what Read returns before anything from the connection
-	busy   bool   // a command is running: silence is an error
-	left   int64  // octets that the server may still send
-	err    error  // the first error of reading or writing
-	inData bool   // message data may come: its lines are not status responses
-	line   []byte // the beginning of the current line
-	bye    *imap.Error
-	sticky bool // UIDs are persistent (RFC 4315 4)
+	raw    []byte // received, and not yet admitted
+	buffer []byte // of raw
+	out    []byte // admitted, and not yet read
+
+	mu      sync.Mutex
+	drained *sync.Cond // a FETCH response was handled, or the connection is closed
+	first   string     // what Read returns before anything from the connection
+	guard   guard
+	busy    bool      // a command is running: silence is an error
+	until   time.Time // when the command has to be done
+	limit   time.Duration
+	paused  time.Time // when the caller began to work
+	left    int64     // octets without bodies that the server may still send before the caller consumes something
+	total   int64     // and in all in answer to the command
+	opened  bool      // the current literal is a body that the caller reads
+	handled int       // FETCH responses that the caller is done with
+	closed  bool
+	err     error  // the first error of reading or writing
+	inData  bool   // message data may come: its lines are not status responses
+	line    []byte // the beginning of the current line
+	bye     *imap.Error
+	sticky  bool // UIDs are persistent (RFC 4315 4)
 }
 
-// maxStatusLine is how much of a line is parsed, in octets.
-const maxStatusLine = 512
+const (
+	// maxStatusLine is how much of a line is parsed, in octets.
+	maxStatusLine = 512
+	// maxAnswer is how many octets the server may send in answer to one command, without bodies. It
+	// is enough for three million FETCH responses with a UID.
+	maxAnswer = 128 << 20
+	// minRate is how many octets of bodies a second a server has to send, when a command takes
+	// longer than its time limit.
+	minRate = 1 << 10
+	// maxPending is how many FETCH responses may wait for the caller. The library starts a goroutine
+	// for each that it did not ask for.
+	maxPending = 256
+)
 
-func (w *wire) begin(limit int64) {
+func newWire(conn net.Conn, idle time.Duration) *wire {
+	w := &wire{Conn: conn, idle: idle, buffer: make([]byte, 16<<10)}
+	w.drained = sync.NewCond(&w.mu)
+	return w
+}
+
+// begin begins a command that has to be done within limit.
+func (w *wire) begin(octets int64, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left, w.sticky = limit, true
+	w.left, w.total, w.sticky = octets, maxAnswer, true
+	w.limit, w.until = limit, time.Now().Add(limit)
+	w.guard.hits.set = nil
 	w.setBusy(true)
 }
 
@@ -54,6 +87,7 @@ func (w *wire) end() {
 func (w *wire) pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.paused = time.Now()
 	w.setBusy(false)
 }
 
@@ -61,6 +95,7 @@ func (w *wire) resume(limit int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left = limit
+	w.until = w.until.Add(time.Since(w.paused))
 	w.setBusy(true)
 }
 
@@ -71,6 +106,9 @@ func (w *wire) setBusy(busy bool) {
 	var deadline time.Time
 	if busy {
 		deadline = time.Now().Add(w.idle)
+		if w.until.Before(deadline) {
+			deadline = w.until
+		}
 	}
 	_ = w.Conn.SetReadDeadline(deadline)
 }
@@ -82,6 +120,29 @@ func (w *wire) allow(limit int64) {
 	w.left = limit
 }
 
+// open says that the caller reads the literal that comes now, of this size. Its octets do not count.
+// The octets of other literals do, and only small ones are read.
+func (w *wire) open(size int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opened = w.guard.literal == size && size > 0
+}
+
+// done counts a FETCH response that the caller is done with.
+func (w *wire) done() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handled++
+	w.drained.Broadcast()
+}
+
+// found returns the UIDs of the SEARCH responses to the current command, as the server sent them.
+func (w *wire) found() imap.UIDSet {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.guard.hits.set
+}
+
 // ignoreLines stops the search for status responses until the command ends.
 func (w *wire) ignoreLines() {
 	w.mu.Lock()
@@ -91,28 +152,86 @@ func (w *wire) ignoreLines() {
 
 func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
-	if w.first != "" {
-		n := copy(p, w.first)
-		w.first = w.first[n:]
-		w.mu.Unlock()
-		return n, nil
+	defer w.mu.Unlock()
+	for {
+		switch {
+		case w.first != "":
+			n := copy(p, w.first)
+			w.first = w.first[n:]
+			return n, nil
+		case len(w.out) > 0:
+			n := copy(p, w.out)
+			w.out = w.out[n:]
+			return n, nil
+		case w.err != nil: // the library reads again after a timeout
+			return 0, w.err
+		case w.guard.literal > 0:
+			return w.readLiteral(p)
+		case w.guard.boundary() && w.guard.fetches-w.handled >= maxPending && !w.closed:
+			w.drained.Wait()
+		case len(w.raw) > 0:
+			w.admit()
+		default:
+			n, err := w.receive(w.buffer)
+			w.raw = w.buffer[:n]
+			_ = w.fail(err)
+		}
 	}
-	if w.err != nil { // the library reads again after a timeout
-		defer w.mu.Unlock()
-		return 0, w.err
-	}
+}
+
+// receive reads from the connection. It unlocks meanwhile.
+func (w *wire) receive(p []byte) (int, error) {
 	w.setBusy(w.busy)
 	w.mu.Unlock()
-
 	n, err := w.Conn.Read(p)
-
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.left -= int64(n); w.left < 0 && err == nil {
-		err = errTooMuch
-	}
+	return n, err
+}
+
+// admit moves octets to the library, as far as the guard allows. What came before an error is read
+// first.
+func (w *wire) admit() {
+	n, out, err := w.guard.admit(w.raw, w.out[:0])
 	if !w.inData {
-		w.findStatus(p[:n])
+		w.findStatus(w.raw[:n])
+	}
+	w.raw, w.out = w.raw[n:], out
+	if err == nil {
+		err = w.count(int64(n))
+	}
+	if err != nil {
+		w.raw = nil
+		_ = w.fail(err)
+	}
+}
+
+func (w *wire) count(n int64) error {
+	w.left -= n
+	w.total -= n
+	if w.left < 0 || w.total < 0 {
+		return errTooMuch
+	}
+	return nil
+}
+
+func (w *wire) readLiteral(p []byte) (n int, err error) {
+	if !w.opened && w.guard.literal > maxBuffered {
+		return 0, w.fail(errLiteral)
+	}
+	p = p[:min(int64(len(p)), w.guard.literal)]
+	if len(w.raw) > 0 {
+		n = copy(p, w.raw)
+		w.raw = w.raw[n:]
+	} else {
+		n, err = w.receive(p)
+	}
+	if w.guard.literal -= int64(n); w.opened {
+		w.until = w.until.Add(time.Duration(n) * time.Second / minRate)
+	} else if tooMuch := w.count(int64(n)); err == nil {
+		err = tooMuch
+	}
+	if w.guard.literal == 0 {
+		w.opened = false
 	}
 	return n, w.fail(err)
 }
@@ -133,6 +252,8 @@ func (w *wire) fail(err error) error {
 		return nil
 	case errors.Is(err, io.EOF):
 		err = fmt.Errorf("the server closed the connection: %w", io.ErrUnexpectedEOF)
+	case errors.Is(err, os.ErrDeadlineExceeded) && w.busy && !time.Now().Before(w.until):
+		err = fmt.Errorf("the server took longer than %v for its answer: %w", w.limit, os.ErrDeadlineExceeded)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = fmt.Errorf("the server was silent for %v: %w", w.idle, os.ErrDeadlineExceeded)
 	}
@@ -151,6 +272,23 @@ func (w *wire) failure() (*imap.Error, error) {
 
 // kill closes the connection at once. Pending reads and writes fail.
 func (w *wire) kill() { _ = w.Close() }
+
+// reject closes the connection because of what the server sent.
+func (w *wire) reject(why violation) {
+	w.mu.Lock()
+	_ = w.fail(why)
+	w.mu.Unlock()
+	w.kill()
+}
+
+// Close also ends a read that waits for the caller.
+func (w *wire) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	w.drained.Broadcast()
+	w.mu.Unlock()
+	return w.Conn.Close()
+}
 
 // The library's own deadlines are ignored: they would abort a slow literal, but not a silent wait.
 

@@ -12,9 +12,9 @@ import (
 func TestWireFailsForGood(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
-	w := &wire{Conn: near, idle: 10 * time.Millisecond}
+	w := newWire(near, 10*time.Millisecond)
 	defer w.kill()
-	w.begin(100)
+	w.begin(100, time.Minute)
 	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("Read from a silent server = %v; want os.ErrDeadlineExceeded", err)
 	}
@@ -23,7 +23,7 @@ func TestWireFailsForGood(t *testing.T) {
 		defer close(written)
 		_, _ = far.Write([]byte("x"))
 	}()
-	w.begin(100)
+	w.begin(100, time.Minute)
 	if n, err := w.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("Read after that = %d, %v; want the same error again", n, err)
 	}

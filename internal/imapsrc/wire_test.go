@@ -191,6 +191,8 @@ func TestMessageDataIsNoStatusResponse(t *testing.T) {
 	}
 }
 
+const endless = "the server sends without end"
+
 // A hostile server may send any amount of data; memory does not grow with it.
 func TestMemoryIsBounded(t *testing.T) {
 	flood := strings.Repeat("a", 64<<10)
@@ -200,11 +202,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		start string
 		call  func(c *imapsrc.Conn) error
 		limit uint64
+		says  string
 	}{
-		"a line without end":           {"* OK ", fetch, 16 << 20},
-		"a quoted string":              {`* 1 FETCH (UID 1 BODY[] "`, fetch, 16 << 20},
-		"a literal where none belongs": {"* LIST () \"/\" {1000000000000}\r\n", list, 128 << 20},
-		"flags":                        {"* 1 FETCH (UID 1 FLAGS (", fetch, 16 << 20},
+		"a line without end":           {"* OK ", fetch, 16 << 20, endless},
+		"a quoted string":              {`* 1 FETCH (UID 1 BODY[] "`, fetch, 16 << 20, endless},
+		"a literal where none belongs": {"* LIST () \"/\" {1000000000000}\r\n", list, 16 << 20, "a literal where none"},
+		"a literal of flags":           {"* 1 FETCH (UID 1 BODYSTRUCTURE ({65537}\r\n", fetch, 16 << 20, "a literal where none"},
+		"flags":                        {"* 1 FETCH (UID 1 FLAGS (", fetch, 16 << 20, endless},
+		"attributes of a folder":       {`* LIST (`, list, 16 << 20, endless},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
@@ -221,7 +226,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			selectInbox(t, c)
 			grown := watchHeap(t)
 			err := tc.call(c)
-			wantError(t, err, imapsrc.KindProtocol, "the server sends without end")
+			wantError(t, err, imapsrc.KindProtocol, tc.says)
 			if n := grown(); n > tc.limit {
 				t.Errorf("the heap grew by %d octets; want less than %d", n, tc.limit)
 			}

@@ -77,6 +77,7 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	for i, j := range jobs {
 		batch[i].meta.UID = j.claim.Task.UID
 		batch[i].head = j.claim.Task.Form.Mode == string(forward.Notice)
+		batch[i].notice = d.pass.Config.Notices && !j.claim.Task.Begun()
 	}
 	err := d.session.fetchOneByOne(ctx, name, epoch, batch)
 	connection := err != nil && (lost(err) || ctx.Err() != nil)
@@ -104,6 +105,7 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 // received gives a job what was fetched, and reports whether that is its message; otherwise the claim
 // has ended in status. failed is why not all could be fetched.
 func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
+	j.claim.Task.Identity.Size = max(j.claim.Task.Identity.Size, it.announced)
 	t := j.claim.Task
 	j.msg = it.msg
 	switch {
@@ -111,6 +113,8 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 		return true, "", nil
 	case it.msg != nil || it.gone || errors.Is(failed, errEpoch):
 		return d.doubtful(ctx, j, it, failed)
+	case it.skip != "":
+		status, err = d.tooLarge(ctx, j, it.skip)
 	case it.err != nil:
 		status, err = d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err))
 	case lost(failed) || ctx.Err() != nil:

@@ -102,15 +102,20 @@ func (s *site) start(ctx context.Context, addrs ...string) <-chan Report {
 	if len(addrs) == 0 {
 		addrs = []string{boxA}
 	}
-	var boxes []inbox.Inbox
-	for _, addr := range addrs {
-		in, err := s.boxes.Get(ctx, addr)
-		check(s.t, err)
-		boxes = append(boxes, in)
-	}
+	boxes := s.inboxes(addrs)
 	done := make(chan Report, 1)
 	go func() { done <- s.pass.Run(ctx, boxes) }()
 	return done
+}
+
+func (s *site) inboxes(addrs []string) (boxes []inbox.Inbox) {
+	s.t.Helper()
+	for _, addr := range addrs {
+		in, err := s.boxes.Get(s.t.Context(), addr)
+		check(s.t, err)
+		boxes = append(boxes, in)
+	}
+	return boxes
 }
 
 func (s *site) end(done <-chan Report) Report {
@@ -163,7 +168,7 @@ func (s *site) shared() *shared {
 	p := s.pass
 	return &shared{
 		pass: p, revision: p.revision(), gate: &gate{}, slots: newSlots(p.Config.Senders),
-		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Config.PerHost),
+		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Log),
 	}
 }
 

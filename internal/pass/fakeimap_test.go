@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -27,8 +28,8 @@ type fakeServer struct {
 	fetched []uint32 // whole messages that were handed over
 	reverse bool     // the last one comes first
 
-	// hook is called before each operation with its name, dial, select, search, describe or fetch, and
-	// for the last two with each UID. It may block, and what it returns is what happens instead.
+	// hook is called before each operation with its name, dial, select, search, describe, fetch or
+	// header, and for the last three with each UID. It may block, and what it returns is what happens instead.
 	hook func(ctx context.Context, op string, uid uint32) error
 }
 
@@ -225,7 +226,11 @@ func (c *fakeConn) Bodies(ctx context.Context, uids []uint32, each func(uint32, 
 	err := c.do(ctx, "fetch", func() error {
 		for _, uid := range uids {
 			err, raw := c.server.do(ctx, "fetch", uid), c.raw(uid)
+			var large *imapsrc.TooLargeError
 			switch {
+			case errors.As(err, &large):
+				res.Failed[uid] = err
+				return errNetwork
 			case errors.Is(err, errExpunged) || err == nil && raw == nil:
 				res.Vanished = append(res.Vanished, uid)
 			case errors.Is(err, errRefused):
@@ -246,8 +251,22 @@ func (c *fakeConn) Bodies(ctx context.Context, uids []uint32, each func(uint32, 
 	return res, err
 }
 
-func (c *fakeConn) Headers(context.Context, []uint32, func(uint32, *message.Message) error) (imapsrc.Result, error) {
-	return imapsrc.Result{}, errors.ErrUnsupported
+func (c *fakeConn) Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	err := c.do(ctx, "header", func() error {
+		for _, uid := range uids {
+			if err := c.server.do(ctx, "header", uid); err != nil {
+				return err
+			}
+			header, _, _ := bytes.Cut(c.raw(uid), []byte("\r\n\r\n"))
+			m := spooled(c.server.t, c.server.spool, append(bytes.Clone(header), "\r\n\r\n"...))
+			m.HeaderOnly = true
+			if err := each(uid, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return imapsrc.Result{}, err
 }
 
 func (c *fakeConn) Close() error {

@@ -12,9 +12,12 @@ type fetched struct {
 	meta imapsrc.Meta
 	msg  *message.Message // nil when it was not fetched
 	head bool             // only the header is fetched
-	skip string           // why it is not fetched on purpose
-	gone bool             // expunged between the listing and the fetch
-	err  error            // why it could not be fetched
+	// notice says that only the header is fetched when the body turns out to be too large.
+	notice    bool
+	announced int64  // the size of such a body, octets; 0 for others
+	skip      string // why it is not fetched on purpose
+	gone      bool   // expunged between the listing and the fetch
+	err       error  // why it could not be fetched
 }
 
 // disposed reports whether it is known what to do with the message.
@@ -75,7 +78,7 @@ func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch
 			at[uid].gone = true
 		}
 		for uid, why := range res.Failed {
-			at[uid].err = why
+			at[uid].refused(why)
 		}
 		return err
 	})
@@ -89,17 +92,26 @@ func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64,
 		return err
 	}
 	for i := range batch {
-		if batch[i].disposed() {
-			continue
-		}
-		err := s.fetch(ctx, folder, epoch, batch[i:i+1])
-		if err == nil {
-			continue
-		}
-		if !s.again(ctx, err) {
+		if err := s.fetchAlone(ctx, folder, epoch, batch[i:i+1]); err != nil {
 			return err
 		}
-		batch[i].err = err
+	}
+	return nil
+}
+
+// fetchAlone fetches one message. If that breaks the connection, it is the message's fault.
+func (s *session) fetchAlone(ctx context.Context, folder string, epoch int64, one []fetched) error {
+	for !one[0].disposed() {
+		head := one[0].head
+		err := s.fetch(ctx, folder, epoch, one)
+		switch {
+		case err == nil:
+			return nil
+		case !s.again(ctx, err):
+			return err
+		case !one[0].disposed() && one[0].head == head:
+			one[0].err = err
+		}
 	}
 	return nil
 }

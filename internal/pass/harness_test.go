@@ -123,7 +123,7 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) {
 			return imapsrc.Dial(ctx, imapsrc.Config{
 				Host: in.Host, Port: in.Port, Security: imapsrc.SecurityNone, Username: in.Username, Password: password, Spooler: spooler,
-				Proxy: "direct",
+				Proxy: "direct", MaxSize: r.Config.MaxSize,
 			})
 		},
 	}

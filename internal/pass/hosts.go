@@ -2,34 +2,126 @@ package pass
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
-// hosts bounds how many inboxes of one server are worked on at once: servers bound connections, and shut out who asks
-// for more.
+// enoughFailures is how many inboxes, one after the other, have to find a server unreachable before
+// the others leave it for this pass.
+const enoughFailures = 2
+
+// maxNamed is how many inboxes a line of the log names.
+const maxNamed = 20
+
+// hosts are the IMAP servers of a pass, each a host and a port. A server that cannot be reached costs
+// the waits of the inboxes that found that out, and none of those behind them.
 type hosts struct {
-	limit int
-	mu    sync.Mutex
-	slots map[string]chan struct{}
+	log *slog.Logger
+
+	mu      sync.Mutex
+	servers map[string]*server
 }
 
-func newHosts(limit int) *hosts { return &hosts{limit: limit, slots: map[string]chan struct{}{}} }
+type server struct {
+	failures int      // inboxes that could not reach it, since the last one that could
+	why      error    // the last failure
+	rest     []string // inboxes that failed, or were not tried, after it was left
+}
 
-// enter waits for a place at the host. It fails only with ctx.
-func (h *hosts) enter(ctx context.Context, host string) (leave func(), err error) {
-	h.mu.Lock()
-	key := strings.ToLower(host)
-	slots := h.slots[key]
-	if slots == nil {
-		slots = make(chan struct{}, h.limit)
-		h.slots[key] = slots
+func (s *server) left() bool { return s.failures >= enoughFailures }
+
+func newHosts(log *slog.Logger) *hosts { return &hosts{log: log, servers: map[string]*server{}} }
+
+// dial connects to the server of an inbox, unless that server was left.
+func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (Source, error)) (Source, error) {
+	name := net.JoinHostPort(strings.ToLower(in.Host), strconv.Itoa(in.Port))
+	if err := h.check(name, in.Address); err != nil {
+		return nil, err
 	}
-	h.mu.Unlock()
-	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	src, err := dial(ctx, in)
+	if ctx.Err() == nil {
+		h.tried(name, in.Address, err)
+	}
+	return src, err
+}
+
+// check returns an error when the server was left.
+func (h *hosts) check(name, address string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.servers[name]
+	if s == nil {
+		s = &server{}
+		h.servers[name] = s
+	}
+	if !s.left() {
+		return nil
+	}
+	s.rest = append(s.rest, address)
+	return fmt.Errorf("not tried: other inboxes of %s could not reach it in this pass (%w)", name, plain{s.why})
+}
+
+// plain is the text of an error, without its type: what an inbox's own connection met is another matter.
+type plain struct{ err error }
+
+func (p plain) Error() string { return text.Error(p.err) }
+
+// tried notes whether the server was reached. A refused login reached it.
+func (h *hosts) tried(name, address string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.servers[name]
+	var e *imapsrc.Error
+	switch {
+	case !errors.As(err, &e) || e.Kind != imapsrc.KindNetwork:
+		if !s.left() {
+			s.failures = 0
+		}
+	case s.left():
+		s.rest = append(s.rest, address)
+	default:
+		s.failures++
+		s.why = err
+	}
+}
+
+// names reports whether report names the inbox, so that its error needs no line of its own.
+func (h *hosts) names(address string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.servers {
+		if slices.Contains(s.rest, address) {
+			return true
+		}
+	}
+	return false
+}
+
+// report logs one line for each server that was left, which names the inboxes that have no line of
+// their own.
+func (h *hosts) report() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, s := range h.servers {
+		if len(s.rest) == 0 {
+			continue
+		}
+		slices.Sort(s.rest)
+		list := s.rest
+		if more := len(list) - maxNamed; more > 0 {
+			list = append(slices.Clone(list[:maxNamed]), fmt.Sprintf("and %d more", more))
+		}
+		h.log.Error("the server cannot be reached, and is left for this pass", "server", name,
+			"inboxes", strings.Join(list, ", "), "error", s.why)
 	}
 }

@@ -28,18 +28,21 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		return err
 	}
 	last := uids[len(uids)-1]
+	var large map[uint32]int64 // the sizes that the server gave only when it was to send these
 	for broke := 0; len(rest) > 0; {
 		if err := s.cache.wait(ctx); err != nil {
 			return err
 		}
-		batch := s.batch(rest, broke > 0)
+		batch := s.batch(rest, large, broke > 0)
 		err := s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
 		n := disposed(batch)
+		known := len(large)
+		large = headed(batch)
 		switch {
 		case err != nil && !s.session.again(ctx, err):
 			discard(batch)
 			return err
-		case err == nil, n > 0:
+		case err == nil, n > 0, len(large) > known:
 			broke = 0
 		default:
 			if broke++; broke == 2 {
@@ -65,12 +68,14 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 }
 
 // batch is what is fetched at once: as much as fits on the disk, or just one.
-func (s *scanner) batch(rest []imapsrc.Meta, alone bool) []fetched {
+func (s *scanner) batch(rest []imapsrc.Meta, large map[uint32]int64, alone bool) []fetched {
 	var batch []fetched
 	octets := int64(0)
 	for _, m := range rest {
-		it := fetched{meta: m}
+		it := fetched{meta: m, notice: s.pass.Config.Notices, announced: large[m.UID]}
 		switch {
+		case it.announced > 0:
+			it.head = true
 		case m.Size <= s.pass.Config.MaxSize:
 			octets += m.Size
 		case s.pass.Config.Notices:
@@ -161,6 +166,7 @@ func outlined(m imapsrc.Meta) tasks.Entry {
 // entry is what is registered of a message, with the decision on it if its content is at hand.
 func (s *scanner) entry(f *folder, it fetched) tasks.Entry {
 	e := outlined(it.meta)
+	e.Identity.Size = max(e.Identity.Size, it.announced)
 	if it.skip != "" {
 		e.Decision = &tasks.Decision{Revision: s.revision, Skip: tasks.SkipTooLarge, Reason: it.skip}
 		return e

@@ -9,7 +9,8 @@
 //
 // What goes wrong stays where it belongs. A message that cannot be fetched, decided, composed or
 // signed counts an attempt of its task, and those behind it go on. An inbox that cannot be read is
-// an error in its row of the report. When the relay is at fault, forwarding stops for this pass,
+// an error in its row of the report. An IMAP server that two inboxes, one after the other, could not
+// reach is left for this pass; the other inboxes of that server get the same error. When the relay is at fault, forwarding stops for this pass,
 // what is claimed is released, and its attempts do not count; when a limit of the relay's provider
 // is used up, likewise until the limit allows more. When the database fails, the inbox's deliverer
 // stops. When the context ends, messages on the wire are finished, and the rest is released.
@@ -22,8 +23,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
@@ -168,11 +167,12 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
 	s := &shared{
 		pass: p, revision: p.revision(), gate: &gate{}, slots: newSlots(p.Config.Senders),
-		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Config.PerHost),
+		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Log),
 	}
 	stopLeases := s.leases.keep(context.WithoutCancel(ctx))
 	stopLimits := p.keepLimits(ctx)
 	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = s.inbox(ctx, in) })
+	s.hosts.report()
 	stopLeases()
 	stopLimits()
 	interrupted := ctx.Err() // what comes now is not what a pass is for
@@ -186,36 +186,21 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 // has to own is taken, again.
 func (p *Pass) revision() string { return p.Routes.Revision() + "/" + string(p.Config.Dedupe) }
 
-// each calls do for every box, for several at once.
-func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
-	var group errgroup.Group
-	group.SetLimit(p.Config.Inboxes)
-	for i, in := range boxes {
-		group.Go(func() error {
-			do(i, in)
-			return nil
-		})
-	}
-	_ = group.Wait()
-}
-
 // inbox works on one inbox.
 func (s *shared) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 	w := newWork(s, in)
 	defer w.close()
-	leave, err := s.hosts.enter(ctx, in.Host)
-	if err != nil {
-		return w.tally.report() // interrupted while it waited
-	}
-	defer leave()
+	work := w.run
 	if s.pass.Config.DryRun {
-		err = w.preview(ctx)
-	} else {
-		err = w.run(ctx)
+		work = w.preview
 	}
-	if err != nil && ctx.Err() == nil {
+	if err := work(ctx); err != nil && ctx.Err() == nil {
 		w.tally.fail(err)
-		w.log.Error("the inbox failed", "error", err)
+		level := slog.LevelError
+		if s.hosts.names(in.Address) {
+			level = slog.LevelInfo
+		}
+		w.log.Log(ctx, level, "the inbox failed", "error", err)
 	}
 	return w.tally.report()
 }

@@ -16,29 +16,29 @@ type visit struct {
 	session *session
 }
 
-// compare calls do for each of the boxes, for several at once, as soon as its server has a place for
-// one more connection. failed gets the error of an inbox that could not be compared to its end.
+// compare calls do for each of the boxes, for several at once, as a pass does. failed gets the error of an inbox that could not be compared to its end.
 func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 	do func(i int, v visit) error, failed func(i int, err error),
 ) {
-	hosts := newHosts(p.Config.PerHost)
+	hosts := newHosts(p.Log)
 	p.each(boxes, func(i int, in inbox.Inbox) {
 		log := p.Log.With("inbox", in.Address)
 		v := visit{pass: p, in: in, log: log}
-		v.session = newSession(func(ctx context.Context) (Source, error) { return p.Dial(ctx, in) }, log)
+		v.session = newSession(func(ctx context.Context) (Source, error) { return hosts.dial(ctx, in, p.Dial) }, log)
 		defer v.session.close()
-		leave, err := hosts.enter(ctx, in.Host)
-		if err == nil {
-			err = do(i, v)
-			leave()
-		}
+		err := do(i, v)
 		if ctx.Err() != nil {
 			err = errors.New("interrupted before all of it was compared")
 		} else if err != nil {
-			log.Error("the inbox could not be compared", "error", err)
+			level := slog.LevelError
+			if hosts.names(in.Address) {
+				level = slog.LevelInfo
+			}
+			log.Log(ctx, level, "the inbox could not be compared", "error", err)
 		}
 		if err != nil {
 			failed(i, err)
 		}
 	})
+	hosts.report()
 }

@@ -30,7 +30,7 @@ func newWork(s *shared, in inbox.Inbox) *work {
 	log := p.Log.With("inbox", in.Address)
 	return &work{
 		shared: s, in: in, log: log,
-		session: newSession(func(ctx context.Context) (Source, error) { return p.Dial(ctx, in) }, log),
+		session: newSession(func(ctx context.Context) (Source, error) { return s.hosts.dial(ctx, in, p.Dial) }, log),
 		cache:   newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
 		tally:   &tally{observer: p.Observer, sum: InboxReport{Email: in.Address}},
 	}

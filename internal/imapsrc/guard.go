@@ -1,0 +1,259 @@
+package imapsrc
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// violation is an answer that breaks the protocol, or a limit of ours.
+type violation string
+
+func (v violation) Error() string { return string(v) }
+
+const (
+	errTooMuch = violation("the server sends without end")
+	errSyntax  = violation("the server's answer is not IMAP")
+	errLiteral = violation("the server sends a literal where none was asked for")
+)
+
+// The limits of one response.
+const (
+	maxNesting  = 100      // parentheses within parentheses
+	maxResponse = 1 << 20  // octets without bodies and without the UIDs of a SEARCH
+	maxHead     = 64       // octets before the data: "* 4294967295 FETCH"
+	maxBuffered = 64 << 10 // octets of a literal that the library holds in memory
+	maxLength   = 19       // digits of the length of a literal
+)
+
+// guard follows the server's responses (RFC 3501 7), so that each is within the limits before the
+// library reads it: the library has none, and calls itself for each parenthesis.
+//
+// It reads octet by octet what the library reads, or refuses it. What the library would read in
+// another way is refused: a line end in a quoted string, in a response code or in a list. So the
+// library can never read as a response what the guard takes for a literal.
+type guard struct {
+	state   phase
+	held    []byte // the head of a response, while its type is not known
+	known   bool   // its type was found
+	size    int64  // octets of the current response, without literals
+	nesting int
+	length  []byte // the digits of the length of a literal
+	literal int64  // octets of the current literal that are still to come
+	hits    hits   // of SEARCH
+	fetches int    // FETCH responses that have begun
+}
+
+type phase uint8
+
+const (
+	atHead    phase = iota // tag and type
+	afterType              // of a status response
+	afterSpace
+	inCode   // [CODE ...]
+	inText   // up to the end of the line
+	inData   // lists, atoms and strings
+	inQuoted // "..."
+	inEscape // after a backslash in it
+	inLength // {123}
+	afterLength
+	afterLengthSpace
+	afterLengthCR
+	inSearch // UIDs that the library does not get
+)
+
+// boundary reports whether a response has ended and no other has begun.
+func (g *guard) boundary() bool { return g.state == atHead && len(g.held) == 0 && g.literal == 0 }
+
+// admit reads octets up to the end of p, or to the first one after a response or in a literal. It
+// returns how many it read, and out with those that the library gets appended.
+func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
+	for n < len(p) && g.literal == 0 {
+		c := p[n]
+		n++
+		if g.size++; g.size > maxResponse && g.state != inSearch {
+			return n, out, errTooMuch
+		}
+		before := g.state
+		if err := g.step(c); err != nil {
+			return n, out, err
+		}
+		switch {
+		case g.known:
+			out = append(out, g.held...)
+			g.held, g.known = g.held[:0], false
+		case before != atHead && before != inSearch:
+			out = append(out, c)
+		}
+		if g.boundary() {
+			g.size = 0
+			break
+		}
+	}
+	return n, out, nil
+}
+
+func (g *guard) step(c byte) error {
+	switch g.state {
+	case atHead:
+		return g.head(c)
+	case afterType, afterSpace, inCode, inText:
+		return g.status(c)
+	case inData:
+		return g.data(c)
+	case inQuoted:
+		return g.quoted(c)
+	case inEscape:
+		g.state = inQuoted
+		return lineEnd(c)
+	case inSearch:
+		if c == '\n' {
+			g.state = atHead
+		}
+		return g.hits.step(c)
+	}
+	return g.announced(c)
+}
+
+// lineEnd refuses the end of a line where none may be.
+func lineEnd(c byte) error {
+	if c == '\r' || c == '\n' {
+		return errSyntax
+	}
+	return nil
+}
+
+// head reads up to the type of a response, and the octet after it.
+func (g *guard) head(c byte) error {
+	g.held = append(g.held, c)
+	if len(g.held) > maxHead {
+		return errSyntax
+	}
+	first := len(g.held) == 1
+	switch {
+	case first && c == '+':
+		g.state, g.known = inText, true
+		return nil
+	case first && c == '*', isAtom(c):
+		return nil
+	}
+	words := strings.Split(string(g.held[:len(g.held)-1]), " ")
+	numbered := words[0] == "*" && len(words) > 1 && words[1] != "" && words[1][0] >= '0' && words[1][0] <= '9'
+	at := 1 // the index of the type
+	if numbered {
+		at = 2
+	}
+	switch last := words[len(words)-1]; {
+	case last == "" || len(words) > at+1:
+		return errSyntax
+	case len(words) == at+1:
+		return g.typed(strings.ToUpper(last), words[0] != "*", c)
+	case c != ' ':
+		return errSyntax
+	}
+	return nil
+}
+
+// typed begins what follows the type: c and the rest of the response.
+func (g *guard) typed(name string, tagged bool, c byte) error {
+	g.known = true
+	if tagged {
+		g.state = afterType
+		return g.status(c)
+	}
+	switch name {
+	case "OK", "NO", "BAD", "BYE", "PREAUTH":
+		g.state = afterType
+		return g.status(c)
+	case "SEARCH", "ESEARCH":
+		g.held = g.held[:0]
+		g.hits.begin(name == "ESEARCH")
+		g.state = inSearch
+		return g.step(c)
+	case "FETCH":
+		g.fetches++
+	}
+	g.state = inData
+	return g.data(c)
+}
+
+// isAtom reports whether c may be in a tag or a type. (RFC 3501 9 allows more in a tag; we do not
+// use it.)
+func isAtom(c byte) bool {
+	return c > ' ' && c < 0x7f && !bytes.ContainsRune([]byte(`(){%*"\]`), rune(c))
+}
+
+func (g *guard) status(c byte) error {
+	switch {
+	case c == '\n' && g.state == inCode:
+		return errSyntax
+	case c == '\n':
+		g.state = atHead
+	case g.state == afterType && c == ' ':
+		g.state = afterSpace
+	case g.state == afterSpace && c == '[':
+		g.state = inCode
+	case g.state == inCode && c != ']':
+	default:
+		g.state = inText
+	}
+	return nil
+}
+
+func (g *guard) data(c byte) error {
+	switch c {
+	case '(':
+		if g.nesting++; g.nesting > maxNesting {
+			return violation(fmt.Sprintf("the server nests lists more than %d deep", maxNesting))
+		}
+	case ')':
+		if g.nesting--; g.nesting < 0 {
+			return errSyntax
+		}
+	case '"':
+		g.state = inQuoted
+	case '{':
+		g.state, g.length = inLength, g.length[:0]
+	case '\n':
+		if g.nesting > 0 {
+			return errSyntax
+		}
+		g.state = atHead
+	}
+	return nil
+}
+
+func (g *guard) quoted(c byte) error {
+	switch c {
+	case '"':
+		g.state = inData
+	case '\\':
+		g.state = inEscape
+	}
+	return lineEnd(c)
+}
+
+// announced reads the rest of {123} and the end of the line. The library takes a space before it.
+func (g *guard) announced(c byte) error {
+	digit := c >= '0' && c <= '9'
+	switch {
+	case g.state == inLength && digit && len(g.length) < maxLength:
+		g.length = append(g.length, c)
+	case g.state == inLength && c == '}' && len(g.length) > 0:
+		g.state = afterLength
+	case g.state == afterLength && c == ' ':
+		g.state = afterLengthSpace
+	case (g.state == afterLength || g.state == afterLengthSpace) && c == '\r':
+		g.state = afterLengthCR
+	case g.state != inLength && c == '\n':
+		n, err := strconv.ParseInt(string(g.length), 10, 64)
+		if err != nil {
+			return errSyntax
+		}
+		g.state, g.literal = inData, n
+	default:
+		return errSyntax
+	}
+	return nil
+}

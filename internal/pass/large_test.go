@@ -1,0 +1,131 @@
+package pass
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// announce makes boxA's server announce a body of 20 GiB for some messages, whose sizes it gave as
+// less.
+func (s *site) announce(uids ...uint32) {
+	s.servers[boxA].hook = func(_ context.Context, op string, uid uint32) error {
+		if op == "fetch" && slices.Contains(uids, uid) {
+			return &imapsrc.TooLargeError{Size: 20 << 30, Max: s.pass.Config.MaxSize}
+		}
+		return nil
+	}
+}
+
+func (s *site) taskOf(uid uint32) tasks.Task {
+	s.t.Helper()
+	for _, task := range s.tasks() {
+		if task.UID == uid {
+			return task
+		}
+	}
+	s.t.Fatalf("no task has UID %d", uid)
+	return tasks.Task{}
+}
+
+const announced = "too_large: 20 GiB, forward.max_size is 1.0 MiB"
+
+// TestAnnouncedTooLarge: a body that is larger than the size that the server gave is skipped, and
+// those beside it go on.
+func TestAnnouncedTooLarge(t *testing.T) {
+	for name, large := range map[string][]uint32{"first": {1}, "last": {5}, "in the middle": {2}, "three of them": {1, 2, 4}} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				s.put("one", "two", "three", "four", "five")
+				s.announce(large...)
+				report := s.run()
+				want := Counters{Registered: 5, Forwarded: 5 - len(large), Skipped: len(large)}
+				if report.Totals != want || !report.Clean() {
+					t.Errorf("the pass reports %+v, error %q; want %+v", report.Totals, report.Inboxes[0].Error, want)
+				}
+				for uid := uint32(1); uid <= 5; uid++ {
+					task := s.taskOf(uid)
+					if skipped := slices.Contains(large, uid); skipped != (task.Skip == tasks.SkipTooLarge) ||
+						skipped && task.Reason != announced {
+						t.Errorf("message %d is %s (%q)", uid, task.Status, task.Reason)
+					}
+				}
+			})
+		})
+	}
+}
+
+// modest is a server that gives every message a size of 80 octets.
+type modest struct{ Source }
+
+func (m modest) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	metas, err := m.Source.Metadata(ctx, uids)
+	for i := range metas {
+		metas[i].Size = 80
+	}
+	return metas, err
+}
+
+// TestAnnouncedTooLargeNotice: with `too_large: notice` its recipients get a notice, with the size
+// that was announced.
+func TestAnnouncedTooLargeNotice(t *testing.T) {
+	r := newRig(t, nil)
+	r.Config.Notices = true
+	r.add(inbox.StartAll)
+	small := mails(2)
+	r.put("INBOX", small[0], large(0), large(1), small[1])
+	r.behind(func(src Source) Source { return modest{src} })
+	r.want(r.run(), Counters{Registered: 4, Forwarded: 4})
+	if got := r.modes(); strings.Count(got, "notice") != 2 {
+		t.Errorf("what arrived is %q, want two notices", got)
+	}
+	for _, m := range r.sink.Messages() {
+		if strings.Contains(string(m.Header), "Too large") && !strings.Contains(string(m.Data), "1.1 MiB") {
+			t.Errorf("the notice lacks the size:\n%s", m.Data)
+		}
+	}
+}
+
+// TestAnnouncedTooLargeLater: a message that was registered before ends the same way.
+func TestAnnouncedTooLargeLater(t *testing.T) {
+	for name, tc := range map[string]struct {
+		notices bool
+		want    Counters
+	}{
+		"skip":   {false, Counters{Forwarded: 2, Skipped: 1}},
+		"notice": {true, Counters{Forwarded: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(inbox.StartAll)
+			r.Config.MaxSize = 2 << 20
+			small := mails(2)
+			r.put("INBOX", small[0], large(0), small[1])
+			r.Relay = unreachable{r.Relay}
+			r.run()
+			r.Relay, r.Config.MaxSize, r.Config.Notices = r.relay(), 1<<20, tc.notices
+			r.want(r.run(), tc.want)
+			for _, task := range r.tasks() {
+				if task.UID == 2 && !tc.notices && (task.Skip != tasks.SkipTooLarge || !strings.Contains(task.Reason, "1.1 MiB")) {
+					t.Errorf("the large message is %s %s (%q), want skipped as too_large", task.Status, task.Skip, task.Reason)
+				}
+			}
+		})
+	}
+}
+
+// TestAnnouncedTooLargeHeader: a header that is too large, too, is the message's error.
+func TestAnnouncedTooLargeHeader(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		it := fetched{head: true, notice: true}
+		it.refused(&imapsrc.TooLargeError{Size: 20 << 30, Max: 10})
+		if it.err == nil || it.skip != "" || !strings.Contains(it.err.Error(), "announces") {
+			t.Errorf("a header that is too large is %+v, want an error", it)
+		}
+	})
+}
