@@ -133,6 +133,18 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListChangedFlags: a message whose flags changed meanwhile is asked for again. It may be gone by
+// then, or the server always sends the flags.
+func TestListChangedFlags(t *testing.T) {
+	flags := func(uid uint32) string { return fmt.Sprintf("* 1 FETCH (UID %d FLAGS (\\Deleted))\r\n", uid) }
+	c := open(t,
+		fakeimap.Step{Expect: "UID FETCH 1:9 ", Reply: flags(2) + uids(3, 4) + flags(3) + flags(6) + "* 1 EXPUNGE\r\n" + tagOK},
+		fakeimap.Step{Expect: "UID FETCH 2,6 ", Reply: flags(6) + tagOK})
+	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || !slices.Equal(got, []uint32{3, 4, 6}) {
+		t.Errorf("UIDs = %v, %v; want 3, 4 and 6", got, err)
+	}
+}
+
 // TestListEmptyFolder: a server may refuse every FETCH in a folder without messages.
 func TestListEmptyFolder(t *testing.T) {
 	empty := fakeimap.Step{Expect: "EXAMINE", Reply: "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"}

@@ -18,17 +18,34 @@ func (c *Conn) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 	if from > to {
 		return nil, nil
 	}
-	var uids []uint32
-	set := imap.UIDSet{{Start: imap.UID(from), Stop: imap.UID(to)}}
-	err := c.list(ctx, set, &imap.FetchOptions{UID: true}, func(m Meta) {
-		if from <= m.UID && m.UID <= to { // servers answer a range past the end with the last message
+	var uids, flagged []uint32
+	take := func(m Meta) {
+		switch {
+		case m.UID < from || m.UID > to: // servers answer a range past the end with the last message
+		case m.flagged:
+			flagged = append(flagged, m.UID)
+		default:
 			uids = append(uids, m.UID)
 		}
-	})
+	}
+	onlyUID := &imap.FetchOptions{UID: true}
+	err := c.list(ctx, imap.UIDSet{{Start: imap.UID(from), Stop: imap.UID(to)}}, onlyUID, take)
 	if err != nil {
 		return nil, err
 	}
-	return sortedUnique(uids), nil
+	// Nobody asked for flags: they changed, perhaps because the message was about to be expunged.
+	uids, again := sortedUnique(uids), sortedUnique(flagged)
+	again = slices.DeleteFunc(again, func(uid uint32) bool {
+		_, sure := slices.BinarySearch(uids, uid)
+		return sure
+	})
+	flagged = nil
+	for _, set := range sets(again) {
+		if err := c.list(ctx, set, onlyUID, take); err != nil {
+			return nil, err
+		}
+	}
+	return sortedUnique(append(uids, flagged...)), nil
 }
 
 // Described is UIDs with the Metadata of the messages, in one command.

@@ -14,6 +14,7 @@ type Meta struct {
 	UID      uint32
 	Size     int64     // RFC822.SIZE in octets; the body may differ; 0 when unknown
 	Received time.Time // INTERNALDATE; zero when unknown
+	flagged  bool      // flags came with it, which were not asked for
 }
 
 // described are the items of a Meta.
@@ -63,6 +64,8 @@ func readMeta(msg *imapclient.FetchMessageData) Meta {
 		switch item := item.(type) {
 		case imapclient.FetchItemDataUID:
 			m.UID = uint32(item.UID)
+		case imapclient.FetchItemDataFlags:
+			m.flagged = true
 		case imapclient.FetchItemDataRFC822Size:
 			m.Size = item.Size
 		case imapclient.FetchItemDataInternalDate:
