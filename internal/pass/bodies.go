@@ -161,7 +161,7 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 		status, err = d.release(ctx, j, "its UIDVALIDITY changed; the next scan looks for it", d.pass.Config.Policy.Base, nil)
 		return false, status, err
 	case !current && row.Epoch() == t.UIDValidity():
-		why = "the server gave UIDs to other messages, and it was not found under another one"
+		why = "it was not found again after the server gave UIDs to other messages"
 	case !current:
 		why = "it was not found again after UIDVALIDITY changed"
 	case another:
