@@ -106,7 +106,8 @@ func TestList(t *testing.T) {
 	}{
 		"out of order, twice, and flags": {
 			`UID FETCH 5:9 \(UID\)$`, uids(7, 5, 9, 5, 6) + "* 2 FETCH (FLAGS (\\Seen))\r\n{tag} OK\r\n",
-			between(5, 9), []uint32{5, 6, 7, 9},
+			between(5, 9),
+			[]uint32{5, 6, 7, 9},
 		},
 		"a liar": {
 			`UID FETCH 10:20 `, uids(9, 21, 4294967295) + "{tag} OK\r\n", between(10, 20), nil,
