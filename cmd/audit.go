@@ -30,18 +30,20 @@ was forwarded or skipped, waits, is uncertain or dead, was purged (its task
 ended and was deleted), was there before the start, or is new (the next run
 registers it). A message at or below a folder's cursor that is none of these is
 missing. So is one whose task something other than postrider deleted. A message
-that was skipped as vanished but is on the server has reappeared. audit reads no
-bodies and, without --repair, changes nothing. Runs may go on beside it.
+that was skipped as vanished but is on the server has reappeared. Nothing can be
+proved about a folder whose server gave the UID of a message to another one.
+audit reads no bodies, except of a few messages whose size or date has changed.
+Without --repair it changes nothing. Runs may go on beside it.
 
 --list prints the proof: one line for every message, and for every task whose
 message is gone. --repair registers what is missing, as a run would; the next
-run forwards it. Without --inbox it audits the active inboxes; a disabled inbox
-can be named.
+run forwards it, and compares a folder whose UIDs have other messages. Without
+--inbox it audits the active inboxes; a disabled inbox can be named.
 
 Exit code 0: everything is accounted for, or --repair registered it, or no inbox
 is active. 75: messages are missing or have reappeared, tasks were deleted, or
-something could not be proved: an inbox cannot be reached, or the UIDVALIDITY of
-a folder has changed since the last run.
+something could not be proved: an inbox cannot be reached, the UIDVALIDITY of a
+folder has changed since the last run, or a UID has another message.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,7 +132,7 @@ func TestAuditFindsALateMessage(t *testing.T) {
 	})
 }
 
-// hidden is a proxy that removes a UID from the server's search results, until show is set.
+// hidden is a proxy that removes a message from what the server lists, until show is set.
 type hidden struct {
 	port int
 	show atomic.Bool
@@ -153,10 +153,11 @@ func hideUID(t *testing.T, backend int, uid uint32) *hidden {
 }
 
 func (h *hidden) copy(client, server net.Conn, uid uint32) {
+	listed := regexp.MustCompile(fmt.Sprintf(`^\* \d+ FETCH \(UID %d[ )]`, uid))
 	for r := bufio.NewReader(server); ; {
 		line, err := r.ReadBytes('\n')
-		if bytes.HasPrefix(line, []byte("* SEARCH ")) && !h.show.Load() {
-			line = bytes.Replace(line, fmt.Appendf(nil, " %d ", uid), []byte(" "), 1)
+		if listed.Match(line) && !h.show.Load() {
+			continue
 		}
 		if _, werr := client.Write(line); err != nil || werr != nil {
 			return

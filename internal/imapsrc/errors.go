@@ -56,6 +56,7 @@ type Error struct {
 	BackOff time.Duration
 
 	brief     string // see Brief
+	refused   bool   // a listing was refused with NO or BAD
 	ambiguous bool   // the FETCH was refused, because of this message or of all; see folderRefusal
 }
 

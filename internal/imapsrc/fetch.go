@@ -3,7 +3,6 @@ package imapsrc
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -76,30 +75,17 @@ func (c *Conn) folderRefusal(ctx context.Context, uid uint32, refused *Error) *E
 	if !refused.ambiguous {
 		return nil
 	}
-	_, err := c.UIDs(ctx, uid, uid)
+	one := imap.SearchCriteria{UID: []imap.UIDSet{imap.UIDSetNum(imap.UID(uid))}}
+	_, err := c.search(ctx, &one, uid, uid)
 	var e *Error
 	errors.As(err, &e)
 	return e
 }
 
-// fetch runs one UID FETCH.
-//
-// The library gives a command only the responses whose UID comes before the data, and each UID
-// once. It passes the others (the UID comes after the body, or a change of flags came first) to the
-// handler of unilateral data, on another goroutine. Both go through handle to f.take, one at a
-// time.
+// fetch runs one UID FETCH. A NO or BAD concerns the messages, see refusal.
 func (c *Conn) fetch(ctx context.Context, f *fetcher, set imap.UIDSet) *Error {
 	err := c.do(ctx, f.op, smallAnswer, func() error {
-		if f.options.BodySection != nil {
-			c.wire.ignoreLines()
-		}
-		c.setTake(f.take)
-		defer c.setTake(nil)
-		cmd := c.client.Fetch(set, f.options)
-		for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
-			c.handle(msg)
-		}
-		err := cmd.Close()
+		err := c.fetching(set, f.options, f.take)
 		var no *imap.Error
 		if errors.As(err, &no) {
 			return c.refusal(no)
@@ -109,6 +95,24 @@ func (c *Conn) fetch(ctx context.Context, f *fetcher, set imap.UIDSet) *Error {
 	var e *Error
 	errors.As(err, &e)
 	return e
+}
+
+// fetching runs one UID FETCH, within do.
+//
+// The library gives a command only the responses whose UID comes before the data, and each UID
+// once. It passes the others (the UID comes after the body, or a change of flags came first) to the
+// handler of unilateral data, on another goroutine. Both go through handle to take, one at a time.
+func (c *Conn) fetching(set imap.UIDSet, options *imap.FetchOptions, take func(*imapclient.FetchMessageData)) error {
+	if options.BodySection != nil {
+		c.wire.ignoreLines()
+	}
+	c.setTake(take)
+	defer c.setTake(nil)
+	cmd := c.client.Fetch(set, options)
+	for msg := cmd.Next(); msg != nil; msg = cmd.Next() {
+		c.handle(msg)
+	}
+	return cmd.Close()
 }
 
 // asError converts e to an error that is nil when e is nil.
@@ -160,10 +164,4 @@ func sets(uids []uint32) []imap.UIDSet {
 		i = j
 	}
 	return out
-}
-
-func sortedUnique(uids []uint32) []uint32 {
-	uids = slices.Clone(uids)
-	slices.Sort(uids)
-	return slices.Compact(uids)
 }

@@ -288,7 +288,7 @@ func TestEachEndsTheCall(t *testing.T) {
 				t.Errorf("Bodies = %v after %d calls; want the caller's own error after one", err, calls)
 			}
 			_, err = c.UIDs(t.Context(), 1, 2)
-			wantError(t, err, imapsrc.KindNetwork, "search folder")
+			wantError(t, err, imapsrc.KindNetwork, "list the messages")
 		})
 	}
 }
@@ -345,12 +345,38 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
+// TestMetadataEndsWithTheConnection: what came before that is returned.
 func TestMetadataEndsWithTheConnection(t *testing.T) {
-	c := open(t, fakeimap.Step{Expect: "FETCH", Reply: fetched(1, 1, "RFC822.SIZE 10"), Close: true})
-	metas, err := c.Metadata(t.Context(), []uint32{1, 2})
-	wantError(t, err, imapsrc.KindNetwork, "closed the connection")
-	if metas != nil {
-		t.Errorf("Metadata = %v; want none together with an error", metas)
+	for name, tc := range map[string]struct {
+		reply string
+		kind  imapsrc.Kind
+		says  string
+	}{
+		"cut off": {"* 3 FETCH (UID 3 RFC822.SIZE 3", imapsrc.KindNetwork, "closed the connection"},
+		"the year 1": {
+			fetched(3, 3, `RFC822.SIZE 30 INTERNALDATE "01-Jan-0001 00:00:00 +0000"`) + fetched(4, 4, "RFC822.SIZE 40") + tagOK,
+			imapsrc.KindProtocol, "date-time",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, fakeimap.Step{
+				Expect: "FETCH", Close: true,
+				Reply: fetched(1, 1, "RFC822.SIZE 10") + fetched(2, 2, "RFC822.SIZE 20") + tc.reply,
+			})
+			metas, err := c.Metadata(t.Context(), []uint32{1, 2, 3, 4})
+			wantError(t, err, tc.kind, tc.says)
+			if len(metas) != 2 || metas[0].Size != 10 || metas[1].Size != 20 {
+				t.Errorf("Metadata = %v; want the two that came", metas)
+			}
+		})
+	}
+}
+
+// TestSizes asks for no dates.
+func TestSizes(t *testing.T) {
+	c := open(t, fakeimap.Step{Expect: `UID FETCH 1 \((UID RFC822.SIZE|RFC822.SIZE UID)\)$`, Reply: fetched(1, 1, "RFC822.SIZE 10") + tagOK})
+	if metas, err := c.Sizes(t.Context(), []uint32{1}); err != nil || len(metas) != 1 || metas[0].Size != 10 {
+		t.Errorf("Sizes = %v, %v; want one message of 10 octets", metas, err)
 	}
 }
 

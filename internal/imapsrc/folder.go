@@ -58,7 +58,7 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 	if strings.EqualFold(name, "INBOX") {
 		name = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 	}
-	c.folder = name
+	c.folder, c.messages = name, 0
 	var f Folder
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
@@ -70,6 +70,7 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 			}
 		}
 		f = Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext), Messages: data.NumMessages}
+		c.messages = f.Messages
 		if err == nil && (f.UIDValidity == 0 || !c.wire.uidsStick()) {
 			return &Error{Kind: KindNoCursor, Err: errors.New("the folder's UIDs are not persistent, " +
 				"so old and new messages cannot be distinguished; this folder cannot be monitored")}

@@ -1,7 +1,9 @@
 package imapsrc_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,57 +80,50 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-func TestSearch(t *testing.T) {
+// uids are the FETCH responses of messages.
+func uids(of ...uint32) string {
+	var out strings.Builder
+	for i, uid := range of {
+		fmt.Fprintf(&out, "* %d FETCH (UID %d)\r\n", i+1, uid)
+	}
+	return out.String()
+}
+
+func TestList(t *testing.T) {
 	day := time.Date(2024, 2, 1, 23, 0, 0, 0, time.UTC)
+	between := func(from, to uint32) func(c *imapsrc.Conn) ([]uint32, error) {
+		return func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), from, to) }
+	}
+	since := func(c *imapsrc.Conn) ([]uint32, error) { return c.Since(t.Context(), 1, 9, day) }
+	highest := func(c *imapsrc.Conn) ([]uint32, error) {
+		uid, err := c.HighestUID(t.Context())
+		return []uint32{uid}, err
+	}
 	for name, tc := range map[string]struct {
 		command, reply string
 		call           func(c *imapsrc.Conn) ([]uint32, error)
 		want           []uint32
 	}{
-		"out of order, twice, in two lines": {
-			`UID SEARCH UID 5:9$`, "* SEARCH 7 5 9\r\n* SEARCH 5 6\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 5, 9) },
+		"out of order, twice, and flags": {
+			`UID FETCH 5:9 \(UID\)$`, uids(7, 5, 9, 5, 6) + "* 2 FETCH (FLAGS (\\Seen))\r\n{tag} OK\r\n",
+			between(5, 9),
 			[]uint32{5, 6, 7, 9},
 		},
 		"a liar": {
-			`UID SEARCH UID 10:20$`, "* SEARCH 0 9 21 4294967295\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 10, 20) }, nil,
+			`UID FETCH 10:20 `, uids(9, 21, 4294967295) + "{tag} OK\r\n", between(10, 20), nil,
 		},
-		"nothing": {
-			`UID SEARCH UID 10:20$`, "* SEARCH\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 10, 20) }, nil,
-		},
+		"nothing": {`UID FETCH 10:20 `, "{tag} OK\r\n", between(10, 20), nil},
 		"the end of the numbers": {
-			`UID SEARCH UID 1:4294967295$`, "* SEARCH 4294967295 1\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 0, 1<<32-1) },
-			[]uint32{1, 1<<32 - 1},
+			`UID FETCH 1:4294967295 `, uids(4294967295, 1) + "{tag} OK\r\n", between(0, 1<<32-1), []uint32{1, 1<<32 - 1},
 		},
 		"since a day": {
-			`UID SEARCH UID 1:9 SINCE "1-Feb-2024"$`, "* SEARCH 3 4\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.Since(t.Context(), 1, 9, day) },
-			[]uint32{3, 4},
+			`UID SEARCH SINCE "1-Feb-2024"$`, "* SEARCH 3 4 10\r\n{tag} OK\r\n", since, []uint32{3, 4},
 		},
-		"an extended answer": {
-			`UID SEARCH UID 1:9$`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) { return c.UIDs(t.Context(), 1, 9) },
-			[]uint32{2, 3, 4, 8, 9},
+		"since a day, in an extended answer": {
+			`UID SEARCH SINCE`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n", since, []uint32{2, 3, 4, 8, 9},
 		},
-		"the highest": {
-			`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) {
-				uid, err := c.HighestUID(t.Context())
-				return []uint32{uid}, err
-			},
-			[]uint32{17},
-		},
-		"the highest of none": {
-			`UID SEARCH UID \*$`, "* SEARCH\r\n{tag} OK\r\n",
-			func(c *imapsrc.Conn) ([]uint32, error) {
-				uid, err := c.HighestUID(t.Context())
-				return []uint32{uid}, err
-			},
-			[]uint32{0},
-		},
+		"the highest":         {`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n", highest, []uint32{17}},
+		"the highest of none": {`UID SEARCH UID \*$`, "* SEARCH\r\n{tag} OK\r\n", highest, []uint32{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.call(open(t, fakeimap.Step{Expect: tc.command, Reply: tc.reply}))
@@ -139,7 +134,66 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-func TestSearchNothingIsNotAsked(t *testing.T) {
+// TestListChangedFlags: a message whose flags changed meanwhile is asked for again. It may be gone by
+// then, or the server always sends the flags.
+func TestListChangedFlags(t *testing.T) {
+	flags := func(uid uint32) string { return fmt.Sprintf("* 1 FETCH (UID %d FLAGS (\\Deleted))\r\n", uid) }
+	c := open(t,
+		fakeimap.Step{Expect: "UID FETCH 1:9 ", Reply: flags(2) + uids(3, 4) + flags(3) + flags(6) + "* 1 EXPUNGE\r\n" + tagOK},
+		fakeimap.Step{Expect: "UID FETCH 2,6 ", Reply: flags(6) + tagOK})
+	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || !slices.Equal(got, []uint32{3, 4, 6}) {
+		t.Errorf("UIDs = %v, %v; want 3, 4 and 6", got, err)
+	}
+}
+
+// TestListEmptyFolder: a server may refuse every FETCH in a folder without messages.
+func TestListEmptyFolder(t *testing.T) {
+	empty := fakeimap.Step{Expect: "EXAMINE", Reply: "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"}
+	c := dial(t, fake(t, greeting, loggedIn, offers, empty,
+		fakeimap.Step{Expect: "UID FETCH 1:9 ", Reply: "{tag} BAD no messages\r\n"}, logout))
+	selectInbox(t, c)
+	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || len(got) > 0 {
+		t.Errorf("UIDs = %v, %v; want none", got, err)
+	}
+}
+
+// TestDescribed asks for the messages of a range in one command, and one by one when the server
+// refuses to describe one of them.
+func TestDescribed(t *testing.T) {
+	ask := func(what, reply string) fakeimap.Step {
+		return fakeimap.Step{Expect: "UID FETCH " + what, Reply: reply}
+	}
+	five := fetched(1, 5, `RFC822.SIZE 50 INTERNALDATE "01-Jan-2024 00:00:00 +0000"`)
+	for name, tc := range map[string]struct {
+		steps []fakeimap.Step
+		want  []string
+	}{
+		"all": {
+			[]fakeimap.Step{ask("4:6 ", fetched(2, 6, "RFC822.SIZE 60")+five+fetched(9, 9, "RFC822.SIZE 90")+tagOK)},
+			[]string{"5 50", "6 60"},
+		},
+		"one is refused": {
+			[]fakeimap.Step{
+				ask("4:6 .*RFC822.SIZE", five+"{tag} NO broken\r\n"), ask(`4:6 \(UID\)$`, uids(5, 6)+tagOK),
+				ask("5:6 ", five+"{tag} NO broken\r\n"), ask("6 ", "{tag} NO broken\r\n"),
+			},
+			[]string{"5 50", "6 0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metas, err := open(t, tc.steps...).Described(t.Context(), 4, 6)
+			var got []string
+			for _, m := range metas {
+				got = append(got, fmt.Sprintf("%d %d", m.UID, m.Size))
+			}
+			if err != nil || !slices.Equal(got, tc.want) {
+				t.Errorf("Described = %q, %v; want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestListNothingIsNotAsked(t *testing.T) {
 	c := open(t)
 	for _, bounds := range [][2]uint32{{5, 4}, {1, 0}, {0, 0}} {
 		if uids, err := c.UIDs(t.Context(), bounds[0], bounds[1]); err != nil || len(uids) != 0 {
@@ -148,19 +202,19 @@ func TestSearchNothingIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestSearchFails(t *testing.T) {
+func TestListFails(t *testing.T) {
 	for name, tc := range map[string]struct {
 		step fakeimap.Step
 		kind imapsrc.Kind
 		says string
 	}{
 		"hangs up after half an answer": {
-			fakeimap.Step{Reply: "* SEARCH 1 2", Close: true},
+			fakeimap.Step{Reply: uids(1) + "* 2 FETCH (UID 2", Close: true},
 			imapsrc.KindNetwork,
 			"closed the connection",
 		},
 		"hangs up before the tagged OK": {
-			fakeimap.Step{Reply: "* SEARCH 1 2\r\n", Close: true},
+			fakeimap.Step{Reply: uids(1, 2), Close: true},
 			imapsrc.KindNetwork, "closed the connection",
 		},
 		"says goodbye": {
@@ -168,21 +222,23 @@ func TestSearchFails(t *testing.T) {
 			imapsrc.KindUnavailable, "(BYE shutting down)",
 		},
 		"refuses": {
-			fakeimap.Step{Reply: "* SEARCH 1\r\n{tag} NO cannot\r\n"},
+			fakeimap.Step{Reply: uids(1) + "{tag} NO cannot\r\n"},
 			imapsrc.KindUnavailable, "NO cannot",
-		},
-		"claims four thousand million": {
-			fakeimap.Step{Reply: "* ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\r\n{tag} OK\r\n"},
-			imapsrc.KindProtocol, "claims more than",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.step.Expect = "SEARCH"
+			tc.step.Expect = "UID FETCH"
 			uids, err := open(t, tc.step).UIDs(t.Context(), 1, 1<<32-1)
-			wantError(t, err, tc.kind, `search folder "INBOX": `, tc.says)
+			wantError(t, err, tc.kind, `list the messages of folder "INBOX": `, tc.says)
 			if uids != nil {
 				t.Errorf("UIDs returned %d of them together with the error; want none", len(uids))
 			}
 		})
 	}
+}
+
+func TestSinceFails(t *testing.T) {
+	c := open(t, fakeimap.Step{Expect: "SEARCH", Reply: "* ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\r\n{tag} OK\r\n"})
+	_, err := c.Since(t.Context(), 1, 1<<32-1, time.Now())
+	wantError(t, err, imapsrc.KindProtocol, `search folder "INBOX": `, "claims more than")
 }

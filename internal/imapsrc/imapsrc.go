@@ -41,7 +41,8 @@ type Conn struct {
 	server string
 	folder string // the open folder; empty when none is open
 
-	loggedIn bool // Dial is done
+	loggedIn bool   // Dial is done
+	messages uint32 // in the folder when it was opened
 
 	mu   sync.Mutex
 	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs

@@ -14,18 +14,35 @@ type Meta struct {
 	UID      uint32
 	Size     int64     // RFC822.SIZE in octets; the body may differ; 0 when unknown
 	Received time.Time // INTERNALDATE; zero when unknown
+	flagged  bool      // flags came with it, which were not asked for
+}
+
+// described are the items of a Meta.
+func described() *imap.FetchOptions {
+	return &imap.FetchOptions{UID: true, RFC822Size: true, InternalDate: true}
 }
 
 // Metadata returns the messages sorted by UID. A message that is missing has vanished. A message
-// that the server refuses to describe has only its UID.
+// that the server refuses to describe has only its UID. Together with an error it returns the messages
+// that certainly came whole before that: nothing is known about the others.
 func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
+	return c.describe(ctx, uids, described())
+}
+
+// Sizes is Metadata without the dates. It is for servers that send dates which the library cannot
+// read (the year 1, for one): it closes the connection at such a date.
+func (c *Conn) Sizes(ctx context.Context, uids []uint32) ([]Meta, error) {
+	return c.describe(ctx, uids, &imap.FetchOptions{UID: true, RFC822Size: true})
+}
+
+func (c *Conn) describe(ctx context.Context, uids []uint32, items *imap.FetchOptions) ([]Meta, error) {
 	uids = sortedUnique(uids)
 	found := make(map[uint32]Meta, len(uids))
-	f := &fetcher{c: c, op: "fetch sizes and dates from folder", options: &imap.FetchOptions{
-		UID: true, RFC822Size: true, InternalDate: true,
-	}}
+	var last uint32 // the one that came last
+	f := &fetcher{c: c, op: "fetch sizes and dates from folder", options: items}
 	f.take = func(msg *imapclient.FetchMessageData) {
 		m := readMeta(msg)
+		last = m.UID
 		if _, wanted := slices.BinarySearch(uids, m.UID); wanted && found[m.UID].Size == 0 {
 			found[m.UID] = m
 		}
@@ -33,17 +50,12 @@ func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
 	f.got = func(uid uint32) bool { return found[uid].Size != 0 }
 	refused, _, err := f.run(ctx, uids)
 	if err != nil {
-		return nil, err
+		delete(found, last) // it may be cut off
 	}
-	var out []Meta
-	for _, uid := range uids {
-		m, ok := found[uid]
-		if _, no := refused[uid]; ok || no {
-			m.UID = uid
-			out = append(out, m)
-		}
+	for uid := range refused {
+		found[uid] = Meta{UID: uid}
 	}
-	return out, nil
+	return inOrder(found), asError(err)
 }
 
 func readMeta(msg *imapclient.FetchMessageData) Meta {
@@ -52,6 +64,8 @@ func readMeta(msg *imapclient.FetchMessageData) Meta {
 		switch item := item.(type) {
 		case imapclient.FetchItemDataUID:
 			m.UID = uint32(item.UID)
+		case imapclient.FetchItemDataFlags:
+			m.flagged = true
 		case imapclient.FetchItemDataRFC822Size:
 			m.Size = item.Size
 		case imapclient.FetchItemDataInternalDate:

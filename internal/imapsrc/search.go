@@ -9,23 +9,20 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// maxUIDs is the largest number of UIDs that one search may find. largeAnswer limits UIDs that come
-// as single numbers, but not a range (RFC 4731), which takes a few octets.
-const maxUIDs = 8 << 20
-
-// UIDs returns the UIDs of the open folder between from and to, both included, sorted and unique.
-func (c *Conn) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
-	return c.between(ctx, from, to, imap.SearchCriteria{})
-}
-
-// Since is UIDs for messages received on that day or later, in the server's time zone (RFC 3501
-// 6.4.4).
+// Since returns the UIDs of the open folder between from and to, both included, that were received on
+// that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
+//
+// The range is not part of the question: some servers take the UIDs in a SEARCH for message numbers.
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
-	return c.between(ctx, from, to, imap.SearchCriteria{Since: day})
+	from = max(from, 1)
+	if from > to {
+		return nil, nil
+	}
+	return c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
 }
 
 // HighestUID returns the UID of the last message; 0 when the folder is empty. It is for servers
-// without UIDNEXT.
+// without UIDNEXT. As a message number "*" is the last message, too.
 func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	last := imap.UIDSet{imap.UIDRange{}} // "*"
 	uids, err := c.search(ctx, &imap.SearchCriteria{UID: []imap.UIDSet{last}}, 1, 1<<32-1)
@@ -35,17 +32,7 @@ func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	return uids[len(uids)-1], nil
 }
 
-func (c *Conn) between(ctx context.Context, from, to uint32, criteria imap.SearchCriteria) ([]uint32, error) {
-	from = max(from, 1)
-	if from > to {
-		return nil, nil
-	}
-	criteria.UID = []imap.UIDSet{{imap.UIDRange{Start: imap.UID(from), Stop: imap.UID(to)}}}
-	return c.search(ctx, &criteria, from, to)
-}
-
-// search drops UIDs outside of the range: servers answer a range past the end with the last message
-// (RFC 3501 6.4.8 allows that for "n:*").
+// search returns the UIDs that it finds in the range.
 func (c *Conn) search(ctx context.Context, criteria *imap.SearchCriteria, from, to uint32) ([]uint32, error) {
 	var uids []uint32
 	err := c.do(ctx, "search folder", largeAnswer, func() error {
@@ -58,7 +45,7 @@ func (c *Conn) search(ctx context.Context, criteria *imap.SearchCriteria, from, 
 				continue
 			}
 			if uint64(stop)-uint64(start) >= uint64(maxUIDs-len(uids)) {
-				return &Error{Kind: KindProtocol, Err: fmt.Errorf("the server claims more than %d messages", maxUIDs)}
+				return errTooManyUIDs()
 			}
 			for uid := uint64(start); uid <= uint64(stop); uid++ {
 				uids = append(uids, uint32(uid))
@@ -69,6 +56,19 @@ func (c *Conn) search(ctx context.Context, criteria *imap.SearchCriteria, from, 
 	if err != nil {
 		return nil, err
 	}
+	return sortedUnique(uids), nil
+}
+
+// maxUIDs is the largest number of messages that one command may find. largeAnswer limits UIDs that
+// come as single numbers, but not a range (RFC 4731), which takes a few octets.
+const maxUIDs = 8 << 20
+
+func errTooManyUIDs() error {
+	return &Error{Kind: KindProtocol, Err: fmt.Errorf("the server claims more than %d messages", maxUIDs)}
+}
+
+func sortedUnique(uids []uint32) []uint32 {
+	uids = slices.Clone(uids)
 	slices.Sort(uids)
-	return slices.Compact(uids), nil
+	return slices.Compact(uids)
 }

@@ -62,7 +62,7 @@ func TestCloseDoesNotHang(t *testing.T) {
 		t.Errorf("second Close = %v; want nil", err)
 	}
 	_, err := c.UIDs(t.Context(), 1, 2)
-	wantError(t, err, imapsrc.KindNetwork, "search folder")
+	wantError(t, err, imapsrc.KindNetwork, "list the messages")
 }
 
 // IdleTimeout counts only while the client waits for the server, not between two calls and not
@@ -70,7 +70,7 @@ func TestCloseDoesNotHang(t *testing.T) {
 func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
 	c := impatient(t,
 		fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
-		fakeimap.Step{Expect: "SEARCH", Reply: "* SEARCH 1\r\n{tag} OK\r\n"}, logout)
+		fakeimap.Step{Expect: "UID FETCH", Reply: "* 1 FETCH (UID 1)\r\n{tag} OK\r\n"}, logout)
 	longer := func() { <-time.After(3 * shortIdle / 2) }
 	longer()
 	_, err := c.Bodies(t.Context(), []uint32{1, 2}, func(_ uint32, m *message.Message) error {
@@ -116,8 +116,8 @@ func TestCancel(t *testing.T) {
 		reply string
 		call  func(ctx context.Context, c *imapsrc.Conn) error
 	}{
-		"a search": {
-			"* SEARCH 1 ",
+		"a list": {
+			"* 1 FETCH (UID ",
 			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.UIDs(ctx, 1, 2); return err },
 		},
 		"a literal":       {"* 1 FETCH (UID 1 BODY[] {100}\r\nSubj", bodiesOf1},
@@ -126,7 +126,7 @@ func TestCancel(t *testing.T) {
 			"* 1 FETCH (UID 1 ",
 			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Metadata(ctx, []uint32{1}); return err },
 		},
-		"a list": {
+		"a list of folders": {
 			"* LIST ",
 			func(ctx context.Context, c *imapsrc.Conn) error { _, err := c.Folders(ctx); return err },
 		},
@@ -171,7 +171,7 @@ func bodiesOf1(ctx context.Context, c *imapsrc.Conn) error {
 }
 
 func TestDeadlineOfTheCaller(t *testing.T) {
-	c := open(t, fakeimap.Step{Expect: "SEARCH"})
+	c := open(t, fakeimap.Step{Expect: "FETCH"})
 	ctx, cancel := context.WithTimeout(t.Context(), shortIdle)
 	defer cancel()
 	_, err := c.UIDs(ctx, 1, 2)

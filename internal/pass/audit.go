@@ -22,8 +22,9 @@ type AuditOptions struct {
 }
 
 // Audit compares every message that the servers have with the registry, and every task of the
-// registry with the servers. It lists UIDs in bounded ranges and reads no bodies; unless it
-// repairs, it takes no lease and changes nothing. Runs may go on beside it: the cursor is read
+// registry with the servers. It lists UIDs in bounded ranges, and reads no bodies but those of a few
+// messages whose size or date has changed, see reused. Unless it repairs, it takes no lease and
+// changes nothing. Runs may go on beside it: the cursor is read
 // before the server is asked, and the ledger after it. So a message at or below that cursor had its
 // disposition before the audit looked for it.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
@@ -54,6 +55,7 @@ type auditedFolder struct {
 	folder *folder
 	found  *FolderAudit
 	lost   []tasks.Place // of its strays
+	again  reused
 }
 
 // inbox compares the folders. A folder that cannot be compared has its error; the others go on, as
@@ -76,7 +78,9 @@ func (a *auditor) inbox(ctx context.Context) error {
 			}
 			continue
 		}
-		f := &auditedFolder{folder: &folder{row: row}, found: newFolderAudit(row.Name)}
+		f := &auditedFolder{
+			folder: &folder{row: row}, found: newFolderAudit(row.Name), again: reused{max: a.visit.pass.Config.MaxSize},
+		}
 		a.folders, a.found.Folders = append(a.folders, f), append(a.found.Folders, f.found)
 		if err := a.folder(ctx, f); err != nil {
 			f.found.Error = text.Error(err)

@@ -24,7 +24,7 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	}
 	// Up to the cursor at least: the last messages may be gone.
 	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); {
-		uids, err := a.visit.session.search(ctx, f.folder, w.from, w.to)
+		uids, err := a.visit.session.list(ctx, f.folder, w.from, w.to)
 		if err != nil {
 			return err
 		}
@@ -34,8 +34,30 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 		}
 		w.advance(len(uids))
 	}
-	return a.leftBehind(ctx, f, f.folder.row.UIDValidity)
+	if err := a.leftBehind(ctx, f, f.folder.row.UIDValidity); err != nil {
+		return err
+	}
+	return a.reused(ctx, f)
 }
+
+// reused is an error when the server gave a UID to another message than the registered one. A repair
+// has the next run compare all messages: that may be too far below the cursor for a run to see it.
+func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
+	if _, err := f.again.settle(ctx, a.visit.session, f.folder); err != nil || f.again.uid == 0 {
+		return err
+	}
+	row := f.folder.row
+	if !a.opts.Repair {
+		return fmt.Errorf("UID %d has another message than the registered one: %s; "+
+			"`postrider audit --repair` has the next run do so", f.again.uid, unproved)
+	}
+	if err := a.visit.pass.Inboxes.Distrust(ctx, row.ID, row.UIDValidity); err != nil {
+		return err
+	}
+	return fmt.Errorf("UID %d has another message than the registered one: %s; the next run does so", f.again.uid, unproved)
+}
+
+const unproved = "nothing can be proved until a run has compared all messages with what is registered"
 
 // look reads the folder's row, and then opens the folder. A run may begin a new epoch in between,
 // so it tries twice.
@@ -66,16 +88,15 @@ func (f *auditedFolder) opened(info imapsrc.Folder) error {
 	f.found.UIDValidity = info.UIDValidity
 	row := &f.folder.row
 	f.found.NeverScanned = row.InitializedAt == nil
-	const until = "nothing can be proved until a run has compared all messages with what is registered"
 	switch {
 	case f.found.NeverScanned:
 		row.UIDValidity = int64(info.UIDValidity)
 	case uint32(row.UIDValidity) != info.UIDValidity:
-		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(row.UIDValidity), info.UIDValidity, until)
+		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(row.UIDValidity), info.UIDValidity, unproved)
 	case info.UIDNext != 0 && info.UIDNext <= row.LastSeenUID:
-		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, row.LastSeenUID, until)
+		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, row.LastSeenUID, unproved)
 	case row.Distrusted():
-		return fmt.Errorf("the server gave the UID of a message to another one: %s", until)
+		return fmt.Errorf("the server gave the UID of a message to another one: %s", unproved)
 	}
 	return nil
 }
@@ -107,7 +128,7 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	}
 	// A message may have gone or arrived, a run may have registered it, or the cursor was moved back.
 	if f.doubtful(uids, known) {
-		if uids, err = a.visit.session.search(ctx, f.folder, s.from, s.to); err != nil {
+		if uids, err = a.visit.session.list(ctx, f.folder, s.from, s.to); err != nil {
 			return 0, err
 		}
 		if known, err = a.dispositions(ctx, f, s); err != nil {
@@ -116,6 +137,9 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 		if err := a.lookAgain(ctx, f); err != nil {
 			return 0, err
 		}
+	}
+	if err := a.compareStated(ctx, f, uids, known); err != nil {
+		return 0, err
 	}
 	metas, err := a.describeMissing(ctx, f, uids, known)
 	if err != nil {
@@ -133,6 +157,23 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 		delete(known, uid)
 	}
 	return rows, a.absent(f, known)
+}
+
+// compareStated compares what the server says of the listed messages with what it said when they were
+// registered.
+func (a *auditor) compareStated(ctx context.Context, f *auditedFolder, uids []uint32, known map[uint32]*tasks.Disposition) error {
+	uids = slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return known[uid] == nil })
+	if len(uids) == 0 {
+		return nil
+	}
+	undated := slices.ContainsFunc(uids, func(uid uint32) bool { return known[uid].Noted.Stated.Received.IsZero() })
+	metas, err := a.visit.session.described(ctx, f.folder, uids[0], uids[len(uids)-1], !undated)
+	for _, m := range metas {
+		if d := known[m.UID]; d != nil {
+			f.again.add(d.Noted, m)
+		}
+	}
+	return err
 }
 
 func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window) (map[uint32]*tasks.Disposition, error) {

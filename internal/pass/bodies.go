@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
+	"postrider/internal/message"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -20,7 +22,10 @@ func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error)
 	for _, j := range jobs {
 		err := d.takeOwned(ctx, j)
 		t := j.claim.Task
-		j.msg = d.cache.take(placeOf(t))
+		if j.msg = d.cache.take(placeOf(t)); j.msg != nil && t.Read && !isOf(t, j.msg) {
+			_ = j.msg.Close()
+			j.msg = nil
+		}
 		switch {
 		case err != nil:
 			status, err := d.unrecorded(ctx, j, nil, err)
@@ -109,7 +114,7 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 	t := j.claim.Task
 	j.msg = it.msg
 	switch {
-	case it.msg != nil && t.Read && (it.msg.HeaderOnly || it.msg.Fingerprint == t.Identity.Fingerprint):
+	case it.msg != nil && t.Read && isOf(t, it.msg):
 		return true, "", nil
 	case it.msg != nil || it.gone || errors.Is(failed, errEpoch):
 		return d.doubtful(ctx, j, it, failed)
@@ -125,6 +130,22 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 	return false, status, err
 }
 
+// isOf reports whether a message is the one that a task was registered for. Of a message that was
+// read only in part, it compares what the registry has of the header; nothing is known of one that was
+// not read at all.
+func isOf(t tasks.Task, m *message.Message) bool {
+	if t.Read && !m.HeaderOnly {
+		return m.Fingerprint == t.Identity.Fingerprint
+	}
+	was, is := t.Identity, identity(m, t.Identity)
+	// The registry cuts off what is too long, and writes text in UTF-8.
+	same := func(was, is string) bool { return strings.HasPrefix(strings.ToValidUTF8(is, "\uFFFD"), was) }
+	if was.MessageID != "" {
+		return same(was.MessageID, is.MessageID)
+	}
+	return same(was.Subject, is.Subject) && same(was.Sender, is.Sender)
+}
+
 // doubtful is received for a job whose message did not come, or may be another one. The folder is
 // looked up after the fetch: a scan may have begun a new epoch meanwhile.
 func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
@@ -135,7 +156,7 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 		return false, status, err
 	}
 	current := row.UIDValidity == t.Epoch
-	another := it.msg != nil && t.Read
+	another := it.msg != nil && (t.Read || !isOf(t, it.msg))
 	why := "it was expunged before it could be read"
 	switch {
 	case it.msg != nil && !another && current: // nothing is known of its content
@@ -143,6 +164,8 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	case current && errors.Is(failed, errEpoch), !current && row.Reconciled != row.UIDValidity:
 		status, err = d.release(ctx, j, "its UIDVALIDITY changed; the next scan looks for it", d.pass.Config.Policy.Base, nil)
 		return false, status, err
+	case !current && row.Epoch() == t.UIDValidity():
+		why = "it was not found again after the server gave UIDs to other messages"
 	case !current:
 		why = "it was not found again after UIDVALIDITY changed"
 	case another:

@@ -28,14 +28,17 @@ type fakeServer struct {
 	fetched []uint32 // whole messages that were handed over
 	reverse bool     // the last one comes first
 
-	// hook is called before each operation with its name, dial, select, search, describe, fetch or
-	// header, and for the last three with each UID. It may block, and what it returns is what happens instead.
+	// hook is called before each operation with its name, dial, select, search, describe, size, fetch
+	// or header, and for the last four with each UID. It may block, and what it returns is what happens
+	// instead.
 	hook func(ctx context.Context, op string, uid uint32) error
 }
 
 type fakeFolder struct {
 	validity, next uint32
 	mail           map[uint32][]byte
+	shift          map[uint32]time.Duration // of INTERNALDATE, from the second that is the UID
+	sizes          map[uint32]int64         // RFC822.SIZE, where it is not that of the content
 }
 
 // budget is the memory that a server's bodies may take. There is no other: a spool that finds it used
@@ -197,18 +200,47 @@ func (c *fakeConn) Since(context.Context, uint32, uint32, time.Time) ([]uint32, 
 }
 
 func (c *fakeConn) Metadata(ctx context.Context, uids []uint32) (metas []imapsrc.Meta, err error) {
-	err = c.do(ctx, "describe", func() error {
+	return c.describe(ctx, "describe", uids)
+}
+
+func (c *fakeConn) describe(ctx context.Context, op string, uids []uint32) (metas []imapsrc.Meta, err error) {
+	err = c.do(ctx, op, func() error {
 		for _, uid := range uids {
-			if err := c.server.do(ctx, "describe", uid); err != nil {
+			if err := c.server.do(ctx, op, uid); err != nil {
 				return err
 			}
 			if raw := c.raw(uid); raw != nil {
-				at := time.Unix(int64(uid), 0)
-				metas = append(metas, imapsrc.Meta{UID: uid, Size: int64(len(raw)), Received: at})
+				metas = append(metas, c.meta(uid, raw))
 			}
 		}
 		return nil
 	})
+	return metas, err
+}
+
+func (c *fakeConn) meta(uid uint32, raw []byte) imapsrc.Meta {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	m := imapsrc.Meta{UID: uid, Size: int64(len(raw)), Received: time.Unix(int64(uid), 0).Add(c.folder.shift[uid])}
+	if size, ok := c.folder.sizes[uid]; ok {
+		m.Size = size
+	}
+	return m
+}
+
+func (c *fakeConn) Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error) {
+	uids, err := c.UIDs(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return c.Metadata(ctx, uids)
+}
+
+func (c *fakeConn) Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	metas, err := c.describe(ctx, "size", uids)
+	for i := range metas {
+		metas[i].Received = time.Time{}
+	}
 	return metas, err
 }
 

@@ -116,8 +116,8 @@ func (s *session) fetchAlone(ctx context.Context, folder string, epoch int64, on
 	return nil
 }
 
-// search lists the UIDs of a range that have a message.
-func (s *session) search(ctx context.Context, f *folder, from, to uint32) (uids []uint32, err error) {
+// list lists the UIDs of a range that have a message.
+func (s *session) list(ctx context.Context, f *folder, from, to uint32) (uids []uint32, err error) {
 	err = s.retry(ctx, func() error {
 		return s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
 			uids, err = src.UIDs(ctx, from, to)
@@ -125,39 +125,4 @@ func (s *session) search(ctx context.Context, f *folder, from, to uint32) (uids 
 		})
 	})
 	return uids, err
-}
-
-// metadata asks what the messages are like. After a broken connection it asks one by one: a message
-// whose answer breaks it again is returned without anything known of it, so that those beside it go
-// on.
-func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
-	if len(uids) == 0 {
-		return nil, nil
-	}
-	all, err := s.describe(ctx, f, uids)
-	if err == nil || !s.again(ctx, err) {
-		return all, err
-	}
-	all = nil
-	for _, uid := range uids {
-		one, err := s.describe(ctx, f, []uint32{uid})
-		if err != nil && !s.again(ctx, err) {
-			return nil, err
-		}
-		if err != nil {
-			s.log.Warn("a message breaks the connection when the server describes it",
-				"folder", f.row.Name, "uid", uid, "error", err)
-			one = []imapsrc.Meta{{UID: uid}}
-		}
-		all = append(all, one...)
-	}
-	return all, nil
-}
-
-func (s *session) describe(ctx context.Context, f *folder, uids []uint32) (metas []imapsrc.Meta, err error) {
-	err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
-		metas, err = src.Metadata(ctx, uids)
-		return err
-	})
-	return metas, err
 }

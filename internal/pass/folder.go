@@ -15,12 +15,15 @@ type folder struct {
 	row  inbox.Folder
 	next uint32 // UIDNEXT when the pass began: UIDs from there on are left to the next pass
 	left int    // UIDs above the cursor that have not been registered, as far as known
+
+	messages uint32 // when it was opened
+	undated  bool   // the server's answers cannot be read when they have dates
 }
 
 func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
 
-// open selects all folders, gives each its cursor, and has the tasks of folders whose UIDVALIDITY
-// changed find their messages again. A folder that cannot be opened is part of the error; the others
+// open selects all folders, gives each its cursor, looks again below it, and has the tasks of folders
+// whose UIDVALIDITY changed find their messages again. A folder that cannot be opened is part of the error; the others
 // go on.
 func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 	var folders []*folder
@@ -32,6 +35,9 @@ func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 			continue
 		}
 		err := s.session.retry(ctx, func() error { return s.openFolder(ctx, f) })
+		if err == nil {
+			err = s.lookBack(ctx, f)
+		}
 		if err == nil {
 			err = s.reconcile(ctx, f)
 		}
@@ -61,6 +67,7 @@ const noEpoch = -1
 func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 	return s.session.in(ctx, f.row.Name, true, func(src Source, info imapsrc.Folder) error {
 		var err error
+		f.messages = info.Messages
 		if f.next, err = UIDNext(ctx, src, info); err != nil {
 			return err
 		}
@@ -71,14 +78,14 @@ func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 		case uint32(f.row.UIDValidity) != info.UIDValidity:
 			s.log.Warn("UIDVALIDITY has changed"+compared, "folder", f.row.Name,
 				"was", uint32(f.row.UIDValidity), "is", info.UIDValidity)
-			return s.newEpoch(ctx, info, f)
+			return s.newEpoch(ctx, info.UIDValidity, f)
 		case info.UIDNext != 0 && info.UIDNext <= f.row.LastSeenUID:
 			s.log.Warn("UIDNEXT went backwards"+compared, "folder", f.row.Name,
 				"cursor", f.row.LastSeenUID, "uidnext", info.UIDNext)
-			return s.newEpoch(ctx, info, f)
+			return s.newEpoch(ctx, info.UIDValidity, f)
 		case f.row.Distrusted():
 			s.log.Warn("the server gave the UID of a message to another one"+compared, "folder", f.row.Name)
-			return s.newEpoch(ctx, info, f)
+			return s.newEpoch(ctx, info.UIDValidity, f)
 		}
 		return nil
 	})
@@ -113,11 +120,9 @@ func (s *scanner) initialize(ctx context.Context, src Source, info imapsrc.Folde
 func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
 	switch day, since := start.Since(); {
 	case since:
-		for w := newWindow(1, next); w.more(); w.advance(0) {
-			uids, err := src.Since(ctx, w.from, w.to, day)
-			if err != nil || len(uids) > 0 {
-				return first(uids) - 1, err
-			}
+		uids, err := src.Since(ctx, 1, next-1, day)
+		if err != nil || len(uids) > 0 {
+			return first(uids) - 1, err
 		}
 	case start == inbox.StartAll:
 		return 0, nil
@@ -138,8 +143,8 @@ func first(uids []uint32) uint32 {
 // newEpoch begins again in the registry, from UID 0: every message is identified by its content. The
 // part above the server's 32 bits grows, so that no epoch ever comes back, not even when the server
 // goes back to an old UIDVALIDITY.
-func (s *scanner) newEpoch(ctx context.Context, info imapsrc.Folder, f *folder) error {
-	epoch := (f.row.UIDValidity>>32+1)<<32 | int64(info.UIDValidity)
+func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) error {
+	epoch := (f.row.UIDValidity>>32+1)<<32 | int64(validity)
 	if !s.pass.Config.DryRun {
 		if err := s.pass.Inboxes.ResetEpoch(ctx, s.lease, f.row.ID, f.row.UIDValidity, epoch); err != nil {
 			return err

@@ -23,11 +23,14 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		return err
 	}
 	s.pass.Observer.Done(len(uids) - len(unseen))
-	rest, err := s.session.metadata(ctx, f, unseen)
-	if err != nil {
-		return err
-	}
+	rest, failed := s.session.metadata(ctx, f, unseen)
 	last := uids[len(uids)-1]
+	if failed != nil { // what came is registered
+		if len(rest) == 0 {
+			return failed
+		}
+		last = rest[len(rest)-1].UID
+	}
 	var large map[uint32]int64 // the sizes that the server gave only when it was to send these
 	for broke := 0; len(rest) > 0; {
 		if err := s.cache.wait(ctx); err != nil {
@@ -64,7 +67,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	if f.row.LastSeenUID < last { // nothing behind the last one registered had to be
 		return s.register(ctx, f, nil, last)
 	}
-	return nil
+	return failed
 }
 
 // batch is what is fetched at once: as much as fits on the disk, or just one.
@@ -159,8 +162,8 @@ func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {
 
 // outlined is the entry of a message whose content is not known.
 func outlined(m imapsrc.Meta) tasks.Entry {
-	o := message.Outline(m.Received, m.Size)
-	return tasks.Entry{UID: m.UID, Outline: o, Identity: tasks.Identity{Fingerprint: o, Size: m.Size}}
+	o := stated(m).Outline()
+	return tasks.Entry{UID: m.UID, Outline: o, Stated: stated(m), Identity: tasks.Identity{Fingerprint: o, Size: m.Size}}
 }
 
 // entry is what is registered of a message, with the decision on it if its content is at hand.

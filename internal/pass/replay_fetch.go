@@ -11,8 +11,11 @@ import (
 	"postrider/internal/text"
 )
 
-// errGone says why a message that was expunged is not compared.
-var errGone = errors.New("it is no longer on the server")
+// Why a message is not compared that is not on the server.
+var (
+	errGone  = errors.New("it is no longer on the server")
+	errOther = errors.New("it is no longer on the server, which gave its UID to another message")
+)
 
 // read decides about messages of one folder and UIDVALIDITY: by their headers, and by the whole
 // messages where those are not enough. It returns only the error of ctx; any other error is why a
@@ -78,7 +81,12 @@ func (a *replayer) fetchSome(ctx context.Context, src Source, left map[uint32]*r
 		return nil
 	}
 	res, err := fetch(src, ctx, uids, func(uid uint32, m *message.Message) error {
-		if it := left[uid]; it != nil {
+		switch it := left[uid]; {
+		case it == nil:
+		case !isOf(it.task, m):
+			it.unknown = errOther.Error()
+			delete(left, uid)
+		default:
 			a.decide(it, m)
 			delete(left, uid)
 		}

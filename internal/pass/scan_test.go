@@ -90,6 +90,13 @@ func (s undescribed) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Met
 	return s.Source.Metadata(ctx, uids)
 }
 
+func (s undescribed) Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	if slices.Contains(uids, s.uid) {
+		return nil, &imapsrc.Error{Kind: imapsrc.KindProtocol, Op: "fetch", Err: context.DeadlineExceeded}
+	}
+	return s.Source.Sizes(ctx, uids)
+}
+
 // hangingUp is a server that hangs up instead of sending one message.
 type hangingUp struct {
 	Source
@@ -150,6 +157,11 @@ func (s hiding) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 		}
 	}
 	return out, err
+}
+
+func (s hiding) Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error) {
+	metas, err := s.Source.Described(ctx, from, to)
+	return slices.DeleteFunc(metas, func(m imapsrc.Meta) bool { return m.UID == s.uid }), err
 }
 
 func TestRewindForwardsNothingTwice(t *testing.T) {

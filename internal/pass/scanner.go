@@ -9,9 +9,6 @@ import (
 	"postrider/internal/inbox"
 )
 
-// sweepUIDs is how far below the cursor a pass looks for messages that the server showed late.
-const sweepUIDs = 200
-
 // scanner reads one inbox under its scan lease and registers what is new, in the order of its folders
 // and UIDs. It sends nothing and claims nothing.
 type scanner struct {
@@ -56,9 +53,6 @@ func (s *scanner) folder(ctx context.Context, f *folder) error {
 	if err := s.baseline(ctx, f); err != nil {
 		return err
 	}
-	if err := s.sweep(ctx, f); err != nil {
-		return err
-	}
 	return s.pass.Inboxes.FolderScanned(ctx, s.lease, f.row.ID)
 }
 
@@ -69,7 +63,7 @@ func (s *scanner) catchUp(ctx context.Context, f *folder) error {
 		f.left = int(f.next - 1 - f.row.LastSeenUID)
 	}
 	for w := newWindow(f.row.LastSeenUID+1, f.next); w.more(); {
-		uids, err := s.session.search(ctx, f, w.from, w.to)
+		uids, err := s.session.list(ctx, f, w.from, w.to)
 		if err != nil {
 			return err
 		}
@@ -110,28 +104,6 @@ func countAbove(uids []uint32, cursor uint32) int {
 	return n
 }
 
-// sweep looks again just below the cursor: some servers show UIDs late.
-func (s *scanner) sweep(ctx context.Context, f *folder) error {
-	if f.row.LastSeenUID == 0 {
-		return nil
-	}
-	from := uint32(1)
-	if f.row.LastSeenUID > sweepUIDs {
-		from = f.row.LastSeenUID - sweepUIDs + 1
-	}
-	uids, err := s.session.search(ctx, f, from, f.row.LastSeenUID)
-	if err != nil || len(uids) == 0 {
-		return err
-	}
-	late, err := s.pass.Queue.Unseen(ctx, f.row.ID, f.row.UIDValidity, uids)
-	if err != nil || len(late) == 0 {
-		return err
-	}
-	s.log.Info("the server showed messages late", "folder", f.row.Name, "messages", len(late))
-	s.pass.Observer.Expect(len(late))
-	return s.page(ctx, f, late)
-}
-
 // baselinePage is how many messages from before the start are noted in one transaction.
 const baselinePage = 500
 
@@ -139,7 +111,7 @@ const baselinePage = 500
 // known again should UIDVALIDITY ever change. It goes on where an earlier pass was interrupted.
 func (s *scanner) baseline(ctx context.Context, f *folder) error {
 	for w := newWindow(f.row.BaselineUID+1, f.row.StartUID+1); w.more(); {
-		uids, err := s.session.search(ctx, f, w.from, w.to)
+		uids, err := s.session.list(ctx, f, w.from, w.to)
 		if err != nil {
 			return err
 		}
@@ -159,9 +131,12 @@ func (s *scanner) baseline(ctx context.Context, f *folder) error {
 }
 
 func (s *scanner) noteBaseline(ctx context.Context, f *folder, uids []uint32, upTo uint32) error {
-	metas, err := s.session.metadata(ctx, f, uids)
-	if err != nil {
-		return err
+	metas, failed := s.session.metadata(ctx, f, uids)
+	if failed != nil {
+		if len(metas) == 0 {
+			return failed
+		}
+		upTo = metas[len(metas)-1].UID
 	}
 	page := s.newPage(f, upTo)
 	for _, m := range metas {
@@ -171,5 +146,5 @@ func (s *scanner) noteBaseline(ctx context.Context, f *folder, uids []uint32, up
 		return fmt.Errorf("%s: %w", f, err)
 	}
 	f.row.BaselineUID = upTo
-	return nil
+	return failed
 }

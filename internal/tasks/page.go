@@ -28,6 +28,7 @@ type Page struct {
 type Entry struct {
 	UID      uint32
 	Outline  message.Fingerprint // by which a message that was there before the start is known again
+	Stated   Stated              // what the outline was made of
 	Identity Identity
 	Decision *Decision // nil: to be decided at the first claim
 	Mode     string    // the form in which it has to go out; mostly empty, and decided later

@@ -23,6 +23,11 @@ type Registrar interface {
 	// Unregistered is Unseen that counts only tasks as a disposition, and not messages that were there
 	// before the start.
 	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
+	// Noted returns the ledger's messages of a folder with a UID in [from, to], by ascending UID.
+	Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Noted, error)
+	// Restate records what the server says now of messages that are in the ledger, whose content is
+	// known and was found to be the same. Of what it does not say, the old statement stays.
+	Restate(ctx context.Context, folderID, epoch int64, now map[uint32]Stated) error
 	// Register gives every message of the page its disposition, records the decisions and moves the
 	// folder's cursor, in one transaction. Doing it twice changes nothing. ErrEpochChanged when the
 	// folder has begun a new epoch, ErrScanLost when another run has taken over the scan; then nothing
@@ -182,6 +187,7 @@ type Stats struct {
 // Disposition is how one message is accounted for.
 type Disposition struct {
 	UID        uint32
+	Noted      Noted
 	TaskID     int64      // 0: it was there before the start and is not forwarded
 	Status     Status     // of its task, or in which its purged task ended; empty when there is none
 	Skip       SkipReason // of its task

@@ -132,6 +132,8 @@ CREATE TABLE IF NOT EXISTS monitored_emails_seen (
     inbox_id     BIGINT      NOT NULL,
     task_id      BIGINT      NOT NULL, -- 0: there before the start, never registered
     fingerprint  BINARY(32)  NOT NULL, -- of the content; of the outline while the message is not read, or was there before the start
+    received     BIGINT      NULL, -- INTERNALDATE in seconds since 1970, as the server says; NULL when unknown
+    size         BIGINT      NOT NULL DEFAULT 0, -- RFC822.SIZE in octets, as the server says; 0 when unknown
     purged_as    VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- how its task ended, once that is purged; empty when others deleted it
     PRIMARY KEY (folder_id, uid_validity, uid),
     KEY monitored_emails_seen_fingerprint (fingerprint),

@@ -130,6 +130,8 @@ CREATE TABLE monitored_emails_seen (
     inbox_id     INTEGER  NOT NULL,
     task_id      INTEGER  NOT NULL, -- 0: there before the start, never registered
     fingerprint  BLOB     NOT NULL, -- of the content; of the outline while the message is not read, or was there before the start
+    received     INTEGER  NULL, -- INTERNALDATE in seconds since 1970, as the server says; NULL when unknown
+    size         INTEGER  NOT NULL DEFAULT 0, -- RFC822.SIZE in octets, as the server says; 0 when unknown
     purged_as    TEXT     NOT NULL DEFAULT '', -- how its task ended, once that is purged; empty when others deleted it
     PRIMARY KEY (folder_id, uid_validity, uid),
     CONSTRAINT monitored_emails_seen_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE

@@ -20,7 +20,12 @@ type row struct {
 	inboxID  int64
 	taskID   int64 // 0: there before the start
 	key      message.Fingerprint
+	stated   tasks.Stated
 	purgedAs string
+}
+
+func (r *row) noted() tasks.Noted {
+	return tasks.Noted{UID: r.place.uid, Fingerprint: r.key, Stated: r.stated}
 }
 
 // ledger has the rows by two indexes.

@@ -199,7 +199,7 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 }
 
 func (q *Queue) disposition(r *row) tasks.Disposition {
-	d := tasks.Disposition{UID: r.place.uid, TaskID: r.taskID}
+	d := tasks.Disposition{UID: r.place.uid, Noted: r.noted(), TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
 		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, slices.Clone(t.Deliveries)
 		d.QueuedAt, d.VisibleAt = t.QueuedAt, t.VisibleAt

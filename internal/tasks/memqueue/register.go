@@ -1,6 +1,7 @@
 package memqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -27,6 +28,39 @@ func (q *Queue) without(folderID, epoch int64, uids []uint32, disposed func(*row
 	return slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool {
 		return disposed(q.ledger.at[place{folderID, epoch, uid}])
 	})
+}
+
+// Noted implements tasks.Queue.
+func (q *Queue) Noted(_ context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Noted, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var out []tasks.Noted
+	for at, r := range q.ledger.at {
+		if at.folderID == folderID && at.epoch == epoch && from <= at.uid && at.uid <= to {
+			out = append(out, r.noted())
+		}
+	}
+	slices.SortFunc(out, func(a, b tasks.Noted) int { return cmp.Compare(a.UID, b.UID) })
+	return out, nil
+}
+
+// Restate implements tasks.Queue.
+func (q *Queue) Restate(_ context.Context, folderID, epoch int64, now map[uint32]tasks.Stated) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for uid, s := range now {
+		r := q.ledger.at[place{folderID, epoch, uid}]
+		if r == nil {
+			continue
+		}
+		if s = s.Seconds(); !s.Received.IsZero() {
+			r.stated.Received = s.Received
+		}
+		if s.Size > 0 {
+			r.stated.Size = s.Size
+		}
+	}
+	return nil
 }
 
 // Register implements tasks.Queue.
@@ -107,7 +141,7 @@ func (q *Queue) see(page tasks.Page, e tasks.Entry, taskID int64, purgedAs strin
 	}
 	q.ledger.note(&row{
 		place: place{page.FolderID, page.Epoch, e.UID}, inboxID: page.InboxID,
-		taskID: taskID, key: key, purgedAs: purgedAs,
+		taskID: taskID, key: key, stated: e.Stated.Seconds(), purgedAs: purgedAs,
 	})
 }
 

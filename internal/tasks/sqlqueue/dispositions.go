@@ -79,7 +79,7 @@ func (q *Queue) pagesOf(ctx context.Context, folderID, epoch int64, each func(fi
 
 // accountedRow is a row of sqlAccounted.
 type accountedRow struct {
-	UID         uint32 `gorm:"column:uid"`
+	Noted       notedRow `gorm:"embedded"`
 	TaskID      int64
 	PurgedAs    string
 	Status      tasks.Status // empty when the task was deleted
@@ -105,7 +105,7 @@ func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64
 		}
 		out = nil
 		for _, r := range rows {
-			if len(out) == 0 || out[len(out)-1].UID != r.UID {
+			if len(out) == 0 || out[len(out)-1].UID != r.Noted.UID {
 				out = append(out, r.disposition())
 			}
 			if d := &out[len(out)-1]; r.Recipient != "" {
@@ -121,7 +121,7 @@ func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64
 }
 
 func (r accountedRow) disposition() tasks.Disposition {
-	d := tasks.Disposition{UID: r.UID, TaskID: r.TaskID, Status: r.Status, Skip: r.SkipReason, Reason: r.Reason}
+	d := tasks.Disposition{UID: r.Noted.UID, Noted: r.Noted.noted(), TaskID: r.TaskID, Status: r.Status, Skip: r.SkipReason, Reason: r.Reason}
 	switch {
 	case r.TaskID == 0:
 	case r.Status == "":

@@ -126,6 +126,7 @@ func TestIndexes(t *testing.T) {
 			}{
 				{"claim", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", r.LockFree(sqlDue), []any{inboxID, 0, now, []int64{0, 1}, 8}, 1000},
 				{"ledger by UID", "monitored_emails_seen", "range", "PRIMARY", sqlSeenByUID, []any{folderID, 1, uids}, 1000},
+				{"ledger by range", "monitored_emails_seen", "range", "PRIMARY", sqlNoted, []any{folderID, 1, 1, 100}, 1000},
 				{"ledger by content", "s", "range", "monitored_emails_seen_fingerprint", sqlSeenByFingerprint, []any{keys}, 1000},
 				{"its tasks", "t", "eq_ref", "PRIMARY", sqlSeenByFingerprint, []any{keys}, 1},
 				{"ids of a page", "monitored_emails_tasks", "range", "monitored_emails_tasks_message", sqlTaskIDs, []any{folderID, 1, uids}, 1000},
@@ -187,6 +188,8 @@ func TestSQLiteIndexes(t *testing.T) {
 	}{
 		{"claim", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDue, []any{1, 0, 1, []int64{0}, 8}},
 		{"ledger by UID", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlSeenByUID, []any{1, 1, uids}},
+		{"ledger by range", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlNoted, []any{1, 1, 1, 9}},
+		{"restated", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlRestate, []any{1, 2, 2, 1, 1, 9}},
 		{"ledger by content", "monitored_emails_seen_fingerprint (fingerprint=?)", sqlSeenByFingerprint, []any{keys}},
 		{"ids of a page", "sqlite_autoindex_monitored_emails_tasks_1 (folder_id=? AND uid_validity=? AND uid=?)", sqlTaskIDs, []any{1, 1, uids}},
 		{"due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlDueCount, []any{1, 1}},

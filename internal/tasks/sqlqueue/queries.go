@@ -24,6 +24,14 @@ WHERE id = ? AND uid_validity = ? AND inbox_id = ?`
 	sqlSeenByUID = `
 SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
+	sqlNoted = `
+SELECT uid, fingerprint, received, size FROM monitored_emails_seen
+WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ? ORDER BY uid`
+
+	sqlRestate = `
+UPDATE monitored_emails_seen SET received = COALESCE(?, received), size = CASE WHEN ? > 0 THEN ? ELSE size END
+WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
+
 	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
 
 	sqlSeenByFingerprint = `
@@ -299,7 +307,7 @@ ORDER BY queued_at LIMIT 1`
 	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It is
 	// one statement, so a task that is deleted meanwhile appears either complete or as deleted.
 	sqlAccounted = `
-SELECT s.uid, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason,
+SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason,
   COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,
   COALESCE(d.recipient, '') AS recipient, COALESCE(d.status, '') AS delivery, d.duplicate_of, COALESCE(d.code, 0) AS code,
   COALESCE(d.reply, '') AS reply, COALESCE(d.attempts, 0) AS attempts, d.delivered_at

@@ -2,6 +2,8 @@ package sqlqueue
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -34,6 +36,34 @@ func (q *Queue) without(ctx context.Context, query string, folderID, epoch int64
 		return err
 	})
 	return left, wrap(err, "look up which messages are registered")
+}
+
+// Noted implements tasks.Queue.
+func (q *Queue) Noted(ctx context.Context, folderID, epoch int64, from, to uint32) (out []tasks.Noted, _ error) {
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		var rows []notedRow
+		err := tx.Raw(sqlNoted, folderID, epoch, from, to).Scan(&rows).Error
+		out = nil
+		for _, r := range rows {
+			out = append(out, r.noted())
+		}
+		return err
+	})
+	return out, wrap(err, "look up what is noted of folder %d", folderID)
+}
+
+// Restate implements tasks.Queue.
+func (q *Queue) Restate(ctx context.Context, folderID, epoch int64, now map[uint32]tasks.Stated) error {
+	err := q.change(ctx, func(tx *gorm.DB, _ time.Time) error {
+		for _, uid := range slices.Sorted(maps.Keys(now)) {
+			s := now[uid]
+			if err := tx.Exec(sqlRestate, seconds(s.Received), s.Size, s.Size, folderID, epoch, uid).Error; err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return wrap(err, "record the sizes and dates of messages in folder %d", folderID)
 }
 
 // Register implements tasks.Queue.
@@ -197,7 +227,7 @@ func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) seen
 	}
 	return seenRow{
 		FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID, InboxID: page.InboxID,
-		TaskID: taskID, Fingerprint: key[:], PurgedAs: purgedAs,
+		TaskID: taskID, Fingerprint: key[:], Received: seconds(e.Stated.Received), Size: e.Stated.Size, PurgedAs: purgedAs,
 	}
 }
 

@@ -170,7 +170,34 @@ type seenRow struct {
 	InboxID     int64
 	TaskID      int64
 	Fingerprint []byte
+	Received    *int64 // seconds
+	Size        int64
 	PurgedAs    string
+}
+
+// notedRow is a row of sqlNoted.
+type notedRow struct {
+	UID         uint32 `gorm:"column:uid"`
+	Fingerprint []byte
+	Received    *int64
+	Size        int64
+}
+
+func (r notedRow) noted() tasks.Noted {
+	n := tasks.Noted{UID: r.UID, Fingerprint: message.Fingerprint(r.Fingerprint), Stated: tasks.Stated{Size: r.Size}}
+	if r.Received != nil {
+		n.Stated.Received = time.Unix(*r.Received, 0).UTC()
+	}
+	return n
+}
+
+// seconds is a time as the column received has it.
+func seconds(at time.Time) *int64 {
+	if at.IsZero() {
+		return nil
+	}
+	s := at.Unix()
+	return &s
 }
 
 func insert[R any](tx *gorm.DB, table string, rows []R) error {

@@ -38,7 +38,10 @@ func (p place) disposedIn(from, to uint32, want []tasks.Disposition) {
 			p.t.Errorf("UID %d waits since %v until %v, want %v and %v as its task does",
 				got[i].UID, got[i].QueuedAt, got[i].VisibleAt, t.QueuedAt, t.VisibleAt)
 		}
-		got[i].QueuedAt, got[i].VisibleAt = time.Time{}, nil
+		if got[i].Noted.UID != got[i].UID {
+			p.t.Errorf("UID %d is noted as UID %d", got[i].UID, got[i].Noted.UID)
+		}
+		got[i].QueuedAt, got[i].VisibleAt, got[i].Noted = time.Time{}, nil, tasks.Noted{}
 		if same {
 			same = sameDeliveries(got[i].Deliveries, want[i].Deliveries)
 			got[i].Deliveries, want[i].Deliveries = nil, nil
