@@ -2,6 +2,7 @@ package forward
 
 import (
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -28,5 +29,18 @@ func TestRewriteEightBit(t *testing.T) {
 			}
 			arrival{file, out.Mode, octetsOf(t, m.Body.Reader()), octetsOf(t, out.Reader())}.check(t)
 		})
+	}
+}
+
+// TestRewriteEncodedNames: names in encoded words that are quoted, or hold raw octets, are decoded as
+// the subject is.
+func TestRewriteEncodedNames(t *testing.T) {
+	m := parse(t, "From: \"=?utf-8?B?5L2g5aW9?=\" <a@client.example>\r\nTo: =?gb2312?Q?\xc4\xe3?= <b@client.example>\r\n\r\nx\r\n")
+	raw := octetsOf(t, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite}).Reader())
+	h := parse(t, raw).Header
+	for field, want := range map[string]string{"From": "你好 via ", "Reply-To": "你好", "To": "你"} {
+		if got := h.Addresses(field); len(got) != 1 || !strings.HasPrefix(got[0].Name, want) {
+			t.Errorf("%s has the mailboxes %v, want one whose name begins with %q", field, got, want)
+		}
 	}
 }

@@ -79,7 +79,7 @@ func (a *replayer) fetchSome(ctx context.Context, src Source, left map[uint32]*r
 	}
 	res, err := fetch(src, ctx, uids, func(uid uint32, m *message.Message) error {
 		if it := left[uid]; it != nil {
-			a.decide(it, m)
+			a.decide(ctx, it, m)
 			delete(left, uid)
 		}
 		return m.Close()
