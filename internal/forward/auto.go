@@ -25,10 +25,10 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 		odd = "its signatures would take long to verify"
 	}
 	domain, unknown := author(m.Header)
-	if odd = cmp.Or(odd, unknown); odd != "" {
+	if odd = cmp.Or(odd, untraceable(m), unknown); odd != "" {
 		return Rewrite, "auto: " + odd, nil
 	}
-	verdict, err := c.judge.Redirectable(ctx, domain, c.redirect(m, o, s.Resent).Reader())
+	verdict, err := c.judge.Redirectable(ctx, domain, c.traced(m, o, s.Resent).Reader())
 	if err != nil {
 		return "", "", err
 	}
