@@ -4,6 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"postrider/internal/dkim"
+	"postrider/internal/testserver/effort"
 )
 
 // TestRewriteEightBit: a message with 8-bit content is rewritten for a relay with 8BITMIME, and attached for another.
@@ -43,4 +46,21 @@ func TestRewriteEncodedNames(t *testing.T) {
 			t.Errorf("%s has the mailboxes %v, want one whose name begins with %q", field, got, want)
 		}
 	}
+}
+
+// TestRewriteUnwieldyHeader: what takes a signer or a verifier too long is attached.
+func TestRewriteUnwieldyHeader(t *testing.T) {
+	z := zone{}
+	key, err := dkim.Load("client.example", "ed25519", keyFile(t, keys(t, z)["ed25519"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := composer(t, ComposeConfig{Key: key})
+	raw := "From: a@client.example\r\nTo: b@client.example" + strings.Repeat(",\r\n ", 50_000) + "\r\n\r\nx\r\n"
+	effort.Within(t, len(raw), func() {
+		out := compose(t, c, parse(t, raw), Style{Mode: Rewrite})
+		if want := "attached instead of rewritten: its header has a field of too many lines"; out.Mode != Attach || out.Remark != want {
+			t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+		}
+	})
 }
