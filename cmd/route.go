@@ -17,6 +17,7 @@ import (
 	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 func (a *app) routeCommand() *cobra.Command {
@@ -53,7 +54,8 @@ without an answer.
 
 --show-message prints the message that would go out (to a relay that accepts
 8-bit messages), octet for octet, to standard output, and the rest to standard
-error. No other command shows texts of a message.
+error. A terminal gets a space for each control character. No other command
+shows texts of a message.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("task") {
@@ -168,9 +170,17 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	}
 	err = (&app{out: a.err}).showTrial(trial)
 	if content := trial.Content(); content != nil {
-		_, copied := io.Copy(a.out, content)
-		err = errors.Join(err, copied)
+		err = errors.Join(err, a.showMessage(content))
 	}
+	return err
+}
+
+// showMessage prints a message octet for octet, or to a terminal only what cannot change the terminal.
+func (a *app) showMessage(content io.Reader) error {
+	if isTerminal(a.out) {
+		return text.Printable(a.out, content)
+	}
+	_, err := io.Copy(a.out, content)
 	return err
 }
 

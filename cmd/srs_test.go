@@ -125,7 +125,7 @@ func TestForwardIsWired(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	if d := p.Routes.Decide(route.Mail{Message: m}); !d.Skip || !strings.HasPrefix(d.Reason, "automated: ") {
+	if d := p.Routes.Decide(t.Context(), route.Mail{Message: m}); !d.Skip || !strings.HasPrefix(d.Reason, "automated: ") {
 		t.Errorf("decided %+v, want forward.automated: skip to hold for the route", d)
 	}
 	r, err := rewriter(cfg)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"postrider/internal/testserver/effort"
 )
 
 func TestParse(t *testing.T) {
@@ -159,7 +161,12 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		a, err := Parse(s)
+		var a Address
+		var err error
+		effort.Within(t, len(s), func() {
+			a, err = Parse(s)
+			_, _, _ = ParseNamed(s)
+		})
 		if err != nil {
 			checkLine(t, err.Error())
 			if Check(s) == nil {

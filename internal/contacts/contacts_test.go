@@ -205,7 +205,7 @@ func TestBrokenByHand(t *testing.T) {
 		table, err := route.Compile([]route.Rule{{Name: "p", ToContacts: &route.ToContacts{In: []string{"subject"}}}})
 		check(t, err)
 		mail := route.Mail{Message: parsed(t, "Subject: Ann, Bert, x\n\n")}
-		if got := table.With(directory).Decide(mail).To; !slices.Equal(got, []string{"ann@firm.example"}) {
+		if got := table.With(directory).Decide(t.Context(), mail).To; !slices.Equal(got, []string{"ann@firm.example"}) {
 			t.Errorf("a message that names all of them goes to %v, want ann@firm.example only", got)
 		}
 		var got []string

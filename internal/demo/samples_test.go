@@ -23,7 +23,7 @@ func TestSamples(t *testing.T) {
 				t.Errorf("read: %s %q from %s of %s; want %s %q from %s",
 					m.MessageID(), m.Subject(), m.From(), m.Date(), l.id, l.subject, l.from)
 			}
-			if got := m.Content().HasAttachment; got != (l.id == heldID) {
+			if got := m.Content(t.Context()).HasAttachment; got != (l.id == heldID) {
 				t.Errorf("HasAttachment = %t; want true only for the scan", got)
 			}
 		})

@@ -12,10 +12,14 @@ import (
 const (
 	maxCached = 4 << 20     // octets of names and answers; then the cache is emptied
 	maxSilent = 3           // domains in a row without an answer: the DNS is down
+	maxAnswer = 16 << 10    // octets of one answer; a longer one is not used
 	pause     = time.Minute // before a name that failed, or a DNS that was down, is asked again
 )
 
-var errDown = errors.New("the DNS does not answer")
+var (
+	errDown = errors.New("the DNS does not answer")
+	errLong = errors.New("its answer is longer than 16 KiB")
+)
 
 // cache asks for each name once. It keeps failures for a while, too: a message does not wait again
 // for a name that another message has waited for.
@@ -39,7 +43,7 @@ type answer struct {
 func newCache(dns Resolver) *cache { return &cache{dns: dns, answers: map[string]*answer{}} }
 
 // lookup asks for the TXT records of a name as it is, without search domains. Its errors are
-// *net.DNSError, errDown or those of the context. A timeout counts against the DNS only if counts
+// *net.DNSError, errDown, errLong or those of the context. A timeout counts against the DNS only if counts
 // is set.
 func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string, error) {
 	if ctx.Err() != nil {
@@ -60,6 +64,9 @@ func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string,
 		}
 	}
 	a.texts, a.err = c.dns.LookupTXT(ctx, name)
+	if size(a.texts) > maxAnswer {
+		a.texts, a.err = nil, errLong
+	}
 	c.note(name, a, counts)
 	close(a.done)
 	return a.texts, a.err
@@ -82,14 +89,19 @@ func (c *cache) find(name string) (a *answer, known bool) {
 	return a, false
 }
 
-func (c *cache) note(name string, a *answer, counts bool) {
-	size := len(name)
-	for _, t := range a.texts {
-		size += len(t)
+// size is that of an answer, with what DNS and memory take for each text.
+func size(texts []string) int {
+	n := 0
+	for _, t := range texts {
+		n += len(t) + 16
 	}
+	return n
+}
+
+func (c *cache) note(name string, a *answer, counts bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.size += size; c.size > maxCached {
+	if c.size += len(name) + size(a.texts); c.size > maxCached {
 		c.answers, c.size = map[string]*answer{}, 0
 	}
 	e, ok := errors.AsType[*net.DNSError](a.err)

@@ -2,12 +2,19 @@ package dmarc
 
 import (
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"fmt"
+	"io"
+	"math/big"
 	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"postrider/internal/testserver/effort"
 
 	"github.com/emersion/go-msgauth/dkim"
 
@@ -113,3 +120,44 @@ func TestLongAnswers(t *testing.T) {
 		t.Errorf("asked over TCP %d times, want for the policy twice and for the key", streams)
 	}
 }
+
+// keyOf is a record of an RSA key of that many bits, which nobody has the private key of.
+func keyOf(bits uint) string {
+	n := new(big.Int).SetBit(big.NewInt(1), int(bits)-1, 1)
+	return "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(&rsa.PublicKey{N: n, E: 65537}))
+}
+
+// TestLargeKeys: the time of a verification grows with the key, which a stranger chooses.
+func TestLargeKeys(t *testing.T) {
+	const tooLarge = "bits, and no key of more than 8192 is used"
+	raw := newAuthor(t).sign(t, plain, "client.example")
+	for bits, want := range map[uint]string{
+		1024: "signature did not verify", 8192: "signature did not verify",
+		8193: "its key has 8193 " + tooLarge, 90_000: tooLarge, 370_000: "its answer is longer than 16 KiB",
+	} {
+		z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": keyOf(bits)}}
+		effort.Within(t, len(raw), func() {
+			if v := judged(t, z, "client.example", raw); v.Redirect || !strings.Contains(v.Why, want) {
+				t.Errorf("%d bits: Redirectable = %+v, want no redirect, since %q", bits, v, want)
+			}
+		})
+	}
+}
+
+// TestNoTimeToVerify: when the context ends while the message is read, no signature counts.
+func TestNoTimeToVerify(t *testing.T) {
+	const half = 50_000 // octets
+	a := newAuthor(t)
+	raw := a.sign(t, plain+strings.Repeat("hello\r\n", 20_000), "client.example")
+	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := io.MultiReader(strings.NewReader(raw[:half]), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }), strings.NewReader(raw[half:]))
+	v, err := NewJudge(z).Redirectable(ctx, "client.example", slow)
+	if err != nil || v.Redirect || !strings.HasSuffix(v.Why, "there was no time to verify its signatures") {
+		t.Errorf("Redirectable = %+v, %v, want no redirect, since there was no time", v, err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

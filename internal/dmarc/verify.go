@@ -2,6 +2,9 @@ package dmarc
 
 import (
 	"context"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -26,10 +29,16 @@ var (
 	errFuture     = errors.New("it is dated in the future")
 )
 
+// maxKeyBits is the size of the largest RSA key that is used. The time of a verification grows with its
+// square or more, and a stranger chooses the key.
+const maxKeyBits = 8192
+
 // maxDrift is how far clocks may differ.
 const maxDrift = 5 * time.Minute
 
 var (
+	// The tag p of a key record (RFC 6376 3.6.1).
+	keyData = regexp.MustCompile(`(?:^|;)\s*p\s*=([^;]*)`)
 	// The tag k of a key record (RFC 8463 4), and its flags, the tag t (RFC 6376 3.6.1).
 	ofEd25519 = regexp.MustCompile(`(?:^|;)\s*k\s*=\s*ed25519\s*(?:;|$)`)
 	flags     = regexp.MustCompile(`(?:^|;)\s*t\s*=([^;]*)`)
@@ -54,6 +63,8 @@ func (s *signers) usable(domain string, keys []string) error {
 		switch {
 		case ofEd25519.MatchString(key):
 			return errEd25519
+		case rsaBits(key) > maxKeyBits:
+			return fmt.Errorf("its key has %d bits, and no key of more than %d is used", rsaBits(key), maxKeyBits)
 		case flagged(key, "y"): // treated as if there were no signature
 			return errTesting
 		case flagged(key, "s"):
@@ -63,6 +74,27 @@ func (s *signers) usable(domain string, keys []string) error {
 		}
 	}
 	return nil
+}
+
+// rsaBits is the size of the RSA key in a record; 0 when there is none.
+func rsaBits(record string) int {
+	m := keyData.FindStringSubmatch(record)
+	if m == nil {
+		return 0
+	}
+	der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(m[1]), ""))
+	if err != nil {
+		return 0
+	}
+	if key, err := x509.ParsePKIXPublicKey(der); err == nil {
+		if key, ok := key.(*rsa.PublicKey); ok {
+			return key.N.BitLen()
+		}
+	}
+	if key, err := x509.ParsePKCS1PublicKey(der); err == nil {
+		return key.N.BitLen()
+	}
+	return 0
 }
 
 // fault is why a signature does not count.
@@ -79,10 +111,11 @@ func (s *signers) fault(v *dkim.Verification) error {
 	return nil
 }
 
-// verify is the domain of a signature that verifies and is aligned. When there is none it is empty,
-// and why is the reason. The error is that of the reader of the message.
+// verify is the domain of a signature that verifies and is aligned. When there is none, or ctx ends
+// before it is found, it is empty, and why is the reason. The error is that of the reader of the
+// message.
 func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(signer string) bool) (domain, why string, err error) {
-	src := &wholeReader{r: message}
+	src := &wholeReader{ctx: ctx, r: message}
 	keys := &signers{strict: map[string]bool{}}
 	found, failed := dkim.VerifyWithOptions(src, &dkim.VerifyOptions{
 		MaxVerifications: maxSignatures,
@@ -102,6 +135,8 @@ func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(sign
 		},
 	})
 	switch {
+	case src.late:
+		return "", "there was no time to verify its signatures", nil
 	case src.err != nil:
 		return "", "", fmt.Errorf("read a message to verify its signatures: %w", src.err)
 	case failed != nil && !errors.Is(failed, dkim.ErrTooManySignatures):
@@ -122,14 +157,19 @@ func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(sign
 	return "", why, nil
 }
 
-// wholeReader reads to the end, and keeps an error for later: the verifier leaks its goroutines
-// when its reader fails.
+// wholeReader reads to the end, or until ctx ends, and keeps an error for later: the verifier leaks its
+// goroutines when its reader fails.
 type wholeReader struct {
-	r   io.Reader
-	err error
+	ctx  context.Context
+	r    io.Reader
+	err  error
+	late bool // ctx has ended before the message
 }
 
 func (p *wholeReader) Read(b []byte) (int, error) {
+	if p.late = p.ctx.Err() != nil; p.late {
+		return 0, io.EOF
+	}
 	n, err := p.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
 		p.err, err = err, io.EOF

@@ -25,10 +25,10 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 		odd = "its signatures would take long to verify"
 	}
 	domain, unknown := author(m.Header)
-	if odd = cmp.Or(odd, unknown); odd != "" {
+	if odd = cmp.Or(odd, untraceable(m), unknown); odd != "" {
 		return Rewrite, "auto: " + odd, nil
 	}
-	verdict, err := c.judge.Redirectable(ctx, domain, c.redirect(m, o, s.Resent).Reader())
+	verdict, err := c.judge.Redirectable(ctx, domain, c.traced(m, o, s.Resent).Reader())
 	if err != nil {
 		return "", "", err
 	}
@@ -43,16 +43,17 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 const maxEmpty = 64 << 10
 
 // costly reports whether signatures take too long to verify: for each field that a signature names,
-// a verifier looks through all fields, and a stranger chooses both numbers.
+// a verifier looks through the whole header, and a stranger chooses both sizes.
 func costly(fields []message.Field) bool {
-	const enough = 1_000_000
-	names := 0
+	const enough, perField = 64 << 20, 64
+	names, octets := 0, 0
 	for _, f := range fields {
+		octets += len(f.Raw) + perField
 		if f.Name == "dkim-signature" {
 			names += bytes.Count(f.Raw, []byte(":"))
 		}
 	}
-	return names*len(fields) > enough
+	return names*octets > enough
 }
 
 // author is the domain that receivers look up. Receivers differ when From does not name exactly one

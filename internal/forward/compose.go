@@ -119,7 +119,7 @@ func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s 
 	case s.Mode == Rewrite:
 		return c.rewrite(m, o)
 	}
-	return c.redirect(m, o, s.Resent), nil
+	return c.redirect(m, o, s.Resent)
 }
 
 // orAttach is Compose for a message that is attached when it would not arrive as it is.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	gomessage "github.com/emersion/go-message"
+
+	"postrider/internal/testserver/effort"
 )
 
 // FuzzCompose: whatever comes in, what is composed of it has a header of ASCII on short lines that can be parsed, keeps its
@@ -24,7 +26,8 @@ func FuzzCompose(f *testing.F) {
 		c, m := composer(t, ComposeConfig{}), parse(t, raw)
 		original := octetsOf(t, m.Body.Reader())
 		for _, mode := range []Mode{Rewrite, Attach} {
-			out := compose(t, c, m, Style{Mode: mode})
+			var out *Content
+			effort.Within(t, len(raw), func() { out = compose(t, c, m, Style{Mode: mode}) })
 			for ; out != nil; out = other(t, out) {
 				data := octetsOf(t, out.Reader())
 				if int64(len(data)) != out.Size() {

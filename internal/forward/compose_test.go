@@ -149,10 +149,6 @@ func TestResent(t *testing.T) {
 			}
 		})
 	}
-	c := compose(t, composer(t, ComposeConfig{}), parse(t, "hello\r\nworld\r\n"), Style{Mode: Redirect, Resent: true})
-	if c.Remark == "" || octetsOf(t, c.Reader()) != "hello\r\nworld\r\n" {
-		t.Errorf("without a header: %q, remark %q, want it unchanged, and said", octetsOf(t, c.Reader()), c.Remark)
-	}
 }
 
 func TestNotice(t *testing.T) {

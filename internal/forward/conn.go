@@ -78,11 +78,23 @@ func (r *Relay) openFailed(ctx context.Context, e *Error) error {
 	return e
 }
 
+// open ends with the login. The library reads replies of any length, and takes a line that is cut for
+// a whole one.
 func (c *conn) open() *Error {
-	outer := c.raw
+	in := &bounded{Conn: c.raw, left: maxOpening}
+	e := c.converse(in)
+	if e != nil && in.left == 0 {
+		return &Error{Stage: e.Stage, Err: errOpening}
+	}
+	in.left = unbounded // readReply has its own limit
+	return e
+}
+
+func (c *conn) converse(in net.Conn) *Error {
+	outer := in
 	if c.cfg.Security == "tls" {
 		c.deadline(c.cfg.Timeouts.Command)
-		secure := tls.Client(c.raw, c.cfg.tls())
+		secure := tls.Client(in, c.cfg.tls())
 		if err := secure.Handshake(); err != nil {
 			return openError(StageTLS, err)
 		}
@@ -103,6 +115,32 @@ func (c *conn) open() *Error {
 		}
 	}
 	return c.auth()
+}
+
+// maxOpening is how much the relay may send until the login is done, in octets: the greeting, the
+// replies, and the handshake of TLS with its certificates.
+const maxOpening = 64 << 10
+
+const unbounded = -1
+
+var errOpening = errors.New("it sent more than 64 KiB before the login was done")
+
+// bounded is a connection that may be read up to a limit.
+type bounded struct {
+	net.Conn
+	left int // octets; or unbounded
+}
+
+func (l *bounded) Read(p []byte) (int, error) {
+	if l.left == unbounded {
+		return l.Conn.Read(p)
+	}
+	if l.left == 0 {
+		return 0, errOpening
+	}
+	n, err := l.Conn.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
 }
 
 // startTLS never goes on without TLS (RFC 3207 4.1).

@@ -42,7 +42,7 @@ func traces(h message.Header) string {
 var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`)
 
 // Looped reports whether a message was forwarded from this inbox before, is a Report, or has made
-// more than maxReceived hops (RFC 5321 6.3), and which. A Report of another installation is not
+// more than maxReceived hops (RFC 5321 6.3) or was forwarded by more inboxes than that, and which. A Report of another installation is not
 // forwarded either: two installations that watch each other would never stop.
 func Looped(h message.Header, inbox string, maxReceived int) (reason string, looped bool) {
 	own := token(inbox)
@@ -54,8 +54,10 @@ func Looped(h message.Header, inbox string, maxReceived int) (reason string, loo
 			return "loop: it is a failure notice of postrider, which is never forwarded (" + traceField + ")", true
 		}
 	}
-	if n := len(h.Values("Received")); n > maxReceived {
-		return fmt.Sprintf("loop: it has %d Received fields, more than %d", n, maxReceived), true
+	for _, name := range []string{"Received", traceField} {
+		if n := len(h.Values(name)); n > maxReceived {
+			return fmt.Sprintf("loop: it has %d %s fields, more than %d", n, name, maxReceived), true
+		}
 	}
 	return "", false
 }
@@ -68,27 +70,38 @@ func returned(m *message.Message, inbox string) bool {
 	return bytes.Contains(b, []byte(token(inbox)))
 }
 
-// redirect puts a trace field on top of m, and a Resent- block when resent is set. Each is left out
-// where it would do harm: where a signature covers its name, because that would break the
-// signature, and where the message does not start with a header field, because that would change
-// how the rest is read. Received fields still end a loop.
-func (c *Composer) redirect(m *message.Message, o Origin, resent bool) *Content {
-	out := &Content{Mode: Redirect, eight: m.Body.Has8bit(), utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
-	if startsWithField(m.Body.Reader()) {
-		head := ""
-		if !signed(m.Header, traceField) {
-			head = o.field()
-		}
-		if resent {
-			var block string
-			block, out.Remark = c.resent(m, o)
-			head += block
-		}
-		out.parts = append(out.parts, textPiece(head))
-	} else if resent {
-		out.Remark = "no Resent- fields: the message does not begin with a header field"
+// redirect is the original below a trace field. Where that field would do harm, the message is attached
+// instead: a trace that is left out lets each of several inboxes that forward to each other forward
+// the same message again and again, and anybody can write what it is left out for. Without an
+// address to attach in the name of, the trace goes on top nevertheless.
+func (c *Composer) redirect(m *message.Message, o Origin, resent bool) (*Content, error) {
+	if why := untraceable(m); why != "" && c.from.Address != "" {
+		return c.attach(m, o, "attached instead of redirected: "+why)
 	}
-	out.parts = append(out.parts, storedPiece(m.Body, 0))
+	return c.traced(m, o, resent), nil
+}
+
+// untraceable is why a trace field on top would do harm; empty when it would not.
+func untraceable(m *message.Message) string {
+	switch {
+	case !startsWithField(m.Body.Reader()): // a field would change how the rest is read
+		return "it does not begin with a header field"
+	case breaks(m.Header, traceField):
+		return "a signature covers " + traceField
+	}
+	return ""
+}
+
+// traced puts a trace field on top of m, and a Resent- block when resent is set.
+func (c *Composer) traced(m *message.Message, o Origin, resent bool) *Content {
+	out := &Content{Mode: Redirect, eight: m.Body.Has8bit(), utf8: m.Header.Has8bit() && headerIsUTF8(m.Body.Reader())}
+	head := o.field()
+	if resent {
+		var block string
+		block, out.Remark = c.resent(m, o)
+		head += block
+	}
+	out.parts = []piece{textPiece(head), storedPiece(m.Body, 0)}
 	return out
 }
 
@@ -97,18 +110,25 @@ func (t Trace) field() string {
 	return fmt.Sprintf("%s: %s; task=%d\r\n", traceField, token(t.Inbox), t.TaskID)
 }
 
-// signed reports whether a signature lists the field in its h= tag (RFC 6376 3.5, RFC 8617 4.1.2).
-func signed(h message.Header, name string) bool {
+// breaks reports whether one more field of that name on top breaks a signature. It does when the h=
+// tag names it more often than the message has it: the names stand for the fields from the bottom
+// up, and those left over for no field (RFC 6376 3.5 and 5.4.2, RFC 8617 4.1.2).
+func breaks(h message.Header, name string) bool {
+	present := len(h.Values(name))
 	for _, v := range slices.Concat(h.Values("DKIM-Signature"), h.Values("ARC-Message-Signature")) {
 		for tag := range strings.SplitSeq(v, ";") {
 			key, list, _ := strings.Cut(tag, "=")
 			if strings.TrimSpace(key) != "h" {
 				continue
 			}
+			named := 0
 			for f := range strings.SplitSeq(list, ":") {
 				if strings.EqualFold(strings.TrimSpace(f), name) {
-					return true
+					named++
 				}
+			}
+			if named > present {
+				return true
 			}
 		}
 	}

@@ -14,45 +14,64 @@ func TestRedirect(t *testing.T) {
 	sig := func(h string) string {
 		return "DKIM-Signature: v=1; a=rsa-sha256;\r\n\th=" + h + ";\r\n b=xyz\r\nFrom: a@x.example\r\n\r\nx"
 	}
+	const covered, headless = "a signature covers X-Postrider-Trace", "it does not begin with a header field"
+	arc := strings.NewReplacer("DKIM-S", "ARC-Message-S")
 	tests := []struct {
 		name, raw string
-		traced    bool
+		attached  string // why; empty when it is redirected
 	}{
-		{"usual", plain, true},
-		{"empty", "", false},
-		{"only a header", "A: b", true},
-		{"no header, an empty line first", "\r\nhello", true},
-		{"no header at all", "hello\r\nworld\r\n", false},
-		{"text with a colon", "hello there: world", false},
-		{"continuation line first", " folded\r\nA: b\r\n\r\n", false},
-		{"tab first", "\tfolded\r\nA: b\r\n\r\n", false},
-		{"mbox line first", "From a@x.example Fri Nov 20 10:00:00 2026\r\nA: b\r\n\r\n", false},
-		{"space before the colon", "A : b\r\n\r\n", true},
-		{"long first field", "A: " + strings.Repeat("x", 100_000) + "\r\n\r\n", true},
-		{"long first line that is no field", strings.Repeat("x", 100_000) + "\r\n\r\n", false},
-		{"binary", "\x00\xff\xfe\r\n\r\n\x00", false},
-		{"signed", sig("from:to:subject"), true},
-		{"our field is signed", sig("from : X-Postrider-Trace\r\n\t:to"), false},
-		{"our field is signed, other case", sig("from:x-postrider-trace"), false},
-		{"our field is signed by ARC", strings.Replace(sig("from:x-postrider-trace"), "DKIM-S", "ARC-Message-S", 1), false},
-		{"a longer name is signed", sig("from:x-postrider-trace-2"), true},
+		{"usual", plain, ""},
+		{"empty", "", headless},
+		{"only a header", "A: b", ""},
+		{"no header, an empty line first", "\r\nhello", ""},
+		{"no header at all", "hello\r\nworld\r\n", headless},
+		{"text with a colon", "hello there: world", headless},
+		{"continuation line first", " folded\r\nA: b\r\n\r\n", headless},
+		{"tab first", "\tfolded\r\nA: b\r\n\r\n", headless},
+		{"mbox line first", "From a@x.example Fri Nov 20 10:00:00 2026\r\nA: b\r\n\r\n", headless},
+		{"space before the colon", "A : b\r\n\r\n", ""},
+		{"long first field", "A: " + strings.Repeat("x", 100_000) + "\r\n\r\n", ""},
+		{"long first line that is no field", strings.Repeat("x", 100_000) + "\r\n\r\n", headless},
+		{"binary", "\x00\xff\xfe\r\n\r\n\x00", headless},
+		{"signed", sig("from:to:subject"), ""},
+		{"our field is signed", sig("from : X-Postrider-Trace\r\n\t:to"), covered},
+		{"our field is signed, other case", sig("from:x-postrider-trace"), covered},
+		{"our field is signed by ARC", arc.Replace(sig("from:x-postrider-trace")), covered},
+		{"our field is signed, and is there", "X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n" + sig("from:x-postrider-trace"), ""},
+		{"our field is there, and signed once more", "X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n" + sig("from:x-postrider-trace:x-postrider-trace"), covered},
+		{"a longer name is signed", sig("from:x-postrider-trace-2"), ""},
 	}
+	c := composer(t, ComposeConfig{})
+	o := Origin{Trace: Trace{Inbox: "in@x.example", TaskID: 7}}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := content(t, tt.raw)
-			b, err := io.ReadAll(c.Reader())
-			if err != nil || int64(len(b)) != c.Size() {
-				t.Fatalf("%d octets, error %v, want Size() = %d", len(b), err, c.Size())
+			m := parse(t, tt.raw)
+			out, err := c.Compose(t.Context(), m, o, Style{Mode: Redirect})
+			if err != nil {
+				t.Fatal(err)
 			}
-			head, found := strings.CutSuffix(string(b), tt.raw)
-			if !found {
-				t.Fatalf("the original is not at the end of %q, want it octet for octet", b)
+			got := octetsOf(t, out.Reader())
+			if reason, looped := Looped(parse(t, got).Header, "in@x.example", 50); !looped {
+				t.Errorf("what goes out has no trace: %q\n%s", reason, got)
 			}
-			if traced := head != ""; traced != tt.traced {
-				t.Errorf("on top is %q, want a trace field: %v", head, tt.traced)
+			if int64(len(got)) != out.Size() {
+				t.Errorf("%d octets, want Size() = %d", len(got), out.Size())
 			}
-			if want := trace + token("in@x.example") + "; task=7\r\n"; tt.traced && head != want {
-				t.Errorf("on top is %q, want %q", head, want)
+			mode, remark := Redirect, ""
+			if tt.attached != "" {
+				mode, remark = Attach, "attached instead of redirected: "+tt.attached
+			} else if want := trace + token("in@x.example") + "; task=7\r\n" + tt.raw; got != want {
+				t.Errorf("it goes out as %q, want %q", got, want)
+			}
+			if out.Mode != mode || out.Remark != remark {
+				t.Errorf("it goes out in mode %s, %q; want %s, %q", out.Mode, out.Remark, mode, remark)
+			}
+			nameless, err := (&Composer{}).Compose(t.Context(), m, o, Style{Mode: Redirect})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := octetsOf(t, nameless.Reader()), trace+token("in@x.example")+"; task=7\r\n"+tt.raw; got != want {
+				t.Errorf("without an address of its own: %q, want %q", got, want)
 			}
 		})
 	}
@@ -73,6 +92,7 @@ func TestLooped(t *testing.T) {
 		{"ours below others", "X-Postrider-Trace: 0123; task=1\r\nReceived: x\r\n" + once, "in@x.example", true},
 		{"a failure notice", "X-Postrider-Trace: report\r\n" + plain, "in@x.example", true},
 		{"50 hops", strings.Repeat("Received: from x\r\n", 50) + plain, "in@x.example", false},
+		{"51 inboxes", strings.Repeat("X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n", 51) + plain, "in@x.example", true},
 		{"51 hops", strings.Repeat("Received: from x\r\n", 51) + plain, "in@x.example", true},
 	}
 	for _, tt := range tests {

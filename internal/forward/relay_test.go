@@ -123,5 +123,5 @@ func TestSend(t *testing.T) {
 }
 
 func redirected(m *message.Message, trace Trace) *Content {
-	return (&Composer{}).redirect(m, Origin{Trace: trace}, false)
+	return (&Composer{}).traced(m, Origin{Trace: trace}, false)
 }

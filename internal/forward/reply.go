@@ -48,16 +48,31 @@ func replyIn(err error) (reply, bool) {
 
 var errHungUp = errors.New("the relay closed the connection")
 
+// maxReply is how long a reply may be, in octets. The deadline of the connection counts for the reply
+// as a whole.
+const maxReply = 64 << 10
+
+var (
+	errLongReply = errors.New("it is longer than 64 KiB")
+	errLongLine  = errors.New("it has a line that is longer than 4 KiB")
+)
+
 // readReply reads one reply of any number of lines. Unlike textproto it accepts a line without
 // text: the grammar of RFC 5321 4.2 allows "250" alone, and a reply to the final dot that is not
 // understood costs a second copy.
 func readReply(r *bufio.Reader) (reply, error) {
 	const maxText = 4 << 10
 	var text strings.Builder
-	for {
+	for size := 0; ; {
 		line, err := r.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
+		size += len(line)
+		switch {
+		case errors.Is(err, io.EOF):
 			return reply{}, errHungUp
+		case errors.Is(err, bufio.ErrBufferFull):
+			err = errLongLine
+		case size > maxReply:
+			err = errLongReply
 		}
 		if err != nil {
 			return reply{}, fmt.Errorf("read a reply: %w", err)

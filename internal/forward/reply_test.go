@@ -34,6 +34,7 @@ func TestReadReply(t *testing.T) {
 	for name, wire := range map[string]string{
 		"nothing": "", "cut": "250 o", "cut between lines": "250-ok\r\n", "text": "hello\r\n", "no separator": "2500 x\r\n",
 		"impossible code": "199 x\r\n", "empty line": "\r\n", "endless line": "250 " + strings.Repeat("x", 10_000),
+		"endless reply": strings.Repeat("250-x\r\n", 20_000) + "250 x\r\n",
 	} {
 		t.Run("no reply: "+name, func(t *testing.T) {
 			if got, err := readReply(bufio.NewReader(strings.NewReader(wire))); err == nil {

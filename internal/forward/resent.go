@@ -21,7 +21,7 @@ func (c *Composer) resent(m *message.Message, o Origin) (block, remark string) {
 	}
 	var without []string
 	for _, f := range fields {
-		switch covered := signed(m.Header, f.name); {
+		switch covered := breaks(m.Header, f.name); {
 		case covered && f.needed:
 			return "", "no Resent- fields: a signature covers " + f.name
 		case covered:

@@ -63,8 +63,21 @@ func split(all []message.Field) (fields []message.Field, body int64, why string)
 		return nil, 0, "its header is longer than 256 KiB"
 	case len(fields) == 0:
 		return nil, 0, "it has no header"
+	case unwieldy(fields):
+		return nil, 0, "its header has a field of too many lines"
 	}
 	return fields, body, ""
+}
+
+// unwieldy reports whether it takes too long to read the header for a signature: the library copies
+// a field again for each of its lines.
+func unwieldy(fields []message.Field) bool {
+	const enough = 2 << 30 // octets
+	copied := 0
+	for _, f := range fields {
+		copied += bytes.Count(f.Raw, crlf) * len(f.Raw)
+	}
+	return copied > enough
 }
 
 var crlf = []byte("\r\n")

@@ -2,7 +2,11 @@ package forward
 
 import (
 	"os"
+	"strings"
 	"testing"
+
+	"postrider/internal/dkim"
+	"postrider/internal/testserver/effort"
 )
 
 // TestRewriteEightBit: a message with 8-bit content is rewritten for a relay with 8BITMIME, and attached for another.
@@ -29,4 +33,34 @@ func TestRewriteEightBit(t *testing.T) {
 			arrival{file, out.Mode, octetsOf(t, m.Body.Reader()), octetsOf(t, out.Reader())}.check(t)
 		})
 	}
+}
+
+// TestRewriteEncodedNames: names in encoded words that are quoted, or hold raw octets, are decoded as
+// the subject is.
+func TestRewriteEncodedNames(t *testing.T) {
+	m := parse(t, "From: \"=?utf-8?B?5L2g5aW9?=\" <a@client.example>\r\nTo: =?gb2312?Q?\xc4\xe3?= <b@client.example>\r\n\r\nx\r\n")
+	raw := octetsOf(t, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite}).Reader())
+	h := parse(t, raw).Header
+	for field, want := range map[string]string{"From": "你好 via ", "Reply-To": "你好", "To": "你"} {
+		if got := h.Addresses(field); len(got) != 1 || !strings.HasPrefix(got[0].Name, want) {
+			t.Errorf("%s has the mailboxes %v, want one whose name begins with %q", field, got, want)
+		}
+	}
+}
+
+// TestRewriteUnwieldyHeader: what takes a signer or a verifier too long is attached.
+func TestRewriteUnwieldyHeader(t *testing.T) {
+	z := zone{}
+	key, err := dkim.Load("client.example", "ed25519", keyFile(t, keys(t, z)["ed25519"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := composer(t, ComposeConfig{Key: key})
+	raw := "From: a@client.example\r\nTo: b@client.example" + strings.Repeat(",\r\n ", 50_000) + "\r\n\r\nx\r\n"
+	effort.Within(t, len(raw), func() {
+		out := compose(t, c, parse(t, raw), Style{Mode: Rewrite})
+		if want := "attached instead of rewritten: its header has a field of too many lines"; out.Mode != Attach || out.Remark != want {
+			t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -32,8 +33,8 @@ const (
 )
 
 // Content decodes the whole message at every call. An attached message is an attachment, and is not
-// decoded.
-func (m *Message) Content() (c Content) {
+// decoded. When ctx ends, what was decoded until then is the content, and it is incomplete.
+func (m *Message) Content(ctx context.Context) (c Content) {
 	r := &contentReader{raw: maxRaw}
 	// The decoders read hostile octets before the message is registered. A panic in one of them
 	// must not end the pass.
@@ -48,11 +49,14 @@ func (m *Message) Content() (c Content) {
 		r.incomplete("its body was not downloaded")
 		return
 	}
-	r.lines = newLineReader(m.Body.Reader())
+	r.lines = newLineReader(Reader(ctx, m.Body.Reader()))
 	if _, err := readHeader(r.lines); err == nil {
 		r.part(m.Header, 0)
 	}
-	if err := r.lines.failed(); err != nil {
+	switch err := r.lines.failed(); {
+	case ctx.Err() != nil:
+		r.Incomplete = "there was no time to read all of it"
+	case err != nil:
 		r.incomplete("it cannot be read: " + withoutControls(err.Error()))
 	}
 	return
@@ -79,6 +83,9 @@ func (c *contentReader) part(h Header, depth int) {
 		return
 	}
 	p := describe(h)
+	if p.unclear {
+		c.incomplete("a part has a field that is too long or has too many parameters")
+	}
 	if p.attached {
 		c.HasAttachment = true
 		if p.name != "" {

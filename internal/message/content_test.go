@@ -178,7 +178,7 @@ func TestContent(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := parse(t, tt.raw).Content(); !reflect.DeepEqual(got, tt.want) {
+			if got := parse(t, tt.raw).Content(t.Context()); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Content is %.300q\nwant       %.300q", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want))
 			}
 		})
@@ -195,7 +195,7 @@ func TestContentIsBounded(t *testing.T) {
 		"its parts are nested more than 30 deep": nested(MaxDepth + 1),
 	} {
 		t.Run(want, func(t *testing.T) {
-			c := parse(t, raw).Content()
+			c := parse(t, raw).Content(t.Context())
 			if c.Incomplete != want || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
 				t.Errorf("Content has %d octets (valid UTF-8: %v), Incomplete = %q; "+
 					"want at most %d octets of UTF-8, and %q",
@@ -233,7 +233,7 @@ func TestContentThatGrows(t *testing.T) {
 			strings.Repeat("\x1b$B\x1b(B", 500<<10), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := parse(t, tt.raw).Content()
+			c := parse(t, tt.raw).Content(t.Context())
 			if c.Incomplete != tt.want || len(c.Text) > maxText || !utf8.ValidString(c.Text) || tt.want == "" &&
 				!strings.HasPrefix(c.Text, "hearing") {
 				t.Errorf("Content has %d octets (valid UTF-8: %v), Incomplete = %q; "+

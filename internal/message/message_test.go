@@ -170,6 +170,23 @@ func TestAddresses(t *testing.T) {
 			[]Address{{"", "a@x.example"}},
 		},
 		{"none", "nobody", nil},
+		{"an encoded word in quotes", `"=?utf-8?B?5L2g5aW9?=" <a@x.example>`, []Address{{"你好", "a@x.example"}}},
+		{
+			"an encoded word in quotes, with text and a comma",
+			`"=?utf-8?Q?M=C3=BCller=2C?= Jane" <a@x.example>, b@y.example`,
+			[]Address{{"Müller, Jane", "a@x.example"}, {"", "b@y.example"}},
+		},
+		{"a character in two encoded words", "=?utf-8?B?5L0=?= =?utf-8?B?oA==?= <a@x.example>", []Address{{"你", "a@x.example"}}},
+		{"raw octets in an encoded word", "=?gb2312?Q?\xc4\xe3\xba\xc3?= <a@x.example>", []Address{{"你好", "a@x.example"}}},
+		{"raw octets beside an encoded word", "=?utf-8?Q?Zo=C3=AB?= Andr\xe9 <a@x.example>", []Address{{"Zoë André", "a@x.example"}}},
+		{"a comma in an encoded word", "=?utf-8?Q?Doe,_Jane?= <a@x.example>", []Address{{"Doe, Jane", "a@x.example"}}},
+		{
+			"an encoded word that pretends to be a mailbox", `=?utf-8?Q?a"?= <judge@court.example>, b?= <a@x.example>`,
+			[]Address{{"", "judge@court.example"}, {"", "a@x.example"}},
+		},
+		{"an address like an encoded word", "=?utf-8?q?a?=@x.example, =?7?=@x.example", []Address{{"", "=?utf-8?q?a?=@x.example"}, {"", "=?7?=@x.example"}}},
+		{"no end of the quotes", `"Doe (judge@court.example) <a@x.example>`, []Address{{"", "a@x.example"}}},
+		{"quotes that are escaped", `\"()\"() judge@court.example "\" b@x.example" <a@x.example`, []Address{{"", "a@x.example"}}},
 		{"raw latin-1 name", "Andr\xe9 <a@x.example>", []Address{{"André", "a@x.example"}}},
 	}
 	for _, tt := range tests {
@@ -228,7 +245,7 @@ func TestParseNeverFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := parse(t, raw)
-			m.Content()
+			m.Content(t.Context())
 			if strings.HasPrefix(name, "line as long") && m.Subject() != "y" {
 				t.Errorf("Subject() = %q, want y", m.Subject())
 			}
@@ -250,7 +267,7 @@ func TestHasAttachment(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := parse(t, strings.Replace(multi, "%s", tt.part, 1)).Content().HasAttachment; got != tt.want {
+			if got := parse(t, strings.Replace(multi, "%s", tt.part, 1)).Content(t.Context()).HasAttachment; got != tt.want {
 				t.Errorf("HasAttachment = %v, want %v", got, tt.want)
 			}
 		})
@@ -264,7 +281,7 @@ func TestDeepNesting(t *testing.T) {
 		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
 	}
 	b.WriteString("Content-Disposition: attachment\r\n\r\nx\r\n")
-	if parse(t, b.String()).Content().HasAttachment {
+	if parse(t, b.String()).Content(t.Context()).HasAttachment {
 		t.Error("an attachment was found 2000 levels down, want the search to end earlier")
 	}
 }
@@ -302,7 +319,7 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := parse(t, string(raw))
-		m.Content()
+		m.Content(t.Context())
 		for _, v := range []string{m.Subject(), m.From(), m.MessageID()} {
 			if strings.ContainsAny(v, "\r\n") {
 				t.Errorf("%s: a value is %q, want it without line ends", f, v)

@@ -52,7 +52,7 @@ func TestParts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := parse(t, tt.raw).Content()
+			c := parse(t, tt.raw).Content(t.Context())
 			if got := strings.ReplaceAll(c.Text, "\r", ""); got != tt.text || c.Incomplete != "" {
 				t.Errorf("the text is %.200q (incomplete: %q), want %.200q", got, c.Incomplete, tt.text)
 			}
@@ -70,7 +70,7 @@ func TestDepthIsCheap(t *testing.T) {
 		}
 		m := parse(t, b.String()+"Content-Type: application/x\r\n\r\n"+strings.Repeat("--b14x\r\n", 1<<17))
 		return func() {
-			if c := m.Content(); c.Incomplete != "" {
+			if c := m.Content(t.Context()); c.Incomplete != "" {
 				t.Fatalf("%d deep: Incomplete = %q, want it empty", depth, c.Incomplete)
 			}
 		}
@@ -95,7 +95,7 @@ func TestPartsMatchOtherParser(t *testing.T) {
 			raw += pieces[rng.IntN(len(pieces))]
 		}
 		want, err := otherText(lines(raw))
-		c := parse(t, lines(raw)).Content()
+		c := parse(t, lines(raw)).Content(t.Context())
 		if err != nil || c.Incomplete != "" {
 			continue
 		}

@@ -3,6 +3,7 @@ package message
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -175,6 +176,21 @@ func (b *Spool) From(offset int64) io.Reader {
 		return io.NewSectionReader(b.file, offset, b.size-offset)
 	}
 	return bytes.NewReader(b.mem.Bytes()[min(offset, int64(b.mem.Len())):])
+}
+
+// Reader returns a reader of r that fails with the error of ctx when ctx ends.
+func Reader(ctx context.Context, r io.Reader) io.Reader { return &ctxReader{ctx, r} }
+
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *ctxReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // Close releases the memory or the file. The spool must not be used afterwards.

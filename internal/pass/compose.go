@@ -17,14 +17,14 @@ func begun(t tasks.Task) bool { return t.Form.Mode != "" && t.Begun() }
 func (d *deliverer) compose(ctx context.Context, j *job) (*forward.Content, error) {
 	t := j.claim.Task
 	mail := d.mail(j)
-	style := StyleOf(d.pass.Routes.Style(t.Route, mail, d.pass.Config.Style))
+	style := StyleOf(d.pass.Routes.Style(ctx, t.Route, mail, d.pass.Config.Style))
 	if begun(t) {
 		style.Mode, style.Fallback = forward.Mode(t.Form.Mode), false
 	}
 	return d.pass.Composer.Compose(ctx, j.msg, forward.Origin{
 		Trace: forward.Trace{Inbox: d.in.Address, TaskID: t.ID}, Folder: t.Folder, UID: t.UID,
 		Registered: t.CreatedAt, Size: j.size(), MaxSize: d.pass.Config.MaxSize,
-		Captured: sync.OnceValue(func() map[string]string { return d.pass.Routes.Captured(t.Route, mail) }),
+		Captured: sync.OnceValue(func() map[string]string { return d.pass.Routes.Captured(ctx, t.Route, mail) }),
 	}, style)
 }
 

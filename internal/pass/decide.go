@@ -1,6 +1,8 @@
 package pass
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,24 +14,30 @@ import (
 	"postrider/internal/tasks"
 )
 
-// decide makes the decision on a message whose content is at hand.
-func (p *Pass) decide(m route.Mail, revision string, log *slog.Logger) *tasks.Decision {
-	d, by := Decide(p.Routes, m, p.Config.MaxReceived)
+// errInterrupted says that ctx ended before a decision was made.
+var errInterrupted = errors.New("interrupted while a message was examined")
+
+// decide makes the decision on a message whose content is at hand. Its error is an errInterrupted.
+func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *slog.Logger) (*tasks.Decision, error) {
+	d, by := Decide(ctx, p.Routes, m, p.Config.MaxReceived)
+	if ctx.Err() != nil { // what was not examined may have decided otherwise
+		return nil, fmt.Errorf("%w: %w", errInterrupted, ctx.Err())
+	}
 	if len(by.Problems) > 0 { // without their text, which quotes the message
 		log.Warn("a route could not use what it captured, or names a contact without an email address; " +
 			"`route test` and `task show` say which")
 	}
 	d.Revision = revision
-	return &d
+	return &d, nil
 }
 
 // Decide says who gets a message, as the routes say, unless the message is in a loop. The decision
-// has no revision.
-func Decide(table *route.Table, m route.Mail, maxReceived int) (tasks.Decision, route.Decision) {
+// has no revision, and must not be used when ctx has ended.
+func Decide(ctx context.Context, table *route.Table, m route.Mail, maxReceived int) (tasks.Decision, route.Decision) {
 	if why, looped := forward.Looped(m.Message.Header, m.Inbox, maxReceived); looped {
-		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, table.Decide(m)
+		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, table.Decide(ctx, m)
 	}
-	by := table.Decide(m)
+	by := table.Decide(ctx, m)
 	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by)}
 	if by.Priority == route.High {
 		d.Priority = tasks.High
@@ -67,8 +75,8 @@ type Verdict struct {
 
 // Judge says what a pass would do with a message, and changes nothing. m.Message is set; of one that
 // is too large, and of which only the header is there, a notice goes out.
-func Judge(table *route.Table, m route.Mail, maxSize int64, maxReceived int) Verdict {
-	d, by := Decide(table, m, maxReceived)
+func Judge(ctx context.Context, table *route.Table, m route.Mail, maxSize int64, maxReceived int) Verdict {
+	d, by := Decide(ctx, table, m, maxReceived)
 	v := Verdict{Status: d.Status(), Reason: d.Reason, ByRoute: by}
 	switch {
 	case m.Size > maxSize && !m.Message.HeaderOnly:

@@ -31,6 +31,8 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	}
 	ds, end, err := d.decide(ctx, j)
 	switch {
+	case errors.Is(err, errInterrupted):
+		return d.release(ctx, j, "interrupted", 0, nil)
 	case err != nil:
 		return d.unrecorded(ctx, j, nil, err)
 	case end != nil:
@@ -55,7 +57,11 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 		res.Identity = &id
 	}
 	if t.Revision != d.revision && !t.Begun() {
-		res.Decision = d.pass.decide(d.mail(j), d.revision, d.log.With("task", t.ID))
+		decision, err := d.pass.decide(ctx, d.mail(j), d.revision, d.log.With("task", t.ID))
+		if err != nil {
+			return nil, nil, err
+		}
+		res.Decision = decision
 		t.Route = res.Decision.Route
 	}
 	if err := d.reserve(ctx, j, res); err != nil {

@@ -2,11 +2,20 @@ package pass
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"postrider/internal/dkim"
 
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
@@ -68,6 +77,21 @@ func TestOneMessagesTrouble(t *testing.T) {
 		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Rewrite, To: []string{team}},
 			route.Rule{Name: "all", To: []string{team}})
 	})
+	t.Run("sign", func(t *testing.T) {
+		key := unusableKey(t)
+		onSite(t, func(t *testing.T, s *site) {
+			var err error
+			s.pass.Composer, err = forward.NewComposer(forward.ComposeConfig{From: "forwarder@firm.example", Key: key})
+			check(t, err)
+			s.put("one", "two", "three")
+			s.wantNoError(s.run())
+			s.want("one error 1", "two forwarded 1", "three forwarded 1")
+			if got, want := s.task("one").Reason, "sign for "; !strings.Contains(got, want) {
+				t.Errorf("the reason of the task is %q, want one with %q", got, want)
+			}
+		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Attach, To: []string{team}},
+			route.Rule{Name: "all", To: []string{team}})
+	})
 	t.Run("refused for good", func(t *testing.T) {
 		onSite(t, func(t *testing.T, s *site) {
 			s.relay.reply = func(subject, _ string) forward.Status {
@@ -81,6 +105,20 @@ func TestOneMessagesTrouble(t *testing.T) {
 			s.want("one dead 1", "two forwarded 1", "three forwarded 1")
 		})
 	})
+}
+
+// unusableKey is a DKIM key without a domain, which signs nothing.
+func unusableKey(t *testing.T) *dkim.Key {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	check(t, err)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	check(t, err)
+	file := filepath.Join(t.TempDir(), "key.pem")
+	check(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))
+	key, err := dkim.Load("", "s", file)
+	check(t, err)
+	return key
 }
 
 // TestFolderThatCannotBeRead: its tasks wait, and no attempt counts.

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"postrider/internal/forward"
@@ -94,20 +95,35 @@ func (s *scanner) batch(rest []imapsrc.Meta, large map[uint32]int64, alone bool)
 	return batch
 }
 
-// register registers a batch and moves the cursor. The bodies go into the cache before: whoever
+// register registers a batch and moves the cursor. When ctx ends, it registers what is decided until
+// then, so that the next pass goes on from there. The bodies go into the cache before: whoever
 // claims a task as soon as it is registered finds its body there.
 func (s *scanner) register(ctx context.Context, f *folder, batch []fetched, cursor uint32) error {
 	page := s.newPage(f, cursor)
-	for _, it := range batch {
+	for i, it := range batch {
 		if it.gone {
 			s.pass.Observer.Done(1)
 			continue
 		}
-		page.Entries = append(page.Entries, s.entry(f, it))
+		entry, err := s.entry(ctx, f, it)
+		if err != nil {
+			discard(batch[i:])
+			if i == 0 {
+				return fmt.Errorf("%s: %w", f, err)
+			}
+			page.Cursor = it.meta.UID - 1
+			return errors.Join(s.put(context.WithoutCancel(ctx), f, page), fmt.Errorf("%s: %w", f, err))
+		}
+		page.Entries = append(page.Entries, entry)
 		if it.msg != nil {
 			s.cache.put(s.place(f, it.meta.UID), it.msg)
 		}
 	}
+	return s.put(ctx, f, page)
+}
+
+// put registers a page.
+func (s *scanner) put(ctx context.Context, f *folder, page tasks.Page) error {
 	regs, err := s.pass.Queue.Register(ctx, page)
 	if err != nil {
 		for _, e := range page.Entries {
@@ -119,7 +135,7 @@ func (s *scanner) register(ctx context.Context, f *folder, batch []fetched, curs
 	for i, r := range regs {
 		news = s.count(f, page.Entries[i], r) || news
 	}
-	f.row.LastSeenUID = max(f.row.LastSeenUID, cursor)
+	f.row.LastSeenUID = max(f.row.LastSeenUID, page.Cursor)
 	if news {
 		s.registered()
 	}
@@ -167,25 +183,26 @@ func outlined(m imapsrc.Meta) tasks.Entry {
 }
 
 // entry is what is registered of a message, with the decision on it if its content is at hand.
-func (s *scanner) entry(f *folder, it fetched) tasks.Entry {
+func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry, error) {
 	e := outlined(it.meta)
 	e.Identity.Size = max(e.Identity.Size, it.announced)
 	if it.skip != "" {
 		e.Decision = &tasks.Decision{Revision: s.revision, Skip: tasks.SkipTooLarge, Reason: it.skip}
-		return e
+		return e, nil
 	}
 	if it.head {
 		e.Mode = string(forward.Notice)
 	}
 	if it.msg == nil {
-		return e
+		return e, nil
 	}
 	e.Identity = identity(it.msg, e.Identity)
 	m := route.Mail{
 		Inbox: s.in.Address, Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
 	}
-	e.Decision = s.pass.decide(m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
-	return e
+	var err error
+	e.Decision, err = s.pass.decide(ctx, m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
+	return e, err
 }
 
 // identity adds what a message says to what the server said of it. Of a header alone the outline and

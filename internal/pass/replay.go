@@ -98,7 +98,7 @@ func (a *replayer) flush(ctx context.Context) error {
 	a.visit.pass.Observer.Expect(len(page))
 	var unsure []*replayed
 	for _, it := range page {
-		if a.outcome(it.task) == Compared && !a.decide(it, nil) {
+		if a.outcome(it.task) == Compared && !a.decide(ctx, it, nil) {
 			unsure = append(unsure, it)
 		}
 	}
@@ -136,12 +136,12 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 }
 
 // decide asks the routes, and reports whether the known parts of the message are enough for them.
-func (a *replayer) decide(it *replayed, m *message.Message) bool {
+func (a *replayer) decide(ctx context.Context, it *replayed, m *message.Message) bool {
 	mail := route.Mail{Inbox: a.visit.in.Address, Folder: it.task.Folder, Message: m, Size: it.task.Identity.Size, At: it.task.CreatedAt}
 	if m != nil && !m.HeaderOnly {
 		mail.Size = m.Body.Size()
 	}
-	d := a.visit.pass.Routes.Decide(mail)
+	d := a.visit.pass.Routes.Decide(ctx, mail)
 	// whole: a pass would have no more of it either.
 	whole := m != nil && (!m.HeaderOnly || it.task.Identity.Size > a.visit.pass.Config.MaxSize)
 	if d.Unsure && !whole {

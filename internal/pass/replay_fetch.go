@@ -87,7 +87,7 @@ func (a *replayer) fetchSome(ctx context.Context, src Source, left map[uint32]*r
 			it.unknown = errOther.Error()
 			delete(left, uid)
 		default:
-			a.decide(it, m)
+			a.decide(ctx, it, m)
 			delete(left, uid)
 		}
 		return m.Close()

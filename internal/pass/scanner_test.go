@@ -1,10 +1,14 @@
 package pass
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"postrider/internal/route"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -347,4 +351,36 @@ func TestScanOfAFolderThatChangesWhileItIsRead(t *testing.T) {
 		s.want("one forwarded 1", "two forwarded 1", "three forwarded 1")
 		s.wantSent("one", "two", "three")
 	})
+}
+
+// TestScanStoppedWhileItDecides: what was decided until then is registered, nothing is decided on half
+// a message, and the next pass goes on from there.
+func TestScanStoppedWhileItDecides(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.pass.Config.Page = 10
+		s.pass.Log = slog.New(slog.NewTextHandler(stopper{"a route could not use", cancel}, nil))
+		s.put("one", "bad two", "three", "four")
+		if rep := s.end(s.start(ctx)); !rep.Interrupted {
+			t.Errorf("the pass reports %+v, want it to be interrupted", rep)
+		}
+		s.want("one received 0", "bad two received 0")
+		s.wantNoError(s.run())
+		s.want("one forwarded 1", "bad two forwarded 1", "three forwarded 1", "four forwarded 1")
+		s.wantSent("one", "bad two", "three", "four")
+	}, route.Rule{Name: "named", Match: route.Match{Subject: []string{`/^bad(?P<who>.*)/`}}, To: []string{"${who}@firm.example"}},
+		route.Rule{Name: "all", To: []string{team}})
+}
+
+// stopper ends a context when a line is logged.
+type stopper struct {
+	line string
+	stop func()
+}
+
+func (s stopper) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(s.line)) {
+		s.stop()
+	}
+	return len(p), nil
 }

@@ -74,12 +74,12 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 	if s.Size > t.MaxSize && t.Notices {
 		s.Message.HeaderOnly = true // a pass downloads no more
 	}
-	f := Judge(t.Routes, s.Mail, t.MaxSize, t.MaxReceived)
+	f := Judge(ctx, t.Routes, s.Mail, t.MaxSize, t.MaxReceived)
 	d := f.ByRoute
 	out := Trial{
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
 		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
-		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(s.Mail),
+		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(ctx, s.Mail),
 		EnvelopeFrom: t.Senders.Envelope(s.Message, s.Inbox, d.To).From,
 	}
 	if t.Routes.Holds(d.Route, t.Hold) {
@@ -104,8 +104,8 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 	out.content, err = composer.Compose(ctx, s.Message, forward.Origin{
 		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, Folder: s.Folder, UID: s.Task.UID,
 		Registered: s.At, Size: s.Size, MaxSize: t.MaxSize,
-		Captured: sync.OnceValue(func() map[string]string { return t.Routes.Captured(out.Route, s.Mail) }),
-	}, StyleOf(t.Routes.Style(out.Route, s.Mail, t.Style)))
+		Captured: sync.OnceValue(func() map[string]string { return t.Routes.Captured(ctx, out.Route, s.Mail) }),
+	}, StyleOf(t.Routes.Style(ctx, out.Route, s.Mail, t.Style)))
 	if err != nil {
 		return err
 	}

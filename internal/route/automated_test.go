@@ -61,13 +61,13 @@ func TestAutomated(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := compile(t, tt.rules...).Decide(mailOf(t, tt.mail))
+			d := compile(t, tt.rules...).Decide(t.Context(), mailOf(t, tt.mail))
 			if !reflect.DeepEqual(d.To, tt.to) || d.Reason != tt.reason || d.Skip != (tt.to == nil) {
 				t.Errorf("decided %+v, want recipients %q, reason %q, Skip %v", d, tt.to, tt.reason, tt.to == nil)
 			}
 		})
 	}
-	if d := compile(t, with(b, "skip", false)).Decide(Mail{}); d.Skip {
+	if d := compile(t, with(b, "skip", false)).Decide(t.Context(), Mail{}); d.Skip {
 		t.Errorf("a message of which nothing is known: decided %+v, want it not to count as a program's", d)
 	}
 }

@@ -57,11 +57,11 @@ func BenchmarkDecide200(b *testing.B) {
 	for name, rules := range map[string][]Rule{"header": twoHundred(), "text": twoHundredOnText()} {
 		b.Run(name, func(b *testing.B) {
 			table, m := compile(b, rules...), mailOf(b, benchMail())
-			if got := table.Decide(m).Route; got != "last" {
+			if got := table.Decide(b.Context(), m).Route; got != "last" {
 				b.Fatalf("decided for route %q, want last:\n%s", got, explain(table, m))
 			}
 			for b.Loop() {
-				table.Decide(m)
+				table.Decide(b.Context(), m)
 			}
 			if each := b.Elapsed() / time.Duration(b.N); each > 5*time.Millisecond {
 				b.Errorf("200 rules took %v a message, want at most 5ms", each)

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -30,9 +31,9 @@ func (r Rule) captures() bool {
 // Captured is what the rules named in route capture from m. route is a Decision's, of this table or
 // an earlier one. Of several groups with one name, the first that found something counts. A rule
 // that is gone or no longer matches captures nothing.
-func (t *Table) Captured(route string, m Mail) map[string]string {
-	v, into := newView(m), map[string]string{}
-	names := t.names(route, m)
+func (t *Table) Captured(ctx context.Context, route string, m Mail) map[string]string {
+	v, into := newView(ctx, m), map[string]string{}
+	names := t.names(ctx, route, m)
 	for _, r := range t.rules {
 		if !slices.Contains(names, r.Name) {
 			continue

@@ -72,7 +72,7 @@ func TestCaptures(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table := compile(t, Rule{Name: "r", Match: tt.match, To: []string{tt.to}}, Rule{Name: "rest", To: []string{"rest@x.example"}})
-			d := table.Decide(mailOf(t, tt.mail))
+			d := table.Decide(t.Context(), mailOf(t, tt.mail))
 			switch {
 			case len(d.To) == 1 && d.To[0] == tt.want && d.Problems == nil:
 			case reflect.DeepEqual(d.To, []string{"rest@x.example"}) && len(d.Problems) == 1 && strings.Contains(d.Problems[0], tt.want):
@@ -90,7 +90,7 @@ func TestCaptures(t *testing.T) {
 func TestCapturedPriority(t *testing.T) {
 	table := compile(t, Rule{Name: "r", To: []string{"a@x.example"}, Priority: "${p}", Match: Match{Subject: []string{`/^(?P<p>\w*)/`}}})
 	for subject, want := range map[string]Priority{"HIGH": High, "high now": High, "normal": Normal, "": Normal, "higher": Normal} {
-		d := table.Decide(mailOf(t, "Subject: "+subject))
+		d := table.Decide(t.Context(), mailOf(t, "Subject: "+subject))
 		said := strings.Contains(d.Reason, `priority ("${p}") becomes "higher", which is none; it is normal`)
 		if d.Priority != want || len(d.To) != 1 || said != (subject == "higher") {
 			t.Errorf("subject %q: decided %+v, want priority %s, and a reason only for what is none", subject, d, want)
@@ -111,12 +111,12 @@ func TestCaptured(t *testing.T) {
 	}
 	mail := mailOf(t, "Subject: client Smith, file 12\n\nsum 5")
 	for route, want := range map[string]map[string]string{
-		table.Decide(mail).Route: {"client": "Smith", "file": "12", "sum": "5"},
-		"file":                   {"file": "12"},
-		"none+gone":              {},
-		"":                       {},
+		table.Decide(t.Context(), mail).Route: {"client": "Smith", "file": "12", "sum": "5"},
+		"file":                                {"file": "12"},
+		"none+gone":                           {},
+		"":                                    {},
 	} {
-		if got := table.Captured(route, mail); !reflect.DeepEqual(got, want) {
+		if got := table.Captured(t.Context(), route, mail); !reflect.DeepEqual(got, want) {
 			t.Errorf("Captured by %q = %v, want %v", route, got, want)
 		}
 	}
@@ -147,7 +147,7 @@ func TestExplainConditions(t *testing.T) {
 		}},
 		{Route: "second", Outcome: Matched, Conditions: []Check{}, Captured: map[string]string{}},
 	}
-	if got, want := asJSON(t, table.Explain(m)), asJSON(t, want); got != want {
+	if got, want := asJSON(t, table.Explain(t.Context(), m)), asJSON(t, want); got != want {
 		t.Errorf("explained as\n%s\nwant\n%s", got, want)
 	}
 }
@@ -158,11 +158,11 @@ func TestExplainCapturesTheSame(t *testing.T) {
 	choice := []Match{{Subject: []string{"/(?P<c>b)/"}}, {Subject: []string{"/(?P<d>a)/"}}}
 	table := compile(t, Rule{Name: "r", Match: Match{Any: choice}, To: []string{"${c}+${d}@x.example"}})
 	m := mailOf(t, "Subject: a b")
-	steps := table.Explain(m)
+	steps := table.Explain(t.Context(), m)
 	if want := map[string]string{"c": "b"}; !reflect.DeepEqual(steps[0].Captured, want) || len(steps[0].Conditions[0].Of) != 2 {
 		t.Errorf("explained as %+v, want both of the choice, and captured %v", steps[0], want)
 	}
-	if d := table.Decide(m); !reflect.DeepEqual(d.To, []string{"b+@x.example"}) {
+	if d := table.Decide(t.Context(), m); !reflect.DeepEqual(d.To, []string{"b+@x.example"}) {
 		t.Errorf("decided %+v, want what Explain says", d)
 	}
 }

@@ -12,7 +12,7 @@ var noon = time.Date(2026, 3, 3, 12, 0, 0, 0, time.UTC) // a Tuesday
 func only(t *testing.T, match Match, m Mail) (matched bool, why string) {
 	t.Helper()
 	table := compile(t, Rule{Name: "r", Match: match, To: []string{"d@x.example"}})
-	return len(table.Decide(m).To) > 0, explain(table, m)
+	return len(table.Decide(t.Context(), m).To) > 0, explain(table, m)
 }
 
 func TestConditions(t *testing.T) {

@@ -79,7 +79,9 @@ func (t *Table) UsesContacts() bool {
 }
 
 // With is the same table with a directory. A table without one finds no contacts.
-func (t *Table) With(d *Directory) *Table { return &Table{rules: t.rules, directory: d} }
+func (t *Table) With(d *Directory) *Table {
+	return &Table{rules: t.rules, directory: d, maxTime: t.maxTime}
+}
 
 // located is what was found in one place of a message.
 type located struct {

@@ -123,7 +123,7 @@ func TestToContacts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			table, m := compile(t, tt.rules...).With(NewDirectory(staff)), mailOf(t, tt.mail)
-			d := table.Decide(m)
+			d := table.Decide(t.Context(), m)
 			problems := strings.Join(d.Problems, "\n")
 			if d.Route != tt.route || !slices.Equal(d.To, tt.to) || !strings.Contains(problems, tt.problems) || tt.problems == "" && problems != "" {
 				t.Errorf("route %q to %v, problems %q; want %q to %v, %q\n%s", d.Route, d.To, problems, tt.route, tt.to, tt.problems, explain(table, m))
@@ -160,10 +160,10 @@ func TestToContactsUndecided(t *testing.T) {
 			"p: no match: to_contacts finds nobody of the directory in: subject",
 		},
 	} {
-		if d := tt.table.Decide(tt.mail); len(d.To)+len(d.Matched)+len(d.Problems) > 0 {
+		if d := tt.table.Decide(t.Context(), tt.mail); len(d.To)+len(d.Matched)+len(d.Problems) > 0 {
 			t.Errorf("%s: decided %+v, want no match", name, d)
 		}
-		if got := tt.table.Explain(tt.mail)[0].String(); !strings.HasPrefix(got, tt.want) {
+		if got := tt.table.Explain(t.Context(), tt.mail)[0].String(); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: explained %q, want %q", name, got, tt.want)
 		}
 	}
@@ -176,14 +176,14 @@ func TestManyWithoutAddress(t *testing.T) {
 		mute[i] = Contact{Name: "Nobody", Keywords: []string{"hearing"}}
 	}
 	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject"}}}).With(NewDirectory(mute))
-	if got := table.Decide(mailOf(t, "Subject: hearing")).Reason; len(got) > 1000 || !strings.HasSuffix(got, "; 990 more contacts have none") {
+	if got := table.Decide(t.Context(), mailOf(t, "Subject: hearing")).Reason; len(got) > 1000 || !strings.HasSuffix(got, "; 990 more contacts have none") {
 		t.Errorf("the reason has %d octets: %.200s; want ten names and the number of the others", len(got), got)
 	}
 }
 
 func TestExplainContacts(t *testing.T) {
 	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject", "body"}}}).With(NewDirectory(staff))
-	step := table.Explain(mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 30)+"and the FILE 4711, if you please"))[0]
+	step := table.Explain(t.Context(), mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 30)+"and the FILE 4711, if you please"))[0]
 	want := []Mention{{Name: "Ann Miller", Email: "ann@firm.example", By: "file 4711", In: "body", On: "…d word word and the file 4711, if you please"}}
 	if step.Outcome != Matched || !reflect.DeepEqual(step.Contacts, want) {
 		t.Errorf("explained %s by %q, want that it matched by %q", step, step.Contacts, want)
@@ -198,7 +198,7 @@ func TestDirectoryAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if got := table.Decide(m).To; len(got) != 1 {
+			if got := table.Decide(t.Context(), m).To; len(got) != 1 {
 				t.Errorf("goes to %v, want one contact", got)
 			}
 		})

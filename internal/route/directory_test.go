@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -140,10 +141,10 @@ func decideFor(tb testing.TB, contacts int) func() {
 	table = table.With(NewDirectory(people(contacts)))
 	m := mailOf(tb, benchMail())
 	want := fmt.Sprintf("c%d@firm.example", contacts-1)
-	if got := table.Decide(m).To; !slices.Equal(got, []string{want}) {
+	if got := table.Decide(context.Background(), m).To; !slices.Equal(got, []string{want}) {
 		tb.Fatalf("goes to %v, want %s", got, want)
 	}
-	return func() { table.Decide(m) }
+	return func() { table.Decide(context.Background(), m) }
 }
 
 // TestManyContacts: ten thousand contacts cost what a hundred do.

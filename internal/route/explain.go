@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -106,9 +107,9 @@ func quote(s string) string {
 
 // Explain returns the result of each rule, in order, and of each condition of the rules that were
 // reached.
-func (t *Table) Explain(m Mail) []Step {
+func (t *Table) Explain(ctx context.Context, m Mail) []Step {
 	var steps []Step
-	for _, r := range t.evaluate(m, true) {
+	for _, r := range t.evaluate(ctx, m, true) {
 		steps = append(steps, Step{
 			Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured,
 			Contacts: r.contacts, LeftOut: r.leftOut, Problem: r.problem,
@@ -124,7 +125,7 @@ func (t *Table) Explain(m Mail) []Step {
 // recipient: those that forward to it, and those that leave it out and have no other recipient.
 func (t *Table) Returns(inbox string) (forwards, nobody []string) {
 	m := Mail{Inbox: inbox}
-	for i, s := range t.Explain(m) {
+	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
 		r := t.rules[i]
 		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
 		others := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.isOwn(to) })

@@ -99,7 +99,7 @@ func checkErrors(t *testing.T, err error, rules int) {
 
 func checkDecision(t *testing.T, table *Table, m Mail) {
 	t.Helper()
-	d, steps := table.Decide(m), table.Explain(m)
+	d, steps := table.Decide(t.Context(), m), table.Explain(t.Context(), m)
 	var matched []string
 	on := true
 	for i, s := range steps {

@@ -73,7 +73,7 @@ func TestOwnAddress(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := mailOf(t, "Return-Path: <>\nSubject: x\n\n")
 			table := compile(t, tt.rules...)
-			d := table.Decide(m)
+			d := table.Decide(t.Context(), m)
 			if !slices.Equal(d.To, tt.to) || d.Reason != tt.reason || d.Skip != (tt.to == nil) {
 				t.Errorf("decided %+v\nwant recipients %q, reason %q, Skip %v", d, tt.to, tt.reason, tt.to == nil)
 			}
@@ -83,13 +83,13 @@ func TestOwnAddress(t *testing.T) {
 			if (d.LeftOut != "") != strings.Contains(tt.reason, "left out") || d.LeftOut == "" && d.Note() != "" {
 				t.Errorf("left out is %q, with the note %q; want what the reason says", d.LeftOut, d.Note())
 			}
-			first := table.Explain(m)[0]
+			first := table.Explain(t.Context(), m)[0]
 			if skips := tt.rules[0].OwnAddress != ForwardOwnAddress; (first.LeftOut == own) != skips || first.Outcome != Matched {
 				t.Errorf("the first rule is explained as %+v, want it to match, and left out: %v", first, skips)
 			}
 		})
 	}
-	if d := compile(t, a).Decide(Mail{}); d.Skip {
+	if d := compile(t, a).Decide(t.Context(), Mail{}); d.Skip {
 		t.Errorf("in an inbox that nobody knows: decided %+v, want it forwarded", d)
 	}
 }
@@ -132,7 +132,7 @@ func TestOwnAddressAmongContacts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			table, m := compile(t, tt.first, rest).With(directory), mailOf(t, tt.mail)
 			checkSure(t, table, m)
-			if d := table.Decide(m); fmt.Sprint(d.Matched, d.To) != tt.decided {
+			if d := table.Decide(t.Context(), m); fmt.Sprint(d.Matched, d.To) != tt.decided {
 				t.Errorf("decided %v to %v, want %s\n%s", d.Matched, d.To, tt.decided, explain(table, m))
 			}
 		})
@@ -158,7 +158,7 @@ func TestOwnAddressSpelt(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := compile(t, Rule{Name: "r", To: []string{tt.to}}).Decide(Mail{Inbox: tt.inbox})
+			d := compile(t, Rule{Name: "r", To: []string{tt.to}}).Decide(t.Context(), Mail{Inbox: tt.inbox})
 			if own := d.LeftOut == tt.to && len(d.To) == 0; own != tt.own {
 				t.Errorf("in the inbox %s it is decided %+v; want %s left out: %v", tt.inbox, d, tt.to, tt.own)
 			}

@@ -19,13 +19,16 @@
 // address adds no recipient, and the decision says so.
 //
 // The content is decoded once for each decision, if a rule needs it, and within the limits of
-// package message. Times are those of the arrival (view.go), so that a later decision is the same.
+// package message and of maxTime: a condition on what cannot be decoded in that time is undecided.
+// When the caller's context ends, the decision is not complete, and the caller must not use it.
+// Times are those of the arrival (view.go), so that a later decision is the same.
 // Decide and Explain are one evaluation. The package knows neither IMAP, SMTP, the database nor the
 // configuration file.
 package route
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,15 +116,20 @@ type Decision struct {
 type Table struct {
 	rules     []compiled
 	directory *Directory // nil: it is empty
+	maxTime   time.Duration
 }
 
+// maxTime is how long the content of one message may take to decode. Decoding takes less than a
+// second, unless the machine is very busy.
+const maxTime = 10 * time.Second
+
 // Decide says who gets m. A rule that skips ends the search; recipients of earlier rules remain.
-func (t *Table) Decide(m Mail) Decision {
+func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 	d := Decision{Priority: Normal}
 	byProgram := automated(m)
 	seen := map[string]bool{}
 	var why string // the last matching rule adds no recipients on purpose
-	for _, r := range t.evaluate(m, false) {
+	for _, r := range t.evaluate(ctx, m, false) {
 		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
@@ -195,14 +203,16 @@ type result struct {
 
 // evaluate tries the rules up to the one that decides. With whole, it evaluates all conditions of a
 // rule, so that Explain can show them; the outcome is the same.
-func (t *Table) evaluate(m Mail, whole bool) []result {
-	v := newView(m)
+func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) []result {
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(t.maxTime, maxTime))
+	defer cancel()
+	v := newView(limited, m)
 	v.directory = t.directory
 	var results []result
 	for i := range t.rules {
 		one := t.rules[i].try(v, whole)
 		results = append(results, one)
-		if one.outcome == Matched && !one.Continue {
+		if one.outcome == Matched && !one.Continue || ctx.Err() != nil {
 			break
 		}
 	}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,7 +73,7 @@ func TestFiles(t *testing.T) {
 				m.At = c.Registered
 				m.Inbox, m.Folder = cmp.Or(c.Inbox, m.Inbox), cmp.Or(c.Folder, m.Folder)
 				checkSure(t, table, m)
-				d := table.Decide(m)
+				d := table.Decide(t.Context(), m)
 				got := fmt.Sprintf("route %q to %v, left out %q, skip %v priority %s", d.Route, d.To, d.LeftOut, d.Skip, d.Priority)
 				want := fmt.Sprintf("route %q to %v, left out %q, skip %v priority %s", c.Route, c.To, c.LeftOut, c.Skip, c.Priority)
 				if got != want {
@@ -85,7 +86,7 @@ func TestFiles(t *testing.T) {
 
 func explain(table *Table, m Mail) string {
 	var b strings.Builder
-	for _, s := range table.Explain(m) {
+	for _, s := range table.Explain(context.Background(), m) {
 		fmt.Fprintln(&b, " ", s)
 	}
 	return b.String()
@@ -194,7 +195,7 @@ func TestMatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			table := compile(t, Rule{Name: "r", Match: tt.match, To: []string{"d@x.example"}})
 			m := mailOf(t, tt.mail)
-			if got := len(table.Decide(m).To) > 0; got != tt.want {
+			if got := len(table.Decide(t.Context(), m).To) > 0; got != tt.want {
 				t.Errorf("matched = %v, want %v; explained as\n%s", got, tt.want, explain(table, m))
 			}
 		})
@@ -207,7 +208,7 @@ func TestDecideWithoutMessage(t *testing.T) {
 		Rule{Name: "a", Match: Match{Subject: []string{"x"}}, To: []string{"a@x.example"}},
 		Rule{Name: "b", Match: Match{HasAttachment: &yes}, To: []string{"b@x.example"}},
 		Rule{Name: "c", To: []string{"c@x.example"}})
-	if got := table.Decide(Mail{}).Route; got != "c" {
+	if got := table.Decide(t.Context(), Mail{}).Route; got != "c" {
 		t.Errorf("a mail without a message went by route %q, want the catch-all c", got)
 	}
 }
@@ -218,7 +219,7 @@ func TestDecideCollects(t *testing.T) {
 	}
 	table := compile(t, rule("a", "x@a.example X@a.example", High), rule("b", "x@A.EXAMPLE y@münchen.example", Normal),
 		rule("c", "y@xn--mnchen-3ya.example z@a.example", ""))
-	got := table.Decide(Mail{})
+	got := table.Decide(t.Context(), Mail{})
 	want := Decision{
 		Route: "a+b+c", Matched: []string{"a", "b", "c"}, Priority: High, Reason: "matches route a, b, c",
 		To: []string{"x@a.example", "X@a.example", "y@münchen.example", "z@a.example"},
@@ -233,16 +234,16 @@ func TestDecideNames(t *testing.T) {
 	for i := range 10 {
 		rules = append(rules, Rule{Name: fmt.Sprint(i, strings.Repeat("é", 60)), To: []string{"a@x.example"}, Continue: true})
 	}
-	if got, want := compile(t, rules...).Decide(Mail{}).Route, rules[0].Name+"+"+rules[1].Name+"+…"; got != want {
+	if got, want := compile(t, rules...).Decide(t.Context(), Mail{}).Route, rules[0].Name+"+"+rules[1].Name+"+…"; got != want {
 		t.Errorf("ten names of 121 octets are joined to %q, want as many whole ones as 255 octets hold, and a mark: %q", got, want)
 	}
-	if got := compile(t, Rule{Name: strings.Repeat("𝄞", 64), To: []string{"a@x.example"}}).Decide(Mail{}).Route; got != "…" {
+	if got := compile(t, Rule{Name: strings.Repeat("𝄞", 64), To: []string{"a@x.example"}}).Decide(t.Context(), Mail{}).Route; got != "…" {
 		t.Errorf("a name of 256 octets is shown as %q, want the mark alone", got)
 	}
-	if got, want := compile(t).Decide(Mail{}), (Decision{Priority: Normal, Reason: "no route matches"}); !reflect.DeepEqual(got, want) {
+	if got, want := compile(t).Decide(t.Context(), Mail{}), (Decision{Priority: Normal, Reason: "no route matches"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("without rules decided %+v, want %+v", got, want)
 	}
-	skip := compile(t, Rule{Name: "s", Skip: true}).Decide(Mail{})
+	skip := compile(t, Rule{Name: "s", Skip: true}).Decide(t.Context(), Mail{})
 	if !skip.Skip || skip.Reason != `by_route: route "s" skips it` {
 		t.Errorf("a skipping rule decided %+v, want Skip and a reason", skip)
 	}

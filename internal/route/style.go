@@ -1,5 +1,7 @@
 package route
 
+import "context"
+
 // Mode is what a message goes out as.
 type Mode string
 
@@ -29,10 +31,10 @@ type Style struct {
 
 // Style is how m goes out. route is a Decision's, of this table or an earlier one. For each key the
 // first named rule that has it decides; a key that none has is the general one.
-func (t *Table) Style(route string, m Mail, general Style) Style {
+func (t *Table) Style(ctx context.Context, route string, m Mail, general Style) Style {
 	s := general
 	var mode, fallback, resent bool // set
-	for _, name := range t.names(route, m) {
+	for _, name := range t.names(ctx, route, m) {
 		for _, r := range t.rules {
 			if name != r.Name {
 				continue

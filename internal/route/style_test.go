@@ -39,7 +39,7 @@ func TestStyle(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := table.Style(tt.route, Mail{}, tt.general); got != tt.want {
+			if got := table.Style(t.Context(), tt.route, Mail{}, tt.general); got != tt.want {
 				t.Errorf("Style(%q) = %+v, want %+v", tt.route, got, tt.want)
 			}
 		})
@@ -57,14 +57,14 @@ func TestWhatWasCutOff(t *testing.T) {
 	last.Match.Subject, last.Mode, last.Fallback, last.Resent = []string{`/file (?P<file>\d+)/`}, Attach, FallbackAttach, &resent
 	rules[6].Match.Subject, rules[6].Mode = []string{`/other (?P<file>\d+)/`}, Rewrite // which does not match
 	table, m := compile(t, rules...), mailOf(t, "Subject: file 7\n\n")
-	d := table.Decide(m)
+	d := table.Decide(t.Context(), m)
 	if strings.Contains(d.Route, "h") || len(d.Matched) != 7 {
 		t.Fatalf("decided %+v, want seven routes to match, and the last name to be cut off", d)
 	}
-	if got, want := table.Style(d.Route, m, Style{Mode: Redirect}), (Style{Attach, FallbackAttach, true}); got != want {
+	if got, want := table.Style(t.Context(), d.Route, m, Style{Mode: Redirect}), (Style{Attach, FallbackAttach, true}); got != want {
 		t.Errorf("Style(%q) = %+v, want %+v as the last route says", d.Route, got, want)
 	}
-	if got := table.Captured(d.Route, m)["file"]; got != "7" {
+	if got := table.Captured(t.Context(), d.Route, m)["file"]; got != "7" {
 		t.Errorf("Captured(%q) has %q of file, want 7 by the last route", d.Route, got)
 	}
 }

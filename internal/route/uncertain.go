@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"slices"
 	"strings"
 )
@@ -46,12 +47,12 @@ const (
 
 // names are the names of the rules in route. If it was cut off, the rules of this table that match
 // m are added.
-func (t *Table) names(route string, m Mail) []string {
+func (t *Table) names(ctx context.Context, route string, m Mail) []string {
 	names := strings.Split(route, separator)
 	if !slices.Contains(names, ellipsis) {
 		return names
 	}
-	for _, name := range t.Decide(m).Matched {
+	for _, name := range t.Decide(ctx, m).Matched {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}

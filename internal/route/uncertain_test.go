@@ -55,7 +55,7 @@ func TestHoldsWhatWasCutOff(t *testing.T) {
 	}
 	rules[7].Uncertain = Hold
 	table := compile(t, rules...)
-	d := table.Decide(Mail{})
+	d := table.Decide(t.Context(), Mail{})
 	if strings.Contains(d.Route, "h") || !table.Holds(d.Route, false) {
 		t.Errorf("the route is %q, and Holds says %v; want the last name cut off, and held all the same", d.Route, table.Holds(d.Route, false))
 	}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,9 +20,9 @@ func parts(m Mail) map[string]Mail {
 // checkSure: a decision that is not unsure is the one that all of the message leads to.
 func checkSure(t *testing.T, table *Table, m Mail) {
 	t.Helper()
-	want := table.Decide(m)
+	want := table.Decide(t.Context(), m)
 	for what, part := range parts(m) {
-		got := table.Decide(part)
+		got := table.Decide(t.Context(), part)
 		if got.Unsure {
 			continue
 		}
@@ -104,11 +105,28 @@ func TestUnsure(t *testing.T) {
 			enough := false
 			for _, what := range []string{"nothing", "header", "all"} {
 				enough = enough || what == tt.needs
-				if d := table.Decide(parts(m)[what]); d.Unsure == enough {
+				if d := table.Decide(t.Context(), parts(m)[what]); d.Unsure == enough {
 					t.Errorf("with %s of the message unsure is %v, want %s to be the least that is enough", what, d.Unsure, tt.needs)
 				}
 			}
 			checkSure(t, table, m)
 		})
+	}
+}
+
+// TestNoTimeForTheContent: what cannot be decoded in time is undecided, and the rules that do not need
+// it take the message.
+func TestNoTimeForTheContent(t *testing.T) {
+	table := compile(t,
+		Rule{Name: "body", Match: Match{Body: []string{"hello"}}, To: []string{"a@x.example"}},
+		Rule{Name: "not", Match: Match{Not: &Match{Body: []string{"hello"}}}, To: []string{"b@x.example"}},
+		Rule{Name: "subject", Match: Match{Subject: []string{"x"}}, To: []string{"c@x.example"}})
+	table.maxTime = 1 // a nanosecond
+	m := mailOf(t, "Subject: x\n\nhello")
+	if d := table.Decide(t.Context(), m); d.Route != "subject" || !d.Unsure {
+		t.Errorf("decided %+v, want it by the subject, and unsure", d)
+	}
+	if got, want := explain(table, m), "body: no match: body is undecided: there was no time to read all of it"; !strings.Contains(got, want) {
+		t.Errorf("explained as %s\nwant %s", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ var recipientFields = []string{"To", "Cc", "Delivered-To", "X-Original-To", "Env
 // view is one message with everything that rules have decoded of it so far, so that many rules
 // decode it once.
 type view struct {
+	ctx       context.Context // ends when the message has taken too much time
 	mail      Mail
 	header    message.Header
 	texts     map[string][]text
@@ -25,9 +27,9 @@ type view struct {
 	mentions  map[string]located // by place
 }
 
-func newView(m Mail) *view {
+func newView(ctx context.Context, m Mail) *view {
 	v := &view{
-		mail: m, texts: map[string][]text{}, addresses: map[string][]text{}, mentions: map[string]located{},
+		ctx: ctx, mail: m, texts: map[string][]text{}, addresses: map[string][]text{}, mentions: map[string]located{},
 	}
 	if m.Message != nil {
 		v.header = m.Message.Header
@@ -66,7 +68,7 @@ func (v *view) addressesOf(fields ...string) []text {
 // content may be called only if there is a message.
 func (v *view) content() *message.Content {
 	if v.parts == nil {
-		c := v.mail.Message.Content()
+		c := v.mail.Message.Content(v.ctx)
 		v.parts = &c
 	}
 	return v.parts

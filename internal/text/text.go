@@ -6,6 +6,9 @@
 package text
 
 import (
+	"bufio"
+	"errors"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -31,6 +34,30 @@ func Error(err error) string {
 		b.WriteString(line)
 	}
 	return b.String()
+}
+
+// Printable copies what a stranger wrote to a terminal: with its line ends and tabs, and a space for
+// everything else that could play with the terminal.
+func Printable(dst io.Writer, src io.Reader) error {
+	in, out := bufio.NewReader(src), bufio.NewWriter(dst)
+	for {
+		r, _, err := in.ReadRune()
+		if errors.Is(err, io.EOF) {
+			return out.Flush()
+		}
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		if r == '\r' {
+			if next, _ := in.Peek(1); len(next) == 1 && next[0] == '\n' {
+				continue
+			}
+		}
+		if r != '\n' && r != '\t' {
+			r = printable(r)
+		}
+		_, _ = out.WriteRune(r) // Flush keeps the error
+	}
 }
 
 // printable turns what could play with a terminal into a space.
