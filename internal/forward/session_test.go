@@ -61,7 +61,7 @@ func TestLogin(t *testing.T) {
 			}
 			s := sink(t, opts)
 			r := relayOn(t, s.Port(), login, security(tt.security, pool))
-			info, err := r.Info(t.Context())
+			info, err := r.Info(t.Context(), nil)
 			if err != nil || info.Login != tt.want || (info.TLS == "TLS 1.3") != (tt.security != "none") {
 				t.Errorf("Info = %+v, %v, want a login with %s", info, err, tt.want)
 			}
@@ -123,7 +123,7 @@ func TestOpenFails(t *testing.T) {
 			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one line without the password", err)
 			}
-			if _, err := r.Info(t.Context()); briefError(err) != tt.fault {
+			if _, err := r.Info(t.Context(), nil); briefError(err) != tt.fault {
 				t.Errorf("Info = %v, want %q", err, tt.fault)
 			}
 		})
@@ -134,7 +134,7 @@ func TestOpenFails(t *testing.T) {
 // greeting.
 func TestFailedOpenClosesTheConnection(t *testing.T) {
 	port, done := rude(t, 0, nil)
-	if _, err := relayOn(t, port, security("starttls", nil)).Info(t.Context()); briefError(err) != "STARTTLS 0 permanent" {
+	if _, err := relayOn(t, port, security("starttls", nil)).Info(t.Context(), nil); briefError(err) != "STARTTLS 0 permanent" {
 		t.Errorf("Info = %v, want STARTTLS not offered", err)
 	}
 	select {
