@@ -100,7 +100,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
-	if err := errors.Join(watch.close(), a.printReport(report, opts)); err != nil {
+	if err := errors.Join(watch.close(), a.printReport(report, watch, opts)); err != nil {
 		return err
 	}
 	if unknown == nil && (!report.Clean() || len(report.Alerts) > 0) {
@@ -133,10 +133,14 @@ type passReport struct {
 
 // printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs
 // attention: cron mails it.
-func (a *app) printReport(r passReport, opts runOptions) error {
+func (a *app) printReport(r passReport, watch *observer, opts runOptions) error {
 	switch {
+	case opts.dryRun && opts.json:
+		return watch.printDryRun(r)
 	case opts.json:
 		return json.NewEncoder(a.out).Encode(r)
+	case opts.dryRun && watch.found == 0 && r.Clean():
+		return a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
 	case opts.dryRun:
 		return nil
 	case isTerminal(a.out):

@@ -140,7 +140,7 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 		s.pass.Observer.Done(1)
 	}
 	if s.pass.Config.DryRun {
-		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Entry: e, Registration: r})
+		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, Entry: e, Registration: r})
 	}
 	return news
 }
