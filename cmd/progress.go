@@ -26,7 +26,7 @@ type observer struct {
 // observer watches a pass that is doing that.
 func (a *app) observer(doing string, opts runOptions) *observer {
 	a.bar = terminal.Bar{Doing: doing}
-	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun {
+	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun && a.verbose == 0 {
 		a.bar.To = a.err
 	}
 	return &observer{Bar: &a.bar, out: a.out, json: opts.json}

@@ -141,7 +141,7 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		ClientName: "postrider", ClientVersion: version(),
-		Spooler: d.spooler, Logger: d.log,
+		Spooler: d.spooler, Logger: d.log.With("inbox", in.Address),
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/transcript"
 
 	"github.com/wneessen/go-mail/smtp"
 )
@@ -75,6 +76,7 @@ func (c *conn) open() *Error {
 	if c.smtp, err = smtp.NewClient(outer, c.cfg.Host); err != nil {
 		return openError(StageGreeting, err)
 	}
+	c.transcript()
 	c.deadline(c.cfg.Timeouts.Command)
 	if err := c.smtp.Hello(c.localName()); err != nil {
 		return openError(StageEHLO, err)
@@ -103,7 +105,15 @@ func (c *conn) startTLS() *Error {
 	if err != nil {
 		return openError(StageTLS, err)
 	}
+	c.transcript()
 	return nil
+}
+
+// transcript logs what is said from now on, if the log wants that. The library reads the greeting,
+// and EHLO under TLS, before it can.
+func (c *conn) transcript() {
+	log := c.cfg.Logger.With("connection", c.raw.LocalAddr().String())
+	c.smtp.Text = transcript.SMTP(c.smtp.Text, log, transcript.Hide(c.cfg.Username, c.cfg.Password))
 }
 
 // localName is what EHLO says: a domain, or else an address literal (RFC 5321 4.1.4).

@@ -3,9 +3,11 @@ package forward
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
+	"postrider/internal/transcript"
 )
 
 const (
@@ -326,5 +329,40 @@ func TestBadRecipientsTouchNobodyElse(t *testing.T) {
 		if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is no address")) {
 			t.Errorf("outcome %+v, want only a@x.example accepted, the others refused with the reason", o)
 		}
+	}
+}
+
+// TestTranscript: the log at its lowest level has the session, encrypted or not, without the
+// password and the content.
+func TestTranscript(t *testing.T) {
+	conf, pool := serverTLS(t)
+	for _, how := range []string{"none", "starttls", "tls"} {
+		t.Run(how, func(t *testing.T) {
+			opts := smtpsink.Options{Auth: []string{"LOGIN"}, Users: map[string]string{user: password}}
+			if how != "none" {
+				opts.TLS, opts.ImplicitTLS = conf, how == "tls"
+			}
+			s := sink(t, opts)
+			var out strings.Builder
+			r := relayOn(t, s.Port(), login, security(how, pool), func(c *Config) {
+				c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: transcript.Level}))
+			})
+			mustSend(t, r)
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			log, want := out.String(), []string{"C: EHLO ", "C: AUTH LOGIN ***", "S: 235 ***", "C: MAIL FROM:<", "C: DATA", "C: (a message of ", "C: QUIT"}
+			if how == "starttls" {
+				want = append(want, "C: STARTTLS", "S: 220 ")
+			}
+			for _, line := range want {
+				if strings.Count(log, line) != 1 {
+					t.Errorf("%q occurs %d times, want once, in:\n%s", line, strings.Count(log, line), log)
+				}
+			}
+			if strings.Contains(log, password) || strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(password))) || strings.Contains(log, "Subject") {
+				t.Errorf("the password or the content is in the log:\n%s", log)
+			}
+		})
 	}
 }

@@ -59,7 +59,11 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	c.cfg.Logger.DebugContext(ctx, "logged in", "imap", c.host, "server", c.server)
+	attrs := []any{"server", c.host}
+	if c.server != "" {
+		attrs = append(attrs, "software", c.server)
+	}
+	c.cfg.Logger.InfoContext(ctx, "logged in", attrs...)
 	return c, nil
 }
 
