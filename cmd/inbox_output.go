@@ -140,3 +140,14 @@ func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind) (moves []pass.Rewi
 	}
 	return moves, nil
 }
+
+// rewound says what was done, and what the next run makes of it.
+func (a *app) rewound(in inbox.Inbox, p pass.Rewind) error {
+	next := "All messages above it are registered already: the next run forwards none of them."
+	if p.Fresh > 0 {
+		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; to see how: postrider run --dry-run --inbox %s",
+			text.Count(p.Fresh, "message"), in.Address)
+	}
+	_, err := fmt.Fprintf(a.out, "Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
+	return err
+}
