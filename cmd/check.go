@@ -169,13 +169,18 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 
 // noneActive says what to do when none of the inboxes is active.
 func noneActive(all int) string {
-	switch all {
-	case 0:
-		return "there is none; add one with `postrider inbox add ADDR --host HOST`"
-	case 1:
-		return "the only one is disabled; to process it again: postrider inbox enable ADDR"
+	if all == 0 {
+		return "there is none; " + activate(all)
 	}
-	return fmt.Sprintf("none of %d is active; to process one again: postrider inbox enable ADDR", all)
+	return "none is active; " + activate(all)
+}
+
+// activate says how to get an active inbox when all are disabled.
+func activate(all int) string {
+	if all == 0 {
+		return "add one with `postrider inbox add ADDR --host HOST`"
+	}
+	return "enable one with `postrider inbox enable ADDR`"
 }
 
 // checkInboxes logs in to several inboxes at once, but not to more than one server accepts.
@@ -212,7 +217,7 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 		return err
 	}
 	name, record := key.Record()
-	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, record)}); err != nil {
+	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)}); err != nil {
 		return err
 	}
 	_, from, err := address.ParseNamed(cfg.Forward.From)

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -40,12 +41,22 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(text.Line(in.LastError), 60))
+			lastError := text.Cut(text.Line(in.LastError), 60)
+			if g.Width > 0 {
+				lastError = "" // in whole below the table
+			}
+			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), lastError)
 		}
 		if asJSON {
 			return nil
 		}
-		return a.show(g, noInbox)
+		err = a.show(g, noInbox)
+		for _, in := range boxes {
+			if g.Width > 0 {
+				err = errors.Join(err, a.lastError(in.Address, in.LastError))
+			}
+		}
+		return err
 	})
 }
 
