@@ -3,7 +3,9 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +15,9 @@ import (
 	"postrider/internal/address"
 	"postrider/internal/config"
 	"postrider/internal/dmarc"
+	"postrider/internal/forward"
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/text"
 )
@@ -23,11 +27,12 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check configuration, database, inboxes, relay and DNS",
 		Long: `check tries everything that a run depends on and prints one line each; where
-something fails, the line says how to fix it. It forwards nothing: it names the
-sender to the relay (forward.envelope_from), and no recipient. A relay that
-refuses the sender only after that is found by the first run. The DNS is checked
-for mode auto. The exit code is 75 when something fails, and 1 when everything
-does. Of the database it proves that its user may write.
+something fails, the line says how to fix it. It logs in to each inbox and opens
+its folders. It forwards nothing: it names the sender (forward.envelope_from)
+and up to ten recipients of routes and notify to the relay, and takes that back.
+Of the database it proves that its user may write. The DNS is asked for mode
+auto. A hook is looked for, and not run. The exit code is 75 when something
+fails, and 1 when everything does.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
@@ -66,17 +71,19 @@ func (a *app) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}) // an operator is waiting
+	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}, table) // an operator is waiting
 	if err != nil {
 		return err
 	}
-	if err := a.report(relay); err != nil {
-		return err
+	for _, f := range relay {
+		if err := a.report(f); err != nil {
+			return err
+		}
 	}
 	if err := a.checkDKIM(cfg); err != nil {
 		return err
 	}
-	found = append(found, relay)
+	found = append(found, relay...)
 	if len(cfg.Hook) > 0 {
 		hook := checkHook(cfg.Hook)
 		if err := a.report(hook); err != nil {
@@ -129,7 +136,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		where += " " + cfg.Database.Path
 	}
 	db := finding{what: "database", text: where}
-	var boxes []inbox.Inbox
+	var all []inbox.Inbox
 	var readable []string
 	s, err := a.open(ctx)
 	if err == nil {
@@ -138,7 +145,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 			readable = append(readable, "other users can read it: "+exposed.Error())
 		}
 		if err = s.db.Writable(ctx); err == nil {
-			boxes, err = s.inboxes.List(ctx, true)
+			all, err = s.inboxes.List(ctx, false)
 		}
 	}
 	if exitCode(err) == exitUsage {
@@ -148,9 +155,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if err := cmp.Or(a.report(db), a.notes("database", readable)); err != nil || db.err != nil {
 		return []finding{db}, err
 	}
+	boxes := slices.DeleteFunc(slices.Clone(all), func(in inbox.Inbox) bool { return !in.Active })
 	if len(boxes) == 0 {
-		none := finding{what: "inboxes", text: "none is active; add one with `postrider inbox add ADDR --host HOST`"}
-		return []finding{db}, a.report(none)
+		return []finding{db}, a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
 	}
 	found, err := s.checkInboxes(ctx, boxes)
 	if err != nil {
@@ -164,6 +171,22 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	return append(found, db), nil
 }
 
+// noneActive says what to do when none of the inboxes is active.
+func noneActive(all int) string {
+	if all == 0 {
+		return "there is none; " + activate(all)
+	}
+	return "none is active; " + activate(all)
+}
+
+// activate says how to get an active inbox when all are disabled.
+func activate(all int) string {
+	if all == 0 {
+		return "add one with `postrider inbox add ADDR --host HOST`"
+	}
+	return "enable one with `postrider inbox enable ADDR`"
+}
+
 // checkInboxes logs in to several inboxes at once, but not to more than one server accepts.
 func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
@@ -175,9 +198,12 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	group.SetLimit(min(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost))
 	for i, in := range boxes {
 		group.Go(func() error {
-			f := finding{what: "inbox " + in.Address, text: "logged in to " + in.Server()}
+			f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
 			conn, err := d.dial(ctx, in)
 			if f.err = err; err == nil {
+				if err := pass.OpenFolders(ctx, conn, in); err != nil {
+					f.err = errors.New(text.Brief(err)) // the line names the inbox
+				}
 				_ = conn.Close()
 			}
 			found[i] = f
@@ -195,7 +221,7 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 		return err
 	}
 	name, record := key.Record()
-	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s, which has to be: %s", name, record)}); err != nil {
+	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)}); err != nil {
 		return err
 	}
 	_, from, err := address.ParseNamed(cfg.Forward.From)
@@ -222,18 +248,52 @@ func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	return finding{what: "dns", text: "answers: " + says, err: err}
 }
 
-func checkRelay(ctx context.Context, s *services) (finding, error) {
+// checkRelay does all of a transaction but its content.
+func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding, error) {
 	f := finding{what: "relay"}
 	relay, err := s.relay()
 	if err != nil {
-		return f, err
+		return nil, err
 	}
 	defer func() { _ = relay.Close() }()
-	info, err := relay.Info(ctx)
+	to := table.Recipients()
+	for _, operator := range s.cfg.Notify.To {
+		if !slices.Contains(to, operator) {
+			to = append(to, operator)
+		}
+	}
+	info, err := relay.Info(ctx, to)
 	if err != nil {
 		f.err = err
-		return f, nil
+		return []finding{f}, nil
 	}
 	f.text = info.String()
-	return f, nil
+	if len(to) == 0 {
+		f.text += ", because no route names a fixed one"
+	}
+	found := []finding{f}
+	for _, o := range info.Refused {
+		found = append(found, recipientFinding(o))
+	}
+	if s.cfg.Forward.EnvelopeFrom == forward.Keep {
+		found = append(found, finding{
+			what: "relay", note: true, text: "envelope_from is keep: it may refuse the senders of other messages, which were not tried",
+		})
+	}
+	return found, nil
+}
+
+// recipientFinding is a recipient that the relay did not accept. For now is not a failure: relays
+// that greylist say so to each new sender.
+func recipientFinding(o forward.Outcome) finding {
+	f := finding{what: "recipient " + o.Recipient, text: fmt.Sprintf("the relay answers %d %s", o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply))}
+	switch {
+	case o.Code == 0:
+		f.err = errors.New(o.Reply)
+	case o.Status == forward.Deferred:
+		f.note, f.text = true, f.text+"; a run tries again until it is accepted"
+	default:
+		f.err = fmt.Errorf("%s; %s", f.text, cmp.Or(o.Fix, "correct the address in routes or notify"))
+	}
+	return f
 }

@@ -75,8 +75,23 @@ func (a *app) contactAdd(ctx context.Context, e contacts.Entry, update bool) err
 		if err != nil {
 			return fmt.Errorf("add contact %q: %w", e.Name, err)
 		}
-		return a.tell("%s", contacts.Lines(done))
+		return a.tell("%s.\n", added(done[0]))
 	})
+}
+
+// added is what became of one contact.
+func added(c contacts.Change) string {
+	who := text.Line(c.New.String())
+	switch {
+	case c.Old != nil && c.String() == "":
+		return fmt.Sprintf("Contact %s is so already; nothing was changed", who)
+	case c.Old != nil:
+		return "Changed " + text.Line(strings.TrimPrefix(c.String(), "~ "))
+	case c.New.Email == "":
+		return fmt.Sprintf("Added %s. Nothing can be sent to a contact without an address; to give it one: "+
+			"postrider contact add %q --email ADDR --update", who, c.New.Name)
+	}
+	return "Added " + who
 }
 
 func (a *app) contactListCommand() *cobra.Command {
@@ -140,7 +155,10 @@ func (a *app) contactRemove(ctx context.Context, args []string, yes bool) error 
 		if err := a.confirm(yes, fmt.Sprintf("Remove %s?", strings.Join(names, ", "))); err != nil {
 			return err
 		}
-		return s.people.Remove(ctx, ids...)
+		if err := s.people.Remove(ctx, ids...); err != nil {
+			return err
+		}
+		return a.tell("Removed %s.\n", strings.Join(names, ", "))
 	})
 }
 

@@ -139,6 +139,9 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 				if err := s.inboxes.Rewind(ctx, by, p.Folder.ID, p.Folder.UIDValidity, p.To); err != nil {
 					return err
 				}
+				if err := a.rewound(in, p); err != nil {
+					return err
+				}
 			}
 			return nil
 		})

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -40,12 +41,22 @@ func (a *app) inboxList(ctx context.Context, asJSON bool) error {
 				}
 				continue
 			}
-			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), text.Cut(text.Line(in.LastError), 60))
+			lastError := text.Cut(text.Line(in.LastError), 60)
+			if g.Width > 0 {
+				lastError = "" // in whole below the table
+			}
+			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), lastError)
 		}
 		if asJSON {
 			return nil
 		}
-		return a.show(g, noInbox)
+		err = a.show(g, noInbox)
+		for _, in := range boxes {
+			if g.Width > 0 {
+				err = errors.Join(err, a.lastError(in.Address, in.LastError))
+			}
+		}
+		return err
 	})
 }
 
@@ -139,4 +150,15 @@ func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind) (moves []pass.Rewi
 		}
 	}
 	return moves, nil
+}
+
+// rewound says what was done, and what the next run makes of it.
+func (a *app) rewound(in inbox.Inbox, p pass.Rewind) error {
+	next := "All messages above it are registered already: the next run forwards none of them."
+	if p.Fresh > 0 {
+		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; to see how: postrider run --dry-run --inbox %s",
+			text.Count(p.Fresh, "message"), in.Address)
+	}
+	_, err := fmt.Fprintf(a.out, "Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
+	return err
 }

@@ -11,15 +11,13 @@ import (
 
 	"postrider/internal/terminal"
 	"postrider/internal/text"
+	"postrider/internal/transcript"
 )
 
 // logger writes to standard error, and nothing below a warning unless asked: cron mails what is
 // printed. A person at a terminal gets plain sentences, unless --log-format asks for a format.
 func (a *app) logger() (*slog.Logger, error) {
-	level := map[int]slog.Level{0: slog.LevelWarn, 1: slog.LevelInfo}[min(a.verbose, 2)]
-	if a.verbose > 1 {
-		level = slog.LevelDebug
-	}
+	level := []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelDebug, transcript.Level}[min(a.verbose, 3)]
 	opts := &slog.HandlerOptions{Level: level}
 	switch a.logFormat {
 	case "":

@@ -8,16 +8,21 @@ import (
 	"postrider/internal/pass"
 )
 
-// TestReportTableNote is an inbox whose server said something nasty: its row stays one line.
+// TestReportTableNote is an inbox that failed, and one that another run with a nasty name scans. The
+// log has the error; the row has where it is.
 func TestReportTableNote(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{out: &out}
-	r := pass.Report{Inboxes: []pass.InboxReport{{Email: "desk@firm.example", Error: "log in: \x1b[2Jno\nand close: no"}}}
+	r := pass.Report{Inboxes: []pass.InboxReport{
+		{Email: "desk@firm.example", Error: "log in: \x1b[2Jno\nand close: no"},
+		{Email: "team@firm.example", Busy: "other\x1b[2J\nhost scans it"},
+	}}
 	if err := a.reportTable(r); err != nil {
 		t.Fatal(err)
 	}
-	const want = "log in: [2Jno and close: no"
-	if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
-		t.Errorf("the table is\n%q\nwant the error in one printable line: %q", out.String(), want)
+	for _, want := range []string{"\tfailed, see above\n", "\tother [2J host scans it\n"} {
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("the table is\n%q\nwant in it, and printable: %q", out.String(), want)
+		}
 	}
 }

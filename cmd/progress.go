@@ -2,14 +2,13 @@ package cmd
 
 import (
 	"cmp"
-	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"postrider/internal/pass"
 	"postrider/internal/tasks"
 	"postrider/internal/terminal"
-	"postrider/internal/text"
 )
 
 // observer shows the progress of a pass: a bar on a terminal, and the findings of a dry run
@@ -17,47 +16,65 @@ import (
 type observer struct {
 	*terminal.Bar // Expect and Done
 
-	out io.Writer
-	mu  sync.Mutex
-	err error
+	out   io.Writer
+	json  bool // the findings are the beginning of one JSON object: {"would":[...
+	mu    sync.Mutex
+	found int
+	err   error
 }
 
 // observer watches a pass that is doing that.
 func (a *app) observer(doing string, opts runOptions) *observer {
 	a.bar = terminal.Bar{Doing: doing}
-	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun {
+	if isTerminal(a.err) && isTerminal(a.out) && !opts.json && !opts.dryRun && a.verbose == 0 {
 		a.bar.To = a.err
 	}
-	o := &observer{Bar: &a.bar, out: a.out}
-	if opts.json {
-		o.out = io.Discard
-	}
-	return o
+	return &observer{Bar: &a.bar, out: a.out, json: opts.json}
 }
 
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
-	what := p.Outcome()
-	if what == "" {
-		return
+	if w := p.Would(); w != nil {
+		o.find(w)
 	}
-	id := p.Entry.Identity
-	o.found("%s %s UID %d from %s %q: %s\n", p.Inbox, p.Folder, p.Entry.UID,
-		text.Line(id.Sender), text.Cut(text.Line(id.Subject), 60), what)
 }
 
 // Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) {
-	o.found("%s %s UID %d from %s %q: task %d (%s) would be processed\n",
-		t.Inbox, t.Folder, t.UID, text.Line(t.Identity.Sender), text.Cut(text.Line(t.Identity.Subject), 60), t.ID, t.Status)
-}
+func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t)) }
 
-// found prints, and keeps the first error.
-func (o *observer) found(format string, args ...any) {
+// find prints a finding at once, since there may be any number, and keeps the first error.
+func (o *observer) find(w *pass.Would) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, err := fmt.Fprintf(o.out, format, args...)
+	line := w.String() + "\n"
+	if o.json {
+		before := ","
+		if o.found == 0 {
+			before = wouldBegins
+		}
+		var b strings.Builder
+		o.err = cmp.Or(o.err, printJSON(&b, w))
+		line = before + strings.TrimSuffix(b.String(), "\n")
+	}
+	o.found++
+	_, err := io.WriteString(o.out, line)
 	o.err = cmp.Or(o.err, err)
+}
+
+const wouldBegins = `{"would":[`
+
+// printDryRun ends what the findings have begun.
+func (o *observer) printDryRun(r passReport) error {
+	var b strings.Builder
+	if err := printJSON(&b, r); err != nil {
+		return err
+	}
+	before := "],"
+	if o.found == 0 {
+		before = wouldBegins + before
+	}
+	_, err := io.WriteString(o.out, before+strings.TrimPrefix(b.String(), "{"))
+	return err
 }
 
 // close takes the bar away.

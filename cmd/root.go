@@ -111,7 +111,7 @@ See results:   postrider status; postrider task list; postrider audit
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
 	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
-	flags.CountVarP(&a.verbose, "verbose", "v", "log what is done; -vv for more")
+	flags.CountVarP(&a.verbose, "verbose", "v", "log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, without secrets and mail")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = plain(err)
 		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))

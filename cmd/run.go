@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,8 +17,6 @@ import (
 	"postrider/internal/pass"
 	"postrider/internal/text"
 )
-
-const noActiveInbox = "there is no active inbox; add one with `postrider inbox add ADDR --host HOST`"
 
 type runOptions struct {
 	inboxes []string
@@ -81,7 +80,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	if len(boxes) == 0 {
-		s.log.Warn(noActiveInbox)
+		all, err := s.inboxes.List(ctx, false)
+		if err != nil {
+			return beforeItBegan(ctx, err)
+		}
+		s.log.Warn("there is no active inbox; " + activate(len(all)))
 	}
 	relay, err := s.relay()
 	if err != nil {
@@ -103,7 +106,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
-	if err := errors.Join(watch.close(), a.printReport(report, opts)); err != nil {
+	if err := errors.Join(watch.close(), a.printReport(report, watch, opts)); err != nil {
 		return err
 	}
 	if unknown == nil && (!report.Clean() || len(report.Alerts) > 0) {
@@ -136,10 +139,14 @@ type passReport struct {
 
 // printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs
 // attention: cron mails it.
-func (a *app) printReport(r passReport, opts runOptions) error {
+func (a *app) printReport(r passReport, watch *observer, opts runOptions) error {
 	switch {
+	case opts.dryRun && opts.json:
+		return watch.printDryRun(r)
 	case opts.json:
 		return json.NewEncoder(a.out).Encode(r)
+	case opts.dryRun && watch.found == 0 && r.Clean():
+		return a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
 	case opts.dryRun:
 		return nil
 	case isTerminal(a.out):
@@ -149,16 +156,19 @@ func (a *app) printReport(r passReport, opts runOptions) error {
 }
 
 func (a *app) reportTable(r pass.Report) error {
+	if quiet(r) {
+		return a.tell("Nothing new and nothing due.\n")
+	}
 	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
 	row := func(name string, c pass.Counters, note string) []any {
 		return []any{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note}
 	}
 	for _, in := range r.Inboxes {
-		note := in.Error
-		if in.Busy != "" {
-			note = in.Busy
+		note := text.Cut(in.Busy, 80)
+		if in.Error != "" {
+			note = "failed, see above" // the log has the whole error
 		}
-		g.Add(row(in.Email, in.Counters, text.Cut(note, 80))...)
+		g.Add(row(in.Email, in.Counters, note)...)
 	}
 	if len(r.Inboxes) > 1 {
 		g.Total = row("total", r.Totals, "")
@@ -172,8 +182,35 @@ func (a *app) reportTable(r pass.Report) error {
 		return err
 	}
 	if r.RelayError != "" {
-		_, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError)
-		return err
+		if _, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError); err != nil {
+			return err
+		}
+	}
+	return a.whatToDo(r.Totals)
+}
+
+// quiet reports whether a pass found nothing to do, and nothing to tell.
+func quiet(r pass.Report) bool {
+	return len(r.Inboxes) > 0 && r.Clean() && r.LimitReached == "" && r.Totals == pass.Counters{} &&
+		!slices.ContainsFunc(r.Inboxes, func(in pass.InboxReport) bool { return in.Busy != "" })
+}
+
+// whatToDo names the commands that show what needs an operator, or is tried again.
+func (a *app) whatToDo(c pass.Counters) error {
+	for _, it := range []struct {
+		n            int
+		what, filter string
+	}{
+		{c.Dead, "dead", "--status dead"},
+		{c.Uncertain, "uncertain", "--status uncertain"},
+		{c.Retry, "to be retried", "--status error --status received"},
+	} {
+		if it.n == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(a.out, "%d %s: postrider task list %s\n", it.n, it.what, it.filter); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -3,10 +3,14 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
 )
 
 // TestRunStoppedBeforeItBegan opens a database that never answers, and is stopped meanwhile.
@@ -75,4 +79,28 @@ func runIn(ctx context.Context, t *testing.T, env map[string]string, args ...str
 	}}
 	code = a.run(ctx, append([]string{"-c", file}, args...))
 	return code, errs.String()
+}
+
+// TestDryRunJSON: what a dry run prints while it goes on and at its end is one JSON object.
+func TestDryRunJSON(t *testing.T) {
+	for found := range 3 {
+		var out bytes.Buffer
+		o := (&app{out: &out}).observer("", runOptions{dryRun: true, json: true})
+		for uid := range found {
+			o.Due(tasks.Task{Inbox: deskUser, UID: uint32(uid), Identity: tasks.Identity{Subject: "a < b\n\x1b[2J"}})
+		}
+		if err := o.printDryRun(passReport{Report: pass.Report{DurationMS: 7}}); err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Would    []pass.Would
+			Duration int `json:"duration_ms"`
+		}
+		if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Would) != found || got.Duration != 7 {
+			t.Errorf("%d findings: %v in %s, want one object with all of them and the report", found, err, &out)
+		}
+		if bytes.ContainsRune(out.Bytes(), '\x1b') || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
+			t.Errorf("%d findings: it is %q, want one line without control characters", found, &out)
+		}
+	}
 }

@@ -95,6 +95,8 @@ func reply(e smtpsink.Event) smtpsink.Action {
 	switch {
 	case e.Stage == "mail" && e.Arg == "foreign@firm.example":
 		return smtpsink.Action{Code: 553, Text: "5.7.1 not yours"}
+	case e.Stage == "rcpt" && e.Message.From == "rcpt-foreign@firm.example":
+		return smtpsink.Action{Code: 553, Text: "5.7.1 Sender address rejected: not owned by user"}
 	case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
 		return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
 	case e.Stage == "rcpt" && e.Arg == "later@firm.example":

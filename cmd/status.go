@@ -14,6 +14,7 @@ import (
 	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/notify"
+	"postrider/internal/pass"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
 	"postrider/internal/terminal"
@@ -56,13 +57,26 @@ func (a *app) status(ctx context.Context, asJSON bool) error {
 			err = a.printJSON(report)
 		default:
 			err = errors.Join(a.statusTable(report.Inboxes).Print(a.out), a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached),
-				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices))
+				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.needOperator(report.Inboxes))
 		}
 		if err == nil && len(report.Alerts) > 0 {
 			return errRetry
 		}
 		return err
 	})
+}
+
+// needOperator names the commands that show the tasks that need one, on a terminal.
+func (a *app) needOperator(boxes []status.Inbox) error {
+	if !isTerminal(a.out) {
+		return nil
+	}
+	var all pass.Counters
+	for _, b := range boxes {
+		all.Dead += b.Dead
+		all.Uncertain += b.Uncertain
+	}
+	return a.whatToDo(all)
 }
 
 func (s *services) status() status.Sources {
@@ -135,14 +149,20 @@ func lastDay(b status.Inbox) string {
 // lastErrors are the errors of the last scans, one line each.
 func (a *app) lastErrors(boxes []status.Inbox) error {
 	for _, b := range boxes {
-		if b.LastError == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(a.out, "%s: last error: %s\n", b.Email, text.Cut(text.Line(b.LastError), 200)); err != nil {
+		if err := a.lastError(b.Email, b.LastError); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lastError is the error of the last scan of an inbox, if there was one. The fix is at its end.
+func (a *app) lastError(inbox, what string) error {
+	if what == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.out, "%s: last error: %s\n", inbox, text.Cut(text.Line(what), 500))
+	return err
 }
 
 // limitReached says which of smtp.limits due tasks wait for.

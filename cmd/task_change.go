@@ -267,6 +267,10 @@ func (j *job) summary(r tasks.Applied) error {
 		_, err = fmt.Fprintf(j.app.out, "%d changed, %d not, %d changed concurrently.\n", r.Changed, len(r.NotChanged), r.MovedOn)
 	case len(r.NotChanged) > 0:
 		_, err = fmt.Fprintf(j.app.out, "%d changed, %d not.\n", r.Changed, len(r.NotChanged))
+	case len(j.IDs) == 0:
+		err = j.app.tell("No task matches; nothing was changed.\n")
+	case j.how.Ended:
+		err = j.app.tell("%s deleted.\n", text.Count(r.Changed, "task"))
 	default:
 		err = j.app.tell("%s changed.\n", text.Count(r.Changed, "task"))
 	}

@@ -23,11 +23,20 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Fi
 		if more = g.Len() == limit; more {
 			return nil
 		}
-		g.Add(t.ID, t.Inbox, t.Folder, t.UID, t.Status, t.Attempts, text.Cut(text.Line(t.Identity.Subject), 40), t.Route, text.Cut(text.Line(t.Reason), 60))
+		var attempts any = t.Attempts
+		if g.Width > 0 && t.Attempts < 2 { // a column of ones says nothing
+			attempts = ""
+		}
+		g.Add(t.ID, t.Inbox, t.Folder, t.UID, t.Status, attempts, text.Cut(text.Line(t.Identity.Subject), 40), t.Route, text.Cut(text.Line(t.Reason), 60))
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if common := g.Common("inbox"); common != "" {
+		if _, err := fmt.Fprintf(a.out, "Messages of %s:\n", common); err != nil {
+			return err
+		}
 	}
 	err = a.show(g, next)
 	if more {

@@ -152,7 +152,7 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
-		Spooler: d.spooler, Logger: d.log,
+		Spooler: d.spooler, Logger: d.log.With("inbox", in.Address),
 	})
 }
 

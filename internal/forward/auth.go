@@ -2,13 +2,14 @@ package forward
 
 import (
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"net/textproto"
 	"slices"
 	"strings"
 
 	"github.com/wneessen/go-mail/smtp"
+
+	"postrider/internal/transcript"
 )
 
 var errNotOffered = errors.New("the relay does not offer it")
@@ -82,16 +83,11 @@ func noMechanism(offered string, encrypted bool) *Error {
 
 // redact takes the password out of a reply: some relays repeat the command that they refuse.
 func (c *Config) redact(err error) error {
-	if c.Password == "" {
-		return err
-	}
-	base64 := base64.StdEncoding.EncodeToString
-	hide := strings.NewReplacer(
-		base64([]byte("\x00"+c.Username+"\x00"+c.Password)), "***", base64([]byte(c.Password)), "***", c.Password, "***")
+	hide := transcript.Hide(c.Username, c.Password)
 	if e, ok := errors.AsType[*textproto.Error](err); ok {
-		return &textproto.Error{Code: e.Code, Msg: hide.Replace(e.Msg)}
+		return &textproto.Error{Code: e.Code, Msg: hide(e.Msg)}
 	}
-	if text := hide.Replace(err.Error()); text != err.Error() {
+	if text := hide(err.Error()); text != err.Error() {
 		return errors.New(text)
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/proxy"
+	"postrider/internal/transcript"
 
 	"github.com/wneessen/go-mail/smtp"
 )
@@ -105,6 +106,7 @@ func (c *conn) converse(in net.Conn) *Error {
 	if c.smtp, err = smtp.NewClient(outer, c.cfg.Host); err != nil {
 		return openError(StageGreeting, err)
 	}
+	c.transcript()
 	c.deadline(c.cfg.Timeouts.Command)
 	if err := c.smtp.Hello(c.localName()); err != nil {
 		return openError(StageEHLO, err)
@@ -159,7 +161,15 @@ func (c *conn) startTLS() *Error {
 	if err != nil {
 		return openError(StageTLS, err)
 	}
+	c.transcript()
 	return nil
+}
+
+// transcript logs what is said from now on, if the log wants that. The library reads the greeting,
+// and EHLO under TLS, before it can.
+func (c *conn) transcript() {
+	log := c.cfg.Logger.With("connection", c.raw.LocalAddr().String())
+	c.smtp.Text = transcript.SMTP(c.smtp.Text, log, transcript.Hide(c.cfg.Username, c.cfg.Password))
 }
 
 // localName is what EHLO says: a domain, or else an address literal (RFC 5321 4.1.4).

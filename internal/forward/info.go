@@ -6,21 +6,29 @@ import (
 	"fmt"
 )
 
-// Info is what a relay offers.
+// maxNamed is how many recipients Info names at most. A relay slows down or shuts out a client that
+// names many unknown ones.
+const maxNamed = 10
+
+// Info is what a relay offers, and what it said to an envelope without content.
 type Info struct {
-	Relay    string // host:port
-	TLS      string // the version; empty without TLS
-	Login    string // the mechanism used; empty without a login
-	Sender   string // that it accepts: the configured one, or what SRS makes of it
-	MaxSize  int64  // of a message, in octets; 0 when there is no limit, or the relay does not say
-	EightBit bool   // 8BITMIME
-	UTF8     bool   // SMTPUTF8
+	Relay    string    // host:port
+	TLS      string    // the version; empty without TLS
+	Login    string    // the mechanism used; empty without a login
+	Sender   string    // that it accepts: the configured one, or what SRS makes of it
+	Accepted []string  // recipients that it accepts from this sender
+	Refused  []Outcome // those that it does not accept, or not now
+	Untried  int       // recipients that were not named
+	MaxSize  int64     // of a message, in octets; 0 when there is no limit, or the relay does not say
+	EightBit bool      // 8BITMIME
+	UTF8     bool      // SMTPUTF8
 }
 
-// Info connects, logs in, names the sender and disconnects. It names no recipient, since nothing is
-// to be sent: what a relay has against a sender and says only at RCPT, as many do, stays unknown.
-// Its error is an *Error, or the context's.
-func (r *Relay) Info(ctx context.Context) (Info, error) {
+// Info connects, logs in, names the sender and up to ten of the recipients, takes that back (RSET)
+// and disconnects. No content goes out, so nobody gets anything. Many relays say only at RCPT what
+// they have against a sender, so without recipients that stays unknown. The error is an *Error, or
+// the context's.
+func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 	if err := r.acquire(ctx); err != nil {
 		return Info{}, err
 	}
@@ -40,36 +48,88 @@ func (r *Relay) Info(ctx context.Context) (Info, error) {
 	if state, ok := c.smtp.TLSConnectionState(); ok {
 		info.TLS = tls.VersionName(state.Version)
 	}
-	info.Sender, err = r.checkSender(ctx, c)
+	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
+	defer stop()
+	if err = info.envelope(r, c, to); err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("name sender and recipients to the relay %s: %w", r.addr, ctx.Err())
+	}
 	return info, err
 }
 
-// checkSender is MAIL, and RSET after it. It returns the address that the relay accepts.
-func (r *Relay) checkSender(ctx context.Context, c *conn) (string, error) {
-	from, params := r.sender, ""
+// envelope is MAIL, RCPT for each recipient, and RSET.
+func (i *Info) envelope(r *Relay, c *conn, to []string) error {
+	from := r.sender
 	if r.cfg.EnvelopeFrom == SRS {
 		from, _ = parsePath(r.rewrite(from)) // which makes no others
 	}
-	if from.utf8 {
-		if !c.offers("SMTPUTF8") {
-			return "", r.needsUTF8()
+	rcpts := i.parse(to)
+	params := ""
+	for _, p := range append([]path{from}, rcpts...) {
+		if p.utf8 && i.UTF8 {
+			params = " SMTPUTF8"
 		}
-		params = " SMTPUTF8"
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
-	defer stop()
+	if from.utf8 && !i.UTF8 {
+		return r.needsUTF8()
+	}
 	rep, err := c.command("MAIL FROM:<%s>%s", from.wire, params)
 	switch {
-	case ctx.Err() != nil:
-		return "", fmt.Errorf("name the sender to the relay %s: %w", r.addr, ctx.Err())
 	case err != nil:
-		return "", &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
+		return &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
 	case !rep.ok():
 		v, fix := classify(StageMAIL, rep, true)
-		return "", r.replied(StageMAIL, v, rep, fix)
+		return r.replied(StageMAIL, v, rep, fix)
 	}
-	c.reset()
-	return from.name, nil
+	i.Sender = from.name
+	defer c.reset()
+	for _, rcpt := range rcpts {
+		if err := i.recipient(r, c, rcpt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parse returns the recipients to name.
+func (i *Info) parse(to []string) (rcpts []path) {
+	i.Untried = max(0, len(to)-maxNamed)
+	for _, name := range to[:len(to)-i.Untried] {
+		rcpt, err := parsePath(name)
+		if err == nil && rcpt.utf8 && !i.UTF8 {
+			err = errNoUTF8
+		}
+		if err != nil {
+			i.Refused = append(i.Refused, Outcome{Recipient: name, Status: Refused, Reply: short(err.Error())})
+			continue
+		}
+		rcpts = append(rcpts, rcpt)
+	}
+	return rcpts
+}
+
+// recipient is one RCPT. Its error is the relay's.
+func (i *Info) recipient(r *Relay, c *conn, rcpt path) error {
+	rep, err := c.command("RCPT TO:<%s>", rcpt.wire)
+	if err != nil {
+		c.dead = true
+		return &Error{Relay: r.addr, Stage: StageRCPT, Err: err}
+	}
+	if rep.ok() {
+		i.Accepted = append(i.Accepted, rcpt.name)
+		return nil
+	}
+	v, fix := classify(StageRCPT, rep, true)
+	if v == relayDown || v == relayRefuses {
+		return r.replied(StageRCPT, v, rep, fix)
+	}
+	status := Deferred
+	if rep.hasCode("5") {
+		status = Refused
+	}
+	i.Refused = append(i.Refused, Outcome{
+		Recipient: rcpt.name, Status: status, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text, Fix: fix,
+	})
+	return nil
 }
 
 // needsUTF8: the configured sender is internationalized, and the relay does not offer SMTPUTF8 (RFC

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 )
 
 // TestInfoNamesTheSender: a relay is asked whether it accepts the envelope sender of outgoing mail.
-// A refusal is reported as in a pass. No recipient is named.
+// A refusal is reported as in a pass. Without recipients none is named.
 func TestInfoNamesTheSender(t *testing.T) {
 	from := func(envelope string) func(*Config) {
 		return func(c *Config) { c.EnvelopeFrom, c.SRS = envelope, rewriter(t) }
@@ -41,7 +42,7 @@ func TestInfoNamesTheSender(t *testing.T) {
 				stages.add(e)
 				return reply(e)
 			}})
-			info, err := relayOn(t, s.Port(), from(tt.envelope)).Info(t.Context())
+			info, err := relayOn(t, s.Port(), from(tt.envelope)).Info(t.Context(), nil)
 			if briefError(err) != tt.fault || !strings.Contains(info.Sender, tt.sender) || (info.Sender == "") != (tt.sender == "") {
 				t.Errorf("Info = sender %q, %v; want %q, fault %q", info.Sender, err, tt.sender, tt.fault)
 			}
@@ -49,6 +50,67 @@ func TestInfoNamesTheSender(t *testing.T) {
 			defer stages.mu.Unlock()
 			if slices.Contains(stages.stages, "rcpt") {
 				t.Errorf("the relay got %v, want no recipient", stages.stages)
+			}
+		})
+	}
+}
+
+// TestInfoNamesRecipients: a relay may say only at RCPT what it has against the sender or a
+// recipient. Nothing is sent, and the transaction is taken back.
+func TestInfoNamesRecipients(t *testing.T) {
+	many := make([]string, maxNamed+5)
+	for i := range many {
+		many[i] = fmt.Sprintf("r%d@example.com", i)
+	}
+	two := []string{"a@example.com", "b@example.com"}
+	rcpt := func(code int, text string) map[string]smtpsink.Action {
+		return map[string]smtpsink.Action{"rcpt b@example.com": say(code, text)}
+	}
+	tests := []struct {
+		name    string
+		to      []string
+		replies map[string]smtpsink.Action
+		want    string // a line for a person
+		refused string // code and fix of the last recipient that is not accepted
+		fault   string
+	}{
+		{"none", nil, nil, "accepts MAIL FROM:<" + me + ">; no recipient was tried", "", ""},
+		{"accepted", two, nil, "accepts MAIL FROM:<" + me + "> and RCPT TO:<a@example.com>, <b@example.com> (nothing was sent)", "", ""},
+		{"one unknown", two, rcpt(550, "5.1.1 no such user"), "and RCPT TO:<a@example.com> (nothing was sent)", "550 ", ""},
+		{"greylisted", two, rcpt(450, "4.2.0 greylisted"), "and RCPT TO:<a@example.com> (nothing was sent)", "450 ", ""},
+		{"foreign sender, which Postfix says at RCPT", two, rcpt(553, "5.7.1 <x>: Sender address rejected: not owned by user y"), "", "", "RCPT 553 permanent"},
+		{"no login", two, rcpt(554, "5.7.1 <b@example.com>: Relay access denied"), "and RCPT TO:<a@example.com> (nothing was sent)", "554 " + fixLogin, ""},
+		{"it hangs up", two, map[string]smtpsink.Action{"rcpt b@example.com": {Drop: true}}, "", "", "RCPT 0 temporary"},
+		{"an address that needs SMTPUTF8", []string{"köln@example.com"}, nil, "no recipient was accepted", "0 ", ""},
+		{"no address", []string{"nonsense"}, nil, "no recipient was accepted", "0 ", ""},
+		{"more than are tried", many, nil, "<r9@example.com> (nothing was sent; 5 more were not tried)", "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var stages log
+			reply := script(tt.replies)
+			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+				stages.add(e)
+				return reply(e)
+			}})
+			info, err := relayOn(t, s.Port()).Info(t.Context(), tt.to)
+			if briefError(err) != tt.fault || err == nil && !strings.Contains(info.String(), tt.want) {
+				t.Errorf("Info = %v, %v; want %q, fault %q", info, err, tt.want, tt.fault)
+			}
+			refused := ""
+			for _, o := range info.Refused {
+				refused = fmt.Sprintf("%d %s", o.Code, o.Fix)
+			}
+			if refused != tt.refused {
+				t.Errorf("refused: %q, want %q", refused, tt.refused)
+			}
+			stages.mu.Lock()
+			defer stages.mu.Unlock()
+			if slices.Contains(stages.stages, "data") || len(s.Messages()) > 0 {
+				t.Errorf("the relay got %v, want no DATA", stages.stages)
+			}
+			if err == nil && !slices.Contains(stages.stages, "rset") {
+				t.Errorf("the relay got %v, want RSET", stages.stages)
 			}
 		})
 	}

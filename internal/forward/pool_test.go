@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -162,9 +163,9 @@ func TestInfoStaysWithinTheLimit(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000", "8BITMIME", "SMTPUTF8"}, Reply: stages.add})
 	r := relayOn(t, s.Port())
 	mustSend(t, r)
-	info, err := r.Info(t.Context())
+	info, err := r.Info(t.Context(), nil)
 	want := Info{Relay: s.Addr(), Sender: me, MaxSize: 1000000, EightBit: true, UTF8: true}
-	if err != nil || info != want {
+	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Errorf("Info = %+v, %v, want %+v", info, err, want)
 	}
 	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit", "connect", "ehlo", "mail", "rset", "quit")
@@ -249,7 +250,7 @@ func TestCancelled(t *testing.T) {
 	if _, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain)); !errors.Is(err, context.Canceled) || s.Connections() != 0 {
 		t.Errorf("Send = %v, %d connections, want the context's error and none", err, s.Connections())
 	}
-	if _, err := r.Info(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := r.Info(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Info = %v, want the context's error", err)
 	}
 }

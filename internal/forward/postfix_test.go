@@ -100,3 +100,25 @@ func throughPostfix(t *testing.T, settings []string, modes ...Mode) (all []arriv
 	checkWithPython(t, all)
 	return all
 }
+
+// TestInfoThroughPostfix: it says only at RCPT what it has against a sender. Info finds that, and
+// nothing arrives.
+func TestInfoThroughPostfix(t *testing.T) {
+	next := sink(t, smtpsink.Options{})
+	relay := testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: slices.Concat(honestPostfix, []string{
+		"smtpd_sender_restrictions = check_sender_access inline:{ {refused@example.com = REJECT} }",
+		"smtpd_recipient_restrictions = check_recipient_access inline:{ {nobody@example.com = 550 5.1.1 unknown} }, permit_mynetworks",
+	})})
+	to := []string{"a@example.com", "nobody@example.com"}
+	info, err := relayOn(t, relay.Port).Info(t.Context(), to)
+	if err != nil || !slices.Equal(info.Accepted, to[:1]) || len(info.Refused) != 1 || info.Refused[0].Code != 550 {
+		t.Errorf("Info = %+v, %v; want %s accepted and %s refused", info, err, to[0], to[1])
+	}
+	info, err = relayOn(t, relay.Port, func(c *Config) { c.EnvelopeFrom = "refused@example.com" }).Info(t.Context(), to[:1])
+	if err != nil || len(info.Refused) != 1 || info.Refused[0].Status != Refused || info.Refused[0].Fix == "" {
+		t.Errorf("with a sender that it refuses: Info = %+v, %v; want the recipient refused, with the fix", info, err)
+	}
+	if n := len(next.Messages()); n != 0 {
+		t.Errorf("%d messages arrived, want none", n)
+	}
+}

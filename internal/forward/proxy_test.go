@@ -34,7 +34,7 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 			t.Setenv(tt.variable, tt.scheme+"://bob:p%3Aw@"+g.Addr)
 			t.Setenv("NO_PROXY", tt.noProxy)
 			r := relayOn(t, s.Port(), func(c *Config) { c.Host, c.Proxy = "relay.invalid", tt.setting })
-			_, err := r.Info(t.Context())
+			_, err := r.Info(t.Context(), nil)
 			want := "relay.invalid:" + strconv.Itoa(s.Port())
 			if tt.proxied && (err != nil || g.LastTarget() != want) || !tt.proxied && (err == nil || g.LastTarget() != "") {
 				t.Errorf("Info: %v, and the proxy was asked for %q; want it asked for %q: %v", err, g.LastTarget(), want, tt.proxied)
@@ -67,7 +67,7 @@ func TestProxyFails(t *testing.T) {
 				proxy = strings.ReplaceAll(strings.Replace(proxy, "%s", g.Addr, 1), "%%", "%")
 			}
 			r := relayOn(t, 25, func(c *Config) { c.Host, c.Proxy = tt.host, proxy })
-			_, err := r.Info(t.Context())
+			_, err := r.Info(t.Context(), nil)
 			if err == nil {
 				t.Fatal("Info = nil, want an error")
 			}

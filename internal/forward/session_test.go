@@ -3,9 +3,11 @@ package forward
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
+	"postrider/internal/transcript"
 )
 
 const (
@@ -61,7 +64,7 @@ func TestLogin(t *testing.T) {
 			}
 			s := sink(t, opts)
 			r := relayOn(t, s.Port(), login, security(tt.security, pool))
-			info, err := r.Info(t.Context())
+			info, err := r.Info(t.Context(), nil)
 			if err != nil || info.Login != tt.want || (info.TLS == "TLS 1.3") != (tt.security != "none") {
 				t.Errorf("Info = %+v, %v, want a login with %s", info, err, tt.want)
 			}
@@ -123,7 +126,7 @@ func TestOpenFails(t *testing.T) {
 			if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %q, want one line without the password", err)
 			}
-			if _, err := r.Info(t.Context()); briefError(err) != tt.fault {
+			if _, err := r.Info(t.Context(), nil); briefError(err) != tt.fault {
 				t.Errorf("Info = %v, want %q", err, tt.fault)
 			}
 		})
@@ -134,7 +137,7 @@ func TestOpenFails(t *testing.T) {
 // greeting.
 func TestFailedOpenClosesTheConnection(t *testing.T) {
 	port, done := rude(t, 0, nil)
-	if _, err := relayOn(t, port, security("starttls", nil)).Info(t.Context()); briefError(err) != "STARTTLS 0 permanent" {
+	if _, err := relayOn(t, port, security("starttls", nil)).Info(t.Context(), nil); briefError(err) != "STARTTLS 0 permanent" {
 		t.Errorf("Info = %v, want STARTTLS not offered", err)
 	}
 	select {
@@ -326,5 +329,40 @@ func TestBadRecipientsTouchNobodyElse(t *testing.T) {
 		if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is no address")) {
 			t.Errorf("outcome %+v, want only a@x.example accepted, the others refused with the reason", o)
 		}
+	}
+}
+
+// TestTranscript: the log at its lowest level has the session, encrypted or not, without the
+// password and the content.
+func TestTranscript(t *testing.T) {
+	conf, pool := serverTLS(t)
+	for _, how := range []string{"none", "starttls", "tls"} {
+		t.Run(how, func(t *testing.T) {
+			opts := smtpsink.Options{Auth: []string{"LOGIN"}, Users: map[string]string{user: password}}
+			if how != "none" {
+				opts.TLS, opts.ImplicitTLS = conf, how == "tls"
+			}
+			s := sink(t, opts)
+			var out strings.Builder
+			r := relayOn(t, s.Port(), login, security(how, pool), func(c *Config) {
+				c.Logger = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: transcript.Level}))
+			})
+			mustSend(t, r)
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			log, want := out.String(), []string{"C: EHLO ", "C: AUTH LOGIN ***", "S: 235 ***", "C: MAIL FROM:<", "C: DATA", "C: (a message of ", "C: QUIT"}
+			if how == "starttls" {
+				want = append(want, "C: STARTTLS", "S: 220 ")
+			}
+			for _, line := range want {
+				if strings.Count(log, line) != 1 {
+					t.Errorf("%q occurs %d times, want once, in:\n%s", line, strings.Count(log, line), log)
+				}
+			}
+			if strings.Contains(log, password) || strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(password))) || strings.Contains(log, "Subject") {
+				t.Errorf("the password or the content is in the log:\n%s", log)
+			}
+		})
 	}
 }

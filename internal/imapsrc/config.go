@@ -56,7 +56,7 @@ type Config struct {
 	ClientName, ClientVersion string // for ID; no ID is sent without a name
 
 	Spooler *message.Spooler // nil spools everything to temporary files
-	Logger  *slog.Logger     // debug messages without credentials and message data; nil for none
+	Logger  *slog.Logger     // each login, and at lower levels more; no credentials, no message data; nil for none
 }
 
 func (cfg Config) withDefaults() Config {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
+
+	"postrider/internal/transcript"
 )
 
 // open connects and waits for the greeting.
@@ -37,7 +39,7 @@ func (c *Conn) open(ctx context.Context) error {
 
 // greet waits for the greeting on an open connection. It closes the connection when none comes.
 func (c *Conn) greet(ctx context.Context, conn net.Conn) error {
-	c.wire = newWire(conn, c.cfg.IdleTimeout)
+	c.wire = newWire(c.transcript(conn), c.cfg.IdleTimeout)
 	if c.cfg.Security == SecurityStartTLS {
 		// The server sends one greeting only, and it came before TLS. Its capabilities must not be
 		// trusted (RFC 3501 6.2.1), so the library gets a greeting without any.
@@ -55,6 +57,11 @@ func (c *Conn) greet(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
+// transcript logs what is said on a connection, if the log wants that.
+func (c *Conn) transcript(conn net.Conn) net.Conn {
+	return transcript.IMAP(conn, c.cfg.Logger, c.redact)
+}
+
 // secure starts TLS when Config.Security asks for it. It closes the connection when that fails.
 func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if c.cfg.Security == SecurityNone {
@@ -63,7 +70,7 @@ func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if c.cfg.Security == SecurityStartTLS {
-		if err := startTLS(conn); err != nil {
+		if err := startTLS(c.transcript(conn)); err != nil {
 			_ = conn.Close()
 			return nil, err
 		}

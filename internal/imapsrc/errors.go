@@ -2,7 +2,6 @@ package imapsrc
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"postrider/internal/text"
+	"postrider/internal/transcript"
 )
 
 // Kind says what caused an error, and so who can fix it.
@@ -93,13 +93,7 @@ func (c *Conn) answer(status *imap.Error) error {
 
 // redact removes the password from a server's text, in every encoding in which it was sent.
 func (c *Conn) redact(text string) string {
-	password := c.cfg.Password
-	if password == "" {
-		return text
-	}
-	encoded := base64.StdEncoding.EncodeToString([]byte("\x00" + c.cfg.Username + "\x00" + password))
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
-	return strings.NewReplacer(encoded, "***", quoted, "***", password, "***").Replace(text)
+	return transcript.Hide(c.cfg.Username, c.cfg.Password)(text)
 }
 
 // clean makes one line of at most 200 printable characters.

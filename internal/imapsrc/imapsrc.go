@@ -76,7 +76,11 @@ func (c *Conn) enter(ctx context.Context) error {
 		return err
 	}
 	c.loggedIn = true
-	c.cfg.Logger.DebugContext(ctx, "logged in", "imap", c.host, "server", c.server)
+	attrs := []any{"server", c.host}
+	if c.server != "" {
+		attrs = append(attrs, "software", c.server)
+	}
+	c.cfg.Logger.InfoContext(ctx, "logged in", attrs...)
 	return nil
 }
 

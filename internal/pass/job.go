@@ -3,11 +3,15 @@ package pass
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // job is one claim on its way to the relay.
@@ -66,11 +70,17 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 
 func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks.Status, error) {
 	err := d.pass.Queue.Finish(context.WithoutCancel(ctx), j.claim.Receipt, res)
+	if err == nil {
+		d.logEnd(j, res)
+	}
 	return d.ended(j, res.Status, res.Deliveries, err)
 }
 
 func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
 	err := d.pass.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds)
+	if err == nil {
+		d.log.Info("message put back", "task", j.claim.Task.ID, "reason", why)
+	}
 	return d.ended(j, tasks.Received, ds, err)
 }
 
@@ -87,6 +97,48 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 		return "", nil
 	}
 	return "", err
+}
+
+// logEnd logs what became of a message in this claim: the route, and what the relay said to each
+// recipient.
+func (d *deliverer) logEnd(j *job, res tasks.Result) {
+	t := j.claim.Task
+	attrs := []any{"task", t.ID, "folder", t.Folder, "uid", t.UID}
+	if t.Route != "" {
+		attrs = append(attrs, "route", t.Route)
+	}
+	if len(res.Deliveries) > 0 {
+		attrs = append(attrs, "to", replies(res.Deliveries))
+	} else if res.Reason != "" {
+		attrs = append(attrs, "reason", res.Reason)
+	}
+	d.log.Info("message "+became[res.Status], attrs...)
+}
+
+// became is what became of a message whose claim has ended.
+var became = map[tasks.Status]string{
+	tasks.Forwarded: "forwarded", tasks.SkippedNoMatch: "not forwarded: no route matches", tasks.Skipped: "skipped",
+	tasks.Error: "not forwarded yet", tasks.Dead: "dead", tasks.Uncertain: "uncertain",
+}
+
+// replies is who got a message, or did not, and why: "a@x.example 250 2.0.0 ok, b@x.example 550 no".
+func replies(ds []tasks.Delivery) string {
+	const enough = 20
+	var out []string
+	for _, to := range ds[:min(len(ds), enough)] {
+		reply := to.Reply
+		if to.Code != 0 {
+			reply = strconv.Itoa(to.Code) + " " + reply
+		}
+		if reply == "" {
+			reply = string(to.Status)
+		}
+		out = append(out, to.Recipient+" "+text.Line(reply))
+	}
+	if n := len(ds) - enough; n > 0 {
+		out = append(out, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(out, ", ")
 }
 
 // logAccepted logs what the relay accepted in this attempt, when that cannot be recorded.

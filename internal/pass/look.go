@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"postrider/internal/imapsrc"
@@ -75,11 +76,23 @@ func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
 		}
 		fc, err := lookInto(ctx, src, f, in.Start)
 		if err != nil {
-			fc.Error = text.Error(err)
+			fc.Error = text.Brief(err)
 		}
 		check.Watched = append(check.Watched, fc)
 	}
 	return check
+}
+
+// OpenFolders opens each watched folder, as a pass does. The error names all that cannot be opened.
+func OpenFolders(ctx context.Context, src Source, in inbox.Inbox) error {
+	var errs []error
+	for _, name := range in.Watched() {
+		_, err := src.Select(ctx, name)
+		if errs = append(errs, err); lost(err) {
+			break
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func lookInto(ctx context.Context, src Source, f inbox.Folder, start inbox.Start) (FolderCheck, error) {

@@ -160,13 +160,24 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 	switch {
 	case r.Fate == tasks.New && r.Status.Ended():
 		s.tally.ended(r.Status)
+		if !s.pass.Config.DryRun {
+			s.log.Info("message "+became[r.Status], "task", r.TaskID, "folder", f.row.Name, "uid", e.UID, "reason", notForwarded(e, r))
+		}
 	case r.Fate != tasks.New:
 		s.pass.Observer.Done(1)
 	}
 	if s.pass.Config.DryRun {
-		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Entry: e, Registration: r})
+		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, Entry: e, Registration: r})
 	}
 	return news
+}
+
+// notForwarded is why a message ended when it was registered.
+func notForwarded(e tasks.Entry, r tasks.Registration) string {
+	if e.Decision == nil || r.Skip == tasks.SkipDuplicate {
+		return string(r.Skip)
+	}
+	return e.Decision.Reason
 }
 
 func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {

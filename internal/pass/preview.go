@@ -8,12 +8,63 @@ import (
 	"postrider/internal/text"
 )
 
-// Outcome is what a pass would do with the message. It is empty for a registered message.
-func (p Preview) Outcome() string {
+// Would is what a pass would do with one message. It is what `run --dry-run --json` prints of it.
+type Would struct {
+	Inbox       string           `json:"inbox"`
+	Folder      string           `json:"folder"`
+	UIDValidity uint32           `json:"uid_validity"`
+	UID         uint32           `json:"uid"`
+	Task        *int64           `json:"task"` // nil: it is not registered yet
+	MessageID   string           `json:"message_id"`
+	Sender      string           `json:"sender"`
+	Subject     string           `json:"subject"`
+	Size        int64            `json:"size"`   // octets
+	Status      tasks.Status     `json:"status"` // of the task, or that it would be registered with
+	Skip        tasks.SkipReason `json:"skip_reason,omitempty"`
+	Route       string           `json:"route"`
+	Recipients  []string         `json:"recipients"` // who would get it
+	Outcome     string           `json:"outcome"`    // for a person
+}
+
+// Would is what a pass would do with the message. It is nil for a registered message.
+func (p Preview) Would() *Would {
+	d, r, id := p.Entry.Decision, p.Registration, p.Entry.Identity
+	if r.Fate != tasks.New {
+		return nil
+	}
+	w := &Would{
+		Inbox: p.Inbox, Folder: p.Folder, UIDValidity: uint32(p.Epoch), UID: p.Entry.UID,
+		MessageID: id.MessageID, Sender: id.Sender, Subject: id.Subject, Size: id.Size,
+		Status: r.Status, Skip: r.Skip, Recipients: []string{}, Outcome: p.outcome(),
+	}
+	if d != nil {
+		w.Route = d.Route
+	}
+	if d != nil && !r.Status.Ended() {
+		w.Recipients = append(w.Recipients, d.Recipients...)
+	}
+	return w
+}
+
+// WouldProcess is what a pass would do with a task that is due.
+func WouldProcess(t tasks.Task) *Would {
+	return &Would{
+		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, Task: &t.ID,
+		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
+		Status: t.Status, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...),
+		Outcome: fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status),
+	}
+}
+
+// String is a line for a person.
+func (w Would) String() string {
+	return fmt.Sprintf("%s %s UID %d from %s %q: %s", w.Inbox, text.Line(w.Folder), w.UID,
+		text.Line(w.Sender), text.Cut(text.Line(w.Subject), 60), w.Outcome)
+}
+
+func (p Preview) outcome() string {
 	d, r := p.Entry.Decision, p.Registration
 	switch {
-	case r.Fate != tasks.New:
-		return ""
 	case r.Skip == tasks.SkipDuplicate:
 		return "would be registered and skipped: duplicate"
 	case d == nil:

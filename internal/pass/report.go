@@ -97,6 +97,7 @@ func (r *Report) Clean() bool {
 // Preview is a message that a dry run found, and what a pass would do with it.
 type Preview struct {
 	Inbox, Folder string
+	Epoch         int64
 	Entry         tasks.Entry
 	Registration  tasks.Registration
 }

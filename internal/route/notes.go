@@ -5,6 +5,22 @@ import (
 	"strings"
 )
 
+// Recipients are the addresses that the routes name, each mailbox once: not those that a message
+// or the directory decides.
+func (t *Table) Recipients() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, r := range t.rules {
+		for _, to := range r.To {
+			if key := mailbox(to); !isTemplate(to) && !seen[key] {
+				seen[key] = true
+				out = append(out, to)
+			}
+		}
+	}
+	return out
+}
+
 // Notes are remarks on routes that are valid, but may not do what they were written for. An
 // operator may want them so.
 func (t *Table) Notes() []string {

@@ -28,8 +28,7 @@ func (b *Bar) Expect(n int) {
 		b.bar.ChangeMax(b.bar.GetMax() + n)
 	default: // the library refuses a bar of nothing
 		b.bar = progressbar.NewOptions(n, progressbar.OptionSetWriter(b.To), progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"), progressbar.OptionClearOnFinish(),
-			progressbar.OptionSetDescription(b.Doing))
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription(b.Doing))
 	}
 }
 

@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -63,7 +62,7 @@ func sentence(level slog.Level, message string, attrs []slog.Attr) string {
 		case "error":
 			fault = attr.Value.String()
 			if err, ok := attr.Value.Any().(error); ok {
-				fault = brief(err)
+				fault = text.Brief(err)
 			}
 		default:
 			details = append(details, attr.Key+" "+attr.Value.String())
@@ -79,25 +78,4 @@ func sentence(level slog.Level, message string, attrs []slog.Attr) string {
 		message += ": " + fault
 	}
 	return who + ": " + text.Line(message)
-}
-
-// brief is an error in the short form that an error in it has (a method Brief), and so each of
-// several.
-func brief(err error) string {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []string
-		for _, e := range several.Unwrap() {
-			out = append(out, brief(e))
-		}
-		return strings.Join(out, "; ")
-	}
-	if e, ok := err.(interface{ Brief() string }); ok {
-		return e.Brief()
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		if before, ok := strings.CutSuffix(err.Error(), inner.Error()); ok {
-			return before + brief(inner)
-		}
-	}
-	return text.Error(err)
 }

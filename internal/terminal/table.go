@@ -14,7 +14,8 @@ import (
 )
 
 // Table is a table. On a terminal it has borders, fits the width, and leaves out columns without
-// any content. Elsewhere it is text between tabs under one header line, with all columns, so that a
+// any content; where not even narrow columns fit, each row is a list of names and values. Elsewhere
+// it is text between tabs under one header line, with all columns, so that a
 // script finds each in its place.
 type Table struct {
 	Width  int // of the terminal; 0 for none
@@ -61,10 +62,48 @@ func (t *Table) plain(w io.Writer) error {
 	return err
 }
 
+// Common is the text that all rows have in a column, which is left out then. It is empty when they
+// differ, and elsewhere than on a terminal.
+func (t *Table) Common(name string) string {
+	i := slices.Index(t.Header, name)
+	if t.Width == 0 || len(t.rows) == 0 || slices.ContainsFunc(t.rows, func(row []any) bool { return row[i] != t.rows[0][i] }) {
+		return ""
+	}
+	common := fmt.Sprint(t.rows[0][i])
+	for _, row := range t.rows {
+		row[i] = ""
+	}
+	return common
+}
+
+// records is the table without columns side by side.
+func (t *Table) records(kept []int) string {
+	var b strings.Builder
+	widest := 0
+	for _, i := range kept {
+		widest = max(widest, len(t.Header[i]))
+	}
+	for n, row := range t.all() {
+		if n > 0 {
+			b.WriteString("\n")
+		}
+		for _, i := range kept {
+			if cell := fmt.Sprint(row[i]); cell != "" {
+				fmt.Fprintf(&b, "%-*s  %s\n", widest, t.Header[i], cell)
+			}
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 func (t *Table) boxed() string {
 	w := table.NewWriter()
 	w.SetStyle(table.StyleLight)
 	kept := t.filled()
+	widths, fits := t.widths(kept)
+	if !fits {
+		return t.records(kept)
+	}
 	w.AppendHeader(pick(kept, t.Header))
 	for _, row := range t.rows {
 		w.AppendRow(pick(kept, row))
@@ -74,7 +113,7 @@ func (t *Table) boxed() string {
 		w.AppendRow(pick(kept, t.Total))
 	}
 	var configs []table.ColumnConfig
-	for i, width := range t.widths(kept) {
+	for i, width := range widths {
 		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: wrap})
 	}
 	w.SetColumnConfigs(configs)
@@ -117,9 +156,9 @@ func pick[T any](columns []int, cells []T) table.Row {
 
 const narrowest = 6 // that a column gets to fit a table into a terminal
 
-// widths makes the columns fit: first those narrower that can be wrapped between words, then the
-// widest ones.
-func (t *Table) widths(kept []int) []int {
+// widths makes the columns fit, if that can be: first those narrower that can be wrapped between
+// words, then the widest ones.
+func (t *Table) widths(kept []int) (columns []int, fits bool) {
 	widths, words := make([]int, len(kept)), make([]int, len(kept))
 	for i, column := range kept {
 		words[i] = narrowest
@@ -144,7 +183,7 @@ func (t *Table) widths(kept []int) []int {
 	for _, floor := range [][]int{words, slices.Repeat([]int{narrowest}, len(kept))} {
 		over = shrink(widths, floor, over)
 	}
-	return widths
+	return widths, over <= 0
 }
 
 // shrink takes over from the widest of the columns that are above their floor, and returns what is

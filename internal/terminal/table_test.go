@@ -71,3 +71,43 @@ func TestTableWithoutATerminal(t *testing.T) {
 		t.Errorf("the table is %q, want all columns, one line a row: %q", got, want)
 	}
 }
+
+// TestRecords: where not even narrow columns fit, each row is a list of names and values.
+func TestRecords(t *testing.T) {
+	table := &Table{Header: []string{"id", "dead", "status", "reason"}, Total: []any{"total", 0, 12, ""}}
+	table.Add(1, 0, "dead", "")
+	table.Add(2, 0, "forwarded", "why \x1b[2J")
+	const want = "id      1\nstatus  dead\n\nid      2\nstatus  forwarded\nreason  why [2J\n\nid      total\nstatus  12\n"
+	if got := table.print(t, 20); got != want {
+		t.Errorf("it is\n%swant\n%s", got, want)
+	}
+}
+
+// TestCommon: on a terminal a column that has the same text everywhere is left out.
+func TestCommon(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		width  int
+		values []string
+		want   string
+	}{
+		{"the same", 80, []string{"a", "a"}, "a"},
+		{"one row", 80, []string{"a"}, "a"},
+		{"different", 80, []string{"a", "b"}, ""},
+		{"no rows", 80, nil, ""},
+		{"no terminal", 0, []string{"a", "a"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			table := &Table{Width: tt.width, Header: []string{"id", "inbox"}}
+			for i, v := range tt.values {
+				table.Add(i+1, v)
+			}
+			if got := table.Common("inbox"); got != tt.want {
+				t.Errorf("Common is %q, want %q", got, tt.want)
+			}
+			if shown := strings.Contains(table.print(t, tt.width), "INBOX"); shown == (tt.want != "") && len(tt.values) > 0 {
+				t.Errorf("the column is shown: %v, want it shown unless its text is common", shown)
+			}
+		})
+	}
+}

@@ -60,6 +60,27 @@ func Printable(dst io.Writer, src io.Reader) error {
 	}
 }
 
+// Brief is an error in the short form that an error in it has (a method Brief), and so each of
+// several, joined by "; ".
+func Brief(err error) string {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []string
+		for _, e := range several.Unwrap() {
+			out = append(out, Brief(e))
+		}
+		return strings.Join(out, "; ")
+	}
+	if e, ok := err.(interface{ Brief() string }); ok {
+		return Line(e.Brief())
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		if before, ok := strings.CutSuffix(err.Error(), inner.Error()); ok {
+			return before + Brief(inner)
+		}
+	}
+	return Error(err)
+}
+
 // printable turns what could play with a terminal into a space.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
