@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"postrider": func() { os.Exit(Main()) }})
+	testscript.Main(testserver.M{TestingM: m}, map[string]func(){"postrider": func() { os.Exit(Main()) }})
 }
 
 // TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a
