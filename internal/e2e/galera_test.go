@@ -4,15 +4,12 @@ package e2e
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"gorm.io/gorm"
 
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
@@ -47,10 +44,10 @@ func onCluster(t *testing.T, kind, extra string, reply func(smtpsink.Message) sm
 	}
 }
 
-// node starts a pass on a host that has this node.
-func (w *world) node(g *testserver.Galera, i int, args ...string) *process {
+// node starts a pass on a host that has this node, with what else is in a configuration.
+func (w *world) node(g *testserver.Galera, i int, file string) *process {
 	w.t.Helper()
-	text, err := os.ReadFile(w.path("postrider.yaml"))
+	text, err := os.ReadFile(w.path(file))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -61,7 +58,7 @@ func (w *world) node(g *testserver.Galera, i int, args ...string) *process {
 	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.start(nil, append([]string{"-c", path, "run", "--json"}, args...)...)
+	return w.start(nil, "-c", path, "run", "--json")
 }
 
 // work has all hosts do passes, at the same time, until nothing is left to do. Who waits for another
@@ -71,7 +68,7 @@ func (c *cluster) work() {
 	c.eventually(func() bool {
 		var passes []*process
 		for i := range c.Nodes {
-			passes = append(passes, c.node(c.Galera, i))
+			passes = append(passes, c.node(c.Galera, i, "postrider.yaml"))
 		}
 		for _, p := range passes {
 			c.ended(p, 0, 75)
@@ -82,7 +79,7 @@ func (c *cluster) work() {
 		return c.number(`SELECT COUNT(*) FROM monitored_emails_tasks WHERE visible_at IS NOT NULL`) == 0
 	})
 	for i := range c.Nodes { // what arrived while the last ones ended
-		c.ended(c.node(c.Galera, i), 0)
+		c.ended(c.node(c.Galera, i, "postrider.yaml"), 0)
 	}
 }
 
@@ -206,45 +203,4 @@ func TestGaleraBalancer(t *testing.T) {
 		c.wantNoLosses()
 		c.must(0, "audit")
 	})
-}
-
-// harmNode has hosts on two more nodes work beside p, and harms one of these in the middle of it. When the
-// others are done, the node comes back.
-func harmNode(harm func(*testserver.GaleraNode, testing.TB)) func(*storm, *process) {
-	return func(s *storm, p *process) {
-		g := testserver.GaleraCluster(s.t)
-		s.arrive(150)
-		passes := []*process{p, s.node(g, 1), s.node(g, 2)}
-		i := 1 + rand.IntN(2)
-		s.eventually(func() bool {
-			select {
-			case <-passes[i].over: // it found nothing that was due
-				s.ended(passes[i])
-				s.arrive(20)
-				passes[i] = s.node(g, i)
-			default:
-			}
-			return s.worksOn(i)
-		})
-		harm(g.Nodes[i], s.t)
-		s.injected.Add(1)
-		for j, p := range passes {
-			if j != i {
-				s.ended(p)
-			}
-		}
-		s.look()
-		g.Nodes[i].Rejoin(s.t)
-		s.ended(passes[i])
-	}
-}
-
-// worksOn reports whether the host on a node is sending a message.
-func (s *storm) worksOn(node int) (yes bool) {
-	s.t.Helper()
-	s.behind(func(tx *gorm.DB) error {
-		return tx.Raw(`SELECT COUNT(*) > 0 FROM monitored_emails_tasks t JOIN monitored_emails_deliveries d ON d.task_id = t.id
-			WHERE d.status = 'sending' AND t.worker LIKE ?`, fmt.Sprintf("node%d:%%", node+1)).Scan(&yes).Error
-	})
-	return yes
 }

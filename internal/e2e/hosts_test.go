@@ -257,15 +257,31 @@ func TestScanningHostIsStopped(t *testing.T) {
 	})
 }
 
+// suspend stops a pass, and returns when all its threads stand still. The pass must not end meanwhile.
+func (p *process) suspend() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		p.t.Fatal(err)
+	}
+	for {
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err == nil && status.Stopped() {
+			return
+		} else if err != nil && !errors.Is(err, syscall.EINTR) {
+			p.t.Fatalf("wait for a pass to stop: %v", err)
+		}
+	}
+}
+
+// transactions counts those that have locked something. InnoDB refreshes this table only if no one has
+// read it for 0.1 s.
+const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
+
 // stop stops a pass, but not in the middle of a transaction: what that has locked stays so until the server gives the connection up.
 func (h *hosts) stop(p *process) {
 	h.t.Helper()
-	// InnoDB refreshes this table only if no one has read it for 0.1 s.
-	const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
 	h.eventually(func() bool {
-		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			h.t.Fatal(err)
-		}
+		p.suspend()
 		for range 3 { // what the server has to do yet may end it
 			if h.number(transactions) == 0 {
 				return true

@@ -3,13 +3,13 @@
 package e2e
 
 import (
-	"encoding/json"
+	"database/sql"
 	"fmt"
-	"math/rand/v2"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,55 +18,57 @@ import (
 )
 
 // storm is an installation with one kind of fault. In each round messages arrive, a pass begins,
-// and the fault is injected. In the end passes run without faults until all messages are forwarded.
+// and the fault strikes it at a named place. In the end passes run without faults until all messages
+// are forwarded.
 type storm struct {
 	*world
-	fault    fault
-	box      string // the folder of all inboxes
-	mail     map[string][][]byte
-	injected atomic.Int64
-	calm     atomic.Bool     // no more faults: the relay accepts
-	sending  map[string]bool // Message-IDs in flight when a pass ended or stopped
+	kind  string // of database
+	fault fault
+	box   string // the folder of all inboxes
+	names []string
+	mail  map[string][][]byte // by inbox
+	db    *sql.DB
+	smtp  *testserver.CutProxy // between struck passes and the relay
+	calm  atomic.Bool          // no more faults: the relay accepts
+
+	round      atomic.Int64
+	spoils     atomic.Int64           // what the relay may still do in this round
+	generation atomic.Int64           // of struck passes
+	armed      atomic.Pointer[moment] // what the next pass is to be held at; see places_test.go
+
+	mu      sync.Mutex
+	struck  map[string]int  // how often, by place
+	sending map[string]bool // Message-IDs in flight when a pass ended or stopped
 }
 
 // fault is one kind of fault.
 type fault struct {
-	name   string
-	kinds  []string // of databases
-	rounds int
-	relay  func(s *storm, e smtpsink.Event) smtpsink.Action // nil: accepts everything
-	before func(s *storm)                                   // before the first inbox is added
-	strike func(s *storm, p *process)                       // while the pass p runs; may be nil
-	after  func(s *storm)                                   // after each round; may be nil
-}
-
-var onServers = []string{"mariadb", "mysql"}
-
-var faults = []fault{
-	{name: "kill -9 of a pass", kinds: all, rounds: 25, strike: kill},
-	{name: "a pass stopped for longer than its lease, another takes over, the first wakes up", kinds: all, rounds: 3, strike: stop},
-	{name: "three passes at once, one killed", kinds: all, rounds: 5, strike: overlap},
-	{name: "IMAP connection cut", kinds: []string{"sqlite"}, rounds: 10, before: cutIMAP},
-	{name: "database connection cut", kinds: onServers, rounds: 6, before: cutDatabase},
-	{name: "database restarted", kinds: onServers, rounds: 2, strike: restart},
-	{name: "database node killed, three hosts on three nodes", kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Kill)},
-	{name: "database node stopped, three hosts on three nodes", kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Stop)},
-	{name: "database node cut off from the others", kinds: []string{"galera", "balancer"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Isolate)},
-	{name: "relay hangs up, at any command", kinds: []string{"sqlite"}, rounds: 10, relay: hangUp},
-	{name: "relay takes the message and hangs up", kinds: []string{"sqlite", "mariadb"}, rounds: 5, relay: takeAndHangUp},
-	{name: "relay answers 4xx, at any command", kinds: []string{"sqlite"}, rounds: 5, relay: refuse},
-	{name: "folder deleted and made again (UIDVALIDITY) while messages wait", kinds: []string{"sqlite", "mariadb"}, rounds: 4, relay: refuseHalf, after: recreateFolder},
+	name    string
+	kinds   []string // of databases
+	rounds  int
+	inboxes int                                              // 2 unless set
+	places  []place                                          // where it strikes, in turn
+	relay   func(s *storm, e smtpsink.Event) smtpsink.Action // nil: accepts everything
+	waiting bool                                             // the relay only makes messages wait
+	strike  func(s *storm)                                   // a round
 }
 
 // TestFaults injects each fault. No message may be lost, and one may arrive twice only if it was
 // `sending` when a pass ended or stopped. POSTRIDER_FAULTS multiplies the rounds; `scripts/faults`
-// makes a table of the results.
+// makes a table of the results. Databases that do not share a server are tested in parallel.
 func TestFaults(t *testing.T) {
-	for i, f := range faults {
-		t.Run(fmt.Sprint(i), func(t *testing.T) { // the name of a test is a part of paths
-			t.Log(f.name)
-			for _, kind := range f.kinds {
-				t.Run(kind, func(t *testing.T) { newStorm(t, kind, f).rage(f.rounds * times()) })
+	for _, kinds := range [][]string{{"sqlite"}, {"mariadb"}, {"mysql"}, {"galera", "balancer"}} {
+		t.Run(kinds[0], func(t *testing.T) {
+			t.Parallel()
+			for i, f := range faults {
+				for _, kind := range kinds {
+					if slices.Contains(f.kinds, kind) {
+						t.Run(fmt.Sprintf("%s%d", kind, i), func(t *testing.T) { // the name of a test is a part of paths
+							t.Log(f.name)
+							newStorm(t, kind, f).rage(f.rounds * times())
+						})
+					}
+				}
 			}
 		})
 	}
@@ -74,27 +76,28 @@ func TestFaults(t *testing.T) {
 
 func newStorm(t *testing.T, kind string, f fault) *storm {
 	s := &storm{
-		world: newWorld(t, kind), fault: f, box: "Cases",
-		mail: map[string][][]byte{"desk@firm.example": nil, "court@firm.example": nil}, sending: map[string]bool{},
+		world: newWorld(t, kind), kind: kind, fault: f, box: "Cases",
+		mail: map[string][][]byte{}, struck: map[string]int{}, sending: map[string]bool{},
 	}
-	s.extra = "retry: {base: 1s, max: 1s, max_lost_leases: 10}\nconcurrency: {host: HOST, lease: 1s, page: 20}\n"
+	s.db = s.openDatabase()
+	s.extra = "retry: {base: 100ms, max: 100ms, max_attempts: 100000, max_lost_leases: 1000}\n" +
+		"concurrency: {host: HOST, lease: 1s, page: 20}\n"
 	s.startSink(func(e smtpsink.Event) smtpsink.Action {
-		var a smtpsink.Action
-		if f.relay != nil && !s.calm.Load() {
-			a = f.relay(s, e)
-			if f.after == nil && (a.Drop || a.AcceptAndDrop || a.Code != 0) {
-				s.injected.Add(1)
-			}
+		if f.relay == nil || s.calm.Load() {
+			return smtpsink.Action{}
 		}
-		a.Block = slowly(e, 20*time.Millisecond).Block
+		a := f.relay(s, e)
+		if !f.waiting && (a.Drop || a.AcceptAndDrop || a.Code != 0) {
+			s.hit(e.Stage)
+		}
 		return a
 	})
-	if f.before != nil {
-		f.before(s)
-	}
-	s.configure()
-	for address := range s.mail {
+	s.configureStorm()
+	for i := range max(f.inboxes, 2) {
+		address := fmt.Sprintf("box%d@firm.example", i)
+		s.names = append(s.names, address)
 		s.addInbox(address, "--start", "all", "--folder", s.box)
+		s.imap.CreateFolder(t, address, s.box)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -104,19 +107,36 @@ func newStorm(t *testing.T, kind string, f fault) *storm {
 	return s
 }
 
+// configureStorm puts a proxy in front of each server that has a place in it. The database and the
+// relay are reached by them only with the configuration struck.yaml.
+func (s *storm) configureStorm() {
+	imap := testserver.NewCutProxy(s.t, fmt.Sprintf("127.0.0.1:%d", s.imap.Port))
+	imap.Watch(s.watch(func(p place) finder { return p.imap }))
+	s.smtp = testserver.NewCutProxy(s.t, fmt.Sprintf("127.0.0.1:%d", s.smtpPort))
+	s.smtp.Watch(s.watch(func(p place) finder { return p.smtp }))
+	s.imapPort = imap.Port
+	s.configure()
+	text, err := os.ReadFile(s.path("postrider.yaml"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	struck := strings.Replace(string(text), fmt.Sprintf("port: %d,", s.smtpPort), fmt.Sprintf("port: %d,", s.smtp.Port), 1)
+	if slices.ContainsFunc(s.fault.places, func(p place) bool { return p.sql != nil }) {
+		start, end := strings.Index(struck, "@tcp(")+len("@tcp("), strings.Index(struck, ")/")
+		proxy := testserver.NewCutProxy(s.t, struck[start:end])
+		proxy.Watch(s.watch(func(p place) finder { return p.sql }))
+		struck = struck[:start] + proxy.Addr() + struck[end:]
+	}
+	if err := os.WriteFile(s.path("struck.yaml"), []byte(struck), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // rage runs the rounds, and then passes without faults.
 func (s *storm) rage(rounds int) {
-	for range rounds {
-		s.arrive(30)
-		p := s.start(nil, "run")
-		if s.fault.strike != nil {
-			s.fault.strike(s, p)
-		}
-		s.ended(p)
-		s.look()
-		if s.fault.after != nil {
-			s.fault.after(s)
-		}
+	for i := range rounds {
+		s.round.Store(int64(i))
+		s.fault.strike(s)
 	}
 	s.calm.Store(true)
 	s.drain()
@@ -141,19 +161,29 @@ func (s *storm) drain() {
 	}
 }
 
-// arrive lays n messages into each inbox.
-func (s *storm) arrive(n int) {
+// arrive lays n messages into an inbox.
+func (s *storm) arrive(n int, address string) {
 	s.t.Helper()
-	for address := range s.mail {
-		msgs := mails(n, address)
-		s.imap.Append(s.t, address, s.box, msgs...)
-		s.mail[address] = append(s.mail[address], msgs...)
+	msgs := mails(n, address)
+	s.imap.Append(s.t, address, s.box, msgs...)
+	s.mail[address] = append(s.mail[address], msgs...)
+}
+
+func (s *storm) arriveInAll(n int) {
+	s.t.Helper()
+	for _, address := range s.names {
+		s.arrive(n, address)
 	}
 }
 
-// one does one pass.
+// one does one pass, at which no fault strikes but those of the relay.
 func (s *storm) one(args ...string) result {
 	return s.ended(s.start(nil, append([]string{"run"}, args...)...))
+}
+
+// victim starts a pass that a fault is to strike.
+func (s *storm) victim(args ...string) *process {
+	return s.start(nil, append([]string{"-c", s.path("struck.yaml"), "run"}, args...)...)
 }
 
 // ended waits for a pass to end. It must not end with 1 or 2.
@@ -166,9 +196,31 @@ func (s *storm) ended(p *process) result {
 	return res
 }
 
+// note records what is being sent.
+func (s *storm) note() {
+	s.t.Helper()
+	rows, err := s.db.QueryContext(s.t.Context(), `SELECT t.message_id FROM monitored_emails_tasks t
+		JOIN monitored_emails_deliveries d ON d.task_id = t.id WHERE d.status = 'sending'`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			s.t.Fatal(err)
+		}
+		s.sending[id] = true
+	}
+	if err := rows.Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // look records what is being sent, and reports whether all messages are forwarded.
 func (s *storm) look() bool {
 	s.t.Helper()
+	s.note()
 	tasks, total := s.tasks(), 0
 	for _, msgs := range s.mail {
 		total += len(msgs)
@@ -179,13 +231,15 @@ func (s *storm) look() bool {
 			s.t.Fatalf("task %d is dead: %s", one.ID, one.Reason)
 		}
 		done = done && one.Status == "forwarded"
-		for _, d := range one.Deliveries {
-			if d.Status == "sending" {
-				s.sending[one.MessageID] = true
-			}
-		}
 	}
 	return done
+}
+
+// hit counts a fault.
+func (s *storm) hit(where string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.struck[where]++
 }
 
 // tally checks what arrived, and prints a line for the table.
@@ -211,14 +265,28 @@ func (s *storm) tally() {
 	if lost > 0 {
 		s.t.Errorf("%d of %d messages were lost", lost, total)
 	}
-	if s.injected.Load() == 0 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.fault.places {
+		if s.struck[p.name] == 0 {
+			s.t.Errorf("no fault struck at: %s", p.name)
+		}
+	}
+	injected, where := 0, []string(nil)
+	for name, n := range s.struck {
+		injected += n
+		where = append(where, fmt.Sprintf("%s %d", name, n))
+	}
+	slices.Sort(where)
+	if injected == 0 {
 		s.t.Error("no fault was injected")
 	}
-	s.t.Logf("| %s | %s | %d | %d | %d | %d |", s.fault.name, kindOf(s.t), total, s.injected.Load(), lost, repeated)
+	s.t.Logf("| %s | %s | %d | %d | %s | %d | %d |",
+		s.fault.name, s.kind, total, injected, strings.Join(where, ", "), lost, repeated)
 }
 
 // mayHaveArrived reports whether, by the audit trail, a message was being sent when another pass
-// took it over, or the reply to its content did not come. look may miss that moment: a slow pass
+// took it over, or the reply to its content did not come. note may miss that moment: a slow pass
 // may itself try the message again.
 func (s *storm) mayHaveArrived(messageID string) bool {
 	s.t.Helper()
@@ -229,151 +297,4 @@ func (s *storm) mayHaveArrived(messageID string) bool {
 		}
 	}
 	return false
-}
-
-// moment is a random time within a pass.
-func moment(longest time.Duration) time.Duration {
-	return 20*time.Millisecond + rand.N(longest)
-}
-
-// pause waits for a random time, or for the pass to end.
-func pause(p *process, longest time.Duration) {
-	timer := time.NewTimer(moment(longest))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.ended():
-	}
-}
-
-// kill kills a pass. A pass that ended before the kill does not count: the next one is killed
-// instead.
-func kill(s *storm, p *process) {
-	for range 100 {
-		pause(p, 250*time.Millisecond)
-		_ = p.cmd.Process.Kill()
-		if s.ended(p).code == -1 {
-			s.injected.Add(1)
-			return
-		}
-		p = s.start(nil, "run")
-	}
-	p.wait()
-}
-
-// stop stops a pass until another has taken over the scans of its inboxes. A pass that was stopped
-// inside a transaction keeps the others out of the database: it goes on without a takeover.
-func stop(s *storm, p *process) {
-	pause(p, 300*time.Millisecond)
-	if p.cmd.Process.Signal(syscall.SIGSTOP) != nil {
-		return // it has ended
-	}
-	wake := time.AfterFunc(5*time.Second, func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) })
-	s.look()
-	s.eventually(s.takenOver)
-	if wake.Stop() {
-		s.injected.Add(1)
-	}
-	_ = p.cmd.Process.Signal(syscall.SIGCONT)
-}
-
-// takenOver does a pass, and reports whether it scanned all inboxes.
-func (s *storm) takenOver() bool {
-	var r struct {
-		Inboxes []struct{ Busy string }
-	}
-	out := s.one("--json")
-	if err := json.Unmarshal([]byte(out.stdout), &r); err != nil {
-		s.t.Fatalf("run --json printed %q, and %q: %v", out.stdout, out.stderr, err)
-	}
-	s.look()
-	for _, in := range r.Inboxes {
-		if in.Busy != "" {
-			return false
-		}
-	}
-	return true
-}
-
-func overlap(s *storm, p *process) {
-	passes := []*process{p, s.start(nil, "run"), s.start(nil, "run")}
-	kill(s, passes[rand.IntN(len(passes))])
-	for _, p := range passes {
-		s.ended(p)
-	}
-}
-
-// cutIMAP cuts IMAP connections.
-func cutIMAP(s *storm) {
-	proxy := testserver.NewCutProxy(s.t, fmt.Sprintf("127.0.0.1:%d", s.imap.Port))
-	s.imapPort = proxy.Port
-	s.cutAgainAndAgain(proxy)
-}
-
-func cutDatabase(s *storm) {
-	server := servers[kindOf(s.t)](s.t)
-	proxy := testserver.NewCutProxy(s.t, fmt.Sprintf("127.0.0.1:%d", server.Port))
-	s.database = strings.Replace(s.database, fmt.Sprintf(":%d)", server.Port), fmt.Sprintf(":%d)", proxy.Port), 1)
-	s.cutAgainAndAgain(proxy)
-}
-
-// cutAgainAndAgain cuts all connections at random moments until the faults end.
-func (s *storm) cutAgainAndAgain(proxy *testserver.CutProxy) {
-	over := make(chan struct{})
-	var cutting sync.WaitGroup
-	cutting.Go(func() {
-		for n := proxy.Connections(); ; {
-			select {
-			case <-over:
-				return
-			case <-time.After(moment(300 * time.Millisecond)):
-			}
-			if now := proxy.Connections(); now > n && !s.calm.Load() && len(s.sink.Messages()) > 0 {
-				proxy.Cut(testserver.End(rand.IntN(2)))
-				s.injected.Add(1)
-				n = now
-			}
-		}
-	})
-	s.t.Cleanup(func() { close(over); cutting.Wait() })
-}
-
-func restart(s *storm, p *process) {
-	pause(p, 200*time.Millisecond)
-	servers[kindOf(s.t)](s.t).Restart(s.t)
-	s.injected.Add(1)
-}
-
-// nowAndThen is true for one of thirty commands.
-func nowAndThen() bool { return rand.IntN(30) == 0 }
-
-func hangUp(_ *storm, _ smtpsink.Event) smtpsink.Action {
-	return smtpsink.Action{Drop: nowAndThen()}
-}
-
-func takeAndHangUp(_ *storm, e smtpsink.Event) smtpsink.Action {
-	return smtpsink.Action{AcceptAndDrop: e.Stage == "dot" && nowAndThen()}
-}
-
-func refuse(_ *storm, e smtpsink.Event) smtpsink.Action {
-	if e.Stage == "quit" || !nowAndThen() {
-		return smtpsink.Action{}
-	}
-	return smtpsink.Action{Code: []int{421, 450, 451, 452}[rand.IntN(4)], Text: "4.3.2 not now"}
-}
-
-func refuseHalf(_ *storm, e smtpsink.Event) smtpsink.Action {
-	if e.Stage == "rcpt" && rand.IntN(2) == 0 {
-		return smtpsink.Action{Code: 450, Text: "4.2.1 not now"}
-	}
-	return smtpsink.Action{}
-}
-
-// recreateFolder deletes the folders, and appends all messages to new ones of the same name.
-func recreateFolder(s *storm) {
-	for address, msgs := range s.mail {
-		s.imap.DeleteFolder(s.t, address, s.box)
-		s.imap.Append(s.t, address, s.box, msgs...)
-	}
-	s.injected.Add(1)
 }

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +13,24 @@ import (
 // End is how a connection ends.
 type End int
 
-// The two ends that a TCP connection can come to.
+// The two ends that a TCP connection can come to, and none.
 const (
-	FIN End = iota // in good order: the client reads the end of the data
-	RST            // reset: the client reads an error, and may not get to see what came before it
+	FIN   End = iota // in good order: the client reads the end of the data
+	RST              // reset: the client reads an error, and may not get to see what came before it
+	NoEnd            // the connection goes on
 )
+
+// Piece is what one side of a connection said, as it was read.
+type Piece struct {
+	FromServer bool
+	Data       []byte
+	Before     []byte // what the other side said last
+}
+
+// Look sees each piece of one connection before it is passed on. It returns how many octets of the
+// piece are passed on at once, and what is called after them, with the rest still held. The
+// connection goes on or ends as that says. Without it the whole piece is passed on.
+type Look func(Piece) (n int, then func() End)
 
 // CutProxy forwards connections to a backend until a test cuts them.
 type CutProxy struct {
@@ -27,8 +41,9 @@ type CutProxy struct {
 	listener net.Listener // nil while it refuses
 	conns    map[*proxied]struct{}
 	count    int
-	budget   *budget // what the next connection gets
-	over     bool    // the test is
+	budget   *budget     // what the next connection gets
+	watch    func() Look // nil: nothing looks
+	over     bool        // the test is
 	running  sync.WaitGroup
 }
 
@@ -41,6 +56,10 @@ type budget struct {
 // proxied is one connection: the client's and ours to the backend.
 type proxied struct {
 	client, backend *net.TCPConn
+	look            Look // may be nil
+
+	mu   sync.Mutex
+	said [2][]byte // the last piece of the client, and of the server
 }
 
 // NewCutProxy listens on a free port for connections to backend ("host:port") until the test is
@@ -93,6 +112,13 @@ func (p *CutProxy) CutAfter(n int64, end End) {
 	p.budget = &budget{left: n, end: end}
 }
 
+// Watch asks watch for a Look for each new connection.
+func (p *CutProxy) Watch(watch func() Look) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.watch = watch
+}
+
 // Refuse closes the port to new connections, or opens it again. Open connections stay.
 func (p *CutProxy) Refuse(t testing.TB, refuse bool) {
 	t.Helper()
@@ -133,12 +159,12 @@ func (p *CutProxy) serve(client *net.TCPConn) {
 	clientDone := make(chan struct{})
 	p.running.Go(func() {
 		defer close(clientDone)
-		_, _ = io.Copy(c.backend, c.client)
+		c.forward(c.backend, c.client, false)
 		_ = c.backend.CloseWrite()
 		_, _ = io.Copy(io.Discard, c.client) // what it still says after a cut
 	})
 	if cut == nil {
-		_, _ = io.Copy(c.client, c.backend)
+		c.forward(c.client, c.backend, true)
 		c.end(FIN)
 	} else {
 		_, _ = io.CopyN(c.client, c.backend, cut.left)
@@ -161,6 +187,9 @@ func (p *CutProxy) open(c *proxied) (*budget, error) {
 		return nil, fmt.Errorf("connect to %s: %w", p.backend, err)
 	}
 	c.backend = conn.(*net.TCPConn)
+	if p.watch != nil {
+		c.look = p.watch()
+	}
 	p.conns[c] = struct{}{}
 	cut := p.budget
 	p.budget = nil
@@ -171,6 +200,48 @@ func (p *CutProxy) forget(c *proxied) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
+}
+
+// forward passes on what one side says, until it ends.
+func (c *proxied) forward(to, from *net.TCPConn, fromServer bool) {
+	if c.look == nil {
+		_, _ = io.Copy(to, from)
+		return
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && c.pass(to, Piece{FromServer: fromServer, Data: buf[:n]}) != nil || err != nil {
+			return
+		}
+	}
+}
+
+// pass passes a piece on, as far as the Look lets it.
+func (c *proxied) pass(to *net.TCPConn, piece Piece) error {
+	mine, other := 0, 1
+	if piece.FromServer {
+		mine, other = 1, 0
+	}
+	c.mu.Lock()
+	piece.Before = c.said[other]
+	c.said[mine] = bytes.Clone(piece.Data)
+	c.mu.Unlock()
+	n, then := c.look(piece)
+	if then == nil {
+		n = len(piece.Data)
+	}
+	_, err := to.Write(piece.Data[:n])
+	if then != nil {
+		if end := then(); end != NoEnd {
+			c.end(end)
+			return net.ErrClosed
+		}
+	}
+	if err == nil {
+		_, err = to.Write(piece.Data[n:])
+	}
+	return err
 }
 
 // end ends the connection on both sides; on the client's first, which serve would end in good order

@@ -102,6 +102,46 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// TestWatch holds an answer back in its middle, and then lets it go on, or ends the connection.
+func TestWatch(t *testing.T) {
+	for name, end := range map[string]End{"goes on": NoEnd, "in order": FIN, "by reset": RST} {
+		t.Run(name, func(t *testing.T) {
+			p := NewCutProxy(t, address(Listen(t, func(conn net.Conn) {
+				question := make([]byte, 8)
+				if _, err := io.ReadFull(conn, question); err == nil {
+					_, _ = io.WriteString(conn, "an answer")
+				}
+			})))
+			held, release := make(chan struct{}), make(chan struct{})
+			p.Watch(func() Look {
+				return func(piece Piece) (int, func() End) {
+					if !piece.FromServer || string(piece.Before) != "question" {
+						return 0, nil
+					}
+					return 3, func() End { close(held); <-release; return end }
+				}
+			})
+			conn := dialProxy(t, p)
+			if _, err := io.WriteString(conn, "question"); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, 3)
+			if _, err := io.ReadFull(conn, got); err != nil || string(got) != "an " {
+				t.Errorf("read %q, %v; want the octets before the hold", got, err)
+			}
+			<-held
+			close(release)
+			rest, err := io.ReadAll(conn)
+			switch want := map[bool]string{true: "answer"}[end == NoEnd]; {
+			case end == RST && !errors.Is(err, syscall.ECONNRESET):
+				t.Errorf("the rest is %q, %v; want a connection reset", rest, err)
+			case end != RST && (err != nil || string(rest) != want):
+				t.Errorf("the rest is %q, %v; want %q", rest, err, want)
+			}
+		})
+	}
+}
+
 func TestRefuse(t *testing.T) {
 	p := NewCutProxy(t, speaker(t, "hello"))
 	p.Refuse(t, true)

@@ -2,8 +2,9 @@
 // MySQL, Postfix and a Galera cluster as children of the test process, a name server and a proxy
 // that cuts connections. Its subpackages are servers inside the process.
 //
-// Everything lives in temporary folders and on free ports, and is gone when the tests are over.
-// When the tests are killed, so are the servers (on Linux; see dieWithParent), but not the folders.
+// Everything lives in temporary folders and on free ports, and is gone when the tests are over. On
+// Linux the folders are in memory, if there is room (see inMemory). When the tests are killed, so are
+// the servers (on Linux; see dieWithParent), but not the folders; the next tests remove those in memory.
 // Dovecot and Postfix are one server per call. A database is slower to start: all tests of a
 // process share it, and every test makes databases of its own in it. A package that uses one calls
 // Main from its TestMain.
