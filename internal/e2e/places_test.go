@@ -33,7 +33,7 @@ type finder func(testserver.Piece) int
 // On the connection to the IMAP server.
 var (
 	folderNotOpen = place{name: "EXAMINE unheard", imap: asks(" EXAMINE ", " SELECT ")}
-	notSearched   = place{name: "SEARCH unanswered", imap: answerTo(" UID SEARCH ")}
+	notListed     = place{name: "list unanswered", imap: answerTo(" UID FETCH ")}
 	halfRead      = place{name: "body half read", imap: inLiteral}
 	notAllRead    = place{name: "bodies read but for the OK", imap: inTaggedOK}
 )

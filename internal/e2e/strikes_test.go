@@ -17,7 +17,7 @@ var (
 	onShared  = []string{"mariadb", "mysql", "galera"}
 	twice     = []string{"sqlite", "mariadb"}
 
-	atIMAP  = []place{folderNotOpen, notSearched, halfRead, notAllRead}
+	atIMAP  = []place{folderNotOpen, notListed, halfRead, notAllRead}
 	atRelay = []place{claimed, taken, halfSent, heldByIt}
 	atSQL   = []place{registering, claiming, marking, finishing, uncommitted, committed}
 	inPass  = slices.Concat([]place{halfRead, notAllRead, unknown}, atRelay)
