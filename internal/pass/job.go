@@ -17,10 +17,10 @@ type job struct {
 	done  func()           // called when the claim has ended, or another message may be sent
 }
 
-func newJobs(claims []tasks.Claim, done func()) []*job {
+func newJobs(claims []tasks.Claim) []*job {
 	jobs := make([]*job, len(claims))
 	for i, c := range claims {
-		jobs[i] = &job{claim: c, done: done}
+		jobs[i] = &job{claim: c, done: func() {}}
 	}
 	return jobs
 }
