@@ -104,6 +104,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	var quota *forward.QuotaError
 	switch {
 	case err == nil:
+		d.sent(j)
 	case errors.As(err, &mark):
 		return d.unrecorded(ctx, j, a.ds, mark.err)
 	case errors.As(err, &limit):

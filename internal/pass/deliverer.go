@@ -84,8 +84,8 @@ func (d *deliverer) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due, as much as there are slots and the limits allow. It holds a slot for each
-// claim.
+// claim takes what is due once there is a slot, as many as there are slots at most, and as the limits
+// allow.
 func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	mark := d.cache.mark()
 	room := d.room(ctx)
@@ -100,15 +100,14 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 		d.cache.dropUpTo(mark)
 		return nil, nil
 	}
-	slots, err := d.slots.acquire(ctx, room)
-	if err != nil {
+	if err := d.slots.acquire(ctx); err != nil {
 		return nil, err
 	}
 	var claims []tasks.Claim
 	if d.gate.fault() == nil {
-		claims, err = d.receive(ctx, slots)
+		claims, err = d.receive(ctx, room)
 	}
-	d.slots.release(slots - len(claims))
+	d.slots.release(1)
 	if len(claims) == 0 {
 		d.cache.dropUpTo(mark)
 	}
@@ -133,11 +132,10 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 	return claims, err
 }
 
-// alone works on a suspect with nothing beside it in this process. The claim is given back first: to
-// wait for all slots while holding one could wait for ever.
+// alone works on a suspect with nothing beside it in this process. The claim is given back first: if
+// something else crashes the process meanwhile, it does not count against the suspect.
 func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	d.leases.drop(suspect.Receipt)
-	d.slots.release(1)
 	after := context.WithoutCancel(ctx)
 	err := d.pass.Queue.Release(after, suspect, "waits to be worked on alone", 0, nil)
 	if err != nil && !errors.Is(err, tasks.ErrLeaseLost) {
@@ -151,18 +149,21 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := d.withBodies(ctx, newJobs(claims, func() {}))
+	jobs, err := d.withBodies(ctx, newJobs(claims))
 	for _, j := range jobs {
 		d.deliver(ctx, j)
 	}
 	return err
 }
 
-// start fetches the bodies of claims that are not at hand, and delivers them beside each other. Each
-// gives its slot back when it ends.
+// start fetches the bodies of claims that are not at hand, and delivers them beside each other, each
+// as soon as it has a slot. Without one it is released: ctx has ended.
 func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
-	jobs, err := d.withBodies(ctx, newJobs(claims, func() { d.slots.release(1) }))
+	jobs, err := d.withBodies(ctx, newJobs(claims))
 	for _, j := range jobs {
+		if d.slots.acquire(ctx) == nil {
+			j.done = func() { d.slots.release(1) }
+		}
 		d.inFlight.Go(func() { d.deliver(ctx, j) })
 	}
 	return err

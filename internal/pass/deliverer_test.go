@@ -191,6 +191,33 @@ func TestCacheIsBoundedBesideASlowRelay(t *testing.T) {
 	})
 }
 
+// TestNextIsSentWhileAnEndIsRecorded: as many messages as there are slots are sent while the ends of
+// as many others are being recorded, and no more.
+func TestNextIsSentWhileAnEndIsRecorded(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		record := make(chan struct{})
+		s.queue.hook = func(method string, _ int64) error {
+			if method == "Finish" {
+				<-record
+			}
+			return nil
+		}
+		subjects := []string{"a", "b", "c", "d", "e", "f", "g"}
+		s.put(subjects...)
+		done := s.start(t.Context())
+		synctest.Wait()
+		if n := len(s.relay.subjects()); n != 4 || s.queue.called("Finish") != 2 {
+			t.Errorf("%d messages were sent, and %d ends are being recorded; want 4 and 2", n, s.queue.called("Finish"))
+		}
+		close(record)
+		s.wantNoError(s.end(done))
+		s.wantSent(subjects...)
+		if s.relay.most > 2 {
+			t.Errorf("%d messages were at the relay at once, want at most 2", s.relay.most)
+		}
+	})
+}
+
 // TestRegistersBesideARelayThatHangs: the scanner waits for room for a while, and then goes on without.
 func TestRegistersBesideARelayThatHangs(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {

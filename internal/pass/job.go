@@ -18,13 +18,13 @@ import (
 type job struct {
 	claim tasks.Claim
 	msg   *message.Message // nil while it is not at hand
-	done  func()           // called when the claim has ended
+	done  func()           // called when the claim has ended, or another message may be sent
 }
 
-func newJobs(claims []tasks.Claim, done func()) []*job {
+func newJobs(claims []tasks.Claim) []*job {
 	jobs := make([]*job, len(claims))
 	for i, c := range claims {
-		jobs[i] = &job{claim: c, done: done}
+		jobs[i] = &job{claim: c, done: func() {}}
 	}
 	return jobs
 }
@@ -63,6 +63,15 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 		d.mu.Unlock()
 	}
 	j.done()
+}
+
+// sent lets another message be sent while the end of this one is being recorded.
+func (d *deliverer) sent(j *job) {
+	_ = j.msg.Close()
+	j.msg = nil
+	ended := d.slots.end()
+	j.done()
+	j.done = ended
 }
 
 // finish and release end a claim in the registry. That the lease was lost is not an error: another

@@ -6,28 +6,39 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// slots bound how many messages are worked on at once in this process. Whoever holds all of them
-// works alone. A holder never waits for more slots, so nobody waits for ever.
+// slots bound how many messages are on their way to the relay at once in this process, and for as
+// many more, how many wait until their end is recorded. Whoever holds all slots works alone. A holder
+// never waits for more of them, so nobody waits for ever.
 type slots struct {
-	all int
-	sem *semaphore.Weighted
+	all  int
+	sem  *semaphore.Weighted
+	ends *semaphore.Weighted
 }
 
-func newSlots(n int) *slots { return &slots{all: n, sem: semaphore.NewWeighted(int64(n))} }
-
-// acquire waits for a slot and takes up to n. It fails only with ctx.
-func (s *slots) acquire(ctx context.Context, n int) (int, error) {
-	if err := s.sem.Acquire(ctx, 1); err != nil {
-		return 0, err
-	}
-	got := 1
-	for got < min(n, s.all) && s.sem.TryAcquire(1) {
-		got++
-	}
-	return got, nil
+func newSlots(n int) *slots {
+	return &slots{all: n, sem: semaphore.NewWeighted(int64(n)), ends: semaphore.NewWeighted(int64(n))}
 }
+
+// acquire waits for a slot. It fails only with ctx.
+func (s *slots) acquire(ctx context.Context) error { return s.sem.Acquire(ctx, 1) }
 
 // acquireAll waits until nothing else is worked on. It fails only with ctx.
-func (s *slots) acquireAll(ctx context.Context) error { return s.sem.Acquire(ctx, int64(s.all)) }
+func (s *slots) acquireAll(ctx context.Context) error {
+	if err := s.sem.Acquire(ctx, int64(s.all)); err != nil {
+		return err
+	}
+	if err := s.ends.Acquire(ctx, int64(s.all)); err != nil {
+		s.release(s.all)
+		return err
+	}
+	s.ends.Release(int64(s.all))
+	return nil
+}
+
+// end waits for room among those whose end is being recorded, and returns what gives that up.
+func (s *slots) end() (ended func()) {
+	_ = s.ends.Acquire(context.Background(), 1) // fails only with its context
+	return func() { s.ends.Release(1) }
+}
 
 func (s *slots) release(n int) { s.sem.Release(int64(n)) }

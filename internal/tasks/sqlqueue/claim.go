@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -193,9 +194,11 @@ func poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 	if err := tx.Exec(sqlPoisoned, t.Status, cut(t.Reason), now, now, r.ID).Error; err != nil {
 		return t, err
 	}
-	if t.Deliveries, err = settle(tx, now, r.ID, res.Status, res.Deliveries); err != nil {
+	all, err := settle(tx, now, []settlement{{r.ID, res.Status, res.Deliveries}})
+	if err != nil {
 		return t, err
 	}
+	t.Deliveries = all[r.ID]
 	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
 }
 
@@ -236,19 +239,22 @@ func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places 
 
 // Extend implements tasks.Queue.
 func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
-	var lost []tasks.Receipt
+	var ids, held []int64
+	var tokens []string
+	for _, r := range receipts {
+		ids, tokens = append(ids, r.TaskID), append(tokens, r.Token)
+	}
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
-		lost = nil
-		for _, r := range receipts {
-			held, err := update(tx, sqlExtend, touched(now, now.Add(lease).UnixMicro(), r.TaskID, r.Token)...)
-			if err != nil {
-				return err
-			}
-			if !held {
-				lost = append(lost, r)
-			}
+		args := touched(now, now.Add(lease).UnixMicro(), ids, tokens)
+		if err := tx.Exec(sqlExtend+underReceipts, args...).Error; err != nil {
+			return err
 		}
-		return nil
+		return tx.Raw(sqlHeld, ids, tokens).Scan(&held).Error
 	})
-	return lost, wrap(err, "renew leases")
+	if err != nil {
+		return nil, wrap(err, "renew leases")
+	}
+	return slices.DeleteFunc(slices.Clone(receipts), func(r tasks.Receipt) bool {
+		return slices.Contains(held, r.TaskID)
+	}), nil
 }

@@ -131,7 +131,8 @@ func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int6
 			return err
 		}},
 		{"who owns 100", 1000, raws(sqlOwners, []int64{inboxID}, keys, []string{"desk@firm.example"})},
-		{"what is around a task", 20, raws(sqlAround, 1000, 1000)},
+		{"deliveries of a task", 10, raws(sqlDeliveries, []int64{1000})},
+		{"who waits for a task", 10, raws(sqlWaiting, []int64{1000})},
 		{"registration of 100", 3000, func(tx *gorm.DB) error {
 			return registerIn(tx, New(r.DB), tasks.Page{
 				InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(2*million, 100), Dedupe: tasks.DedupeInbox,

@@ -202,21 +202,14 @@ func mailboxesOf(recipients []string) []string {
 	return slices.Compact(out)
 }
 
-// around reads the deliveries of a task, and the deliveries of other tasks that wait for them.
+// around reads the deliveries of a task, and then the deliveries of other tasks that wait for them.
 func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, others []deliveryRow, _ error) {
-	var rows []deliveryRow
-	if err := tx.Raw(sqlAround, taskID, taskID).Scan(&rows).Error; err != nil {
+	all, err := deliveries(tx, []int64{taskID})
+	if err != nil {
 		return nil, nil, err
 	}
-	for _, r := range rows {
-		if r.TaskID == taskID {
-			own = append(own, r.delivery())
-		} else {
-			others = append(others, r)
-		}
-	}
-	slices.SortFunc(own, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
-	return own, others, nil
+	others, err = waitingFor(tx, []int64{taskID})
+	return all[taskID], others, err
 }
 
 // waitingFor reads the deliveries that wait for one of the tasks.
@@ -239,29 +232,57 @@ func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][
 	return nil
 }
 
-// settle updates the deliveries of a task, gives up what it no longer owns, and makes the tasks due
-// that wait for what is settled. It returns all deliveries of the task.
+// settlement is what a change makes of a task and its deliveries.
+type settlement struct {
+	taskID     int64
+	as         tasks.Status // in progress when its claim has not ended
+	deliveries []tasks.Delivery
+}
+
+// settle updates the deliveries of tasks. Those whose claims have ended give up what they no longer
+// own, and make the tasks due that wait for what is settled. It returns all deliveries of these
+// tasks.
 //
 // It gives up ownership before it changes the deliveries. Every transaction locks owners before
 // deliveries, so they do not deadlock. The waiting tasks are read last: by then no one else reads
 // the deliveries.
-func settle(tx *gorm.DB, now time.Time, taskID int64, as tasks.Status, ds []tasks.Delivery) ([]tasks.Delivery, error) {
-	first := tasks.GivesUp(as, ds)
-	if err := giveUp(tx, map[int64][]string{taskID: first}); err != nil {
+func settle(tx *gorm.DB, now time.Time, settlements []settlement) (map[int64][]tasks.Delivery, error) {
+	var ids []int64
+	var rows []deliveryRow
+	first, more, settled := map[int64][]string{}, map[int64][]string{}, map[int64][]string{}
+	for _, o := range settlements {
+		rows = append(rows, deliveryRows(o.taskID, o.deliveries, now)...)
+		if o.as != tasks.InProgress {
+			ids = append(ids, o.taskID)
+			first[o.taskID] = tasks.GivesUp(o.as, o.deliveries)
+		}
+	}
+	if err := giveUp(tx, first); err != nil {
 		return nil, err
 	}
-	if err := upsert(tx, deliveryRows(taskID, ds, now)); err != nil {
+	if err := upsert(tx, rows); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	own, waiting, err := around(tx, taskID)
+	all, err := deliveries(tx, ids)
 	if err != nil {
 		return nil, err
 	}
-	all := tasks.GivesUp(as, own)
-	if len(all) > len(first) {
-		if err := giveUp(tx, map[int64][]string{taskID: all}); err != nil {
-			return nil, err
-		}
+	waiting, err := waitingFor(tx, ids)
+	if err != nil {
+		return nil, err
 	}
-	return own, wake(tx, now, waiting, map[int64][]string{taskID: append(all, tasks.Settles(as, own)...)})
+	for _, o := range settlements {
+		if o.as == tasks.InProgress {
+			continue
+		}
+		gone := tasks.GivesUp(o.as, all[o.taskID])
+		if len(gone) > len(first[o.taskID]) {
+			more[o.taskID] = gone
+		}
+		settled[o.taskID] = append(gone, tasks.Settles(o.as, all[o.taskID])...)
+	}
+	if err := giveUp(tx, more); err != nil {
+		return nil, err
+	}
+	return all, wake(tx, now, waiting, settled)
 }

@@ -123,12 +123,11 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				id, name := claims[0].Task.ID, fmt.Sprintf("%s, end first %t", c.end, endFirst)
 				if endFirst {
 					r.beside(t, func(tx *gorm.DB) error {
-						now := time.Now().UTC()
-						if held, err := finish(tx, now, claims[0].Receipt, res); err != nil || !held {
+						now, changes := time.Now().UTC(), []*change{finishing(claims[0].Receipt, res)}
+						if held, err := hold(tx, now, changes); err != nil || !held {
 							return fmt.Errorf("held %t, %w", held, err)
 						}
-						_, err := settle(tx, now, id, res.Status, res.Deliveries)
-						return err
+						return settleAll(tx, now, changes)
 					}, func() error { _, err := other.Register(t.Context(), pages[1]); return err })
 					of := map[tasks.DeliveryStatus]int64{tasks.Duplicated: id}[c.copied]
 					r.wantDelivery(t, name, r.taskOf(t, pages[1]), c.copied, of)

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// account checks, against the journal, that
-//   - every message up to the cursor is accounted for, ended as the journal says, and reached each of
+// account checks, against the notebook, that
+//   - every message up to the cursor is accounted for, ended as the notebook says, and reached each of
 //     its recipients at least once; so did the copy of a refused message, and no other copy did;
 //   - each content reached each recipient through one task;
 //   - a receipt finishes once, and one receipt ends a task: the one that the registry has;
@@ -28,7 +28,7 @@ import (
 //   - a recipient that is known as delivered is not sent to again.
 func (s *storm) account(t *testing.T, kind string) {
 	t.Helper()
-	a := &audit{T: t, notes: readJournal(t, s.journal), receipts: map[string]*history{}, byTask: map[int64][]*history{}}
+	a := &audit{T: t, notes: readNotebook(t, s.notebook), receipts: map[string]*history{}, byTask: map[int64][]*history{}}
 	a.read()
 	messages, missing := 0, 0
 	for inboxID, folderID := range s.folders {
@@ -42,7 +42,7 @@ func (s *storm) account(t *testing.T, kind string) {
 		kind, messages, f.kills, f.stops, f.cuts, f.restarts, a.leases, a.stale, missing, repeated, a.where())
 }
 
-// audit is the journal, sorted.
+// audit is the notebook, sorted.
 type audit struct {
 	*testing.T
 	notes    []note
@@ -72,7 +72,7 @@ type history struct {
 	unheard  int                             // calls whose outcome is unknown
 }
 
-// read goes through the journal in its order.
+// read goes through the notebook in its order.
 func (a *audit) read() {
 	a.arrivals = map[[2]string][]*history{}
 	delivered := map[int64]map[string]bool{}

@@ -28,19 +28,19 @@ const processEnv = "POSTRIDER_TEST_PROCESS"
 
 // orders are what a process is to do until its standard input ends.
 type orders struct {
-	Name    string // unique to the process
-	Scans   bool   // registers pages; otherwise it works tasks off
-	DB      db.Config
-	Journal string
-	Lease   time.Duration
-	Seed    uint64
-	Folders map[int64]int64 // by inbox
+	Name     string // unique to the process
+	Scans    bool   // registers pages; otherwise it works tasks off
+	DB       db.Config
+	Notebook string
+	Lease    time.Duration
+	Seed     uint64
+	Folders  map[int64]int64 // by inbox
 }
 
 // hand is a process at work.
 type hand struct {
 	orders
-	journal
+	notebook
 	*Queue
 	rand *rand.Rand
 	stop context.Context // ends with standard input
@@ -68,7 +68,7 @@ func TestProcess(t *testing.T) {
 }
 
 func (h *hand) run() (err error) {
-	if h.journal, err = openJournal(h.Journal); err != nil {
+	if h.notebook, err = openNotebook(h.Notebook); err != nil {
 		return err
 	}
 	h.rand = rand.New(rand.NewPCG(h.Seed, 0))
@@ -173,7 +173,7 @@ func decisionOf(uid uint32) *tasks.Decision {
 	return d
 }
 
-// tell writes the call into the journal before and after it is made. A lost lease is no error.
+// tell writes the call into the notebook before and after it is made. A lost lease is no error.
 func (h *hand) tell(n note, call func() error) error {
 	n.Worker, n.Outcome = h.Name, begun
 	if err := h.write(n); err != nil {

@@ -32,7 +32,7 @@ const (
 
 // TestProcesses lets processes scan two inboxes and process what they register. Others are killed,
 // stopped for longer than their lease, or cut off from their database, and the database restarts.
-// Then the rest finish undisturbed. The journal and the registry must agree on what the queue and
+// Then the rest finish undisturbed. The notebook and the registry must agree on what the queue and
 // the ledger promise; see account.
 //
 // POSTRIDER_FUZZ_FOR=10m runs for that long on each database. POSTRIDER_FUZZ_SEED repeats a
@@ -77,13 +77,13 @@ func TestProcesses(t *testing.T) {
 // storm is a registry with processes at work, and what is done to them.
 type storm struct {
 	registry
-	server  *testserver.SQL // nil for SQLite
-	rand    *rand.Rand
-	journal string
-	folders map[int64]int64 // by inbox
-	slots   []*slot
-	waking  sync.WaitGroup // stopped processes that will go on
-	faults  struct{ kills, stops, cuts, restarts int }
+	server   *testserver.SQL // nil for SQLite
+	rand     *rand.Rand
+	notebook string
+	folders  map[int64]int64 // by inbox
+	slots    []*slot
+	waking   sync.WaitGroup // stopped processes that will go on
+	faults   struct{ kills, stops, cuts, restarts int }
 }
 
 // slot is a place that a process fills, and after its death the next one.
@@ -104,7 +104,7 @@ type slot struct {
 func newStorm(t *testing.T, kind string, seed uint64) *storm {
 	t.Helper()
 	s := &storm{registry: newRegistry(t, kind), rand: rand.New(rand.NewPCG(seed, 0)), folders: map[int64]int64{}}
-	s.journal = filepath.Join(t.TempDir(), "journal")
+	s.notebook = filepath.Join(t.TempDir(), "notebook")
 	for _, address := range []string{"one@example.com", "two@example.com"} {
 		id := s.inbox(t, address)
 		s.folders[id] = s.folder(t, id, "INBOX", 1)
@@ -136,7 +136,7 @@ func serverOf(dsn string) string {
 func (s *storm) start(t *testing.T, sl *slot) {
 	t.Helper()
 	o := orders{
-		Name: fmt.Sprintf("p%d.%d", sl.number, sl.gone), Scans: sl.scans, DB: s.cfg, Journal: s.journal, Lease: shortLease,
+		Name: fmt.Sprintf("p%d.%d", sl.number, sl.gone), Scans: sl.scans, DB: s.cfg, Notebook: s.notebook, Lease: shortLease,
 		Seed: s.rand.Uint64(), Folders: s.folders,
 	}
 	if sl.proxy != nil {

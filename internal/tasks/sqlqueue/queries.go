@@ -92,25 +92,28 @@ UPDATE monitored_emails_tasks SET status = ?, skip_reason = '', lost_leases = lo
 WHERE id = ?`
 )
 
-// Processing, by primary key. The receipt decides, and each of these changes the row.
+// Processing, by primary key. The receipts decide, each of them names one task, and each of these
+// statements changes the rows. They go on with underReceipts.
 const (
-	underReceipt = ` WHERE id = ? AND receipt = ? AND status = 'in_progress'`
+	underReceipts = ` id IN ? AND receipt IN ? AND status = 'in_progress'`
 
-	sqlHold = `UPDATE monitored_emails_tasks SET ` + touch + underReceipt
+	sqlHold = `UPDATE monitored_emails_tasks SET ` + touch + ` WHERE`
 
-	sqlExtend = `UPDATE monitored_emails_tasks SET ` + touch + `, visible_at = ?` + underReceipt
+	sqlExtend = `UPDATE monitored_emails_tasks SET ` + touch + `, visible_at = ? WHERE`
 
-	sqlSending = `UPDATE monitored_emails_tasks SET ` + touch + `, mode = ?, mode_reason = ?` + underReceipt
+	sqlHeld = `SELECT id FROM monitored_emails_tasks WHERE` + underReceipts
+
+	sqlSending = `UPDATE monitored_emails_tasks SET ` + touch + `, mode = ?, mode_reason = ? WHERE`
 
 	sqlFinish = `
 UPDATE monitored_emails_tasks SET status = ?, skip_reason = ?, visible_at = ?, error_message = ?, updated_at = ?,
-  finished_at = ?` + underReceipt
+  finished_at = ? WHERE`
 
-	sqlFinishAt = sqlFinish + ` AND uid_validity = ? AND uid = ?`
+	sqlFinishAt = sqlFinish + ` uid_validity = ? AND uid = ? AND`
 
 	sqlRelease = `
 UPDATE monitored_emails_tasks SET status = 'received', attempt_count = attempt_count - 1, visible_at = ?,
-  error_message = ?, updated_at = ?` + underReceipt
+  error_message = ?, updated_at = ? WHERE`
 
 	sqlPostpone = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ?`
 
@@ -135,16 +138,9 @@ const (
 
 	// Waiting deliveries of tasks that can be made due, by monitored_emails_deliveries_duplicate,
 	// which seldom has any. A task in progress checks by itself when it is released.
-	waiting = `
+	sqlWaiting = `
 SELECT d.* FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
-WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of `
-
-	sqlWaiting = waiting + `IN ?`
-
-	// A task's deliveries, and the deliveries that wait for one of them.
-	sqlAround = `
-SELECT * FROM monitored_emails_deliveries WHERE task_id = ?
-UNION ALL` + waiting + `= ?`
+WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of IN ?`
 
 	// One at a time, by primary key: then MySQL waits for a locked row before it checks its columns.
 	sqlWake = `

@@ -31,6 +31,7 @@ import (
 // Queue implements tasks.Queue.
 type Queue struct {
 	db       *db.DB
+	journal  *journal
 	patience time.Duration // with those who have locked all that is due
 	page     int           // rows of the ledger that are read, or deleted, at once
 }
@@ -39,7 +40,9 @@ var _ tasks.Queue = (*Queue)(nil)
 
 // New returns the queue in an open database.
 func New(d *db.DB) *Queue {
-	return &Queue{db: d, patience: 100 * time.Millisecond, page: 1000}
+	q := &Queue{db: d, patience: 100 * time.Millisecond, page: 1000}
+	q.journal = newJournal(q.commit)
+	return q
 }
 
 // errChanged is a transaction that read what has been changed concurrently.

@@ -14,23 +14,22 @@ import (
 
 // Sending implements tasks.Queue.
 func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
-	return q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (bool, error) {
-		held, err := update(tx, sqlSending, touched(now, as.Mode, db.Cut(as.ModeReason, 500), r.TaskID, r.Token)...)
-		if err != nil || !held {
-			return false, err
-		}
-		return true, upsert(tx, deliveryRows(r.TaskID, ds, now))
+	return q.journal.record(ctx, &change{
+		receipt: r, target: tasks.InProgress, deliveries: ds,
+		row: func(now time.Time) (string, []any) {
+			return sqlSending, touched(now, as.Mode, db.Cut(as.ModeReason, 500))
+		},
 	})
 }
 
 // Note implements tasks.Queue.
 func (q *Queue) Note(ctx context.Context, r tasks.Receipt, n tasks.Note) error {
-	return q.withReceipt(ctx, r, tasks.InProgress, func(tx *gorm.DB, now time.Time) (bool, error) {
-		held, err := update(tx, sqlHold, touched(now, r.TaskID, r.Token)...)
-		if err != nil || !held {
-			return false, err
-		}
-		return true, noteOnce(tx, now, r.TaskID, r.Worker, n)
+	return q.journal.record(ctx, &change{
+		receipt: r, target: tasks.InProgress,
+		row: func(now time.Time) (string, []any) { return sqlHold, touched(now) },
+		also: func(tx *gorm.DB, now time.Time, _ []tasks.Delivery) error {
+			return noteOnce(tx, now, r.TaskID, r.Worker, n)
+		},
 	})
 }
 
@@ -39,53 +38,58 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 	if !res.Status.EndsClaim() {
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
-	return q.withReceipt(ctx, r, res.Status, func(tx *gorm.DB, now time.Time) (bool, error) {
-		held, err := finish(tx, now, r, res)
-		if err != nil || !held {
-			return false, err
-		}
-		if _, err = settle(tx, now, r.TaskID, res.Status, res.Deliveries); err != nil || res.Status == tasks.Forwarded {
-			return true, err // the deliveries say it
-		}
-		return true, event(tx, now, r.TaskID, r.Worker, string(res.Status), res.Reason)
-	})
+	return q.journal.record(ctx, finishing(r, res))
 }
 
-func finish(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.Result) (bool, error) {
-	var visible *int64
-	finished := &now
-	if !res.Status.Ended() {
-		micros := now.Add(res.Delay).UnixMicro()
-		visible, finished = &micros, nil
+func finishing(r tasks.Receipt, res tasks.Result) *change {
+	c := &change{
+		receipt: r, target: res.Status, deliveries: res.Deliveries,
+		row: func(now time.Time) (string, []any) { return finished(now, res) },
 	}
-	query, args := sqlFinish, []any{res.Status, res.Skip, visible, cut(res.Reason), now, finished, r.TaskID, r.Token}
+	if res.Status != tasks.Forwarded { // otherwise the deliveries say it
+		c.also = func(tx *gorm.DB, now time.Time, _ []tasks.Delivery) error {
+			return event(tx, now, r.TaskID, r.Worker, string(res.Status), res.Reason)
+		}
+	}
+	return c
+}
+
+// finished is the row of a task whose claim has ended, and when it is due again.
+func finished(now time.Time, res tasks.Result) (update string, args []any) {
+	var visible, ended any
+	if res.Status.Ended() {
+		ended = now
+	} else {
+		visible = now.Add(res.Delay).UnixMicro()
+	}
+	args = []any{res.Status, res.Skip, visible, cut(res.Reason), now, ended}
 	if at := res.Missed; at != nil {
-		query, args = sqlFinishAt, append(args, at.Epoch, at.UID)
+		return sqlFinishAt, append(args, at.Epoch, at.UID)
 	}
-	return update(tx, query, args...)
+	return sqlFinish, args
 }
 
 // Release implements tasks.Queue.
 func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
-	r := c.Receipt
-	return q.withReceipt(ctx, r, tasks.Received, func(tx *gorm.DB, now time.Time) (bool, error) {
-		due := c.Due
-		if delay > 0 {
-			due = now.Add(delay)
-		}
-		held, err := update(tx, sqlRelease, due.UnixMicro(), cut(reason), now, r.TaskID, r.Token)
-		if err != nil || !held {
-			return false, err
-		}
-		all, err := settle(tx, now, r.TaskID, tasks.Received, ds)
-		if err != nil || delay > 0 {
-			return true, err
-		}
-		waits, err := q.waits(tx, all)
-		if err != nil || !waits {
-			return true, err
-		}
-		return true, tx.Exec(sqlPostpone, now.Add(tasks.WaitRecheck).UnixMicro(), r.TaskID).Error
+	return q.journal.record(ctx, &change{
+		receipt: c.Receipt, target: tasks.Received, deliveries: ds,
+		row: func(now time.Time) (string, []any) {
+			due := c.Due
+			if delay > 0 {
+				due = now.Add(delay)
+			}
+			return sqlRelease, []any{due.UnixMicro(), cut(reason), now}
+		},
+		also: func(tx *gorm.DB, now time.Time, all []tasks.Delivery) error {
+			if delay > 0 {
+				return nil
+			}
+			waits, err := q.waits(tx, all)
+			if err != nil || !waits {
+				return err
+			}
+			return tx.Exec(sqlPostpone, now.Add(tasks.WaitRecheck).UnixMicro(), c.Receipt.TaskID).Error
+		},
 	})
 }
 
@@ -121,53 +125,4 @@ func open(owned []onceRow, s progress, d tasks.Delivery) bool {
 		return r.TaskID == d.DuplicateOf && r.Recipient == mailbox &&
 			tasks.OwnerOf(r.TaskID, s.status[r.TaskID], s.deliveries[r.TaskID], mailbox).Open
 	})
-}
-
-// withReceipt runs change, which reports whether the receipt is good. Otherwise the lease was lost,
-// unless the task stands in target by this very receipt: then an earlier try was committed and the
-// answer lost.
-func (q *Queue) withReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status,
-	change func(*gorm.DB, time.Time) (held bool, _ error),
-) error {
-	var stale error
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
-		stale = nil
-		held, err := change(tx, now)
-		if err != nil || held {
-			return err
-		}
-		var is holder
-		if err := tx.Raw(sqlHolder, r.TaskID).Scan(&is).Error; err != nil {
-			return err
-		}
-		if r.Token != "" && is.Receipt == r.Token && is.Status == target {
-			return nil
-		}
-		if is.Receipt == r.Token && is.Status == tasks.InProgress {
-			stale = tasks.ErrMoved
-			return nil
-		}
-		why := is.stale()
-		stale = fmt.Errorf("%w: %s", tasks.ErrLeaseLost, why)
-		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, why))
-	})
-	if err != nil {
-		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)
-	}
-	return wrap(stale, "task %d", r.TaskID)
-}
-
-// holder is a row of sqlHolder.
-type holder struct {
-	Status          tasks.Status
-	Receipt, Worker string
-	IsActive        bool
-}
-
-// stale is why a receipt is no longer good.
-func (h holder) stale() string {
-	if h.Receipt == "" {
-		h.Worker = ""
-	}
-	return tasks.Stale(h.Status, h.Worker, h.IsActive)
 }

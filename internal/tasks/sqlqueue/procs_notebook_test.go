@@ -12,7 +12,7 @@ import (
 	"postrider/internal/tasks"
 )
 
-// A note is one line of the journal that all processes append to. One write is one line, so the
+// A note is one line of the notebook that all processes append to. One write is one line, so the
 // lines have the order in which things happened. The arrivals among them say what was really sent.
 type note struct {
 	What      string // claimed, extend, reserve, sending, arrived, finish, release, register
@@ -39,26 +39,26 @@ const (
 	lost  outcome = "lost" // ErrLeaseLost or ErrScanLost
 )
 
-// journal is the file of notes.
-type journal struct{ file *os.File }
+// notebook is the file of notes.
+type notebook struct{ file *os.File }
 
-func openJournal(path string) (journal, error) {
+func openNotebook(path string) (notebook, error) {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	return journal{f}, err
+	return notebook{f}, err
 }
 
-func (j journal) write(n note) error {
+func (j notebook) write(n note) error {
 	line, err := json.Marshal(n)
 	if err == nil {
 		_, err = j.file.Write(append(line, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+		return fmt.Errorf("write the notebook: %w", err)
 	}
 	return nil
 }
 
-func readJournal(t *testing.T, path string) (notes []note) {
+func readNotebook(t *testing.T, path string) (notes []note) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func readJournal(t *testing.T, path string) (notes []note) {
 	for lines.Scan() {
 		var n note
 		if err := json.Unmarshal(lines.Bytes(), &n); err != nil {
-			t.Fatalf("line %d of the journal: %v: %s", len(notes)+1, err, lines.Text())
+			t.Fatalf("line %d of the notebook: %v: %s", len(notes)+1, err, lines.Text())
 		}
 		notes = append(notes, n)
 	}

@@ -1,0 +1,207 @@
+package sqlqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/tasks"
+)
+
+// journal commits the changes of the claims of one process, many in one transaction. A change takes
+// the turn as soon as it is free, and with it all the changes that wait. So none waits for company:
+// alone it is committed at once, and the next batch gathers while one is being committed.
+type journal struct {
+	commit  func(context.Context, []*change)
+	turn    chan struct{} // full while a batch is being committed
+	mu      sync.Mutex
+	waiting []*change
+}
+
+func newJournal(commit func(context.Context, []*change)) *journal {
+	return &journal{commit: commit, turn: make(chan struct{}, 1)}
+}
+
+// change is what becomes of one claim.
+type change struct {
+	receipt    tasks.Receipt
+	target     tasks.Status // where the task stands then; its claim has ended unless it is in progress
+	deliveries []tasks.Delivery
+	// row updates the task, up to its WHERE. Changes with the same statement share it.
+	row func(now time.Time) (update string, args []any)
+	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries of
+	// a task whose claim has ended.
+	also func(tx *gorm.DB, now time.Time, all []tasks.Delivery) error
+
+	err  error // what came of it, when done is closed
+	done chan struct{}
+}
+
+// record commits a change, and returns what came of it. It ends early only when ctx has ended before.
+func (j *journal) record(ctx context.Context, c *change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.done = make(chan struct{})
+	j.mu.Lock()
+	j.waiting = append(j.waiting, c)
+	j.mu.Unlock()
+	select {
+	case <-c.done:
+	case j.turn <- struct{}{}:
+		j.commitWaiting(context.WithoutCancel(ctx))
+		<-j.turn
+		<-c.done
+	}
+	return c.err
+}
+
+func (j *journal) commitWaiting(ctx context.Context) {
+	j.mu.Lock()
+	batch := j.waiting
+	j.waiting = nil
+	j.mu.Unlock()
+	if len(batch) > 0 {
+		j.commit(ctx, batch)
+	}
+	for _, c := range batch {
+		close(c.done)
+	}
+}
+
+// errApart is a batch with a receipt that is no longer good.
+var errApart = errors.New("these changes cannot be committed together")
+
+// commit commits changes together. When that fails, each is tried alone: one that cannot be recorded
+// keeps none of the others from it.
+func (q *Queue) commit(ctx context.Context, batch []*change) {
+	err := q.together(ctx, batch)
+	for _, c := range batch {
+		c.err = err
+		if err != nil && len(batch) > 1 {
+			c.err = q.together(ctx, []*change{c})
+		}
+	}
+}
+
+// together commits changes in one transaction.
+func (q *Queue) together(ctx context.Context, batch []*change) error {
+	return q.underReceipt(ctx, batch[0].receipt, batch[0].target, func(tx *gorm.DB, now time.Time) (bool, error) {
+		held, err := hold(tx, now, batch)
+		switch {
+		case err != nil:
+			return false, err
+		case !held && len(batch) > 1:
+			return false, errApart
+		case !held:
+			return false, nil
+		}
+		return true, settleAll(tx, now, batch)
+	})
+}
+
+// statement updates the rows of the tasks that it makes equal.
+type statement struct {
+	update string
+	args   []any
+	ids    []int64
+	tokens []string
+}
+
+// hold updates the rows of the tasks, and reports whether all the receipts were good.
+func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
+	var statements []*statement
+	for _, c := range batch {
+		update, args := c.row(now)
+		i := slices.IndexFunc(statements, func(s *statement) bool {
+			return s.update == update && slices.Equal(s.args, args)
+		})
+		if i < 0 {
+			i = len(statements)
+			statements = append(statements, &statement{update: update, args: args})
+		}
+		statements[i].ids = append(statements[i].ids, c.receipt.TaskID)
+		statements[i].tokens = append(statements[i].tokens, c.receipt.Token)
+	}
+	for _, s := range statements {
+		res := tx.Exec(s.update+underReceipts, append(s.args, s.ids, s.tokens)...)
+		if res.Error != nil || res.RowsAffected != int64(len(s.ids)) {
+			return false, res.Error
+		}
+	}
+	return true, nil
+}
+
+func settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
+	settlements := make([]settlement, len(batch))
+	for i, c := range batch {
+		settlements[i] = settlement{c.receipt.TaskID, c.target, c.deliveries}
+	}
+	all, err := settle(tx, now, settlements)
+	if err != nil {
+		return err
+	}
+	for _, c := range batch {
+		if c.also == nil {
+			continue
+		}
+		if err := c.also(tx, now, all[c.receipt.TaskID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// underReceipt runs change, which reports whether the receipt is good. Otherwise the lease was lost,
+// unless the task stands in target by this very receipt: then an earlier try was committed and the
+// answer lost.
+func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status,
+	change func(*gorm.DB, time.Time) (held bool, _ error),
+) error {
+	var stale error
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+		stale = nil
+		held, err := change(tx, now)
+		if err != nil || held {
+			return err
+		}
+		var is holder
+		if err := tx.Raw(sqlHolder, r.TaskID).Scan(&is).Error; err != nil {
+			return err
+		}
+		if r.Token != "" && is.Receipt == r.Token && is.Status == target {
+			return nil
+		}
+		if is.Receipt == r.Token && is.Status == tasks.InProgress {
+			stale = tasks.ErrMoved
+			return nil
+		}
+		why := is.stale()
+		stale = fmt.Errorf("%w: %s", tasks.ErrLeaseLost, why)
+		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, why))
+	})
+	if err != nil {
+		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)
+	}
+	return wrap(stale, "task %d", r.TaskID)
+}
+
+// holder is a row of sqlHolder.
+type holder struct {
+	Status          tasks.Status
+	Receipt, Worker string
+	IsActive        bool
+}
+
+// stale is why a receipt is no longer good.
+func (h holder) stale() string {
+	if h.Receipt == "" {
+		h.Worker = ""
+	}
+	return tasks.Stale(h.Status, h.Worker, h.IsActive)
+}
