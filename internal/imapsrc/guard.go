@@ -39,6 +39,8 @@ type guard struct {
 	known   bool   // its type was found
 	size    int64  // octets of the current response, without literals
 	nesting int
+	flat    bool   // no lists: the library never ends when one stands among the capabilities
+	code    []byte // the response code so far
 	length  []byte // the digits of the length of a literal
 	literal int64  // octets of the current literal that are still to come
 	hits    hits   // of SEARCH
@@ -138,6 +140,9 @@ func (g *guard) head(c byte) error {
 	case first && c == '*', isAtom(c):
 		return nil
 	}
+	if c != ' ' && c != '(' && c != '\r' && c != '\n' {
+		return errSyntax
+	}
 	words := strings.Split(string(g.held[:len(g.held)-1]), " ")
 	numbered := words[0] == "*" && len(words) > 1 && words[1] != "" && words[1][0] >= '0' && words[1][0] <= '9'
 	at := 1 // the index of the type
@@ -174,7 +179,7 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 	case "FETCH":
 		g.fetches++
 	}
-	g.state = inData
+	g.state, g.flat = inData, name == "CAPABILITY" || name == "ENABLED"
 	return g.data(c)
 }
 
@@ -186,15 +191,18 @@ func isAtom(c byte) bool {
 
 func (g *guard) status(c byte) error {
 	switch {
-	case c == '\n' && g.state == inCode:
+	case c == '\n' && g.state == inCode, c == '(' && g.state == inCode && bytes.HasPrefix(g.code, []byte("CAPABILITY")):
 		return errSyntax
 	case c == '\n':
 		g.state = atHead
 	case g.state == afterType && c == ' ':
 		g.state = afterSpace
 	case g.state == afterSpace && c == '[':
-		g.state = inCode
+		g.state, g.code = inCode, g.code[:0]
 	case g.state == inCode && c != ']':
+		if len(g.code) < maxHead {
+			g.code = append(g.code, c)
+		}
 	default:
 		g.state = inText
 	}
@@ -204,6 +212,9 @@ func (g *guard) status(c byte) error {
 func (g *guard) data(c byte) error {
 	switch c {
 	case '(':
+		if g.flat {
+			return errSyntax
+		}
 		if g.nesting++; g.nesting > maxNesting {
 			return violation(fmt.Sprintf("the server nests lists more than %d deep", maxNesting))
 		}

@@ -85,6 +85,11 @@ func TestAmbiguousAnswers(t *testing.T) {
 		"text after a length":           "* LIST () {1}x\r\nx\r\n",
 		"one ) too many":                "* LIST ()) x\r\n",
 		"no type":                       "*  (\r\n",
+		"a list of capabilities":        "* CAPABILITY (\"x\")\r\n",
+		"another":                       "* 1 enabled(x)\r\n",
+		"a list of them in a code":      "* OK [CAPABILITY (x)] x\r\n",
+		"a list of them in a tagged OK": "{tag} OK [CAPABILITY(x)] x\r\n",
+		"a type that is not ASCII":      "* CAPAB\u0131LITY (x)\r\n",
 		"a type without end":            "* " + strings.Repeat("x", 100) + "\r\n",
 		"a number without end":          "* " + strings.Repeat("0", 100) + "1 OK x\r\n",
 	} {
