@@ -364,6 +364,9 @@ func FuzzRedirectable(f *testing.F) {
 	f.Add("DKIM-Signature: v=1; a=rsa-sha256; d=client.example; s=s; h=from; bh=; b=\r\n\r\n", "v=DMARC1;p=none", "v=DKIM1; k=rsa; p=MA==")
 	f.Add(a.sign(f, plain, "mail.client.example"), "v=DMARC1;p=reject", keyOf(16_000))
 	f.Fuzz(func(t *testing.T, raw, record, key string) {
+		if record == "?" || key == "?" {
+			return // the DNS is silent, which takes all the time there is
+		}
 		z := &zone{texts: map[string]string{"*": key, "_dmarc.mail.client.example": record}}
 		effort.Within(t, len(raw)+len(record)+len(key), func() {
 			if v := judged(t, z, "mail.client.example", raw); v.Why == "" {

@@ -93,7 +93,7 @@ func FuzzEffort(f *testing.F) {
 	f.Add("Content-Type: text/plain\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n", "=\r\n")
 	f.Add("", "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n")
 	f.Fuzz(func(t *testing.T, begin, text string) {
-		const size = 64 << 10
+		const size = 32 << 10
 		if len(begin) > size || len(text) == 0 {
 			return
 		}
