@@ -204,6 +204,9 @@ func everyCommandHasACase(t *testing.T) {
 func (p *person) try(tt terminalCase, state string) {
 	t := p.t
 	dir := filepath.Join(t.TempDir(), "copy")
+	if err := os.Mkdir(dir, 0o700); err != nil { // what CopyFS copies can be read by all
+		t.Fatal(err)
+	}
 	if err := os.CopyFS(dir, os.DirFS(p.dir)); err != nil {
 		t.Fatal(err)
 	}
