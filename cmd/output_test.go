@@ -8,8 +8,8 @@ import (
 	"postrider/internal/pass"
 )
 
-// TestReportTableNote is an inbox that failed, and one that another run with a nasty name scans. The
-// log has the error; the row has where it is.
+// TestReportTableNote is an inbox that failed, and one that another run with a nasty name scans.
+// The log has the error; the row has where it is.
 func TestReportTableNote(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{out: &out}

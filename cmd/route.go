@@ -175,7 +175,8 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	return err
 }
 
-// showMessage prints a message octet for octet, or to a terminal only what cannot change the terminal.
+// showMessage prints a message octet for octet, or to a terminal only what cannot change the
+// terminal.
 func (a *app) showMessage(content io.Reader) error {
 	if isTerminal(a.out) {
 		return text.Printable(a.out, content)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestShowMessageOnATerminal: what a stranger wrote does not reach the terminal as a command; elsewhere
-// a message is shown octet for octet.
+// TestShowMessageOnATerminal: what a stranger wrote does not reach the terminal as a command;
+// elsewhere a message is shown octet for octet.
 func TestShowMessageOnATerminal(t *testing.T) {
 	const raw = "Subject: \x1b]0;owned\a\r\n\r\n\x1b[2Jhello\r\n"
 	tty, person := pty(t)

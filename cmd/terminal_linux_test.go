@@ -31,8 +31,8 @@ type person struct {
 	dir  string // of the configuration; copied for each command
 }
 
-// atTerminal runs a command in dir and returns its exit code and what the terminal shows. The person
-// types when there is a question; the terminal does not echo that.
+// atTerminal runs a command in dir and returns its exit code and what the terminal shows. The
+// person types when there is a question; the terminal does not echo that.
 func (p *person) atTerminal(ctx context.Context, dir, types string, args []string) (code int, shown string) {
 	p.t.Helper()
 	tty, typed := pty(p.t)
@@ -84,8 +84,8 @@ const (
 
 var terminalStates = []string{idle, working, unreached, badLogin, misconfig, noDatabase}
 
-// terminalCase is a command, and what it ends with in each state. What it shows is a regular expression; in
-// any state it shows something.
+// terminalCase is a command, and what it ends with in each state. What it shows is a regular
+// expression; in any state it shows something.
 type terminalCase struct {
 	args  string
 	types string // the answer to its question
@@ -162,9 +162,9 @@ var terminalCases = []terminalCase{
 // elsewhere are commands that have a test of their own: they start processes of this program.
 var elsewhere = []string{"demo"}
 
-// TestEveryCommandAtATerminal runs every command at a terminal, wide and narrow, in each state: it ends
-// with the right code, says something, and shows no log lines, no stray control characters, and no
-// table that is wider than the terminal.
+// TestEveryCommandAtATerminal runs every command at a terminal, wide and narrow, in each state: it
+// ends with the right code, says something, and shows no log lines, no stray control characters,
+// and no table that is wider than the terminal.
 func TestEveryCommandAtATerminal(t *testing.T) {
 	everyCommandHasACase(t)
 	for _, state := range terminalStates {
@@ -249,8 +249,8 @@ func (p *person) wantReadable(shown string, args []string) {
 	}
 }
 
-// onScreen is what is left of a line after each carriage return begins it again, and the width of its
-// widest version.
+// onScreen is what is left of a line after each carriage return begins it again, and the width of
+// its widest version.
 func onScreen(line string) (left string, widest int) {
 	var screen []rune
 	for _, version := range strings.Split(line, "\r") {
@@ -265,8 +265,8 @@ func onScreen(line string) (left string, widest int) {
 	return strings.TrimRight(string(screen), " "), widest
 }
 
-// newTerminalWorld makes a folder with the configuration and the database of a state. Its servers run until
-// the test is over.
+// newTerminalWorld makes a folder with the configuration and the database of a state. Its servers
+// run until the test is over.
 func newTerminalWorld(t *testing.T, dir, state string) string {
 	t.Helper()
 	imap, err := memimap.Start(memimap.Options{})

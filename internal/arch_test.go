@@ -11,14 +11,16 @@ import (
 	"testing"
 )
 
-// rule says which packages one may not import, be it through others. A package stands for those below it, too.
+// rule says which packages one may not import, be it through others. A package stands for those
+// below it, too.
 type rule struct {
 	pkg    string
 	except string // below pkg, but free of the rule
 	never  []string
 }
 
-// rules are the import rules of the design: cmd -> pass -> {imapsrc, route, forward, inbox, tasks} -> message.
+// rules are the import rules of the design: cmd -> pass -> {imapsrc, route, forward, inbox, tasks}
+// -> message.
 var rules = []rule{
 	{pkg: "internal", except: "internal/config", never: []string{"cmd", "internal/config"}},
 	{pkg: "internal/pass", never: []string{"internal/testserver"}},
@@ -87,7 +89,8 @@ func chains(imports map[string][]string, pkg string) [][]string {
 	return all
 }
 
-// importsOf reads which packages of this module each of them imports. Tests are free to import what they need.
+// importsOf reads which packages of this module each of them imports. Tests are free to import what
+// they need.
 func importsOf(t *testing.T, root string) map[string][]string {
 	t.Helper()
 	imports := map[string][]string{}

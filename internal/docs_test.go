@@ -43,8 +43,8 @@ func anchors(page string) map[string]bool {
 	return out
 }
 
-// TestDocs: each link inside the documentation leads to a file, and to a heading of it; each file of
-// the code that the documentation names exists.
+// TestDocs: each link inside the documentation leads to a file, and to a heading of it; each file
+// of the code that the documentation names exists.
 func TestDocs(t *testing.T) {
 	repo := os.DirFS("..")
 	all := pages(t, repo)

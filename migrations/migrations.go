@@ -1,7 +1,7 @@
 // Package migrations holds the schema as versioned SQL, one directory a dialect.
 //
-// Both directories carry the same version numbers. A file that has been released is never edited: a change is a
-// new file with the next number, in both directories.
+// Both directories carry the same version numbers. A file that has been released is never edited: a
+// change is a new file with the next number, in both directories.
 package migrations
 
 import "embed"

@@ -10,8 +10,8 @@
 // unless one looks like a misspelt key.
 //
 // A file that other users can write, or that another user than root owns, is an error: it names a
-// program that is run. No error shows the value of a secret. A secret in plain text is accepted only in a file that no
-// other user can read.
+// program that is run. No error shows the value of a secret. A secret in plain text is accepted
+// only in a file that no other user can read.
 package config
 
 import (

@@ -65,8 +65,8 @@ func Keywords(s string) []string {
 	return out
 }
 
-// normalized normalizes a text for the database: single spaces, and composed characters (NFC), so that
-// equal texts compare equal.
+// normalized normalizes a text for the database: single spaces, and composed characters (NFC), so
+// that equal texts compare equal.
 func normalized(s string) string { return strings.Join(strings.Fields(norm.NFC.String(s)), " ") }
 
 // identity returns the same text for all spellings of an address: any case, and the domain in

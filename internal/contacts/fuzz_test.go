@@ -7,8 +7,8 @@ import (
 	"postrider/internal/testserver/effort"
 )
 
-// FuzzCSV looks for a text that makes the reader work for long when it is repeated, and for an entry
-// without a place or without a name that has no fault.
+// FuzzCSV looks for a text that makes the reader work for long when it is repeated, and for an
+// entry without a place or without a name that has no fault.
 func FuzzCSV(f *testing.F) {
 	for _, text := range []string{
 		"ann,a@x.example,\"one;two\",yes\n", "\"", "\"\"", ",", ";", "\r", "\n", "\x00", "\xff\xfea\x00", "\xef\xbb\xbf", "ann\n",

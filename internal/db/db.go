@@ -11,8 +11,8 @@
 //
 // Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or
 // a lost connection. A connection lost in COMMIT is ambiguous and is retried too, so a function
-// given to Tx looks up the keys it writes and has no effect outside the transaction except assigning
-// its results.
+// given to Tx looks up the keys it writes and has no effect outside the transaction except
+// assigning its results.
 //
 // All transactions of a DB wait for a database that is gone for a minute together: the first
 // failure starts the clock, and a success stops it. After that each fails at once

@@ -8,9 +8,9 @@ import (
 )
 
 // Exposed returns an error that names a file of an SQLite database that other users can read or
-// write, and the command that changes that. postrider makes them with mode 0600, but a copy that was
-// restored may have another one. Files in a directory that others cannot enter are not exposed. Of
-// directories above it knows nothing.
+// write, and the command that changes that. postrider makes them with mode 0600, but a copy that
+// was restored may have another one. Files in a directory that others cannot enter are not exposed.
+// Of directories above it knows nothing.
 func (db *DB) Exposed() error {
 	if db.dialect != SQLite || runtime.GOOS == "windows" {
 		return nil

@@ -118,8 +118,9 @@ func (m migrator) provider(pool *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(m.dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 }
 
-// current reads the version without creating anything. On a Galera node that is not ready BEGIN fails
-// with the reason; without it, SELECT from the information schema ends as a lock wait timeout.
+// current reads the version without creating anything. On a Galera node that is not ready BEGIN
+// fails with the reason; without it, SELECT from the information schema ends as a lock wait
+// timeout.
 func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // on SQLite not IMMEDIATE
 	if err != nil {
@@ -141,8 +142,9 @@ func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 	return version, err
 }
 
-// prepare completes the version table. goose creates it before its lock is taken, and does not add the
-// first row to a table without one, which is what a kill between two statements leaves on MySQL.
+// prepare completes the version table. goose creates it before its lock is taken, and does not add
+// the first row to a table without one, which is what a kill between two statements leaves on
+// MySQL.
 func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	store, err := database.NewStore(m.dialect, versionTable)
 	if err != nil {
@@ -164,8 +166,8 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	return err
 }
 
-// lockTable takes goose's lock, which is a row that is written: of two nodes of a Galera cluster one
-// gets it. A migration that was killed holds up the next one for the rest of its lease.
+// lockTable takes goose's lock, which is a row that is written: of two nodes of a Galera cluster
+// one gets it. A migration that was killed holds up the next one for the rest of its lease.
 func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	locker, err := lock.NewMySQLTableLocker(
 		lock.WithTableLeaseDuration(10*time.Second),

@@ -46,8 +46,8 @@ func (db *DB) openMySQL(ctx context.Context, given Config) (gorm.Dialector, erro
 	}), nil
 }
 
-// greet makes sure that a supported server answers. One that cannot be reached is not asked again; a
-// connection that breaks is replaced, for about a second.
+// greet makes sure that a supported server answers. One that cannot be reached is not asked again;
+// a connection that breaks is replaced, for about a second.
 func greet(ctx context.Context, pool *sql.DB) error {
 	for attempt := 0; ; attempt++ {
 		err := pool.PingContext(ctx)
@@ -67,8 +67,8 @@ func greet(ctx context.Context, pool *sql.DB) error {
 	}
 }
 
-// parseDSN reads the user's DSN. Whatever it says, parseDSN sets all that postrider's promises depend
-// on. A DSN that cannot be read is a *DSNError.
+// parseDSN reads the user's DSN. Whatever it says, parseDSN sets all that postrider's promises
+// depend on. A DSN that cannot be read is a *DSNError.
 func parseDSN(given Config) (cfg *mysqldriver.Config, err error) {
 	defer func() {
 		if recover() != nil { // the driver panics on the parameter "strict"
@@ -174,10 +174,10 @@ func newConnector(cfg *mysqldriver.Config) (*connector, error) {
 const (
 	// The isolation's variable differs between MySQL and MariaDB, this statement does not.
 	sqlReadCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
-	// With 7, BEGIN and every statement that reads or writes wait until this Galera node has applied
-	// what any node has committed before. Without it, behind a balancer, the next statement may go to
-	// a node that does not know of the last one. MariaDB without Galera has the variable, too; it does
-	// nothing there.
+	// With 7, BEGIN and every statement that reads or writes wait until this Galera node has
+	// applied what any node has committed before. Without it, behind a balancer, the next statement
+	// may go to a node that does not know of the last one. MariaDB without Galera has the variable,
+	// too; it does nothing there.
 	sqlSyncWait = "SET SESSION wsrep_sync_wait = 7"
 )
 

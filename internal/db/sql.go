@@ -6,7 +6,8 @@ import (
 )
 
 // Lock makes a SELECT lock its rows. SQLite has nothing to lock: its writers follow one another. On
-// Galera the lock holds on one node: the same transaction has to change what it must have for itself.
+// Galera the lock holds on one node: the same transaction has to change what it must have for
+// itself.
 func (db *DB) Lock(query string) string {
 	if db.dialect == SQLite {
 		return query

@@ -14,8 +14,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestTLS opens a real MariaDB, with and without TLS, by a name of this host that is loopback and by
-// one that only leads there: the address 0.0.0.0 is not in the certificate.
+// TestTLS opens a real MariaDB, with and without TLS, by a name of this host that is loopback and
+// by one that only leads there: the address 0.0.0.0 is not in the certificate.
 func TestTLS(t *testing.T) {
 	plain := testserver.MariaDB(t).NewDatabase(t)
 	server, certFile := testserver.SecureMariaDB(t)

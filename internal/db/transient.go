@@ -93,8 +93,8 @@ func classify(err error) trouble {
 	return permanent
 }
 
-// isLockTimeout reports a lock wait timeout. A Galera node that is cut off answers a SELECT without a
-// table like that, because it cannot wait for the others.
+// isLockTimeout reports a lock wait timeout. A Galera node that is cut off answers a SELECT without
+// a table like that, because it cannot wait for the others.
 func isLockTimeout(err error) bool {
 	var e *mysqldriver.MySQLError
 	return errors.As(err, &e) && e.Number == 1205

@@ -43,8 +43,8 @@ type answer struct {
 func newCache(dns Resolver) *cache { return &cache{dns: dns, answers: map[string]*answer{}} }
 
 // lookup asks for the TXT records of a name as it is, without search domains. Its errors are
-// *net.DNSError, errDown, errLong or those of the context. A timeout counts against the DNS only if counts
-// is set.
+// *net.DNSError, errDown, errLong or those of the context. A timeout counts against the DNS only if
+// counts is set.
 func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string, error) {
 	if ctx.Err() != nil {
 		// This says nothing about the name.

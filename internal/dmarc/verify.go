@@ -29,8 +29,8 @@ var (
 	errFuture     = errors.New("it is dated in the future")
 )
 
-// maxKeyBits is the size of the largest RSA key that is used. The time of a verification grows with its
-// square or more, and a stranger chooses the key.
+// maxKeyBits is the size of the largest RSA key that is used. The time of a verification grows with
+// its square or more, and a stranger chooses the key.
 const maxKeyBits = 8192
 
 // maxDrift is how far clocks may differ.
@@ -157,8 +157,8 @@ func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(sign
 	return "", why, nil
 }
 
-// wholeReader reads to the end, or until ctx ends, and keeps an error for later: the verifier leaks its
-// goroutines when its reader fails.
+// wholeReader reads to the end, or until ctx ends, and keeps an error for later: the verifier leaks
+// its goroutines when its reader fails.
 type wholeReader struct {
 	ctx  context.Context
 	r    io.Reader

@@ -11,8 +11,8 @@ import (
 )
 
 // TestRestoredBackup: the mail store is restored from a backup. It keeps UIDVALIDITY, and gives new
-// messages the UIDs of some that were forwarded. `audit` reports that, and the next run forwards all
-// that is new, each once.
+// messages the UIDs of some that were forwarded. `audit` reports that, and the next run forwards
+// all that is new, each once.
 func TestRestoredBackup(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		const address = "desk@firm.example"
@@ -48,8 +48,8 @@ func TestRestoredBackup(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupWhileTasksWait: the tasks of ten messages wait when other messages get their UIDs.
-// Those go to their own recipients, and the ten tasks end as vanished.
+// TestRestoredBackupWhileTasksWait: the tasks of ten messages wait when other messages get their
+// UIDs. Those go to their own recipients, and the ten tasks end as vanished.
 func TestRestoredBackupWhileTasksWait(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		const address = "desk@firm.example"

@@ -229,8 +229,8 @@ func faster(a, b finished) finished {
 	return a
 }
 
-// speed adds how fast the messages went through. bound is how many times as long as limit it may take
-// at most, 0 when it is a peer.
+// speed adds how fast the messages went through. bound is how many times as long as limit it may
+// take at most, 0 when it is a peer.
 func (b *bench) speed(name string, f, limit finished, bound float64) {
 	n, ratio := float64(b.messages), f.took.Seconds()/limit.took.Seconds()
 	result := fmt.Sprintf("%.2f s = %.1f x bare, %.0f/s, %.2f CPU s per 1,000, peak %d MiB",

@@ -21,8 +21,8 @@ type cluster struct {
 	*testserver.Galera
 }
 
-// onCluster runs a test on a database that hosts reach by a node each (galera), or by a balancer. The relay
-// answers each final dot as reply says, after its time. scripts/faults repeats it.
+// onCluster runs a test on a database that hosts reach by a node each (galera), or by a balancer.
+// The relay answers each final dot as reply says, after its time. scripts/faults repeats it.
 func onCluster(t *testing.T, kind, extra string, reply func(smtpsink.Message) smtpsink.Action, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	g := testserver.GaleraCluster(t)
@@ -61,8 +61,8 @@ func (w *world) node(g *testserver.Galera, i int, file string) *process {
 	return w.start(nil, "-c", path, "run", "--json")
 }
 
-// work has all hosts do passes, at the same time, until nothing is left to do. Who waits for another
-// task's delivery looks again after each round, and not after a minute.
+// work has all hosts do passes, at the same time, until nothing is left to do. Who waits for
+// another task's delivery looks again after each round, and not after a minute.
 func (c *cluster) work() {
 	c.t.Helper()
 	c.eventually(func() bool {
@@ -99,8 +99,8 @@ func times() int {
 	return 1
 }
 
-// TestGaleraDedupeAll: each mail lies in three inboxes, and three hosts, on a node each, scan them at
-// once. Each recipient gets each mail once.
+// TestGaleraDedupeAll: each mail lies in three inboxes, and three hosts, on a node each, scan them
+// at once. Each recipient gets each mail once.
 func TestGaleraDedupeAll(t *testing.T) {
 	onCluster(t, "galera", "dedupe: all\n", nil, func(t *testing.T, c *cluster) {
 		msgs := mails(30, "everywhere")
@@ -130,9 +130,9 @@ func TestGaleraDedupeAll(t *testing.T) {
 	})
 }
 
-// TestGaleraRefused: each mail lies in two folders of an inbox. The relay refuses each the first time, for
-// now or for good, while the copy is registered by way of another node. Whichever task owns the
-// recipient in the end delivers it.
+// TestGaleraRefused: each mail lies in two folders of an inbox. The relay refuses each the first
+// time, for now or for good, while the copy is registered by way of another node. Whichever task
+// owns the recipient in the end delivers it.
 func TestGaleraRefused(t *testing.T) {
 	var mu sync.Mutex
 	tried := map[string]bool{}

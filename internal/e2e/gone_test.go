@@ -76,8 +76,8 @@ func (d *detour) close() {
 	d.drop()
 }
 
-// TestDatabaseGone: the database goes away for good while the relay has a message. The log names what
-// could not be recorded, and the first SIGTERM ends the waiting.
+// TestDatabaseGone: the database goes away for good while the relay has a message. The log names
+// what could not be recorded, and the first SIGTERM ends the waiting.
 func TestDatabaseGone(t *testing.T) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		held, release := make(chan struct{}), make(chan struct{})

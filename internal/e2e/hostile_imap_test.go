@@ -19,8 +19,8 @@ func (w *world) addAt(port int, address string) {
 	}
 }
 
-// TestSilentServer: many inboxes at a server that accepts connections and is silent cost one wait, and
-// none for inboxes at another server.
+// TestSilentServer: many inboxes at a server that accepts connections and is silent cost one wait,
+// and none for inboxes at another server.
 func TestSilentServer(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	w.extra = "imap: {dial_timeout: 2s}"
@@ -55,8 +55,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestHostileServer: an answer that overflows the stack of the IMAP library is an error of its inbox
-// alone. The cursor does not move, and other inboxes go on.
+// TestHostileServer: an answer that overflows the stack of the IMAP library is an error of its
+// inbox alone. The cursor does not move, and other inboxes go on.
 func TestHostileServer(t *testing.T) {
 	w := newWorld(t, "sqlite")
 	deep := strings.Repeat("(", 1<<20)

@@ -19,7 +19,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// hosts is one database that several hosts work on, each with a configuration of its own, and a relay that takes its time.
+// hosts is one database that several hosts work on, each with a configuration of its own, and a
+// relay that takes its time.
 type hosts struct {
 	*world
 	sql *sql.DB
@@ -155,7 +156,8 @@ func (h *hosts) ended(p *process, codes ...int) report {
 	return r
 }
 
-// TestHosts: three hosts forward what one of them registers, each message once, and no inbox is scanned by two.
+// TestHosts: three hosts forward what one of them registers, each message once, and no inbox is
+// scanned by two.
 func TestHosts(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
 		backlog := h.fill("big@firm.example", 300)
@@ -196,8 +198,8 @@ func TestHosts(t *testing.T) {
 	})
 }
 
-// TestScanningHostDies: kill -9 in the middle of a scan. Another host delivers meanwhile, and the next
-// run scans on as soon as the lease has run out.
+// TestScanningHostDies: kill -9 in the middle of a scan. Another host delivers meanwhile, and the
+// next run scans on as soon as the lease has run out.
 func TestScanningHostDies(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
 		backlog := h.fill("desk@firm.example", 300)
@@ -220,8 +222,9 @@ func TestScanningHostDies(t *testing.T) {
 	})
 }
 
-// TestScanningHostIsStopped past its lease, in the middle of a scan, and another takes over. Awake again, it registers nothing, moves no
-// cursor and sends nothing that the other has sent, but for what it was sending when it was stopped.
+// TestScanningHostIsStopped past its lease, in the middle of a scan, and another takes over. Awake
+// again, it registers nothing, moves no cursor and sends nothing that the other has sent, but for
+// what it was sending when it was stopped.
 func TestScanningHostIsStopped(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
 		backlog := h.fill("desk@firm.example", 300)
@@ -257,7 +260,8 @@ func TestScanningHostIsStopped(t *testing.T) {
 	})
 }
 
-// suspend stops a pass, and returns when all its threads stand still. The pass must not end meanwhile.
+// suspend stops a pass, and returns when all its threads stand still. The pass must not end
+// meanwhile.
 func (p *process) suspend() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -273,11 +277,12 @@ func (p *process) suspend() {
 	}
 }
 
-// transactions counts those that have locked something. InnoDB refreshes this table only if no one has
-// read it for 0.1 s.
+// transactions counts those that have locked something. InnoDB refreshes this table only if no one
+// has read it for 0.1 s.
 const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
 
-// stop stops a pass, but not in the middle of a transaction: what that has locked stays so until the server gives the connection up.
+// stop stops a pass, but not in the middle of a transaction: what that has locked stays so until
+// the server gives the connection up.
 func (h *hosts) stop(p *process) {
 	h.t.Helper()
 	h.eventually(func() bool {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRing: three inboxes forward to each other. A message whose forged signature names the trace field
-// does not multiply: each inbox forwards it once, and the loop ends when it comes again.
+// TestRing: three inboxes forward to each other. A message whose forged signature names the trace
+// field does not multiply: each inbox forwards it once, and the loop ends when it comes again.
 func TestRing(t *testing.T) {
 	const letter = "From: ann@client.example\r\nTo: a@firm.example\r\nSubject: ring\r\nMessage-ID: <ring@client.example>\r\n\r\nhello\r\n"
 	for name, raw := range map[string]string{
@@ -24,8 +24,8 @@ func TestRing(t *testing.T) {
 			}
 			p.imap.Append(t, "a@firm.example", "INBOX", []byte(raw))
 			p.untilQuiet()
-			// a forwards to b and c; each of them to a, where it ends, and to the other; that one to a
-			// and back, where it ends, too.
+			// a forwards to b and c; each of them to a, where it ends, and to the other; that one
+			// to a and back, where it ends, too.
 			want := map[string]int{"a@firm.example": 4, "b@firm.example": 3, "c@firm.example": 3}
 			got := map[string]int{}
 			for _, m := range p.sink.Messages() {

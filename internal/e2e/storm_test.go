@@ -18,8 +18,8 @@ import (
 )
 
 // storm is an installation with one kind of fault. In each round messages arrive, a pass begins,
-// and the fault strikes it at a named place. In the end passes run without faults until all messages
-// are forwarded.
+// and the fault strikes it at a named place. In the end passes run without faults until all
+// messages are forwarded.
 type storm struct {
 	*world
 	kind  string // of database
@@ -144,7 +144,8 @@ func (s *storm) rage(rounds int) {
 	s.tally()
 }
 
-// drain does passes until all messages are forwarded. A minute in which nothing arrives is an error.
+// drain does passes until all messages are forwarded. A minute in which nothing arrives is an
+// error.
 func (s *storm) drain() {
 	s.t.Helper()
 	arrived, since := -1, time.Now()

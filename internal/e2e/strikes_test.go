@@ -117,8 +117,8 @@ func stop(s *storm) {
 	s.ended(p)
 }
 
-// freeze stops a pass that is held, but not inside a transaction: what that has locked would keep the
-// others out of the database.
+// freeze stops a pass that is held, but not inside a transaction: what that has locked would keep
+// the others out of the database.
 func (s *storm) freeze(p *process) {
 	s.eventually(func() bool {
 		p.suspend()

@@ -11,8 +11,8 @@ import (
 	"postrider/internal/testserver/effort"
 )
 
-// FuzzCompose: whatever comes in, what is composed of it has a header of ASCII on short lines that can be parsed, keeps its
-// size, and gives the original back.
+// FuzzCompose: whatever comes in, what is composed of it has a header of ASCII on short lines that
+// can be parsed, keeps its size, and gives the original back.
 func FuzzCompose(f *testing.F) {
 	files, _ := filepath.Glob("testdata/odd/*.eml")
 	for _, file := range files {

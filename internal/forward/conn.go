@@ -79,8 +79,8 @@ func (r *Relay) openFailed(ctx context.Context, e *Error) error {
 	return e
 }
 
-// open ends with the login. The library reads replies of any length, and takes a line that is cut for
-// a whole one.
+// open ends with the login. The library reads replies of any length, and takes a line that is cut
+// for a whole one.
 func (c *conn) open() *Error {
 	in := &bounded{Conn: c.raw, left: maxOpening}
 	e := c.converse(in)

@@ -75,8 +75,8 @@ func (b *babbler) serve(c net.Conn) {
 	}
 }
 
-// TestEndlessReplies: a reply without an end, or a line without one, ends the connection, before the
-// login and after it. It takes neither time nor memory.
+// TestEndlessReplies: a reply without an end, or a line without one, ends the connection, before
+// the login and after it. It takes neither time nor memory.
 func TestEndlessReplies(t *testing.T) {
 	const buffers = 32 << 20 // octets that the kernel may take for the relay
 	texts := map[string]string{"line": "250 x", "lines": "250-x\r\n", "challenges": "334 eA==\r\n"}

@@ -62,8 +62,8 @@ type Quota interface {
 	Reserve(ctx context.Context, n int) (granted int, done func(used int), err error)
 }
 
-// QuotaError says that the quota granted no recipient, or could not be asked: neither the message nor
-// the relay is at fault.
+// QuotaError says that the quota granted no recipient, or could not be asked: neither the message
+// nor the relay is at fault.
 type QuotaError struct{ Err error }
 
 // Error implements error.

@@ -19,9 +19,9 @@ import (
 
 var traceLine = regexp.MustCompile(`^X-Postrider-Trace: [0-9a-f]{20}; task=-?[0-9]+\r\n$`)
 
-// FuzzRedirect: below one trace field, which no inbox can put anything into, the original is sent octet
-// for octet, and is understood as it was before. Where the field would do harm, it is attached, and
-// has a trace as well.
+// FuzzRedirect: below one trace field, which no inbox can put anything into, the original is sent
+// octet for octet, and is understood as it was before. Where the field would do harm, it is
+// attached, and has a trace as well.
 func FuzzRedirect(f *testing.F) {
 	for _, raw := range []string{
 		plain, "", "\r\nx", "hello there: world", "A : b\n\nx", "From a@x.example\nA: b\n\n", "\x00:\n\n",

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBase64Piece: the size is right before anything is read, lines are short, and the content is the spool's.
+// TestBase64Piece: the size is right before anything is read, lines are short, and the content is
+// the spool's.
 func TestBase64Piece(t *testing.T) {
 	const head = "Subject: x\r\n\r\n"
 	for _, n := range []int{0, 1, 2, inLine - 1, inLine, inLine + 1, 256 * inLine, 256*inLine + 1} {

@@ -10,8 +10,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestProxyOfTheEnvironment checks that the relay is reached as IMAP servers are: through ALL_PROXY,
-// unless NO_PROXY names it or it is on loopback.
+// TestProxyOfTheEnvironment checks that the relay is reached as IMAP servers are: through
+// ALL_PROXY, unless NO_PROXY names it or it is on loopback.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	for _, tt := range []struct {
 		name, variable, scheme, noProxy, setting string

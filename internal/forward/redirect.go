@@ -42,8 +42,9 @@ func traces(h message.Header) string {
 var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`)
 
 // Looped reports whether a message was forwarded from this inbox before, is a Report, or has made
-// more than maxReceived hops (RFC 5321 6.3) or was forwarded by more inboxes than that, and which. A Report of another installation is not
-// forwarded either: two installations that watch each other would never stop.
+// more than maxReceived hops (RFC 5321 6.3) or was forwarded by more inboxes than that, and which.
+// A Report of another installation is not forwarded either: two installations that watch each other
+// would never stop.
 func Looped(h message.Header, inbox string, maxReceived int) (reason string, looped bool) {
 	own := token(inbox)
 	for _, v := range h.Values(traceField) {
@@ -70,10 +71,10 @@ func returned(m *message.Message, inbox string) bool {
 	return bytes.Contains(b, []byte(token(inbox)))
 }
 
-// redirect is the original below a trace field. Where that field would do harm, the message is attached
-// instead: a trace that is left out lets each of several inboxes that forward to each other forward
-// the same message again and again, and anybody can write what it is left out for. Without an
-// address to attach in the name of, the trace goes on top nevertheless.
+// redirect is the original below a trace field. Where that field would do harm, the message is
+// attached instead: a trace that is left out lets each of several inboxes that forward to each
+// other forward the same message again and again, and anybody can write what it is left out for.
+// Without an address to attach in the name of, the trace goes on top nevertheless.
 func (c *Composer) redirect(m *message.Message, o Origin, resent bool) (*Content, error) {
 	if why := untraceable(m); why != "" && c.from.Address != "" {
 		return c.attach(m, o, "attached instead of redirected: "+why)

@@ -48,8 +48,8 @@ func replyIn(err error) (reply, bool) {
 
 var errHungUp = errors.New("the relay closed the connection")
 
-// maxReply is how long a reply may be, in octets. The deadline of the connection counts for the reply
-// as a whole.
+// maxReply is how long a reply may be, in octets. The deadline of the connection counts for the
+// reply as a whole.
 const maxReply = 64 << 10
 
 var (

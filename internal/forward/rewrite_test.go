@@ -9,7 +9,8 @@ import (
 	"postrider/internal/testserver/effort"
 )
 
-// TestRewriteEightBit: a message with 8-bit content is rewritten for a relay with 8BITMIME, and attached for another.
+// TestRewriteEightBit: a message with 8-bit content is rewritten for a relay with 8BITMIME, and
+// attached for another.
 func TestRewriteEightBit(t *testing.T) {
 	const want = "attached instead of rewritten: it has 8-bit content, and the relay does not offer 8BITMIME"
 	c := composer(t, ComposeConfig{})
@@ -35,8 +36,8 @@ func TestRewriteEightBit(t *testing.T) {
 	}
 }
 
-// TestRewriteEncodedNames: names in encoded words that are quoted, or hold raw octets, are decoded as
-// the subject is.
+// TestRewriteEncodedNames: names in encoded words that are quoted, or hold raw octets, are decoded
+// as the subject is.
 func TestRewriteEncodedNames(t *testing.T) {
 	m := parse(t, "From: \"=?utf-8?B?5L2g5aW9?=\" <a@client.example>\r\nTo: =?gb2312?Q?\xc4\xe3?= <b@client.example>\r\n\r\nx\r\n")
 	raw := octetsOf(t, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite}).Reader())

@@ -23,9 +23,9 @@ type Result struct {
 // should be quick. When the callback fails, Bodies closes the connection and returns that error
 // unchanged.
 //
-// Bodies closes the connection rather than read a body above Config.MaxSize, and returns an error of
-// KindProtocol then; the message is in Result, see TooLargeError. Other messages were perhaps not
-// fetched.
+// Bodies closes the connection rather than read a body above Config.MaxSize, and returns an error
+// of KindProtocol then; the message is in Result, see TooLargeError. Other messages were perhaps
+// not fetched.
 //
 // When Bodies returns an error, the messages that the callback got and those in Result are settled.
 // Nothing is known about the others.

@@ -49,8 +49,8 @@ type Config struct {
 	// need at 1 KiB a second; five times IdleTimeout when zero. Until the login is done it is twice
 	// IdleTimeout.
 	CommandTimeout time.Duration
-	// MaxSize is the size of the largest body that is fetched, in octets, as the server announces it
-	// before the body; 50 MiB when zero. See TooLargeError.
+	// MaxSize is the size of the largest body that is fetched, in octets, as the server announces
+	// it before the body; 50 MiB when zero. See TooLargeError.
 	MaxSize int64
 
 	ClientName, ClientVersion string // for ID; no ID is sent without a name

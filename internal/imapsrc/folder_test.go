@@ -134,8 +134,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListChangedFlags: a message whose flags changed meanwhile is asked for again. It may be gone by
-// then, or the server always sends the flags.
+// TestListChangedFlags: a message whose flags changed meanwhile is asked for again. It may be gone
+// by then, or the server always sends the flags.
 func TestListChangedFlags(t *testing.T) {
 	flags := func(uid uint32) string { return fmt.Sprintf("* 1 FETCH (UID %d FLAGS (\\Deleted))\r\n", uid) }
 	c := open(t,

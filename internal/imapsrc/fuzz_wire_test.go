@@ -24,10 +24,10 @@ const (
 	fuzzStack = 1 << 20 // the library's stack; more ends the process
 )
 
-// FuzzWire runs a session against a server that sends octets whatever it is asked: what stands before
-// the first NUL as the greeting, and the next part after each line of the client. It checks that the
-// session ends in time and in bounded memory, that every error is one line, and that a message is
-// passed on once, and only if it was asked for.
+// FuzzWire runs a session against a server that sends octets whatever it is asked: what stands
+// before the first NUL as the greeting, and the next part after each line of the client. It checks
+// that the session ends in time and in bounded memory, that every error is one line, and that a
+// message is passed on once, and only if it was asked for.
 func FuzzWire(f *testing.F) {
 	const greet, in = "* OK [CAPABILITY IMAP4rev1 ID] hi\r\n", "T1 OK [CAPABILITY IMAP4rev1 ID] in\r\n"
 	const offers, id = "* CAPABILITY IMAP4rev1 ID\r\nT2 OK done\r\n", "* ID (\"name\" \"x\")\r\nT3 OK done\r\n"

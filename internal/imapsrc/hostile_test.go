@@ -150,8 +150,8 @@ func TestHeaderOfAnnouncedSize(t *testing.T) {
 	}
 }
 
-// TestUnwanted: a server that sends more than was asked for does not fill the disk, and does not take
-// for ever.
+// TestUnwanted: a server that sends more than was asked for does not fill the disk, and does not
+// take for ever.
 func TestUnwanted(t *testing.T) {
 	const big, notAsked = 100 << 10, "messages that were not asked for"
 	huge := fmt.Sprintf("BODY[] {%d}\r\n%s", big, strings.Repeat("a", big))

@@ -2,9 +2,9 @@
 //
 // One goroutine at a time uses a Conn. The package never changes the account: it opens folders with
 // EXAMINE and fetches bodies with BODY.PEEK[]. A call ends when its context ends, or when the
-// server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or sends what is
-// not IMAP or more than the limits allow (see guard and wire). All of these close the connection, and
-// every later call fails.
+// server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or sends what
+// is not IMAP or more than the limits allow (see guard and wire). All of these close the
+// connection, and every later call fails.
 //
 // Only a tagged OK is an answer. A lost connection is an error, never an empty result. A message is
 // Vanished only when a FETCH of that message alone got a tagged OK without it. A message that the

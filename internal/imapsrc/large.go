@@ -10,8 +10,8 @@ import (
 )
 
 // TooLargeError is in Result.Failed for a message whose body the server announces as larger than
-// Config.MaxSize, whatever RFC822.SIZE said. Nothing of the body was read. The connection is closed,
-// because that is the only way not to read it.
+// Config.MaxSize, whatever RFC822.SIZE said. Nothing of the body was read. The connection is
+// closed, because that is the only way not to read it.
 type TooLargeError struct {
 	Size int64 // octets, as announced
 	Max  int64 // Config.MaxSize
@@ -56,8 +56,8 @@ func (b *bodies) largest() int64 {
 	return b.c.cfg.MaxSize
 }
 
-// refuse closes the connection instead of reading a body. When the UID is to come only after it, the
-// message is known if it is the only one that was asked for.
+// refuse closes the connection instead of reading a body. When the UID is to come only after it,
+// the message is known if it is the only one that was asked for.
 func (b *bodies) refuse(in *incoming, lit imap.LiteralReader) {
 	err := &TooLargeError{Size: lit.Size(), Max: b.largest()}
 	for uid := range b.state {

@@ -23,8 +23,8 @@ func described() *imap.FetchOptions {
 }
 
 // Metadata returns the messages sorted by UID. A message that is missing has vanished. A message
-// that the server refuses to describe has only its UID. Together with an error it returns the messages
-// that certainly came whole before that: nothing is known about the others.
+// that the server refuses to describe has only its UID. Together with an error it returns the
+// messages that certainly came whole before that: nothing is known about the others.
 func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
 	return c.describe(ctx, uids, described())
 }

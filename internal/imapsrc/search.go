@@ -9,10 +9,11 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// Since returns the UIDs of the open folder between from and to, both included, that were received on
-// that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
+// Since returns the UIDs of the open folder between from and to, both included, that were received
+// on that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
 //
-// The range is not part of the question: some servers take the UIDs in a SEARCH for message numbers.
+// The range is not part of the question: some servers take the UIDs in a SEARCH for message
+// numbers.
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
 	from = max(from, 1)
 	if from > to {

@@ -12,9 +12,9 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// wire is the connection that the library gets, above TLS. It adds what the library lacks: limits on
-// what a server may send and on how long it may take, a lost connection that never looks like the
-// end of the data, and a look at untagged status responses that the library drops.
+// wire is the connection that the library gets, above TLS. It adds what the library lacks: limits
+// on what a server may send and on how long it may take, a lost connection that never looks like
+// the end of the data, and a look at untagged status responses that the library drops.
 //
 // One goroutine at a time reads. Reads end at the beginning and at the end of a literal, so whoever
 // reads a literal can be asked for first, see open.
@@ -55,8 +55,8 @@ const (
 	// minRate is how many octets of bodies a second a server has to send, when a command takes
 	// longer than its time limit.
 	minRate = 1 << 10
-	// maxPending is how many FETCH responses may wait for the caller. The library starts a goroutine
-	// for each that it did not ask for.
+	// maxPending is how many FETCH responses may wait for the caller. The library starts a
+	// goroutine for each that it did not ask for.
 	maxPending = 256
 )
 
@@ -120,8 +120,8 @@ func (w *wire) allow(limit int64) {
 	w.left = limit
 }
 
-// open says that the caller reads the literal that comes now, of this size. Its octets do not count.
-// The octets of other literals do, and only small ones are read.
+// open says that the caller reads the literal that comes now, of this size. Its octets do not
+// count. The octets of other literals do, and only small ones are read.
 func (w *wire) open(size int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -92,8 +92,8 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 	return nil
 }
 
-// Reconciled records that every message on the server has been compared with the registry, through that
-// epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
+// Reconciled records that every message on the server has been compared with the registry, through
+// that epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
 func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) error {
 	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
 		return tx.Exec(sqlReconciled, epoch, folderID, epoch)
@@ -120,8 +120,8 @@ func (s *Store) FolderScanned(ctx context.Context, by Scan, folderID int64) erro
 }
 
 // held fails with ErrScanLost once another run has taken the lease over. It changes the row of the
-// lease: whoever takes the lease over meanwhile, on this node of a Galera cluster or on another, either
-// waits for this transaction or has it fail.
+// lease: whoever takes the lease over meanwhile, on this node of a Galera cluster or on another,
+// either waits for this transaction or has it fail.
 func (by Scan) held(tx *gorm.DB) error {
 	hold := tx.Exec(sqlHoldScan, by.InboxID, by.Token)
 	if hold.Error == nil && hold.RowsAffected == 0 {

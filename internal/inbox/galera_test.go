@@ -51,8 +51,8 @@ func TestGaleraScanLease(t *testing.T) {
 	}
 }
 
-// TestGaleraLeaseTakenOver: what is changed under a lease fails when another node gives the lease to
-// somebody else before COMMIT.
+// TestGaleraLeaseTakenOver: what is changed under a lease fails when another node gives the lease
+// to somebody else before COMMIT.
 func TestGaleraLeaseTakenOver(t *testing.T) {
 	all := nodes(t)
 	id := all[0].add("desk@firm.example").ID

@@ -8,8 +8,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestGaleraHosts is TestHosts with hosts on different nodes of a cluster, which do not see each other's
-// locks.
+// TestGaleraHosts is TestHosts with hosts on different nodes of a cluster, which do not see each
+// other's locks.
 func TestGaleraHosts(t *testing.T) {
 	const limit = 60
 	var all []*Quota

@@ -86,8 +86,8 @@ func guessAddresses(raw string) (out []string) {
 	return out
 }
 
-// withoutQuotes replaces quoted strings and comments (RFC 5322 3.2.2, 3.2.4) by a space. What has no
-// end stays. It reads the text once: a regular expression would search for the end of each quote
+// withoutQuotes replaces quoted strings and comments (RFC 5322 3.2.2, 3.2.4) by a space. What has
+// no end stays. It reads the text once: a regular expression would search for the end of each quote
 // again.
 func withoutQuotes(raw string) string {
 	var out []byte

@@ -112,8 +112,8 @@ func toUTF8(b []byte, label string) string {
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// withoutControls removes control characters and nothing else: routes compare what it returns. text.Line
-// is for what is only shown.
+// withoutControls removes control characters and nothing else: routes compare what it returns.
+// text.Line is for what is only shown.
 func withoutControls(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {

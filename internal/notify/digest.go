@@ -171,5 +171,6 @@ func outage(o Outage) Inbox {
 	return in
 }
 
-// line is one printable line of bounded length, so that no stranger's text can be taken for anything else.
+// line is one printable line of bounded length, so that no stranger's text can be taken for
+// anything else.
 func line(s string) string { return text.Cut(text.Line(s), maxText+1) }

@@ -157,9 +157,9 @@ func pause(failures int) time.Duration {
 	return min(time.Minute<<min(failures-3, 6), time.Hour)
 }
 
-// acquire takes the lease of a channel when a digest may be sent now, and reports whether it did. The
-// run writes its name and the time into the channel's row: of two nodes of a Galera cluster that do
-// so at once, one has to try again.
+// acquire takes the lease of a channel when a digest may be sent now, and reports whether it did.
+// The run writes its name and the time into the channel's row: of two nodes of a Galera cluster
+// that do so at once, one has to try again.
 func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		mine = false

@@ -15,18 +15,18 @@ import (
 type AuditOptions struct {
 	Repair bool   // register what is missing
 	Who    string // repairs, for the audit trail
-	// Each, when set, is called for every message on the server, by ascending UID in a folder, and for
-	// every task whose message is not there; from several goroutines at once. Its error ends the audit
-	// of that folder.
+	// Each, when set, is called for every message on the server, by ascending UID in a folder, and
+	// for every task whose message is not there; from several goroutines at once. Its error ends
+	// the audit of that folder.
 	Each func(Audited) error
 }
 
 // Audit compares every message that the servers have with the registry, and every task of the
-// registry with the servers. It lists UIDs in bounded ranges, and reads no bodies but those of a few
-// messages whose size or date has changed, see reused. Unless it repairs, it takes no lease and
-// changes nothing. Runs may go on beside it: the cursor is read
-// before the server is asked, and the ledger after it. So a message at or below that cursor had its
-// disposition before the audit looked for it.
+// registry with the servers. It lists UIDs in bounded ranges, and reads no bodies but those of a
+// few messages whose size or date has changed, see reused. Unless it repairs, it takes no lease and
+// changes nothing. Runs may go on beside it: the cursor is read before the server is asked, and the
+// ledger after it. So a message at or below that cursor had its disposition before the audit looked
+// for it.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
 	start := p.Now()
 	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}

@@ -40,8 +40,9 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	return a.reused(ctx, f)
 }
 
-// reused is an error when the server gave a UID to another message than the registered one. A repair
-// has the next run compare all messages: that may be too far below the cursor for a run to see it.
+// reused is an error when the server gave a UID to another message than the registered one. A
+// repair has the next run compare all messages: that may be too far below the cursor for a run to
+// see it.
 func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	if _, err := f.again.settle(ctx, a.visit.session, f.folder); err != nil || f.again.uid == 0 {
 		return err
@@ -126,7 +127,8 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	if err != nil {
 		return 0, err
 	}
-	// A message may have gone or arrived, a run may have registered it, or the cursor was moved back.
+	// A message may have gone or arrived, a run may have registered it, or the cursor was moved
+	// back.
 	if f.doubtful(uids, known) {
 		if uids, err = a.visit.session.list(ctx, f.folder, s.from, s.to); err != nil {
 			return 0, err
@@ -159,8 +161,8 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	return rows, a.absent(f, known)
 }
 
-// compareStated compares what the server says of the listed messages with what it said when they were
-// registered.
+// compareStated compares what the server says of the listed messages with what it said when they
+// were registered.
 func (a *auditor) compareStated(ctx context.Context, f *auditedFolder, uids []uint32, known map[uint32]*tasks.Disposition) error {
 	uids = slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return known[uid] == nil })
 	if len(uids) == 0 {

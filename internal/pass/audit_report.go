@@ -22,8 +22,8 @@ const (
 	AsNotNoted    Account = "not_noted"    // the same, and the next run notes it
 	AsNew         Account = "new"          // above the cursor: the next run registers it
 	AsReappeared  Account = "reappeared"   // its task ended as vanished: an operator has to decide
-	// AsMissing: it is at or below the cursor, and the registry does not know it, or something other
-	// than postrider deleted its task.
+	// AsMissing: it is at or below the cursor, and the registry does not know it, or something
+	// other than postrider deleted its task.
 	AsMissing Account = "missing"
 )
 
@@ -94,7 +94,8 @@ type FolderAudit struct {
 	UIDValidity  uint32 `json:"uid_validity"`
 	Error        string `json:"error"`                   // why nothing, or not all, could be proved
 	NeverScanned bool   `json:"never_scanned,omitempty"` // no run has scanned it yet
-	// Unwatched: it is no longer watched, so it is not compared. Gone and Strays have all its tasks.
+	// Unwatched: it is no longer watched, so it is not compared. Gone and Strays have all its
+	// tasks.
 	Unwatched bool `json:"unwatched,omitempty"`
 
 	Messages   int              `json:"messages"`   // on the server

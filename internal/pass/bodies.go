@@ -48,8 +48,8 @@ func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error)
 	return ready, failed
 }
 
-// settled reports whether there is nothing to send: all recipients have the message or wait for other
-// tasks, or an outcome is unknown and waits for an operator. The message may be gone by then.
+// settled reports whether there is nothing to send: all recipients have the message or wait for
+// other tasks, or an outcome is unknown and waits for an operator. The message may be gone by then.
 func (d *deliverer) settled(t tasks.Task) bool {
 	sending := slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending })
 	if sending && d.pass.Routes.Holds(t.Route, d.pass.Config.Policy.Hold) {
@@ -69,8 +69,8 @@ func (d *deliverer) takeOwned(ctx context.Context, j *job) error {
 	return d.reserve(ctx, j, tasks.Reservation{})
 }
 
-// fetch fetches the messages of tasks of one folder. An error ends the deliverer: the connection, or
-// the database.
+// fetch fetches the messages of tasks of one folder. An error ends the deliverer: the connection,
+// or the database.
 func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	name, epoch := jobs[0].claim.Task.Folder, jobs[0].claim.Task.Epoch
 	if i := slices.IndexFunc(jobs, func(j *job) bool { return j.claim.Task.Epoch != epoch }); i > 0 {
@@ -107,8 +107,8 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	return found, d.failure()
 }
 
-// received gives a job what was fetched, and reports whether that is its message; otherwise the claim
-// has ended in status. failed is why not all could be fetched.
+// received gives a job what was fetched, and reports whether that is its message; otherwise the
+// claim has ended in status. failed is why not all could be fetched.
 func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
 	j.claim.Task.Identity.Size = max(j.claim.Task.Identity.Size, it.announced)
 	t := j.claim.Task
@@ -131,8 +131,8 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 }
 
 // isOf reports whether a message is the one that a task was registered for. Of a message that was
-// read only in part, it compares what the registry has of the header; nothing is known of one that was
-// not read at all.
+// read only in part, it compares what the registry has of the header; nothing is known of one that
+// was not read at all.
 func isOf(t tasks.Task, m *message.Message) bool {
 	if t.Read && !m.HeaderOnly {
 		return m.Fingerprint == t.Identity.Fingerprint

@@ -92,8 +92,8 @@ func (r *rig) state() string {
 	return fmt.Sprintf("%+v\n%+v", in, r.tasks())
 }
 
-// TestBusyScan: while another run holds the scan lease, this one delivers what is due, and registers
-// nothing.
+// TestBusyScan: while another run holds the scan lease, this one delivers what is due, and
+// registers nothing.
 func TestBusyScan(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -131,8 +131,8 @@ func TestBusyScanNothingDue(t *testing.T) {
 	release()
 }
 
-// TestBusyScanLimitedServer: that the server takes no second connection is not an error: the other run
-// has one.
+// TestBusyScanLimitedServer: that the server takes no second connection is not an error: the other
+// run has one.
 func TestBusyScanLimitedServer(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)

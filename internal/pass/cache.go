@@ -9,9 +9,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// cache is the prefetch cache of one inbox: bodies of messages that its scanner is about to register,
-// for its deliverer. It saves a second download, and nothing depends on it: a body that it does not
-// take, or drops, is fetched by UID.
+// cache is the prefetch cache of one inbox: bodies of messages that its scanner is about to
+// register, for its deliverer. It saves a second download, and nothing depends on it: a body that
+// it does not take, or drops, is fetched by UID.
 type cache struct {
 	maxOctets int64
 	maxBodies int // open files, at the worst
@@ -103,8 +103,8 @@ func (c *cache) mark() int64 {
 	return c.ready
 }
 
-// dropUpTo throws away the bodies that were ready at the mark: when nothing is due after that, others
-// have claimed their tasks.
+// dropUpTo throws away the bodies that were ready at the mark: when nothing is due after that,
+// others have claimed their tasks.
 func (c *cache) dropUpTo(mark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestClocks: two hosts share a database, the clock of one is an hour ahead, that of the other an hour behind. Whatever is decided
-// by the time goes by the database's.
+// TestClocks: two hosts share a database, the clock of one is an hour ahead, that of the other an
+// hour behind. Whatever is decided by the time goes by the database's.
 func TestClocks(t *testing.T) {
 	for name, server := range map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL} {
 		t.Run(name, func(t *testing.T) {

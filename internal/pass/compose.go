@@ -9,8 +9,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// begun reports whether a recipient has the message, or may have it: from then on it goes out in the
-// mode it went out in, for the reason it had then. No two recipients get different ones.
+// begun reports whether a recipient has the message, or may have it: from then on it goes out in
+// the mode it went out in, for the reason it had then. No two recipients get different ones.
 func begun(t tasks.Task) bool { return t.Form.Mode != "" && t.Begun() }
 
 // compose makes what goes out, by the current routes unless it has begun.

@@ -50,7 +50,8 @@ func TestContactWithoutAddress(t *testing.T) {
 	r.wantTask(tasks.SkippedNoMatch, `no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
 }
 
-// TestNotUsed: a contact without an address and a capture that makes none are in the audit trail, once, of what others get.
+// TestNotUsed: a contact without an address and a capture that makes none are in the audit trail,
+// once, of what others get.
 func TestNotUsed(t *testing.T) {
 	captured := route.Rule{Name: "file", Match: route.Match{Subject: []string{`/ref (?P<file>\S+)/`}}, To: []string{"${file}"}}
 	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 450}), captured, toContacts(), route.Rule{Name: "all", To: []string{"team@firm.example"}})

@@ -83,8 +83,8 @@ func (d *deliverer) reserve(ctx context.Context, j *job, res tasks.Reservation) 
 	return err
 }
 
-// send makes one attempt for all recipients that do not have the message yet. When ctx ends, what the
-// relay has taken the sender of is finished.
+// send makes one attempt for all recipients that do not have the message yet. When ctx ends, what
+// the relay has taken the sender of is finished.
 func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (tasks.Status, error) {
 	if j.msg.Body.Changed() {
 		d.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.Task.ID)
@@ -148,8 +148,8 @@ func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forwar
 	return t.Rest(), err
 }
 
-// markError is that the deliveries could not be recorded before the content goes out. Nothing goes out
-// then.
+// markError is that the deliveries could not be recorded before the content goes out. Nothing goes
+// out then.
 type markError struct{ err error }
 
 func (e *markError) Error() string { return e.err.Error() }
@@ -172,8 +172,8 @@ func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Con
 	return nil
 }
 
-// unrecorded ends a claim when something could not be recorded that has to be before anything more goes
-// out: the claim was lost, or the database is away.
+// unrecorded ends a claim when something could not be recorded that has to be before anything more
+// goes out: the claim was lost, or the database is away.
 func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery, err error) (tasks.Status, error) {
 	if errors.Is(err, tasks.ErrLeaseLost) {
 		d.logAccepted(j, ds)
@@ -184,8 +184,8 @@ func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery,
 	return "", errors.Join(err, released)
 }
 
-// cutShort ends an attempt that met a limit. While there are recipients that were never named to the
-// relay, it was the limit that kept them waiting, and the attempt does not count; otherwise an
+// cutShort ends an attempt that met a limit. While there are recipients that were never named to
+// the relay, it was the limit that kept them waiting, and the attempt does not count; otherwise an
 // unwilling relay could be tried for ever. What it came to so far is recorded already.
 func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limits.Reached) (tasks.Status, error) {
 	d.reached(why)

@@ -35,7 +35,8 @@ type deliverer struct {
 	minor error // the first folder that could not be read
 }
 
-// run delivers what is due, whenever the scanner says so, and until nothing is due when it has ended.
+// run delivers what is due, whenever the scanner says so, and until nothing is due when it has
+// ended.
 func (d *deliverer) run(ctx context.Context, pages pages) error {
 	err := d.duringScan(ctx, pages)
 	d.reading = false
@@ -84,8 +85,8 @@ func (d *deliverer) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due once there is a slot, as many as there are slots at most, and as the limits
-// allow.
+// claim takes what is due once there is a slot, as many as there are slots at most, and as the
+// limits allow.
 func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	mark := d.cache.mark()
 	room := d.room(ctx)
@@ -118,7 +119,8 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 	claims, err := d.pass.Queue.Receive(ctx, tasks.Want{
 		InboxID: d.in.ID, Max: n, Lease: d.pass.Config.Lease, Worker: d.pass.Config.Worker,
 		MaxLostLeases: d.pass.Config.Policy.MaxLostLeases,
-		// While the database is away, leases run out. Who claimed such a task again would send it twice.
+		// While the database is away, leases run out. Who claimed such a task again would send it
+		// twice.
 		InHand: d.leases.tasks(),
 		Poisoned: func(t tasks.Task) {
 			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
@@ -132,8 +134,8 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 	return claims, err
 }
 
-// alone works on a suspect with nothing beside it in this process. The claim is given back first: if
-// something else crashes the process meanwhile, it does not count against the suspect.
+// alone works on a suspect with nothing beside it in this process. The claim is given back first:
+// if something else crashes the process meanwhile, it does not count against the suspect.
 func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	d.leases.drop(suspect.Receipt)
 	after := context.WithoutCancel(ctx)
@@ -156,8 +158,8 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	return err
 }
 
-// start fetches the bodies of claims that are not at hand, and delivers them beside each other, each
-// as soon as it has a slot. Without one it is released: ctx has ended.
+// start fetches the bodies of claims that are not at hand, and delivers them beside each other,
+// each as soon as it has a slot. Without one it is released: ctx has ended.
 func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 	jobs, err := d.withBodies(ctx, newJobs(claims))
 	for _, j := range jobs {
@@ -170,8 +172,8 @@ func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 }
 
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
-// When a limit may not allow all that could be in work, it waits for what is in work first: that may
-// give something back, and the tasks behind it would share what is left with those before it.
+// When a limit may not allow all that could be in work, it waits for what is in work first: that
+// may give something back, and the tasks behind it would share what is left with those before it.
 func (d *deliverer) room(ctx context.Context) int {
 	senders := d.pass.Config.Senders
 	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx, d.pass.Now()); waited = true {

@@ -110,8 +110,8 @@ func TestLeaseLostBeforeItIsReleased(t *testing.T) {
 	})
 }
 
-// TestDatabaseAway: the deliverer stops, nothing goes out that was not recorded as sending, and what
-// was at the relay is in the log.
+// TestDatabaseAway: the deliverer stops, nothing goes out that was not recorded as sending, and
+// what was at the relay is in the log.
 func TestDatabaseAway(t *testing.T) {
 	for method, sent := range map[string][]string{
 		"Due": {}, "Receive": {}, "Reserve": {}, "Sending": {}, "Finish": {"one", "two"},
@@ -144,8 +144,8 @@ func TestDatabaseAway(t *testing.T) {
 	}
 }
 
-// TestDatabaseAwayForAnInstant: what could not be recorded as sending is released, and the next pass
-// sends it.
+// TestDatabaseAwayForAnInstant: what could not be recorded as sending is released, and the next
+// pass sends it.
 func TestDatabaseAwayForAnInstant(t *testing.T) {
 	for _, method := range []string{"Reserve", "Sending"} {
 		t.Run(method, func(t *testing.T) {

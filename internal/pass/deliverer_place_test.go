@@ -37,8 +37,8 @@ func (s *site) wantOnly(status tasks.Status, skip tasks.SkipReason, reason strin
 	}
 }
 
-// TestUIDOfAnotherMessage: what is there now is not sent in the place of what was registered. That the
-// server did so is recorded, and the next scan compares all messages.
+// TestUIDOfAnotherMessage: what is there now is not sent in the place of what was registered. That
+// the server did so is recorded, and the next scan compares all messages.
 func TestUIDOfAnotherMessage(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one", "two")
@@ -148,8 +148,8 @@ func TestUIDValidityChangesWhileAnotherScans(t *testing.T) {
 	})
 }
 
-// TestMovedWhileItWasFetched: another scan found it again meanwhile. It has not vanished, and is sent
-// from its new place.
+// TestMovedWhileItWasFetched: another scan found it again meanwhile. It has not vanished, and is
+// sent from its new place.
 func TestMovedWhileItWasFetched(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one")
@@ -178,7 +178,8 @@ func TestMovedWhileItWasFetched(t *testing.T) {
 	})
 }
 
-// TestLookupsThatFail: nothing ends as vanished while the database cannot say where its folder stands.
+// TestLookupsThatFail: nothing ends as vanished while the database cannot say where its folder
+// stands.
 func TestLookupsThatFail(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one")

@@ -140,12 +140,12 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestRelayAtFault: what is claimed is released, nothing more is claimed, and the scanner goes on with
-// a cache that stays within its bounds.
+// TestRelayAtFault: what is claimed is released, nothing more is claimed, and the scanner goes on
+// with a cache that stays within its bounds.
 func TestRelayAtFaultWhileScanning(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
-		// What the scanner fetches at once, what the cache holds, and what is on its way to the relay;
-		// 4 KiB each.
+		// What the scanner fetches at once, what the cache holds, and what is on its way to the
+		// relay; 4 KiB each.
 		s.servers[boxA].spool.Budget = (2 + 2*2 + 2) * 4 << 10
 		s.relay.onBegin = func(context.Context, string) error { return errRelay }
 		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
@@ -191,8 +191,8 @@ func TestCacheIsBoundedBesideASlowRelay(t *testing.T) {
 	})
 }
 
-// TestNextIsSentWhileAnEndIsRecorded: as many messages as there are slots are sent while the ends of
-// as many others are being recorded, and no more.
+// TestNextIsSentWhileAnEndIsRecorded: as many messages as there are slots are sent while the ends
+// of as many others are being recorded, and no more.
 func TestNextIsSentWhileAnEndIsRecorded(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		record := make(chan struct{})
@@ -218,7 +218,8 @@ func TestNextIsSentWhileAnEndIsRecorded(t *testing.T) {
 	})
 }
 
-// TestRegistersBesideARelayThatHangs: the scanner waits for room for a while, and then goes on without.
+// TestRegistersBesideARelayThatHangs: the scanner waits for room for a while, and then goes on
+// without.
 func TestRegistersBesideARelayThatHangs(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		release := make(chan struct{})

@@ -11,10 +11,10 @@ import (
 
 // metadata asks what the messages are like. What came before a connection broke is kept. If the
 // answer could not be read, it asks without the dates: one that the library does not take ends the
-// connection. If it breaks again, it asks for the first message that did not come alone, and then for
-// twice as many each time. A message that breaks the connection alone is returned without anything
-// known of it, so that those beside it go on. Together with an error it returns the first messages,
-// without a gap.
+// connection. If it breaks again, it asks for the first message that did not come alone, and then
+// for twice as many each time. A message that breaks the connection alone is returned without
+// anything known of it, so that those beside it go on. Together with an error it returns the first
+// messages, without a gap.
 func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
 	var all []imapsrc.Meta
 	byUID := func(a, b imapsrc.Meta) int { return cmp.Compare(a.UID, b.UID) }
@@ -72,9 +72,9 @@ func (s *session) describe(ctx context.Context, f *folder, uids []uint32) (metas
 	return metas, err
 }
 
-// described lists the messages of a range with what the server says of them, in one command; without
-// dates if they are not wanted. A server whose answer breaks the connection is asked for less: then
-// without dates, and then for the UIDs alone.
+// described lists the messages of a range with what the server says of them, in one command;
+// without dates if they are not wanted. A server whose answer breaks the connection is asked for
+// less: then without dates, and then for the UIDs alone.
 func (s *session) described(ctx context.Context, f *folder, from, to uint32, dates bool) (metas []imapsrc.Meta, err error) {
 	if dates && !f.undated {
 		err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {

@@ -19,9 +19,9 @@ import (
 	"postrider/internal/tasks/memqueue"
 )
 
-// site is a pass over fakes: IMAP accounts, a relay, limits, leases and a registry in memory. It runs
-// in a bubble of synctest: time passes only while all wait, so a test that waits for ever fails at
-// once.
+// site is a pass over fakes: IMAP accounts, a relay, limits, leases and a registry in memory. It
+// runs in a bubble of synctest: time passes only while all wait, so a test that waits for ever
+// fails at once.
 type site struct {
 	t       *testing.T
 	pass    *Pass
@@ -244,7 +244,8 @@ func (s *site) want(want ...string) {
 	}
 }
 
-// wantSent checks the messages that the relay has got, in any order: "SUBJECT" or "SUBJECT RECIPIENT".
+// wantSent checks the messages that the relay has got, in any order: "SUBJECT" or "SUBJECT
+// RECIPIENT".
 func (s *site) wantSent(want ...string) {
 	s.t.Helper()
 	got := s.relay.subjects()

@@ -28,9 +28,9 @@ type fakeServer struct {
 	fetched []uint32 // whole messages that were handed over
 	reverse bool     // the last one comes first
 
-	// hook is called before each operation with its name, dial, select, search, describe, size, fetch
-	// or header, and for the last four with each UID. It may block, and what it returns is what happens
-	// instead.
+	// hook is called before each operation with its name, dial, select, search, describe, size,
+	// fetch or header, and for the last four with each UID. It may block, and what it returns is
+	// what happens instead.
 	hook func(ctx context.Context, op string, uid uint32) error
 }
 
@@ -41,8 +41,8 @@ type fakeFolder struct {
 	sizes          map[uint32]int64         // RFC822.SIZE, where it is not that of the content
 }
 
-// budget is the memory that a server's bodies may take. There is no other: a spool that finds it used
-// up fails.
+// budget is the memory that a server's bodies may take. There is no other: a spool that finds it
+// used up fails.
 const budget = 1 << 20
 
 func newFakeServer(t *testing.T) *fakeServer {

@@ -21,8 +21,8 @@ var errAway = errors.New("the database is away")
 type fakeQueue struct {
 	*memqueue.Queue
 
-	// hook is called before a method, with its name and the id of the task, or of the inbox when it is
-	// for no task. It may block, and what it returns is what happens instead.
+	// hook is called before a method, with its name and the id of the task, or of the inbox when it
+	// is for no task. It may block, and what it returns is what happens instead.
 	hook func(method string, id int64) error
 
 	mu      sync.Mutex

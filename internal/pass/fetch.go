@@ -84,8 +84,8 @@ func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch
 	})
 }
 
-// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a
-// message that breaks it is found, and is the only one to be blamed.
+// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that
+// a message that breaks it is found, and is the only one to be blamed.
 func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64, batch []fetched) error {
 	err := s.fetch(ctx, folder, epoch, batch)
 	if err == nil || !s.again(ctx, err) {

@@ -22,9 +22,9 @@ type folder struct {
 
 func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
 
-// open selects all folders, gives each its cursor, looks again below it, and has the tasks of folders
-// whose UIDVALIDITY changed find their messages again. A folder that cannot be opened is part of the error; the others
-// go on.
+// open selects all folders, gives each its cursor, looks again below it, and has the tasks of
+// folders whose UIDVALIDITY changed find their messages again. A folder that cannot be opened is
+// part of the error; the others go on.
 func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 	var folders []*folder
 	var errs []error
@@ -52,8 +52,8 @@ func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 	return folders, errors.Join(errs...)
 }
 
-// toOpen reports whether a folder has to be opened: one that is no longer watched only for the tasks
-// that it left behind.
+// toOpen reports whether a folder has to be opened: one that is no longer watched only for the
+// tasks that it left behind.
 func toOpen(ctx context.Context, q tasks.Registrar, row inbox.Folder) (bool, error) {
 	if row.Active || row.InitializedAt == nil {
 		return row.Active, nil
@@ -116,8 +116,8 @@ func (s *scanner) initialize(ctx context.Context, src Source, info imapsrc.Folde
 	return s.pass.Inboxes.Initialize(ctx, s.lease, f.row.ID, f.row.UIDValidity, start)
 }
 
-// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below which
-// messages were there before. The folder is the one selected, next its UIDNEXT.
+// StartUID is where the cursor of a folder begins that was never scanned: the UID at and below
+// which messages were there before. The folder is the one selected, next its UIDNEXT.
 func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
 	switch day, since := start.Since(); {
 	case since:
@@ -141,9 +141,9 @@ func first(uids []uint32) uint32 {
 	return uids[0]
 }
 
-// newEpoch begins again in the registry, from UID 0: every message is identified by its content. The
-// part above the server's 32 bits grows, so that no epoch ever comes back, not even when the server
-// goes back to an old UIDVALIDITY.
+// newEpoch begins again in the registry, from UID 0: every message is identified by its content.
+// The part above the server's 32 bits grows, so that no epoch ever comes back, not even when the
+// server goes back to an old UIDVALIDITY.
 func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) error {
 	epoch := (f.row.UIDValidity>>32+1)<<32 | int64(validity)
 	if !s.pass.Config.DryRun {
@@ -155,8 +155,8 @@ func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) erro
 	return nil
 }
 
-// reconcile registers a folder that began a new epoch through to its end first, so that the tasks of
-// the old one find their messages again. Those that do not have vanished.
+// reconcile registers a folder that began a new epoch through to its end first, so that the tasks
+// of the old one find their messages again. Those that do not have vanished.
 func (s *scanner) reconcile(ctx context.Context, f *folder) error {
 	waiting, err := s.pass.Queue.Unreconciled(ctx, f.row.ID, f.row.UIDValidity)
 	if err != nil || !waiting || s.pass.Config.DryRun {

@@ -59,8 +59,8 @@ func (g *gate) limited(now time.Time) *limits.Reached {
 	return nil
 }
 
-// limitPatience is how long a pass waits for a limit. Without it, a pass that cron starts each minute
-// would find the minute of the one before not quite over, and leave the next minute unused.
+// limitPatience is how long a pass waits for a limit. Without it, a pass that cron starts each
+// minute would find the minute of the one before not quite over, and leave the next minute unused.
 const limitPatience = 2 * time.Second
 
 // wait waits for the limit that was met last, and reports whether it is over.

@@ -23,8 +23,8 @@ const enoughFailures = 2
 // maxNamed is how many inboxes a line of the log names.
 const maxNamed = 20
 
-// hosts are the IMAP servers of a pass, each a host and a port. A server that cannot be reached costs
-// the waits of the inboxes that found that out, and none of those behind them.
+// hosts are the IMAP servers of a pass, each a host and a port. A server that cannot be reached
+// costs the waits of the inboxes that found that out, and none of those behind them.
 type hosts struct {
 	log *slog.Logger
 
@@ -71,7 +71,8 @@ func (h *hosts) check(name, address string) error {
 	return fmt.Errorf("not tried: other inboxes of %s could not reach it in this pass (%w)", name, plain{s.why})
 }
 
-// plain is the text of an error, without its type: what an inbox's own connection met is another matter.
+// plain is the text of an error, without its type: what an inbox's own connection met is another
+// matter.
 type plain struct{ err error }
 
 func (p plain) Error() string { return text.Error(p.err) }

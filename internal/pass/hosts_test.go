@@ -98,8 +98,8 @@ func TestSilentHost(t *testing.T) {
 	})
 }
 
-// wantLeft checks that two of the inboxes have a line of their own in the log, and that one more line
-// names the rest.
+// wantLeft checks that two of the inboxes have a line of their own in the log, and that one more
+// line names the rest.
 func (s *site) wantLeft(addrs []string) {
 	s.t.Helper()
 	var failed, left []string

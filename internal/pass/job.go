@@ -45,8 +45,8 @@ func (j *job) size() int64 {
 	return j.msg.Body.Size()
 }
 
-// end is called once for each job: status is where the task stands now, empty when it counts nowhere.
-// An error is the database's.
+// end is called once for each job: status is where the task stands now, empty when it counts
+// nowhere. An error is the database's.
 func (d *deliverer) end(j *job, status tasks.Status, err error) {
 	if j.msg != nil {
 		_ = j.msg.Close()
@@ -130,7 +130,8 @@ var became = map[tasks.Status]string{
 	tasks.Error: "not forwarded yet", tasks.Dead: "dead", tasks.Uncertain: "uncertain",
 }
 
-// replies is who got a message, or did not, and why: "a@x.example 250 2.0.0 ok, b@x.example 550 no".
+// replies is who got a message, or did not, and why: "a@x.example 250 2.0.0 ok, b@x.example 550
+// no".
 func replies(ds []tasks.Delivery) string {
 	const enough = 20
 	var out []string

@@ -8,9 +8,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// refused records why a message could not be fetched. A body that the server announces as larger than
-// forward.max_size is handled like a message that the server describes as that large: it is skipped,
-// or only its header is fetched, for a notice.
+// refused records why a message could not be fetched. A body that the server announces as larger
+// than forward.max_size is handled like a message that the server describes as that large: it is
+// skipped, or only its header is fetched, for a notice.
 func (f *fetched) refused(why error) {
 	var large *imapsrc.TooLargeError
 	switch {
@@ -35,8 +35,8 @@ func headed(batch []fetched) map[uint32]int64 {
 	return found
 }
 
-// tooLarge ends a claim whose message is found too large only now. If a recipient has the message or
-// may have it, that is a failed attempt: the others must get the same.
+// tooLarge ends a claim whose message is found too large only now. If a recipient has the message
+// or may have it, that is a failed attempt: the others must get the same.
 func (d *deliverer) tooLarge(ctx context.Context, j *job, why string) (tasks.Status, error) {
 	t := j.claim.Task
 	if t.Begun() {

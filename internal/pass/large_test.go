@@ -61,9 +61,9 @@ func TestAnnouncedTooLarge(t *testing.T) {
 	}
 }
 
-// modest is a server that gives every message a size of 80 octets, and another one when it is to send
-// it. (The client does not hang up on the real one in the middle of a body: its library leaves a
-// goroutine behind then.)
+// modest is a server that gives every message a size of 80 octets, and another one when it is to
+// send it. (The client does not hang up on the real one in the middle of a body: its library leaves
+// a goroutine behind then.)
 type modest struct {
 	Source
 	max int64

@@ -72,7 +72,8 @@ func (l *leases) keep(ctx context.Context) (stop func()) {
 	})
 }
 
-// every calls f at each turn of the interval until stop is called, which waits for a call under way.
+// every calls f at each turn of the interval until stop is called, which waits for a call under
+// way.
 func every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -91,8 +91,8 @@ func TestYearOne(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 25})
 }
 
-// TestNoticeOfAnotherMessage: of a message that is too large only the header is read. Another one that
-// has its UID by now is not told of to those who were to get the first one.
+// TestNoticeOfAnotherMessage: of a message that is too large only the header is read. Another one
+// that has its UID by now is not told of to those who were to get the first one.
 func TestNoticeOfAnotherMessage(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up), route.Rule{Name: "all", To: []string{"team@firm.example"}})

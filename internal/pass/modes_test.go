@@ -139,7 +139,8 @@ func (c counting) Bodies(ctx context.Context, uids []uint32, each func(uint32, *
 	return c.Source.Bodies(ctx, uids, each)
 }
 
-// TestTooLargeNotice: a notice is a delivery like any other: routed by the header, retried, and the same each time.
+// TestTooLargeNotice: a notice is a delivery like any other: routed by the header, retried, and the
+// same each time.
 func TestTooLargeNotice(t *testing.T) {
 	to := []string{"team@firm.example"}
 	r := newRig(t, on("dot", 1, smtpsink.Action{Code: 451}),

@@ -15,9 +15,10 @@ import (
 // maxBatchOctets bounds what one fetch of a page takes of the disk.
 const maxBatchOctets = 64 << 20
 
-// page gives each of the UIDs its disposition. It is split where it would take too much of the disk,
-// and where a connection breaks: what came before the break is registered. A message whose fetch
-// breaks the connection twice is registered without its content, so that those behind it go on.
+// page gives each of the UIDs its disposition. It is split where it would take too much of the
+// disk, and where a connection breaks: what came before the break is registered. A message whose
+// fetch breaks the connection twice is registered without its content, so that those behind it go
+// on.
 func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	unseen, err := s.pass.Queue.Unseen(ctx, f.row.ID, f.row.UIDValidity, uids)
 	if err != nil {
@@ -95,9 +96,9 @@ func (s *scanner) batch(rest []imapsrc.Meta, large map[uint32]int64, alone bool)
 	return batch
 }
 
-// register registers a batch and moves the cursor. When ctx ends, it registers what is decided until
-// then, so that the next pass goes on from there. The bodies go into the cache before: whoever
-// claims a task as soon as it is registered finds its body there.
+// register registers a batch and moves the cursor. When ctx ends, it registers what is decided
+// until then, so that the next pass goes on from there. The bodies go into the cache before:
+// whoever claims a task as soon as it is registered finds its body there.
 func (s *scanner) register(ctx context.Context, f *folder, batch []fetched, cursor uint32) error {
 	page := s.newPage(f, cursor)
 	for i, it := range batch {
@@ -216,8 +217,8 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 	return e, err
 }
 
-// identity adds what a message says to what the server said of it. Of a header alone the outline and
-// the size stay.
+// identity adds what a message says to what the server said of it. Of a header alone the outline
+// and the size stay.
 func identity(m *message.Message, known tasks.Identity) tasks.Identity {
 	id := tasks.Identity{
 		Fingerprint: known.Fingerprint, Size: known.Size,

@@ -9,11 +9,12 @@
 //
 // What goes wrong stays where it belongs. A message that cannot be fetched, decided, composed or
 // signed counts an attempt of its task, and those behind it go on. An inbox that cannot be read is
-// an error in its row of the report. An IMAP server that two inboxes, one after the other, could not
-// reach is left for this pass; the other inboxes of that server get the same error. When the relay is at fault, forwarding stops for this pass,
-// what is claimed is released, and its attempts do not count; when a limit of the relay's provider
-// is used up, likewise until the limit allows more. When the database fails, the inbox's deliverer
-// stops. When the context ends, messages on the wire are finished, and the rest is released.
+// an error in its row of the report. An IMAP server that two inboxes, one after the other, could
+// not reach is left for this pass; the other inboxes of that server get the same error. When the
+// relay is at fault, forwarding stops for this pass, what is claimed is released, and its attempts
+// do not count; when a limit of the relay's provider is used up, likewise until the limit allows
+// more. When the database fails, the inbox's deliverer stops. When the context ends, messages on
+// the wire are finished, and the rest is released.
 //
 // A pass that was not interrupted deletes at its end what Retention does not keep.
 package pass

@@ -19,8 +19,9 @@ type ReplayOptions struct {
 	Within time.Duration // what was registered at most so long ago, by the database's clock
 	Route  string        // only what this route decided then; empty for all
 	Named  bool          // the inboxes were named: one that is disabled is connected to as well
-	// Each is called for every message that would go elsewhere, or could not be compared, by ascending
-	// task in an inbox; from several goroutines at once. Its error ends the replay of that inbox.
+	// Each is called for every message that would go elsewhere, or could not be compared, by
+	// ascending task in an inbox; from several goroutines at once. Its error ends the replay of
+	// that inbox.
 	Each func(Replayed) error
 }
 

@@ -32,7 +32,8 @@ type Report struct {
 	StartedAt  time.Time `json:"started_at"`
 	DurationMS int64     `json:"duration_ms"`
 	RelayError string    `json:"relay_error,omitempty"` // why forwarding stopped
-	// LimitReached says which of smtp.limits is used up, and until when. Waiting messages wait for it.
+	// LimitReached says which of smtp.limits is used up, and until when. Waiting messages wait for
+	// it.
 	LimitReached string        `json:"limit_reached,omitempty"`
 	Interrupted  bool          `json:"interrupted,omitempty"` // by a signal or --timeout
 	Totals       Counters      `json:"totals"`

@@ -11,7 +11,8 @@ import (
 // A mail store that was restored from a backup keeps UIDVALIDITY and gives out UIDs a second time,
 // from the first one that the backup does not have. So the newest messages tell whether it did.
 
-// maxDoubts is of how many messages with another size or date the content is read, the newest first.
+// maxDoubts is of how many messages with another size or date the content is read, the newest
+// first.
 const maxDoubts = 5
 
 // reused collects what shows that a folder gave out UIDs a second time. Messages are added by
@@ -42,8 +43,8 @@ func (r *reused) add(n tasks.Noted, m imapsrc.Meta) {
 	}
 }
 
-// settle reads the contents that have to decide. It returns what the server says now of messages that
-// turned out to be the same. One that cannot be read decides nothing.
+// settle reads the contents that have to decide. It returns what the server says now of messages
+// that turned out to be the same. One that cannot be read decides nothing.
 func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]tasks.Stated, error) {
 	if r.uid != 0 || len(r.doubtful) == 0 {
 		return nil, nil
@@ -76,8 +77,9 @@ func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]
 const lookBackUIDs = 200
 
 // lookBack looks again at the newest messages below the cursor. It registers those that the server
-// showed late, and begins a new epoch when the server gave a UID to another message. It comes before
-// anything that moves the cursor: otherwise a pass that is killed could leave such a message behind.
+// showed late, and begins a new epoch when the server gave a UID to another message. It comes
+// before anything that moves the cursor: otherwise a pass that is killed could leave such a message
+// behind.
 func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 	if f.row.InitializedAt == nil || f.messages == 0 {
 		return nil

@@ -14,9 +14,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// restored puts a backup with the first messages in the place of what boxA's INBOX has, and then these
-// messages under the UIDs from there on. Their date and size differ from those that had the UIDs as
-// is asked for.
+// restored puts a backup with the first messages in the place of what boxA's INBOX has, and then
+// these messages under the UIDs from there on. Their date and size differ from those that had the
+// UIDs as is asked for.
 func (s *site) restored(keep uint32, date, size bool, subjects ...string) {
 	s.t.Helper()
 	srv := s.servers[boxA]
@@ -104,7 +104,8 @@ func TestRestoredBackup(t *testing.T) {
 	}
 }
 
-// TestRestoredBackupAndKilled: the database goes away after the pass saw that. The next pass goes on.
+// TestRestoredBackupAndKilled: the database goes away after the pass saw that. The next pass goes
+// on.
 func TestRestoredBackupAndKilled(t *testing.T) {
 	for registered := range 3 {
 		t.Run(fmt.Sprint("after page ", registered), func(t *testing.T) {
@@ -129,8 +130,8 @@ func TestRestoredBackupAndKilled(t *testing.T) {
 	}
 }
 
-// TestRestoredBackupWhileTasksWait: none of the new messages goes to the recipients of the old ones.
-// Each is decided by itself, and the trail of the old tasks says what became of them.
+// TestRestoredBackupWhileTasksWait: none of the new messages goes to the recipients of the old
+// ones. Each is decided by itself, and the trail of the old tasks says what became of them.
 func TestRestoredBackupWhileTasksWait(t *testing.T) {
 	rules := []route.Rule{
 		{Name: "old", Match: route.Match{Subject: []string{"old"}}, To: []string{"old@firm.example"}},
@@ -175,8 +176,8 @@ func TestRestoredBackupWhileTasksWait(t *testing.T) {
 	}
 }
 
-// TestServerCorrectsItself: a server that states another size or date for messages that are the same
-// begins no new epoch. Their contents are compared once, and a few in one pass.
+// TestServerCorrectsItself: a server that states another size or date for messages that are the
+// same begins no new epoch. Their contents are compared once, and a few in one pass.
 func TestServerCorrectsItself(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put(subjects("%d", 1, 8)...)
@@ -259,7 +260,8 @@ func TestDoubtfulMessageThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestReusedBelowTheWindow: the audit sees it, and its repair has the next run compare all messages.
+// TestReusedBelowTheWindow: the audit sees it, and its repair has the next run compare all
+// messages.
 func TestReusedBelowTheWindow(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.pass.Config.Page = 50
@@ -319,8 +321,8 @@ func TestReusedBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestFolderReplacedByAnother that has the same UIDVALIDITY, as with servers that use the time for it:
-// its messages are others.
+// TestFolderReplacedByAnother that has the same UIDVALIDITY, as with servers that use the time for
+// it: its messages are others.
 func TestFolderReplacedByAnother(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put("one", "two")
@@ -346,7 +348,8 @@ func TestUIDNEXTTooLow(t *testing.T) {
 	})
 }
 
-// TestIdleRoundTrips: a folder in which nothing is new is selected, and looked back at in one command.
+// TestIdleRoundTrips: a folder in which nothing is new is selected, and looked back at in one
+// command.
 func TestIdleRoundTrips(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put(subjects("%d", 1, 300)...)
@@ -367,8 +370,8 @@ func TestIdleRoundTrips(t *testing.T) {
 // errDate is a server's answer that the library cannot read.
 var errDate = &imapsrc.Error{Kind: imapsrc.KindProtocol, Op: "fetch", Host: "imap", Err: fmt.Errorf("expected date-time")}
 
-// TestDatesThatCannotBeRead of many messages of a page cost one connection, and no attempt. The next
-// pass does not ask for them.
+// TestDatesThatCannotBeRead of many messages of a page cost one connection, and no attempt. The
+// next pass does not ask for them.
 func TestDatesThatCannotBeRead(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.pass.Config.Page = 50
@@ -398,8 +401,8 @@ func TestDatesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestDescriptionsThatBreakTheConnection of many messages: what came is registered, so each pass comes
-// further.
+// TestDescriptionsThatBreakTheConnection of many messages: what came is registered, so each pass
+// comes further.
 func TestDescriptionsThatBreakTheConnection(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.pass.Config.Page = 50

@@ -19,7 +19,8 @@ type scanLease struct {
 	ttl    time.Duration
 }
 
-// acquireScan asks for the scan lease of an inbox. A server that asked to be left alone is an error.
+// acquireScan asks for the scan lease of an inbox. A server that asked to be left alone is an
+// error.
 func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inbox.Busy, error) {
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
@@ -57,8 +58,8 @@ func scanLost(err error) bool {
 	return errors.Is(err, inbox.ErrScanLost) || errors.Is(err, tasks.ErrScanLost)
 }
 
-// hold works under the lease, records how the scan ended, and gives the lease back. When the lease is
-// lost, the context of work ends.
+// hold works under the lease, records how the scan ended, and gives the lease back. When the lease
+// is lost, the context of work ends.
 func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(context.Context) error) error {
 	err := l.renewing(ctx, log, work)
 	after := context.WithoutCancel(ctx)

@@ -9,8 +9,8 @@ import (
 	"postrider/internal/inbox"
 )
 
-// scanner reads one inbox under its scan lease and registers what is new, in the order of its folders
-// and UIDs. It sends nothing and claims nothing.
+// scanner reads one inbox under its scan lease and registers what is new, in the order of its
+// folders and UIDs. It sends nothing and claims nothing.
 type scanner struct {
 	pass       *Pass
 	revision   string // of the rules in force

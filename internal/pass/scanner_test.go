@@ -93,8 +93,8 @@ func TestScanOfBodiesThatComeInAnotherOrder(t *testing.T) {
 	})
 }
 
-// TestScanOfAMessageThatBreaksTheConnection: it is registered without its content, those behind it go
-// on, and each claim of it counts.
+// TestScanOfAMessageThatBreaksTheConnection: it is registered without its content, those behind it
+// go on, and each claim of it counts.
 func TestScanOfAMessageThatBreaksTheConnection(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put("one", "two", "three", "four")
@@ -171,8 +171,8 @@ func TestScanOfAFolderThatCannotBeSelected(t *testing.T) {
 	})
 }
 
-// TestScanOfAServerThatRefusesTheLogin: it is asked once, by the scanner or by the deliverer, and no
-// attempt counts.
+// TestScanOfAServerThatRefusesTheLogin: it is asked once, by the scanner or by the deliverer, and
+// no attempt counts.
 func TestScanOfAServerThatRefusesTheLogin(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one", "two", "three")
@@ -353,8 +353,8 @@ func TestScanOfAFolderThatChangesWhileItIsRead(t *testing.T) {
 	})
 }
 
-// TestScanStoppedWhileItDecides: what was decided until then is registered, nothing is decided on half
-// a message, and the next pass goes on from there.
+// TestScanStoppedWhileItDecides: what was decided until then is registered, nothing is decided on
+// half a message, and the next pass goes on from there.
 func TestScanStoppedWhileItDecides(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		ctx, cancel := context.WithCancel(t.Context())

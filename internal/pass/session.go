@@ -13,9 +13,9 @@ import (
 // maxReconnects is how often one pass connects to one inbox again after its connection broke.
 const maxReconnects = 5
 
-// session is one IMAP connection of one inbox, opened at its first use and again when it breaks. Its
-// users take turns, in no particular order. When it cannot be opened, they all get that error: a
-// server that refuses a login shuts out who tries again and again.
+// session is one IMAP connection of one inbox, opened at its first use and again when it breaks.
+// Its users take turns, in no particular order. When it cannot be opened, they all get that error:
+// a server that refuses a login shuts out who tries again and again.
 type session struct {
 	dial func(ctx context.Context) (Source, error)
 	log  *slog.Logger

@@ -129,8 +129,8 @@ func TestSessionReconnects(t *testing.T) {
 	})
 }
 
-// TestSessionStaysBroken: once the server cannot be reached or refuses the login, this pass does not
-// try again.
+// TestSessionStaysBroken: once the server cannot be reached or refuses the login, this pass does
+// not try again.
 func TestSessionStaysBroken(t *testing.T) {
 	for name, fails := range map[string]error{"network": errNetwork, "login": errLogin} {
 		t.Run(name, func(t *testing.T) {

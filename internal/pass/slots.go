@@ -7,8 +7,8 @@ import (
 )
 
 // slots bound how many messages are on their way to the relay at once in this process, and for as
-// many more, how many wait until their end is recorded. Whoever holds all slots works alone. A holder
-// never waits for more of them, so nobody waits for ever.
+// many more, how many wait until their end is recorded. Whoever holds all slots works alone. A
+// holder never waits for more of them, so nobody waits for ever.
 type slots struct {
 	all  int
 	sem  *semaphore.Weighted

@@ -11,7 +11,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestStopReleases ends the context while the relay holds one message back: that one finishes, the rest is released.
+// TestStopReleases ends the context while the relay holds one message back: that one finishes, the
+// rest is released.
 func TestStopReleases(t *testing.T) {
 	hold := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())

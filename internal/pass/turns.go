@@ -9,9 +9,9 @@ import (
 	"postrider/internal/inbox"
 )
 
-// turns gives inboxes out to workers. One host never has more than its share of the workers: servers
-// limit connections, and shut out clients that ask for more. The next inbox is one of the host that
-// has the fewest in work, so a slow host does not keep the others waiting.
+// turns gives inboxes out to workers. One host never has more than its share of the workers:
+// servers limit connections, and shut out clients that ask for more. The next inbox is one of the
+// host that has the fewest in work, so a slow host does not keep the others waiting.
 type turns struct {
 	perHost int
 

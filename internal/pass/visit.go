@@ -16,7 +16,8 @@ type visit struct {
 	session *session
 }
 
-// compare calls do for each of the boxes, for several at once, as a pass does. failed gets the error of an inbox that could not be compared to its end.
+// compare calls do for each of the boxes, for several at once, as a pass does. failed gets the
+// error of an inbox that could not be compared to its end.
 func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 	do func(i int, v visit) error, failed func(i int, err error),
 ) {

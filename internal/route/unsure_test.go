@@ -114,8 +114,8 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
-// TestNoTimeForTheContent: what cannot be decoded in time is undecided, and the rules that do not need
-// it take the message.
+// TestNoTimeForTheContent: what cannot be decoded in time is undecided, and the rules that do not
+// need it take the message.
 func TestNoTimeForTheContent(t *testing.T) {
 	table := compile(t,
 		Rule{Name: "body", Match: Match{Body: []string{"hello"}}, To: []string{"a@x.example"}},

@@ -47,10 +47,10 @@ type Planned struct {
 	PurgedAs string // Known: how its purged task ended
 }
 
-// Plan decides on the entries of a page, in their order. seen are the tasks of those that have a row
-// under the page's epoch, by UID; found are the rows whose fingerprint is an entry's fingerprint or
-// outline, ordered by task. Dropping is worse than repeating: what is not certainly the same
-// message is a new one.
+// Plan decides on the entries of a page, in their order. seen are the tasks of those that have a
+// row under the page's epoch, by UID; found are the rows whose fingerprint is an entry's
+// fingerprint or outline, ordered by task. Dropping is worse than repeating: what is not certainly
+// the same message is a new one.
 func Plan(page Page, seen map[uint32]int64, found []Seen) []Planned {
 	p := newPlanner(page, found)
 	out := make([]Planned, len(page.Entries))
@@ -123,8 +123,8 @@ func (p *planner) earlier(e Entry) (Seen, bool) {
 	return Seen{}, true
 }
 
-// countBefore is how many messages of an outline were there before the start and have not been found
-// again: those of the epoch that has most of them, without those of this epoch.
+// countBefore is how many messages of an outline were there before the start and have not been
+// found again: those of the epoch that has most of them, without those of this epoch.
 func countBefore(page Page, found []Seen) map[message.Fingerprint]int {
 	type key struct {
 		outline message.Fingerprint

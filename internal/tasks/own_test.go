@@ -165,8 +165,8 @@ func TestDecided(t *testing.T) {
 	}
 }
 
-// TestOwnerOf: a delivery that was refused and is still owned is about to be given up. Who has the same
-// content for that recipient is no duplicate of it.
+// TestOwnerOf: a delivery that was refused and is still owned is about to be given up. Who has the
+// same content for that recipient is no duplicate of it.
 func TestOwnerOf(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -61,8 +61,9 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	return res
 }
 
-// giveUp makes the deliveries failed that are given up on, and returns them with those whose outcome
-// is unknown. When there are such, nobody is waited for any more: to go on would send it to them again.
+// giveUp makes the deliveries failed that are given up on, and returns them with those whose
+// outcome is unknown. When there are such, nobody is waited for any more: to go on would send it to
+// them again.
 func (p Policy) giveUp(ds []Delivery, unknown bool) []Delivery {
 	var out []Delivery
 	for i := range ds {
@@ -149,8 +150,8 @@ func Poisoned(t Task) Result {
 	return res
 }
 
-// Without are the recipients that do not have the message: it was put off or refused, and nothing is
-// unknown about that.
+// Without are the recipients that do not have the message: it was put off or refused, and nothing
+// is unknown about that.
 func Without(ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool { return d.Status == Pending || d.Status == Failed })
 }

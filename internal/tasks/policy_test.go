@@ -162,8 +162,8 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// TestVanished: an operator has to decide when the message may have arrived, and a recipient who does
-// not have it is named.
+// TestVanished: an operator has to decide when the message may have arrived, and a recipient who
+// does not have it is named.
 func TestVanished(t *testing.T) {
 	is := func(status DeliveryStatus) Delivery {
 		return Delivery{Recipient: string(status) + "@x", Status: status}

@@ -20,8 +20,8 @@ type Queue interface {
 type Registrar interface {
 	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
 	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
-	// Unregistered is Unseen that counts only tasks as a disposition, and not messages that were there
-	// before the start.
+	// Unregistered is Unseen that counts only tasks as a disposition, and not messages that were
+	// there before the start.
 	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Noted returns the ledger's messages of a folder with a UID in [from, to], by ascending UID.
 	Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Noted, error)
@@ -30,11 +30,11 @@ type Registrar interface {
 	Restate(ctx context.Context, folderID, epoch int64, now map[uint32]Stated) error
 	// Register gives every message of the page its disposition, records the decisions and moves the
 	// folder's cursor, in one transaction. Doing it twice changes nothing. ErrEpochChanged when the
-	// folder has begun a new epoch, ErrScanLost when another run has taken over the scan; then nothing
-	// changes.
+	// folder has begun a new epoch, ErrScanLost when another run has taken over the scan; then
+	// nothing changes.
 	Register(ctx context.Context, page Page) ([]Registration, error)
-	// Baseline notes messages that were there before the start, and that everything up to page.Cursor
-	// has been noted. It fails as Register does.
+	// Baseline notes messages that were there before the start, and that everything up to
+	// page.Cursor has been noted. It fails as Register does.
 	Baseline(ctx context.Context, page Page) error
 	// Unreconciled reports whether live tasks of an older epoch still wait to be found again in the
 	// folder.
@@ -43,28 +43,29 @@ type Registrar interface {
 
 // Worker is for the deliverer: every task is worked off under a receipt.
 type Worker interface {
-	// Receive claims tasks that are due: highest priority first, and oldest first within it. It claims
-	// nothing once ctx has ended; a claim under way is finished and returned, because an unknown claim
-	// would have to wait for its lease to run out.
+	// Receive claims tasks that are due: highest priority first, and oldest first within it. It
+	// claims nothing once ctx has ended; a claim under way is finished and returned, because an
+	// unknown claim would have to wait for its lease to run out.
 	Receive(ctx context.Context, want Want) ([]Claim, error)
 	// Extend renews the leases of the receipts. Those that are lost are returned.
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
-	// Reserve records what a claimed task's message is and who gets it, and takes what the task needs
-	// to own (see Own). It returns the deliveries as they stand then: those that are pending and do
-	// not wait may be sent. Call it for a claim of another revision, and for one with deliveries that
-	// wait.
+	// Reserve records what a claimed task's message is and who gets it, and takes what the task
+	// needs to own (see Own). It returns the deliveries as they stand then: those that are pending
+	// and do not wait may be sent. Call it for a claim of another revision, and for one with
+	// deliveries that wait.
 	Reserve(ctx context.Context, r Receipt, res Reservation) ([]Delivery, error)
-	// Sending commits, before the final dot, which recipients the message is about to go to, and how.
+	// Sending commits, before the final dot, which recipients the message is about to go to, and
+	// how.
 	Sending(ctx context.Context, r Receipt, as Form, deliveries []Delivery) error
 	// Note adds a line about a claimed task to its audit trail, unless it is there already.
 	Note(ctx context.Context, r Receipt, note Note) error
 	// Finish ends the claim. Deliveries that ended undelivered give up what they own, and whoever
-	// waits for one that was settled is due. Doing it twice with the same end changes nothing; so with
-	// Release.
+	// waits for one that was settled is due. Doing it twice with the same end changes nothing; so
+	// with Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. With no delay it comes back in its
-	// old place. A task that waits for another's delivery comes back when that is settled, and after
-	// WaitRecheck at the latest.
+	// old place. A task that waits for another's delivery comes back when that is settled, and
+	// after WaitRecheck at the latest.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 
@@ -77,8 +78,8 @@ type Operator interface {
 	// Skip ends tasks. They own their recipients from then on: equal messages are their duplicates,
 	// also once they are purged.
 	Skip(ctx context.Context, who string, ids ...int64) (int, error)
-	// Resolve settles unknown outcomes: the recipients in question have the message. The task ends as
-	// forwarded, or goes on for recipients that do not have it.
+	// Resolve settles unknown outcomes: the recipients in question have the message. The task ends
+	// as forwarded, or goes on for recipients that do not have it.
 	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known.
 	Purge(ctx context.Context, who string, ids ...int64) (int, error)
@@ -86,9 +87,9 @@ type Operator interface {
 	// their claims, unless the relay has the message and its reply is not recorded yet, and give up
 	// the recipients that they have not delivered to.
 	Disable(ctx context.Context, who string, inboxID int64) error
-	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the ledger.
-	// The audit trail stays, and so does who got which content. When it is cut short, the inbox is
-	// disabled and has no cursors and no live tasks: doing it again goes on.
+	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
+	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
+	// inbox is disabled and has no cursors and no live tasks: doing it again goes on.
 	Remove(ctx context.Context, who string, inboxID int64) error
 	// Forget drops from the ledger those of the messages whose tasks others than the queue have
 	// deleted (Disposition.Lost), so that they can be registered again. Their duplicates are
@@ -110,22 +111,22 @@ type Reader interface {
 
 // Auditor says how messages are accounted for.
 type Auditor interface {
-	// Dispositions returns how each message of a folder with a UID in [from, to] is accounted for, by
-	// ascending UID. A UID that is missing is not accounted for.
+	// Dispositions returns how each message of a folder with a UID in [from, to] is accounted for,
+	// by ascending UID. A UID that is missing is not accounted for.
 	Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Disposition, error)
-	// Purged counts the tasks of an inbox that were registered within that time and purged since: an
-	// upper bound, because the ledger does not record when. Tasks that others than the queue have
-	// deleted do not count.
+	// Purged counts the tasks of an inbox that were registered within that time and purged since:
+	// an upper bound, because the ledger does not record when. Tasks that others than the queue
+	// have deleted do not count.
 	Purged(ctx context.Context, inboxID int64, within time.Duration) (int, error)
-	// LeftBehind calls each for the tasks that a folder had in an epoch before the given one, and whose
-	// messages have not been found again since, by ascending epoch and UID.
+	// LeftBehind calls each for the tasks that a folder had in an epoch before the given one, and
+	// whose messages have not been found again since, by ascending epoch and UID.
 	LeftBehind(ctx context.Context, folderID, before int64, each func(epoch int64, d Disposition) error) error
 }
 
 // Retention deletes what is old.
 type Retention interface {
-	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first, at
-	// most limit of them.
+	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first,
+	// at most limit of them.
 	Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error)
 	// ExpireEvents deletes lines of the audit trail that are older than age, oldest first, at most
 	// limit of them.

@@ -51,8 +51,8 @@ const (
 )
 
 // Like compares what the server states now. Servers correct a size, and change dates when a mail
-// store is moved or the clocks change: where the content is known, only that shows that a message is
-// a different one. Otherwise both have to differ.
+// store is moved or the clocks change: where the content is known, only that shows that a message
+// is a different one. Otherwise both have to differ.
 func (n Noted) Like(now Stated) Likeness {
 	switch date, size := n.Stated.Differs(now); {
 	case !date && !size:

@@ -103,8 +103,8 @@ type Form struct {
 	ModeReason string // why, where that was decided for this message; mostly empty
 }
 
-// Begun reports whether a recipient has the message, or may have it. From then on its recipients and
-// its form stay, whatever the rules say now.
+// Begun reports whether a recipient has the message, or may have it. From then on its recipients
+// and its form stay, whatever the rules say now.
 func (t Task) Begun() bool { return t.InDoubt || Reached(t.Deliveries) }
 
 // UIDValidity is the server's value, as 32 bits.
@@ -166,8 +166,8 @@ type Receipt struct {
 type Claim struct {
 	Task    Task
 	Receipt Receipt
-	// Alone is set for a task that lost its lease before: its worker may have crashed because of it,
-	// so nothing else should be in work beside it.
+	// Alone is set for a task that lost its lease before: its worker may have crashed because of
+	// it, so nothing else should be in work beside it.
 	Alone bool
 	At    time.Time // when it was claimed, by the registry's clock
 	Due   time.Time // when it had become visible: Release puts it back there, which keeps the order

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Backup takes a copy of all of the user's folders, which nobody may have open. restore puts it in the
-// place of what is there then, as a backup is restored: UIDVALIDITY stays, and UIDs from after the
-// copy are given out again.
+// Backup takes a copy of all of the user's folders, which nobody may have open. restore puts it in
+// the place of what is there then, as a backup is restored: UIDVALIDITY stays, and UIDs from after
+// the copy are given out again.
 func (s *IMAP) Backup(t testing.TB, user string) (restore func()) {
 	t.Helper()
 	box := filepath.Join(s.dir, "mail", user)

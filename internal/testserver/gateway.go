@@ -133,8 +133,8 @@ func SOCKSProxy(conn net.Conn) (string, error) {
 	return target, err
 }
 
-// StartGateway starts a proxy. It calls handshake once per connection. handshake returns the target that the client
-// asks for, or an error to close the connection.
+// StartGateway starts a proxy. It calls handshake once per connection. handshake returns the target
+// that the client asks for, or an error to close the connection.
 func StartGateway(t testing.TB, backend string, handshake func(net.Conn) (string, error)) *Gateway {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

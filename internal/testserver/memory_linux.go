@@ -14,9 +14,9 @@ const (
 	memoryNeeded = 4 << 30 // octets free: a database of a test has up to a million tasks
 )
 
-// inMemory has the temporary folders of this test process lie in memory, if there is room: databases
-// in tests mostly wait for the disk. They sync as they do on a disk, and what they wrote survives
-// their death. TMPDIR names another place; benchmarks stay on the disk.
+// inMemory has the temporary folders of this test process lie in memory, if there is room:
+// databases in tests mostly wait for the disk. They sync as they do on a disk, and what they wrote
+// survives their death. TMPDIR names another place; benchmarks stay on the disk.
 func inMemory() (remove func()) {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -43,8 +43,8 @@ func inMemory() (remove func()) {
 
 const memoryDirs = "postrider-test-"
 
-// newMemoryDir makes a folder in base that is locked until unlock is called or the process ends, and
-// removes the folders of processes that were killed.
+// newMemoryDir makes a folder in base that is locked until unlock is called or the process ends,
+// and removes the folders of processes that were killed.
 func newMemoryDir(base string) (dir string, unlock func(), err error) {
 	old, _ := filepath.Glob(filepath.Join(base, memoryDirs+"*"))
 	for _, dir := range old {

@@ -183,8 +183,8 @@ type killer interface{ kill() }
 // TestingM is *testing.M, or what wraps it.
 type TestingM interface{ Run() int }
 
-// Main runs the tests of a package with their temporary files in memory, if there is room, stops the
-// servers that they shared, and exits. It is the whole of a TestMain.
+// Main runs the tests of a package with their temporary files in memory, if there is room, stops
+// the servers that they shared, and exits. It is the whole of a TestMain.
 func Main(m TestingM) {
 	os.Exit(M{m}.Run())
 }

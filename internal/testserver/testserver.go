@@ -3,11 +3,11 @@
 // that cuts connections. Its subpackages are servers inside the process.
 //
 // Everything lives in temporary folders and on free ports, and is gone when the tests are over. On
-// Linux the folders are in memory, if there is room (see inMemory). When the tests are killed, so are
-// the servers (on Linux; see dieWithParent), but not the folders; the next tests remove those in memory.
-// Dovecot and Postfix are one server per call. A database is slower to start: all tests of a
-// process share it, and every test makes databases of its own in it. A package that uses one calls
-// Main from its TestMain.
+// Linux the folders are in memory, if there is room (see inMemory). When the tests are killed, so
+// are the servers (on Linux; see dieWithParent), but not the folders; the next tests remove those
+// in memory. Dovecot and Postfix are one server per call. A database is slower to start: all tests
+// of a process share it, and every test makes databases of its own in it. A package that uses one
+// calls Main from its TestMain.
 //
 // When a server or the verifier dkimpy is not installed, the test is skipped and says how to get
 // it. With POSTRIDER_REQUIRE_SERVERS set, as in CI, it fails instead. MySQL and Galera, which not

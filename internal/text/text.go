@@ -36,8 +36,8 @@ func Error(err error) string {
 	return b.String()
 }
 
-// Printable copies what a stranger wrote to a terminal: with its line ends and tabs, and a space for
-// everything else that could play with the terminal.
+// Printable copies what a stranger wrote to a terminal: with its line ends and tabs, and a space
+// for everything else that could play with the terminal.
 func Printable(dst io.Writer, src io.Reader) error {
 	in, out := bufio.NewReader(src), bufio.NewWriter(dst)
 	for {

@@ -79,8 +79,8 @@ func (p *imap) command(l line) (shown string, whole bool) {
 	return words[0] + " " + l.hidden(), false
 }
 
-// response shows a line of the server. During a login that is only what it begins with: some servers
-// repeat what they refuse.
+// response shows a line of the server. During a login that is only what it begins with: some
+// servers repeat what they refuse.
 func (p *imap) response(l line) (shown string, whole bool) {
 	head := string(l.head)
 	m := answer.FindStringSubmatch(head)

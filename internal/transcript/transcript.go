@@ -4,8 +4,8 @@
 // A log is read by more people than the mail is, so there are neither secrets nor mail in it. Of
 // the client's lines, only commands on a list are shown. A login is hidden from its first argument
 // to the server's final answer, of which only the codes are shown. Content is shown by its size:
-// literals of IMAP, quoted strings in a FETCH, and what follows DATA. Each line is printable and cut
-// to 300 characters, and a password that a server repeats is taken out (Hide).
+// literals of IMAP, quoted strings in a FETCH, and what follows DATA. Each line is printable and
+// cut to 300 characters, and a password that a server repeats is taken out (Hide).
 //
 // It keeps a few kilobytes for each direction, whatever the other side sends. It is a package of
 // its own because imapsrc and forward both need it and do not know each other.

@@ -25,8 +25,8 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 
 const password = `ses"ame`
 
-// play says the turns, "C: " or "S: " before each, and returns what is logged. It feeds one octet at
-// a time, and then all at once: that must not matter.
+// play says the turns, "C: " or "S: " before each, and returns what is logged. It feeds one octet
+// at a time, and then all at once: that must not matter.
 func play(t *testing.T, kind string, turns ...string) string {
 	t.Helper()
 	said := func(step int) string {

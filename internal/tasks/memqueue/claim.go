@@ -61,8 +61,8 @@ func losses(t *task) int {
 	return t.LostLeases
 }
 
-// take picks from what is due: tasks that never lost a lease, or a single one that did. It ends those
-// that lost too many.
+// take picks from what is due: tasks that never lost a lease, or a single one that did. It ends
+// those that lost too many.
 func (q *Queue) take(want tasks.Want, now time.Time, taken, due []*task) (_ []*task, ended bool) {
 	for _, t := range due {
 		if len(taken) == want.Max {

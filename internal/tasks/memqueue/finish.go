@@ -121,8 +121,8 @@ func (q *Queue) waits(t *task) bool {
 	})
 }
 
-// withReceipt changes the task that the receipt is good for. Otherwise the lease was lost, unless the
-// task stands in target by this very receipt: then it is the second time.
+// withReceipt changes the task that the receipt is good for. Otherwise the lease was lost, unless
+// the task stands in target by this very receipt: then it is the second time.
 func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*task, time.Time)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

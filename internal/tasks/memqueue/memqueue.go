@@ -48,8 +48,8 @@ type folder struct {
 	lastSeen, baseline uint32
 }
 
-// task is a task and the receipt of its last claim, which is gone once anything else has changed the
-// task.
+// task is a task and the receipt of its last claim, which is gone once anything else has changed
+// the task.
 type task struct {
 	tasks.Task
 	receipt string

@@ -36,8 +36,8 @@ func (q *Queue) Skip(_ context.Context, who string, ids ...int64) (int, error) {
 	}), nil
 }
 
-// keep has a task own a recipient in its inbox and everywhere, unless another task does: an operator
-// does not say for which scope.
+// keep has a task own a recipient in its inbox and everywhere, unless another task does: an
+// operator does not say for which scope.
 func (q *Queue) keep(t *task, recipient string) {
 	if !t.Read {
 		return

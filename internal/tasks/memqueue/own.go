@@ -26,8 +26,8 @@ func onceKeyOf(t *task, dedupe tasks.Dedupe, recipient string) onceKey {
 	return key
 }
 
-// own has a task take what it needs to own. A task whose content is not known owns nothing: dropping
-// is worse than repeating.
+// own has a task take what it needs to own. A task whose content is not known owns nothing:
+// dropping is worse than repeating.
 func (q *Queue) own(t *task, dedupe tasks.Dedupe) {
 	owners := map[string]tasks.Owner{}
 	if dedupe != tasks.DedupeOff && t.Read {

@@ -124,7 +124,8 @@ func (q *Queue) countDue(inboxID int64, now time.Time) int {
 	return n
 }
 
-// Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted for.
+// Dispositions implements tasks.Queue. The ledger has a row for every message that is accounted
+// for.
 func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,8 +139,8 @@ func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to 
 	return out, nil
 }
 
-// Purged implements tasks.Queue. IDs ascend: what comes before a task, or an event of one, of before that time was registered
-// before.
+// Purged implements tasks.Queue. IDs ascend: what comes before a task, or an event of one, of
+// before that time was registered before.
 func (q *Queue) Purged(_ context.Context, inboxID int64, within time.Duration) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

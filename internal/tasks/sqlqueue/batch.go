@@ -26,8 +26,8 @@ type newTask struct {
 	decision *tasks.Decision // nil: not decided yet
 }
 
-// add makes a task. In an inbox that is not active it is not decided yet: it would own recipients that
-// others can send to now.
+// add makes a task. In an inbox that is not active it is not decided yet: it would own recipients
+// that others can send to now.
 func (b *batch) add(entry int, e tasks.Entry, in inboxRow) {
 	t := newTask{entry: entry, Task: tasks.Task{
 		ID: -int64(len(b.tasks) + 1), InboxID: b.page.InboxID, Inbox: in.Address,
@@ -121,8 +121,8 @@ func (b *batch) move(tx *gorm.DB, p tasks.Planned) error {
 	return event(tx, b.now, p.TaskID, "", "requeued", "its message is there again")
 }
 
-// insertTasks inserts the tasks and what belongs to them. The ids are looked up: no dialect promises
-// that those of one INSERT follow one another.
+// insertTasks inserts the tasks and what belongs to them. The ids are looked up: no dialect
+// promises that those of one INSERT follow one another.
 func (b *batch) insertTasks(tx *gorm.DB) error {
 	var rows []taskRow
 	var uids []uint32

@@ -69,8 +69,8 @@ func (c *cutter) serve(client net.Conn) {
 			}
 		}
 	})
-	// A packet is its length (3 octets, little endian), a number that is 0 at the start of a command,
-	// and its payload.
+	// A packet is its length (3 octets, little endian), a number that is 0 at the start of a
+	// command, and its payload.
 	for {
 		head := make([]byte, 4)
 		if _, err := io.ReadFull(client, head); err != nil {

@@ -34,15 +34,16 @@ type change struct {
 	deliveries []tasks.Delivery
 	// row updates the task, up to its WHERE. Changes with the same statement share it.
 	row func(now time.Time) (update string, args []any)
-	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries of
-	// a task whose claim has ended.
+	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries
+	// of a task whose claim has ended.
 	also func(tx *gorm.DB, now time.Time, all []tasks.Delivery) error
 
 	err  error // what came of it, when done is closed
 	done chan struct{}
 }
 
-// record commits a change, and returns what came of it. It ends early only when ctx has ended before.
+// record commits a change, and returns what came of it. It ends early only when ctx has ended
+// before.
 func (j *journal) record(ctx context.Context, c *change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -77,8 +78,8 @@ func (j *journal) commitWaiting(ctx context.Context) {
 // errApart is a batch with a receipt that is no longer good.
 var errApart = errors.New("these changes cannot be committed together")
 
-// commit commits changes together. When that fails, each is tried alone: one that cannot be recorded
-// keeps none of the others from it.
+// commit commits changes together. When that fails, each is tried alone: one that cannot be
+// recorded keeps none of the others from it.
 func (q *Queue) commit(ctx context.Context, batch []*change) {
 	err := q.together(ctx, batch)
 	for _, c := range batch {
@@ -157,9 +158,9 @@ func settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 	return nil
 }
 
-// underReceipt runs change, which reports whether the receipt is good. Otherwise the lease was lost,
-// unless the task stands in target by this very receipt: then an earlier try was committed and the
-// answer lost.
+// underReceipt runs change, which reports whether the receipt is good. Otherwise the lease was
+// lost, unless the task stands in target by this very receipt: then an earlier try was committed
+// and the answer lost.
 func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status,
 	change func(*gorm.DB, time.Time) (held bool, _ error),
 ) error {

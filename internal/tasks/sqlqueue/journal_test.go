@@ -12,8 +12,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestJournalGathers: a change is committed at once, and those that come while it is being committed
-// are committed together. Each is told what came of it.
+// TestJournalGathers: a change is committed at once, and those that come while it is being
+// committed are committed together. Each is told what came of it.
 func TestJournalGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int64
@@ -47,8 +47,8 @@ func TestJournalGathers(t *testing.T) {
 	})
 }
 
-// TestJournalAfterTheEnd: nothing is recorded for a caller whose context has ended, and a change that
-// is under way is recorded all the same.
+// TestJournalAfterTheEnd: nothing is recorded for a caller whose context has ended, and a change
+// that is under way is recorded all the same.
 func TestJournalAfterTheEnd(t *testing.T) {
 	commits := 0
 	ctx, cancel := context.WithCancel(t.Context())

@@ -74,7 +74,8 @@ func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 		SELECT folder_id, uid_validity, uid, inbox_id, id, fingerprint FROM monitored_emails_tasks`)
 	exec(`INSERT INTO monitored_emails_once (scope, fingerprint, recipient, task_id)
 		SELECT inbox_id, fingerprint, 'desk@firm.example', id FROM monitored_emails_tasks`)
-	// The servers read a small table whole. The oldest tasks have enough deliveries to prevent that.
+	// The servers read a small table whole. The oldest tasks have enough deliveries to prevent
+	// that.
 	exec(`INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts, delivered_at)
 		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1, NOW(6) FROM monitored_emails_tasks ORDER BY id LIMIT 100000`)
 }

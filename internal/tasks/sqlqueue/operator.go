@@ -118,7 +118,8 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 	})
 }
 
-// byOperator changes those tasks that stand in one of the states. Their receipts are no longer good.
+// byOperator changes those tasks that stand in one of the states. Their receipts are no longer
+// good.
 func (q *Queue) byOperator(ctx context.Context, who, what string, ids []int64, from []tasks.Status,
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {
@@ -196,7 +197,8 @@ func (q *Queue) requeueDuplicates(tx *gorm.DB, now time.Time, who string, lost [
 	return wake(tx, now, waiting, waitedFor(waiting))
 }
 
-// waitedFor are the recipients by the tasks that are waited for: all is settled when these are gone.
+// waitedFor are the recipients by the tasks that are waited for: all is settled when these are
+// gone.
 func waitedFor(waiting []deliveryRow) map[int64][]string {
 	out := map[int64][]string{}
 	for _, w := range waiting {

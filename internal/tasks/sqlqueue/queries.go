@@ -7,8 +7,8 @@ const touch = `updated_at = CASE WHEN updated_at = ? THEN ? ELSE ? END`
 // Scanning. The ledger's primary key is (folder_id, uid_validity, uid);
 // monitored_emails_seen_fingerprint serves the look-up by content.
 const (
-	// These begin a registration, by primary key. `changes` makes it conflict with another one of the
-	// same folder, and with the disabling of the inbox.
+	// These begin a registration, by primary key. `changes` makes it conflict with another one of
+	// the same folder, and with the disabling of the inbox.
 	sqlAdvance = `
 UPDATE monitored_folders SET changes = changes + 1,
   last_seen_uid = CASE WHEN last_seen_uid < ? THEN ? ELSE last_seen_uid END
@@ -77,8 +77,8 @@ SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND vi
 SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id
 WHERE f.inbox_id = ? AND e.is_active = 1`
 
-	// The new receipt makes two claims of one task conflict. The order of the assignments matters: in
-	// MySQL an expression sees the new values of the columns to its left.
+	// The new receipt makes two claims of one task conflict. The order of the assignments matters:
+	// in MySQL an expression sees the new values of the columns to its left.
 	sqlClaim = `
 UPDATE monitored_emails_tasks SET
   lost_leases = lost_leases + CASE WHEN status = 'in_progress' THEN 1 ELSE 0 END,
@@ -142,7 +142,8 @@ const (
 SELECT d.* FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
 WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of IN ?`
 
-	// One at a time, by primary key: then MySQL waits for a locked row before it checks its columns.
+	// One at a time, by primary key: then MySQL waits for a locked row before it checks its
+	// columns.
 	sqlWake = `
 UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND visible_at > ? AND status IN ('received', 'error')`
 
@@ -300,8 +301,8 @@ WHERE v.event = 'conflict' AND v.at > ? AND t.inbox_id = ?`
 SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error')
 ORDER BY queued_at LIMIT 1`
 
-	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It is
-	// one statement, so a task that is deleted meanwhile appears either complete or as deleted.
+	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It
+	// is one statement, so a task that is deleted meanwhile appears either complete or as deleted.
 	sqlAccounted = `
 SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason,
   COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,

@@ -12,7 +12,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// List implements tasks.Queue. It reads in portions, so that any number of tasks costs little memory.
+// List implements tasks.Queue. It reads in portions, so that any number of tasks costs little
+// memory.
 func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) error) error {
 	const portion = 500
 	last, left := int64(0), f.Limit
@@ -43,7 +44,8 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 	}
 }
 
-// portion is the query of one portion behind the task last: upwards, or downwards for a filter with a limit.
+// portion is the query of one portion behind the task last: upwards, or downwards for a filter with
+// a limit.
 func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (sql string, args []any) {
 	var where []string
 	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }

@@ -150,12 +150,13 @@ type inboxRow struct {
 	IsActive  bool
 }
 
-// beginPage changes the row of the page's folder, so that two pages of one folder follow one another.
+// beginPage changes the row of the page's folder, so that two pages of one folder follow one
+// another.
 //
-// The scan token is only read, and may be taken over before this is committed. That is enough: the new
-// holder registers the same messages under the same unique keys, and finds them known. Whoever moves the
-// cursor otherwise (a new epoch, a rewind) changes the row of the folder: it comes after this, or this
-// fails. is_active is only read, too: Disable changes the row of the folder.
+// The scan token is only read, and may be taken over before this is committed. That is enough: the
+// new holder registers the same messages under the same unique keys, and finds them known. Whoever
+// moves the cursor otherwise (a new epoch, a rewind) changes the row of the folder: it comes after
+// this, or this fails. is_active is only read, too: Disable changes the row of the folder.
 func beginPage(tx *gorm.DB, query string, page tasks.Page) (in inboxRow, _ error) {
 	current, err := update(tx, query, page.Cursor, page.Cursor, page.FolderID, page.Epoch, page.InboxID)
 	if err == nil && !current {
@@ -218,8 +219,8 @@ func seenLike(tx *gorm.DB, keys [][]byte) ([]tasks.Seen, error) {
 	return found, nil
 }
 
-// newSeen enters a message into the ledger: by its content, or by its outline when it was there before
-// the start.
+// newSeen enters a message into the ledger: by its content, or by its outline when it was there
+// before the start.
 func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) seenRow {
 	key := e.Identity.Fingerprint
 	if taskID == 0 {

@@ -77,8 +77,8 @@ func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
 	return nil
 }
 
-// redecide replaces the recipients of a task: those who stay keep their history, and those who are no
-// longer among them are given up.
+// redecide replaces the recipients of a task: those who stay keep their history, and those who are
+// no longer among them are given up.
 func redecide(tx *gorm.DB, now time.Time, r tasks.Receipt, t *tasks.Task, waiting []deliveryRow, d *tasks.Decision) error {
 	before := t.Deliveries
 	t.Route, t.Priority, t.Deliveries = d.Route, d.Priority, tasks.Decided(d)

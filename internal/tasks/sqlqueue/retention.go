@@ -26,8 +26,8 @@ func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxID int64, age time.Durat
 	return ids, purge(tx, now, string(tasks.Forwarded), ids)
 }
 
-// purge deletes tasks of which the ledger keeps how they ended. Who waits for one of their deliveries
-// finds that settled.
+// purge deletes tasks of which the ledger keeps how they ended. Who waits for one of their
+// deliveries finds that settled.
 func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
 	if err := tx.Exec(sqlPurgedAs, as, ids).Error; err != nil {
 		return err
@@ -35,7 +35,8 @@ func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
 	return drop(tx, now, ids)
 }
 
-// drop deletes tasks, whose rows in monitored_emails_once are settled for good, and wakes who waits for one of their deliveries.
+// drop deletes tasks, whose rows in monitored_emails_once are settled for good, and wakes who waits
+// for one of their deliveries.
 func drop(tx *gorm.DB, now time.Time, ids []int64) error {
 	if err := tx.Exec(sqlKeepOwned, ids).Error; err != nil {
 		return err

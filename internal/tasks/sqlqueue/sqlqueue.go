@@ -5,10 +5,11 @@
 //
 // Several database nodes (Galera) may share the work. A lock holds on one node only; what conflicts
 // on all of them is a row that is written. So what must be exclusive begins with an UPDATE that
-// changes the row, and the number of rows it matches decides, or it is an INSERT under a unique key.
-// What a SELECT locks FOR UPDATE is changed by the same transaction: that lock only saves work. A lock
-// IN SHARE MODE keeps reads that belong together consistent, on a cluster, too: a change that comes from
-// another node ends the transaction that has its rows locked, which then runs again.
+// changes the row, and the number of rows it matches decides, or it is an INSERT under a unique
+// key. What a SELECT locks FOR UPDATE is changed by the same transaction: that lock only saves
+// work. A lock IN SHARE MODE keeps reads that belong together consistent, on a cluster, too: a
+// change that comes from another node ends the transaction that has its rows locked, which then
+// runs again.
 //
 // Package db runs a transaction again when its commit went through and the answer was lost. So each
 // of them recognises its own work: registering by UID, claiming and finishing by the receipt, which

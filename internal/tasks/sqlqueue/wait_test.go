@@ -40,7 +40,8 @@ func TestWaitingForLocks(t *testing.T) {
 			if len(claims) != 0 {
 				t.Errorf("claimed %d, want none: they are locked", len(claims))
 			}
-			// Rounds after 0, 10, 30, 70, 150, 310, 630, 1270 and 1500 ms, of six statements at most.
+			// Rounds after 0, 10, 30, 70, 150, 310, 630, 1270 and 1500 ms, of six statements at
+			// most.
 			if asked := n.Load() - before; asked == 0 || asked > 60 {
 				t.Errorf("%d statements in 1.5 s of waiting, want some, and at most 60", asked)
 			}

@@ -237,8 +237,8 @@ func testReleasedWaiting(s *suite) {
 	}
 }
 
-// testReleasedBeforeGivenUp: what waits for a delivery that was refused does not come back until its
-// task gives the recipient up, which it does when it ends.
+// testReleasedBeforeGivenUp: what waits for a delivery that was refused does not come back until
+// its task gives the recipient up, which it does when it ends.
 func testReleasedBeforeGivenUp(s *suite) {
 	p := s.place()
 	p.register(s.msg(1, "m", ann, bob), s.msg(2, "m"))

@@ -360,8 +360,8 @@ func (p place) noted(want ...tasks.Noted) {
 	}
 }
 
-// testNoted: the ledger keeps what the server says of a message, to the second, also when its task is
-// purged.
+// testNoted: the ledger keeps what the server says of a message, to the second, also when its task
+// is purged.
 func testNoted(s *suite) {
 	p := s.place()
 	at := time.Date(2026, 3, 1, 12, 30, 5, 123456789, time.FixedZone("", 3600))

@@ -1,5 +1,5 @@
-// Package effort bounds the time and the memory that a test takes for an input. Its bounds find work
-// that grows with the square of the input, and are generous enough for a slow, busy machine.
+// Package effort bounds the time and the memory that a test takes for an input. Its bounds find
+// work that grows with the square of the input, and are generous enough for a slow, busy machine.
 package effort
 
 import (
