@@ -29,10 +29,12 @@ type hosts struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
+	ended   *sync.Cond // an attempt to reach a server
 	servers map[string]*server
 }
 
 type server struct {
+	trying   int      // inboxes that try to reach it now
 	failures int      // inboxes that could not reach it, since the last one that could
 	why      error    // the last failure
 	rest     []string // inboxes that failed, or were not tried, after it was left
@@ -40,23 +42,26 @@ type server struct {
 
 func (s *server) left() bool { return s.failures >= enoughFailures }
 
-func newHosts(log *slog.Logger) *hosts { return &hosts{log: log, servers: map[string]*server{}} }
+func newHosts(log *slog.Logger) *hosts {
+	h := &hosts{log: log, servers: map[string]*server{}}
+	h.ended = sync.NewCond(&h.mu)
+	return h
+}
 
 // dial connects to the server of an inbox, unless that server was left.
 func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (Source, error)) (Source, error) {
 	name := net.JoinHostPort(strings.ToLower(in.Host), strconv.Itoa(in.Port))
-	if err := h.check(name, in.Address); err != nil {
+	if err := h.try(name, in.Address); err != nil {
 		return nil, err
 	}
 	src, err := dial(ctx, in)
-	if ctx.Err() == nil {
-		h.tried(name, in.Address, err)
-	}
+	h.tried(name, in.Address, err, ctx.Err() != nil)
 	return src, err
 }
 
-// check returns an error when the server was left.
-func (h *hosts) check(name, address string) error {
+// try returns an error when the server was left. While it is in doubt, it waits for those who try
+// already.
+func (h *hosts) try(name, address string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.servers[name]
@@ -64,7 +69,11 @@ func (h *hosts) check(name, address string) error {
 		s = &server{}
 		h.servers[name] = s
 	}
+	for s.trying > 0 && s.failures > 0 && !s.left() {
+		h.ended.Wait()
+	}
 	if !s.left() {
+		s.trying++
 		return nil
 	}
 	s.rest = append(s.rest, address)
@@ -77,13 +86,17 @@ type plain struct{ err error }
 
 func (p plain) Error() string { return text.Error(p.err) }
 
-// tried notes whether the server was reached. A refused login reached it.
-func (h *hosts) tried(name, address string, err error) {
+// tried notes whether the server was reached. A refused login reached it, and one that was
+// interrupted says nothing.
+func (h *hosts) tried(name, address string, err error, interrupted bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.ended.Broadcast()
 	s := h.servers[name]
+	s.trying--
 	var e *imapsrc.Error
 	switch {
+	case interrupted:
 	case !errors.As(err, &e) || e.Kind != imapsrc.KindNetwork:
 		if !s.left() {
 			s.failures = 0
