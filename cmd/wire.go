@@ -317,7 +317,7 @@ func policy(cfg *config.Config) tasks.Policy {
 }
 
 // host is the name of this host for the others. A run skips inboxes that another run of its host
-// has locked, and helps with those of other hosts.
+// has locked, and delivers for those that another host scans.
 func (s *services) host() string {
 	if s.cfg.Concurrency.Host != "" {
 		return s.cfg.Concurrency.Host
