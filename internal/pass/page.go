@@ -137,7 +137,7 @@ func (s *scanner) put(ctx context.Context, f *folder, page tasks.Page) error {
 		news = s.count(f, page.Entries[i], r) || news
 	}
 	f.row.LastSeenUID = max(f.row.LastSeenUID, page.Cursor)
-	if news {
+	if news && f.row.Reconciled == f.row.UIDValidity { // otherwise reconciled says so
 		s.registered()
 	}
 	return nil

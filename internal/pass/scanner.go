@@ -91,7 +91,9 @@ func (s *scanner) reconciled(ctx context.Context, f *folder) error {
 		return nil
 	}
 	f.row.Reconciled = f.row.UIDValidity
-	return s.pass.Inboxes.Reconciled(ctx, s.lease, f.row.ID, f.row.UIDValidity)
+	err := s.pass.Inboxes.Reconciled(ctx, s.lease, f.row.ID, f.row.UIDValidity)
+	s.registered() // what waits for that may be claimed now
+	return err
 }
 
 func countAbove(uids []uint32, cursor uint32) int {
