@@ -55,7 +55,7 @@ func (p *person) atTerminal(ctx context.Context, dir, types string, args []strin
 	return code, strings.ReplaceAll(<-out, "\r\n", "\n")
 }
 
-// answer reads what is shown, until nobody has the terminal open, and types after the question.
+// answer reads what is shown, until the terminal is closed, and types after the question.
 func answer(terminal *os.File, types string) string {
 	var all strings.Builder
 	block, answered := make([]byte, 4<<10), false
@@ -76,7 +76,7 @@ func answer(terminal *os.File, types string) string {
 const (
 	idle       = "idle"       // all mail is forwarded
 	working    = "working"    // there is new mail, and tasks that need an operator
-	unreached  = "unreached"  // nobody answers for the inbox and the relay
+	unreached  = "unreached"  // the inbox and the relay do not answer
 	badLogin   = "bad login"  // the server refuses the password, and there is no folder of that name
 	misconfig  = "misconfig"  // the configuration has errors
 	noDatabase = "noDatabase" // the database cannot be opened

@@ -20,7 +20,7 @@ import (
 // never has TLS.
 const (
 	TLSNone    = "none"
-	TLSRequire = "require" // encrypted, but nobody knows with whom: the certificate is not verified
+	TLSRequire = "require" // encrypted, and the certificate is not verified
 	TLSVerify  = "verify"  // the certificate is verified, with the server's name
 )
 
