@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql"
+	mysqldriver "github.com/go-sql-driver/mysql"
 
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
@@ -281,6 +281,19 @@ func (p *process) suspend() {
 // has read it for 0.1 s.
 const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
 
+// idle reports whether no transaction has locked anything. MySQL cannot list a transaction whose
+// statement has octets that are no text (3854): then there is one.
+func (h *hosts) idle() bool {
+	h.t.Helper()
+	n := 1
+	err := h.sql.QueryRowContext(h.t.Context(), transactions).Scan(&n)
+	var refused *mysqldriver.MySQLError
+	if err != nil && (!errors.As(err, &refused) || refused.Number != 3854) {
+		h.t.Fatalf("%s: %v", transactions, err)
+	}
+	return n == 0
+}
+
 // stop stops a pass, but not in the middle of a transaction: what that has locked stays so until
 // the server gives the connection up.
 func (h *hosts) stop(p *process) {
@@ -288,12 +301,12 @@ func (h *hosts) stop(p *process) {
 	h.eventually(func() bool {
 		p.suspend()
 		for range 3 { // what the server has to do yet may end it
-			if h.number(transactions) == 0 {
+			if h.idle() {
 				return true
 			}
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGCONT)
-		h.eventually(func() bool { return h.number(transactions) == 0 })
+		h.eventually(h.idle)
 		return false
 	})
 }

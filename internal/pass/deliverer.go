@@ -9,6 +9,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // deliverer claims the due tasks of one inbox, whoever registered them, and sends them. It returns
@@ -101,7 +102,7 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 		d.cache.dropUpTo(mark)
 		return nil, nil
 	}
-	if err := d.slots.acquire(ctx); err != nil {
+	if _, err := d.slots.acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	var claims []tasks.Claim
@@ -158,17 +159,38 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	return err
 }
 
-// start fetches the bodies of claims that are not at hand, and delivers them beside each other,
-// each as soon as it has a slot. Without one it is released: ctx has ended.
+// start delivers claims beside each other, each as soon as it has a slot. Only then its body is taken
+// from the cache, or fetched: what waits for a slot holds none.
 func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
-	jobs, err := d.withBodies(ctx, newJobs(claims))
-	for _, j := range jobs {
-		if d.slots.acquire(ctx) == nil {
+	for len(claims) > 0 {
+		n, err := d.slots.acquire(ctx, len(claims))
+		if err != nil {
+			return errors.Join(err, d.giveBack(ctx, claims, "interrupted"))
+		}
+		jobs := newJobs(claims[:n])
+		for _, j := range jobs {
 			j.done = func() { d.slots.release(1) }
 		}
-		d.inFlight.Go(func() { d.deliver(ctx, j) })
+		claims = claims[n:]
+		ready, err := d.withBodies(ctx, jobs)
+		for _, j := range ready {
+			d.inFlight.Go(func() { d.deliver(ctx, j) })
+		}
+		if err != nil {
+			return errors.Join(err, d.giveBack(ctx, claims, "its message could not be fetched: "+text.Error(err)))
+		}
 	}
-	return err
+	return nil
+}
+
+// giveBack releases claims that were not begun. Its error is the database's.
+func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why string) (failed error) {
+	for _, j := range newJobs(claims) {
+		status, err := d.release(ctx, j, why, 0, nil)
+		d.end(j, status, err)
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
 
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
