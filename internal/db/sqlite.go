@@ -37,10 +37,11 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool, err := sql.Open("sqlite", sqliteURI(abs)+"&mode=rw")
+	connector, err := modernc.NewConnector(sqliteURI(abs) + "&mode=rw")
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
+	pool := sql.OpenDB(preparing{connector})
 	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy
 	// file.
 	pool.SetMaxOpenConns(1)

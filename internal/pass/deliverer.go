@@ -86,8 +86,7 @@ func (d *deliverer) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due once there is a slot, as many as there are slots at most, and as the
-// limits allow.
+// claim takes what is due once there is a slot, as the limits allow.
 func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	mark := d.cache.mark()
 	room := d.room(ctx)
@@ -193,18 +192,22 @@ func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why stri
 	return failed
 }
 
+// claimsAtOnce is how many claims are taken at once for each connection to the relay: while they are
+// taken, those who have sent the last ones wait.
+const claimsAtOnce = 4
+
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
 // When a limit may not allow all that could be in work, it waits for what is in work first: that
 // may give something back, and the tasks behind it would share what is left with those before it.
 func (d *deliverer) room(ctx context.Context) int {
-	senders := d.pass.Config.Senders
+	most := claimsAtOnce * d.pass.Config.Senders
 	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx, d.pass.Now()); waited = true {
 		n, why, err := d.pass.Limits.Left(ctx)
 		switch {
 		case err != nil: // it shows again when something is to be sent
-			return senders
-		case n >= 2*senders || waited && n > 0:
-			return min(n, senders)
+			return most
+		case n >= most+d.pass.Config.Senders || waited && n > 0:
+			return min(n, most)
 		case waited:
 			d.reached(why)
 		case d.reading && len(d.leases.tasks()) > 0:

@@ -129,7 +129,7 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 	for _, t := range b.tasks {
 		rows, uids = append(rows, newRow(t.Task)), append(uids, t.UID)
 	}
-	if err := insert(tx, tableTasks, rows); err != nil {
+	if err := insert(tx, tableTasks, taskColumns, rows); err != nil {
 		return err
 	}
 	ids, err := byUID(tx, sqlTaskIDs, b.page.FolderID, b.page.Epoch, uids)
@@ -157,7 +157,7 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 			}
 		}
 	}
-	return insert(tx, tableDeliveries, ds)
+	return insert(tx, tableDeliveries, deliveryKeys+", "+deliveryColumns, ds)
 }
 
 // rename gives the tasks the ids that they have in the database, wherever they are named.
@@ -190,7 +190,7 @@ func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
 			rows = append(rows, newSeen(b.page, p.Entry, regs[i].TaskID, p.PurgedAs))
 		}
 	}
-	if err := insert(tx, tableSeen, rows); err != nil {
+	if err := insert(tx, tableSeen, seenColumns, rows); err != nil {
 		return err
 	}
 	for i, p := range b.plan {

@@ -103,8 +103,7 @@ func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []t
 	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		for len(taken) == 0 || len(taken) < want.Max && taken[0].LostLeases == 0 {
-			var due []taskRow
-			err := tx.Raw(q.db.LockFree(sqlDue), want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken)).Scan(&due).Error
+			due, err := db.Query(tx, (*taskRow).into, q.db.LockFree(sqlDue), want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -122,8 +121,8 @@ func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []t
 	if len(taken)+len(poisoned) == 0 {
 		return nil, nil, nil
 	}
-	var places []place
-	if err := tx.Raw(sqlPlaces, want.InboxID).Scan(&places).Error; err != nil {
+	places, err := db.Query(tx, (*place).into, sqlPlaces, want.InboxID)
+	if err != nil {
 		return nil, nil, err
 	}
 	if len(places) == 0 {
@@ -132,7 +131,7 @@ func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []t
 	for i := range poisoned {
 		locate(&poisoned[i], places)
 	}
-	claims, err := claim(tx, now, want, taken, places)
+	claims, err = claim(tx, now, want, taken, places)
 	return claims, poisoned, err
 }
 
@@ -141,6 +140,8 @@ type place struct {
 	ID          int64
 	Name, Inbox string
 }
+
+func (p *place) into() []any { return []any{&p.ID, &p.Name, &p.Inbox} }
 
 func locate(t *tasks.Task, places []place) {
 	for _, p := range places {
@@ -234,7 +235,8 @@ func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places 
 		c.Task = t
 		claims[i] = c
 	}
-	return claims, tx.Exec(sqlClaim, until.UnixMicro(), token, db.Cut(want.Worker, 255), now, ids).Error
+	_, err = db.Exec(tx, sqlClaim, until.UnixMicro(), token, db.Cut(want.Worker, 255), now, ids)
+	return claims, err
 }
 
 // Extend implements tasks.Queue.

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -130,9 +131,9 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 		statements[i].tokens = append(statements[i].tokens, c.receipt.Token)
 	}
 	for _, s := range statements {
-		res := tx.Exec(s.update+underReceipts, append(s.args, s.ids, s.tokens)...)
-		if res.Error != nil || res.RowsAffected != int64(len(s.ids)) {
-			return false, res.Error
+		matched, err := db.Exec(tx, s.update+underReceipts, append(s.args, s.ids, s.tokens)...)
+		if err != nil || matched != int64(len(s.ids)) {
+			return false, err
 		}
 	}
 	return true, nil

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
@@ -95,8 +96,7 @@ func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []on
 	}
 	slices.SortFunc(prints, bytes.Compare)
 	for part := range slices.Chunk(prints, max(1, 1000/max(1, len(mailboxes)))) {
-		var found []onceRow
-		err := tx.Raw(lock(sqlOwners), slices.Sorted(maps.Keys(scopes)), part, slices.Sorted(maps.Keys(mailboxes))).Scan(&found).Error
+		found, err := db.Query(tx, (*onceRow).into, lock(sqlOwners), slices.Sorted(maps.Keys(scopes)), part, slices.Sorted(maps.Keys(mailboxes)))
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (o *owners) save(tx *gorm.DB) error {
 			return err
 		}
 	}
-	return insert(tx, tableOnce, o.taken)
+	return insert(tx, tableOnce, onceColumns, o.taken)
 }
 
 // progress is how far tasks got. It has no deleted tasks.
@@ -165,8 +165,7 @@ func progressOf(tx *gorm.DB, ids []int64, lock func(string) string) (s progress,
 	if s.deliveries, err = lockedDeliveries(tx, ids, lock); err != nil {
 		return s, err
 	}
-	var rows []taskRow
-	err = tx.Raw(sqlStatuses, ids).Scan(&rows).Error
+	rows, err := statuses(tx, ids)
 	s.status = map[int64]tasks.Status{}
 	for _, r := range rows {
 		s.status[r.ID] = r.Status
@@ -186,7 +185,7 @@ func giveUp(tx *gorm.DB, recipients map[int64][]string) error {
 	for _, mailboxes := range slices.Sorted(maps.Keys(same)) {
 		ids := same[mailboxes]
 		slices.Sort(ids)
-		if err := tx.Exec(sqlGiveUp, ids, strings.Split(mailboxes, "\n")).Error; err != nil {
+		if _, err := db.Exec(tx, sqlGiveUp, ids, strings.Split(mailboxes, "\n")); err != nil {
 			return err
 		}
 	}
@@ -213,9 +212,8 @@ func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, others []deliveryR
 }
 
 // waitingFor reads the deliveries that wait for one of the tasks.
-func waitingFor(tx *gorm.DB, ids []int64) (waiting []deliveryRow, err error) {
-	err = tx.Raw(sqlWaiting, ids).Scan(&waiting).Error
-	return waiting, err
+func waitingFor(tx *gorm.DB, ids []int64) ([]deliveryRow, error) {
+	return db.Query(tx, (*deliveryRow).into, sqlWaiting, ids)
 }
 
 // wake makes a task due when one of its deliveries waits for a settled one. settled has the settled

@@ -43,7 +43,7 @@ ORDER BY s.task_id, s.uid_validity, s.uid`
 
 	// By monitored_emails_tasks_message.
 	sqlTaskIDs = `
-SELECT id AS task_id, uid FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
+SELECT uid, id FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
 	sqlReason = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id = ?`
 
@@ -67,7 +67,7 @@ WHERE f.id = ? AND t.folder_id = f.id AND t.uid_validity <> ?`
 const (
 	// No join for the names: it would also lock the rows of the folder and the inbox.
 	sqlDue = `
-SELECT * FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
+SELECT id, ` + taskColumns + ` FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
 ORDER BY visible_at, id LIMIT ?`
 
 	sqlIsDue = `
@@ -132,14 +132,15 @@ WHERE id = ?`
 // Deliveries, by (task_id, recipient), and who owns which content: by the primary key (scope,
 // fingerprint, recipient) and monitored_emails_once_task.
 const (
-	sqlDeliveries = `SELECT * FROM monitored_emails_deliveries WHERE task_id IN ? ORDER BY task_id, recipient`
+	sqlDeliveries = `SELECT ` + deliveryKeys + `, ` + deliveryColumns + ` FROM monitored_emails_deliveries WHERE task_id IN ? ORDER BY task_id, recipient`
 
 	sqlDropDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id = ? AND recipient IN ?`
 
 	// Waiting deliveries of tasks that can be made due, by monitored_emails_deliveries_duplicate,
 	// which seldom has any. A task in progress checks by itself when it is released.
 	sqlWaiting = `
-SELECT d.* FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
+SELECT d.task_id, d.recipient, d.status, d.duplicate_of, d.code, d.reply, d.attempts, d.delivered_at
+FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
 WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of IN ?`
 
 	// One at a time, by primary key: then MySQL waits for a locked row before it checks its
@@ -148,7 +149,7 @@ WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate
 UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ? AND visible_at > ? AND status IN ('received', 'error')`
 
 	sqlOwners = `
-SELECT * FROM monitored_emails_once WHERE scope IN ? AND fingerprint IN ? AND recipient IN ?`
+SELECT ` + onceColumns + ` FROM monitored_emails_once WHERE scope IN ? AND fingerprint IN ? AND recipient IN ?`
 
 	sqlStatuses = `SELECT id, status, skip_reason FROM monitored_emails_tasks WHERE id IN ?`
 

@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
@@ -96,8 +97,8 @@ func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page) ([]tasks.R
 // preview says what Register would do.
 func (q *Queue) preview(ctx context.Context, page tasks.Page) (out []tasks.Registration, _ error) {
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		var in inboxRow
-		if err := tx.Raw(sqlInbox, page.InboxID).Scan(&in).Error; err != nil {
+		in, err := inboxOf(tx, page)
+		if err != nil {
 			return err
 		}
 		now, err := q.now(tx)
@@ -129,7 +130,7 @@ func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
 				rows = append(rows, newSeen(page, e, 0, ""))
 			}
 		}
-		return insert(tx, tableSeen, rows)
+		return insert(tx, tableSeen, seenColumns, rows)
 	})
 	return wrap(err, "note what was in folder %d before the start", page.FolderID)
 }
@@ -150,6 +151,17 @@ type inboxRow struct {
 	IsActive  bool
 }
 
+func (r *inboxRow) into() []any { return []any{&r.Address, &r.ScanToken, &r.IsActive} }
+
+// inboxOf is the zero value when the inbox is not there.
+func inboxOf(tx *gorm.DB, page tasks.Page) (inboxRow, error) {
+	rows, err := db.Query(tx, (*inboxRow).into, sqlInbox, page.InboxID)
+	if len(rows) == 0 {
+		return inboxRow{}, err
+	}
+	return rows[0], err
+}
+
 // beginPage changes the row of the page's folder, so that two pages of one folder follow one
 // another.
 //
@@ -165,8 +177,7 @@ func beginPage(tx *gorm.DB, query string, page tasks.Page) (in inboxRow, _ error
 	if err != nil {
 		return in, err
 	}
-	err = tx.Raw(sqlInbox, page.InboxID).Scan(&in).Error
-	if err == nil && in.ScanToken != page.ScanToken {
+	if in, err = inboxOf(tx, page); err == nil && in.ScanToken != page.ScanToken {
 		err = tasks.ErrScanLost
 	}
 	return in, err
@@ -197,26 +208,29 @@ func decided(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time, lock func
 
 // seenLike are the rows of the ledger with one of the fingerprints, ordered by task.
 func seenLike(tx *gorm.DB, keys [][]byte) ([]tasks.Seen, error) {
-	var rows []struct {
-		Row        seenRow      `gorm:"embedded"`
-		Status     tasks.Status // empty when there is no such task any more
-		SkipReason tasks.SkipReason
-	}
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	if err := tx.Raw(sqlSeenByFingerprint, keys).Scan(&rows).Error; err != nil {
+	rows, err := db.Query(tx, (*likeRow).into, sqlSeenByFingerprint, keys)
+	if err != nil {
 		return nil, err
 	}
 	found := make([]tasks.Seen, len(rows))
 	for i, r := range rows {
-		found[i] = tasks.Seen{
-			FolderID: r.Row.FolderID, Epoch: r.Row.UIDValidity, TaskID: r.Row.TaskID,
-			Fingerprint: message.Fingerprint(r.Row.Fingerprint), PurgedAs: r.Row.PurgedAs,
-			Status: r.Status, Skip: r.SkipReason,
-		}
+		found[i] = r.Seen
+		found[i].Fingerprint = message.Fingerprint(r.fingerprint)
 	}
 	return found, nil
+}
+
+// likeRow is a row of sqlSeenByFingerprint. The status is empty when there is no such task any more.
+type likeRow struct {
+	tasks.Seen
+	fingerprint []byte
+}
+
+func (r *likeRow) into() []any {
+	return []any{&r.FolderID, &r.Epoch, &r.TaskID, &r.fingerprint, &r.PurgedAs, &r.Status, &r.Skip}
 }
 
 // newSeen enters a message into the ledger: by its content, or by its outline when it was there
@@ -237,18 +251,19 @@ func byUID(tx *gorm.DB, sql string, folderID, epoch int64, uids []uint32) (map[u
 	if len(uids) == 0 {
 		return out, nil
 	}
-	var rows []struct {
-		TaskID int64
-		UID    uint32 `gorm:"column:uid"`
-	}
-	if err := tx.Raw(sql, folderID, epoch, uids).Scan(&rows).Error; err != nil {
-		return nil, err
-	}
+	rows, err := db.Query(tx, (*uidRow).into, sql, folderID, epoch, uids)
 	for _, r := range rows {
-		out[r.UID] = r.TaskID
+		out[r.uid] = r.taskID
 	}
-	return out, nil
+	return out, err
 }
+
+type uidRow struct {
+	uid    uint32
+	taskID int64
+}
+
+func (r *uidRow) into() []any { return []any{&r.uid, &r.taskID} }
 
 func uidsOf(entries []tasks.Entry) []uint32 {
 	out := make([]uint32, len(entries))

@@ -91,8 +91,8 @@ func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last ui
 // erase deletes tasks with their part of the ledger. They still own the recipients that have the
 // message, or that an operator skipped.
 func erase(tx *gorm.DB, now time.Time, ids []int64) error {
-	var rows []taskRow
-	if err := tx.Raw(sqlStatuses, ids).Scan(&rows).Error; err != nil {
+	rows, err := statuses(tx, ids)
+	if err != nil {
 		return err
 	}
 	ds, err := deliveries(tx, ids)

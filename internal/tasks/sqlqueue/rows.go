@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"postrider/internal/db"
 	"postrider/internal/message"
@@ -200,19 +199,82 @@ func seconds(at time.Time) *int64 {
 	return &s
 }
 
-func insert[R any](tx *gorm.DB, table string, rows []R) error {
-	if len(rows) == 0 {
-		return nil
+// The columns of the tables whose rows are read and written all the time, in the order of values
+// and into.
+const (
+	taskColumns = "inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, is_read, subject, sender, email_date, size, " +
+		"revision, route, mode, mode_reason, priority, status, skip_reason, in_doubt, attempt_count, lost_leases, visible_at, receipt, " +
+		"worker, error_message, created_at, queued_at, updated_at, finished_at"
+	deliveryKeys    = "task_id, recipient"
+	deliveryColumns = "status, duplicate_of, code, reply, attempts, delivered_at"
+	onceColumns     = "scope, fingerprint, recipient, task_id"
+	seenColumns     = "folder_id, uid_validity, uid, inbox_id, task_id, fingerprint, received, size, purged_as"
+)
+
+func (r *taskRow) into() []any {
+	return []any{
+		&r.ID, &r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead, &r.Subject, &r.Sender,
+		&r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority, &r.Status, &r.SkipReason, &r.InDoubt,
+		&r.AttemptCount, &r.LostLeases, &r.VisibleAt, &r.Receipt, &r.Worker, &r.ErrorMessage, &r.CreatedAt, &r.QueuedAt, &r.UpdatedAt,
+		&r.FinishedAt,
 	}
-	return tx.Table(table).CreateInBatches(&rows, 200).Error
+}
+
+// values are those of a row that has no id yet.
+func (r taskRow) values() []any {
+	return []any{
+		r.InboxID, r.FolderID, r.UIDValidity, r.UID, r.MessageID, r.Fingerprint, r.IsRead, r.Subject, r.Sender, r.EmailDate, r.Size,
+		r.Revision, r.Route, r.Mode, r.ModeReason, r.Priority, r.Status, r.SkipReason, r.InDoubt, r.AttemptCount, r.LostLeases,
+		r.VisibleAt, r.Receipt, r.Worker, r.ErrorMessage, r.CreatedAt, r.QueuedAt, r.UpdatedAt, r.FinishedAt,
+	}
+}
+
+func (r *deliveryRow) into() []any {
+	return []any{&r.TaskID, &r.Recipient, &r.Status, &r.DuplicateOf, &r.Code, &r.Reply, &r.Attempts, &r.DeliveredAt}
+}
+
+func (r deliveryRow) values() []any {
+	return []any{r.TaskID, r.Recipient, r.Status, r.DuplicateOf, r.Code, r.Reply, r.Attempts, r.DeliveredAt}
+}
+
+func (r *onceRow) into() []any { return []any{&r.Scope, &r.Fingerprint, &r.Recipient, &r.TaskID} }
+
+func (r onceRow) values() []any { return []any{r.Scope, r.Fingerprint, r.Recipient, r.TaskID} }
+
+func (r seenRow) values() []any {
+	return []any{r.FolderID, r.UIDValidity, r.UID, r.InboxID, r.TaskID, r.Fingerprint, r.Received, r.Size, r.PurgedAs}
+}
+
+// row is one that can be inserted.
+type row interface{ values() []any }
+
+func insert[R row](tx *gorm.DB, table, columns string, rows []R) error {
+	return db.Insert(tx, table, columns, valuesOf(rows))
 }
 
 func upsert(tx *gorm.DB, rows []deliveryRow) error {
-	return insert(tx.Clauses(clause.OnConflict{
-		Columns: []clause.Column{{Name: "task_id"}, {Name: "recipient"}},
-		DoUpdates: clause.AssignmentColumns(
-			[]string{"status", "duplicate_of", "code", "reply", "attempts", "delivered_at"}),
-	}), tableDeliveries, rows)
+	return db.Upsert(tx, tableDeliveries, deliveryKeys, deliveryColumns, valuesOf(rows))
+}
+
+func valuesOf[R row](rows []R) [][]any {
+	out := make([][]any, len(rows))
+	for i, r := range rows {
+		out[i] = r.values()
+	}
+	return out
+}
+
+// statusRow is a row of sqlStatuses.
+type statusRow struct {
+	ID         int64
+	Status     tasks.Status
+	SkipReason tasks.SkipReason
+}
+
+func (r *statusRow) into() []any { return []any{&r.ID, &r.Status, &r.SkipReason} }
+
+func statuses(tx *gorm.DB, ids []int64) ([]statusRow, error) {
+	return db.Query(tx, (*statusRow).into, sqlStatuses, ids)
 }
 
 func taskByID(tx *gorm.DB, id int64) (row taskRow, err error) {
@@ -226,8 +288,8 @@ func deliveries(tx *gorm.DB, ids []int64) (map[int64][]tasks.Delivery, error) {
 }
 
 func lockedDeliveries(tx *gorm.DB, ids []int64, lock func(string) string) (map[int64][]tasks.Delivery, error) {
-	var rows []deliveryRow
-	if err := tx.Raw(lock(sqlDeliveries), ids).Scan(&rows).Error; err != nil {
+	rows, err := db.Query(tx, (*deliveryRow).into, lock(sqlDeliveries), ids)
+	if err != nil {
 		return nil, err
 	}
 	out := map[int64][]tasks.Delivery{}

@@ -78,8 +78,8 @@ func (q *Queue) now(tx *gorm.DB) (time.Time, error) {
 
 // update runs an UPDATE or DELETE and reports whether it matched a row.
 func update(tx *gorm.DB, sql string, args ...any) (bool, error) {
-	res := tx.Exec(sql, args...)
-	return res.RowsAffected > 0, res.Error
+	matched, err := db.Exec(tx, sql, args...)
+	return matched > 0, err
 }
 
 // touched are the arguments of a statement that begins with touch.
@@ -88,7 +88,8 @@ func touched(now time.Time, args ...any) []any {
 }
 
 func event(tx *gorm.DB, at time.Time, taskID int64, worker, name, detail string) error {
-	return tx.Exec(sqlEvent, taskID, at, db.Cut(worker, 255), name, cut(detail)).Error
+	_, err := db.Exec(tx, sqlEvent, taskID, at, db.Cut(worker, 255), name, cut(detail))
+	return err
 }
 
 // noteOnce adds a line to the trail of a task, unless it is there already.

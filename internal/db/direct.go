@@ -1,0 +1,151 @@
+package db
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// These run statements of the hot path as they are, without what gorm finds out about each of them
+// and each row. tx is the handle that Tx or View gave, and the errors are gorm's.
+//
+// A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
+// repeated until their number is a power of two, so that there are few different statements and
+// each is prepared once. An empty list has NULL, which nothing is IN; and nothing is NOT IN it, too.
+
+// Exec runs a statement without rows, and returns how many rows it matched.
+func Exec(tx *gorm.DB, query string, args ...any) (matched int64, _ error) {
+	query, args = expand(query, args)
+	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, query, args...)
+	if err != nil {
+		return 0, translated(tx, err)
+	}
+	return res.RowsAffected()
+}
+
+// Query returns the rows of a query. into has where the columns of a row go.
+func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (out []R, err error) {
+	query, args = expand(query, args)
+	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
+	if err != nil {
+		return nil, translated(tx, err)
+	}
+	defer func() {
+		if closed := rows.Close(); err == nil {
+			err = translated(tx, closed)
+		}
+	}()
+	for rows.Next() {
+		var r R
+		if err := rows.Scan(into(&r)...); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, translated(tx, rows.Err())
+}
+
+// Value is for Query of a single column.
+func Value[V any](v *V) []any { return []any{v} }
+
+// Insert inserts rows, each with a value for each of the columns, which are separated by ", ".
+func Insert(tx *gorm.DB, table, columns string, rows [][]any) error {
+	return insertOr(tx, table, columns, "", rows)
+}
+
+// Upsert is Insert, but changes the rows whose keys are there already. The keys are the first
+// columns, and separated by ", ", too.
+func Upsert(tx *gorm.DB, table, keys, columns string, rows [][]any) error {
+	conflict, as := " ON CONFLICT ("+keys+") DO UPDATE SET ", "%s = excluded.%s"
+	if tx.Name() != "sqlite" {
+		conflict, as = " ON DUPLICATE KEY UPDATE ", "%s = VALUES(%s)"
+	}
+	var set []string
+	for _, c := range strings.Split(columns, ", ") {
+		set = append(set, strings.ReplaceAll(as, "%s", c))
+	}
+	return insertOr(tx, table, keys+", "+columns, conflict+strings.Join(set, ", "), rows)
+}
+
+// insertOr has one statement for many rows where a statement is a round trip. SQLite runs one that
+// is prepared for each of them.
+func insertOr(tx *gorm.DB, table, columns, conflict string, rows [][]any) error {
+	most := 200
+	if tx.Name() == "sqlite" {
+		most = 1
+	}
+	row := "(" + strings.Repeat("?, ", strings.Count(columns, ",")) + "?)"
+	for len(rows) > 0 {
+		n := min(most, len(rows))
+		var args []any
+		for _, r := range rows[:n] {
+			args = append(args, r...)
+		}
+		rows = rows[n:]
+		query := "INSERT INTO " + table + " (" + columns + ") VALUES " + strings.Repeat(row+", ", n-1) + row + conflict
+		if _, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, query, args...); err != nil {
+			return translated(tx, err)
+		}
+	}
+	return nil
+}
+
+func translated(tx *gorm.DB, err error) error {
+	if t, ok := tx.Dialector.(gorm.ErrorTranslator); ok && err != nil {
+		return t.Translate(err)
+	}
+	return err
+}
+
+// expand puts the elements of slices in the place of these.
+func expand(query string, args []any) (string, []any) {
+	if !slices.ContainsFunc(args, isList) {
+		return query, args
+	}
+	var b strings.Builder
+	var out []any
+	for _, arg := range args {
+		before, after, _ := strings.Cut(query, "?")
+		b.WriteString(before)
+		query = after
+		if !isList(arg) {
+			b.WriteByte('?')
+			out = append(out, arg)
+			continue
+		}
+		n := len(out)
+		out = appendPadded(out, reflect.ValueOf(arg))
+		b.WriteString("(" + strings.Repeat("?, ", len(out)-n-1) + "?)")
+	}
+	b.WriteString(query)
+	return b.String(), out
+}
+
+func isList(arg any) bool {
+	if _, octets := arg.([]byte); octets || arg == nil {
+		return false
+	}
+	return reflect.TypeOf(arg).Kind() == reflect.Slice
+}
+
+func appendPadded(out []any, list reflect.Value) []any {
+	n := list.Len()
+	if n == 0 {
+		return append(out, nil)
+	}
+	for i, most := 0, padded(n); i < most; i++ {
+		out = append(out, list.Index(min(i, n-1)).Interface())
+	}
+	return out
+}
+
+// padded is the next power of two.
+func padded(n int) int {
+	most := 1
+	for most < n {
+		most *= 2
+	}
+	return most
+}
