@@ -66,6 +66,7 @@ type DB struct {
 	probe    func(context.Context) error
 	outage   outages
 	there    bool // the SQLite file has to exist
+	wrap     func(gorm.ConnPool) gorm.ConnPool
 }
 
 // Option changes how a database is opened.
@@ -76,6 +77,9 @@ func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now }
 
 // WithRetryFor sets for how long Tx and View try again; 60 s unless set.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
+
+// WithPool has all statements run through what wrap returns: a test counts them.
+func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *DB) { db.wrap = wrap } }
 
 // Open connects and makes sure that the schema is the one this binary knows: an SQLite file that is
 // not there is created, an older one is migrated, any other difference is a *SchemaError. So is an
@@ -139,6 +143,10 @@ func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error)
 	if err != nil {
 		_ = db.pool.Close()
 		return nil, db.unreachable(err)
+	}
+	if db.wrap != nil {
+		db.gorm.ConnPool = db.wrap(db.gorm.ConnPool)
+		db.gorm.Statement.ConnPool = db.gorm.ConnPool
 	}
 	return db, nil
 }
