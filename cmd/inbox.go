@@ -256,11 +256,11 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err != nil {
 			return err
 		}
-		stats, err := s.queue.Stats(ctx, in.ID)
+		stats, err := s.queue.Stats(ctx, []int64{in.ID})
 		if err != nil {
 			return err
 		}
-		what := in.Address + " with its " + tasksOf(stats)
+		what := in.Address + " with its " + tasksOf(stats[in.ID])
 		if err := a.confirm(yes, "Remove inbox "+what+"?"); err != nil {
 			return err
 		}

@@ -1,9 +1,11 @@
 package db
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 )
@@ -45,6 +47,22 @@ func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (
 		out = append(out, r)
 	}
 	return out, translated(tx, rows.Err())
+}
+
+// Time is for Query of a time that is computed, such as MIN(at): SQLite returns that as text.
+type Time struct{ time.Time }
+
+// Scan implements sql.Scanner.
+func (t *Time) Scan(v any) (err error) {
+	switch v := v.(type) {
+	case time.Time:
+		t.Time = v
+	case string:
+		t.Time, err = time.Parse("2006-01-02 15:04:05.999999999Z07:00", v)
+	default:
+		err = fmt.Errorf("%T is no time", v)
+	}
+	return err
 }
 
 // Value is for Query of a single column.

@@ -46,6 +46,15 @@ type Inbox struct {
 	Folders        []Folder   `gorm:"-"` // sorted by name
 }
 
+// IDs are those of the inboxes.
+func IDs(boxes []Inbox) []int64 {
+	ids := make([]int64, len(boxes))
+	for i, in := range boxes {
+		ids[i] = in.ID
+	}
+	return ids
+}
+
 // Folder is one IMAP mailbox of an inbox, with its cursor.
 type Folder struct {
 	ID      int64

@@ -250,21 +250,21 @@ func listFolders(tx *gorm.DB, inboxIDs ...int64) (folders []Folder, err error) {
 
 func attachFolders(tx *gorm.DB, inboxes []Inbox, activeOnly bool) error {
 	byID := map[int64]*Inbox{}
-	var ids []int64
 	for i := range inboxes {
 		byID[inboxes[i].ID] = &inboxes[i]
-		ids = append(ids, inboxes[i].ID)
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	folders, err := listFolders(tx, ids...)
-	for _, f := range folders {
-		if f.Active || !activeOnly {
-			byID[f.InboxID].Folders = append(byID[f.InboxID].Folders, f)
+	for ids := range slices.Chunk(IDs(inboxes), 1000) { // SQLite takes 32,766
+		folders, err := listFolders(tx, ids...)
+		if err != nil {
+			return err
+		}
+		for _, f := range folders {
+			if f.Active || !activeOnly {
+				byID[f.InboxID].Folders = append(byID[f.InboxID].Folders, f)
+			}
 		}
 	}
-	return err
+	return nil
 }
 
 // watch makes names the active folders of an inbox. Existing folders keep their cursor.

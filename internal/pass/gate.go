@@ -101,14 +101,14 @@ func (p *Pass) countWaiting(ctx context.Context, g *gate, boxes []inbox.Inbox, r
 	if why == nil {
 		return
 	}
+	due, err := p.Queue.DueOf(context.WithoutCancel(ctx), inbox.IDs(boxes))
+	if err != nil {
+		p.Log.Warn("waiting tasks could not be counted", "error", err)
+	}
 	for i, in := range boxes {
-		due, err := p.Queue.Due(context.WithoutCancel(ctx), in.ID)
-		if err != nil {
-			p.Log.Warn("waiting tasks could not be counted", "inbox", in.Address, "error", err)
-		}
-		report.Inboxes[i].Counters.Waiting = due
-		if due > 0 {
-			report.LimitReached = why.Error()
-		}
+		report.Inboxes[i].Counters.Waiting = due[in.ID]
+	}
+	if len(due) > 0 {
+		report.LimitReached = why.Error()
 	}
 }

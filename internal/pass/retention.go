@@ -29,23 +29,26 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 	if p.Config.DryRun {
 		return
 	}
-	worked, until := -1, p.Now().Add(expireFor)
+	last, until := -1, p.Now().Add(expireFor)
+	var worked []int64
 	for i, in := range boxes {
-		if reports[i].Busy != "" {
-			continue
-		}
-		worked = i
-		err := p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, in.ID, keep.Forwarded, portion) })
-		if err != nil && p.gone(ctx, in, &reports[i], err) {
-			return
+		if reports[i].Busy == "" {
+			last, worked = i, append(worked, in.ID)
 		}
 	}
-	if worked < 0 {
+	if last < 0 {
 		return
 	}
-	err := p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) })
-	if err != nil {
-		p.gone(ctx, boxes[worked], &reports[worked], err)
+	err := p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, worked, keep.Forwarded, portion) })
+	if err == nil {
+		err = p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) })
+	}
+	if err == nil {
+		return
+	}
+	p.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "error", err)
+	if _, err := p.Queue.Due(ctx, worked[0]); err != nil && ctx.Err() == nil {
+		reports[last].Error = "the database is gone: " + text.Error(err)
 	}
 }
 
@@ -58,14 +61,4 @@ func (p *Pass) portions(ctx context.Context, until time.Time, age time.Duration,
 		}
 	}
 	return nil
-}
-
-// gone logs an error, and reports whether the database is gone. Then the inbox's report says so.
-func (p *Pass) gone(ctx context.Context, in inbox.Inbox, report *InboxReport, err error) bool {
-	p.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "inbox", in.Address, "error", err)
-	if _, err := p.Queue.Due(ctx, in.ID); err != nil && ctx.Err() == nil {
-		report.Error = "the database is gone: " + text.Error(err)
-		return true
-	}
-	return false
 }

@@ -85,7 +85,7 @@ type expiring struct {
 	down          bool
 }
 
-func (q *expiring) Expire(_ context.Context, _ int64, _ time.Duration, limit int) (int, error) {
+func (q *expiring) Expire(_ context.Context, _ []int64, _ time.Duration, limit int) (int, error) {
 	return q.next(&q.tasks, limit)
 }
 

@@ -8,6 +8,7 @@ package status
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"postrider/internal/health"
@@ -24,7 +25,7 @@ type Inboxes interface {
 
 // Queue is what it needs of a queue.
 type Queue interface {
-	Stats(ctx context.Context, inboxID int64) (tasks.Stats, error)
+	Stats(ctx context.Context, inboxIDs []int64) (map[int64]tasks.Stats, error)
 }
 
 // Quota is what is left of the limits of the relay's provider, *limits.Quota.
@@ -118,17 +119,15 @@ func (s Sources) each(ctx context.Context, named []string, left *int, each func(
 	if err != nil {
 		return err
 	}
+	boxes = slices.DeleteFunc(boxes, func(in inbox.Inbox) bool { return !health.Concerns(named, in.Address) })
+	stats, err := s.Queue.Stats(ctx, inbox.IDs(boxes))
+	if err != nil {
+		return err
+	}
 	for _, in := range boxes {
-		if !health.Concerns(named, in.Address) {
-			continue
-		}
-		stats, err := s.Queue.Stats(ctx, in.ID)
-		if err != nil {
-			return err
-		}
 		each(health.Facts{
 			Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt,
-			LastError: in.LastError, Stats: stats, Left: left,
+			LastError: in.LastError, Stats: stats[in.ID], Left: left,
 		})
 	}
 	return nil

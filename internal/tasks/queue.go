@@ -104,9 +104,12 @@ type Reader interface {
 	Get(ctx context.Context, id int64) (Task, error)
 	// Events is the audit trail of a task, in order. It outlives the task.
 	Events(ctx context.Context, taskID int64) ([]Event, error)
-	Stats(ctx context.Context, inboxID int64) (Stats, error)
+	// Stats are those of each of the inboxes. Any number of them takes a few statements.
+	Stats(ctx context.Context, inboxIDs []int64) (map[int64]Stats, error)
 	// Due counts the tasks that could be claimed now. Ended tasks cost nothing.
 	Due(ctx context.Context, inboxID int64) (int, error)
+	// DueOf is Due for many inboxes. Those that have none due are not in it.
+	DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error)
 }
 
 // Auditor says how messages are accounted for.
@@ -125,9 +128,9 @@ type Auditor interface {
 
 // Retention deletes what is old.
 type Retention interface {
-	// Expire deletes the forwarded tasks of an inbox that ended longer than age ago, oldest first,
-	// at most limit of them.
-	Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error)
+	// Expire deletes the forwarded tasks of the inboxes that ended longer than age ago, the oldest
+	// of an inbox first, at most limit of them.
+	Expire(ctx context.Context, inboxIDs []int64, age time.Duration, limit int) (int, error)
 	// ExpireEvents deletes lines of the audit trail that are older than age, oldest first, at most
 	// limit of them.
 	ExpireEvents(ctx context.Context, age time.Duration, limit int) (int, error)

@@ -185,19 +185,19 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 }
 
 // Expire implements tasks.Queue.
-func (q *Queue) Expire(_ context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
+func (q *Queue) Expire(_ context.Context, inboxIDs []int64, age time.Duration, limit int) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
 	before := now.Add(-age)
 	var old []*task
 	for _, t := range q.tasks {
-		if t.InboxID == inboxID && t.Status == tasks.Forwarded && t.FinishedAt.Before(before) {
+		if slices.Contains(inboxIDs, t.InboxID) && t.Status == tasks.Forwarded && t.FinishedAt.Before(before) {
 			old = append(old, t)
 		}
 	}
 	slices.SortFunc(old, func(a, b *task) int {
-		return cmp.Or(a.FinishedAt.Compare(*b.FinishedAt), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.InboxID, b.InboxID), a.FinishedAt.Compare(*b.FinishedAt), cmp.Compare(a.ID, b.ID))
 	})
 	old = old[:min(len(old), limit)]
 	for _, t := range old {

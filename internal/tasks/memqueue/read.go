@@ -75,9 +75,17 @@ func (q *Queue) Events(_ context.Context, taskID int64) ([]tasks.Event, error) {
 }
 
 // Stats implements tasks.Queue.
-func (q *Queue) Stats(_ context.Context, inboxID int64) (tasks.Stats, error) {
+func (q *Queue) Stats(_ context.Context, inboxIDs []int64) (map[int64]tasks.Stats, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	out := map[int64]tasks.Stats{}
+	for _, id := range inboxIDs {
+		out[id] = q.stats(id)
+	}
+	return out, nil
+}
+
+func (q *Queue) stats(inboxID int64) tasks.Stats {
 	s := tasks.Stats{ByStatus: map[tasks.Status]int{}, Now: q.now()}
 	s.Due = q.countDue(inboxID, s.Now)
 	yesterday := s.Now.Add(-24 * time.Hour)
@@ -102,7 +110,7 @@ func (q *Queue) Stats(_ context.Context, inboxID int64) (tasks.Stats, error) {
 			s.Conflicts++
 		}
 	}
-	return s, nil
+	return s
 }
 
 // Due implements tasks.Queue.
@@ -110,6 +118,19 @@ func (q *Queue) Due(_ context.Context, inboxID int64) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.countDue(inboxID, q.now()), nil
+}
+
+// DueOf implements tasks.Queue.
+func (q *Queue) DueOf(_ context.Context, inboxIDs []int64) (map[int64]int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := map[int64]int{}
+	for _, id := range inboxIDs {
+		if n := q.countDue(id, q.now()); n > 0 {
+			out[id] = n
+		}
+	}
+	return out, nil
 }
 
 func (q *Queue) countDue(inboxID int64, now time.Time) int {

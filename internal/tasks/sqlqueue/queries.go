@@ -261,12 +261,12 @@ SELECT MAX(fingerprint) FROM (
 	sqlDeleteInbox = `DELETE FROM monitored_emails WHERE id = ?` // folders go by foreign key
 )
 
-// Retention, in portions. monitored_emails_tasks_ended has the oldest tasks first, the primary key
-// the oldest events.
+// Retention, in portions. monitored_emails_tasks_ended has the oldest tasks of an inbox first, the
+// primary key the oldest events.
 const (
 	sqlExpired = `
 SELECT id FROM monitored_emails_tasks
-WHERE inbox_id = ? AND status = 'forwarded' AND finished_at < ? ORDER BY finished_at LIMIT ?`
+WHERE inbox_id IN ? AND status = 'forwarded' AND finished_at < ? ORDER BY inbox_id, status, finished_at LIMIT ?`
 
 	sqlOldestEvents = `SELECT id, at FROM monitored_emails_events ORDER BY id LIMIT ?`
 
@@ -284,23 +284,26 @@ LEFT JOIN monitored_folders f ON f.id = t.folder_id`
 
 	sqlEvents = `SELECT * FROM monitored_emails_events WHERE task_id = ? ORDER BY id`
 
-	sqlCounts = `SELECT status, COUNT(*) AS n FROM monitored_emails_tasks WHERE inbox_id = ? GROUP BY status`
+	// By monitored_emails_tasks_ended, which has all columns. Live tasks have not finished.
+	sqlCounts = `
+SELECT inbox_id, status, COUNT(*), SUM(CASE WHEN finished_at > ? THEN 1 ELSE 0 END),
+  SUM(CASE WHEN finished_at > ? AND attempt_count > 1 THEN 1 ELSE 0 END)
+FROM monitored_emails_tasks WHERE inbox_id IN ? GROUP BY inbox_id, status`
 
-	sqlDueCount = `SELECT COUNT(*) FROM monitored_emails_tasks WHERE inbox_id = ? AND priority IN (0, 1) AND visible_at <= ?`
+	// By monitored_emails_tasks_claim: the live tasks.
+	sqlLiveCounts = `
+SELECT inbox_id, SUM(CASE WHEN visible_at <= ? THEN 1 ELSE 0 END), MIN(queued_at) FROM monitored_emails_tasks
+WHERE inbox_id IN ? AND priority IN (0, 1) AND visible_at > 0 GROUP BY inbox_id`
 
-	// By monitored_emails_tasks_ended.
-	sqlLastDay = `
-SELECT COUNT(*) AS ended, COALESCE(SUM(CASE WHEN attempt_count > 1 THEN 1 ELSE 0 END), 0) AS retried FROM monitored_emails_tasks
-WHERE inbox_id = ? AND status IN ('forwarded', 'dead') AND finished_at > ?`
+	// By monitored_emails_tasks_claim, which has all columns.
+	sqlDueCounts = `
+SELECT inbox_id, COUNT(*) FROM monitored_emails_tasks
+WHERE inbox_id IN ? AND priority IN (0, 1) AND visible_at <= ? GROUP BY inbox_id`
 
 	// By monitored_emails_events_kind. Events of purged tasks count for no inbox.
 	sqlConflicts = `
-SELECT COUNT(*) FROM monitored_emails_events v JOIN monitored_emails_tasks t ON t.id = v.task_id
-WHERE v.event = 'conflict' AND v.at > ? AND t.inbox_id = ?`
-
-	sqlOldest = `
-SELECT queued_at FROM monitored_emails_tasks WHERE inbox_id = ? AND status IN ('received', 'in_progress', 'error')
-ORDER BY queued_at LIMIT 1`
+SELECT t.inbox_id, COUNT(*) FROM monitored_emails_events v JOIN monitored_emails_tasks t ON t.id = v.task_id
+WHERE v.event = 'conflict' AND v.at > ? GROUP BY t.inbox_id`
 
 	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It
 	// is one statement, so a task that is deleted meanwhile appears either complete or as deleted.

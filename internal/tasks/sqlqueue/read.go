@@ -3,6 +3,7 @@ package sqlqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,60 +141,91 @@ func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error)
 	return out, wrap(err, "read the audit trail")
 }
 
+// inboxesAtOnce is how many inboxes one statement is for. MariaDB turns a list of 1,000 into a join.
+const inboxesAtOnce = 512
+
 // Stats implements tasks.Queue.
-func (q *Queue) Stats(ctx context.Context, inboxID int64) (tasks.Stats, error) {
-	var s tasks.Stats
+func (q *Queue) Stats(ctx context.Context, inboxIDs []int64) (map[int64]tasks.Stats, error) {
+	var all map[int64]*tasks.Stats
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		s = tasks.Stats{ByStatus: map[tasks.Status]int{}}
 		now, err := q.now(tx)
+		all = map[int64]*tasks.Stats{}
+		for _, id := range inboxIDs {
+			all[id] = &tasks.Stats{ByStatus: map[tasks.Status]int{}, Now: now}
+		}
+		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
+			if err == nil {
+				err = count(tx, ids, now, all)
+			}
+		}
 		if err != nil {
 			return err
 		}
-		s.Now = now
-		var counts []struct {
-			Status tasks.Status
-			N      int
-		}
-		if err := tx.Raw(sqlCounts, inboxID).Scan(&counts).Error; err != nil {
-			return err
-		}
-		for _, c := range counts {
-			s.ByStatus[c.Status] = c.N
-		}
-		if err := tx.Raw(sqlDueCount, inboxID, now.UnixMicro()).Scan(&s.Due).Error; err != nil {
-			return err
-		}
-		var oldest []time.Time
-		if err := tx.Raw(sqlOldest, inboxID).Scan(&oldest).Error; err != nil {
-			return err
-		}
-		if len(oldest) > 0 {
-			s.Oldest = &oldest[0]
-		}
-		return lastDay(tx, inboxID, now.Add(-24*time.Hour), &s)
+		return countConflicts(tx, now.Add(-day), all)
 	})
-	return s, wrap(err, "count tasks")
+	out := map[int64]tasks.Stats{}
+	for id, s := range all {
+		out[id] = *s
+	}
+	return out, wrap(err, "count tasks")
 }
 
-// lastDay counts what happened since then.
-func lastDay(tx *gorm.DB, inboxID int64, since time.Time, s *tasks.Stats) error {
-	var day struct{ Ended, Retried int }
-	if err := tx.Raw(sqlLastDay, inboxID, since).Scan(&day).Error; err != nil {
+const day = 24 * time.Hour
+
+// count counts the tasks of some inboxes.
+func count(tx *gorm.DB, inboxIDs []int64, now time.Time, all map[int64]*tasks.Stats) error {
+	counts, err := db.Query(tx, (*countRow).into, sqlCounts, now.Add(-day), now.Add(-day), inboxIDs)
+	if err != nil {
 		return err
 	}
-	s.Ended, s.Retried = day.Ended, day.Retried
-	return tx.Raw(sqlConflicts, since, inboxID).Scan(&s.Conflicts).Error
+	for _, c := range counts {
+		s := all[c.InboxID]
+		s.ByStatus[c.Status] = c.N
+		if c.Status == tasks.Forwarded || c.Status == tasks.Dead {
+			s.Ended += c.Lately
+			s.Retried += c.Retried
+		}
+	}
+	live, err := db.Query(tx, (*liveRow).into, sqlLiveCounts, now.UnixMicro(), inboxIDs)
+	for _, l := range live {
+		s := all[l.InboxID]
+		s.Due, s.Oldest = l.Due, &l.Oldest.Time
+	}
+	return err
+}
+
+func countConflicts(tx *gorm.DB, since time.Time, all map[int64]*tasks.Stats) error {
+	counts, err := db.Query(tx, (*inboxCount).into, sqlConflicts, since)
+	for _, c := range counts {
+		if s := all[c.InboxID]; s != nil {
+			s.Conflicts = c.N
+		}
+	}
+	return err
 }
 
 // Due implements tasks.Queue.
 func (q *Queue) Due(ctx context.Context, inboxID int64) (int, error) {
-	var due int
+	due, err := q.DueOf(ctx, []int64{inboxID})
+	return due[inboxID], err
+}
+
+// DueOf implements tasks.Queue.
+func (q *Queue) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error) {
+	var due map[int64]int
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		now, err := q.now(tx)
-		if err != nil {
-			return err
+		due = map[int64]int{}
+		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
+			var rows []inboxCount
+			if err == nil {
+				rows, err = db.Query(tx, (*inboxCount).into, sqlDueCounts, ids, now.UnixMicro())
+			}
+			for _, r := range rows {
+				due[r.InboxID] = r.N
+			}
 		}
-		return tx.Raw(sqlDueCount, inboxID, now.UnixMicro()).Scan(&due).Error
+		return err
 	})
 	return due, wrap(err, "count tasks that are due")
 }

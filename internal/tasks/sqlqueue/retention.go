@@ -2,26 +2,38 @@ package sqlqueue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
 // Expire implements tasks.Queue.
-func (q *Queue) Expire(ctx context.Context, inboxID int64, age time.Duration, limit int) (int, error) {
+func (q *Queue) Expire(ctx context.Context, inboxIDs []int64, age time.Duration, limit int) (int, error) {
 	var ids []int64
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
-		ids, err = q.expire(tx, now, inboxID, age, limit)
+		ids, err = q.expire(tx, now, inboxIDs, age, limit)
 		return err
 	})
 	return len(ids), wrap(err, "delete tasks that were forwarded long ago")
 }
 
-func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxID int64, age time.Duration, limit int) (ids []int64, _ error) {
-	if err := tx.Raw(q.db.Lock(sqlExpired), inboxID, now.Add(-age), limit).Scan(&ids).Error; err != nil || len(ids) == 0 {
-		return nil, err
+func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxIDs []int64, age time.Duration, limit int) (ids []int64, _ error) {
+	for some := range slices.Chunk(inboxIDs, inboxesAtOnce) {
+		if len(ids) == limit {
+			break
+		}
+		old, err := db.Query(tx, db.Value[int64], q.db.Lock(sqlExpired), some, now.Add(-age), limit-len(ids))
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, old...)
+	}
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	return ids, purge(tx, now, string(tasks.Forwarded), ids)
 }

@@ -264,6 +264,32 @@ func valuesOf[R row](rows []R) [][]any {
 	return out
 }
 
+// countRow is a row of sqlCounts.
+type countRow struct {
+	InboxID            int64
+	Status             tasks.Status
+	N, Lately, Retried int
+}
+
+func (r *countRow) into() []any { return []any{&r.InboxID, &r.Status, &r.N, &r.Lately, &r.Retried} }
+
+// liveRow is a row of sqlLiveCounts.
+type liveRow struct {
+	InboxID int64
+	Due     int
+	Oldest  db.Time
+}
+
+func (r *liveRow) into() []any { return []any{&r.InboxID, &r.Due, &r.Oldest} }
+
+// inboxCount is a row of sqlDueCounts and sqlConflicts.
+type inboxCount struct {
+	InboxID int64
+	N       int
+}
+
+func (r *inboxCount) into() []any { return []any{&r.InboxID, &r.N} }
+
 // statusRow is a row of sqlStatuses.
 type statusRow struct {
 	ID         int64

@@ -263,7 +263,7 @@ func (o Manage) play(s *side) string {
 	return s.failure(err)
 }
 
-// Expire deletes old tasks of an inbox, or old lines of the trail.
+// Expire deletes old tasks of the second inbox, or of both, or old lines of the trail.
 type Expire struct {
 	Inbox, Limit int
 	Age          time.Duration
@@ -276,7 +276,8 @@ func (o Expire) play(s *side) string {
 	if o.Events {
 		n, err = s.Queue.ExpireEvents(s.ctx, o.Age, o.Limit)
 	} else {
-		n, err = s.Queue.Expire(s.ctx, s.inboxes[o.Inbox%2].id, o.Age, o.Limit)
+		both := []int64{s.inboxes[0].id, s.inboxes[1].id}
+		n, err = s.Queue.Expire(s.ctx, both[o.Inbox%2:], o.Age, o.Limit)
 	}
 	return fmt.Sprint(n, " ", s.failure(err))
 }

@@ -138,9 +138,9 @@ func (s *side) deliveries(ds []tasks.Delivery) string {
 
 // now is the queue's clock.
 func (s *side) now() time.Time {
-	stats, err := s.Queue.Stats(s.ctx, s.inboxes[0].id)
+	stats, err := s.Queue.Stats(s.ctx, []int64{s.inboxes[0].id})
 	s.must(err)
-	return stats.Now
+	return stats[s.inboxes[0].id].Now
 }
 
 func (s *side) must(err error) {
@@ -215,8 +215,9 @@ func (s *side) everything() []string {
 }
 
 func (s *side) stats(inbox int64) string {
-	got, err := s.Queue.Stats(s.ctx, inbox)
+	all, err := s.Queue.Stats(s.ctx, []int64{s.inboxes[0].id, s.inboxes[1].id})
 	s.must(err)
+	got := all[inbox]
 	due, err := s.Queue.Due(s.ctx, inbox)
 	s.must(err)
 	purged, err := s.Queue.Purged(s.ctx, inbox, 24*time.Hour)

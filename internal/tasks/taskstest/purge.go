@@ -14,6 +14,7 @@ var purgeTests = map[string]func(*suite){
 	"purge/counted":          testPurgeCounted,
 	"expire":                 testExpire,
 	"expire/portions":        testExpirePortions,
+	"expire/many inboxes":    testExpireOfMany,
 	"expire/events":          testExpireEvents,
 }
 
@@ -120,7 +121,7 @@ func testPurgeFoundByContent(s *suite) {
 // purgeForwarded deletes the forwarded tasks of the inbox.
 func (p place) purgeForwarded() {
 	p.t.Helper()
-	_, err := p.Queue.Expire(p.ctx, p.inbox, -time.Hour, 1_000_000)
+	_, err := p.Queue.Expire(p.ctx, []int64{p.inbox}, -time.Hour, 1_000_000)
 	p.must("expire", err)
 }
 
@@ -130,12 +131,12 @@ func testExpire(s *suite) {
 		p, c := s.bring(status)
 		elsewhere, other := s.bring(tasks.Forwarded)
 		before := s.record(c.Task.ID)
-		if n, err := s.Queue.Expire(s.ctx, p.inbox, time.Hour, 100); n != 0 || err != nil {
+		if n, err := s.Queue.Expire(s.ctx, []int64{p.inbox}, time.Hour, 100); n != 0 || err != nil {
 			s.t.Errorf("a task that is %s, since now: %d expired, %v; want none", status, n, err)
 		}
 		s.Age(s.t, 2*time.Hour)
 		want := map[bool]int{status == tasks.Forwarded: 1}[true]
-		if n, err := s.Queue.Expire(s.ctx, p.inbox, time.Hour, 100); n != want || err != nil {
+		if n, err := s.Queue.Expire(s.ctx, []int64{p.inbox}, time.Hour, 100); n != want || err != nil {
 			s.t.Errorf("a task that is %s, since two hours: %d expired, %v; want %d", status, n, err, want)
 		}
 		after := s.record(c.Task.ID)
@@ -157,10 +158,37 @@ func testExpirePortions(s *suite) {
 	}
 	for _, left := range [][]uint32{{3, 2, 1}, {1}, nil, nil} {
 		before := len(p.list(tasks.Filter{}))
-		n, err := s.Queue.Expire(s.ctx, p.inbox, 0, 2)
+		n, err := s.Queue.Expire(s.ctx, []int64{p.inbox}, 0, 2)
 		if got := p.list(tasks.Filter{}); err != nil || n != before-len(left) || !slices.Equal(got, left) {
 			s.t.Fatalf("expired %d, %v, left %v; want the two that ended first gone, %v left", n, err, got, left)
 		}
+	}
+}
+
+// testExpireOfMany: the limit is for all inboxes together, and each loses its oldest tasks first.
+func testExpireOfMany(s *suite) {
+	a, b, other := s.place(), s.place(), s.place()
+	for uid := uint32(1); uid <= 3; uid++ {
+		for _, p := range []place{a, b, other} {
+			p.register(s.msg(uid, string(rune('a'+uid))))
+			p.work()
+		}
+		s.Age(s.t, time.Second)
+	}
+	for _, left := range []int{2, 0, 0} {
+		n, err := s.Queue.Expire(s.ctx, []int64{b.inbox, a.inbox}, 0, 4)
+		inA, inB := a.list(tasks.Filter{}), b.list(tasks.Filter{})
+		if err != nil || len(inA)+len(inB) != left || n > 4 {
+			s.t.Fatalf("expired %d, %v, left %v and %v; want %d left of both", n, err, inA, inB, left)
+		}
+		for _, uids := range [][]uint32{inA, inB} {
+			if !slices.Equal(uids, []uint32{1, 2, 3}[3-len(uids):]) {
+				s.t.Errorf("%v are left, want the oldest to go first", uids)
+			}
+		}
+	}
+	if left := other.list(tasks.Filter{}); len(left) != 3 {
+		s.t.Errorf("%v are left of an inbox that was not asked for, want all three", left)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -11,13 +12,14 @@ import (
 )
 
 var readTests = map[string]func(*suite){
-	"list":           testList,
-	"list/portions":  testListPortions,
-	"list/stops":     testListStops,
-	"list/filters":   testListFilters,
-	"stats/last day": testLastDay,
-	"stats":          testStats,
-	"stats/oldest":   testOldest,
+	"list":               testList,
+	"list/portions":      testListPortions,
+	"list/stops":         testListStops,
+	"list/filters":       testListFilters,
+	"stats/many inboxes": testManyInboxes,
+	"stats/last day":     testLastDay,
+	"stats":              testStats,
+	"stats/oldest":       testOldest,
 }
 
 // list lists the UIDs of the tasks that a filter selects.
@@ -146,9 +148,8 @@ func testListStops(s *suite) {
 
 func testStats(s *suite) {
 	p := s.place()
-	empty, err := s.Queue.Stats(s.ctx, p.inbox)
-	if err != nil || len(empty.ByStatus) != 0 || empty.Due != 0 || empty.Oldest != nil {
-		s.t.Errorf("an empty inbox: %+v, %v", empty, err)
+	if empty := p.stats(); len(empty.ByStatus) != 0 || empty.Due != 0 || empty.Oldest != nil {
+		s.t.Errorf("an empty inbox: %+v", empty)
 	}
 	urgent := s.msg(4, "d")
 	urgent.Decision.Priority = tasks.High
@@ -156,18 +157,49 @@ func testStats(s *suite) {
 	claims := p.claimed(3, 4, 2, 3)
 	s.finish(claims[0], tasks.Forwarded)
 	s.finish(claims[1], tasks.Error)
-	got, err := s.Queue.Stats(s.ctx, p.inbox)
-	s.must("stats", err)
+	got := p.stats()
 	want := map[tasks.Status]int{tasks.Skipped: 1, tasks.Forwarded: 1, tasks.Error: 1, tasks.InProgress: 1, tasks.Received: 2}
 	if !maps.Equal(got.ByStatus, want) || got.Due != 2 {
 		s.t.Errorf("counts %v, due %d; want %v, 2", got.ByStatus, got.Due, want)
 	}
 	s.Age(s.t, lease+time.Second)
-	if got, err := s.Queue.Stats(s.ctx, p.inbox); err != nil || got.Due != 3 {
-		s.t.Errorf("due %d, %v; want 3, with the one whose lease ran out", got.Due, err)
+	if due := p.stats().Due; due != 3 {
+		s.t.Errorf("due %d; want 3, with the one whose lease ran out", due)
 	}
 	if due, err := s.Queue.Due(s.ctx, p.inbox); err != nil || due != 3 {
 		s.t.Errorf("Due says %d, %v; want 3", due, err)
+	}
+}
+
+// testManyInboxes: each inbox has its own numbers, however many are asked for at once.
+func testManyInboxes(s *suite) {
+	a, b, empty := s.place(), s.place(), s.place()
+	a.fill(3)
+	b.fill(2)
+	s.finish(b.claim(), tasks.Forwarded)
+	s.Age(s.t, time.Hour)
+	later := b.added(s.msg(9, "later"))
+	ids := []int64{b.inbox}
+	for i := range int64(600) { // more than one statement takes
+		ids = append(ids, 1<<40+i)
+	}
+	ids = append(ids, a.inbox, empty.inbox)
+	got, err := s.Queue.Stats(s.ctx, ids)
+	s.must("stats", err)
+	for _, p := range []place{a, b, empty} {
+		one, all := p.stats(), got[p.inbox]
+		if one.Now = all.Now; !reflect.DeepEqual(one, all) {
+			s.t.Errorf("inbox %d is %+v among others, want %+v as alone", p.inbox, all, one)
+		}
+	}
+	if got[a.inbox].Due != 3 || got[b.inbox].Due != 2 || got[b.inbox].Ended != 1 ||
+		got[b.inbox].Oldest == nil || !got[b.inbox].Oldest.Before(s.get(later).QueuedAt) {
+		s.t.Errorf("stats are %+v and %+v, want 3 due in the first, and in the second 2 due and 1 ended", got[a.inbox], got[b.inbox])
+	}
+	due, err := s.Queue.DueOf(s.ctx, ids)
+	s.must("due", err)
+	if want := map[int64]int{a.inbox: 3, b.inbox: 2}; !maps.Equal(due, want) {
+		s.t.Errorf("due are %v, want %v", due, want)
 	}
 }
 
@@ -207,8 +239,7 @@ func testLastDay(s *suite) {
 func (s *suite) day(p place, ended, retried, conflicts int) {
 	s.t.Helper()
 	before := time.Now()
-	got, err := s.Queue.Stats(s.ctx, p.inbox)
-	s.must("stats", err)
+	got := p.stats()
 	if got.Ended != ended || got.Retried != retried || got.Conflicts != conflicts || got.Now.Before(before.Add(-time.Minute)) {
 		s.t.Errorf("ended %d, retried %d, conflicts %d at %v; want %d, %d, %d of the last day",
 			got.Ended, got.Retried, got.Conflicts, got.Now, ended, retried, conflicts)
@@ -223,8 +254,7 @@ func testOldest(s *suite) {
 	s.Age(s.t, 2*time.Hour)
 	p.register(s.msg(3, "c"))
 	s.requeue(dead.Task.ID)
-	got, err := s.Queue.Stats(s.ctx, p.inbox)
-	s.must("stats", err)
+	got := p.stats()
 	if want := s.get(second).QueuedAt; got.Oldest == nil || !got.Oldest.Equal(want) {
 		s.t.Errorf("oldest %v, want %v", got.Oldest, want)
 	}

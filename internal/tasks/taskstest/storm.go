@@ -170,7 +170,7 @@ func (w *storm) operate(q tasks.Queue) {
 	case 2:
 		_, err = q.Requeue(w.ctx, "ann", ids...)
 	case 3:
-		_, err = q.Expire(w.ctx, p.inbox, 0, 3)
+		_, err = q.Expire(w.ctx, []int64{p.inbox}, 0, 3)
 	}
 	w.failed("change", err)
 }

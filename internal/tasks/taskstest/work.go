@@ -195,9 +195,14 @@ func (p place) work() (sent int) {
 // now is the registry's clock. It may be far ahead of the test's, by what Age said has passed.
 func (p place) now() time.Time {
 	p.t.Helper()
-	stats, err := p.Queue.Stats(p.ctx, p.inbox)
+	return p.stats().Now
+}
+
+func (p place) stats() tasks.Stats {
+	p.t.Helper()
+	stats, err := p.Queue.Stats(p.ctx, []int64{p.inbox})
 	p.must("stats", err)
-	return stats.Now
+	return stats[p.inbox]
 }
 
 // sameDeliveries compares deliveries but for when they were made.
