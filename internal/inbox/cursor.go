@@ -100,25 +100,6 @@ func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) 
 	}, func(cursor) bool { return false })
 }
 
-// FolderScanned sets last_scanned_at of a folder. It returns ErrScanLost when the lease was taken
-// over.
-func (s *Store) FolderScanned(ctx context.Context, by Scan, folderID int64) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		if err := tx.Exec(sqlFolderScanned, time.UnixMicro(now).UTC(), folderID).Error; err != nil {
-			return err
-		}
-		return by.held(tx)
-	})
-	if err != nil {
-		return fmt.Errorf("record the scan of folder %d: %w", folderID, err)
-	}
-	return nil
-}
-
 // held fails with ErrScanLost once another run has taken the lease over. It changes the row of the
 // lease: whoever takes the lease over meanwhile, on this node of a Galera cluster or on another,
 // either waits for this transaction or has it fail.

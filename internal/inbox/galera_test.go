@@ -32,8 +32,8 @@ func TestGaleraScanLease(t *testing.T) {
 		tokens := make([]int64, len(all))
 		for i, b := range all {
 			asked.Go(func() {
-				token, _, err := b.AcquireScan(b.ctx, id, fmt.Sprintf("run-%d-%d", round, i), time.Minute)
-				if tokens[i] = token; err != nil {
+				lease, _, err := b.AcquireScan(b.ctx, id, fmt.Sprintf("run-%d-%d", round, i), time.Minute)
+				if tokens[i] = lease.Token; err != nil {
 					t.Errorf("node %d: %v", i+1, err)
 				}
 			})

@@ -26,17 +26,18 @@ func (b bench) must(err error) {
 
 func (b bench) acquire(inboxID int64, holder string) int64 {
 	b.t.Helper()
-	token, busy, err := b.AcquireScan(b.ctx, inboxID, holder, time.Minute)
+	lease, busy, err := b.AcquireScan(b.ctx, inboxID, holder, time.Minute)
 	if err != nil || busy != nil {
 		b.t.Fatalf("acquire for %s: busy %v, %v; want the lease", holder, busy, err)
 	}
-	return token
+	return lease.Token
 }
 
 func TestScanLease(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		id := b.add("desk@firm.example").ID
 		first := b.acquire(id, "run-1")
+		by := Scan{id, first}
 		if again := b.acquire(id, "run-1"); again != first {
 			t.Errorf("the same holder acquired again and got token %d, want %d as before", again, first)
 		}
@@ -45,12 +46,12 @@ func TestScanLease(t *testing.T) {
 			time.Until(busy.Until) > 2*time.Minute {
 			t.Fatalf("busy is %+v (%v), want run-1 for about a minute", busy, err)
 		}
-		if err := b.RenewScan(b.ctx, id, first, time.Minute); err != nil {
+		if err := b.RenewScan(b.ctx, by, time.Minute); err != nil {
 			t.Errorf("renew while held: %v, want no error", err)
 		}
 
 		b.expire(id)
-		if err := b.RenewScan(b.ctx, id, first, time.Minute); err != nil {
+		if err := b.RenewScan(b.ctx, by, time.Minute); err != nil {
 			t.Errorf("renew after it expired, with no other holder: %v, want no error", err)
 		}
 		b.expire(id)
@@ -59,14 +60,14 @@ func TestScanLease(t *testing.T) {
 			t.Errorf("the token is %d after the lease got another holder, want %d", second, first+1)
 		}
 		for doing, err := range map[string]error{
-			"renew":  b.RenewScan(b.ctx, id, first, time.Minute),
-			"finish": b.FinishScan(b.ctx, id, first, ""),
+			"renew":  b.RenewScan(b.ctx, by, time.Minute),
+			"finish": b.FinishScan(b.ctx, by, ScanEnd{}),
 		} {
 			if !errors.Is(err, ErrScanLost) {
 				t.Errorf("%s after the lease was lost: %v, want ErrScanLost", doing, err)
 			}
 		}
-		if err := b.ReleaseScan(b.ctx, id, first); err != nil {
+		if err := b.ReleaseScan(b.ctx, by); err != nil {
 			t.Errorf("release after the lease was lost: %v, want no error", err)
 		}
 		if _, busy, err := b.AcquireScan(b.ctx, id, "run-3", time.Minute); err != nil || busy == nil {
@@ -74,11 +75,11 @@ func TestScanLease(t *testing.T) {
 		}
 
 		for range 2 { // as when the answer to the first is lost
-			if err := b.ReleaseScan(b.ctx, id, second); err != nil {
+			if err := b.ReleaseScan(b.ctx, Scan{id, second}); err != nil {
 				t.Errorf("release: %v, want no error", err)
 			}
 		}
-		if err := b.RenewScan(b.ctx, id, second, time.Minute); !errors.Is(err, ErrScanLost) {
+		if err := b.RenewScan(b.ctx, Scan{id, second}, time.Minute); !errors.Is(err, ErrScanLost) {
 			t.Errorf("renew after release: %v, want ErrScanLost", err)
 		}
 		if third := b.acquire(id, "run-3"); third != second+1 {
@@ -95,14 +96,14 @@ func TestScanLeaseGoesToOne(t *testing.T) {
 		var won []int64
 		for _, holder := range strings.Fields("a b c d e f g h") {
 			wg.Go(func() {
-				token, busy, err := b.AcquireScan(b.ctx, id, holder, time.Minute)
+				lease, busy, err := b.AcquireScan(b.ctx, id, holder, time.Minute)
 				if err != nil {
 					t.Errorf("holder %s: %v", holder, err)
 				}
 				if err == nil && busy == nil {
 					mu.Lock()
 					defer mu.Unlock()
-					won = append(won, token)
+					won = append(won, lease.Token)
 				}
 			})
 		}
@@ -125,21 +126,66 @@ func TestScanLeaseOfARemovedInbox(t *testing.T) {
 
 func TestFinishScan(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		id := b.add("desk@firm.example").ID
-		token := b.acquire(id, "run-1")
-		if err := b.FinishScan(b.ctx, id, token, strings.Repeat("ö", 3000)); err != nil {
-			t.Fatal(err)
+		in := b.add("desk@firm.example", "INBOX", "Junk")
+		finish := func(end ScanEnd) Inbox {
+			b.must(b.FinishScan(b.ctx, Scan{in.ID, b.acquire(in.ID, "run-1")}, end))
+			return b.get("desk@firm.example")
 		}
-		if in := b.get("desk@firm.example"); in.LastScannedAt != nil || in.LastError != strings.Repeat("ö", 2000) {
+		failed := finish(ScanEnd{Failure: strings.Repeat("ö", 3000), Folders: []int64{in.Folders[0].ID}})
+		if failed.LastScannedAt != nil || failed.LastError != strings.Repeat("ö", 2000) {
 			t.Errorf("after a failure: last scan %v, error of %d octets; want no scan, 2,000 characters",
-				in.LastScannedAt, len(in.LastError))
+				failed.LastScannedAt, len(failed.LastError))
 		}
-		if err := b.FinishScan(b.ctx, id, token, ""); err != nil {
-			t.Fatal(err)
+		if a, b := failed.Folders[0].LastScannedAt, failed.Folders[1].LastScannedAt; a == nil || b != nil {
+			t.Errorf("folders were scanned at %v and %v, want only the first one scanned", a, b)
 		}
-		in := b.get("desk@firm.example")
-		if in.LastScannedAt == nil || time.Since(*in.LastScannedAt).Abs() > time.Minute || in.LastError != "" {
-			t.Errorf("after a success: last scan %v, error %q; want now, none", in.LastScannedAt, in.LastError)
+		if cut := finish(ScanEnd{Interrupted: true}); cut.LastScannedAt != nil || cut.LastError == "" {
+			t.Errorf("after an interruption: last scan %v, error %q; want both unchanged", cut.LastScannedAt, cut.LastError)
+		}
+		done := finish(ScanEnd{})
+		if done.LastScannedAt == nil || time.Since(*done.LastScannedAt).Abs() > time.Minute || done.LastError != "" {
+			t.Errorf("after a success: last scan %v, error %q; want now, none", done.LastScannedAt, done.LastError)
+		}
+	})
+}
+
+// TestFinishScanReleases checks that the lease is free after the end of a scan, however it ended,
+// or that nobody gets it while the server wants no connections.
+func TestFinishScanReleases(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").ID
+		for name, end := range map[string]ScanEnd{
+			"success": {}, "failure": {Failure: "no"}, "interrupted": {Interrupted: true},
+			"pause after a success": {Pause: time.Hour}, "pause after a failure": {Failure: "no", Pause: time.Hour},
+			"pause after an interruption": {Interrupted: true, Pause: time.Hour},
+		} {
+			by := Scan{id, b.acquire(id, "run-1")}
+			for range 2 { // as when the answer to the first is lost
+				b.must(b.FinishScan(b.ctx, by, end))
+			}
+			if err := b.RenewScan(b.ctx, by, time.Minute); !errors.Is(err, ErrScanLost) {
+				t.Errorf("%s: renewing the lease after that: %v, want ErrScanLost", name, err)
+			}
+			_, busy, err := b.AcquireScan(b.ctx, id, "run-2", time.Minute)
+			if err != nil || (busy != nil) != (end.Pause > 0) || busy != nil && (!busy.Paused || time.Until(busy.Until) < 30*time.Minute) {
+				t.Errorf("%s: then busy is %+v (%v), want a pause: %v", name, busy, err, end.Pause > 0)
+			}
+			b.expire(id)
+		}
+	})
+}
+
+// TestAcquireScanReads checks that the lease comes with the inbox as it is then.
+func TestAcquireScanReads(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		in := b.add("desk@firm.example", "INBOX", "Junk")
+		by := Scan{in.ID, b.acquire(in.ID, "run-1")}
+		b.must(b.Initialize(b.ctx, by, in.Folders[1].ID, 7, 42))
+		b.must(b.FinishScan(b.ctx, by, ScanEnd{Failure: "no"}))
+		lease, _, err := b.AcquireScan(b.ctx, in.ID, "run-2", time.Minute)
+		b.must(err)
+		if want := b.get("desk@firm.example"); !reflect.DeepEqual(lease.Inbox, want) {
+			t.Errorf("the lease came with\n%+v\nwant what Get returns:\n%+v", lease.Inbox, want)
 		}
 	})
 }
@@ -149,8 +195,12 @@ func TestFinishScan(t *testing.T) {
 func TestOutage(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		id := b.add("desk@firm.example").ID
-		token := b.acquire(id, "run-1")
-		scan := func(failure string) { b.must(b.FinishScan(b.ctx, id, token, failure)) }
+		scan := func(failure string) {
+			by := Scan{id, b.acquire(id, "run-1")}
+			for range 2 { // as when the answer to the first is lost
+				b.must(b.FinishScan(b.ctx, by, ScanEnd{Failure: failure}))
+			}
+		}
 		type outage struct {
 			FailedScans                            int
 			FailingSince, OutageSince, OutageUntil *time.Time
@@ -217,10 +267,10 @@ func TestStaleScanChangesNothing(t *testing.T) {
 			"reset":                       b.ResetEpoch(b.ctx, stale, known, 8, 9),
 			"reset from an older epoch":   b.ResetEpoch(b.ctx, stale, known, 7, 9),
 			"rewind":                      b.Rewind(b.ctx, stale, known, 8, 1),
-			"stamp a folder":              b.FolderScanned(b.ctx, stale, known),
-			"finish":                      b.FinishScan(b.ctx, id, stale.Token, "it failed"),
-			"pause":                       b.PauseScan(b.ctx, id, stale.Token, time.Hour),
-			"renew":                       b.RenewScan(b.ctx, id, stale.Token, time.Hour),
+			"finish":                      b.FinishScan(b.ctx, stale, ScanEnd{Failure: "it failed", Folders: []int64{known}}),
+			"finish after a success":      b.FinishScan(b.ctx, stale, ScanEnd{Folders: []int64{known}}),
+			"pause":                       b.FinishScan(b.ctx, stale, ScanEnd{Interrupted: true, Pause: time.Hour}),
+			"renew":                       b.RenewScan(b.ctx, stale, time.Hour),
 		} {
 			if !errors.Is(err, ErrScanLost) {
 				t.Errorf("%s after the lease was lost: %v, want ErrScanLost", doing, err)

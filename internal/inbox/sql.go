@@ -3,12 +3,13 @@ package inbox
 // All SQL of this package. One text serves MySQL, MariaDB and SQLite.
 
 const (
-	sqlInboxColumns = `SELECT id, email_address, email_password, description, is_active, host, port, security,
-		allow_plaintext, username, auth, start, last_error, created_at, updated_at, last_scanned_at FROM monitored_emails `
+	inboxColumns = `id, email_address, email_password, description, is_active, host, port, security,
+		allow_plaintext, username, auth, start, last_error, created_at, updated_at, last_scanned_at`
+	sqlInboxes = `SELECT ` + inboxColumns + ` FROM monitored_emails `
 
-	sqlListInboxes       = sqlInboxColumns + `ORDER BY email_address`
-	sqlListActiveInboxes = sqlInboxColumns + `WHERE is_active = 1 ORDER BY email_address`
-	sqlGetInbox          = sqlInboxColumns + `WHERE email_address = ?` // UNIQUE (email_address)
+	sqlListInboxes       = sqlInboxes + `ORDER BY email_address`
+	sqlListActiveInboxes = sqlInboxes + `WHERE is_active = 1 ORDER BY email_address`
+	sqlGetInbox          = sqlInboxes + `WHERE email_address = ?` // UNIQUE (email_address)
 	sqlAddresses         = `SELECT email_address FROM monitored_emails`
 
 	sqlInsertInbox = `INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
@@ -38,21 +39,25 @@ const (
 	// old scan_holder.
 	sqlAcquireScan = `UPDATE monitored_emails SET scan_token = scan_token + CASE WHEN scan_holder = ? THEN 0 ELSE 1 END,
 		scan_holder = ?, scan_until = ? WHERE id = ? AND (scan_holder = ? OR scan_until <= ?)`
-	sqlGetScan = `SELECT scan_holder, scan_token, scan_until FROM monitored_emails WHERE id = ?`
+	sqlGetScan = `SELECT scan_holder, scan_token, scan_until, ` + inboxColumns + ` FROM monitored_emails WHERE id = ?`
+	// A pause is not a lease.
+	underLease = ` WHERE id = ? AND scan_token = ? AND scan_holder NOT IN ('', '` + paused + `')`
 	// One microsecond more, so that the row changes: see Scan.held.
 	sqlHoldScan    = `UPDATE monitored_emails SET scan_until = scan_until + 1 WHERE id = ? AND scan_token = ?`
-	sqlRenewScan   = `UPDATE monitored_emails SET scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
-	sqlPauseScan   = `UPDATE monitored_emails SET scan_holder = ?, scan_until = ? WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+	sqlRenewScan   = `UPDATE monitored_emails SET scan_until = ?` + underLease
 	sqlReleaseScan = `UPDATE monitored_emails SET scan_holder = '', scan_until = 0 WHERE id = ? AND scan_token = ?`
 
+	scanEnds = `scan_holder = ?, scan_until = ?` + underLease
+
+	sqlScanInterrupted = `UPDATE monitored_emails SET ` + scanEnds
+
 	sqlScanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0, failing_since = NULL,
-		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END
-		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END, ` + scanEnds
 	// failing_since comes first, because it needs the old failed_scans, and MySQL assigns from left
 	// to right.
 	sqlScanFailed = `UPDATE monitored_emails SET last_error = ?,
-		failing_since = CASE WHEN failed_scans = 0 THEN ? ELSE failing_since END, failed_scans = failed_scans + 1
-		WHERE id = ? AND scan_token = ? AND scan_holder <> ''`
+		failing_since = CASE WHEN failed_scans = 0 THEN ? ELSE failing_since END, failed_scans = failed_scans + 1,
+		` + scanEnds
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
 		WHERE id = ? AND failed_scans >= ?`
 )
@@ -66,9 +71,9 @@ const (
 	// A folder that is distrusted stays so until it begins a new epoch.
 	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END
 		WHERE id = ? AND uid_validity = ?`
-	sqlDistrust      = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
-	sqlGetCursor     = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
-	sqlFolderScanned = `UPDATE monitored_folders SET last_scanned_at = ? WHERE id = ?`
+	sqlDistrust       = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
+	sqlGetCursor      = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
+	sqlFoldersScanned = `UPDATE monitored_folders SET last_scanned_at = ? WHERE id IN ?`
 
 	sqlRewindFolder = `UPDATE monitored_folders SET
 		last_seen_uid = CASE WHEN last_seen_uid > ? THEN ? ELSE last_seen_uid END,

@@ -162,12 +162,11 @@ func (b *bench) dies(subject string) int64 {
 // scan records a scan of the inbox; it fails unless failure is empty.
 func (b *bench) scan(failure string) {
 	b.t.Helper()
-	token, busy, err := b.boxes.AcquireScan(b.ctx, b.in.ID, "run", time.Minute)
+	lease, busy, err := b.boxes.AcquireScan(b.ctx, b.in.ID, "run", time.Minute)
 	if err != nil || busy != nil {
 		b.t.Fatal(err, busy)
 	}
-	b.check(b.boxes.FinishScan(b.ctx, b.in.ID, token, failure))
-	b.check(b.boxes.ReleaseScan(b.ctx, b.in.ID, token))
+	b.check(b.boxes.FinishScan(b.ctx, lease.Scan(), inbox.ScanEnd{Failure: failure}))
 	b.exec(`UPDATE monitored_emails SET scan_token = 0`) // the token that task uses
 }
 

@@ -195,15 +195,15 @@ type acting struct {
 	get           func()
 }
 
-func (a *acting) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (int64, *inbox.Busy, error) {
+func (a *acting) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (inbox.Lease, *inbox.Busy, error) {
 	if a.before != nil {
 		a.before()
 	}
-	token, busy, err := a.Inboxes.AcquireScan(ctx, inboxID, holder, ttl)
+	lease, busy, err := a.Inboxes.AcquireScan(ctx, inboxID, holder, ttl)
 	if a.after != nil {
 		a.after()
 	}
-	return token, busy, err
+	return lease, busy, err
 }
 
 func (a *acting) Get(ctx context.Context, address string) (inbox.Inbox, error) {

@@ -41,7 +41,7 @@ func (a *auditor) repair(ctx context.Context) error {
 	if scanLost(err) {
 		return errTakenOver
 	}
-	return errors.Join(err, p.Inboxes.ReleaseScan(context.WithoutCancel(ctx), lease.in.ID, lease.token))
+	return errors.Join(err, p.Inboxes.ReleaseScan(context.WithoutCancel(ctx), lease.by))
 }
 
 // register registers what is missing in one folder, as a run does. What is still missing stays in
@@ -111,7 +111,7 @@ func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease,
 	cache.close()
 	s := &scanner{
 		pass: p, revision: p.revision(), in: lease.in, log: a.visit.log, session: a.visit.session, cache: cache,
-		tally: &tally{observer: p.Observer}, lease: lease.scan(), registered: func() {},
+		tally: &tally{observer: p.Observer}, lease: lease.by, registered: func() {},
 	}
 	failed := s.page(ctx, f, uids)
 	left, err := p.Queue.Unseen(context.WithoutCancel(ctx), f.row.ID, f.row.UIDValidity, uids)

@@ -65,7 +65,7 @@ func TestAuditLosesItsLease(t *testing.T) {
 // losing is Inboxes whose lease another run has taken.
 type losing struct{ Inboxes }
 
-func (losing) RenewScan(context.Context, int64, int64, time.Duration) error { return inbox.ErrScanLost }
+func (losing) RenewScan(context.Context, inbox.Scan, time.Duration) error { return inbox.ErrScanLost }
 
 // stuck is a server that sends no body.
 type stuck struct{ Source }

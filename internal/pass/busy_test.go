@@ -62,12 +62,12 @@ func (r *rig) scannedBy(worker string) (release func()) {
 	r.t.Helper()
 	in, err := r.store.Get(r.t.Context(), address)
 	check(r.t, err)
-	token, busy, err := r.store.AcquireScan(r.t.Context(), in.ID, worker, time.Hour)
+	lease, busy, err := r.store.AcquireScan(r.t.Context(), in.ID, worker, time.Hour)
 	check(r.t, err)
 	if busy != nil {
 		r.t.Fatalf("the scan is held: %+v", busy)
 	}
-	return func() { check(r.t, r.store.ReleaseScan(r.t.Context(), in.ID, token)) }
+	return func() { check(r.t, r.store.ReleaseScan(r.t.Context(), lease.Scan())) }
 }
 
 // waiting registers messages and forwards none.

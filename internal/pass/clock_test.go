@@ -81,7 +81,7 @@ func (r *rig) wantLeasesToHold(a, b *rig) {
 	ctx := r.t.Context()
 	in, err := r.store.Get(ctx, address)
 	check(r.t, err)
-	token, busy, err := a.store.AcquireScan(ctx, in.ID, a.Config.Worker, time.Minute)
+	lease, busy, err := a.store.AcquireScan(ctx, in.ID, a.Config.Worker, time.Minute)
 	check(r.t, err)
 	if busy != nil {
 		r.t.Fatalf("%s does not get the scan, which is free: %+v", a.Config.Worker, busy)
@@ -89,7 +89,7 @@ func (r *rig) wantLeasesToHold(a, b *rig) {
 	if _, busy, err = b.store.AcquireScan(ctx, in.ID, b.Config.Worker, time.Minute); err != nil || busy == nil {
 		r.t.Errorf("%s takes a live scan from %s (%v)", b.Config.Worker, a.Config.Worker, err)
 	}
-	check(r.t, a.store.ReleaseScan(ctx, in.ID, token))
+	check(r.t, a.store.ReleaseScan(ctx, lease.Scan()))
 	r.due()
 	want := tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: a.Config.Worker, MaxLostLeases: 3}
 	claims, err := a.queue.Receive(ctx, want)

@@ -155,35 +155,44 @@ func (f *fakeInboxes) Get(_ context.Context, address string) (inbox.Inbox, error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, in := range f.rows {
-		if in.Address != address {
-			continue
+		if in.Address == address {
+			return f.fresh(in)
 		}
-		in.Folders = slices.Clone(in.Folders)
-		for i := range in.Folders {
-			row := &in.Folders[i]
-			seen, noted, err := f.queue.Cursor(row.ID)
-			if err != nil {
-				return in, err
-			}
-			row.LastSeenUID, row.BaselineUID = max(row.LastSeenUID, seen), max(row.BaselineUID, noted)
-		}
-		return in, nil
 	}
 	return inbox.Inbox{}, &inbox.NotFoundError{Address: address}
 }
 
-func (f *fakeInboxes) AcquireScan(_ context.Context, id int64, _ string, _ time.Duration) (int64, *inbox.Busy, error) {
+// fresh is an inbox with the cursors of the queue.
+func (f *fakeInboxes) fresh(in inbox.Inbox) (inbox.Inbox, error) {
+	in.Folders = slices.Clone(in.Folders)
+	for i := range in.Folders {
+		row := &in.Folders[i]
+		seen, noted, err := f.queue.Cursor(row.ID)
+		if err != nil {
+			return in, err
+		}
+		row.LastSeenUID, row.BaselineUID = max(row.LastSeenUID, seen), max(row.BaselineUID, noted)
+	}
+	return in, nil
+}
+
+func (f *fakeInboxes) AcquireScan(_ context.Context, id int64, _ string, _ time.Duration) (inbox.Lease, *inbox.Busy, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.busy != nil {
-		return 0, f.busy, nil
+		return inbox.Lease{}, f.busy, nil
 	}
 	if f.tokens == nil {
 		f.tokens = map[int64]int64{}
 	}
 	token, err := f.queue.TakeOver(id)
+	if err != nil {
+		return inbox.Lease{}, nil, err
+	}
 	f.tokens[id] = token
-	return token, nil, err
+	i := slices.IndexFunc(f.rows, func(in inbox.Inbox) bool { return in.ID == id })
+	in, err := f.fresh(f.rows[i])
+	return inbox.Lease{Inbox: in, Token: token}, nil, err
 }
 
 // takeOver lets another run take the scan of an inbox over.
@@ -193,30 +202,28 @@ func (f *fakeInboxes) takeOver(id int64) {
 	f.tokens[id], _ = f.queue.TakeOver(id)
 }
 
-func (f *fakeInboxes) held(id, token int64) error {
+func (f *fakeInboxes) held(by inbox.Scan) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.tokens[id] != token {
+	if f.tokens[by.InboxID] != by.Token {
 		return inbox.ErrScanLost
 	}
 	return nil
 }
 
-func (f *fakeInboxes) RenewScan(_ context.Context, id, token int64, _ time.Duration) error {
-	return f.held(id, token)
+func (f *fakeInboxes) RenewScan(_ context.Context, by inbox.Scan, _ time.Duration) error {
+	return f.held(by)
 }
 
-func (f *fakeInboxes) PauseScan(_ context.Context, id, token int64, _ time.Duration) error {
-	return f.held(id, token)
-}
+func (f *fakeInboxes) ReleaseScan(_ context.Context, by inbox.Scan) error { return f.held(by) }
 
-func (f *fakeInboxes) ReleaseScan(_ context.Context, id, token int64) error { return f.held(id, token) }
-
-func (f *fakeInboxes) FinishScan(_ context.Context, id, token int64, errText string) error {
-	f.mu.Lock()
-	f.finished = append(f.finished, errText)
-	f.mu.Unlock()
-	return f.held(id, token)
+func (f *fakeInboxes) FinishScan(_ context.Context, by inbox.Scan, end inbox.ScanEnd) error {
+	if !end.Interrupted {
+		f.mu.Lock()
+		f.finished = append(f.finished, end.Failure)
+		f.mu.Unlock()
+	}
+	return f.held(by)
 }
 
 func (f *fakeInboxes) Initialize(_ context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error {
@@ -245,12 +252,8 @@ func (f *fakeInboxes) Reconciled(_ context.Context, by inbox.Scan, folderID, epo
 	})
 }
 
-func (f *fakeInboxes) FolderScanned(_ context.Context, by inbox.Scan, _ int64) error {
-	return f.held(by.InboxID, by.Token)
-}
-
 func (f *fakeInboxes) cursor(by inbox.Scan, folderID int64, change func(*inbox.Folder) error) error {
-	if err := f.held(by.InboxID, by.Token); err != nil {
+	if err := f.held(by); err != nil {
 		return err
 	}
 	f.mu.Lock()

@@ -96,11 +96,10 @@ type Inboxes interface {
 
 // ScanLeases are the leases under which inboxes are scanned.
 type ScanLeases interface {
-	AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (token int64, busy *inbox.Busy, err error)
-	RenewScan(ctx context.Context, inboxID, token int64, ttl time.Duration) error
-	PauseScan(ctx context.Context, inboxID, token int64, pause time.Duration) error
-	ReleaseScan(ctx context.Context, inboxID, token int64) error
-	FinishScan(ctx context.Context, inboxID, token int64, errText string) error
+	AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (inbox.Lease, *inbox.Busy, error)
+	RenewScan(ctx context.Context, by inbox.Scan, ttl time.Duration) error
+	ReleaseScan(ctx context.Context, by inbox.Scan) error
+	FinishScan(ctx context.Context, by inbox.Scan, end inbox.ScanEnd) error
 }
 
 // Cursors are where the scans of folders stand.
@@ -108,7 +107,6 @@ type Cursors interface {
 	Initialize(ctx context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error
 	ResetEpoch(ctx context.Context, by inbox.Scan, folderID, oldEpoch, newEpoch int64) error
 	Reconciled(ctx context.Context, by inbox.Scan, folderID, epoch int64) error
-	FolderScanned(ctx context.Context, by inbox.Scan, folderID int64) error
 	// Distrust has the next scan of a folder compare all messages with what is registered.
 	Distrust(ctx context.Context, folderID, epoch int64) error
 }

@@ -14,8 +14,8 @@ import (
 // scanLease is the right to scan one inbox.
 type scanLease struct {
 	leases ScanLeases
-	in     inbox.Inbox // as it is since the lease is held: nobody else moves its cursors
-	token  int64
+	in     inbox.Inbox // as it is since the lease is held
+	by     inbox.Scan  // what cursors are changed under
 	ttl    time.Duration
 }
 
@@ -27,7 +27,7 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 	}
 	ttl := min(p.Config.Lease, time.Minute)
 	// Not interrupted: a lease that nobody knows of would keep the next pass away.
-	token, busy, err := p.Inboxes.AcquireScan(context.WithoutCancel(ctx), in.ID, p.Config.Worker, ttl)
+	got, busy, err := p.Inboxes.AcquireScan(context.WithoutCancel(ctx), in.ID, p.Config.Worker, ttl)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -36,19 +36,11 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 	case busy != nil:
 		return nil, busy, nil
 	}
-	lease := &scanLease{leases: p.Inboxes, in: in, token: token, ttl: ttl}
-	// What was read before the lease may be old by now.
-	if lease.in, err = p.Inboxes.Get(ctx, in.Address); err != nil {
-		return nil, nil, errors.Join(err, p.Inboxes.ReleaseScan(context.WithoutCancel(ctx), in.ID, token))
+	if !got.Inbox.Active {
+		got.Inbox.Folders = nil // disabled since
 	}
-	if !lease.in.Active {
-		lease.in.Folders = nil // disabled since
-	}
-	return lease, nil, nil
+	return &scanLease{leases: p.Inboxes, in: got.Inbox, by: got.Scan(), ttl: ttl}, nil, nil
 }
-
-// scan is what cursors are changed under.
-func (l *scanLease) scan() inbox.Scan { return inbox.Scan{InboxID: l.in.ID, Token: l.token} }
 
 // errTakenOver is reported instead of what the loss of the scan lease made fail.
 var errTakenOver = errors.New("this run was held up for longer than its lease, and another one has " +
@@ -58,23 +50,28 @@ func scanLost(err error) bool {
 	return errors.Is(err, inbox.ErrScanLost) || errors.Is(err, tasks.ErrScanLost)
 }
 
-// hold works under the lease, records how the scan ended, and gives the lease back. When the lease
-// is lost, the context of work ends.
-func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(context.Context) error) error {
-	err := l.renewing(ctx, log, work)
-	after := context.WithoutCancel(ctx)
-	if ctx.Err() == nil && !scanLost(err) {
-		err = errors.Join(err, l.leases.FinishScan(after, l.in.ID, l.token, errText(err)))
+// hold works under the lease, records how the scan ended and which folders work scanned, and gives
+// the lease back. When the lease is lost, the context of work ends.
+func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(context.Context) (folders []int64, err error)) error {
+	var end inbox.ScanEnd
+	err := l.renewing(ctx, log, func(ctx context.Context) (err error) {
+		end.Folders, err = work(ctx)
+		return err
+	})
+	if !scanLost(err) {
+		if end.Pause = backOff(err); end.Pause > 0 {
+			log.Warn("the server asked to be left alone; no run connects until then", "for", end.Pause)
+		}
+		if end.Interrupted = ctx.Err() != nil; !end.Interrupted {
+			end.Failure = errText(err)
+		}
+		err = errors.Join(err, l.leases.FinishScan(context.WithoutCancel(ctx), l.by, end))
 	}
 	if scanLost(err) {
 		log.Info("the scan lease was lost", "error", err)
 		return errTakenOver
 	}
-	if pause := backOff(err); pause > 0 {
-		log.Warn("the server asked to be left alone; no run connects until then", "for", pause)
-		return errors.Join(err, l.leases.PauseScan(after, l.in.ID, l.token, pause))
-	}
-	return errors.Join(err, l.leases.ReleaseScan(after, l.in.ID, l.token))
+	return err
 }
 
 // renewing works while it renews the lease.
@@ -82,7 +79,7 @@ func (l *scanLease) renewing(ctx context.Context, log *slog.Logger, work func(co
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := every(context.WithoutCancel(ctx), l.ttl/3, func(ctx context.Context) {
-		switch err := l.leases.RenewScan(ctx, l.in.ID, l.token, l.ttl); {
+		switch err := l.leases.RenewScan(ctx, l.by, l.ttl); {
 		case scanLost(err):
 			cancel(err)
 		case err != nil:

@@ -23,8 +23,9 @@ type scanner struct {
 	registered func() // called when there may be something to claim
 }
 
-// run scans all folders. A folder that cannot be read is part of the error; the others go on.
-func (s *scanner) run(ctx context.Context) error {
+// run scans all folders, and returns those that were scanned to their end. A folder that cannot be
+// read is part of the error; the others go on.
+func (s *scanner) run(ctx context.Context) (scanned []int64, _ error) {
 	folders, err := s.open(ctx)
 	s.registered() // tasks of earlier passes may be due; their folders are in order by now
 	errs := []error{err}
@@ -35,10 +36,13 @@ func (s *scanner) run(ctx context.Context) error {
 		if !f.row.Active {
 			continue
 		}
-		errs = append(errs, s.folder(ctx, f))
+		err := s.folder(ctx, f)
+		if errs = append(errs, err); err == nil {
+			scanned = append(scanned, f.row.ID)
+		}
 		s.tally.change(func(r *InboxReport) { r.Counters.Backlog += f.left })
 	}
-	return errors.Join(errs...)
+	return scanned, errors.Join(errs...)
 }
 
 // fatal reports whether an error ends the scan of all folders.
@@ -50,10 +54,7 @@ func (s *scanner) folder(ctx context.Context, f *folder) error {
 	if err := s.catchUp(ctx, f); err != nil || s.pass.Config.DryRun {
 		return err
 	}
-	if err := s.baseline(ctx, f); err != nil {
-		return err
-	}
-	return s.pass.Inboxes.FolderScanned(ctx, s.lease, f.row.ID)
+	return s.baseline(ctx, f)
 }
 
 // catchUp registers what lies between the cursor and the end of the folder.

@@ -82,7 +82,7 @@ func busyText(b *inbox.Busy) string {
 func (w *work) scanner(lease *scanLease, registered func()) *scanner {
 	return &scanner{
 		pass: w.shared.pass, revision: w.shared.revision, in: lease.in, log: w.log,
-		session: w.session, cache: w.cache, tally: w.tally, lease: lease.scan(), registered: registered,
+		session: w.session, cache: w.cache, tally: w.tally, lease: lease.by, registered: registered,
 	}
 }
 
@@ -105,7 +105,8 @@ func (w *work) preview(ctx context.Context) error {
 		return err
 	}
 	w.cache.close()
-	return w.scanner(&scanLease{in: w.in}, func() {}).run(ctx)
+	_, err = w.scanner(&scanLease{in: w.in}, func() {}).run(ctx)
+	return err
 }
 
 // pages is how a scanner says that a page is registered, and that it has ended.

@@ -118,7 +118,7 @@ func (h *hand) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	token, busy, err := store.AcquireScan(ctx, inboxID, h.Name, h.Lease)
+	lease, busy, err := store.AcquireScan(ctx, inboxID, h.Name, h.Lease)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (h *hand) scan(ctx context.Context) error {
 		h.pause(100 * time.Millisecond)
 		return nil
 	}
-	page := tasks.Page{InboxID: inboxID, FolderID: h.Folders[inboxID], Epoch: 1, ScanToken: token, Dedupe: tasks.DedupeInbox}
+	page := tasks.Page{InboxID: inboxID, FolderID: h.Folders[inboxID], Epoch: 1, ScanToken: lease.Token, Dedupe: tasks.DedupeInbox}
 	var cursor uint32
 	err = h.db.View(ctx, func(tx *gorm.DB) error {
 		return tx.Raw("SELECT last_seen_uid FROM monitored_folders WHERE id = ?", page.FolderID).Scan(&cursor).Error
@@ -139,12 +139,12 @@ func (h *hand) scan(ctx context.Context) error {
 		page.Entries = append(page.Entries, entryOf(page.FolderID, uid))
 	}
 	h.pause(h.Lease / 2)
-	err = h.tell(note{What: "register", Inbox: inboxID, Token: token, Cursor: page.Cursor}, func() error {
+	err = h.tell(note{What: "register", Inbox: inboxID, Token: lease.Token, Cursor: page.Cursor}, func() error {
 		_, err := h.Register(ctx, page)
 		return err
 	})
 	if err == nil && h.rand.IntN(2) == 0 {
-		err = store.ReleaseScan(ctx, inboxID, token)
+		err = store.ReleaseScan(ctx, lease.Scan())
 	}
 	return err
 }
