@@ -290,10 +290,12 @@ SELECT inbox_id, status, COUNT(*), SUM(CASE WHEN finished_at > ? THEN 1 ELSE 0 E
   SUM(CASE WHEN finished_at > ? AND attempt_count > 1 THEN 1 ELSE 0 END)
 FROM monitored_emails_tasks WHERE inbox_id IN ? GROUP BY inbox_id, status`
 
-	// By monitored_emails_tasks_claim: the live tasks.
+	// By monitored_emails_tasks_claim. A server without statistics may take
+	// monitored_emails_tasks_ended; by the status it finds only live tasks there, too.
 	sqlLiveCounts = `
 SELECT inbox_id, SUM(CASE WHEN visible_at <= ? THEN 1 ELSE 0 END), MIN(queued_at) FROM monitored_emails_tasks
-WHERE inbox_id IN ? AND priority IN (0, 1) AND visible_at > 0 GROUP BY inbox_id`
+WHERE inbox_id IN ? AND priority IN (0, 1) AND visible_at > 0 AND status IN ('received', 'in_progress', 'error')
+GROUP BY inbox_id`
 
 	// By monitored_emails_tasks_claim, which has all columns.
 	sqlDueCounts = `
