@@ -1,7 +1,10 @@
 package pass
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"postrider/internal/db"
 	"postrider/internal/inbox"
@@ -30,5 +33,47 @@ func TestIdlePass(t *testing.T) {
 	if commits != 2 || len(texts) > 10 {
 		t.Errorf("an idle pass over one inbox with two folders takes %d commits and %d statements, want 2, and 10 at most:\n%q",
 			commits, len(texts), texts)
+	}
+}
+
+// killedAtEnd is Inboxes of a process that is killed when a scan has ended: before that is recorded, or
+// after.
+type killedAtEnd struct {
+	Inboxes
+	after bool
+}
+
+func (d killedAtEnd) FinishScan(ctx context.Context, by inbox.Scan, end inbox.ScanEnd) error {
+	if d.after {
+		return errors.Join(d.Inboxes.FinishScan(ctx, by, end), errors.New("killed"))
+	}
+	return errors.New("killed")
+}
+
+// TestKilledAtTheEndOfAScan: the next run goes on once the lease has run out, or at once if the end
+// was recorded. Nothing is lost and nothing is sent twice.
+func TestKilledAtTheEndOfAScan(t *testing.T) {
+	for name, after := range map[string]bool{"before the commit": false, "after the commit": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(inbox.StartAll)
+			first, second := mails(5)[:3], mails(5)[3:]
+			r.put("INBOX", first...)
+			r.Inboxes = killedAtEnd{r.store, after}
+			r.run()
+			r.Inboxes, r.Config.Worker = r.store, "test:2"
+			r.put("INBOX", second...)
+			if rep := r.run(); (rep.Busy == "") != after {
+				t.Errorf("the next run finds the lease held by %q, want it free: %v", rep.Busy, after)
+			}
+			r.clock.advance(2 * time.Minute)
+			r.run()
+			in := r.stored()
+			if in.LastScannedAt == nil || in.LastError != "" || in.Folders[0].LastScannedAt == nil {
+				t.Errorf("the inbox was scanned at %v, its folder at %v, error %q; want both, and none",
+					in.LastScannedAt, in.Folders[0].LastScannedAt, in.LastError)
+			}
+			r.wantArrived(first, second)
+		})
 	}
 }
