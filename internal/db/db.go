@@ -32,6 +32,7 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -66,6 +67,8 @@ type DB struct {
 	probe    func(context.Context) error
 	outage   outages
 	there    bool // the SQLite file has to exist
+
+	commits, committing atomic.Int64 // how many, and nanoseconds
 }
 
 // Option changes how a database is opened.
