@@ -41,7 +41,7 @@ func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) {
 var (
 	greeting = fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1] hello\r\n"}
 	loggedIn = fakeimap.Step{Expect: `LOGIN "ann" "sesame"`, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}
-	// One that has ID.
+	// The login to a server that has ID.
 	loggedInWithID = fakeimap.Step{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 ID] in\r\n"}
 	// The answer of a server that has to be asked.
 	offers   = fakeimap.Step{Expect: "CAPABILITY$", Reply: "* CAPABILITY IMAP4rev1\r\n{tag} OK done\r\n"}

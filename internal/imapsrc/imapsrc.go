@@ -133,7 +133,9 @@ func (c *Conn) do(ctx context.Context, op string, limit int64, f func() error) e
 	defer c.wire.end()
 	answered := c.identify(ctx)
 	err := f()
-	answered()
+	if lost := answered(); err == nil {
+		err = lost
+	}
 	if err != nil {
 		return c.failure(ctx, op, err)
 	}

@@ -112,19 +112,24 @@ func (c *Conn) currentCaps() (imap.CapSet, error) {
 
 // identify sends ID (RFC 2971) in one write with the first command after the login: some servers
 // require it before the first SELECT, and it costs no round trip. Call answered after that command.
-// A refusal does not matter.
-func (c *Conn) identify(ctx context.Context) (answered func()) {
+// A refusal does not matter; the error is a lost connection.
+func (c *Conn) identify(ctx context.Context) (answered func() error) {
 	if !c.unidentified {
-		return func() {}
+		return func() error { return nil }
 	}
 	c.unidentified = false
 	c.wire.hold()
 	cmd := c.client.ID(&imap.IDData{Name: c.cfg.ClientName, Version: c.cfg.ClientVersion})
 	c.wire.release()
-	return func() {
-		if id, err := cmd.Wait(); err == nil {
-			c.server = clean(c.redact(id.Name + " " + id.Version))
+	return func() error {
+		id, err := cmd.Wait()
+		var no *imap.Error
+		if err != nil && !errors.As(err, &no) {
+			return err
+		}
+		if c.server = clean(c.redact(id.Name + " " + id.Version)); c.server != "" {
 			c.cfg.Logger.DebugContext(ctx, "the server identified itself", "software", c.server)
 		}
+		return nil
 	}
 }

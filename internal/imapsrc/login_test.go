@@ -175,6 +175,14 @@ func TestIDRefusedDoesNotMatter(t *testing.T) {
 	}
 }
 
+// TestIDUnanswered: the command that ID went out with does not succeed.
+func TestIDUnanswered(t *testing.T) {
+	cfg := fake(t, greeting, loggedInWithID, fakeimap.Step{Expect: "ID"}, examined)
+	cfg.ClientName, cfg.IdleTimeout = "postrider", shortIdle
+	_, err := dial(t, cfg).Select(t.Context(), "INBOX")
+	wantError(t, err, imapsrc.KindNetwork, `open folder "INBOX": the server was silent for`)
+}
+
 // TestCapabilitiesAfterLogin: they change with the login, and are asked for unless the tagged OK
 // lists them. The library, too, asks when it does not find them there.
 func TestCapabilitiesAfterLogin(t *testing.T) {

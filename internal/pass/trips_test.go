@@ -96,7 +96,7 @@ func (r *rig) through(p *testserver.CutProxy, folders ...string) {
 	}
 }
 
-// TestTripsOfAnIdlePass: what a pass over an inbox with nothing new waits for, besides the greeting.
+// TestTripsOfAnIdlePass: what a pass over an inbox with nothing new waits for after the greeting.
 func TestTripsOfAnIdlePass(t *testing.T) {
 	dovecot := func(t *testing.T, _ *rig) string {
 		s := testserver.Dovecot(t)
@@ -118,11 +118,13 @@ func TestTripsOfAnIdlePass(t *testing.T) {
 		want    []string
 	}{
 		"Dovecot, one folder": {
-			dovecot, nil,
+			dovecot,
+			nil,
 			[]string{"AUTHENTICATE", "ID+EXAMINE", "UID"},
 		},
 		"Dovecot, three folders": {
-			dovecot, []string{"INBOX", "Junk", "Sales"},
+			dovecot,
+			[]string{"INBOX", "Junk", "Sales"},
 			[]string{"AUTHENTICATE", "ID+EXAMINE", "UID", "EXAMINE", "UID", "EXAMINE", "UID"},
 		},
 		"a server in this process": {inside, nil, []string{"AUTHENTICATE", "EXAMINE", "UID"}},
