@@ -146,7 +146,7 @@ type Retry struct {
 // Concurrency is how much is done at once.
 type Concurrency struct {
 	Inboxes int           `yaml:"inboxes"`
-	PerHost int           `yaml:"per_host"` // inboxes of one IMAP server
+	PerHost int           `yaml:"per_host"` // inboxes of one IMAP server at once; protects the server
 	Page    int           `yaml:"page"`     // messages fetched at once
 	Lease   time.Duration `yaml:"lease"`
 	Host    string        `yaml:"host"` // in leases and in the audit trail; empty: the host's name
@@ -188,7 +188,7 @@ func Default() *Config {
 			MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 		},
 		Dedupe:      "inbox",
-		Concurrency: Concurrency{Inboxes: 8, PerHost: 8, Page: 100, Lease: 5 * time.Minute},
+		Concurrency: Concurrency{Inboxes: 32, PerHost: 32, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable"}, AtMost: time.Hour},
 	}
