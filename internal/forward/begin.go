@@ -123,7 +123,7 @@ func (t *Transaction) mail(params string) (bool, error) {
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {
 	t.own = t.relay.ours(from)
-	return t.c.command("MAIL FROM:<%s>%s", from.wire, params)
+	return t.c.command("MAIL FROM:<" + from.wire + ">" + params)
 }
 
 // rcpts names the recipients. When the relay accepts none, the transaction is taken back.
@@ -136,7 +136,7 @@ func (t *Transaction) rcpts() error {
 		}
 		named++
 		t.named = max(t.named, named)
-		rep, err := t.c.command("RCPT TO:<%s>", rcpt.wire)
+		rep, err := t.c.command("RCPT TO:<" + rcpt.wire + ">")
 		if err != nil {
 			return t.lost(StageRCPT, err)
 		}

@@ -30,18 +30,16 @@ func (t *Transaction) data() error {
 		defer t.c.reset()
 		return t.answered(StageDATA, rep, t.accepted)
 	}
-	// The library ends an open content with a dot when its text connection is used for anything
-	// else. So the connection counts as dead until the relay has answered the dot.
-	t.c.dead = true
-	dot := t.c.smtp.Text.DotWriter()
-	if err := t.write(dot); err != nil {
+	t.c.dead = true // until the relay has answered the dot: nothing else can be said meanwhile
+	dots := &dots{w: t.c.w}
+	if err := t.write(dots); err != nil {
 		if lost, ok := errors.AsType[*lostError](err); ok {
 			return t.cutOff(lost)
 		}
 		return err
 	}
 	t.c.deadline(t.relay.cfg.Timeouts.Dot)
-	if err := dot.Close(); err != nil {
+	if err := dots.end(); err != nil {
 		return t.cutOff(&lostError{err}) // an unfinished write: the dot did not go out
 	}
 	return t.afterDot()
@@ -49,7 +47,7 @@ func (t *Transaction) data() error {
 
 // write writes all content, but not the dot. A *lostError is the connection's, any other is the
 // spool's.
-func (t *Transaction) write(dot io.Writer) error {
+func (t *Transaction) write(to io.Writer) error {
 	if t.c.block == nil {
 		t.c.block = make([]byte, 32<<10)
 	}
@@ -57,7 +55,7 @@ func (t *Transaction) write(dot io.Writer) error {
 	for {
 		n, err := src.Read(t.c.block)
 		t.c.deadline(t.relay.cfg.Timeouts.Block)
-		if _, err := dot.Write(t.c.block[:n]); err != nil {
+		if _, err := to.Write(t.c.block[:n]); err != nil {
 			return &lostError{err}
 		}
 		left -= int64(n)
