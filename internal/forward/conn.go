@@ -24,11 +24,11 @@ type conn struct {
 	raw   net.Conn // below TLS: closing it ends the session at once, with nothing sent
 	smtp  *smtp.Client
 	w     *bufio.Writer // for what is sent after the login
-	login string      // the mechanism used; empty without a login
-	dead  bool        // lost, or closed by the relay
-	uses  int         // how many messages it was used for
-	idle  *time.Timer // while it is in the pool
-	block []byte      // buffer for the content
+	login string        // the mechanism used; empty without a login
+	dead  bool          // lost, or closed by the relay
+	uses  int           // how many messages it was used for
+	idle  *time.Timer   // while it is in the pool
+	block []byte        // buffer for the content
 }
 
 // dial connects, encrypts and logs in. Its error is an *Error, or the context's.
@@ -240,14 +240,19 @@ func (c *conn) hear() (reply, error) {
 	return readReply(c.smtp.Text.R)
 }
 
-// reset ends a transaction before its final dot (RFC 5321 4.1.1.5).
-func (c *conn) reset() {
+// reset ends a transaction before DATA (RFC 5321 4.1.1.5). Once the relay waits for the content,
+// only the end of the connection does (4.1.1.10).
+func (c *conn) reset() (reply, error) {
 	if c.dead {
-		return
+		return reply{}, nil
 	}
 	rep, err := c.command("RSET")
 	c.dead = err != nil || !rep.ok()
+	return rep, err
 }
+
+// reused reports that it had a message before.
+func (c *conn) reused() bool { return c.uses > 1 }
 
 // quit says QUIT (RFC 5321 4.1.1.10) and closes. It does not wait long for a reply.
 func (c *conn) quit() error {

@@ -43,6 +43,7 @@ type Config struct {
 	AllowPlaintext     bool          // log in without TLS, not only on loopback
 	Connections        int           // at most, and at least one
 	PerConnection      int           // messages on one connection; 0 is no limit
+	NoPipelining       bool          // one command at a time, although the relay offers PIPELINING (RFC 2920)
 	Quota              Quota         // of recipients; nil is no limit
 	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From

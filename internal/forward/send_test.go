@@ -97,19 +97,24 @@ var scenarios = []scenario{
 	{"dot answered against the rules", map[string]smtpsink.Action{"dot": say(354, "more?")}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
 }
 
+// ways are to say commands one at a time and together.
+var ways = map[string][]string{"": nil, ", pipelined": {"PIPELINING"}}
+
 // TestReplies plays each scenario on a new connection, and then, on the same relay, sends a message
 // that must go well.
 func TestReplies(t *testing.T) {
 	for _, sc := range scenarios {
-		t.Run(sc.name, func(t *testing.T) { playScenario(t, sc, false) })
-		t.Run(sc.name+", on a connection used before", func(t *testing.T) { playScenario(t, sc, true) })
+		for way, extensions := range ways {
+			t.Run(sc.name+way, func(t *testing.T) { playScenario(t, sc, extensions, false) })
+			t.Run(sc.name+way+", on a connection used before", func(t *testing.T) { playScenario(t, sc, extensions, true) })
+		}
 	}
 }
 
-func playScenario(t *testing.T, sc scenario, reused bool) {
+func playScenario(t *testing.T, sc scenario, extensions []string, reused bool) {
 	var playing atomic.Bool
 	answer := script(sc.answers)
-	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+	s := sink(t, smtpsink.Options{Extensions: extensions, Reply: func(e smtpsink.Event) smtpsink.Action {
 		if !playing.Load() {
 			return smtpsink.Action{}
 		}
@@ -141,6 +146,9 @@ func playScenario(t *testing.T, sc scenario, reused bool) {
 	}
 	if got := len(s.Messages()) - before; got != sc.got {
 		t.Errorf("the relay has %d messages, want %d", got, sc.got)
+	}
+	if r.mishandles.Load() {
+		t.Error("the relay counts as one that mishandles PIPELINING, want it not to")
 	}
 	mustSend(t, r)
 }
