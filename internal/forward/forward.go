@@ -164,6 +164,8 @@ func (c Config) sender() (path, error) {
 	return parsePath(a.Text)
 }
 
+// tls has no small records for the first octets of a connection: they would cut a small message
+// into several writes.
 func (c Config) tls() *tls.Config {
-	return &tls.Config{ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12}
+	return &tls.Config{ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
 }

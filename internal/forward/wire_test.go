@@ -53,13 +53,16 @@ func TestRoundTrips(t *testing.T) {
 	conf, pool := serverTLS(t)
 	for _, tt := range []struct {
 		name, security string
+		offers         []string
 		want           int32
 	}{
-		{"one command at a time", "none", 4}, // MAIL, RCPT, DATA, the content with its dot
-		{"one command at a time, TLS", "tls", 4},
+		{"one command at a time", "none", nil, 4}, // MAIL, RCPT, DATA, the content with its dot
+		{"one command at a time, TLS", "tls", nil, 4},
+		{"pipelined", "none", []string{"PIPELINING"}, 2}, // MAIL with RCPT and DATA, the content with its dot
+		{"pipelined, TLS", "tls", []string{"PIPELINING"}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := sink(t, smtpsink.Options{TLS: conf, ImplicitTLS: tt.security == "tls"})
+			s := sink(t, smtpsink.Options{Extensions: tt.offers, TLS: conf, ImplicitTLS: tt.security == "tls"})
 			r := relayOn(t, s.Port(), security(tt.security, pool))
 			m := metered(t, r)
 			c := content(t, "Subject: x\r\n\r\n"+strings.Repeat(strings.Repeat("x", 62)+"\r\n", 64))
