@@ -25,7 +25,7 @@ type Relay struct {
 	log    *slog.Logger
 	slots  chan struct{} // one taken for each connection in use
 
-	mishandles atomic.Bool // commands that are sent together, although it offers PIPELINING
+	mishandles atomic.Bool // PIPELINING, although it offers that
 
 	mu     sync.Mutex
 	idle   []*conn // the one used last is at the end
@@ -107,8 +107,8 @@ func (r *Relay) pipelines(c *conn) bool {
 // distrust records that the relay took one command at a time what it did not take together.
 func (r *Relay) distrust(why error) {
 	if !r.mishandles.Swap(true) {
-		r.log.Warn("the relay offers PIPELINING and mishandles it: from now on commands go to it one at a time; "+
-			"set smtp.pipelining to false to avoid the first attempt", "relay", r.addr, "reason", why)
+		r.log.Warn("the relay offers PIPELINING, but took commands only one at a time: so they go out until this process ends; "+
+			"if that happens often, set smtp.pipelining to false", "relay", r.addr, "reason", why)
 	}
 }
 
