@@ -187,6 +187,7 @@ func TestGroup(t *testing.T) {
 		{"all refused, and 354", "250 ok|" + noUser + "|" + noUser + "|354 go on", "a refused 550 5.1.1, b refused 550 5.1.1", "", []string{group4, ".", "RSET"}},
 		{"too many after the first", "250 ok|250 ok|452 4.5.3 too many|354 go on", both, "", []string{group4, ".", "MAIL RCPT DATA", "."}},
 		{"too many at once", "250 ok|452 4.5.3 too many|250 ok|354 go on", "a deferred 452 4.5.3, b accepted 250 2.0.0", "", []string{group4, "."}},
+		{"too many, then 421", "250 ok|250 ok|452 4.5.3 too many|421 4.3.2 bye|" + closes, "a deferred 421 4.3.2", "DATA 421 temporary", []string{group4}},
 		{"MAIL deferred", "451 4.3.0 later|503 5.5.1 MAIL first|503 5.5.1 MAIL first|503 5.5.1 MAIL first", "a deferred 451 4.3.0, b deferred 451 4.3.0", "", []string{group4, "RSET"}},
 		{"MAIL refused", "552 5.3.4 large|503 5.5.1 MAIL first|503 5.5.1 MAIL first|554 5.5.1 no", "a refused 552 5.3.4, b refused 552 5.3.4", "", []string{group4, "RSET"}},
 		{"MAIL refused, and 354", "552 5.3.4 large|503 5.5.1 MAIL first|503 5.5.1 MAIL first|354 go on", "a refused 552 5.3.4, b refused 552 5.3.4", "", []string{group4, ".", "RSET"}},
