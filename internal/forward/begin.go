@@ -9,8 +9,8 @@ import (
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
 const maxRecipients = 100
 
-// Begin hands the sender and the recipients of an envelope to the relay. No content goes out before
-// Send.
+// Begin hands the sender and the recipients of an envelope to the relay, with PIPELINING up to the
+// 354 to DATA. No content goes out before Send.
 //
 // The error is an *Error when the relay is at fault, else it comes from the context, the quota or
 // the spool. The transaction is never nil: with an error it is over, and its Outcomes still count.

@@ -14,8 +14,11 @@
 // What is not classified is temporary. Accepted needs the relay's 2yz to the final dot, Refused a
 // final reason. Unknown means that the final dot went out and no reply came (RFC 1047). What ends
 // the connection after the first RCPT defers the message as well, so that no message stops all
-// others for ever. Begin reconnects once, silently, when a pooled connection proves closed; nothing
-// else is retried here. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
+// others for ever. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
+//
+// MAIL, its RCPTs and DATA go out together where the relay offers PIPELINING (pipeline.go). Begin
+// starts again on a new connection when a pooled one proves closed, and without PIPELINING when the
+// relay mishandles it. Nothing else is retried here.
 package forward
 
 import (

@@ -47,8 +47,8 @@ func (t *Transaction) Rest() []string { return names(slices.Concat(t.again, t.re
 // that cannot take that one.
 func (t *Transaction) Content() *Content { return t.content }
 
-// Reset takes the transaction back, and the connection is free for the next message. It does
-// nothing when the transaction is over.
+// Reset takes the transaction back. The connection is free for the next message, unless the relay
+// waits for the content already: then it is closed. It does nothing when the transaction is over.
 func (t *Transaction) Reset() {
 	if t.c != nil {
 		t.c.reset()
