@@ -81,7 +81,7 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 		return r.replied(StageMAIL, v, rep, fix)
 	}
 	i.Sender = from.name
-	defer c.reset()
+	defer func() { _, _ = c.reset() }() // the connection ends after it in any case
 	for _, rcpt := range rcpts {
 		if err := i.recipient(r, c, rcpt); err != nil {
 			return err

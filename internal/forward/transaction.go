@@ -51,7 +51,7 @@ func (t *Transaction) Content() *Content { return t.content }
 // waits for the content already: then it is closed. It does nothing when the transaction is over.
 func (t *Transaction) Reset() {
 	if t.c != nil {
-		t.c.reset()
+		_, _ = t.c.reset() // when that fails, the connection is not used again
 		t.end()
 	}
 }
