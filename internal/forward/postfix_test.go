@@ -123,9 +123,8 @@ func TestInfoThroughPostfix(t *testing.T) {
 	}
 }
 
-// TestPipeliningThroughPostfix: what becomes of each recipient is the same as one command at a time,
-// on one connection, at a Postfix that refuses commands before their time. What is taken back after
-// 354 never arrives.
+// TestPipeliningThroughPostfix: each recipient gets the same outcome as with one command at a time,
+// at a Postfix that refuses commands before their time. What is taken back after 354 never arrives.
 func TestPipeliningThroughPostfix(t *testing.T) {
 	next := sink(t, smtpsink.Options{})
 	relay := testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: slices.Concat(honestPostfix, []string{

@@ -55,8 +55,8 @@ func newReply(code int, text string) reply {
 
 const space = " \t\n\f\r"
 
-// enhancedCode is how many octets of an enhanced status code, such as 5.1.10, are at the start of s,
-// before white space or the end (RFC 3463 2); 0 for none.
+// enhancedCode is the length of the enhanced status code, such as 5.1.10, at the start of s, before
+// white space or the end (RFC 3463 2); 0 for none.
 func enhancedCode(s string) int {
 	if len(s) < len("2.0.0") || s[0] != '2' && s[0] != '4' && s[0] != '5' {
 		return 0

@@ -97,7 +97,8 @@ var scenarios = []scenario{
 	{"dot answered against the rules", map[string]smtpsink.Action{"dot": say(354, "more?")}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
 }
 
-// bothWays runs a test with a relay that takes one command at a time, and with one that takes several.
+// bothWays runs a test with a relay that takes one command at a time, and with one that offers
+// PIPELINING.
 func bothWays(t *testing.T, test func(t *testing.T, offers []string)) {
 	t.Helper()
 	t.Run("one at a time", func(t *testing.T) { test(t, nil) })
