@@ -71,6 +71,7 @@ type SMTP struct {
 	Password       secret.String `yaml:"password"`
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	Connections    int           `yaml:"connections"`
+	Pipelining     bool          `yaml:"pipelining"` // where the relay offers it
 	LocalName      string        `yaml:"local_name"` // empty: the host's name
 	Proxy          secret.String `yaml:"proxy"`      // as IMAP's
 	CAFile         string        `yaml:"ca_file"`    // besides the system's
@@ -176,7 +177,7 @@ type Notify struct {
 func Default() *Config {
 	return &Config{
 		Database: Database{Driver: "sqlite", Path: "postrider.db"},
-		SMTP:     SMTP{Security: "starttls", Connections: 4},
+		SMTP:     SMTP{Security: "starttls", Connections: 8, Pipelining: true},
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
 			Mode: "redirect", Fallback: "none", Uncertain: "retry",
