@@ -34,9 +34,14 @@ Exit codes:
 }
 
 func (a *app) demo(ctx context.Context) error {
-	// SIGHUP and SIGPIPE, too: a terminal that is closed and `| head` must not leave files behind.
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// SIGHUP, too: a terminal that is closed must not leave files behind.
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// Nor must `| head`: SIGPIPE, caught, does not end the process, and the write fails. Connections
+	// that are closed send it as well.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, which the demo runs as a process of its own: %w", err)
@@ -47,8 +52,10 @@ func (a *app) demo(ctx context.Context) error {
 			return exec.CommandContext(ctx, self, "-c", config, "run", "--json")
 		},
 		Say: func(line string) {
-			_, err := fmt.Fprintln(a.out, line)
-			printed = errors.Join(printed, err)
+			if _, err := fmt.Fprintln(a.out, line); err != nil {
+				printed = errors.Join(printed, err)
+				stop()
+			}
 		},
 	})
 	if errors.Is(printed, syscall.EPIPE) {

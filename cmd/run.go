@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os/signal"
 	"slices"
 	"strings"
@@ -101,6 +102,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		s.report(signalled, notices, true)
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
+	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")
 	}
@@ -113,6 +115,16 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return errRetry
 	}
 	return unknown
+}
+
+// logCommits says how long commits took: with -v when that was most of the time, as on a slow disk.
+func (s *services) logCommits(ctx context.Context, whole time.Duration) {
+	n, took := s.db.Commits()
+	level := slog.LevelDebug
+	if took > max(whole/2, time.Second) {
+		level = slog.LevelInfo
+	}
+	s.log.Log(ctx, level, "commits to the database", "number", n, "took", took.Round(time.Millisecond), "of", whole)
 }
 
 // untilSignal ends with the first SIGINT or SIGTERM; a second one is not caught any more.

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -114,13 +115,14 @@ func orNone(limit *int) int {
 	return *limit
 }
 
-// dialer logs in to inboxes.
+// dialer logs in to inboxes. Its TLS sessions are for its roots alone, see imapsrc.Config.
 type dialer struct {
-	cfg     *config.Config
-	inboxes *inbox.Store
-	roots   *x509.CertPool
-	spooler *message.Spooler
-	log     *slog.Logger
+	cfg      *config.Config
+	inboxes  *inbox.Store
+	roots    *x509.CertPool
+	sessions tls.ClientSessionCache
+	spooler  *message.Spooler
+	log      *slog.Logger
 }
 
 // Memory that spooled messages may take: each, and all together.
@@ -136,7 +138,8 @@ func (s *services) dialer() (*dialer, error) {
 	}
 	return &dialer{
 		cfg: s.cfg, inboxes: s.inboxes, roots: roots, log: s.log,
-		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
+		sessions: tls.NewLRUClientSessionCache(0),
+		spooler:  &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
 	}, nil
 }
 
@@ -148,7 +151,7 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Auth: in.Auth,
-		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots,
+		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots, Sessions: d.sessions,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
@@ -189,8 +192,8 @@ func (s *services) relay() (*forward.Relay, error) {
 	relay, err := forward.NewRelay(forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
-		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota, LocalName: c.SMTP.LocalName,
-		Proxy:        string(c.SMTP.Proxy),
+		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
+		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})

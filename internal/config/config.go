@@ -71,6 +71,7 @@ type SMTP struct {
 	Password       secret.String `yaml:"password"`
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	Connections    int           `yaml:"connections"`
+	Pipelining     bool          `yaml:"pipelining"` // where the relay offers it
 	LocalName      string        `yaml:"local_name"` // empty: the host's name
 	Proxy          secret.String `yaml:"proxy"`      // as IMAP's
 	CAFile         string        `yaml:"ca_file"`    // besides the system's
@@ -146,7 +147,7 @@ type Retry struct {
 // Concurrency is how much is done at once.
 type Concurrency struct {
 	Inboxes int           `yaml:"inboxes"`
-	PerHost int           `yaml:"per_host"` // inboxes of one IMAP server
+	PerHost int           `yaml:"per_host"` // inboxes of one IMAP server at once; protects the server
 	Page    int           `yaml:"page"`     // messages fetched at once
 	Lease   time.Duration `yaml:"lease"`
 	Host    string        `yaml:"host"` // in leases and in the audit trail; empty: the host's name
@@ -176,7 +177,7 @@ type Notify struct {
 func Default() *Config {
 	return &Config{
 		Database: Database{Driver: "sqlite", Path: "postrider.db"},
-		SMTP:     SMTP{Security: "starttls", Connections: 4},
+		SMTP:     SMTP{Security: "starttls", Connections: 8, Pipelining: true},
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
 			Mode: "redirect", Fallback: "none", Uncertain: "retry",
@@ -188,7 +189,7 @@ func Default() *Config {
 			MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 		},
 		Dedupe:      "inbox",
-		Concurrency: Concurrency{Inboxes: 8, PerHost: 8, Page: 100, Lease: 5 * time.Minute},
+		Concurrency: Concurrency{Inboxes: 32, PerHost: 32, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable"}, AtMost: time.Hour},
 	}

@@ -32,6 +32,7 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"gorm.io/gorm"
@@ -67,6 +68,8 @@ type DB struct {
 	outage   outages
 	there    bool // the SQLite file has to exist
 	wrap     func(gorm.ConnPool) gorm.ConnPool
+
+	commits, committing atomic.Int64 // how many, and nanoseconds
 }
 
 // Option changes how a database is opened.

@@ -19,8 +19,24 @@ import (
 // server may still work on it.
 func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return db.retry(ctx, true, func() error {
-		return db.gorm.WithContext(ctx).Transaction(fn)
+		var asked time.Time
+		err := db.gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			err := fn(tx)
+			asked = time.Now()
+			return err
+		})
+		if err == nil {
+			db.commits.Add(1)
+			db.committing.Add(int64(time.Since(asked)))
+		}
+		return err
 	})
+}
+
+// Commits is how many transactions were committed, and how long the commits took; those beside each
+// other count each.
+func (db *DB) Commits() (n int64, took time.Duration) {
+	return db.commits.Load(), time.Duration(db.committing.Load())
 }
 
 // View runs fn, which only reads, outside a transaction, with the retries of Tx.

@@ -1,22 +1,17 @@
 package e2e
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	_ "modernc.org/sqlite" // for the claim's benchmark
 
 	"postrider/internal/testserver"
 )
@@ -38,7 +33,11 @@ func TestBench(t *testing.T) {
 	b.table.AppendHeader(table.Row{"case", "result", "bound", ""})
 	b.throughput()
 	if os.Getenv("POSTRIDER_BENCH") != "quick" {
+		b.far()
+		b.many()
 		b.quiet()
+		b.thousand()
+		b.silent()
 		b.memory()
 		b.claims()
 		b.audit()
@@ -170,10 +169,9 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 func filled(b *bench, kind string, n, octets int) *world {
 	w := newWorld(b.T, kind)
 	w.addInbox("desk@firm.example", "--start", "all")
-	body := strings.Repeat("The quick brown fox jumps over the lazy dog, and on it goes with it.\n", octets/69)
 	msgs := make([][]byte, 0, 100)
 	for i := range n {
-		msgs = append(msgs, testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("message ", i), body))
+		msgs = append(msgs, sized(i, octets))
 		if len(msgs)*octets > 64<<20 || i == n-1 {
 			w.imap.Append(b.T, "desk@firm.example", "INBOX", msgs...)
 			msgs = msgs[:0]
@@ -182,33 +180,10 @@ func filled(b *bench, kind string, n, octets int) *world {
 	return w
 }
 
-// throughput compares postrider with what only fetches and sends, and with fetchmail: Dovecot to
-// smtp-sink, messages of 4 KiB. They run by turns, and the best run of each counts.
-func (b *bench) throughput() {
-	port := b.smtpSink()
-	peer := filled(b, "sqlite", b.messages, 4<<10)
-	limit := b.best(func() finished { return b.bare(peer, port) })
-	b.speed("bare: fetch and send, messages of 4 KiB", limit, limit, 0)
-	for _, c := range []struct {
-		kind  string
-		bound float64
-	}{{"sqlite", 2}, {"mariadb", 3}, {"mysql", 3}} {
-		b.Run(c.kind, func(t *testing.T) {
-			one := *b
-			one.T = t
-			limit, ours := finished{}, finished{}
-			for range runs {
-				w := filled(&one, c.kind, b.messages, 4<<10)
-				w.smtpPort = port
-				w.configure()
-				limit, ours = faster(limit, one.bare(w, port)), faster(ours, one.pass(w))
-			}
-			one.speed("postrider on "+c.kind, ours, limit, c.bound)
-		})
-	}
-	if theirs, ok := b.fetchmail(peer, port); ok {
-		b.speed("fetchmail", theirs, limit, 0)
-	}
+// sized is a message with a body of about so many octets.
+func sized(i, octets int) []byte {
+	body := strings.Repeat("The quick brown fox jumps over the lazy dog, and on it goes with it.\n", octets/69)
+	return testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("message ", i), body)
 }
 
 // runs is how often each program runs, by turns.
@@ -229,24 +204,14 @@ func faster(a, b finished) finished {
 	return a
 }
 
-// speed adds how fast the messages went through. bound is how many times as long as limit it may
-// take at most, 0 when it is a peer.
-func (b *bench) speed(name string, f, limit finished, bound float64) {
-	n, ratio := float64(b.messages), f.took.Seconds()/limit.took.Seconds()
-	result := fmt.Sprintf("%.2f s = %.1f x bare, %.0f/s, %.2f CPU s per 1,000, peak %d MiB",
-		f.took.Seconds(), ratio, n/f.took.Seconds(), f.cpu.Seconds()*1000/n, f.peak>>20)
-	if bound == 0 {
-		b.table.AppendRow(table.Row{name, result, "", "peer"})
-		return
-	}
-	b.row(name, result, fmt.Sprintf("<= %.1f x", bound), ratio <= bound)
-}
-
 // bare runs the program of that name.
-func (b *bench) bare(w *world, smtpPort int) finished {
+func (b *bench) bare(w *world, smtpPort int, flags ...string) finished {
 	b.Helper()
-	return b.timed(exec.Command(b.bareBinary, "-imap", fmt.Sprintf("127.0.0.1:%d", w.imap.Port), "-user", "desk@firm.example",
-		"-password", password, "-relay", fmt.Sprintf("127.0.0.1:%d", smtpPort)))
+	args := append([]string{
+		"-imap", fmt.Sprintf("127.0.0.1:%d", w.imap.Port), "-user", "desk@firm.example",
+		"-password", password, "-relay", fmt.Sprintf("127.0.0.1:%d", smtpPort),
+	}, flags...)
+	return b.timed(exec.Command(b.bareBinary, args...))
 }
 
 func (b *bench) fetchmail(w *world, smtpPort int) (finished, bool) {
@@ -266,137 +231,4 @@ user "desk@firm.example" password "%s" is "desk@firm.example" here sslproto "" f
 	cmd := exec.Command(path, "-f", rc, "--nodetach", "--nosyslog", "--silent", "--pidfile", w.path("fetchmail.pid"))
 	cmd.Env = append(os.Environ(), "HOME="+w.dir, "FETCHMAILHOME="+w.dir)
 	return b.timed(cmd), true
-}
-
-// memory forwards large messages, and many small ones.
-func (b *bench) memory() {
-	port := b.smtpSink()
-	peak := func(n, octets int) int64 {
-		w := filled(b, "sqlite", n, octets)
-		w.smtpPort = port
-		w.configure()
-		return b.pass(w).peak
-	}
-	large := peak(50, 25<<20)
-	b.row("peak memory, 50 messages of 25 MiB", fmt.Sprintf("%d MiB", large>>20), "<= 64 MiB", large <= 64<<20 && large > 0)
-	few, many := peak(b.messages/10, 4<<10), peak(b.messages*2, 4<<10)
-	b.row(fmt.Sprintf("peak memory, %d and %d messages", b.messages/10, b.messages*2), fmt.Sprintf("%d and %d MiB", few>>20, many>>20),
-		"flat (within 16 MiB)", many-few < 16<<20)
-}
-
-// quiet compares passes with nothing new over a small and a large mailbox, by what they send and
-// receive.
-func (b *bench) quiet() {
-	measure := func(n int) (int64, int64) {
-		w := filled(b, "sqlite", n, 200)
-		wire := countWire(b.T, w.imap.Port)
-		w.must(0, "inbox", "set", "desk@firm.example", "--port", strconv.Itoa(wire.port))
-		w.pass(0)
-		wire.conns.Store(0)
-		wire.octets.Store(0)
-		w.pass(0)
-		return wire.conns.Load(), wire.octets.Load()
-	}
-	_, small := measure(300)
-	conns, large := measure(b.messages * 5)
-	b.row(fmt.Sprintf("a quiet pass over 300 and %d messages", b.messages*5),
-		fmt.Sprintf("%d connection, %d and %d octets from the server", conns, small, large), "one, and no more octets", conns == 1 && large < small+1000) // longer numbers of 200 messages
-}
-
-// wire is a proxy that counts the octets it passes on.
-type wire struct {
-	port          int
-	conns, octets atomic.Int64
-}
-
-func countWire(t *testing.T, backend int) *wire {
-	t.Helper()
-	w := &wire{}
-	w.port = testserver.Listen(t, func(client net.Conn) {
-		w.conns.Add(1)
-		server, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", backend))
-		if err != nil {
-			return
-		}
-		go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-		_, _ = io.Copy(client, io.TeeReader(server, w))
-	})
-	return w
-}
-
-// Write counts octets.
-func (w *wire) Write(p []byte) (int, error) {
-	w.octets.Add(int64(len(p)))
-	return len(p), nil
-}
-
-// claims measures passes that claim one task each, without and with a million finished tasks in the
-// registry.
-func (b *bench) claims() {
-	for _, kind := range []string{"sqlite", "mariadb"} {
-		b.Run(kind, func(t *testing.T) {
-			one := *b
-			one.T = t
-			w := filled(&one, kind, 200, 200)
-			before := one.pass(w).took
-			one.bury(w, kind, 1_000_000)
-			w.imap.Append(t, "desk@firm.example", "INBOX", mails(200, "more")...)
-			after := one.pass(w).took
-			one.row("200 messages, without and with a million finished tasks, "+kind, fmt.Sprintf("%.2f s and %.2f s", before.Seconds(), after.Seconds()),
-				"<= 2 x", after <= 2*before+200*time.Millisecond)
-		})
-	}
-}
-
-// bury copies a finished task until there are n of them.
-func (b *bench) bury(w *world, kind string, n int) {
-	b.Helper()
-	driver, dsn := "sqlite", filepath.Join(w.dir, "postrider.db")
-	if kind != "sqlite" {
-		driver, dsn = "mysql", strings.Trim(strings.TrimSpace(strings.SplitAfter(w.database, "dsn:")[1]), `"`)
-	}
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	const columns = `inbox_id, folder_id, uid_validity, message_id, fingerprint, subject, sender, email_date, size, route, priority,
-		status, attempt_count, lost_leases, visible_at, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at`
-	for have := 200; have < n; have *= 2 {
-		_, err := db.ExecContext(context.Background(), `INSERT INTO monitored_emails_tasks (uid, `+columns+`)
-			SELECT uid + (SELECT MAX(uid) FROM monitored_emails_tasks) + 1000000, `+columns+` FROM monitored_emails_tasks`)
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-// audit measures the audit of a mailbox of 100,000 forwarded messages.
-func (b *bench) audit() {
-	port, n := b.smtpSink(), b.messages*50
-	mailbox := filled(b, "sqlite", 0, 0)
-	mailbox.imap.Fill(b.T, "desk@firm.example", n, func(i int) []byte {
-		return testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("message ", i), "The quick brown fox.\n")
-	})
-	for _, kind := range []string{"sqlite", "mariadb"} {
-		b.Run("audit/"+kind, func(t *testing.T) {
-			one := *b
-			one.T = t
-			w := mailbox
-			if kind != "sqlite" {
-				w = newWorld(t, kind)
-				w.imap, w.imapPort = mailbox.imap, mailbox.imapPort
-				w.addInbox("desk@firm.example", "--start", "all")
-			}
-			w.smtpPort = port
-			w.configure()
-			one.pass(w)
-			got := one.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "audit"))
-			if want := fmt.Sprintf("Every message is accounted for: %d on the servers.", n); !strings.Contains(got.out, want) {
-				t.Errorf("the audit printed %s, want %q", got.out, want)
-			}
-			one.row(fmt.Sprintf("audit of %d messages, %s", n, kind), fmt.Sprintf("%.1f s, peak %d MiB", got.took.Seconds(), got.peak>>20),
-				"<= 60 s, 64 MiB", got.took <= time.Minute && got.peak <= 64<<20 && got.peak > 0)
-		})
-	}
 }

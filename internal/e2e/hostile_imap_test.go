@@ -23,7 +23,7 @@ func (w *world) addAt(port int, address string) {
 // and none for inboxes at another server.
 func TestSilentServer(t *testing.T) {
 	w := newWorld(t, "sqlite")
-	w.extra = "imap: {dial_timeout: 2s}"
+	w.extra = "imap: {dial_timeout: 2s}\nconcurrency: {inboxes: 8}"
 	w.configure()
 	silent := fakeimap.Start(t, func(c *fakeimap.Conn) { _, _ = io.Copy(io.Discard, c) })
 	const many = 24

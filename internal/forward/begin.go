@@ -9,8 +9,8 @@ import (
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
 const maxRecipients = 100
 
-// Begin hands the sender and the recipients of an envelope to the relay. No content goes out before
-// Send.
+// Begin hands the sender and the recipients of an envelope to the relay, with PIPELINING up to the
+// 354 to DATA. No content goes out before Send.
 //
 // The error is an *Error when the relay is at fault, else it comes from the context, the quota or
 // the spool. The transaction is never nil: with an error it is over, and its Outcomes still count.
@@ -53,28 +53,30 @@ func (t *Transaction) parse(env Envelope) (todo []path) {
 	return todo
 }
 
-// connect begins on a connection from the pool, or on a new one. When the one from the pool turns
-// out to be closed, nothing has happened yet, and the transaction begins again on a new one.
+// connect begins on a connection from the pool, or on a new one. No content goes out here, so the
+// transaction can begin again on another connection: when one from the pool proves closed, and when
+// the relay mishandles commands that are sent together.
 func (t *Transaction) connect(ctx context.Context) error {
 	r, fresh := t.relay, *t
 	c, err := r.take()
 	if err != nil {
 		return err
 	}
-	if c != nil {
-		err := t.open(ctx, c)
-		if !t.stale {
+	for {
+		if c == nil {
+			if c, err = r.dial(ctx); err != nil {
+				return err
+			}
+		}
+		err = t.open(ctx, c)
+		if !t.restart {
 			return err
 		}
-		r.log.Debug("the relay had closed a connection; opening another", "relay", r.addr, "reason", err)
+		r.log.Debug("a transaction begins again on a new connection", "relay", r.addr, "reason", err)
 		r.giveBack(c)
-		fresh.named = t.named
-		*t = fresh
+		fresh.named, fresh.suspect = t.named, t.suspect
+		*t, c = fresh, nil
 	}
-	if c, err = r.dial(ctx); err != nil {
-		return err
-	}
-	return t.open(ctx, c)
 }
 
 // open says on c what comes before the content.
@@ -93,68 +95,88 @@ func (t *Transaction) envelope(ctx context.Context) error {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = t.c.raw.Close() })
-	ok, err = t.mail(params)
+	rep, err := t.mail(params)
 	if !stop() {
 		t.c.dead = true
 		return fmt.Errorf("send to the relay %s: %w", t.relay.addr, ctx.Err())
 	}
-	if !ok || err != nil {
+	if err != nil {
 		return err
 	}
-	return t.rcpts()
+	if !rep.ok() {
+		return t.answered(StageMAIL, rep, t.to)
+	}
+	if err := t.rcpts(); err != nil || len(t.accepted) == 0 || !t.said.pipelined {
+		return err
+	}
+	return t.invite()
 }
 
-// mail reports whether the relay takes the sender; if not, it has dealt with it.
-func (t *Transaction) mail(params string) (bool, error) {
+// mail returns the reply to MAIL.
+func (t *Transaction) mail(params string) (reply, error) {
 	rep, err := t.mailFrom(t.from, params)
 	if err == nil && t.from.wire == "" && !t.nullOnly && rep.hasCode("5") {
 		// Some relays refuse a null reverse-path from a client that logs in. A bounce that goes out
 		// with a sender is better than a lost one.
 		rep, err = t.mailFrom(t.relay.sender, params)
 	}
-	if err != nil {
-		return false, t.lost(StageMAIL, err)
-	}
-	if rep.ok() {
-		return true, nil
-	}
-	return false, t.answered(StageMAIL, rep, t.to)
+	return rep, err
 }
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {
 	t.own = t.relay.ours(from)
-	return t.c.command("MAIL FROM:<%s>%s", from.wire, params)
+	t.said = &group{c: t.c, pipelined: t.suspect == nil && t.relay.pipelines(t.c)}
+	t.said.commands = append(t.said.commands, "MAIL FROM:<"+from.wire+">"+params)
+	for _, rcpt := range t.to {
+		if t.speaks(rcpt) {
+			t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.wire+">")
+		}
+	}
+	t.said.commands = append(t.said.commands, "DATA")
+	rep, err := t.hear()
+	if err == nil && !rep.ok() && t.said.pipelined {
+		err = t.void(rep)
+	}
+	return rep, err
 }
 
-// rcpts names the recipients. When the relay accepts none, the transaction is taken back.
-func (t *Transaction) rcpts() error {
-	named := 0
+// speaks reports that the relay understands the address.
+func (t *Transaction) speaks(rcpt path) bool { return !rcpt.utf8 || t.c.offers("SMTPUTF8") }
+
+// rcpts reads who is accepted. When the relay accepts none, the transaction is taken back.
+func (t *Transaction) rcpts() (err error) {
+	var rep reply
 	for i, rcpt := range t.to {
-		if rcpt.utf8 && !t.c.offers("SMTPUTF8") {
+		if !t.speaks(rcpt) {
 			t.decide(rcpt, Refused, reply{text: errNoUTF8.Error()}, "")
 			continue
 		}
-		named++
-		t.named = max(t.named, named)
-		rep, err := t.c.command("RCPT TO:<%s>", rcpt.wire)
+		rep, err = t.hear()
+		t.named = max(t.named, t.said.named())
 		if err != nil {
-			return t.lost(StageRCPT, err)
+			return err
 		}
 		if rep.ok() {
 			t.accepted = append(t.accepted, rcpt)
 			continue
 		}
 		v, fix := t.classify(StageRCPT, rep)
-		if v == tooMany && len(t.accepted) > 0 {
+		switch {
+		case v != tooMany || len(t.accepted) == 0:
+			err = t.decideAll(t.to[i:i+1], StageRCPT, v, rep, fix)
+		case t.said.pipelined: // the others are named already
+			t.again = append(t.again, rcpt)
+		default:
 			t.again = t.to[i:]
+			t.said.skip()
 			return nil
 		}
-		if err := t.decideAll(t.to[i:i+1], StageRCPT, v, rep, fix); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	if len(t.accepted) == 0 {
-		t.c.reset()
+		return t.void(rep)
 	}
 	return nil
 }

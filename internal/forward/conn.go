@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -22,11 +23,12 @@ type conn struct {
 	cfg   *Config
 	raw   net.Conn // below TLS: closing it ends the session at once, with nothing sent
 	smtp  *smtp.Client
-	login string      // the mechanism used; empty without a login
-	dead  bool        // lost, or closed by the relay
-	uses  int         // how many messages it was used for
-	idle  *time.Timer // while it is in the pool
-	block []byte      // buffer for the content
+	w     *bufio.Writer // for what is sent after the login
+	login string        // the mechanism used; empty without a login
+	dead  bool          // lost, or closed by the relay
+	uses  int           // how many messages it was used for
+	idle  *time.Timer   // while it is in the pool
+	block []byte        // buffer for the content
 }
 
 // dial connects, encrypts and logs in. Its error is an *Error, or the context's.
@@ -88,6 +90,7 @@ func (c *conn) open() *Error {
 		return &Error{Stage: e.Stage, Err: errOpening}
 	}
 	in.left = unbounded // readReply has its own limit
+	c.w = bufio.NewWriterSize(through{c}, maxWrite)
 	return e
 }
 
@@ -198,29 +201,65 @@ func (c *conn) offers(extension string) bool {
 // deadline limits how long the next step may take. When it cannot be set, the next step fails.
 func (c *conn) deadline(d time.Duration) { _ = c.raw.SetDeadline(time.Now().Add(d)) }
 
+// maxWrite is how much goes out in one write, in octets. It holds a hundred recipients, and a small
+// message with its final dot.
+const maxWrite = 32 << 10
+
+// through hands each write on at once, past the small buffer of the library.
+type through struct{ c *conn }
+
+func (t through) Write(p []byte) (int, error) {
+	n, err := t.c.smtp.Text.W.Write(p)
+	if err == nil {
+		err = t.c.smtp.Text.W.Flush()
+	}
+	return n, err
+}
+
 // command sends one command and reads its reply. An error means that the connection is lost.
-func (c *conn) command(format string, args ...any) (reply, error) {
-	c.deadline(c.cfg.Timeouts.Command)
-	if err := c.smtp.Text.PrintfLine(format, args...); err != nil {
+func (c *conn) command(line string) (reply, error) {
+	if err := c.say(line); err != nil {
 		return reply{}, err
 	}
+	return c.hear()
+}
+
+// say sends lines, in one write.
+func (c *conn) say(lines ...string) error {
+	c.deadline(c.cfg.Timeouts.Command)
+	for _, line := range lines {
+		_, _ = c.w.WriteString(line) // Flush returns the first error
+		_, _ = c.w.WriteString("\r\n")
+	}
+	return c.w.Flush()
+}
+
+// hear reads one reply.
+func (c *conn) hear() (reply, error) {
+	c.deadline(c.cfg.Timeouts.Command)
 	return readReply(c.smtp.Text.R)
 }
 
-// reset ends a transaction before its final dot (RFC 5321 4.1.1.5).
-func (c *conn) reset() {
+// reset ends a transaction before DATA (RFC 5321 4.1.1.5). Once the relay waits for the content,
+// only the end of the connection does (4.1.1.10).
+func (c *conn) reset() (reply, error) {
 	if c.dead {
-		return
+		return reply{}, nil
 	}
 	rep, err := c.command("RSET")
 	c.dead = err != nil || !rep.ok()
+	return rep, err
 }
+
+// reused reports that it had a message before.
+func (c *conn) reused() bool { return c.uses > 1 }
 
 // quit says QUIT (RFC 5321 4.1.1.10) and closes. It does not wait long for a reply.
 func (c *conn) quit() error {
 	const patience = 2 * time.Second
 	c.deadline(patience)
-	if err := c.smtp.Text.PrintfLine("QUIT"); err == nil {
+	_, _ = c.w.WriteString("QUIT\r\n")
+	if c.w.Flush() == nil {
 		_, _ = readReply(c.smtp.Text.R)
 	}
 	return c.smtp.Text.Close()

@@ -194,13 +194,15 @@ func closedContent(t *testing.T) *Content {
 
 // TestSpoolFails: half a message must never be ended with a dot.
 func TestSpoolFails(t *testing.T) {
-	s := sink(t, smtpsink.Options{})
-	r := relayOn(t, s.Port())
-	res, err := send(t, r, closedContent(t), "a@x.example")
-	if err == nil || errors.As(err, new(*Error)) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
-		t.Errorf("Send = %q, %v, %d delivered, want an error that is not the relay's, and nothing delivered", brief(res), err, len(s.Messages()))
-	}
-	mustSend(t, r)
+	bothWays(t, func(t *testing.T, offers []string) {
+		s := sink(t, smtpsink.Options{Extensions: offers})
+		r := relayOn(t, s.Port())
+		res, err := send(t, r, closedContent(t), "a@x.example")
+		if err == nil || errors.As(err, new(*Error)) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
+			t.Errorf("Send = %q, %v, %d delivered, want an error that is not the relay's, and nothing delivered", brief(res), err, len(s.Messages()))
+		}
+		mustSend(t, r)
+	})
 }
 
 // TestLargeMessage: a message in a temporary file goes out without being held in memory.

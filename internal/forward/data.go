@@ -21,27 +21,70 @@ func (t *Transaction) Send() ([]Outcome, error) {
 	return t.Outcomes(), err
 }
 
-func (t *Transaction) data() error {
-	rep, err := t.c.command("DATA")
+// invite reads the reply to DATA. After 354 nothing may follow but the content, or the end of the
+// connection.
+func (t *Transaction) invite() error {
+	rep, err := t.hear()
 	if err != nil {
-		return t.lost(StageDATA, err)
+		return err
 	}
 	if rep.code != 354 {
-		defer t.c.reset()
+		err = t.answered(StageDATA, rep, t.accepted)
+		t.accepted = nil
+		if err == nil && !t.c.dead {
+			err = t.void(rep)
+		}
+		return err
+	}
+	if t.said.pipelined && t.c.smtp.Text.R.Buffered() > 0 {
+		return t.lost(StageDATA, errMore)
+	}
+	if t.suspect != nil {
+		t.relay.distrust(t.suspect)
+	}
+	t.c.dead = true // until the relay has answered the dot
+	return nil
+}
+
+// stillInvited fails when the relay has spoken, or closed the connection, since its 354: that was
+// before the caller recorded who may get the content. None of it has gone out, and that is known
+// only now: once it is on its way, the loss of the connection leaves the outcome unknown.
+func (t *Transaction) stillInvited() error {
+	const patience = time.Second
+	t.c.deadline(patience)
+	if quiet(t.c.raw) {
+		return nil
+	}
+	rep, err := readReply(t.c.smtp.Text.R)
+	switch {
+	case err != nil:
+		return t.lost(StageDATA, err)
+	case rep.code == 421:
 		return t.answered(StageDATA, rep, t.accepted)
 	}
-	// The library ends an open content with a dot when its text connection is used for anything
-	// else. So the connection counts as dead until the relay has answered the dot.
-	t.c.dead = true
-	dot := t.c.smtp.Text.DotWriter()
-	if err := t.write(dot); err != nil {
+	t.relay.distrust(errMore)
+	return t.lost(StageDATA, errMore)
+}
+
+func (t *Transaction) data() error {
+	err := error(nil)
+	if t.said.complete() {
+		err = t.stillInvited()
+	} else {
+		err = t.invite()
+	}
+	if err != nil || len(t.accepted) == 0 {
+		return err
+	}
+	dots := &dots{w: t.c.w}
+	if err := t.write(dots); err != nil {
 		if lost, ok := errors.AsType[*lostError](err); ok {
 			return t.cutOff(lost)
 		}
 		return err
 	}
 	t.c.deadline(t.relay.cfg.Timeouts.Dot)
-	if err := dot.Close(); err != nil {
+	if err := dots.end(); err != nil {
 		return t.cutOff(&lostError{err}) // an unfinished write: the dot did not go out
 	}
 	return t.afterDot()
@@ -49,7 +92,7 @@ func (t *Transaction) data() error {
 
 // write writes all content, but not the dot. A *lostError is the connection's, any other is the
 // spool's.
-func (t *Transaction) write(dot io.Writer) error {
+func (t *Transaction) write(to io.Writer) error {
 	if t.c.block == nil {
 		t.c.block = make([]byte, 32<<10)
 	}
@@ -57,7 +100,7 @@ func (t *Transaction) write(dot io.Writer) error {
 	for {
 		n, err := src.Read(t.c.block)
 		t.c.deadline(t.relay.cfg.Timeouts.Block)
-		if _, err := dot.Write(t.c.block[:n]); err != nil {
+		if _, err := to.Write(t.c.block[:n]); err != nil {
 			return &lostError{err}
 		}
 		left -= int64(n)

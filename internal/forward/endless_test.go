@@ -31,7 +31,7 @@ func newBabbler(t *testing.T, at, text string) *babbler {
 		t.Fatal(err)
 	}
 	b := &babbler{Listener: l, at: at, text: strings.Repeat(text, 32<<10/len(text)), replies: map[string]string{
-		"": "220 hello", "EHLO": "250-here\r\n250 AUTH PLAIN LOGIN", "HELO": "250 here", "AUTH": "235 welcome", "MAIL": "250 ok",
+		"": "220 hello", "EHLO": "250-here\r\n250-PIPELINING\r\n250 AUTH PLAIN LOGIN", "HELO": "250 here", "AUTH": "235 welcome", "MAIL": "250 ok",
 		"RCPT": "250 ok", "DATA": "354 go on", ".": "250 ok", "RSET": "250 ok", "QUIT": "221 bye",
 	}}
 	over := make(chan struct{})

@@ -14,8 +14,11 @@
 // What is not classified is temporary. Accepted needs the relay's 2yz to the final dot, Refused a
 // final reason. Unknown means that the final dot went out and no reply came (RFC 1047). What ends
 // the connection after the first RCPT defers the message as well, so that no message stops all
-// others for ever. Begin reconnects once, silently, when a pooled connection proves closed; nothing
-// else is retried here. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
+// others for ever. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
+//
+// MAIL, its RCPTs and DATA go out together where the relay offers PIPELINING (pipeline.go). Begin
+// starts again on a new connection when a pooled one proves closed, and without PIPELINING when the
+// relay mishandles it. Nothing else is retried here.
 package forward
 
 import (
@@ -43,6 +46,7 @@ type Config struct {
 	AllowPlaintext     bool          // log in without TLS, not only on loopback
 	Connections        int           // at most, and at least one
 	PerConnection      int           // messages on one connection; 0 is no limit
+	NoPipelining       bool          // one command at a time, although the relay offers PIPELINING (RFC 2920)
 	Quota              Quota         // of recipients; nil is no limit
 	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
@@ -163,6 +167,8 @@ func (c Config) sender() (path, error) {
 	return parsePath(a.Text)
 }
 
+// tls has no small records for the first octets of a connection: they would cut a small message
+// into several writes.
 func (c Config) tls() *tls.Config {
-	return &tls.Config{ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12}
+	return &tls.Config{ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
 }

@@ -72,7 +72,7 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 	if from.utf8 && !i.UTF8 {
 		return r.needsUTF8()
 	}
-	rep, err := c.command("MAIL FROM:<%s>%s", from.wire, params)
+	rep, err := c.command("MAIL FROM:<" + from.wire + ">" + params)
 	switch {
 	case err != nil:
 		return &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
@@ -81,7 +81,7 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 		return r.replied(StageMAIL, v, rep, fix)
 	}
 	i.Sender = from.name
-	defer c.reset()
+	defer func() { _, _ = c.reset() }() // the connection ends after it in any case
 	for _, rcpt := range rcpts {
 		if err := i.recipient(r, c, rcpt); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (i *Info) parse(to []string) (rcpts []path) {
 
 // recipient is one RCPT. Its error is the relay's.
 func (i *Info) recipient(r *Relay, c *conn, rcpt path) error {
-	rep, err := c.command("RCPT TO:<%s>", rcpt.wire)
+	rep, err := c.command("RCPT TO:<" + rcpt.wire + ">")
 	if err != nil {
 		c.dead = true
 		return &Error{Relay: r.addr, Stage: StageRCPT, Err: err}

@@ -60,16 +60,21 @@ func TestQuota(t *testing.T) {
 		{"refused at the end", 9, map[string]smtpsink.Action{"dot": say(554, "5.7.1 no")}, smtpsink.Options{}, "a refused 554 5.7.1, b refused 554 5.7.1, c refused 554 5.7.1, d refused 554 5.7.1, e refused 554 5.7.1", "", "5 of 5 used 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.options.Reply = script(c.answers)
-			s, b := sink(t, c.options), &budget{left: c.left}
-			r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
-			res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example", "c@x.example", "d@x.example", "e@x.example")
-			if brief(res) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Errorf("Send = %q, %v, want %q, %q", brief(res), err, c.want, c.err)
-			}
-			if got := strings.Join(b.log, "|"); got != c.log {
-				t.Errorf("the quota was asked %q, want %q", got, c.log)
-			}
+			bothWays(t, func(t *testing.T, offers []string) {
+				if c.log == "5 of 5 used 3|3 of 3 used 3" && len(offers) > 0 {
+					c.log = "5 of 5 used 5|1 of 1 used 1" // all are named at once
+				}
+				options := smtpsink.Options{Extensions: slices.Concat(c.options.Extensions, offers), Reply: script(c.answers)}
+				s, b := sink(t, options), &budget{left: c.left}
+				r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
+				res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example", "c@x.example", "d@x.example", "e@x.example")
+				if brief(res) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+					t.Errorf("Send = %q, %v, want %q, %q", brief(res), err, c.want, c.err)
+				}
+				if got := strings.Join(b.log, "|"); got != c.log {
+					t.Errorf("the quota was asked %q, want %q", got, c.log)
+				}
+			})
 		})
 	}
 }
@@ -77,40 +82,44 @@ func TestQuota(t *testing.T) {
 // TestQuotaOnAConnectionThatWasClosed: the relay closes a pooled connection at RCPT. The recipient
 // is named again on a new one, if that opens, and counts once in any case.
 func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
-	for name, next := range map[string]smtpsink.Action{"accepted on a new one": {}, "no new one": say(421, "4.3.0 down")} {
-		t.Run(name, func(t *testing.T) {
-			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-				switch {
-				case e.Stage == "rcpt" && e.Conn == 1 && e.N == 2:
-					return drop
-				case e.Stage == "ehlo" && e.Conn == 2:
-					return next
+	bothWays(t, func(t *testing.T, offers []string) {
+		for name, next := range map[string]smtpsink.Action{"accepted on a new one": {}, "no new one": say(421, "4.3.0 down")} {
+			t.Run(name, func(t *testing.T) {
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+					switch {
+					case e.Stage == "rcpt" && e.Conn == 1 && e.N == 2:
+						return drop
+					case e.Stage == "ehlo" && e.Conn == 2:
+						return next
+					}
+					return smtpsink.Action{}
+				}})
+				b := &budget{left: 9}
+				r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
+				mustSend(t, r)
+				_, err := send(t, r, content(t, plain), "a@x.example")
+				if want := []string{"1 of 1 used 1", "1 of 1 used 1"}; !slices.Equal(b.log, want) || (err == nil) != (next.Code == 0) {
+					t.Errorf("the quota was asked %q (%v), want %q", b.log, err, want)
 				}
-				return smtpsink.Action{}
-			}})
-			b := &budget{left: 9}
-			r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
-			mustSend(t, r)
-			_, err := send(t, r, content(t, plain), "a@x.example")
-			if want := []string{"1 of 1 used 1", "1 of 1 used 1"}; !slices.Equal(b.log, want) || (err == nil) != (next.Code == 0) {
-				t.Errorf("the quota was asked %q (%v), want %q", b.log, err, want)
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // TestPerConnection: after so many messages, whatever came of them, the relay hears QUIT, and the
 // next one comes on a new connection.
 func TestPerConnection(t *testing.T) {
-	var stages log
-	s := sink(t, smtpsink.Options{Reply: stages.add})
-	r := relayOn(t, s.Port(), func(cfg *Config) { cfg.PerConnection = 2 })
-	for range 3 {
-		mustSend(t, r)
-	}
-	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit",
-		"connect", "ehlo", "mail", "rcpt", "data", "dot")
-	if err := r.Close(); err != nil || len(r.slots) != 0 {
-		t.Errorf("Close: %v, with %d connections in use, want none", err, len(r.slots))
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		var stages log
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: stages.add})
+		r := relayOn(t, s.Port(), func(cfg *Config) { cfg.PerConnection = 2 })
+		for range 3 {
+			mustSend(t, r)
+		}
+		stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit",
+			"connect", "ehlo", "mail", "rcpt", "data", "dot")
+		if err := r.Close(); err != nil || len(r.slots) != 0 {
+			t.Errorf("Close: %v, with %d connections in use, want none", err, len(r.slots))
+		}
+	})
 }

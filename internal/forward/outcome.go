@@ -106,7 +106,7 @@ func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 func (t *Transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, fix string) error {
 	if v == relayDown || v == relayRefuses {
 		t.c.dead = true
-		t.stale = v == relayDown && slices.Contains(beforeData, at)
+		t.restart = t.c.reused() && v == relayDown && slices.Contains(beforeData, at)
 		return t.relay.replied(at, v, rep, fix)
 	}
 	if rep.code < 400 {
@@ -122,9 +122,15 @@ func (t *Transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, fi
 	return nil
 }
 
-// lost handles the end of the connection before any content went out.
+// lost handles the end of the connection before any content went out. One from the pool was
+// perhaps closed while it was idle. On a new one, commands that were sent together are suspect.
 func (t *Transaction) lost(at Stage, err error) error {
-	t.c.dead, t.stale = true, true
+	t.c.dead = true
+	_, mishandled := errors.AsType[*mishandledError](err)
+	if t.said.pipelined && (mishandled || !t.c.reused()) {
+		t.suspect = err
+	}
+	t.restart = t.c.reused() || t.said.pipelined
 	return &Error{Relay: t.relay.addr, Stage: at, Err: err}
 }
 
@@ -144,8 +150,8 @@ func (t *Transaction) deferred(err error) error {
 	for _, o := range t.outcomes {
 		decided[o.Recipient] = true
 	}
-	for _, rcpt := range t.to[:len(t.to)-len(t.again)] {
-		if !decided[rcpt.name] {
+	for _, rcpt := range t.to {
+		if !decided[rcpt.name] && !slices.Contains(t.again, rcpt) {
 			t.decide(rcpt, Deferred, rep, "")
 		}
 	}

@@ -59,30 +59,32 @@ func (l *log) want(t *testing.T, stages ...string) {
 // TestPoolLimit: many senders, and never more than three connections; all three are used at once,
 // and kept.
 func TestPoolLimit(t *testing.T) {
-	var atDot atomic.Int32
-	full := make(chan struct{})
-	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage != "dot" {
-			return smtpsink.Action{}
-		}
-		if atDot.Add(1) == 3 {
-			close(full)
-		}
-		return smtpsink.Action{Block: full}
-	}})
-	r := relayOn(t, s.Port(), func(c *Config) { c.Connections = 3 })
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || res.Outcomes[0].Status != Accepted {
-				t.Errorf("Send = %v, %v, want accepted", res, err)
+	bothWays(t, func(t *testing.T, offers []string) {
+		var atDot atomic.Int32
+		full := make(chan struct{})
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage != "dot" {
+				return smtpsink.Action{}
 			}
-		})
-	}
-	wg.Wait()
-	if n, at, c := len(s.Messages()), s.MaxConcurrent(), s.Connections(); n != 50 || at != 3 || c != 3 {
-		t.Errorf("%d messages over %d connections, %d at a time, want 50, 3 and 3", n, c, at)
-	}
+			if atDot.Add(1) == 3 {
+				close(full)
+			}
+			return smtpsink.Action{Block: full}
+		}})
+		r := relayOn(t, s.Port(), func(c *Config) { c.Connections = 3 })
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || res.Outcomes[0].Status != Accepted {
+					t.Errorf("Send = %v, %v, want accepted", res, err)
+				}
+			})
+		}
+		wg.Wait()
+		if n, at, c := len(s.Messages()), s.MaxConcurrent(), s.Connections(); n != 50 || at != 3 || c != 3 {
+			t.Errorf("%d messages over %d connections, %d at a time, want 50, 3 and 3", n, c, at)
+		}
+	})
 }
 
 func TestIdleConnectionIsClosed(t *testing.T) {
@@ -104,57 +106,63 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 }
 
 func TestCloseSaysGoodbye(t *testing.T) {
-	var stages log
-	s := sink(t, smtpsink.Options{Reply: stages.add})
-	r := relayOn(t, s.Port())
-	mustSend(t, r)
-	mustSend(t, r)
-	if err := r.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit")
-	if _, err := send(t, r, content(t, plain), "a@x.example"); !errors.Is(err, errClosed) {
-		t.Errorf("Send after Close = %v, want %v", err, errClosed)
-	}
-	if err := r.Close(); err != nil {
-		t.Errorf("a second Close: %v", err)
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		var stages log
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: stages.add})
+		r := relayOn(t, s.Port())
+		mustSend(t, r)
+		mustSend(t, r)
+		if err := r.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "mail", "rcpt", "data", "dot", "quit")
+		if _, err := send(t, r, content(t, plain), "a@x.example"); !errors.Is(err, errClosed) {
+			t.Errorf("Send after Close = %v, want %v", err, errClosed)
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("a second Close: %v", err)
+		}
+	})
 }
 
 // TestResetAfterAnUnfinishedTransaction: the relay is strict about a MAIL in a transaction.
 func TestResetAfterAnUnfinishedTransaction(t *testing.T) {
-	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"rcpt a@x.example": say(550, "no")})})
-	r := relayOn(t, s.Port())
-	if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || res.Outcomes[0].Status != Refused {
-		t.Fatalf("Send = %v, %v, want refused", res, err)
-	}
-	mustSend(t, r)
-	if got := s.Connections(); got != 1 {
-		t.Errorf("%d connections, want one, used for both messages", got)
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"rcpt a@x.example": say(550, "no")})})
+		r := relayOn(t, s.Port())
+		if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || res.Outcomes[0].Status != Refused {
+			t.Fatalf("Send = %v, %v, want refused", res, err)
+		}
+		mustSend(t, r)
+		if got := s.Connections(); got != 1 {
+			t.Errorf("%d connections, want one, used for both messages", got)
+		}
+	})
 }
 
 // TestDeadConnectionsAreReplaced: all connections of the pool are dead, and no message is the worse
 // for it.
 func TestDeadConnectionsAreReplaced(t *testing.T) {
-	for name, end := range map[string]smtpsink.Action{"dropped": drop, "421": say(421, "idle for too long")} {
-		t.Run(name, func(t *testing.T) {
-			var old atomic.Int32
-			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-				if e.Stage == "mail" && e.Conn <= int(old.Load()) {
-					return end
+	bothWays(t, func(t *testing.T, offers []string) {
+		for name, end := range map[string]smtpsink.Action{"dropped": drop, "421": say(421, "idle for too long")} {
+			t.Run(name, func(t *testing.T) {
+				var old atomic.Int32
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+					if e.Stage == "mail" && e.Conn <= int(old.Load()) {
+						return end
+					}
+					return smtpsink.Action{}
+				}})
+				r := relayOn(t, s.Port())
+				mustSend(t, r)
+				old.Store(1)
+				res, err := send(t, r, content(t, plain), "a@x.example")
+				if err != nil || brief(res) != "a accepted 250 2.0.0" || s.Connections() != 2 || len(s.Messages()) != 2 {
+					t.Errorf("Send = %q, %v, %d connections, %d messages, want it accepted once on the second", brief(res), err, s.Connections(), len(s.Messages()))
 				}
-				return smtpsink.Action{}
-			}})
-			r := relayOn(t, s.Port())
-			mustSend(t, r)
-			old.Store(1)
-			res, err := send(t, r, content(t, plain), "a@x.example")
-			if err != nil || brief(res) != "a accepted 250 2.0.0" || s.Connections() != 2 || len(s.Messages()) != 2 {
-				t.Errorf("Send = %q, %v, %d connections, %d messages, want it accepted once on the second", brief(res), err, s.Connections(), len(s.Messages()))
-			}
-		})
-	}
+			})
+		}
+	})
 }
 
 // TestInfoStaysWithinTheLimit: asking a relay whose only connection is idle closes that one first.
@@ -196,20 +204,22 @@ func TestIdleConnectionCountsUntilItIsClosed(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	for _, stage := range []string{"connect", "ehlo", "mail"} {
-		t.Run("while the relay thinks about "+stage, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			hang := make(chan struct{})
-			s := sink(t, smtpsink.Options{Reply: onceAt(stage, cancel, smtpsink.Action{Block: hang, Drop: true})})
-			r := relayOn(t, s.Port())
-			res, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
-			close(hang)
-			if !errors.Is(err, context.Canceled) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
-				t.Errorf("Send = %q, %v, %d delivered, want the context's error and nothing delivered", brief(res), err, len(s.Messages()))
-			}
-			mustSend(t, r)
-		})
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		for _, stage := range []string{"connect", "ehlo", "mail"} {
+			t.Run("while the relay thinks about "+stage, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				hang := make(chan struct{})
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: onceAt(stage, cancel, smtpsink.Action{Block: hang, Drop: true})})
+				r := relayOn(t, s.Port())
+				res, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
+				close(hang)
+				if !errors.Is(err, context.Canceled) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
+					t.Errorf("Send = %q, %v, %d delivered, want the context's error and nothing delivered", brief(res), err, len(s.Messages()))
+				}
+				mustSend(t, r)
+			})
+		}
+	})
 }
 
 // onceAt does something the first time that a stage is reached, and answers with action then.
@@ -256,28 +266,30 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	const short = 50 * time.Millisecond
-	tests := []struct{ stage, want, fault string }{
-		{"connect", "", "greeting 0 temporary"},
-		{"mail", "", "MAIL 0 temporary"},
-		{"dot", "a unknown 0", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.stage, func(t *testing.T) {
-			hang := make(chan struct{})
-			defer close(hang)
-			s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{tt.stage: {Block: hang}})})
-			r := relayOn(t, s.Port(), func(c *Config) {
-				if tt.stage == "dot" {
-					c.Timeouts.Dot = short
-				} else {
-					c.Timeouts.Command = short
+	bothWays(t, func(t *testing.T, offers []string) {
+		const short = 50 * time.Millisecond
+		tests := []struct{ stage, want, fault string }{
+			{"connect", "", "greeting 0 temporary"},
+			{"mail", "", "MAIL 0 temporary"},
+			{"dot", "a unknown 0", ""},
+		}
+		for _, tt := range tests {
+			t.Run(tt.stage, func(t *testing.T) {
+				hang := make(chan struct{})
+				defer close(hang)
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{tt.stage: {Block: hang}})})
+				r := relayOn(t, s.Port(), func(c *Config) {
+					if tt.stage == "dot" {
+						c.Timeouts.Dot = short
+					} else {
+						c.Timeouts.Command = short
+					}
+				})
+				res, err := send(t, r, content(t, plain), "a@x.example")
+				if got := brief(res); got != tt.want || briefError(err) != tt.fault {
+					t.Errorf("Send = %q, %v, want %q and %q", got, err, tt.want, tt.fault)
 				}
 			})
-			res, err := send(t, r, content(t, plain), "a@x.example")
-			if got := brief(res); got != tt.want || briefError(err) != tt.fault {
-				t.Errorf("Send = %q, %v, want %q and %q", got, err, tt.want, tt.fault)
-			}
-		})
-	}
+		}
+	})
 }

@@ -122,3 +122,58 @@ func TestInfoThroughPostfix(t *testing.T) {
 		t.Errorf("%d messages arrived, want none", n)
 	}
 }
+
+// TestPipeliningThroughPostfix: each recipient gets the same outcome as with one command at a time,
+// at a Postfix that refuses commands before their time. What is taken back after 354 never arrives.
+func TestPipeliningThroughPostfix(t *testing.T) {
+	next := sink(t, smtpsink.Options{})
+	relay := testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: slices.Concat(honestPostfix, []string{
+		"smtpd_delay_reject = no", "smtpd_data_restrictions = reject_unauth_pipelining", "smtpd_recipient_limit = 3",
+		"smtpd_sender_restrictions = check_sender_access inline:{ {refused@example.com = REJECT}, {later@example.com = DEFER} }",
+		"smtpd_recipient_restrictions = check_recipient_access inline:{ {nobody@example.com = 550 5.1.1 unknown} }, permit_mynetworks",
+	})})
+	for _, tt := range []struct{ name, from, to, want string }{
+		{"all taken", me, "a b", "a accepted 250 2.0.0, b accepted 250 2.0.0"},
+		{"one refused", me, "a nobody b", "a accepted 250 2.0.0, b accepted 250 2.0.0, nobody refused 550 5.1.1"},
+		{"all refused", me, "nobody", "nobody refused 550 5.1.1"},
+		{"too many", me, "a b c d e f g", "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0, d accepted 250 2.0.0, e accepted 250 2.0.0, f accepted 250 2.0.0, g accepted 250 2.0.0"},
+		{"sender refused", "refused@example.com", "a b", "a deferred 554 5.7.1, b deferred 554 5.7.1"},
+		{"sender deferred", "later@example.com", "a b", "a deferred 450 4.7.1, b deferred 450 4.7.1"},
+		{"taken after all that", me, "a", "a accepted 250 2.0.0"},
+	} {
+		for _, alone := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, one command at a time: %t", tt.name, alone), func(t *testing.T) {
+				r := relayOn(t, relay.Port, func(c *Config) { c.NoPipelining = alone })
+				var to []string
+				for name := range strings.FieldsSeq(tt.to) {
+					to = append(to, name+"@example.com")
+				}
+				env := Envelope{From: tt.from, To: to}
+				res, err := deliver(t.Context(), r, env, content(t, plain))
+				if got := brief(res); got != tt.want || err != nil {
+					t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
+				}
+				if tx, err := r.Begin(t.Context(), env, content(t, plain)); err == nil {
+					tx.Reset()
+				}
+				if r.mishandles.Load() {
+					t.Error("Postfix counts as a relay that mishandles PIPELINING, want it not to")
+				}
+				want := strings.Count(tt.want, "accepted")
+				got := func() (n int) {
+					for _, m := range next.Messages() {
+						n += len(m.To)
+					}
+					return n
+				}
+				eventually(t, "the message for each accepted recipient", func() bool { return got() >= want })
+				mustSend(t, r) // a message that was taken back would arrive before this one
+				eventually(t, "one more message", func() bool { return got() > want })
+				if n := got(); n != want+1 {
+					t.Errorf("%d recipients have a message, want %d, and one more", n, want)
+				}
+				next.Reset()
+			})
+		}
+	}
+}

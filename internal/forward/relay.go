@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"postrider/internal/message"
@@ -23,6 +24,8 @@ type Relay struct {
 	sender path
 	log    *slog.Logger
 	slots  chan struct{} // one taken for each connection in use
+
+	mishandles atomic.Bool // PIPELINING, although it offers that
 
 	mu     sync.Mutex
 	idle   []*conn // the one used last is at the end
@@ -94,6 +97,19 @@ func (c *conn) maxSize() int64 {
 		return 0
 	}
 	return n
+}
+
+// pipelines reports that commands may be sent together on c (RFC 2920).
+func (r *Relay) pipelines(c *conn) bool {
+	return !r.cfg.NoPipelining && !r.mishandles.Load() && c.offers("PIPELINING")
+}
+
+// distrust records that the relay took one command at a time what it did not take together.
+func (r *Relay) distrust(why error) {
+	if !r.mishandles.Swap(true) {
+		r.log.Warn("the relay offers PIPELINING, but took commands only one at a time: so they go out until this process ends; "+
+			"if that happens often, set smtp.pipelining to false", "relay", r.addr, "reason", why)
+	}
 }
 
 // Close closes the connections that are not in use; each other one is closed when its transaction

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bufio"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -41,6 +42,43 @@ func TestReadReply(t *testing.T) {
 				t.Errorf("readReply(%.20q) = %+v, want an error", wire, got)
 			}
 		})
+	}
+}
+
+var codePattern = regexp.MustCompile(`(?m)^([245]\.\d{1,3}\.\d{1,3})(?:\s+|$)`)
+
+// FuzzNewReply: the codes that are found and taken out of a text are those that a pattern says.
+func FuzzNewReply(f *testing.F) {
+	for _, s := range []string{
+		"", "ok", "5.1.1", "5.1.1 no\nsuch\n5.1.2 user\n", "5.1.1\n5.1.1\n", "5.1.1 \n 5.1.1 x", "5.1.1\n\n5.1.1 x\n5.1.1", "5.1.1234 x", "5.1.1.1 x",
+		"3.1.1 x", "2.0.0\fx\ry", "5..1 x", "5.1. x", "5.1.1\u00a0x", "x 5.1.1\n4.999.000\tx\n\n", "5.1.1\v", "5.1.1 5.1.2 x", "2.", "2.0", "2.0.",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		want := reply{code: 250, text: short(codePattern.ReplaceAllString(text, ""))}
+		if m := codePattern.FindStringSubmatch(text); m != nil {
+			want.enhanced = m[1]
+		}
+		if got := newReply(250, text); got != want {
+			t.Errorf("newReply(%q) = %+v, want %+v", text, got, want)
+		}
+	})
+}
+
+// TestReplyIsCheap: what a relay says to each command costs a few allocations.
+func TestReplyIsCheap(t *testing.T) {
+	const wire = "250 2.1.5 Recipient OK\r\n"
+	in := strings.NewReader(wire)
+	r := bufio.NewReader(in)
+	if n := testing.AllocsPerRun(100, func() {
+		in.Reset(wire)
+		r.Reset(in)
+		if _, err := readReply(r); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 3 {
+		t.Errorf("%v allocations, want at most 3", n)
 	}
 }
 

@@ -97,19 +97,29 @@ var scenarios = []scenario{
 	{"dot answered against the rules", map[string]smtpsink.Action{"dot": say(354, "more?")}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
 }
 
+// bothWays runs a test with a relay that takes one command at a time, and with one that offers
+// PIPELINING.
+func bothWays(t *testing.T, test func(t *testing.T, offers []string)) {
+	t.Helper()
+	t.Run("one at a time", func(t *testing.T) { test(t, nil) })
+	t.Run("pipelined", func(t *testing.T) { test(t, []string{"PIPELINING"}) })
+}
+
 // TestReplies plays each scenario on a new connection, and then, on the same relay, sends a message
 // that must go well.
 func TestReplies(t *testing.T) {
-	for _, sc := range scenarios {
-		t.Run(sc.name, func(t *testing.T) { playScenario(t, sc, false) })
-		t.Run(sc.name+", on a connection used before", func(t *testing.T) { playScenario(t, sc, true) })
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		for _, sc := range scenarios {
+			t.Run(sc.name, func(t *testing.T) { playScenario(t, sc, offers, false) })
+			t.Run(sc.name+", on a connection used before", func(t *testing.T) { playScenario(t, sc, offers, true) })
+		}
+	})
 }
 
-func playScenario(t *testing.T, sc scenario, reused bool) {
+func playScenario(t *testing.T, sc scenario, offers []string, reused bool) {
 	var playing atomic.Bool
 	answer := script(sc.answers)
-	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+	s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
 		if !playing.Load() {
 			return smtpsink.Action{}
 		}
@@ -142,6 +152,9 @@ func playScenario(t *testing.T, sc scenario, reused bool) {
 	if got := len(s.Messages()) - before; got != sc.got {
 		t.Errorf("the relay has %d messages, want %d", got, sc.got)
 	}
+	if r.mishandles.Load() {
+		t.Error("the relay counts as one that mishandles PIPELINING, want it not to")
+	}
 	mustSend(t, r)
 }
 
@@ -154,63 +167,67 @@ func mustSend(t *testing.T, r *Relay) {
 }
 
 func TestManyRecipients(t *testing.T) {
-	var to []string
-	for i := range 150 {
-		to = append(to, fmt.Sprintf("r%d@x.example", i))
-	}
-	tests := []struct {
-		name    string
-		limit   int // of recipients in a transaction
-		code    int
-		batches []int
-	}{
-		{"no limit but RFC 5321's", 1000, 0, []int{100, 50}},
-		{"452 after 40", 40, 452, []int{40, 40, 40, 30}},
-		{"552 after 60", 60, 552, []int{60, 60, 30}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-				if e.Stage == "rcpt" && len(e.Message.To) >= tt.limit {
-					return say(tt.code, "too many recipients")
+	bothWays(t, func(t *testing.T, offers []string) {
+		var to []string
+		for i := range 150 {
+			to = append(to, fmt.Sprintf("r%d@x.example", i))
+		}
+		tests := []struct {
+			name    string
+			limit   int // of recipients in a transaction
+			code    int
+			batches []int
+		}{
+			{"no limit but RFC 5321's", 1000, 0, []int{100, 50}},
+			{"452 after 40", 40, 452, []int{40, 40, 40, 30}},
+			{"552 after 60", 60, 552, []int{60, 60, 30}},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+					if e.Stage == "rcpt" && len(e.Message.To) >= tt.limit {
+						return say(tt.code, "too many recipients")
+					}
+					return smtpsink.Action{}
+				}})
+				res, err := send(t, relayOn(t, s.Port()), content(t, plain), to...)
+				if err != nil {
+					t.Fatal(err)
 				}
-				return smtpsink.Action{}
-			}})
-			res, err := send(t, relayOn(t, s.Port()), content(t, plain), to...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var batches []int
-			for _, b := range res.batches {
-				batches = append(batches, len(b))
-			}
-			if !slices.Equal(batches, tt.batches) || !slices.Equal(slices.Concat(res.batches...), to) {
-				t.Errorf("transactions of %v, want %v, and each recipient once", batches, tt.batches)
-			}
-			if got := strings.Count(brief(res), "accepted"); got != 150 || len(s.Messages()) != len(tt.batches) || s.Connections() != 1 {
-				t.Errorf("%d accepted in %d messages over %d connections, want 150 in %d over 1", got, len(s.Messages()), s.Connections(), len(tt.batches))
-			}
-		})
-	}
+				var batches []int
+				for _, b := range res.batches {
+					batches = append(batches, len(b))
+				}
+				if !slices.Equal(batches, tt.batches) || !slices.Equal(slices.Concat(res.batches...), to) {
+					t.Errorf("transactions of %v, want %v, and each recipient once", batches, tt.batches)
+				}
+				if got := strings.Count(brief(res), "accepted"); got != 150 || len(s.Messages()) != len(tt.batches) || s.Connections() != 1 {
+					t.Errorf("%d accepted in %d messages over %d connections, want 150 in %d over 1", got, len(s.Messages()), s.Connections(), len(tt.batches))
+				}
+			})
+		}
+	})
 }
 
 // TestManyRecipientsThenLost: what was decided stays decided, what was not tried is not mentioned.
 func TestManyRecipientsThenLost(t *testing.T) {
-	var to []string
-	for i := range 250 {
-		to = append(to, fmt.Sprintf("r%d@x.example", i))
-	}
-	s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage == "mail" && e.N > 1 {
-			return drop
+	bothWays(t, func(t *testing.T, offers []string) {
+		var to []string
+		for i := range 250 {
+			to = append(to, fmt.Sprintf("r%d@x.example", i))
 		}
-		return smtpsink.Action{}
-	}})
-	res, err := send(t, relayOn(t, s.Port()), content(t, plain), to...)
-	if got := briefError(err); got != "MAIL 0 temporary" {
-		t.Errorf("error %q, want the relay's, at the second MAIL", got)
-	}
-	if len(res.Outcomes) != 100 || strings.Count(brief(res), "accepted") != 100 {
-		t.Errorf("%d outcomes: %s, want the first hundred accepted and no word of the others", len(res.Outcomes), brief(res))
-	}
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage == "mail" && e.N > 1 {
+				return drop
+			}
+			return smtpsink.Action{}
+		}})
+		res, err := send(t, relayOn(t, s.Port()), content(t, plain), to...)
+		if got := briefError(err); got != "MAIL 0 temporary" {
+			t.Errorf("error %q, want the relay's, at the second MAIL", got)
+		}
+		if len(res.Outcomes) != 100 || strings.Count(brief(res), "accepted") != 100 {
+			t.Errorf("%d outcomes: %s, want the first hundred accepted and no word of the others", len(res.Outcomes), brief(res))
+		}
+	})
 }

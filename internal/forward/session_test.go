@@ -276,60 +276,68 @@ func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
 // TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null
 // reverse-path.
 func TestNullSenderRefused(t *testing.T) {
-	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
-	res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
-	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
-		t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
+		res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
+		if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
+			t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
+		}
+	})
 }
 
 // TestBounceOfOurs: what bounced of the inbox's own forwarding never gets a sender, or its next
 // bounce would come back to the inbox, and so for ever.
 func TestBounceOfOurs(t *testing.T) {
-	const bounce = "Return-Path: <>\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
-		"--b\r\n\r\nNo.\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\n%s\r\n--b--\r\n"
-	sent, _ := io.ReadAll(content(t, plain).Reader())
-	tests := []struct{ name, inbox, want string }{
-		{"of this inbox", "in@x.example", "a refused 550 5.7.1"},
-		{"of another", "other@x.example", "a accepted 250 2.0.0"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
-			r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
-			res, err := deliver(t.Context(), r, r.Envelope(m, tt.inbox, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
-			if got := brief(res); got != tt.want || err != nil {
-				t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
-			}
-		})
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		const bounce = "Return-Path: <>\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
+			"--b\r\n\r\nNo.\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\n%s\r\n--b--\r\n"
+		sent, _ := io.ReadAll(content(t, plain).Reader())
+		tests := []struct{ name, inbox, want string }{
+			{"of this inbox", "in@x.example", "a refused 550 5.7.1"},
+			{"of another", "other@x.example", "a accepted 250 2.0.0"},
+		}
+		for _, tt := range tests {
+			t.Run(tt.name, func(t *testing.T) {
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
+				r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
+				res, err := deliver(t.Context(), r, r.Envelope(m, tt.inbox, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
+				if got := brief(res); got != tt.want || err != nil {
+					t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
+				}
+			})
+		}
+	})
 }
 
 // TestRefusedRewrittenSender: a relay that does not let us send as what SRS makes is a fault of the
 // configuration, and none of the message.
 func TestRefusedRewrittenSender(t *testing.T) {
-	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
-	r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
-	res, err := deliver(t.Context(), r, r.Envelope(m, "in@x.example", []string{"a@x.example"}), redirected(m, Trace{}))
-	if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
-		t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
-	}
+	bothWays(t, func(t *testing.T, offers []string) {
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
+		r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
+		res, err := deliver(t.Context(), r, r.Envelope(m, "in@x.example", []string{"a@x.example"}), redirected(m, Trace{}))
+		if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
+			t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
+		}
+	})
 }
 
 func TestBadRecipientsTouchNobodyElse(t *testing.T) {
-	s := sink(t, smtpsink.Options{})
-	res, err := send(t, relayOn(t, s.Port()), content(t, plain), "b@x.example>\r\nRCPT TO:<evil@x.example", "a@x.example", "c")
-	if err != nil || len(res.Outcomes) != 3 {
-		t.Fatalf("Send = %q, %v, want three outcomes", brief(res), err)
-	}
-	if got := s.Messages()[0].To; len(got) != 1 || got[0] != "a@x.example" {
-		t.Errorf("the relay was given %q, want a@x.example alone", got)
-	}
-	for _, o := range res.Outcomes {
-		if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is no address")) {
-			t.Errorf("outcome %+v, want only a@x.example accepted, the others refused with the reason", o)
+	bothWays(t, func(t *testing.T, offers []string) {
+		s := sink(t, smtpsink.Options{Extensions: offers})
+		res, err := send(t, relayOn(t, s.Port()), content(t, plain), "b@x.example>\r\nRCPT TO:<evil@x.example", "a@x.example", "c")
+		if err != nil || len(res.Outcomes) != 3 {
+			t.Fatalf("Send = %q, %v, want three outcomes", brief(res), err)
 		}
-	}
+		if got := s.Messages()[0].To; len(got) != 1 || got[0] != "a@x.example" {
+			t.Errorf("the relay was given %q, want a@x.example alone", got)
+		}
+		for _, o := range res.Outcomes {
+			if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is no address")) {
+				t.Errorf("outcome %+v, want only a@x.example accepted, the others refused with the reason", o)
+			}
+		}
+	})
 }
 
 // TestTranscript: the log at its lowest level has the session, encrypted or not, without the

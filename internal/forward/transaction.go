@@ -18,12 +18,14 @@ type Transaction struct {
 	done     func(used int) // ends the reservation of the quota
 
 	c        *conn // nil when it is over
-	own      bool  // the sender is ours
+	said     *group
+	own      bool // the sender is ours
 	accepted []path
 	again    []path // of to, for another transaction
 	outcomes []Outcome
-	named    int  // how many recipients were named on one connection
-	stale    bool // the connection ended before any content went out
+	named    int   // how many recipients were named on one connection
+	restart  bool  // on another connection: nothing came of this one
+	suspect  error // what became of commands that were sent together; now they are not
 }
 
 // Accepted are the recipients that the relay has taken, as they are in the envelope: who gets the
@@ -45,11 +47,11 @@ func (t *Transaction) Rest() []string { return names(slices.Concat(t.again, t.re
 // that cannot take that one.
 func (t *Transaction) Content() *Content { return t.content }
 
-// Reset takes the transaction back, and the connection is free for the next message. It does
-// nothing when the transaction is over.
+// Reset takes the transaction back. The connection is free for the next message, unless the relay
+// waits for the content already: then it is closed. It does nothing when the transaction is over.
 func (t *Transaction) Reset() {
 	if t.c != nil {
-		t.c.reset()
+		_, _ = t.c.reset() // when that fails, the connection is not used again
 		t.end()
 	}
 }

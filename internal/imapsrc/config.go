@@ -42,6 +42,10 @@ type Config struct {
 	Proxy string
 
 	RootCAs *x509.CertPool // nil for the system's
+	// Sessions keeps TLS sessions for later connections to the same host (RFC 8446 2.2); nil for
+	// none. A resumed session may not have its certificate verified again, so whoever shares it has
+	// the same RootCAs.
+	Sessions tls.ClientSessionCache
 
 	DialTimeout time.Duration // up to the greeting; 30 s when zero
 	IdleTimeout time.Duration // longest silence of the server, and for one write; 2 min when zero
@@ -101,5 +105,5 @@ func (cfg Config) validate() error {
 }
 
 func (cfg Config) tls() *tls.Config {
-	return &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12}
+	return &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: cfg.Sessions}
 }

@@ -82,15 +82,15 @@ func TestDovecotSecurity(t *testing.T) {
 			cfg := cfg
 			cfg.Security, cfg.Host, cfg.Port, cfg.Auth = tc.security, tc.host, tc.port, tc.auth
 			c := dial(t, cfg)
-			if c.ServerName() != "Dovecot" {
-				t.Errorf("ServerName() = %q; want Dovecot", c.ServerName())
-			}
 			if !slices.Contains(c.Capabilities(), "UIDPLUS") {
 				t.Errorf("Capabilities() = %q; want those of after the login, with UIDPLUS", c.Capabilities())
 			}
 			f, err := c.Select(t.Context(), "inbox")
 			if err != nil || f.Name != "INBOX" || f.UIDNext != 1 || f.UIDValidity == 0 {
 				t.Errorf("Select = %+v, %v; want the empty INBOX with UIDNEXT 1", f, err)
+			}
+			if c.ServerName() != "Dovecot" {
+				t.Errorf("ServerName() = %q; want Dovecot", c.ServerName())
 			}
 		})
 	}

@@ -300,7 +300,7 @@ func TestSpoolFails(t *testing.T) {
 		"with more to come":  "* 1 FETCH (UID 1 BODY[] {1000000}\r\n" + strings.Repeat("x\r\n", 20000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := fake(t, greeting, loggedIn, offers, examined, fetch("1:2", reply))
+			cfg := fake(t, greeting, loggedIn, examined, fetch("1:2", reply))
 			cfg.Spooler = &message.Spooler{Dir: "/nowhere/at/all"}
 			c := dial(t, cfg)
 			selectInbox(t, c)
@@ -386,7 +386,7 @@ func TestCommandsStayShort(t *testing.T) {
 		uids = append(uids, uid)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		for _, step := range []fakeimap.Step{greeting, loggedIn, offers, examined} {
+		for _, step := range []fakeimap.Step{greeting, loggedIn, examined} {
 			if step.Expect != "" {
 				c.ReadLine()
 			}

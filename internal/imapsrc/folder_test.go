@@ -69,7 +69,7 @@ func TestSelect(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			steps := slices.Concat([]fakeimap.Step{greeting, loggedIn, offers}, tc.steps, []fakeimap.Step{logout})
+			steps := slices.Concat([]fakeimap.Step{greeting, loggedIn}, tc.steps, []fakeimap.Step{logout})
 			got, err := dial(t, fake(t, steps...)).Select(t.Context(), "Inbox")
 			if tc.kind != "" {
 				wantError(t, err, tc.kind, tc.says)
@@ -149,7 +149,7 @@ func TestListChangedFlags(t *testing.T) {
 // TestListEmptyFolder: a server may refuse every FETCH in a folder without messages.
 func TestListEmptyFolder(t *testing.T) {
 	empty := fakeimap.Step{Expect: "EXAMINE", Reply: "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"}
-	c := dial(t, fake(t, greeting, loggedIn, offers, empty,
+	c := dial(t, fake(t, greeting, loggedIn, empty,
 		fakeimap.Step{Expect: "UID FETCH 1:9 ", Reply: "{tag} BAD no messages\r\n"}, logout))
 	selectInbox(t, c)
 	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || len(got) > 0 {

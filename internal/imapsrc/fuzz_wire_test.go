@@ -30,29 +30,29 @@ const (
 // message is passed on once, and only if it was asked for.
 func FuzzWire(f *testing.F) {
 	const greet, in = "* OK [CAPABILITY IMAP4rev1 ID] hi\r\n", "T1 OK [CAPABILITY IMAP4rev1 ID] in\r\n"
-	const offers, id = "* CAPABILITY IMAP4rev1 ID\r\nT2 OK done\r\n", "* ID (\"name\" \"x\")\r\nT3 OK done\r\n"
+	const id = "* ID (\"name\" \"x\")\r\nT2 OK done\r\n"
 	const examined = "* 3 EXISTS\r\n* FLAGS (\\Seen)\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n" +
-		"T4 OK [READ-ONLY] done\r\n"
-	const listed = "* LIST (\\HasNoChildren) \"/\" INBOX\r\n* LIST () NIL {3}\r\na-b\r\nT5 OK done\r\n"
-	const found, extended = "* SEARCH 1 2 3\r\nT6 OK done\r\n", "* ESEARCH (TAG \"T6\") UID ALL 1:3\r\nT6 OK\r\n"
+		"T3 OK [READ-ONLY] done\r\n"
+	const listed = "* LIST (\\HasNoChildren) \"/\" INBOX\r\n* LIST () NIL {3}\r\na-b\r\nT4 OK done\r\n"
+	const found, extended = "* SEARCH 1 2 3\r\nT5 OK done\r\n", "* ESEARCH (TAG \"T5\") UID ALL 1:3\r\nT5 OK\r\n"
 	const described = "* 1 FETCH (UID 1 RFC822.SIZE 9 INTERNALDATE \" 2-Jan-2024 03:04:05 +0100\")\r\n" +
-		"* 2 FETCH (UID 2 RFC822.SIZE 9)\r\n* 3 FETCH (FLAGS (\\Seen) UID 3 RFC822.SIZE 9)\r\nT7 OK done\r\n"
+		"* 2 FETCH (UID 2 RFC822.SIZE 9)\r\n* 3 FETCH (FLAGS (\\Seen) UID 3 RFC822.SIZE 9)\r\nT6 OK done\r\n"
 	const came = "* 1 FETCH (UID 1 RFC822.SIZE 9 BODY[] {9}\r\nA: b\r\n\r\nc)\r\n" +
-		"* 2 FETCH (BODY[] \"A: b\" UID 2)\r\n* 3 FETCH (UID 3 BODY[] NIL)\r\nT8 OK done\r\n"
+		"* 2 FETCH (BODY[] \"A: b\" UID 2)\r\n* 3 FETCH (UID 3 BODY[] NIL)\r\nT7 OK done\r\n"
 	for _, parts := range [][]string{
 		{""},
-		{greet, in, offers, id, examined, listed, found, described, came},
-		{greet, in, offers, id, examined, listed, extended, described, came},
-		{greet, in, offers, id, examined, listed, found, described, "T8 NO [LIMIT] x\r\n", "T9 OK\r\n", "T10 BAD x\r\n"},
-		{greet, in, offers, id, "* 1 FETCH (BODYSTRUCTURE " + strings.Repeat("(", 5000)},
-		{greet, in, offers, id, examined, listed, "* THREAD " + strings.Repeat("(1 ", 5000)},
-		{greet, in, offers, id, examined, listed, found, described, "* 1 FETCH (UID 1 BODY[] {99999999999}\r\naaa"},
+		{greet, in, id, examined, listed, found, described, came},
+		{greet, in, id, examined, listed, extended, described, came},
+		{greet, in, id, examined, listed, found, described, "T7 NO [LIMIT] x\r\n", "T8 OK\r\n", "T9 BAD x\r\n"},
+		{greet, in, id, "* 1 FETCH (BODYSTRUCTURE " + strings.Repeat("(", 5000)},
+		{greet, in, id, examined, listed, "* THREAD " + strings.Repeat("(1 ", 5000)},
+		{greet, in, id, examined, listed, found, described, "* 1 FETCH (UID 1 BODY[] {99999999999}\r\naaa"},
 		{
-			greet, in, offers, id, examined, listed, found,
-			"* 1 FETCH (ENVELOPE (NIL NIL ((NIL NIL \"a\" \"b\")) NIL NIL NIL NIL NIL NIL NIL) UID 1)\r\nT7 OK\r\n",
+			greet, in, id, examined, listed, found,
+			"* 1 FETCH (ENVELOPE (NIL NIL ((NIL NIL \"a\" \"b\")) NIL NIL NIL NIL NIL NIL NIL) UID 1)\r\nT6 OK\r\n",
 		},
 		{
-			greet, in, offers, id, examined, "* STATUS INBOX (UIDNEXT 5)\r\n* NAMESPACE ((\"\" \"/\")) NIL NIL\r\n" +
+			greet, in, id, examined, "* STATUS INBOX (UIDNEXT 5)\r\n* NAMESPACE ((\"\" \"/\")) NIL NIL\r\n" +
 				"* METADATA \"\" (/a \"x\")\r\n* QUOTA \"\" (STORAGE 1 2)\r\n* ACL INBOX a lrs\r\n* MYRIGHTS INBOX l\r\n* BYE x\r\n",
 		},
 		{"* OK [CAPABILITY IMAP4rev1 AUTH=PLAIN] hi\r\n", "+ \r\n", "+ x\r\n", "T1 NO no\r\n"},

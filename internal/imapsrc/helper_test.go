@@ -41,6 +41,9 @@ func wantError(t *testing.T, err error, kind imapsrc.Kind, parts ...string) {
 var (
 	greeting = fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1] hello\r\n"}
 	loggedIn = fakeimap.Step{Expect: `LOGIN "ann" "sesame"`, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}
+	// The login to a server that has ID.
+	loggedInWithID = fakeimap.Step{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 ID] in\r\n"}
+	// The answer of a server that has to be asked.
 	offers   = fakeimap.Step{Expect: "CAPABILITY$", Reply: "* CAPABILITY IMAP4rev1\r\n{tag} OK done\r\n"}
 	examined = fakeimap.Step{
 		Expect: "EXAMINE INBOX$",
@@ -69,7 +72,7 @@ func fakeConfig(t *testing.T, handler func(*fakeimap.Conn)) imapsrc.Config {
 // open returns a connection with INBOX open, to a server that continues with these steps.
 func open(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
 	t.Helper()
-	c := dial(t, fake(t, slices.Concat([]fakeimap.Step{greeting, loggedIn, offers, examined}, steps,
+	c := dial(t, fake(t, slices.Concat([]fakeimap.Step{greeting, loggedIn, examined}, steps,
 		[]fakeimap.Step{logout})...))
 	selectInbox(t, c)
 	return c

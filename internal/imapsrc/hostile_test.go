@@ -27,7 +27,7 @@ func flood(start, part string) func(c *fakeimap.Conn) {
 	part = strings.Repeat(part, 64<<10/len(part)+1)
 	return func(c *fakeimap.Conn) {
 		c.Send(greeting.Reply)
-		for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, start} {
+		for _, reply := range []string{loggedIn.Reply, examined.Reply, start} {
 			c.ReadLine()
 			c.Send(reply)
 		}
@@ -136,7 +136,7 @@ func TestHeaderOfAnnouncedSize(t *testing.T) {
 	header := "Subject: a\r\nX: " + strings.Repeat("x", size-20) + "\r\n\r\n"
 	for n, wantErr := range map[int]bool{len(header): false, 2 * size: true} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			cfg := fake(t, greeting, loggedIn, offers, examined, fakeimap.Step{
+			cfg := fake(t, greeting, loggedIn, examined, fakeimap.Step{
 				Expect: "FETCH", Reply: fmt.Sprintf("* 1 FETCH (UID 1 BODY[HEADER]<0> {%d}\r\n", n) + header + ")\r\n" + tagOK,
 			}, logout)
 			cfg.MaxSize = 10
@@ -183,16 +183,27 @@ func TestBeforeLogin(t *testing.T) {
 		"greeting":     {{Reply: "* OK " + strings.Repeat("x", 1<<20)}},
 		"capabilities": {{Reply: "* OK hi\r\n"}, {Expect: "CAPABILITY", Reply: "* CAPABILITY" + strings.Repeat(" x", 1<<20)}},
 		"login":        {greeting, {Expect: "LOGIN", Reply: endlessly}},
-		"ID": {
-			greeting, loggedIn,
-			{Expect: "CAPABILITY", Reply: "* CAPABILITY IMAP4rev1 ID\r\n" + tagOK},
-			{Expect: "ID", Reply: "* ID (\"name\" \"" + strings.Repeat("x", 1<<20)},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fake(t, steps...)
 			cfg.ClientName = "postrider"
 			_, err := imapsrc.Dial(t.Context(), cfg)
+			wantError(t, err, imapsrc.KindProtocol, endless)
+		})
+	}
+}
+
+// TestIDWithoutEnd: what the server sends in answer to ID counts for the command that ID goes out
+// with.
+func TestIDWithoutEnd(t *testing.T) {
+	for name, reply := range map[string]string{
+		"one response": "* ID (\"name\" \"" + strings.Repeat("x", 1<<20),
+		"many":         strings.Repeat("* ID (\"name\" \"x\")\r\n", 1<<16),
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := fake(t, greeting, loggedInWithID, fakeimap.Step{Expect: "ID", Reply: reply})
+			cfg.ClientName = "postrider"
+			_, err := dial(t, cfg).Select(t.Context(), "INBOX")
 			wantError(t, err, imapsrc.KindProtocol, endless)
 		})
 	}
@@ -263,7 +274,7 @@ func TestTrickle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 				c.Send(greeting.Reply)
-				for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, start} {
+				for _, reply := range []string{loggedIn.Reply, examined.Reply, start} {
 					c.ReadLine()
 					c.Send(reply)
 				}

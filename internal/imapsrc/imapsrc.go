@@ -28,7 +28,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// logoutTimeout is how long Close waits for the server's BYE.
+// logoutTimeout is how long Close tries to send LOGOUT.
 const logoutTimeout = 3 * time.Second
 
 // Conn is a connection that is logged in.
@@ -41,15 +41,17 @@ type Conn struct {
 	server string
 	folder string // the open folder; empty when none is open
 
-	loggedIn bool   // Dial is done
-	messages uint32 // in the folder when it was opened
+	listed       bool   // the server listed its capabilities when it took the login
+	loggedIn     bool   // Dial is done
+	unidentified bool   // ID is still to be sent
+	messages     uint32 // in the folder when it was opened
 
 	mu   sync.Mutex
 	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs
 }
 
-// Dial connects, waits for the greeting, logs in and sends ID (RFC 2971). Config.DialTimeout limits
-// everything up to and including the greeting.
+// Dial connects, waits for the greeting and logs in. ID (RFC 2971) goes out with the first command
+// after that. Config.DialTimeout limits everything up to and including the greeting.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := newConn(cfg)
 	if err := c.open(ctx); err != nil {
@@ -72,27 +74,23 @@ func (c *Conn) enter(ctx context.Context) error {
 	if err := c.login(ctx); err != nil {
 		return err
 	}
-	if err := c.identify(ctx); err != nil {
+	if err := c.capabilities(ctx); err != nil {
 		return err
 	}
 	c.loggedIn = true
-	attrs := []any{"server", c.host}
-	if c.server != "" {
-		attrs = append(attrs, "software", c.server)
-	}
-	c.cfg.Logger.InfoContext(ctx, "logged in", attrs...)
+	c.cfg.Logger.InfoContext(ctx, "logged in", "server", c.host)
 	return nil
 }
 
-// Close logs out and closes the connection. It takes at most three seconds, even when the server
-// does not answer.
+// Close logs out and closes the connection. It does not wait for the answer to LOGOUT, and takes at
+// most three seconds even when the server reads nothing.
 func (c *Conn) Close() error {
 	timer := time.AfterFunc(min(logoutTimeout, c.cfg.IdleTimeout), c.wire.kill)
 	defer timer.Stop()
 	select {
 	case <-c.client.Closed():
 	default:
-		_ = c.client.Logout().Wait()
+		c.client.Logout()
 	}
 	c.wire.kill()
 	<-c.client.Closed()
@@ -102,7 +100,8 @@ func (c *Conn) Close() error {
 // Capabilities returns the server's capabilities after the login, sorted.
 func (c *Conn) Capabilities() []string { return slices.Clone(c.caps) }
 
-// ServerName returns the name and version from the server's ID; empty when the server sends none.
+// ServerName returns the name and version from the server's ID. It is empty before the first
+// command after Dial, and when the server sends none.
 func (c *Conn) ServerName() string { return c.server }
 
 // Limits in octets for what a server may send in answer to one command. Message bodies do not
@@ -132,7 +131,12 @@ func (c *Conn) do(ctx context.Context, op string, limit int64, f func() error) e
 	defer stop()
 	c.wire.begin(limit, c.patience())
 	defer c.wire.end()
-	if err := f(); err != nil {
+	answered := c.identify(ctx)
+	err := f()
+	if lost := answered(); err == nil {
+		err = lost
+	}
+	if err != nil {
 		return c.failure(ctx, op, err)
 	}
 	return nil

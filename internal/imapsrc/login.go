@@ -25,6 +25,7 @@ func (c *Conn) login(ctx context.Context) error {
 			return errors.New("the server does not list its capabilities")
 		}
 		err := c.authenticate(caps)
+		c.listed = c.wire.capabilitiesListed()
 		var no *imap.Error
 		if !errors.As(err, &no) {
 			return err
@@ -83,12 +84,11 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 	return e
 }
 
-// identify sends ID (RFC 2971), which some servers require before the first SELECT. A refusal does
-// not matter.
-func (c *Conn) identify(ctx context.Context) error {
+// capabilities notes what the server can do, and whether it gets ID. The capabilities change with
+// the login. Most servers list them in the answer to it (RFC 3501 7.1), and the others are asked.
+func (c *Conn) capabilities(ctx context.Context) error {
 	return c.do(ctx, "ask for the capabilities", loginAnswer, func() error {
-		// The capabilities change with the login, and the library may still hold the old ones.
-		caps, err := c.client.Capability().Wait()
+		caps, err := c.currentCaps()
 		if err != nil {
 			return err
 		}
@@ -96,15 +96,40 @@ func (c *Conn) identify(ctx context.Context) error {
 			c.caps = append(c.caps, string(name))
 		}
 		slices.Sort(c.caps)
-		if !caps.Has(imap.CapID) || c.cfg.ClientName == "" {
-			return nil
-		}
-		id, err := c.client.ID(&imap.IDData{Name: c.cfg.ClientName, Version: c.cfg.ClientVersion}).Wait()
+		c.unidentified = caps.Has(imap.CapID) && c.cfg.ClientName != ""
+		return nil
+	})
+}
+
+// currentCaps does not ask when the answer to the login had them: the library holds those then, and
+// in no other case is it certain that it does not hold older ones.
+func (c *Conn) currentCaps() (imap.CapSet, error) {
+	if c.listed {
+		return c.client.Caps(), nil
+	}
+	return c.client.Capability().Wait()
+}
+
+// identify sends ID (RFC 2971) in one write with the first command after the login: some servers
+// require it before the first SELECT, and it costs no round trip. Call answered after that command.
+// A refusal does not matter; the error is a lost connection.
+func (c *Conn) identify(ctx context.Context) (answered func() error) {
+	if !c.unidentified {
+		return func() error { return nil }
+	}
+	c.unidentified = false
+	c.wire.hold()
+	cmd := c.client.ID(&imap.IDData{Name: c.cfg.ClientName, Version: c.cfg.ClientVersion})
+	c.wire.release()
+	return func() error {
+		id, err := cmd.Wait()
 		var no *imap.Error
 		if err != nil && !errors.As(err, &no) {
 			return err
 		}
-		c.server = clean(c.redact(id.Name + " " + id.Version))
+		if c.server = clean(c.redact(id.Name + " " + id.Version)); c.server != "" {
+			c.cfg.Logger.DebugContext(ctx, "the server identified itself", "software", c.server)
+		}
 		return nil
-	})
+	}
 }

@@ -1,12 +1,16 @@
 package imapsrc_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"postrider/internal/imapsrc"
@@ -97,7 +101,7 @@ func TestLoginMechanisms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fake(t, fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 " + tc.caps + "] hi\r\n"},
-				fakeimap.Step{Expect: tc.expect, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}, offers, logout)
+				fakeimap.Step{Expect: tc.expect, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}, logout)
 			cfg.Username, cfg.Password, cfg.Auth = "user", "p", tc.auth
 			dial(t, cfg)
 		})
@@ -107,7 +111,7 @@ func TestLoginMechanisms(t *testing.T) {
 func TestLoginWithoutSASLIR(t *testing.T) {
 	dial(t, fake(t, fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 AUTH=PLAIN] hi\r\n"},
 		fakeimap.Step{Expect: "AUTHENTICATE PLAIN$", Reply: "+ \r\n"},
-		fakeimap.Step{Expect: "AGFubgBzZXNhbWU=", Reply: "T1 OK [CAPABILITY IMAP4rev1] in\r\n"}, offers, logout))
+		fakeimap.Step{Expect: "AGFubgBzZXNhbWU=", Reply: "T1 OK [CAPABILITY IMAP4rev1] in\r\n"}, logout))
 }
 
 func TestLoginNotPossible(t *testing.T) {
@@ -162,15 +166,86 @@ func TestIDComesBeforeSelect(t *testing.T) {
 }
 
 func TestIDRefusedDoesNotMatter(t *testing.T) {
-	cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"},
-		fakeimap.Step{Expect: "CAPABILITY", Reply: "* CAPABILITY IMAP4rev1 ID\r\n{tag} OK\r\n"},
-		fakeimap.Step{Expect: "ID", Reply: "{tag} BAD no\r\n"}, examined, logout)
+	cfg := fake(t, greeting, loggedInWithID, fakeimap.Step{Expect: "ID", Reply: "{tag} BAD no\r\n"}, examined, logout)
 	cfg.ClientName = "postrider"
 	c := dial(t, cfg)
 	selectInbox(t, c)
 	if c.ServerName() != "" {
 		t.Errorf("ServerName() = %q; want none", c.ServerName())
 	}
+}
+
+// TestIDUnanswered: the command that ID went out with does not succeed.
+func TestIDUnanswered(t *testing.T) {
+	cfg := fake(t, greeting, loggedInWithID, fakeimap.Step{Expect: "ID"}, examined)
+	cfg.ClientName, cfg.IdleTimeout = "postrider", shortIdle
+	_, err := dial(t, cfg).Select(t.Context(), "INBOX")
+	wantError(t, err, imapsrc.KindNetwork, `open folder "INBOX": the server was silent for`)
+}
+
+// TestCapabilitiesAfterLogin: they change with the login, and are asked for unless the tagged OK
+// lists them. The library, too, asks when it does not find them there.
+func TestCapabilitiesAfterLogin(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reply string
+		want  string
+	}{
+		"listed":            {"{tag} OK [CAPABILITY IMAP4rev1 X-LISTED] in\r\n", "X-LISTED"},
+		"listed, long":      {"{tag} ok [CAPABILITY IMAP4rev1 X-LISTED" + strings.Repeat(" X-MORE", 100) + "] in\r\n", "X-LISTED"},
+		"not listed":        {"{tag} OK in\r\n", "X-ASKED"},
+		"another code":      {"{tag} OK [CAPABILITYS IMAP4rev1 X-LISTED] in\r\n", "X-ASKED"},
+		"in lower case":     {"{tag} OK [capability IMAP4rev1 X-LISTED] in\r\n", "X-ASKED"},
+		"in the text":       {"{tag} OK in [CAPABILITY IMAP4rev1 X-LISTED]\r\n", "X-ASKED"},
+		"untagged":          {"* CAPABILITY IMAP4rev1 X-LISTED\r\n{tag} OK in\r\n", "X-ASKED"},
+		"in an untagged OK": {"* OK [CAPABILITY IMAP4rev1 X-LISTED] x\r\n{tag} OK in\r\n", "X-ASKED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			replies := map[string]string{"LOGIN": tc.reply, "CAPABILITY": "* CAPABILITY IMAP4rev1 X-ASKED\r\n" + tagOK}
+			c := dial(t, fakeConfig(t, func(c *fakeimap.Conn) {
+				c.Send(greeting.Reply)
+				for line, ok := c.ReadLine(); ok; line, ok = c.ReadLine() {
+					c.Send(replies[strings.Fields(line)[1]])
+				}
+			}))
+			if !slices.Contains(c.Capabilities(), tc.want) {
+				t.Errorf("Capabilities() = %q; want %s among them", c.Capabilities(), tc.want)
+			}
+		})
+	}
+}
+
+// TestCloseDoesNotWait: the server reads LOGOUT and does not answer it.
+func TestCloseDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		said := make(chan string, 1)
+		go func() {
+			_, _ = io.WriteString(theirs, greeting.Reply)
+			for lines := bufio.NewScanner(theirs); lines.Scan(); {
+				tag, command, _ := strings.Cut(lines.Text(), " ")
+				if command == "LOGOUT" {
+					said <- command
+					continue
+				}
+				_, _ = io.WriteString(theirs, strings.ReplaceAll(loggedIn.Reply, "{tag}", tag))
+			}
+			close(said)
+		}()
+		c, err := imapsrc.DialOver(t.Context(), ours, imapsrc.Config{
+			Host: "imap.example", Port: 143, Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_ = c.Close()
+		if waited := time.Since(start); waited != 0 {
+			t.Errorf("Close waited for %v; want it not to wait for the answer to LOGOUT", waited)
+		}
+		if command := <-said; command != "LOGOUT" {
+			t.Errorf("the server heard %q before the end of the connection; want LOGOUT", command)
+		}
+	})
 }
 
 func TestPlaintextIsRefusedBeforeDialling(t *testing.T) {
@@ -262,7 +337,7 @@ func TestNoSuchHostAndNothingListening(t *testing.T) {
 
 func TestNothingSecretIsLogged(t *testing.T) {
 	var log strings.Builder
-	cfg := fake(t, greeting, loggedIn, offers, examined,
+	cfg := fake(t, greeting, loggedIn, examined,
 		fakeimap.Step{
 			Expect: "FETCH",
 			Reply:  "* 1 FETCH (UID 1 RFC822.SIZE 3 BODY[] {17}\r\nSubject: x\r\n\r\ny\r\n)\r\n{tag} OK\r\n",

@@ -28,7 +28,7 @@ func TestProxy(t *testing.T) {
 	for _, scheme := range []string{"socks5", "socks5h", "http"} {
 		for _, host := range []string{"mail.example.com", "192.0.2.1", "2001:db8::1"} {
 			t.Run(scheme+"/"+host, func(t *testing.T) {
-				cfg := fake(t, greeting, loggedIn, offers, examined, logout)
+				cfg := fake(t, greeting, loggedIn, examined, logout)
 				handshake := testserver.SOCKSProxy
 				if scheme == "http" {
 					handshake = testserver.HTTPProxy
@@ -105,7 +105,7 @@ func TestSecureProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, offers.Reply, examined.Reply, logout.Reply)
+		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, examined.Reply, logout.Reply)
 	})
 	g := startSecureGateway(t, cert, net.JoinHostPort(cfg.Host, fmt.Sprint(cfg.Port)))
 	cfg.Security, cfg.RootCAs, cfg.Proxy = imapsrc.SecurityTLS, pool, "https://bob:p%3Aw@"+g.Addr
@@ -215,7 +215,7 @@ func TestProxyFromEnvironment(t *testing.T) {
 }
 
 func TestEnvironmentIsNotForLoopback(t *testing.T) {
-	cfg := fake(t, greeting, loggedIn, offers, logout)
+	cfg := fake(t, greeting, loggedIn, logout)
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
 	t.Setenv("all_proxy", "")
 	cfg.Proxy = ""

@@ -104,7 +104,7 @@ func TestTLSEndsCleanlyInALiteral(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, offers.Reply, examined.Reply,
+		overTLS(cert, c.Conn, greeting.Reply, loggedIn.Reply, examined.Reply,
 			"* 1 FETCH (UID 4 BODY[] {1000}\r\nSubject: half\r\n\r\n")
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool

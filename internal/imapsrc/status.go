@@ -32,3 +32,11 @@ func parseAnswer(line string) *imap.Error {
 	}
 	return status
 }
+
+// listsCapabilities reports whether a tagged line is an OK that lists the capabilities (RFC 3501
+// 7.1). The name of the code is in upper case, or the library does not read it either.
+func listsCapabilities(line string) bool {
+	_, rest, _ := strings.Cut(line, " ")
+	status, rest, _ := strings.Cut(rest, " ")
+	return strings.EqualFold(status, "OK") && strings.HasPrefix(rest, "[CAPABILITY ")
+}

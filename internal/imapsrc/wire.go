@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +45,10 @@ type wire struct {
 	line    []byte // the beginning of the current line
 	bye     *imap.Error
 	sticky  bool // UIDs are persistent (RFC 4315 4)
+	listed  bool // the last tagged response is an OK that lists the capabilities
+
+	holding bool
+	held    []byte // goes out with the next write
 }
 
 const (
@@ -70,7 +75,7 @@ func newWire(conn net.Conn, idle time.Duration) *wire {
 func (w *wire) begin(octets int64, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left, w.total, w.sticky = octets, maxAnswer, true
+	w.left, w.total, w.sticky, w.listed = octets, maxAnswer, true, false
 	w.limit, w.until = limit, time.Now().Add(limit)
 	w.guard.hits.set = nil
 	w.setBusy(true)
@@ -236,12 +241,36 @@ func (w *wire) readLiteral(p []byte) (n int, err error) {
 	return n, w.fail(err)
 }
 
-func (w *wire) Write(p []byte) (int, error) {
-	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.idle))
-	n, err := w.Conn.Write(p)
+// hold has what is written until release go out with what is written next, as one piece.
+func (w *wire) hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return n, w.fail(err)
+	w.holding = true
+}
+
+func (w *wire) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holding = false
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = append(w.held, p...)
+	if w.holding {
+		return len(p), nil
+	}
+	whole := w.held
+	w.held = nil
+	w.mu.Unlock()
+	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.idle))
+	_, err := w.Conn.Write(whole)
+	w.mu.Lock()
+	if err != nil {
+		return 0, w.fail(err)
+	}
+	return len(p), nil
 }
 
 // fail keeps the first error. It replaces io.EOF, which inside a literal would look like the end of
@@ -297,7 +326,8 @@ func (w *wire) SetReadDeadline(time.Time) error  { return nil }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // findStatus looks for BYE, which says why the server will close the connection (RFC 3501 7.1.5),
-// and for UIDNOTSTICKY, which says that UIDs are not persistent (RFC 4315 4).
+// for UIDNOTSTICKY, which says that UIDs are not persistent (RFC 4315 4), and for capabilities in a
+// tagged OK (RFC 3501 7.1).
 func (w *wire) findStatus(p []byte) {
 	for _, c := range p {
 		if c != '\n' {
@@ -306,7 +336,11 @@ func (w *wire) findStatus(p []byte) {
 			}
 			continue
 		}
-		if status := parseStatus(string(w.line)); status != nil {
+		line := string(w.line)
+		if !strings.HasPrefix(line, "* ") {
+			w.listed = listsCapabilities(line)
+		}
+		if status := parseStatus(line); status != nil {
 			if status.Type == imap.StatusResponseTypeBye {
 				w.bye = status
 			}
@@ -316,6 +350,12 @@ func (w *wire) findStatus(p []byte) {
 		}
 		w.line = w.line[:0]
 	}
+}
+
+func (w *wire) capabilitiesListed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.listed
 }
 
 func (w *wire) uidsStick() bool {

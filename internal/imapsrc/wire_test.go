@@ -20,7 +20,7 @@ const shortIdle = 200 * time.Millisecond
 // impatient is open with a short IdleTimeout.
 func impatient(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
 	t.Helper()
-	cfg := fake(t, append([]fakeimap.Step{greeting, loggedIn, offers, examined}, steps...)...)
+	cfg := fake(t, append([]fakeimap.Step{greeting, loggedIn, examined}, steps...)...)
 	cfg.IdleTimeout = shortIdle
 	c := dial(t, cfg)
 	selectInbox(t, c)
@@ -89,7 +89,7 @@ func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
 func TestSlowServerIsNotSilent(t *testing.T) {
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 		c.Send(greeting.Reply)
-		for _, step := range []fakeimap.Step{loggedIn, offers, examined} {
+		for _, step := range []fakeimap.Step{loggedIn, examined} {
 			c.ReadLine()
 			c.Send(step.Reply)
 		}
@@ -139,7 +139,7 @@ func TestCancel(t *testing.T) {
 			replied := make(chan struct{})
 			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 				c.Send(greeting.Reply)
-				for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, tc.reply} {
+				for _, reply := range []string{loggedIn.Reply, examined.Reply, tc.reply} {
 					c.ReadLine()
 					c.Send(reply)
 				}
@@ -214,7 +214,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 				c.Send(greeting.Reply)
-				for _, reply := range []string{loggedIn.Reply, offers.Reply, examined.Reply, tc.start} {
+				for _, reply := range []string{loggedIn.Reply, examined.Reply, tc.start} {
 					c.ReadLine()
 					c.Send(reply)
 				}
@@ -239,7 +239,7 @@ func TestLiteralLargerThanAnnounced(t *testing.T) {
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 		c.Send(greeting.Reply)
 		for _, reply := range []string{
-			loggedIn.Reply, offers.Reply, examined.Reply,
+			loggedIn.Reply, examined.Reply,
 			fmt.Sprintf("* 1 FETCH (UID 1 RFC822.SIZE 10 BODY[] {%d}\r\n", size),
 		} {
 			c.ReadLine()

@@ -98,7 +98,7 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	check(t, err)
 	t.Cleanup(r.imap.Close)
 	check(t, r.imap.AddUser(address, password))
-	r.sink, err = smtpsink.Start(smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}, KeepData: true, Reply: reply})
+	r.sink, err = smtpsink.Start(smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8", "PIPELINING"}, KeepData: true, Reply: reply})
 	check(t, err)
 	t.Cleanup(r.sink.Close)
 	if rules == nil {

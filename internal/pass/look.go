@@ -13,7 +13,7 @@ import (
 // Server is a Source that can be looked at, *imapsrc.Conn.
 type Server interface {
 	Source
-	ServerName() string
+	ServerName() string // empty before the first command
 	Capabilities() []string
 	Folders(ctx context.Context) ([]string, error)
 }
@@ -60,11 +60,11 @@ func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
 		return check
 	}
 	defer func() { _ = src.Close() }()
-	if name := src.ServerName(); name != "" {
-		check.Server += ", " + name
-	}
 	check.Capabilities = append(check.Capabilities, src.Capabilities()...)
 	folders, err := src.Folders(ctx)
+	if name := src.ServerName(); name != "" { // known since the first command
+		check.Server += ", " + name
+	}
 	if err != nil {
 		check.Error = text.Error(err)
 		return check

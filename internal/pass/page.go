@@ -12,8 +12,9 @@ import (
 	"postrider/internal/tasks"
 )
 
-// maxBatchOctets bounds what one fetch of a page takes of the disk.
-const maxBatchOctets = 64 << 20
+// maxBatchOctets bounds what one fetch of a page takes of the disk. Many inboxes are worked on at
+// once, and the prefetch cache of each holds two batches.
+const maxBatchOctets = 16 << 20
 
 // page gives each of the UIDs its disposition. It is split where it would take too much of the
 // disk, and where a connection breaks: what came before the break is registered. A message whose

@@ -16,7 +16,20 @@ import (
 
 // Line makes one printable line of what a stranger wrote.
 func Line(s string) string {
+	if s := strings.TrimSpace(s); isLine(s) {
+		return s
+	}
 	return strings.Join(strings.Fields(strings.Map(printable, strings.ToValidUTF8(s, "\uFFFD"))), " ")
+}
+
+// isLine reports that s is one, as almost every line is: ASCII with single spaces.
+func isLine(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == ' ' && (i == 0 || s[i-1] == ' ') {
+			return false
+		}
+	}
+	return true
 }
 
 // Error makes one printable line of an error, which may be several: "; " joins them.

@@ -16,6 +16,7 @@ func TestLine(t *testing.T) {
 		{"octets that are no text", "a\xffb", "a\uFFFDb"},
 		{"other scripts stay", "開廷 – Žluťoučký", "開廷 – Žluťoučký"},
 		{"nothing", " \n ", ""},
+		{"spaces", " a  b c~ d\x7f\n", "a b c~ d"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := Line(c.in); got != c.want {

@@ -23,6 +23,7 @@ func main() {
 	flag.StringVar(&b.password, "password", "", "`PASSWORD` of that user")
 	flag.StringVar(&b.relay, "relay", "", "`HOST:PORT` of the relay")
 	flag.IntVar(&b.connections, "connections", 8, "`NUMBER` of connections to the relay")
+	flag.BoolVar(&b.pipelining, "pipelining", false, "send what RFC 2920 allows together")
 	flag.Parse()
 	if err := b.run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bare:", err)
@@ -33,6 +34,7 @@ func main() {
 type bare struct {
 	imap, user, password, relay string
 	connections                 int
+	pipelining                  bool
 }
 
 func (b bare) run() error {
@@ -95,6 +97,12 @@ func (b bare) send(bodies <-chan []byte) error {
 		return err
 	}
 	for body := range bodies {
+		if b.pipelining {
+			if err := together(c, body); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := c.Mail("forwarder@firm.example"); err != nil {
 			return err
 		}
@@ -113,4 +121,29 @@ func (b bare) send(bodies <-chan []byte) error {
 		}
 	}
 	return c.Quit()
+}
+
+// together sends a message in two round trips.
+func together(c *smtp.Client, body []byte) error {
+	text := c.Text
+	if _, err := io.WriteString(text.W, "MAIL FROM:<forwarder@firm.example>\r\nRCPT TO:<team@firm.example>\r\nDATA\r\n"); err != nil {
+		return err
+	}
+	if err := text.W.Flush(); err != nil {
+		return err
+	}
+	for _, code := range []int{250, 250, 354} {
+		if _, _, err := text.ReadResponse(code); err != nil {
+			return err
+		}
+	}
+	w := text.DotWriter()
+	if _, err := w.Write(body); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	_, _, err := text.ReadResponse(250)
+	return err
 }

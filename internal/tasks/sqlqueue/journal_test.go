@@ -47,6 +47,32 @@ func TestJournalGathers(t *testing.T) {
 	})
 }
 
+// TestJournalPace: where committing takes no time, changes that come soon after one another are
+// committed together, and one that comes later does not wait.
+func TestJournalPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var batches []string
+		j := newJournal(func(_ context.Context, batch []*change) {
+			batches = append(batches, fmt.Sprintf("%d after %s", len(batch), time.Since(start)))
+		})
+		var all sync.WaitGroup
+		for _, at := range []time.Duration{0, 1, 1, 1, 9, 30} {
+			all.Go(func() {
+				time.Sleep(at * journalPace / 10)
+				if err := j.record(t.Context(), &change{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		want := fmt.Sprintf("[1 after 0s 4 after %s 1 after %s]", journalPace, 3*journalPace)
+		if got := fmt.Sprint(batches); got != want {
+			t.Errorf("committed %s, want %s", got, want)
+		}
+	})
+}
+
 // TestJournalAfterTheEnd: nothing is recorded for a caller whose context has ended, and a change
 // that is under way is recorded all the same.
 func TestJournalAfterTheEnd(t *testing.T) {

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"postrider/internal/testserver"
+)
+
+// anew is an installation with a fresh database, for the mailbox and the relay of another one.
+func (b *bench) anew(mailbox *world, kind string, smtpPort int) *world {
+	w := newWorld(b.T, kind)
+	w.imap, w.imapPort, w.smtpPort = mailbox.imap, mailbox.imapPort, smtpPort
+	w.configure()
+	w.addInbox("desk@firm.example", "--start", "all")
+	return w
+}
+
+// throughput compares postrider with what only fetches and sends, and with fetchmail: Dovecot to
+// smtp-sink, messages of 4 KiB. They run by turns, and the best run of each counts.
+func (b *bench) throughput() {
+	port := b.smtpSink()
+	mailbox := filled(b, "sqlite", b.messages, 4<<10)
+	best := b.best(func() finished { return b.bare(mailbox, port) })
+	b.speed("bare: fetch and send, messages of 4 KiB", best, best, 0, "")
+	for _, c := range []struct {
+		kind  string
+		bound float64
+	}{{"sqlite", 2}, {"mariadb", 3}, {"mysql", 3}} {
+		b.Run(c.kind, func(t *testing.T) {
+			one := *b
+			one.T = t
+			limit, ours := finished{}, finished{}
+			for range runs {
+				limit = faster(limit, one.bare(mailbox, port))
+				ours = faster(ours, one.pass(one.anew(mailbox, c.kind, port)))
+			}
+			one.speed("postrider on "+c.kind, ours, limit, c.bound, one.commits(one.anew(mailbox, c.kind, port)))
+		})
+	}
+	if theirs, ok := b.fetchmail(mailbox, port); ok {
+		b.speed("fetchmail", theirs, best, 0, "")
+	}
+}
+
+// commits is how many commits a message costs.
+func (b *bench) commits(w *world) string {
+	out := b.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "run", "-vv")).out
+	m := commitsLogged.FindStringSubmatch(out)
+	if m == nil {
+		b.Fatalf("the number of commits is not in the log:\n%s", out)
+	}
+	n, _ := strconv.Atoi(m[1])
+	return fmt.Sprintf(", %.2f commits a message", float64(n)/float64(b.messages))
+}
+
+// speed adds how fast the messages went through. bound is how many times as long as limit it may
+// take at most, 0 when it is a peer.
+func (b *bench) speed(name string, f, limit finished, bound float64, more string) {
+	n, ratio := float64(b.messages), f.took.Seconds()/limit.took.Seconds()
+	result := fmt.Sprintf("%.2f s = %.1f x bare, %.0f/s, %.2f CPU s per 1,000, peak %d MiB%s",
+		f.took.Seconds(), ratio, n/f.took.Seconds(), f.cpu.Seconds()*1000/n, f.peak>>20, more)
+	if bound == 0 {
+		b.table.AppendRow(table.Row{name, result, "", "peer"})
+		return
+	}
+	b.row(name, result, fmt.Sprintf("<= %.1f x", bound), ratio <= bound)
+}
+
+// farRelay is how far away the relay is in the benchmark of PIPELINING.
+const farRelay = 30 * time.Millisecond
+
+// far compares postrider with bare senders that pipeline and that do not, to a relay that is far
+// away.
+func (b *bench) far() {
+	few := *b
+	few.messages /= 5
+	port := testserver.NewDelayProxy(b.T, fmt.Sprintf("127.0.0.1:%d", b.smtpSink()), farRelay).Port
+	mailbox := filled(&few, "sqlite", few.messages, 4<<10)
+	var each, together, ours finished
+	for range runs {
+		each = faster(each, few.bare(mailbox, port))
+		together = faster(together, few.bare(mailbox, port, "-pipelining"))
+		ours = faster(ours, few.pass(few.anew(mailbox, "sqlite", port)))
+	}
+	few.speed(fmt.Sprintf("bare with PIPELINING, relay %s away", farRelay), together, together, 0, "")
+	few.speed("bare without", each, together, 0, "")
+	few.speed("postrider on sqlite", ours, together, 1.2, "")
+	gain := each.took.Seconds() / ours.took.Seconds()
+	b.row("postrider beside bare without PIPELINING", fmt.Sprintf("%.1f times as fast", gain), ">= 1.7", gain >= 1.7)
+}
+
+// many compares the time per message of few and of many messages.
+func (b *bench) many() {
+	port, n := b.smtpSink(), 10*b.messages
+	each := func(n int) (time.Duration, int64) {
+		mailbox := newWorld(b.T, "sqlite")
+		mailbox.addInbox("desk@firm.example", "--start", "all")
+		mailbox.imap.Fill(b.T, "desk@firm.example", n, func(i int) []byte { return sized(i, 4<<10) })
+		best := b.best(func() finished { return b.pass(b.anew(mailbox, "sqlite", port)) })
+		return best.took / time.Duration(n), best.peak
+	}
+	few, fewPeak := each(b.messages)
+	most, mostPeak := each(n)
+	b.row(fmt.Sprintf("each of %d and of %d messages", b.messages, n), fmt.Sprintf("%s and %s", few.Round(time.Microsecond), most.Round(time.Microsecond)),
+		"<= 1.2 x", float64(most) <= 1.2*float64(few))
+	b.row("and peak memory", fmt.Sprintf("%d and %d MiB", fewPeak>>20, mostPeak>>20), "flat (within 16 MiB)", mostPeak-fewPeak < 16<<20)
+}
+
+// memory forwards large messages, and many small ones.
+func (b *bench) memory() {
+	port := b.smtpSink()
+	peak := func(n, octets int) int64 {
+		w := filled(b, "sqlite", n, octets)
+		w.smtpPort = port
+		w.configure()
+		return b.pass(w).peak
+	}
+	large := peak(50, 25<<20)
+	b.row("peak memory, 50 messages of 25 MiB", fmt.Sprintf("%d MiB", large>>20), "<= 64 MiB", large <= 64<<20 && large > 0)
+}
