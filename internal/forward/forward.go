@@ -56,6 +56,8 @@ type Config struct {
 	RootCAs            *x509.CertPool
 	Timeouts           Timeouts
 	Logger             *slog.Logger
+
+	sessions tls.ClientSessionCache // of TLS, for the next connection
 }
 
 // Quota limits how many recipients are named to the relay, over all processes that use it.
@@ -117,6 +119,7 @@ func (c Config) withDefaults() Config {
 	t.Dot = cmp.Or(t.Dot, 10*time.Minute)
 	t.Idle = cmp.Or(t.Idle, 30*time.Second)
 	c.Connections = max(c.Connections, 1)
+	c.sessions = tls.NewLRUClientSessionCache(c.Connections)
 	if c.Quota == nil {
 		c.Quota = unlimited{}
 	}
@@ -170,5 +173,8 @@ func (c Config) sender() (path, error) {
 // tls has no small records for the first octets of a connection: they would cut a small message
 // into several writes.
 func (c Config) tls() *tls.Config {
-	return &tls.Config{ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
+	return &tls.Config{
+		ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: c.sessions,
+		DynamicRecordSizingDisabled: true,
+	}
 }

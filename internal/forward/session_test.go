@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,26 @@ func TestLogin(t *testing.T) {
 				t.Errorf("the message came from %q, TLS %v, want %q and TLS unless security is none", m.User, m.TLS, user)
 			}
 		})
+	}
+}
+
+// TestTLSSessionIsResumed: the second connection does not negotiate TLS from the beginning.
+func TestTLSSessionIsResumed(t *testing.T) {
+	conf, pool := serverTLS(t)
+	var resumed []bool // one connection after the other
+	conf.VerifyConnection = func(state tls.ConnectionState) error {
+		resumed = append(resumed, state.DidResume)
+		return nil
+	}
+	for _, how := range []string{"starttls", "tls"} {
+		s := sink(t, smtpsink.Options{TLS: conf, ImplicitTLS: how == "tls"})
+		r := relayOn(t, s.Port(), security(how, pool), func(c *Config) { c.PerConnection = 1 })
+		resumed = nil
+		mustSend(t, r)
+		mustSend(t, r)
+		if !slices.Equal(resumed, []bool{false, true}) {
+			t.Errorf("%s: sessions were resumed: %v, want the second one", how, resumed)
+		}
 	}
 }
 
