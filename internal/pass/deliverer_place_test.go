@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -195,3 +196,23 @@ func TestLookupsThatFail(t *testing.T) {
 type blindInboxes struct{ *fakeInboxes }
 
 func (blindInboxes) Get(context.Context, string) (inbox.Inbox, error) { return inbox.Inbox{}, errAway }
+
+// TestNewEpochOfManyNewMessages: nothing is claimed before the folder was compared, so the scanner
+// waits for no deliverer meanwhile.
+func TestNewEpochOfManyNewMessages(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.wantNoError(s.run())
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) { f.validity = 8 })
+		var subjects []string
+		for i := range 20 * s.pass.Config.Page {
+			subjects = append(subjects, fmt.Sprint("new ", i))
+		}
+		s.put(subjects...)
+		start := time.Now()
+		s.wantNoError(s.run())
+		if took := time.Since(start); took >= cachePatience {
+			t.Errorf("the pass took %s", took)
+		}
+		s.wantSent(subjects...)
+	})
+}

@@ -22,6 +22,10 @@ type folder struct {
 
 func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
 
+// compared reports that all messages of the epoch were compared with what is registered. Nothing of
+// the folder is claimed before that.
+func (f *folder) compared() bool { return f.row.Reconciled == f.row.UIDValidity }
+
 // open selects all folders, gives each its cursor, looks again below it, and has the tasks of
 // folders whose UIDVALIDITY changed find their messages again. A folder that cannot be opened is
 // part of the error; the others go on.

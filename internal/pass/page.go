@@ -117,8 +117,12 @@ func (s *scanner) register(ctx context.Context, f *folder, batch []fetched, curs
 			return errors.Join(s.put(context.WithoutCancel(ctx), f, page), fmt.Errorf("%s: %w", f, err))
 		}
 		page.Entries = append(page.Entries, entry)
-		if it.msg != nil {
+		switch {
+		case it.msg == nil:
+		case f.compared():
 			s.cache.put(s.place(f, it.meta.UID), it.msg)
+		default: // it is claimed much later
+			_ = it.msg.Close()
 		}
 	}
 	return s.put(ctx, f, page)
@@ -138,7 +142,7 @@ func (s *scanner) put(ctx context.Context, f *folder, page tasks.Page) error {
 		news = s.count(f, page.Entries[i], r) || news
 	}
 	f.row.LastSeenUID = max(f.row.LastSeenUID, page.Cursor)
-	if news && f.row.Reconciled == f.row.UIDValidity { // otherwise reconciled says so
+	if news && f.compared() { // otherwise reconciled says so
 		s.registered()
 	}
 	return nil

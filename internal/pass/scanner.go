@@ -88,7 +88,7 @@ func (s *scanner) catchUp(ctx context.Context, f *folder) error {
 // reconciled records that all messages of the folder's epoch have been compared with what is
 // registered: tasks of older epochs that have not found their messages by now have lost them.
 func (s *scanner) reconciled(ctx context.Context, f *folder) error {
-	if f.row.Reconciled == f.row.UIDValidity || s.pass.Config.DryRun {
+	if f.compared() || s.pass.Config.DryRun {
 		return nil
 	}
 	f.row.Reconciled = f.row.UIDValidity
