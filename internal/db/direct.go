@@ -14,7 +14,7 @@ import (
 // and each row. tx is the handle that Tx or View gave, and the errors are gorm's.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
-// repeated until their number is a power of two, so that there are few different statements and
+// repeated until their number is a power of two, up to 512, so that there are few different statements and
 // each is prepared once. An empty list has NULL, which nothing is IN; and nothing is NOT IN it, too.
 
 // Exec runs a statement without rows, and returns how many rows it matched.
@@ -159,11 +159,14 @@ func appendPadded(out []any, list reflect.Value) []any {
 	return out
 }
 
-// padded is the next power of two.
+// padded is the next power of two, and for long lists n: SQLite takes 32,766 arguments.
 func padded(n int) int {
 	most := 1
 	for most < n {
 		most *= 2
+	}
+	if most > 512 {
+		return n
 	}
 	return most
 }

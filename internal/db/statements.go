@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// preparing opens connections that prepare each statement once: what SQLite does to a short
-// statement is for the most part compiling it.
+// preparing opens connections that prepare each statement once: for a short statement, SQLite spends
+// most of the time on compiling it.
 type preparing struct{ driver.Connector }
 
 // Connect opens one connection.
@@ -44,8 +44,8 @@ type preparedConn struct {
 // lists of different lengths count as different ones.
 const maxReady = 300
 
-// take returns a statement, which is the caller's until keep: while its rows are read, the same text
-// may be run again.
+// take returns a statement, which is the caller's until keep: while its rows are read, the same
+// text may be run again.
 func (c *preparedConn) take(ctx context.Context, query string) (preparedStmt, error) {
 	if s, ok := c.ready[query]; ok {
 		delete(c.ready, query)
@@ -64,8 +64,7 @@ type preparedStmt interface {
 	driver.StmtQueryContext
 }
 
-// keep takes a statement back. When there are too many, any other one goes: which one matters less
-// than that the rule is short.
+// keep takes a statement back. When there are too many, an arbitrary one is closed.
 func (c *preparedConn) keep(query string, s driver.Stmt) error {
 	if _, ok := c.ready[query]; ok {
 		return s.Close()

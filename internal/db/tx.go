@@ -33,8 +33,8 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	})
 }
 
-// Commits is how many transactions were committed, and how long the commits took; those beside each
-// other count each.
+// Commits is how many transactions were committed, and how long the commits took. The durations of
+// parallel commits are added.
 func (db *DB) Commits() (n int64, took time.Duration) {
 	return db.commits.Load(), time.Duration(db.committing.Load())
 }

@@ -14,14 +14,14 @@ const maxRecipients = 100
 //
 // The error is an *Error when the relay is at fault, else it comes from the context, the quota or
 // the spool. The transaction is never nil: with an error it is over, and its Outcomes still count.
-// The context counts until the relay has taken the sender.
+// The context counts until the relay has answered MAIL.
 func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transaction, error) {
 	t := &Transaction{relay: r, nullOnly: env.NullOnly, content: c}
 	todo := t.parse(env)
 	if len(todo) == 0 {
 		return t, nil
 	}
-	n, done, err := r.cfg.Quota.Reserve(ctx, min(len(todo), maxRecipients))
+	n, done, err := r.cfg.Quota.Reserve(ctx, min(len(todo), int(r.most.Load())))
 	if err != nil {
 		return t, &QuotaError{err}
 	}
@@ -64,7 +64,9 @@ func (t *Transaction) connect(ctx context.Context) error {
 	}
 	for {
 		if c == nil {
-			if c, err = r.dial(ctx); err != nil {
+			if c, err = r.dial(ctx); err != nil && t.suspect != nil && ctx.Err() == nil {
+				return t.deferred(t.suspect) // this message may be why the relay is gone
+			} else if err != nil {
 				return err
 			}
 		}
@@ -74,7 +76,7 @@ func (t *Transaction) connect(ctx context.Context) error {
 		}
 		r.log.Debug("a transaction begins again on a new connection", "relay", r.addr, "reason", err)
 		r.giveBack(c)
-		fresh.named, fresh.suspect = t.named, t.suspect
+		fresh.from, fresh.named, fresh.suspect = t.from, t.named, t.suspect
 		*t, c = fresh, nil
 	}
 }
@@ -118,7 +120,12 @@ func (t *Transaction) mail(params string) (reply, error) {
 	if err == nil && t.from.wire == "" && !t.nullOnly && rep.hasCode("5") {
 		// Some relays refuse a null reverse-path from a client that logs in. A bounce that goes out
 		// with a sender is better than a lost one.
-		rep, err = t.mailFrom(t.relay.sender, params)
+		t.from = t.relay.sender
+		if t.c.dead { // it closed the connection, too
+			t.restart = true
+			return rep, &Error{Relay: t.relay.addr, Stage: StageMAIL, Err: errHungUp}
+		}
+		rep, err = t.mailFrom(t.from, params)
 	}
 	return rep, err
 }
@@ -134,6 +141,9 @@ func (t *Transaction) mailFrom(from path, params string) (reply, error) {
 	}
 	t.said.commands = append(t.said.commands, "DATA")
 	rep, err := t.hear()
+	if err != nil { // the relay may have heard the recipients, too
+		t.named = max(t.named, t.said.named())
+	}
 	if err == nil && !rep.ok() && t.said.pipelined {
 		err = t.void(rep)
 	}
@@ -166,6 +176,7 @@ func (t *Transaction) rcpts() (err error) {
 			err = t.decideAll(t.to[i:i+1], StageRCPT, v, rep, fix)
 		case t.said.pipelined: // the others are named already
 			t.again = append(t.again, rcpt)
+			t.relay.most.Store(int32(len(t.accepted)))
 		default:
 			t.again = t.to[i:]
 			t.said.skip()

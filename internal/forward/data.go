@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -57,6 +58,8 @@ func (t *Transaction) stillInvited() error {
 	}
 	rep, err := readReply(t.c.smtp.Text.R)
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded): // something of TLS, perhaps, but no reply
+		return nil
 	case err != nil:
 		return t.lost(StageDATA, err)
 	case rep.code == 421:

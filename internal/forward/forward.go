@@ -104,11 +104,13 @@ func NewRelay(cfg Config) (*Relay, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Relay{
+	r := &Relay{
 		cfg: cfg, sender: sender, log: cfg.Logger,
 		addr:  net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)),
 		slots: make(chan struct{}, cfg.Connections),
-	}, nil
+	}
+	r.most.Store(maxRecipients)
+	return r, nil
 }
 
 func (c Config) withDefaults() Config {

@@ -128,7 +128,7 @@ func (t *Transaction) lost(at Stage, err error) error {
 	t.c.dead = true
 	_, mishandled := errors.AsType[*mishandledError](err)
 	if t.said.pipelined && (mishandled || !t.c.reused()) {
-		t.suspect = err
+		t.suspect = &Error{Relay: t.relay.addr, Stage: at, Err: err}
 	}
 	t.restart = t.c.reused() || t.said.pipelined
 	return &Error{Relay: t.relay.addr, Stage: at, Err: err}

@@ -10,9 +10,10 @@ import (
 // out in one write, before the first reply is read (RFC 2920 3.1), otherwise each one goes out when
 // its reply is wanted.
 //
-// Nobody reads while a group is written. The replies to it, at most 102 lines of 512 octets (RFC
-// 5321 4.5.3.1.5), fit into the receive buffer of this host: the relay need not wait for us, so it
-// reads on. A relay that writes more than that, and waits, meets the deadline of the write.
+// Nobody reads while a group is written. The replies to it, at most 102 and usually of one line of
+// at most 512 octets (RFC 5321 4.5.3.1.5), fit into the receive buffer of this host: the relay need
+// not wait for us, so it reads on. A relay that writes more, and waits, meets the deadline of the
+// write.
 type group struct {
 	c         *conn
 	pipelined bool
@@ -62,7 +63,8 @@ func (g *group) named() int {
 	return g.sent - 1
 }
 
-// hear reads the next reply of the group, to a command that the relay has a reason to take.
+// hear reads the next reply of the group. With PIPELINING a reply that does not fit its command is
+// an error.
 func (t *Transaction) hear() (reply, error) {
 	rep, err := t.said.reply()
 	switch {
@@ -78,7 +80,7 @@ func (t *Transaction) hear() (reply, error) {
 // too early: 503 is for a command out of sequence (RFC 5321 4.2.4), and ours are in sequence.
 func outOfStep(at Stage, rep reply) bool {
 	switch {
-	case rep.code == 503, rep.code >= 400 && slices.ContainsFunc(tooEarly, rep.says):
+	case rep.code == 503, (rep.code == 500 || rep.code == 554) && slices.ContainsFunc(tooEarly, rep.says):
 		return true
 	case at == StageDATA:
 		return rep.code < 400 && rep.code != 354

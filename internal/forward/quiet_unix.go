@@ -8,7 +8,7 @@ import (
 )
 
 // quiet reports that nothing is there to be read from a connection, not even its end. It does not
-// wait. Of a connection that is not the system's it knows nothing, and says true.
+// wait. It returns true for a connection without a file descriptor.
 func quiet(conn net.Conn) bool {
 	system, ok := conn.(syscall.Conn)
 	if !ok {

@@ -25,7 +25,8 @@ type Relay struct {
 	log    *slog.Logger
 	slots  chan struct{} // one taken for each connection in use
 
-	mishandles atomic.Bool // PIPELINING, although it offers that
+	mishandles atomic.Bool  // PIPELINING, although it offers that
+	most       atomic.Int32 // recipients in one transaction: maxRecipients, or fewer since it took fewer
 
 	mu     sync.Mutex
 	idle   []*conn // the one used last is at the end
@@ -104,7 +105,7 @@ func (r *Relay) pipelines(c *conn) bool {
 	return !r.cfg.NoPipelining && !r.mishandles.Load() && c.offers("PIPELINING")
 }
 
-// distrust records that the relay took one command at a time what it did not take together.
+// distrust turns PIPELINING off: the relay took the commands only one at a time.
 func (r *Relay) distrust(why error) {
 	if !r.mishandles.Swap(true) {
 		r.log.Warn("the relay offers PIPELINING, but took commands only one at a time: so they go out until this process ends; "+

@@ -23,9 +23,9 @@ type Transaction struct {
 	accepted []path
 	again    []path // of to, for another transaction
 	outcomes []Outcome
-	named    int   // how many recipients were named on one connection
-	restart  bool  // on another connection: nothing came of this one
-	suspect  error // what became of commands that were sent together; now they are not
+	named    int   // RCPTs sent on one connection, for the quota
+	restart  bool  // begin again on a new connection
+	suspect  error // an *Error: why PIPELINING is off for this transaction; nil while it is on
 }
 
 // Accepted are the recipients that the relay has taken, as they are in the envelope: who gets the

@@ -158,13 +158,17 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	return err
 }
 
-// start delivers claims beside each other, each as soon as it has a slot. Only then its body is taken
-// from the cache, or fetched: what waits for a slot holds none.
+// start delivers claims beside each other, each as soon as it has a slot. Only then its body is
+// taken from the cache, or fetched: what waits for a slot holds none.
 func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 	for len(claims) > 0 {
 		n, err := d.slots.acquire(ctx, len(claims))
 		if err != nil {
 			return errors.Join(err, d.giveBack(ctx, claims, "interrupted"))
+		}
+		if d.gate.fault() != nil { // no body is fetched for nothing
+			d.slots.release(n)
+			return d.giveBack(ctx, claims, "the relay is at fault")
 		}
 		jobs := newJobs(claims[:n])
 		for _, j := range jobs {
@@ -192,15 +196,15 @@ func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why stri
 	return failed
 }
 
-// claimsAtOnce is how many claims are taken at once for each connection to the relay: while they are
-// taken, those who have sent the last ones wait.
+// claimsAtOnce is how many tasks are claimed for each connection to the relay, in all inboxes: while
+// tasks are claimed, connections wait. An inbox may claim one in any case.
 const claimsAtOnce = 4
 
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
 // When a limit may not allow all that could be in work, it waits for what is in work first: that
 // may give something back, and the tasks behind it would share what is left with those before it.
 func (d *deliverer) room(ctx context.Context) int {
-	most := claimsAtOnce * d.pass.Config.Senders
+	most := max(1, claimsAtOnce*d.pass.Config.Senders-len(d.leases.tasks()))
 	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx, d.pass.Now()); waited = true {
 		n, why, err := d.pass.Limits.Left(ctx)
 		switch {

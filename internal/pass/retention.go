@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"postrider/internal/inbox"
@@ -39,10 +40,9 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 	if last < 0 {
 		return
 	}
-	err := p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, worked, keep.Forwarded, portion) })
-	if err == nil {
-		err = p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) })
-	}
+	err := errors.Join(
+		p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, worked, keep.Forwarded, portion) }),
+		p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) }))
 	if err == nil {
 		return
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 // journal commits the changes of the claims of one process, many in one transaction. A change takes
-// the turn as soon as it is free, and with it all the changes that wait. A change that comes alone is
-// committed at once; the next batch gathers while one is being committed, and for as long as pace
-// says.
+// the turn as soon as it is free, and with it all the changes that wait. After a pause the first
+// change is committed at once. The next batch gathers while one is being committed, and for as long
+// as pace says.
 type journal struct {
 	commit  func(context.Context, []*change)
 	pace    time.Duration // from the beginning of a batch to that of the next, at least
@@ -27,8 +27,8 @@ type journal struct {
 	waiting []*change
 }
 
-// journalPace is what a message waits for at most because others are on their way. Without it a fast
-// disk would commit each change by itself, and a transaction costs processor time, too.
+// journalPace is the shortest time between the starts of two batches. Without it a fast disk would
+// commit each change by itself, and a transaction costs processor time, too.
 const journalPace = 2 * time.Millisecond
 
 func newJournal(commit func(context.Context, []*change)) *journal {
@@ -63,13 +63,26 @@ func (j *journal) record(ctx context.Context, c *change) error {
 	select {
 	case <-c.done:
 	case j.turn <- struct{}{}:
-		j.commitWaiting(context.WithoutCancel(ctx))
+		if !c.over() {
+			j.commitWaiting(context.WithoutCancel(ctx))
+		}
 		<-j.turn
 		<-c.done
 	}
 	return c.err
 }
 
+// over reports that the change was committed, or could not be.
+func (c *change) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// commitWaiting commits the changes that wait; at least one does.
 func (j *journal) commitWaiting(ctx context.Context) {
 	time.Sleep(time.Until(j.began.Add(j.pace)))
 	j.began = time.Now()
@@ -77,9 +90,7 @@ func (j *journal) commitWaiting(ctx context.Context) {
 	batch := j.waiting
 	j.waiting = nil
 	j.mu.Unlock()
-	if len(batch) > 0 {
-		j.commit(ctx, batch)
-	}
+	j.commit(ctx, batch)
 	for _, c := range batch {
 		close(c.done)
 	}
