@@ -14,8 +14,9 @@ import (
 // and each row. tx is the handle that Tx or View gave, and the errors are gorm's.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
-// repeated until their number is a power of two, up to 512, so that there are few different statements and
-// each is prepared once. An empty list has NULL, which nothing is IN; and nothing is NOT IN it, too.
+// repeated until their number is a power of two, up to 512, so that there are few different
+// statements and each is prepared once. An empty list has NULL, which nothing is IN; and nothing is
+// NOT IN it, too.
 
 // Exec runs a statement without rows, and returns how many rows it matched.
 func Exec(tx *gorm.DB, query string, args ...any) (matched int64, _ error) {

@@ -96,8 +96,8 @@ func wantOne(t *testing.T, db *DB, want, query string) {
 	}
 }
 
-// TestPreparedStatements: a statement may be run again while its rows are read, after it failed, and
-// after the table was changed, and a connection keeps a bounded number of them.
+// TestPreparedStatements: a statement may be run again while its rows are read, after it failed,
+// and after the table was changed, and a connection keeps a bounded number of them.
 func TestPreparedStatements(t *testing.T) {
 	db := openAny(t, freshSQLite(t))
 	execute(t, db, "CREATE TABLE numbers (n INTEGER PRIMARY KEY)")

@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// preparing opens connections that prepare each statement once: for a short statement, SQLite spends
-// most of the time on compiling it.
+// preparing opens connections that prepare each statement once: for a short statement, SQLite
+// spends most of the time on compiling it.
 type preparing struct{ driver.Connector }
 
 // Connect opens one connection.

@@ -196,8 +196,8 @@ func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why stri
 	return failed
 }
 
-// claimsAtOnce is how many tasks are claimed for each connection to the relay, in all inboxes: while
-// tasks are claimed, connections wait. An inbox may claim one in any case.
+// claimsAtOnce is how many tasks are claimed for each connection to the relay, in all inboxes:
+// while tasks are claimed, connections wait. An inbox may claim one in any case.
 const claimsAtOnce = 4
 
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.

@@ -36,8 +36,8 @@ func TestIdlePass(t *testing.T) {
 	}
 }
 
-// killedAtEnd is Inboxes of a process that is killed when a scan has ended: before that is recorded, or
-// after.
+// killedAtEnd is Inboxes of a process that is killed when a scan has ended: before that is
+// recorded, or after.
 type killedAtEnd struct {
 	Inboxes
 	after bool

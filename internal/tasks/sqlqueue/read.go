@@ -141,7 +141,8 @@ func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error)
 	return out, wrap(err, "read the audit trail")
 }
 
-// inboxesAtOnce is how many inboxes one statement is for. MariaDB turns a list of 1,000 into a join.
+// inboxesAtOnce is how many inboxes one statement is for. MariaDB turns a list of 1,000 into a
+// join.
 const inboxesAtOnce = 512
 
 // Stats implements tasks.Queue.

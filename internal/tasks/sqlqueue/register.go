@@ -223,7 +223,8 @@ func seenLike(tx *gorm.DB, keys [][]byte) ([]tasks.Seen, error) {
 	return found, nil
 }
 
-// likeRow is a row of sqlSeenByFingerprint. The status is empty when there is no such task any more.
+// likeRow is a row of sqlSeenByFingerprint. The status is empty when there is no such task any
+// more.
 type likeRow struct {
 	tasks.Seen
 	fingerprint []byte
