@@ -87,6 +87,7 @@ func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
 }
 
 func TestSlowServerIsNotSilent(t *testing.T) {
+	const idle = 5 * shortIdle
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
 		c.Send(greeting.Reply)
 		for _, step := range []fakeimap.Step{loggedIn, examined} {
@@ -99,11 +100,11 @@ func TestSlowServerIsNotSilent(t *testing.T) {
 				"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r",
 				"\n)\r\n{tag} OK\r\n",
 			}[i])
-			<-time.After(shortIdle / 4)
+			<-time.After(idle / 8)
 		}
 		c.ReadLine()
 	})
-	cfg.IdleTimeout = shortIdle
+	cfg.IdleTimeout = idle
 	c := dial(t, cfg)
 	selectInbox(t, c)
 	if got, _, err := collect(t, c, []uint32{1}); err != nil || len(got) != 1 {

@@ -100,7 +100,7 @@ m = email.message_from_bytes(sys.stdin.buffer.read(), policy=email.policy.defaul
 assert not m.defects, m.defects
 print(m["Subject"]); print(m["Message-ID"]); print(m.get_content())`)
 	cmd.Stdin, cmd.Env = strings.NewReader(raw), append(os.Environ(), "PYTHONIOENCODING=utf-8")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "postrider: ") ||
+	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "postrider: ") ||
 		!strings.Contains(string(out), "Task 1 is dead") {
 		t.Errorf("Python's email reads (%v)\n%s\nwant the digest", err, out)
 	}
