@@ -29,6 +29,7 @@ type deliverer struct {
 
 	reading  bool           // more pages may come
 	claimed  int            // tasks, ever
+	batch    int            // as many were claimed at once
 	inFlight sync.WaitGroup // claims in work
 
 	mu    sync.Mutex
@@ -131,6 +132,7 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 		d.leases.hold(c.Receipt)
 	}
 	d.claimed += len(claims)
+	d.batch = max(d.batch, len(claims))
 	return claims, err
 }
 
@@ -197,20 +199,22 @@ func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why stri
 }
 
 // claimsAtOnce is how many tasks are claimed for each connection to the relay, in all inboxes:
-// while tasks are claimed, connections wait. An inbox may claim one in any case.
+// while tasks are claimed, connections wait. What is claimed waits for its lease when the pass is
+// killed, so an inbox begins with one for each connection. It may claim one in any case.
 const claimsAtOnce = 4
 
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
 // When a limit may not allow all that could be in work, it waits for what is in work first: that
 // may give something back, and the tasks behind it would share what is left with those before it.
 func (d *deliverer) room(ctx context.Context) int {
-	most := max(1, claimsAtOnce*d.pass.Config.Senders-len(d.leases.tasks()))
+	senders := d.pass.Config.Senders
+	most := max(1, min(max(senders, 2*d.batch), claimsAtOnce*senders-len(d.leases.tasks())))
 	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx, d.pass.Now()); waited = true {
 		n, why, err := d.pass.Limits.Left(ctx)
 		switch {
 		case err != nil: // it shows again when something is to be sent
 			return most
-		case n >= most+d.pass.Config.Senders || waited && n > 0:
+		case n >= most+senders || waited && n > 0:
 			return min(n, most)
 		case waited:
 			d.reached(why)
