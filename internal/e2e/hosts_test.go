@@ -31,7 +31,7 @@ const shared = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 2s,
 func onHosts(t *testing.T, test func(t *testing.T, h *hosts)) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		w.extra = shared
-		w.startSink(func(e smtpsink.Event) smtpsink.Action { return slowly(e, 50*time.Millisecond) })
+		w.startSink(func(e smtpsink.Event) smtpsink.Action { return slowly(e, 150*time.Millisecond) })
 		w.configure()
 		test(t, newHosts(w))
 	})

@@ -49,7 +49,7 @@ var (
 
 // On a connection to the database.
 var (
-	registering = place{name: "registering", sql: asks("INSERT INTO `monitored_emails_tasks`")}
+	registering = place{name: "registering", sql: asks("INSERT INTO monitored_emails_tasks (")}
 	claiming    = place{name: "claiming", sql: asks("attempt_count = attempt_count + 1")}
 	marking     = place{name: "marking as sending", sql: asks("mode_reason = ")}
 	finishing   = place{name: "finishing", sql: asks("finished_at = ")}
