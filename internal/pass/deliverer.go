@@ -29,7 +29,7 @@ type deliverer struct {
 
 	reading  bool           // more pages may come
 	claimed  int            // tasks, ever
-	batch    int            // as many were claimed at once
+	batch    int            // the most tasks that were claimed at once
 	inFlight sync.WaitGroup // claims in work
 
 	mu    sync.Mutex
