@@ -29,7 +29,7 @@ type journal struct {
 
 // journalPace is the shortest time between the starts of two batches. Without it a fast disk would
 // commit each change by itself, and a transaction costs processor time, too.
-const journalPace = 2 * time.Millisecond
+const journalPace = time.Millisecond / 2
 
 func newJournal(commit func(context.Context, []*change)) *journal {
 	return &journal{commit: commit, pace: journalPace, turn: make(chan struct{}, 1)}
