@@ -52,6 +52,9 @@ func (c *conn) auth() *Error {
 	}
 	_, list := c.smtp.Extension("AUTH")
 	offered := strings.Fields(strings.ToUpper(list))
+	if c.cfg.Token != nil {
+		return c.bearerAuth(offered, list)
+	}
 	state, encrypted := c.smtp.TLSConnectionState()
 	i := slices.IndexFunc(mechanisms, func(m mechanism) bool {
 		return slices.Contains(offered, m.name) && (encrypted || !strings.HasSuffix(m.name, "-PLUS"))
@@ -61,7 +64,7 @@ func (c *conn) auth() *Error {
 	}
 	c.deadline(c.cfg.Timeouts.Command)
 	if err := c.smtp.Auth(mechanisms[i].auth(c.cfg, &state)); err != nil {
-		return openError(StageAUTH, c.cfg.redact(err))
+		return openError(StageAUTH, redact(err, c.hide()))
 	}
 	c.login = mechanisms[i].name
 	return nil
@@ -81,9 +84,16 @@ func noMechanism(offered string, encrypted bool) *Error {
 	return e
 }
 
-// redact takes the password out of a reply: some relays repeat the command that they refuse.
-func (c *Config) redact(err error) error {
-	hide := transcript.Hide(c.Username, c.Password)
+// hide takes what was sent to log in out of a text.
+func (c *conn) hide() func(string) string {
+	if c.cfg.Token != nil {
+		return func(s string) string { return transcript.Hide(c.cfg.Username, c.token)(s) }
+	}
+	return transcript.Hide(c.cfg.Username, c.cfg.Password)
+}
+
+// redact takes secrets out of a reply: some relays repeat the command that they refuse.
+func redact(err error, hide func(string) string) error {
 	if e, ok := errors.AsType[*textproto.Error](err); ok {
 		return &textproto.Error{Code: e.Code, Msg: hide(e.Msg)}
 	}

@@ -25,19 +25,21 @@ type conn struct {
 	smtp  *smtp.Client
 	w     *bufio.Writer // for what is sent after the login
 	login string        // the mechanism used; empty without a login
+	token string        // the OAuth2 access token that it is logged in with; empty without one
 	dead  bool          // lost, or closed by the relay
 	uses  int           // how many messages it was used for
 	idle  *time.Timer   // while it is in the pool
 	block []byte        // buffer for the content
 }
 
-// dial connects, encrypts and logs in. Its error is an *Error, or the context's.
-func (r *Relay) dial(ctx context.Context) (*conn, error) {
+// dialWith connects, encrypts and logs in, with the token if there is one. Its error is an *Error,
+// or the context's.
+func (r *Relay) dialWith(ctx context.Context, token string) (*conn, error) {
 	raw, err := r.connect(ctx)
 	if err != nil {
 		return nil, r.openFailed(ctx, &Error{Stage: StageConnect, Err: err, Fix: unreached(err)})
 	}
-	c := &conn{cfg: &r.cfg, raw: raw}
+	c := &conn{cfg: &r.cfg, raw: raw, token: token}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	e := c.open()
 	if !stop() || e != nil {
@@ -172,7 +174,7 @@ func (c *conn) startTLS() *Error {
 // and EHLO under TLS, before it can.
 func (c *conn) transcript() {
 	log := c.cfg.Logger.With("connection", c.raw.LocalAddr().String())
-	c.smtp.Text = transcript.SMTP(c.smtp.Text, log, transcript.Hide(c.cfg.Username, c.cfg.Password))
+	c.smtp.Text = transcript.SMTP(c.smtp.Text, log, c.hide())
 }
 
 // localName is what EHLO says: a domain, or else an address literal (RFC 5321 4.1.4).

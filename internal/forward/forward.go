@@ -43,6 +43,7 @@ type Config struct {
 	Port               int
 	Security           string        // tls | starttls | none
 	Username, Password string        // no login without a username
+	Token              Token         // logs in with OAuth2 in place of the password; nil for a password
 	AllowPlaintext     bool          // log in without TLS, not only on loopback
 	Connections        int           // at most, and at least one
 	PerConnection      int           // messages on one connection; 0 is no limit

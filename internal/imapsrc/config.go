@@ -33,6 +33,7 @@ type Config struct {
 	Account  string // the inbox's address, for the command in an error; the username when empty
 	Username string
 	Password string
+	Token    Token // logs in with OAuth2 in place of the password; nil for a password
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
 	Auth string
 

@@ -14,19 +14,19 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"postrider/internal/text"
-	"postrider/internal/transcript"
 )
 
 // Kind says what caused an error, and so who can fix it.
 type Kind string
 
 // The kinds. An administrator has to fix KindAuth, KindExpired, KindPlaintext, KindTLS,
-// KindNoFolder and KindNoCursor. The others may pass on their own.
+// KindNoFolder and KindNoCursor, and KindToken when its cause says so. The others may pass on their own.
 const (
 	KindNetwork     Kind = "network"     // no connection, or lost, silent, or the context ended
 	KindTLS         Kind = "tls"         // no TLS on this port, or the certificate is not valid
 	KindAuth        Kind = "auth"        // the server refused the login
 	KindExpired     Kind = "expired"     // the password has expired
+	KindToken       Kind = "token"       // there is no OAuth2 access token
 	KindUnavailable Kind = "unavailable" // the server is temporarily unavailable
 	KindLimit       Kind = "limit"       // too many connections, or too much traffic
 	KindInUse       Kind = "inuse"       // another client has the folder locked
@@ -41,6 +41,7 @@ const (
 const (
 	opConnect  = "connect"
 	opGreeting = "wait for the greeting"
+	opToken    = "get an access token"
 )
 
 // Error is the type of every error of this package. It wraps the context's error when that was the
@@ -93,7 +94,7 @@ func (c *Conn) answer(status *imap.Error) error {
 
 // redact removes the password from a server's text, in every encoding in which it was sent.
 func (c *Conn) redact(text string) string {
-	return transcript.Hide(c.cfg.Username, c.cfg.Password)(text)
+	return c.hide()(text)
 }
 
 // clean makes one line of at most 200 printable characters.

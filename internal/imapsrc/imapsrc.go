@@ -41,6 +41,8 @@ type Conn struct {
 	server string
 	folder string // the open folder; empty when none is open
 
+	token        string // for the login; empty with a password
+	presented    bool   // a token was sent
 	listed       bool   // the server listed its capabilities when it took the login
 	loggedIn     bool   // Dial is done
 	unidentified bool   // ID is still to be sent
@@ -54,6 +56,9 @@ type Conn struct {
 // after that. Config.DialTimeout limits everything up to and including the greeting.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := newConn(cfg)
+	if err := c.newToken(ctx, ""); err != nil {
+		return nil, err
+	}
 	if err := c.open(ctx); err != nil {
 		return nil, err
 	}
@@ -71,7 +76,11 @@ func newConn(cfg Config) *Conn {
 
 // enter logs in.
 func (c *Conn) enter(ctx context.Context) error {
-	if err := c.login(ctx); err != nil {
+	login := c.login
+	if c.cfg.Token != nil {
+		login = c.bearerLogin
+	}
+	if err := login(ctx); err != nil {
 		return err
 	}
 	if err := c.capabilities(ctx); err != nil {

@@ -17,14 +17,11 @@ import (
 func (c *Conn) login(ctx context.Context) error {
 	op := "log in as " + c.cfg.Username
 	return c.do(ctx, op, loginAnswer, func() error {
-		if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
-			return nil
+		caps, err := c.loginCaps()
+		if caps == nil || err != nil {
+			return err
 		}
-		caps := c.client.Caps()
-		if caps == nil {
-			return errors.New("the server does not list its capabilities")
-		}
-		err := c.authenticate(caps)
+		err = c.authenticate(caps)
 		c.listed = c.wire.capabilitiesListed()
 		var no *imap.Error
 		if !errors.As(err, &no) {
@@ -32,6 +29,18 @@ func (c *Conn) login(ctx context.Context) error {
 		}
 		return c.loginFailure(no)
 	})
+}
+
+// loginCaps are the capabilities before the login; nil when the server wants none.
+func (c *Conn) loginCaps() (imap.CapSet, error) {
+	if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
+		return nil, nil
+	}
+	caps := c.client.Caps()
+	if caps == nil {
+		return nil, errors.New("the server does not list its capabilities")
+	}
+	return caps, nil
 }
 
 // authenticate prefers AUTHENTICATE PLAIN to LOGIN (RFC 3501 6.2.3), because it allows any octet in
@@ -48,7 +57,8 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 			"connection; use security tls or starttls")}
 	}
 	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); "+
-		"this account cannot log in with one", clean(strings.Join(authMechanisms(caps), " ")))}
+		"if that is OAuth2, set up the application in the configuration and run `postrider inbox set %s --oauth NAME`",
+		clean(strings.Join(authMechanisms(caps), " ")), cmp.Or(c.cfg.Account, c.cfg.Username))}
 }
 
 func authMechanisms(caps imap.CapSet) []string {

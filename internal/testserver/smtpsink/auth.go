@@ -58,6 +58,8 @@ func (c *session) authenticate(mechanism, initial string) (user string, ok bool,
 		return c.authSCRAM(sha1.New, initial)
 	case "SCRAM-SHA-256":
 		return c.authSCRAM(sha256.New, initial)
+	case "XOAUTH2", "OAUTHBEARER":
+		return c.authToken(initial)
 	default:
 		return "", false, nil
 	}
@@ -131,6 +133,35 @@ func (c *session) authCRAM() (string, bool, error) {
 	mac := hmac.New(md5.New, []byte(password))
 	mac.Write([]byte(challenge))
 	return user, known && digest == hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// authToken takes the password of a user for the access token. A wrong one gets an error challenge
+// first (RFC 7628 3.2.2).
+func (c *session) authToken(initial string) (string, bool, error) {
+	response, err := c.first(initial, "")
+	if err != nil {
+		return "", false, err
+	}
+	var user, token string
+	for part := range strings.SplitSeq(response, "\x01") {
+		if rest, ok := strings.CutPrefix(part, "n,a="); ok { // OAUTHBEARER
+			user = strings.NewReplacer("=2C", ",", "=3D", "=").Replace(strings.TrimSuffix(rest, ","))
+		}
+		if rest, ok := strings.CutPrefix(part, "user="); ok { // XOAUTH2
+			user = rest
+		}
+		if rest, ok := strings.CutPrefix(part, "auth=Bearer "); ok {
+			token = rest
+		}
+	}
+	if c.passwordIs(user, token) {
+		return user, true, nil
+	}
+	_, err = c.challenge(`{"status":"invalid_token","scope":"mail"}`)
+	if errors.Is(err, errCancelled) {
+		err = nil
+	}
+	return user, false, err
 }
 
 func (c *session) passwordIs(user, password string) bool {

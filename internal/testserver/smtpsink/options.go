@@ -17,7 +17,8 @@ type Options struct {
 	ImplicitTLS bool        // TLS from the first octet instead
 
 	// Auth are the mechanisms that are offered (with TLS set, only on an encrypted connection):
-	// PLAIN, LOGIN, CRAM-MD5, SCRAM-SHA-1, SCRAM-SHA-256. Users has the password of each user.
+	// PLAIN, LOGIN, CRAM-MD5, SCRAM-SHA-1, SCRAM-SHA-256, XOAUTH2, OAUTHBEARER. Users has the
+	// password of each user, or the access token.
 	Auth  []string
 	Users map[string]string
 

@@ -1,0 +1,110 @@
+package imapsrc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+
+	"postrider/internal/bearer"
+	"postrider/internal/transcript"
+)
+
+// Token returns an OAuth2 access token for the account. refused is the token that the server
+// refused just now, and empty at first.
+type Token func(ctx context.Context, refused string) (string, error)
+
+// newToken asks for a token.
+func (c *Conn) newToken(ctx context.Context, refused string) error {
+	if c.cfg.Token == nil {
+		return nil
+	}
+	token, err := c.cfg.Token(ctx, refused)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return c.failure(ctx, opToken, ctx.Err())
+	case err != nil && refused != "":
+		err = fmt.Errorf("the server refused the access token, and there is no new one: %w", err)
+		fallthrough
+	case err != nil:
+		return c.failure(ctx, opToken, &Error{Kind: KindToken, Err: err})
+	}
+	c.token = token
+	return nil
+}
+
+// bearerLogin tries a token, and once more with a new one when the server refuses it: it may have
+// been revoked, or the clocks may differ.
+func (c *Conn) bearerLogin(ctx context.Context) error {
+	err := c.tryToken(ctx)
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != KindAuth || !c.presented {
+		return err
+	}
+	if err := c.newToken(ctx, c.token); err != nil {
+		return err
+	}
+	return c.tryToken(ctx)
+}
+
+func (c *Conn) tryToken(ctx context.Context) error {
+	return c.do(ctx, "log in as "+c.cfg.Username, loginAnswer, func() error {
+		caps, err := c.loginCaps()
+		if caps == nil || err != nil {
+			return err
+		}
+		var offered []string
+		for _, m := range caps.AuthMechanisms() {
+			offered = append(offered, strings.ToUpper(m))
+		}
+		login := &bearer.Login{
+			Mechanism: bearer.Choose(offered), Username: c.cfg.Username,
+			Host: c.cfg.Host, Port: c.cfg.Port, Token: c.token,
+		}
+		if login.Mechanism == "" {
+			return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no access tokens (it offers %s, and neither XOAUTH2 nor "+
+				"OAUTHBEARER); this account needs a password", clean(strings.Join(authMechanisms(caps), " ")))}
+		}
+		c.presented = true
+		err = c.client.Authenticate(saslLogin{login})
+		c.listed = c.wire.capabilitiesListed()
+		var no *imap.Error
+		if !errors.As(err, &no) {
+			return err
+		}
+		return c.tokenRefused(no, login)
+	})
+}
+
+// tokenRefused says why. Some servers answer BAD after their error challenge.
+func (c *Conn) tokenRefused(no *imap.Error, login *bearer.Login) error {
+	said := c.answer(no)
+	kind := kindOf(no, KindAuth)
+	if login.Refusal() != "" {
+		kind, said = KindAuth, fmt.Errorf("%w; %s", said, c.redact(login.Refusal()))
+	}
+	if kind != KindAuth {
+		return &Error{Kind: kind, Err: said, BackOff: backOff(no.Text)}
+	}
+	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server refused the access token (%w); check that the account may use IMAP, "+
+		"that %s is its name there, and that the application has the permission for IMAP", said, c.cfg.Username)}
+}
+
+// saslLogin is a login for the library.
+type saslLogin struct{ *bearer.Login }
+
+func (l saslLogin) Start() (mechanism string, initial []byte, _ error) {
+	return l.Mechanism, l.Initial(), nil
+}
+
+func (l saslLogin) Next(challenge []byte) ([]byte, error) { return l.Answer(challenge), nil }
+
+// hide takes what was sent to log in out of a text.
+func (c *Conn) hide() func(string) string {
+	if c.cfg.Token == nil {
+		return transcript.Hide(c.cfg.Username, c.cfg.Password)
+	}
+	return func(s string) string { return transcript.Hide(c.cfg.Username, c.token)(s) }
+}
