@@ -25,7 +25,7 @@ func (a *app) commands() []*cobra.Command {
 		a.routeCommand(),
 		a.statusCommand(),
 		a.auditCommand(),
-		a.srsCommand(),
+		a.smtpCommand(), a.srsCommand(),
 		a.checkCommand(),
 		a.demoCommand(),
 		a.versionCommand(),

@@ -18,7 +18,7 @@ import (
 func (a *app) inboxCommand() *cobra.Command {
 	return group("inbox", "Add, change and check the monitored inboxes",
 		a.inboxAddCommand(), a.inboxListCommand(), a.inboxShowCommand(), a.inboxSetCommand(),
-		a.inboxEnableCommand(), a.inboxDisableCommand(), a.inboxRemoveCommand(),
+		a.inboxLoginCommand(), a.inboxEnableCommand(), a.inboxDisableCommand(), a.inboxRemoveCommand(),
 		a.inboxCheckCommand(), a.inboxRewindCommand())
 }
 
@@ -134,6 +134,9 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error 
 		case !errors.As(err, &unknown):
 			return err
 		}
+		if err := s.knowsApp(f.password.oauth); err != nil {
+			return err
+		}
 		password, err := a.newPassword(&f.password, address)
 		if err != nil {
 			return err
@@ -141,6 +144,9 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error 
 		in, err := s.inboxes.Add(ctx, f.inbox(address), password)
 		if err != nil {
 			return err
+		}
+		if f.password.oauth != "" {
+			return a.addedWithOAuth(ctx, s, in)
 		}
 		return a.tell("Added %s. To test it: postrider inbox check %[1]s\n", in.Address)
 	})
@@ -175,6 +181,9 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		if err != nil {
 			return err
 		}
+		if err := s.knowsApp(password.oauth); err != nil {
+			return err
+		}
 		p, err := password.get(a, in.Address)
 		if err != nil {
 			return err
@@ -185,8 +194,11 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		if reflect.ValueOf(changes).IsZero() {
 			return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", in.Address))
 		}
-		if _, err := s.inboxes.Set(ctx, in.Address, changes); err != nil {
+		if in, err = s.inboxes.Set(ctx, in.Address, changes); err != nil {
 			return err
+		}
+		if password.oauth != "" {
+			return a.tellLogin(s, "Changed", in)
 		}
 		return a.tell("Changed %s. To test it: postrider inbox check %[1]s\n", in.Address)
 	})

@@ -20,6 +20,7 @@ type passwordFlags struct {
 	stdin bool
 	file  string
 	from  string
+	oauth string
 }
 
 const passwordWays = "--password-stdin, --password-file FILE, or --password-from env:NAME or file:PATH"
@@ -28,6 +29,7 @@ func (f *passwordFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
 	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
+	flags.StringVar(&f.oauth, "oauth", "", "log in with OAuth2 in place of a password, with the application `NAME` of the configuration")
 	flags.StringVar(&f.from, "password-from", "", "store only the place of the password, and read it at every login: `env:NAME` or file:PATH")
 }
 
@@ -36,6 +38,10 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 	var password string
 	var err error
 	switch {
+	case f.oauth != "" && (f.stdin || f.file != "" || f.from != ""):
+		return "", usage(errors.New("with --oauth there is no password; leave the other flag out"))
+	case f.oauth != "":
+		return secret.OAuth + f.oauth, nil
 	case f.stdin && f.file != "" || f.stdin && f.from != "" || f.file != "" && f.from != "":
 		return "", usage(errors.New("the password can come from one place only; use one of " + passwordWays))
 	case f.from != "":
@@ -53,7 +59,7 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 		err = usage(errors.New("the password is empty; nothing was changed"))
 	}
 	if err == nil && secret.IsRef(password) {
-		err = usage(errors.New("the password begins with env: or file:, which is the place of a password; use --password-from for that"))
+		err = usage(errors.New("the password begins with env:, file: or oauth:, which is the place of a password; use --password-from or --oauth for that"))
 	}
 	return password, err
 }

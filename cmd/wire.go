@@ -12,6 +12,7 @@ import (
 	"os"
 	"time"
 
+	"postrider/internal/account"
 	"postrider/internal/config"
 	"postrider/internal/contacts"
 	"postrider/internal/db"
@@ -22,8 +23,10 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
 	"postrider/internal/message"
+	"postrider/internal/oauth"
 	"postrider/internal/pass"
 	"postrider/internal/route"
+	"postrider/internal/secret"
 	"postrider/internal/srs"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
@@ -39,6 +42,8 @@ type services struct {
 	people  *contacts.Store
 	queue   *sqlqueue.Queue
 	quota   *limits.Quota
+	tokens  *account.Tokens
+	apps    map[string]*oauth.App
 
 	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
 }
@@ -77,13 +82,20 @@ func (a *app) open(ctx context.Context) (*services, error) {
 }
 
 func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
-	return &services{
+	sealer := inbox.OpenSealer(cfg.Secrets.KeyFile)
+	s := &services{
 		cfg: cfg, log: log, db: d,
-		inboxes: inbox.New(d, inbox.OpenSealer(cfg.Secrets.KeyFile), cfg.Secrets.FilesIn...),
+		inboxes: inbox.New(d, sealer, cfg.Secrets.FilesIn...),
 		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),
+		apps:    map[string]*oauth.App{},
 	}
+	s.tokens = &account.Tokens{DB: d, Box: sealer, Worker: s.worker(), Helper: secret.Output}
+	for name, o := range cfg.OAuth {
+		s.apps[name], _ = o.App(name) // the configuration is valid
+	}
+	return s
 }
 
 func (s *services) close() { _ = s.db.Close() }
@@ -117,6 +129,7 @@ func orNone(limit *int) int {
 
 // dialer logs in to inboxes. Its TLS sessions are for its roots alone, see imapsrc.Config.
 type dialer struct {
+	services *services
 	cfg      *config.Config
 	inboxes  *inbox.Store
 	roots    *x509.CertPool
@@ -137,20 +150,20 @@ func (s *services) dialer() (*dialer, error) {
 		return nil, err
 	}
 	return &dialer{
-		cfg: s.cfg, inboxes: s.inboxes, roots: roots, log: s.log,
+		services: s, cfg: s.cfg, inboxes: s.inboxes, roots: roots, log: s.log,
 		sessions: tls.NewLRUClientSessionCache(0),
 		spooler:  &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
 	}, nil
 }
 
 func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
-	password, err := d.inboxes.Password(ctx, in)
+	password, token, err := d.services.credentials(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
-		Account: in.Address, Username: in.Username, Password: password, Auth: in.Auth,
+		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots, Sessions: d.sessions,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),
@@ -189,9 +202,13 @@ func (s *services) relay() (*forward.Relay, error) {
 			return nil, usage(err)
 		}
 	}
+	token, err := s.relayToken()
+	if err != nil {
+		return nil, err
+	}
 	relay, err := forward.NewRelay(forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
-		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
+		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: token, AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,

@@ -26,13 +26,16 @@ import (
 
 // Config is everything that can be set. The tags name the keys of the file.
 type Config struct {
-	Database    Database      `yaml:"database"`
-	SMTP        SMTP          `yaml:"smtp"`
-	IMAP        IMAP          `yaml:"imap"`
-	Forward     Forward       `yaml:"forward"`
-	SRS         SRS           `yaml:"srs"`
-	DKIM        DKIM          `yaml:"dkim"`
-	DNS         DNS           `yaml:"dns"`
+	Database Database `yaml:"database"`
+	SMTP     SMTP     `yaml:"smtp"`
+	IMAP     IMAP     `yaml:"imap"`
+	Forward  Forward  `yaml:"forward"`
+	SRS      SRS      `yaml:"srs"`
+	DKIM     DKIM     `yaml:"dkim"`
+	DNS      DNS      `yaml:"dns"`
+
+	OAuth map[string]OAuth `yaml:"oauth"` // applications, by name
+
 	Retry       Retry         `yaml:"retry"`
 	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
 	Concurrency Concurrency   `yaml:"concurrency"`
@@ -69,6 +72,8 @@ type SMTP struct {
 	Security       string        `yaml:"security"` // tls, starttls, none
 	Username       string        `yaml:"username"`
 	Password       secret.String `yaml:"password"`
+	Auth           string        `yaml:"auth"`  // password, oauth
+	OAuth          string        `yaml:"oauth"` // the name of an application
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	Connections    int           `yaml:"connections"`
 	Pipelining     bool          `yaml:"pipelining"` // where the relay offers it
@@ -177,7 +182,7 @@ type Notify struct {
 func Default() *Config {
 	return &Config{
 		Database: Database{Driver: "sqlite", Path: "postrider.db"},
-		SMTP:     SMTP{Security: "starttls", Connections: 8, Pipelining: true},
+		SMTP:     SMTP{Security: "starttls", Auth: "password", Connections: 8, Pipelining: true},
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
 			Mode: "redirect", Fallback: "none", Uncertain: "retry",

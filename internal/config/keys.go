@@ -32,7 +32,7 @@ func leavesOf(parent string, v reflect.Value) []leaf {
 		switch f.Kind() {
 		case reflect.Struct:
 			out = append(out, leavesOf(name, f)...)
-		case reflect.Slice:
+		case reflect.Slice, reflect.Map:
 		default:
 			out = append(out, leaf{name, f})
 		}

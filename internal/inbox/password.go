@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"gorm.io/gorm"
 
@@ -24,7 +25,17 @@ func (s *Store) Password(_ context.Context, in Inbox) (string, error) {
 	return password, nil
 }
 
-// PasswordFrom says where the password comes from: env:NAME, file:PATH, encrypted (in the
+// OAuth is the name of the application that the inbox logs in with; empty when it has a password.
+func (s *Store) OAuth(in Inbox) (string, error) {
+	password, err := s.sealer.Unseal(in)
+	name, ok := strings.CutPrefix(password, secret.OAuth)
+	if !ok {
+		name = ""
+	}
+	return name, err
+}
+
+// PasswordFrom says where the password comes from: env:NAME, file:PATH, oauth:NAME, encrypted (in the
 // database), or unusable when it cannot be decrypted; Password says why.
 func (s *Store) PasswordFrom(in Inbox) string {
 	switch password, err := s.sealer.Unseal(in); {

@@ -3,7 +3,6 @@ package inbox
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,68 +43,27 @@ func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
 // Seal encrypts a password or a reference for the address, host, port, security and username of an
 // inbox. It creates the key file, mode 0600, when there is none.
 func (s *Sealer) Seal(in Inbox, password string) (string, error) {
-	key, err := s.readKey()
-	if errors.Is(err, ErrNoKey) {
-		if err = s.createKey(); err == nil {
-			key, err = s.readKey()
-		}
-	}
-	if err != nil {
-		return "", err
-	}
-	aead, err := chacha20poly1305.NewX(key)
-	if err != nil {
-		return "", err
-	}
-	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(password)+aead.Overhead())
-	if _, err := rand.Read(nonce); err != nil {
-		return "", err
-	}
-	box := aead.Seal(nonce, nonce, []byte(password), binding(in))
-	return sealedPrefix + base64.StdEncoding.EncodeToString(box), nil
+	return s.Encrypt(password, binding(in))
 }
 
 // Unseal decrypts what Seal encrypted for the same address, host, port, security and username. For
 // anything else the error is an *UnsealError.
 func (s *Sealer) Unseal(in Inbox) (string, error) {
-	encoded, ok := strings.CutPrefix(string(in.Password), sealedPrefix)
-	if !ok {
-		return "", unsealError(in, "what the database has is not encrypted, so postrider did not store it")
-	}
-	key, err := s.readKey()
-	if errors.Is(err, ErrNoKey) {
-		return "", s.lostKey()
-	}
-	if err != nil {
-		return "", err
-	}
-	aead, err := chacha20poly1305.NewX(key)
-	if err != nil {
-		return "", err
-	}
-	box, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(box) < aead.NonceSize() {
-		return "", unsealError(in, "what the database has is damaged")
-	}
-	password, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], binding(in))
-	if err != nil {
+	password, err := s.Decrypt(string(in.Password), binding(in))
+	switch {
+	case errors.Is(err, errNotSealed), errors.Is(err, errDamaged):
+		return "", unsealError(in, err.Error())
+	case errors.Is(err, ErrBinding):
 		return "", unsealError(in, fmt.Sprintf("host, port, security or username of the inbox (now %s) was changed by "+
 			"something other than postrider, or the key in %s is not the one that encrypted it; "+
 			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username), s.path))
 	}
-	return string(password), nil
+	return password, err
 }
 
-// binding encodes an inbox without ambiguity: each field is preceded by its length, in four octets.
+// binding is what the password of an inbox is bound to.
 func binding(in Inbox) []byte {
-	var b []byte
-	for _, field := range []string{
-		"postrider inbox", in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username,
-	} {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(field)))
-		b = append(b, field...)
-	}
-	return b
+	return Bind("postrider inbox", in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username)
 }
 
 // UnsealError says that the stored password of an inbox is not used, because it is not what

@@ -6,12 +6,14 @@
 package secret
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 )
@@ -36,9 +38,12 @@ func (String) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText hides the secret from JSON and YAML.
 func (String) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// IsRef reports whether s is env:NAME or file:PATH, not the secret itself.
+// OAuth is in front of the name of an application: the login is by OAuth2, and there is no password.
+const OAuth = "oauth:"
+
+// IsRef reports whether s is env:NAME, file:PATH or oauth:NAME, not the secret itself.
 func IsRef(s string) bool {
-	return strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
+	return strings.HasPrefix(s, OAuth) || strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
 }
 
 // Resolve returns the value of env:NAME, the content of file:PATH without the last line end, or ref
@@ -51,6 +56,9 @@ func Resolve(ref string) (string, error) {
 				"set it for the user that runs postrider", name)
 		}
 		return value, nil
+	}
+	if strings.HasPrefix(ref, OAuth) {
+		return "", fmt.Errorf("%s is no password but the name of an OAuth2 application, which only inboxes take in its place", ref)
 	}
 	path, ok := strings.CutPrefix(ref, "file:")
 	if !ok {
@@ -105,4 +113,10 @@ func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d KiB, too large for a secret; correct the path", path, maxSize>>10)
 	}
 	return content, nil
+}
+
+// Output is TEMPORARY until command: is merged.
+func Output(ctx context.Context, command []string) (string, error) {
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
+	return strings.TrimSpace(string(out)), err
 }

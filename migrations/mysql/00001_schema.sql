@@ -176,7 +176,21 @@ CREATE TABLE IF NOT EXISTS monitored_emails_channels (
     held_at    BIGINT       NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- OAuth2 tokens: of inboxes, of the relay, and of applications that act for themselves. Found by their key.
+CREATE TABLE IF NOT EXISTS oauth_tokens (
+    account      VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, -- inbox:ID, relay, app:NAME:USE
+    inbox_id     BIGINT NULL, -- of inbox:ID
+    app          VARCHAR(64) NOT NULL, -- the application's name in the configuration
+    sealed       TEXT NOT NULL, -- JSON, encrypted; empty before the first token
+    generation   BIGINT NOT NULL, -- grows with each token
+    login_needed TEXT NOT NULL, -- why a person has to log in; empty when nobody has to
+    holder       VARCHAR(255) NOT NULL, -- who renews the token; empty when nobody does
+    held_until   BIGINT NOT NULL, -- end of the holder's lease, in microseconds since 1970 by the database's clock
+    CONSTRAINT oauth_tokens_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 -- +goose Down
+DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
 DROP TABLE relay_usage;

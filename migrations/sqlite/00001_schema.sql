@@ -174,7 +174,21 @@ CREATE TABLE monitored_emails_channels (
     held_at    INTEGER  NOT NULL
 );
 
+-- OAuth2 tokens: of inboxes, of the relay, and of applications that act for themselves. Found by their key.
+CREATE TABLE oauth_tokens (
+    account      TEXT     NOT NULL PRIMARY KEY, -- inbox:ID, relay, app:NAME:USE
+    inbox_id     INTEGER  NULL, -- of inbox:ID
+    app          TEXT     NOT NULL, -- the application's name in the configuration
+    sealed       TEXT     NOT NULL, -- JSON, encrypted; empty before the first token
+    generation   INTEGER  NOT NULL, -- grows with each token
+    login_needed TEXT     NOT NULL, -- why a person has to log in; empty when nobody has to
+    holder       TEXT     NOT NULL, -- who renews the token; empty when nobody does
+    held_until   INTEGER  NOT NULL, -- end of the holder's lease, in microseconds since 1970 by the database's clock
+    CONSTRAINT oauth_tokens_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+);
+
 -- +goose Down
+DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
 DROP TABLE relay_usage;

@@ -1,0 +1,223 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/account"
+	"postrider/internal/inbox"
+	"postrider/internal/oauth"
+	"postrider/internal/terminal"
+)
+
+type loginOptions struct {
+	noBrowser bool
+	account   string
+}
+
+func (o *loginOptions) register(c *cobra.Command) {
+	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "the browser is on another host: paste the address at which it ends")
+	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may open this mailbox (a shared one)")
+}
+
+const loginHelp = `
+How it logs in is decided by the application, see oauth in the configuration:
+with a code that is entered on any device, or with a browser on this host. On a
+host without a browser use --no-browser: open the page elsewhere, log in, and
+paste the address at which the browser ends, although it shows an error there.
+The tokens are stored encrypted, and renewed without a person from then on.
+`
+
+func (a *app) inboxLoginCommand() *cobra.Command {
+	var opts loginOptions
+	c := &cobra.Command{
+		Use:               "login ADDR [--no-browser]",
+		Short:             "Log in to an inbox with OAuth2",
+		Long:              "login logs in to an inbox that was added with --oauth, for the first time or\nagain." + loginHelp + exitHelp,
+		Args:              takes(1, 1, "the ADDR of one inbox"),
+		ValidArgsFunction: a.addresses,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), func(s *services) error {
+				in, err := s.inboxes.Get(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return a.inboxLogin(c.Context(), s, in, opts)
+			})
+		},
+	}
+	opts.register(c)
+	return c
+}
+
+func (a *app) inboxLogin(ctx context.Context, s *services, in inbox.Inbox, opts loginOptions) error {
+	acct, err := s.account(in)
+	if err != nil {
+		return err
+	}
+	if acct == nil {
+		return usage(fmt.Errorf("inbox %s logs in with a password; to use OAuth2: `postrider inbox set %[1]s --oauth NAME`", in.Address))
+	}
+	if err := a.logIn(ctx, s, *acct, []string{in.Username, in.Address}, opts); err != nil {
+		return err
+	}
+	conn, err := s.connect(ctx, in)
+	if err != nil {
+		return fmt.Errorf("the login is stored, but the server does not take it: %w", err)
+	}
+	_ = conn.Close()
+	return a.tell("Logged in to %s.\n", in.Address)
+}
+
+func (a *app) smtpCommand() *cobra.Command {
+	return group("smtp", "Log in to the relay", a.smtpLoginCommand())
+}
+
+func (a *app) smtpLoginCommand() *cobra.Command {
+	var opts loginOptions
+	c := &cobra.Command{
+		Use:   "login [--no-browser]",
+		Short: "Log in to the relay with OAuth2",
+		Long: "login logs in to the relay with the application smtp.oauth, for the first time\nor again. The configuration has smtp.auth: oauth then." +
+			loginHelp + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.with(c.Context(), func(s *services) error {
+				acct, err := s.relayAccount()
+				if err != nil {
+					return err
+				}
+				if err := a.logIn(c.Context(), s, acct, []string{acct.Name}, opts); err != nil {
+					return err
+				}
+				return a.tell("Logged in to the relay as %s. To test it: postrider check\n", acct.Name)
+			})
+		},
+	}
+	opts.register(c)
+	return c
+}
+
+// logIn has a person log in, and stores what that came to. names are those that the account may
+// have.
+func (a *app) logIn(ctx context.Context, s *services, acct account.Account, names []string, opts loginOptions) error {
+	if !acct.App.Personal() {
+		return usage(fmt.Errorf("%s needs no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.Name, acct.App.Name, acct.App.Way()))
+	}
+	if opts.account != "" {
+		names = []string{opts.account}
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	grant, err := acct.App.Login(ctx, acct.Use, names[0], person{a}, !opts.noBrowser)
+	if err != nil {
+		return fmt.Errorf("nobody was logged in as %s: %w", acct.Name, err)
+	}
+	for _, name := range names {
+		if grant.Is(name) {
+			return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, grant.Token)
+		}
+	}
+	who := grant.Names[0]
+	return fmt.Errorf("%s logged in, and not %s: nothing was stored; log in again as %[2]s, best in a private window. "+
+		"If %[1]s may open the mailbox of %[2]s, add --account %[1]s", who, names[0])
+}
+
+// person is whoever sits at the terminal.
+type person struct{ *app }
+
+func (p person) Enter(page, code string, until time.Time) {
+	end := ""
+	if !until.IsZero() {
+		end = fmt.Sprintf(" (it is good until %s)", until.Local().Format(time.TimeOnly))
+	}
+	_, _ = fmt.Fprintf(p.err, "Open this page on any device, and enter the code %s there%s:\n\n    %s\n\nWaiting for the login...\n", code, end, page)
+}
+
+func (p person) Visit(page string) {
+	_, _ = fmt.Fprintf(p.err, "Log in with the browser on this host, at this page. (Without one: Ctrl-C, and again with --no-browser.)\n\n    %s\n\nWaiting for the login...\n", page)
+	if !terminal.Is(p.err) {
+		return
+	}
+	var open *exec.Cmd
+	switch runtime.GOOS {
+	case "windows":
+		open = exec.Command("rundll32", "url.dll,FileProtocolHandler", page)
+	case "darwin":
+		open = exec.Command("open", page)
+	default:
+		open = exec.Command("xdg-open", page)
+	}
+	if open.Start() == nil { // else the person opens it
+		go func() { _ = open.Wait() }()
+	}
+}
+
+func (p person) Paste(ctx context.Context, page string) (string, error) {
+	_, _ = fmt.Fprintf(p.err, "Open this page in any browser, and log in:\n\n    %s\n\nThe browser ends at an address that begins with http://localhost or\n"+
+		"http://127.0.0.1, and shows an error there. Paste that address here:\n> ", page)
+	type line struct {
+		text string
+		err  error
+	}
+	got := make(chan line, 1)
+	go func() {
+		const longest = 16 << 10
+		text, err := bufio.NewReader(io.LimitReader(p.in, longest)).ReadString('\n')
+		if errors.Is(err, io.EOF) && strings.TrimSpace(text) != "" {
+			err = nil
+		}
+		got <- line{text, err}
+	}()
+	select {
+	case l := <-got:
+		if errors.Is(l.err, io.EOF) {
+			l.err = errors.New("no address was given")
+		}
+		return l.text, l.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// addedWithOAuth goes straight into the login when somebody is there to log in.
+func (a *app) addedWithOAuth(ctx context.Context, s *services, in inbox.Inbox) error {
+	if err := a.tellLogin(s, "Added", in); err != nil {
+		return err
+	}
+	acct, err := s.account(in)
+	if err != nil || !acct.App.Personal() || a.terminal() == nil {
+		return err
+	}
+	return a.inboxLogin(ctx, s, in, loginOptions{})
+}
+
+func (a *app) tellLogin(s *services, done string, in inbox.Inbox) error {
+	acct, err := s.account(in)
+	if err != nil {
+		return err
+	}
+	next := "To test it: postrider inbox check " + in.Address
+	if acct.App.Personal() {
+		next = "To log in: " + acct.Login
+	}
+	return a.tell("%s %s. %s\n", done, in.Address, next)
+}
+
+// knowsApp fails for the name of an application that the configuration does not have.
+func (s *services) knowsApp(name string) error {
+	if name == "" {
+		return nil
+	}
+	_, err := s.app(name)
+	return err
+}

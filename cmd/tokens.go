@@ -1,0 +1,82 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"postrider/internal/account"
+	"postrider/internal/forward"
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/oauth"
+	"postrider/internal/text"
+)
+
+// credentials are what an inbox logs in with: a password, or what gives out its tokens.
+func (s *services) credentials(ctx context.Context, in inbox.Inbox) (password string, _ imapsrc.Token, err error) {
+	acct, err := s.account(in)
+	if err != nil || acct == nil {
+		if err == nil {
+			password, err = s.inboxes.Password(ctx, in)
+		}
+		return password, nil, err
+	}
+	return "", func(ctx context.Context, refused string) (string, error) { return s.tokens.Access(ctx, *acct, refused) }, nil
+}
+
+// account is whose tokens an inbox uses; nil when it has a password.
+func (s *services) account(in inbox.Inbox) (*account.Account, error) {
+	name, err := s.inboxes.OAuth(in)
+	if err != nil || name == "" {
+		return nil, err
+	}
+	app, err := s.app(name)
+	if err != nil {
+		return nil, fmt.Errorf("inbox %s: %w", in.Address, err)
+	}
+	acct := account.ForInbox(in.ID, in.Address, in.Username, app)
+	return &acct, nil
+}
+
+// app is an application of the configuration.
+func (s *services) app(name string) (*oauth.App, error) {
+	if app := s.apps[name]; app != nil {
+		return app, nil
+	}
+	known := slices.Sorted(maps.Keys(s.apps))
+	if len(known) == 0 {
+		return nil, usage(fmt.Errorf("there is no OAuth2 application %q: the configuration has no section oauth; docs/providers.md says what to write there", name))
+	}
+	if near := text.Nearest(name, known); near != "" {
+		return nil, usage(fmt.Errorf("there is no OAuth2 application %q in the section oauth of the configuration; did you mean %s?", name, near))
+	}
+	return nil, usage(fmt.Errorf("there is no OAuth2 application %q in the section oauth of the configuration, which has %s", name, strings.Join(known, ", ")))
+}
+
+// relayAccount is whose tokens the relay gets.
+func (s *services) relayAccount() (account.Account, error) {
+	if s.cfg.SMTP.Auth != "oauth" {
+		return account.Account{}, usage(errors.New("the relay does not log in with OAuth2; set smtp.auth to oauth, and smtp.oauth to the name of an application"))
+	}
+	app, err := s.app(s.cfg.SMTP.OAuth)
+	if err != nil {
+		return account.Account{}, err
+	}
+	return account.ForRelay(s.cfg.SMTP.Username, app), nil
+}
+
+// relayToken gives out tokens for the relay; nil when it gets a password.
+func (s *services) relayToken() (forward.Token, error) {
+	if s.cfg.SMTP.Auth != "oauth" {
+		return nil, nil
+	}
+	acct, err := s.relayAccount()
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, refused string) (string, error) { return s.tokens.Access(ctx, acct, refused) }, nil
+}

@@ -1,0 +1,252 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"postrider/internal/db"
+	"postrider/internal/oauth"
+	"postrider/internal/text"
+)
+
+// Tokens gives out access tokens, and renews them. Of all processes and hosts, one at a time renews
+// the token of an account, under a lease in its row; the others wait for what it gets. So a provider
+// that takes each refresh token once never sees one twice, unless the process was killed between the
+// provider's answer and the commit: then a person may have to log in again.
+//
+// It is safe for concurrent use.
+type Tokens struct {
+	DB     *db.DB
+	Box    Box
+	Worker string // names this process in leases
+	// Helper runs a program that prints a token.
+	Helper func(ctx context.Context, command []string) (string, error)
+
+	mu   sync.Mutex
+	down map[string]outage // by application
+}
+
+// Box encrypts what is stored.
+type Box interface {
+	Encrypt(secret string, binding []byte) (string, error)
+	Decrypt(sealed string, binding []byte) (string, error)
+}
+
+// Account is whose token it is.
+type Account struct {
+	Key     string // see ForInbox and ForRelay
+	InboxID int64  // 0 for the relay
+	App     *oauth.App
+	Use     oauth.Use
+	Name    string // at the server, and at the provider
+	Login   string // the command that logs in
+}
+
+// ForInbox is the account of an inbox. An application that acts for itself has one token for all.
+func ForInbox(id int64, address, username string, app *oauth.App) Account {
+	a := Account{
+		Key: fmt.Sprintf("inbox:%d", id), InboxID: id, App: app, Use: oauth.IMAP, Name: username,
+		Login: "postrider inbox login " + address,
+	}
+	return a.shared()
+}
+
+// ForRelay is the account at the relay.
+func ForRelay(username string, app *oauth.App) Account {
+	return Account{Key: "relay", App: app, Use: oauth.SMTP, Name: username, Login: "postrider smtp login"}.shared()
+}
+
+func (a Account) shared() Account {
+	if a.App.Way() == oauth.Application {
+		a.Key, a.InboxID = fmt.Sprintf("app:%s:%s", a.App.Name, a.Use), 0
+	}
+	return a
+}
+
+// LoginNeededError says that a person has to log in, and with which command.
+type LoginNeededError struct {
+	Account Account
+	Reason  string
+}
+
+func (e *LoginNeededError) Error() string {
+	return fmt.Sprintf("needs login: %s; log in with `%s`", e.Reason, e.Account.Login)
+}
+
+// outage is a provider that cannot be reached. It is left alone for a while: a thousand inboxes do
+// not wait for it one after the other.
+type outage struct {
+	err   error
+	until time.Time
+}
+
+const (
+	margin      = 5 * time.Minute        // before its end, a token is renewed
+	lease       = time.Minute            // for one renewal, which takes at most 30 s
+	look        = 100 * time.Millisecond // how often it looks whether another process is done
+	outagePause = 30 * time.Second
+	// young is a token that is not renewed because a server refuses it: the token is not at fault.
+	young = 10 * time.Minute
+)
+
+// Access returns a token that is good for five more minutes, or for half of its life if that is
+// less. refused is a token that the server does not take: another one is returned. When a person
+// has to log in, the error is a *LoginNeededError.
+func (t *Tokens) Access(ctx context.Context, a Account, refused string) (string, error) {
+	if a.App.Way() == oauth.Helper {
+		return t.help(ctx, a)
+	}
+	holder := t.Worker + ":" + rand.Text()[:8]
+	for {
+		r, err := t.read(ctx, a.Key)
+		if err != nil {
+			return "", fmt.Errorf("read the token of %s: %w", a.Name, err)
+		}
+		tok, err := t.open(a, r)
+		if err != nil {
+			return "", err
+		}
+		now := time.UnixMicro(r.now)
+		switch {
+		case r.App == a.App.Name && r.LoginNeeded != "":
+			return "", &LoginNeededError{a, r.LoginNeeded}
+		case tok.Access != refused && tok.good(now):
+			return tok.Access, nil
+		case tok.Access == refused && refused != "" && now.Sub(tok.Issued) < young:
+			return "", fmt.Errorf("the token is new (%s), so another one would be refused, too", tok.Issued.UTC().Format(time.TimeOnly+" MST"))
+		case tok.Access == "" && a.App.Personal():
+			return "", &LoginNeededError{a, "nobody has logged in with " + a.App.Name + " yet"}
+		}
+		held, err := t.hold(ctx, a, r, holder)
+		if err != nil {
+			return "", fmt.Errorf("renew the token of %s: %w", a.Name, err)
+		}
+		if held {
+			return t.renew(ctx, a, r, tok, holder)
+		}
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// good reports that a token need not be renewed.
+func (t token) good(now time.Time) bool {
+	return t.Access != "" && t.Expires.Sub(now) > min(margin, t.Expires.Sub(t.Issued)/2)
+}
+
+// hold takes the lease, unless another process has it or has renewed the token meanwhile.
+func (t *Tokens) hold(ctx context.Context, a Account, r row, holder string) (bool, error) {
+	if err := t.outage(a.App.Name); err != nil {
+		return false, err
+	}
+	if r.App == "" {
+		if err := t.ensure(ctx, a); err != nil {
+			return false, err
+		}
+	}
+	return t.exec(ctx, sqlHoldToken, holder, r.now+lease.Microseconds(), a.Key, r.Generation, r.now, holder)
+}
+
+// renew asks the provider, under the lease. It does not end with ctx: the provider may have taken
+// the old refresh token already, and its answer is stored then.
+func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder string) (string, error) {
+	ctx = context.WithoutCancel(ctx)
+	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{Access: old.Access, Refresh: old.Refresh})
+	var login *oauth.LoginError
+	switch {
+	case errors.As(err, &login):
+		reason := login.Reason
+		if r.interrupted() {
+			reason += "; an earlier renewal was interrupted before the new token was stored, which may be why"
+		}
+		if _, err := t.exec(ctx, sqlNeedsLogin, reason, a.Key, holder); err != nil {
+			return "", err
+		}
+		return "", &LoginNeededError{a, reason}
+	case err != nil:
+		if !errors.As(err, new(*oauth.AppError)) {
+			t.setOutage(a.App.Name, err)
+		}
+		_, failed := t.exec(ctx, sqlLetGo, a.Key, holder)
+		return "", errors.Join(err, failed)
+	}
+	sealed, err := t.seal(a, got, time.UnixMicro(r.now))
+	if err != nil {
+		return "", err
+	}
+	stored, err := t.exec(ctx, sqlRenewed, a.App.Name, sealed, a.Key, holder)
+	if err != nil {
+		return "", fmt.Errorf("store the new token of %s: %w", a.Name, err)
+	}
+	if !stored { // another process took over, or somebody logged in, or the answer to the commit was lost
+		return t.Access(ctx, a, "")
+	}
+	return got.Access, nil
+}
+
+func (t *Tokens) seal(a Account, got oauth.Token, now time.Time) (string, error) {
+	text, err := json.Marshal(token{Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC()})
+	if err != nil {
+		return "", err
+	}
+	return t.Box.Encrypt(string(text), binding(a))
+}
+
+// LoggedIn stores what a login came to.
+func (t *Tokens) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
+	r, err := t.read(ctx, a.Key)
+	if err != nil {
+		return err
+	}
+	sealed, err := t.seal(a, got, time.UnixMicro(r.now))
+	if err == nil {
+		err = t.ensure(ctx, a)
+	}
+	if err == nil {
+		_, err = t.exec(ctx, sqlLoggedIn, a.App.Name, sealed, a.Key)
+	}
+	if err != nil {
+		return fmt.Errorf("store the login of %s: %w", a.Name, err)
+	}
+	return nil
+}
+
+// help has the helper print a token; {account} in its arguments is the account's name.
+func (t *Tokens) help(ctx context.Context, a Account) (string, error) {
+	command := make([]string, len(a.App.Command))
+	for i, arg := range a.App.Command {
+		command[i] = strings.ReplaceAll(arg, "{account}", a.Name)
+	}
+	out, err := t.Helper(ctx, command)
+	if err != nil {
+		return "", fmt.Errorf("oauth.%s.token_command: %w", a.App.Name, err)
+	}
+	return out, nil
+}
+
+func (t *Tokens) outage(app string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o := t.down[app]; time.Now().Before(o.until) {
+		return o.err
+	}
+	return nil
+}
+
+func (t *Tokens) setOutage(app string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down == nil {
+		t.down = map[string]outage{}
+	}
+	t.down[app] = outage{errors.New(text.Error(err)), time.Now().Add(outagePause)}
+}

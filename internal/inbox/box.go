@@ -1,0 +1,80 @@
+package inbox
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+var (
+	errNotSealed = errors.New("what the database has is not encrypted, so postrider did not store it")
+	errDamaged   = errors.New("what the database has is damaged")
+	// ErrBinding says that a secret was encrypted for something else, or with another key.
+	ErrBinding = errors.New("what the database has was encrypted for something else, or with another key")
+)
+
+// Bind encodes fields without ambiguity: each is preceded by its length, in four octets.
+func Bind(fields ...string) []byte {
+	var b []byte
+	for _, field := range fields {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(field)))
+		b = append(b, field...)
+	}
+	return b
+}
+
+// Encrypt encrypts a secret for whoever gives Decrypt the same binding. It creates the key file,
+// mode 0600, when there is none.
+func (s *Sealer) Encrypt(secret string, binding []byte) (string, error) {
+	key, err := s.readKey()
+	if errors.Is(err, ErrNoKey) {
+		if err = s.createKey(); err == nil {
+			key, err = s.readKey()
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(secret)+aead.Overhead())
+	if _, err := rand.Read(nonce); err != nil {
+		return "", err
+	}
+	return sealedPrefix + base64.StdEncoding.EncodeToString(aead.Seal(nonce, nonce, []byte(secret), binding)), nil
+}
+
+// Decrypt decrypts what Encrypt encrypted with the same binding; with another one the error is
+// ErrBinding.
+func (s *Sealer) Decrypt(sealed string, binding []byte) (string, error) {
+	encoded, ok := strings.CutPrefix(sealed, sealedPrefix)
+	if !ok {
+		return "", errNotSealed
+	}
+	key, err := s.readKey()
+	if errors.Is(err, ErrNoKey) {
+		return "", s.lostKey()
+	}
+	if err != nil {
+		return "", err
+	}
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return "", err
+	}
+	box, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(box) < aead.NonceSize() {
+		return "", errDamaged
+	}
+	secret, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], binding)
+	if err != nil {
+		return "", ErrBinding
+	}
+	return string(secret), nil
+}

@@ -1,0 +1,118 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/oauth2"
+
+	"postrider/internal/text"
+)
+
+// LoginError says that a person has to log in.
+type LoginError struct{ Reason string }
+
+func (e *LoginError) Error() string { return e.Reason }
+
+// AppError says that the provider refuses the application: nobody can log in with it, or an
+// application that acts for itself gets no token.
+type AppError struct {
+	App    string
+	Key    string // of the configuration, below oauth.App; empty when it is not known which
+	Reason string
+	Fix    string
+}
+
+func (e *AppError) Error() string {
+	key := "oauth." + e.App
+	if e.Key != "" {
+		key += "." + e.Key
+	}
+	return key + ": " + e.Reason + "; " + e.Fix
+}
+
+func (a *App) wrong(key, reason, fix string) error {
+	return &AppError{App: a.Name, Key: key, Reason: reason, Fix: fix}
+}
+
+// logins are the error codes that only a person can do something about: RFC 6749 5.2, RFC 8628 3.5,
+// OpenID Connect Core 1.0 3.1.2.6, and Microsoft's.
+var logins = []string{
+	"invalid_grant", "interaction_required", "login_required", "consent_required", "account_selection_required",
+	"access_denied", "authorization_declined", "expired_token",
+}
+
+// temporary are the error codes of a provider that has trouble of its own.
+var temporary = []string{"temporarily_unavailable", "server_error", "slow_down", "rate_limit_exceeded"}
+
+// fixes are for what operators get wrong most often. says is in the error's code or description.
+var fixes = []struct{ says, key, fix string }{
+	{"AADSTS7000218", "", "switch on \"Allow public client flows\" in the registration, or give client_secret"},
+	{"AADSTS7000215", "client_secret", "give the secret's value, not its ID"},
+	{"AADSTS7000222", "client_secret", "the secret has expired: make a new one in the registration"},
+	{"AADSTS700016", "client_id", "check it, and tenant"},
+	{"AADSTS90002", "tenant", "give the organization's domain or ID"},
+	{"AADSTS70011", "scopes", "correct them"},
+	{"AADSTS650053", "scopes", "add the permission to the registration"},
+	{"admin_policy_enforced", "", "an administrator of the Google Workspace has to allow the application"},
+	{"invalid_client", "client_id", "check it, and client_secret"},
+	{"unauthorized_client", "", "allow this way to log in, and the scopes, in the registration"},
+	{"invalid_scope", "scopes", "correct them"},
+}
+
+// explain turns an error of the library into one of the three kinds.
+func (a *App) explain(err error) error {
+	var refused *oauth2.RetrieveError
+	var login *LoginError
+	var wrong *AppError
+	switch {
+	case errors.As(err, &login), errors.As(err, &wrong):
+		return err
+	case !errors.As(err, &refused):
+		return fmt.Errorf("ask %s for a token: %w", a.Name, err)
+	}
+	if refused.ErrorCode == "" { // the library leaves it out for service accounts
+		var body struct {
+			Code  string `json:"error"`
+			Words string `json:"error_description"`
+		}
+		if json.Unmarshal(refused.Body, &body) == nil {
+			refused.ErrorCode, refused.ErrorDescription = body.Code, body.Words
+		}
+	}
+	status := 0
+	if refused.Response != nil {
+		status = refused.Response.StatusCode
+	}
+	said := clean(refused.ErrorCode)
+	if said == "" {
+		said = fmt.Sprintf("%d %s", status, http.StatusText(status))
+	}
+	if words := clean(refused.ErrorDescription); words != "" {
+		said += ": " + words
+	}
+	switch {
+	case status >= 500 || status == http.StatusTooManyRequests || refused.ErrorCode == "" || slices.Contains(temporary, refused.ErrorCode):
+		return fmt.Errorf("%s gives no token now (%s)", a.Name, said)
+	case a.Personal() && slices.Contains(logins, refused.ErrorCode):
+		return &LoginError{Reason: fmt.Sprintf("%s refuses the login (%s)", a.Name, said)}
+	}
+	e := &AppError{App: a.Name, Reason: "the provider refuses it (" + said + ")", Fix: "check it against docs/providers.md"}
+	for _, f := range fixes {
+		if strings.Contains(said, f.says) {
+			e.Key, e.Fix = f.key, f.fix
+			break
+		}
+	}
+	return e
+}
+
+// clean makes one line of what a provider says, without the numbers that Microsoft adds to it.
+func clean(s string) string {
+	s, _, _ = strings.Cut(s, " Trace ID:")
+	return text.Cut(text.Line(strings.ToValidUTF8(s, "?")), 200)
+}
