@@ -15,7 +15,6 @@ import (
 
 	"postrider/internal/account"
 	"postrider/internal/inbox"
-	"postrider/internal/oauth"
 	"postrider/internal/terminal"
 )
 
