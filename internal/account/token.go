@@ -91,8 +91,9 @@ const (
 	lease       = time.Minute            // for one renewal, which takes at most 30 s
 	look        = 100 * time.Millisecond // how often it looks whether another process is done
 	outagePause = 30 * time.Second
-	// young is a token that is not renewed because a server refuses it: the token is not at fault.
-	young = 10 * time.Minute
+	// pause is how long nothing is renewed after a server has refused two tokens: it is not the token
+	// that it refuses.
+	pause = 10 * time.Minute
 )
 
 // Access returns a token that is good for five more minutes, or for half of its life if that is
@@ -118,8 +119,8 @@ func (t *Tokens) Access(ctx context.Context, a Account, refused string) (string,
 			return "", &LoginNeededError{a, r.LoginNeeded}
 		case tok.Access != refused && tok.good(now):
 			return tok.Access, nil
-		case tok.Access == refused && refused != "" && now.Sub(tok.Issued) < young:
-			return "", fmt.Errorf("the token is new (%s), so another one would be refused, too", tok.Issued.UTC().Format(time.TimeOnly+" MST"))
+		case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
+			return "", fmt.Errorf("the server refused another one before it; the next is asked for in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
 		case tok.Access == "" && a.App.Personal():
 			return "", &LoginNeededError{a, "nobody has logged in with " + a.App.Name + " yet"}
 		}
@@ -128,7 +129,7 @@ func (t *Tokens) Access(ctx context.Context, a Account, refused string) (string,
 			return "", fmt.Errorf("renew the token of %s: %w", a.Name, err)
 		}
 		if held {
-			return t.renew(ctx, a, r, tok, holder)
+			return t.renew(ctx, a, r, tok, holder, refused != "")
 		}
 		select {
 		case <-time.After(look):
@@ -158,7 +159,7 @@ func (t *Tokens) hold(ctx context.Context, a Account, r row, holder string) (boo
 
 // renew asks the provider, under the lease. It does not end with ctx: the provider may have taken
 // the old refresh token already, and its answer is stored then.
-func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder string) (string, error) {
+func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder string, again bool) (string, error) {
 	ctx = context.WithoutCancel(ctx)
 	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{Access: old.Access, Refresh: old.Refresh})
 	var login *oauth.LoginError
@@ -179,7 +180,7 @@ func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder 
 		_, failed := t.exec(ctx, sqlLetGo, a.Key, holder)
 		return "", errors.Join(err, failed)
 	}
-	sealed, err := t.seal(a, got, time.UnixMicro(r.now))
+	sealed, err := t.seal(a, got, time.UnixMicro(r.now), again)
 	if err != nil {
 		return "", err
 	}
@@ -193,8 +194,10 @@ func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder 
 	return got.Access, nil
 }
 
-func (t *Tokens) seal(a Account, got oauth.Token, now time.Time) (string, error) {
-	text, err := json.Marshal(token{Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC()})
+func (t *Tokens) seal(a Account, got oauth.Token, now time.Time, again bool) (string, error) {
+	text, err := json.Marshal(token{
+		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), Again: again,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -207,7 +210,7 @@ func (t *Tokens) LoggedIn(ctx context.Context, a Account, got oauth.Token) error
 	if err != nil {
 		return err
 	}
-	sealed, err := t.seal(a, got, time.UnixMicro(r.now))
+	sealed, err := t.seal(a, got, time.UnixMicro(r.now), false)
 	if err == nil {
 		err = t.ensure(ctx, a)
 	}

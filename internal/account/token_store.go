@@ -49,6 +49,7 @@ type token struct {
 	Access  string    `json:"access"`
 	Refresh string    `json:"refresh,omitempty"`
 	Issued  time.Time `json:"issued"`
+	Again   bool      `json:"again,omitempty"` // issued because a server refused the one before
 	Expires time.Time `json:"expires"`
 }
 

@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,12 +164,38 @@ type result struct {
 type process struct {
 	t              *testing.T
 	cmd            *exec.Cmd
-	stdout, stderr bytes.Buffer
+	stdout, stderr output
 	over           chan struct{} // closed when it has ended
 	err            error         // how it ended
 }
 
+// output is what a program prints, while it prints it.
+type output struct {
+	mu  sync.Mutex
+	all strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.String()
+}
+
 func (w *world) start(stdin *strings.Reader, args ...string) *process {
+	w.t.Helper()
+	if stdin == nil {
+		return w.startReading(nil, args...)
+	}
+	return w.startReading(stdin, args...)
+}
+
+func (w *world) startReading(stdin io.Reader, args ...string) *process {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	w.t.Cleanup(cancel)

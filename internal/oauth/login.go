@@ -60,7 +60,7 @@ func (a *App) Login(ctx context.Context, use Use, hint string, person Person, he
 	if got.RefreshToken == "" {
 		return Grant{}, a.wrong("scopes", "the login gave no refresh token, so it would end with the access token", "add offline_access")
 	}
-	return Grant{Token: newToken(got), Names: names(got)}, nil
+	return Grant{Token: newToken(got), Names: names(ctx, p, got)}, nil
 }
 
 func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) (*oauth2.Token, error) {
@@ -182,24 +182,24 @@ func returned(ctx context.Context, port net.Listener, state string) (url.Values,
 	}
 }
 
-// names are those of the account in an ID token.
-func names(t *oauth2.Token) (names []string) {
+// claims are the names of an account (OpenID Connect Core 1.0, 5.1; upn is Microsoft's).
+type claims struct {
+	Email     string `json:"email"`
+	Preferred string `json:"preferred_username"`
+	UPN       string `json:"upn"`
+}
+
+// names are those of the account that logged in: in the ID token, or where the provider says more.
+func names(ctx context.Context, p *provider, t *oauth2.Token) (names []string) {
+	var who claims
 	id, _ := t.Extra("id_token").(string)
-	parts := strings.Split(id, ".")
-	if len(parts) != 3 {
-		return nil
+	if parts := strings.Split(id, "."); len(parts) == 3 {
+		if text, err := base64.RawURLEncoding.DecodeString(parts[1]); err == nil {
+			_ = json.Unmarshal(text, &who) // who stays unknown
+		}
 	}
-	claims, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return nil
-	}
-	var who struct {
-		Email     string `json:"email"`
-		Preferred string `json:"preferred_username"`
-		UPN       string `json:"upn"`
-	}
-	if json.Unmarshal(claims, &who) != nil {
-		return nil
+	if who == (claims{}) && p.userinfo != "" {
+		_ = fetch(ctx, p.userinfo, t.AccessToken, &who)
 	}
 	for _, n := range []string{who.Email, who.Preferred, who.UPN} {
 		if n != "" && len(n) <= 320 {

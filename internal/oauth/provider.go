@@ -20,6 +20,7 @@ type provider struct {
 	app      []string         // for an application that acts for itself
 	login    []oauth2.AuthCodeOption
 	redirect string // to a port of this host; without the port
+	userinfo string // where to ask who logged in, when the ID token does not say; empty for nowhere
 }
 
 // identity has the provider say who logged in (OpenID Connect Core 1.0, 5.4).
@@ -81,6 +82,7 @@ type document struct {
 	AuthURL  string   `json:"authorization_endpoint"`
 	TokenURL string   `json:"token_endpoint"`
 	Device   string   `json:"device_authorization_endpoint"`
+	UserInfo string   `json:"userinfo_endpoint"`
 	Methods  []string `json:"token_endpoint_auth_methods_supported"`
 }
 
@@ -92,14 +94,14 @@ func (a *App) discover(ctx context.Context) (*provider, error) {
 	if a.found != nil {
 		return a.found, nil
 	}
-	d, err := fetch(ctx, strings.TrimSuffix(a.Issuer, "/")+"/.well-known/openid-configuration")
-	if err != nil {
+	var d document
+	if err := fetch(ctx, strings.TrimSuffix(a.Issuer, "/")+"/.well-known/openid-configuration", "", &d); err != nil {
 		return nil, fmt.Errorf("ask %s for its endpoints: %w", a.Issuer, err)
 	}
 	if strings.TrimSuffix(d.Issuer, "/") != strings.TrimSuffix(a.Issuer, "/") { // Discovery 4.3
 		return nil, a.wrong("issuer", fmt.Sprintf("the document there is that of %q", d.Issuer), "correct it")
 	}
-	for _, u := range []string{d.AuthURL, d.TokenURL, d.Device} {
+	for _, u := range []string{d.AuthURL, d.TokenURL, d.Device, d.UserInfo} {
 		if u != "" && !Secure(u) {
 			return nil, a.wrong("issuer", fmt.Sprintf("it names the endpoint %q, which is not https", u), "ask its operator")
 		}
@@ -111,7 +113,7 @@ func (a *App) discover(ctx context.Context) (*provider, error) {
 	a.found = &provider{
 		endpoint: oauth2.Endpoint{AuthURL: d.AuthURL, TokenURL: d.TokenURL, DeviceAuthURL: d.Device, AuthStyle: d.style(a.ClientSecret)},
 		scopes:   map[Use][]string{IMAP: scopes, SMTP: scopes},
-		redirect: "http://localhost",
+		redirect: "http://localhost", userinfo: d.UserInfo,
 	}
 	return a.found, nil
 }
@@ -127,28 +129,32 @@ func (d document) style(secret string) oauth2.AuthStyle {
 	return oauth2.AuthStyleInParams
 }
 
-func fetch(ctx context.Context, at string) (d document, err error) {
+// fetch reads a JSON document, with an access token if there is one.
+func fetch(ctx context.Context, at, token string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return d, err
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := httpClient.Do(req)
 	if err != nil {
-		return d, err
+		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return d, fmt.Errorf("%s answers %s", at, resp.Status)
+		return fmt.Errorf("%s answers %s", at, resp.Status)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err != nil {
-		return d, err
+		return err
 	}
 	if len(body) > maxDocument {
-		return d, fmt.Errorf("what %s answers is larger than %d KiB", at, maxDocument>>10)
+		return fmt.Errorf("what %s answers is larger than %d KiB", at, maxDocument>>10)
 	}
-	if err := json.Unmarshal(body, &d); err != nil {
-		return d, fmt.Errorf("what %s answers is no JSON: %w", at, err)
+	if err := json.Unmarshal(body, into); err != nil {
+		return fmt.Errorf("what %s answers is no JSON: %w", at, err)
 	}
-	return d, nil
+	return nil
 }

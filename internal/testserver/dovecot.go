@@ -29,13 +29,22 @@ type IMAP struct {
 
 	dir       string
 	as        *account
+	provider  *OIDC // of access tokens; nil for none
 	passwords sync.Map // by user
 }
 
 // Dovecot starts a server of the test's own, without users, and stops it when the test is over.
-func Dovecot(t testing.TB) *IMAP {
+func Dovecot(t testing.TB) *IMAP { return startDovecot(t, nil) }
+
+// DovecotWithTokens takes access tokens, too, which it has the provider check (RFC 7662).
+func DovecotWithTokens(t testing.TB, provider *OIDC) *IMAP { return startDovecot(t, provider) }
+
+func startDovecot(t testing.TB, provider *OIDC) *IMAP {
 	t.Helper()
 	binary, version := findDovecot(t)
+	if provider != nil && version != "2.3" {
+		t.Skip("the configuration for access tokens is that of Dovecot 2.3")
+	}
 	as, err := plainAccount()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +53,7 @@ func Dovecot(t testing.TB) *IMAP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], AuthPort: ports[2], as: as}
+	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], AuthPort: ports[2], as: as, provider: provider}
 	if err := s.prepare(t, version); err != nil {
 		t.Fatalf("prepare a Dovecot: %v", err)
 	}
@@ -115,7 +124,9 @@ func (s *IMAP) prepare(t testing.TB, version string) error {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"cert.pem": certPEM, "key.pem": keyPEM, "dovecot.conf": config, "dovecot.log": nil} {
+	for name, data := range map[string][]byte{
+		"cert.pem": certPEM, "key.pem": keyPEM, "dovecot.conf": config, "dovecot.log": nil, "oauth2.conf": s.provider.introspection(),
+	} {
 		if err := s.writeFile(filepath.Join(dir, name), data); err != nil {
 			return err
 		}
@@ -132,6 +143,7 @@ func (s *IMAP) config(version string) ([]byte, error) {
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{
 		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid, "Port": s.Port, "TLSPort": s.TLSPort, "AuthPort": s.AuthPort,
+		"Introspect": s.provider != nil,
 	})
 	return []byte(text.String()), err
 }

@@ -1,0 +1,310 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/inbox"
+	"postrider/internal/testserver"
+)
+
+const office = "office@firm.example"
+
+// withProvider is an installation whose inboxes are on a Dovecot that takes the provider's tokens.
+func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
+	t.Helper()
+	provider := testserver.NewOIDC(t, office, "ann@firm.example")
+	w := newWorld(t, kind)
+	w.imap = testserver.DovecotWithTokens(t, provider)
+	w.imapPort = w.imap.Port
+	w.extra = fmt.Sprintf("oauth:\n  corp: {issuer: '%s', %s}\n", provider.Issuer, app)
+	w.configure()
+	w.imap.AddUser(t, office, password)
+	w.must(0, "inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp")
+	return w, provider
+}
+
+const (
+	devices  = "client_id: device, client_secret: secret"
+	browsers = "client_id: native, flow: browser"
+	itself   = "client_id: sid1, client_secret: verysecret, flow: application"
+)
+
+var (
+	shownCode = regexp.MustCompile(`enter the code (\S+) there`)
+	shownPage = regexp.MustCompile(`(?m)^    (http://\S+)$`)
+)
+
+// shown waits until the program shows something.
+func (p *process) shown(what *regexp.Regexp) string {
+	p.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if m := what.FindStringSubmatch(p.stderr.String()); m != nil {
+			return m[1]
+		}
+		select {
+		case <-p.over:
+			p.t.Fatalf("the program ended and showed %q, want %s", p.stderr.String(), what)
+		default:
+		}
+	}
+	p.t.Fatalf("the program shows %q, want %s", p.stderr.String(), what)
+	return ""
+}
+
+// wantEnd checks how the program ended, and that it showed no token.
+func (p *process) wantEnd(code int, says string) {
+	p.t.Helper()
+	res := p.wait()
+	if res.code != code || !strings.Contains(res.stderr, says) {
+		p.t.Fatalf("exit %d, want %d and %q in:\n%s%s", res.code, code, says, res.stdout, res.stderr)
+	}
+}
+
+// logIn logs in with a browser on another host.
+func (w *world) logIn(provider *testserver.OIDC) {
+	w.t.Helper()
+	w.paste(provider, func(end string) string { return end }).wantEnd(0, "")
+}
+
+// paste logs in with what change makes of the address at which the browser ends.
+func (w *world) paste(provider *testserver.OIDC, change func(string) string) *process {
+	w.t.Helper()
+	in, out := io.Pipe()
+	p := w.startReading(in, "inbox", "login", office, "--no-browser")
+	_, _ = io.WriteString(out, change(provider.Visit(office, p.shown(shownPage))))
+	_ = out.Close()
+	return p
+}
+
+func TestDeviceLogin(t *testing.T) {
+	for _, kind := range all {
+		w, provider := withProvider(t, kind, devices)
+		r, _ := w.pass(75)
+		if !strings.Contains(r.Inboxes[0].Error, "needs login: nobody has logged in with corp yet; log in with `postrider inbox login office@firm.example`") {
+			t.Errorf("before the login the error is %q, want the command that logs in", r.Inboxes[0].Error)
+		}
+		p := w.start(nil, "inbox", "login", office)
+		provider.Enter(office, p.shown(shownCode), true)
+		p.wantEnd(0, "")
+		w.put(office, "one")
+		w.pass(0)
+		w.expireToken()
+		w.put(office, "two")
+		w.pass(0)
+		if n := len(w.sink.Messages()); n != 2 {
+			t.Errorf("%d messages arrived, want 2", n)
+		}
+		w.must(0, "check")
+	}
+}
+
+func TestDeviceLoginRefused(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", devices)
+	p := w.start(nil, "inbox", "login", office)
+	provider.Enter(office, p.shown(shownCode), false)
+	p.wantEnd(1, "corp refuses the login (access_denied")
+
+	p = w.start(nil, "inbox", "login", office)
+	provider.Enter("ann@firm.example", p.shown(shownCode), true)
+	p.wantEnd(1, "ann@firm.example logged in, and not office@firm.example: nothing was stored")
+	w.pass(75)
+}
+
+func TestBrowserLogin(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	p := w.start(nil, "inbox", "login", office)
+	page := p.shown(shownPage)
+	end := provider.Visit(office, page)
+	wrong := strings.Replace(end, "state=", "state=x", 1)
+	if code := get(t, wrong); code != http.StatusBadRequest {
+		t.Errorf("an address with another state is answered with %d, want 400", code)
+	}
+	if code := get(t, end); code != http.StatusOK {
+		t.Errorf("the browser is answered with %d, want 200", code)
+	}
+	p.wantEnd(0, "")
+	w.put(office, "one")
+	w.pass(0)
+}
+
+func get(t *testing.T, page string) int {
+	t.Helper()
+	resp, err := http.Get(strings.Replace(page, "localhost", "127.0.0.1", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return resp.StatusCode
+}
+
+// TestPastedAddress is the login of a host without a browser.
+func TestPastedAddress(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	for _, tt := range []struct {
+		name, says string
+		code       int
+		change     func(string) string
+	}{
+		{"another login's", "its state differs", 1, func(s string) string { return strings.Replace(s, "state=", "state=x", 1) }},
+		{"not the address", "this is not the address at which the login ended", 1, func(string) string { return "http://localhost/" }},
+		{"nothing", "no address was given", 1, func(string) string { return "" }},
+		{"right", "", 0, func(s string) string { return s + "\n" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.paste(provider, tt.change).wantEnd(tt.code, tt.says)
+		})
+	}
+	w.put(office, "one")
+	w.pass(0)
+}
+
+func TestApplicationLogin(t *testing.T) {
+	w, _ := withProvider(t, "sqlite", itself)
+	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "needs no login") {
+		t.Errorf("login of an application that acts for itself: %s", res.stderr)
+	}
+	w.put(office, "one")
+	w.pass(0)
+}
+
+// TestWithdrawnConsent: each pass says what to do, and the provider is not asked again.
+func TestWithdrawnConsent(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	w.logIn(provider)
+	w.put(office, "one")
+	w.pass(0)
+	provider.Revoke(office)
+	for range 2 {
+		r, _ := w.pass(75)
+		if !strings.Contains(r.Inboxes[0].Error, "needs login: ") || !strings.Contains(r.Inboxes[0].Error, "postrider inbox login "+office) {
+			t.Errorf("the error is %q, want needs login and the command", r.Inboxes[0].Error)
+		}
+	}
+	w.logIn(provider)
+	w.put(office, "two")
+	w.pass(0)
+}
+
+// TestProviderIsDown: an outage is no reason to log in again.
+func TestProviderIsDown(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	w.logIn(provider)
+	provider.Switch("down")
+	w.expireToken()
+	r, _ := w.pass(75)
+	if strings.Contains(r.Inboxes[0].Error, "needs login") || !strings.Contains(r.Inboxes[0].Error, "gives no token now") && !strings.Contains(r.Inboxes[0].Error, "ask ") {
+		t.Errorf("the error is %q, want the provider's outage", r.Inboxes[0].Error)
+	}
+	provider.Switch("up")
+	w.put(office, "one")
+	w.pass(0)
+}
+
+// ageToken changes when the inbox's token was issued, and when it ends.
+func (w *world) ageToken(issued, expires time.Duration) {
+	w.t.Helper()
+	w.behind(func(tx *gorm.DB) error {
+		var row struct{ Account, Sealed string }
+		if err := tx.Raw("SELECT account, sealed FROM oauth_tokens").Scan(&row).Error; err != nil {
+			return err
+		}
+		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), inbox.Bind("postrider token", row.Account, "corp")
+		text, err := sealer.Decrypt(row.Sealed, binding)
+		if err != nil {
+			return err
+		}
+		var token map[string]any
+		if err := json.Unmarshal([]byte(text), &token); err != nil {
+			return err
+		}
+		token["issued"], token["expires"] = time.Now().Add(issued).UTC(), time.Now().Add(expires).UTC()
+		changed, err := json.Marshal(token)
+		if err != nil {
+			return err
+		}
+		sealed, err := sealer.Encrypt(string(changed), binding)
+		if err != nil {
+			return err
+		}
+		return tx.Exec("UPDATE oauth_tokens SET sealed = ? WHERE account = ?", sealed, row.Account).Error
+	})
+}
+
+// expireToken has the inbox's token be at its end.
+func (w *world) expireToken() { w.ageToken(-time.Hour, -time.Minute) }
+
+// TestTokenIsRefused is a token that was revoked before its end: the server refuses it, and takes
+// the next one.
+func TestTokenIsRefused(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	w.logIn(provider)
+	provider.Switch("forget")
+	w.ageToken(-time.Hour, time.Hour)
+	w.put(office, "one")
+	w.pass(0)
+	provider.Switch("forget") // and the new one, too: then it is not the token that the server refuses
+	r, _ := w.pass(75)
+	if !strings.Contains(r.Inboxes[0].Error, "the server refused another one before it") {
+		t.Errorf("the error is %q, want no third token", r.Inboxes[0].Error)
+	}
+	if counts := provider.Switch("counts"); counts != "1 renewed, 0 reused" {
+		t.Errorf("the provider counts %s, want one renewal", counts)
+	}
+}
+
+// TestRenewalsAtOnce has two hosts renew a token at the same moment: the provider revokes all
+// tokens when it sees a refresh token twice.
+func TestRenewalsAtOnce(t *testing.T) {
+	for _, kind := range all {
+		w, provider := withProvider(t, kind, browsers)
+		w.logIn(provider)
+		for round := range 3 {
+			w.expireToken()
+			w.put(office, fmt.Sprint("round ", round))
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { w.start(nil, "check").wait() })
+			}
+			both.Wait()
+		}
+		if counts := provider.Switch("counts"); counts != "3 renewed, 0 reused" {
+			t.Errorf("the provider counts %s, want one renewal a round", counts)
+		}
+		w.pass(0)
+	}
+}
+
+// TestKilledWhileRenewing kills a pass before and after the provider has taken the refresh token.
+func TestKilledWhileRenewing(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	w.logIn(provider)
+	w.expireToken()
+	provider.Switch("hold")
+	p := w.start(nil, "run")
+	provider.Switch("held")
+	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.wait()
+	provider.Switch("letgo")
+	w.sql("UPDATE oauth_tokens SET held_until = 0") // the killed process's leases of a minute
+	w.sql("UPDATE monitored_emails SET scan_until = 0")
+	r, _ := w.pass(75)
+	if !strings.Contains(r.Inboxes[0].Error, "an earlier renewal was interrupted before the new token was stored") {
+		t.Errorf("the error is %q, want what happened", r.Inboxes[0].Error)
+	}
+	w.logIn(provider)
+	w.put(office, "one")
+	w.pass(0)
+}
