@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"postrider/internal/account"
 	"postrider/internal/inbox"
 	"postrider/internal/terminal"
+	"postrider/internal/tokens"
 )
 
 type loginOptions struct {
@@ -108,7 +108,7 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 
 // logIn has a person log in, and stores what that came to. names are those that the account may
 // have.
-func (a *app) logIn(ctx context.Context, s *services, acct account.Account, names []string, opts loginOptions) error {
+func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names []string, opts loginOptions) error {
 	if !acct.App.Personal() {
 		return usage(fmt.Errorf("%s needs no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.Name, acct.App.Name, acct.App.Way()))
 	}
@@ -117,7 +117,7 @@ func (a *app) logIn(ctx context.Context, s *services, acct account.Account, name
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	grant, err := acct.App.Login(ctx, acct.Use, names[0], person{a}, !opts.noBrowser)
+	grant, err := acct.App.Login(ctx, acct.Use, names[0], operator{a}, !opts.noBrowser)
 	if err != nil {
 		return fmt.Errorf("nobody was logged in as %s: %w", acct.Name, err)
 	}
@@ -131,10 +131,10 @@ func (a *app) logIn(ctx context.Context, s *services, acct account.Account, name
 		"If %[1]s may open the mailbox of %[2]s, add --account %[1]s", who, names[0])
 }
 
-// person is whoever sits at the terminal.
-type person struct{ *app }
+// operator is whoever sits at the terminal.
+type operator struct{ *app }
 
-func (p person) Enter(page, code string, until time.Time) {
+func (p operator) Enter(page, code string, until time.Time) {
 	end := ""
 	if !until.IsZero() {
 		end = fmt.Sprintf(" (it is good until %s)", until.Local().Format(time.TimeOnly))
@@ -142,7 +142,7 @@ func (p person) Enter(page, code string, until time.Time) {
 	_, _ = fmt.Fprintf(p.err, "Open this page on any device, and enter the code %s there%s:\n\n    %s\n\nWaiting for the login...\n", code, end, page)
 }
 
-func (p person) Visit(page string) {
+func (p operator) Visit(page string) {
 	_, _ = fmt.Fprintf(p.err, "Log in with the browser on this host, at this page. (Without one: Ctrl-C, and again with --no-browser.)\n\n    %s\n\nWaiting for the login...\n", page)
 	if !terminal.Is(p.err) {
 		return
@@ -161,7 +161,7 @@ func (p person) Visit(page string) {
 	}
 }
 
-func (p person) Paste(ctx context.Context, page string) (string, error) {
+func (p operator) Paste(ctx context.Context, page string) (string, error) {
 	_, _ = fmt.Fprintf(p.err, "Open this page in any browser, and log in:\n\n    %s\n\nThe browser ends at an address that begins with http://localhost or\n"+
 		"http://127.0.0.1, and shows an error there. Paste that address here:\n> ", page)
 	type line struct {

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"postrider/internal/account"
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 	"postrider/internal/text"
+	"postrider/internal/tokens"
 )
 
 // credentials are what an inbox logs in with: a password, or what gives out its tokens.
@@ -29,7 +29,7 @@ func (s *services) credentials(ctx context.Context, in inbox.Inbox) (password st
 }
 
 // account is whose tokens an inbox uses; nil when it has a password.
-func (s *services) account(in inbox.Inbox) (*account.Account, error) {
+func (s *services) account(in inbox.Inbox) (*tokens.Account, error) {
 	name, err := s.inboxes.OAuth(in)
 	if err != nil || name == "" {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *services) account(in inbox.Inbox) (*account.Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inbox %s: %w", in.Address, err)
 	}
-	acct := account.ForInbox(in.ID, in.Address, in.Username, app)
+	acct := tokens.ForInbox(in.ID, in.Address, in.Username, app)
 	return &acct, nil
 }
 
@@ -58,15 +58,15 @@ func (s *services) app(name string) (*oauth.App, error) {
 }
 
 // relayAccount is whose tokens the relay gets.
-func (s *services) relayAccount() (account.Account, error) {
+func (s *services) relayAccount() (tokens.Account, error) {
 	if s.cfg.SMTP.Auth != "oauth" {
-		return account.Account{}, usage(errors.New("the relay does not log in with OAuth2; set smtp.auth to oauth, and smtp.oauth to the name of an application"))
+		return tokens.Account{}, usage(errors.New("the relay does not log in with OAuth2; set smtp.auth to oauth, and smtp.oauth to the name of an application"))
 	}
 	app, err := s.app(s.cfg.SMTP.OAuth)
 	if err != nil {
-		return account.Account{}, err
+		return tokens.Account{}, err
 	}
-	return account.ForRelay(s.cfg.SMTP.Username, app), nil
+	return tokens.ForRelay(s.cfg.SMTP.Username, app), nil
 }
 
 // relayToken gives out tokens for the relay; nil when it gets a password.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"time"
 
-	"postrider/internal/account"
 	"postrider/internal/config"
 	"postrider/internal/contacts"
 	"postrider/internal/db"
@@ -31,6 +30,7 @@ import (
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
 	"postrider/internal/text"
+	"postrider/internal/tokens"
 )
 
 // services is what the configuration leads to.
@@ -42,7 +42,7 @@ type services struct {
 	people  *contacts.Store
 	queue   *sqlqueue.Queue
 	quota   *limits.Quota
-	tokens  *account.Tokens
+	tokens  *tokens.Store
 	apps    map[string]*oauth.App
 
 	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
@@ -91,7 +91,7 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		quota:   quota(d, cfg),
 		apps:    map[string]*oauth.App{},
 	}
-	s.tokens = &account.Tokens{DB: d, Box: sealer, Worker: s.worker(), Helper: secret.Output}
+	s.tokens = &tokens.Store{DB: d, Box: sealer, Worker: s.worker(), Helper: secret.Output}
 	for name, o := range cfg.OAuth {
 		s.apps[name], _ = o.App(name) // the configuration is valid
 	}

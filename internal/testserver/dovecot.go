@@ -29,7 +29,7 @@ type IMAP struct {
 
 	dir       string
 	as        *account
-	provider  *OIDC // of access tokens; nil for none
+	provider  *OIDC    // of access tokens; nil for none
 	passwords sync.Map // by user
 }
 

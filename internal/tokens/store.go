@@ -1,4 +1,4 @@
-package account
+package tokens
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const (
 		VALUES (?, ?, ?, '', 0, '', '', 0)`
 	sqlHoldToken = `UPDATE oauth_tokens SET holder = ?, held_until = ? WHERE account = ? AND generation = ?
 		AND (held_until <= ? OR holder = ?)`
-	sqlRenewed   = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
+	sqlRenewed = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
 		WHERE account = ? AND holder = ?`
 	sqlNeedsLogin = `UPDATE oauth_tokens SET login_needed = ?, holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	// The holder stays: see row.interrupted.
@@ -55,37 +55,37 @@ type token struct {
 
 func binding(a Account) []byte { return inbox.Bind("postrider token", a.Key, a.App.Name) }
 
-func (t *Tokens) open(a Account, r row) (token, error) {
+func (s *Store) open(a Account, r row) (token, error) {
 	var out token
 	if r.Sealed == "" || r.App != a.App.Name {
 		return out, nil // as if there never was one
 	}
-	text, err := t.Box.Decrypt(r.Sealed, binding(a))
+	text, err := s.Box.Decrypt(r.Sealed, binding(a))
 	if err != nil {
 		return out, fmt.Errorf("the token of %s is not used: %w; log in again with `%s`", a.Name, err, a.Login)
 	}
 	return out, json.Unmarshal([]byte(text), &out)
 }
 
-func (t *Tokens) read(ctx context.Context, key string) (r row, err error) {
-	err = t.DB.View(ctx, func(tx *gorm.DB) error {
+func (s *Store) read(ctx context.Context, key string) (r row, err error) {
+	err = s.DB.View(ctx, func(tx *gorm.DB) error {
 		r = row{}
 		if err := tx.Raw(sqlToken, key).Scan(&r).Error; err != nil {
 			return err
 		}
-		r.now, err = t.DB.Now(tx)
+		r.now, err = s.DB.Now(tx)
 		return err
 	})
 	return r, err
 }
 
 // ensure makes the row of an account when there is none.
-func (t *Tokens) ensure(ctx context.Context, a Account) error {
+func (s *Store) ensure(ctx context.Context, a Account) error {
 	var of *int64
 	if a.InboxID != 0 {
 		of = &a.InboxID
 	}
-	err := t.DB.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlNewToken, a.Key, of, a.App.Name).Error })
+	err := s.DB.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlNewToken, a.Key, of, a.App.Name).Error })
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return nil
 	}
@@ -93,8 +93,8 @@ func (t *Tokens) ensure(ctx context.Context, a Account) error {
 }
 
 // exec runs one UPDATE in a transaction, and reports whether it changed the row.
-func (t *Tokens) exec(ctx context.Context, sql string, args ...any) (changed bool, err error) {
-	err = t.DB.Tx(ctx, func(tx *gorm.DB) error {
+func (s *Store) exec(ctx context.Context, sql string, args ...any) (changed bool, err error) {
+	err = s.DB.Tx(ctx, func(tx *gorm.DB) error {
 		res := tx.Exec(sql, args...)
 		changed = res.RowsAffected == 1
 		return res.Error
@@ -103,13 +103,13 @@ func (t *Tokens) exec(ctx context.Context, sql string, args ...any) (changed boo
 }
 
 // Needed says of which inboxes, by their ids, a person has to log in, and why. Key 0 is the relay.
-func (t *Tokens) Needed(ctx context.Context) (map[int64]string, error) {
+func (s *Store) Needed(ctx context.Context) (map[int64]string, error) {
 	var rows []struct {
 		Account     string
 		InboxID     int64
 		LoginNeeded string
 	}
-	err := t.DB.View(ctx, func(tx *gorm.DB) error {
+	err := s.DB.View(ctx, func(tx *gorm.DB) error {
 		rows = nil
 		return tx.Raw(sqlNeeded).Scan(&rows).Error
 	})

@@ -1,4 +1,14 @@
-package account
+// Package tokens gives out OAuth2 access tokens of inboxes and of the relay, and renews them.
+//
+// They are in the database, encrypted for the account and the application. Of all processes and
+// hosts, one at a time renews the token of an account, under a lease in its row; the others wait for
+// what it gets. So a provider that takes each refresh token once never sees one twice, unless a
+// process was killed between the provider's answer and the commit: then a person may have to log in
+// again, and the error says why.
+//
+// An account that needs a person has a *LoginNeededError, without asking the provider again. A
+// provider that is down is asked once in half a minute.
+package tokens
 
 import (
 	"context"
@@ -15,13 +25,8 @@ import (
 	"postrider/internal/text"
 )
 
-// Tokens gives out access tokens, and renews them. Of all processes and hosts, one at a time renews
-// the token of an account, under a lease in its row; the others wait for what it gets. So a provider
-// that takes each refresh token once never sees one twice, unless the process was killed between the
-// provider's answer and the commit: then a person may have to log in again.
-//
-// It is safe for concurrent use.
-type Tokens struct {
+// Store keeps the tokens in the database. It is safe for concurrent use.
+type Store struct {
 	DB     *db.DB
 	Box    Box
 	Worker string // names this process in leases
@@ -99,17 +104,17 @@ const (
 // Access returns a token that is good for five more minutes, or for half of its life if that is
 // less. refused is a token that the server does not take: another one is returned. When a person
 // has to log in, the error is a *LoginNeededError.
-func (t *Tokens) Access(ctx context.Context, a Account, refused string) (string, error) {
+func (s *Store) Access(ctx context.Context, a Account, refused string) (string, error) {
 	if a.App.Way() == oauth.Helper {
-		return t.help(ctx, a)
+		return s.help(ctx, a)
 	}
-	holder := t.Worker + ":" + rand.Text()[:8]
+	holder := s.Worker + ":" + rand.Text()[:8]
 	for {
-		r, err := t.read(ctx, a.Key)
+		r, err := s.read(ctx, a.Key)
 		if err != nil {
 			return "", fmt.Errorf("read the token of %s: %w", a.Name, err)
 		}
-		tok, err := t.open(a, r)
+		tok, err := s.open(a, r)
 		if err != nil {
 			return "", err
 		}
@@ -124,12 +129,12 @@ func (t *Tokens) Access(ctx context.Context, a Account, refused string) (string,
 		case tok.Access == "" && a.App.Personal():
 			return "", &LoginNeededError{a, "nobody has logged in with " + a.App.Name + " yet"}
 		}
-		held, err := t.hold(ctx, a, r, holder)
+		held, err := s.hold(ctx, a, r, holder)
 		if err != nil {
 			return "", fmt.Errorf("renew the token of %s: %w", a.Name, err)
 		}
 		if held {
-			return t.renew(ctx, a, r, tok, holder, refused != "")
+			return s.renew(ctx, a, r, tok, holder, refused != "")
 		}
 		select {
 		case <-time.After(look):
@@ -145,21 +150,21 @@ func (t token) good(now time.Time) bool {
 }
 
 // hold takes the lease, unless another process has it or has renewed the token meanwhile.
-func (t *Tokens) hold(ctx context.Context, a Account, r row, holder string) (bool, error) {
-	if err := t.outage(a.App.Name); err != nil {
+func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool, error) {
+	if err := s.outage(a.App.Name); err != nil {
 		return false, err
 	}
 	if r.App == "" {
-		if err := t.ensure(ctx, a); err != nil {
+		if err := s.ensure(ctx, a); err != nil {
 			return false, err
 		}
 	}
-	return t.exec(ctx, sqlHoldToken, holder, r.now+lease.Microseconds(), a.Key, r.Generation, r.now, holder)
+	return s.exec(ctx, sqlHoldToken, holder, r.now+lease.Microseconds(), a.Key, r.Generation, r.now, holder)
 }
 
 // renew asks the provider, under the lease. It does not end with ctx: the provider may have taken
 // the old refresh token already, and its answer is stored then.
-func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder string, again bool) (string, error) {
+func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder string, again bool) (string, error) {
 	ctx = context.WithoutCancel(ctx)
 	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{Access: old.Access, Refresh: old.Refresh})
 	var login *oauth.LoginError
@@ -169,53 +174,53 @@ func (t *Tokens) renew(ctx context.Context, a Account, r row, old token, holder 
 		if r.interrupted() {
 			reason += "; an earlier renewal was interrupted before the new token was stored, which may be why"
 		}
-		if _, err := t.exec(ctx, sqlNeedsLogin, reason, a.Key, holder); err != nil {
+		if _, err := s.exec(ctx, sqlNeedsLogin, reason, a.Key, holder); err != nil {
 			return "", err
 		}
 		return "", &LoginNeededError{a, reason}
 	case err != nil:
 		if !errors.As(err, new(*oauth.AppError)) {
-			t.setOutage(a.App.Name, err)
+			s.setOutage(a.App.Name, err)
 		}
-		_, failed := t.exec(ctx, sqlLetGo, a.Key, holder)
+		_, failed := s.exec(ctx, sqlLetGo, a.Key, holder)
 		return "", errors.Join(err, failed)
 	}
-	sealed, err := t.seal(a, got, time.UnixMicro(r.now), again)
+	sealed, err := s.seal(a, got, time.UnixMicro(r.now), again)
 	if err != nil {
 		return "", err
 	}
-	stored, err := t.exec(ctx, sqlRenewed, a.App.Name, sealed, a.Key, holder)
+	stored, err := s.exec(ctx, sqlRenewed, a.App.Name, sealed, a.Key, holder)
 	if err != nil {
 		return "", fmt.Errorf("store the new token of %s: %w", a.Name, err)
 	}
 	if !stored { // another process took over, or somebody logged in, or the answer to the commit was lost
-		return t.Access(ctx, a, "")
+		return s.Access(ctx, a, "")
 	}
 	return got.Access, nil
 }
 
-func (t *Tokens) seal(a Account, got oauth.Token, now time.Time, again bool) (string, error) {
+func (s *Store) seal(a Account, got oauth.Token, now time.Time, again bool) (string, error) {
 	text, err := json.Marshal(token{
 		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), Again: again,
 	})
 	if err != nil {
 		return "", err
 	}
-	return t.Box.Encrypt(string(text), binding(a))
+	return s.Box.Encrypt(string(text), binding(a))
 }
 
 // LoggedIn stores what a login came to.
-func (t *Tokens) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
-	r, err := t.read(ctx, a.Key)
+func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
+	r, err := s.read(ctx, a.Key)
 	if err != nil {
 		return err
 	}
-	sealed, err := t.seal(a, got, time.UnixMicro(r.now), false)
+	sealed, err := s.seal(a, got, time.UnixMicro(r.now), false)
 	if err == nil {
-		err = t.ensure(ctx, a)
+		err = s.ensure(ctx, a)
 	}
 	if err == nil {
-		_, err = t.exec(ctx, sqlLoggedIn, a.App.Name, sealed, a.Key)
+		_, err = s.exec(ctx, sqlLoggedIn, a.App.Name, sealed, a.Key)
 	}
 	if err != nil {
 		return fmt.Errorf("store the login of %s: %w", a.Name, err)
@@ -224,32 +229,32 @@ func (t *Tokens) LoggedIn(ctx context.Context, a Account, got oauth.Token) error
 }
 
 // help has the helper print a token; {account} in its arguments is the account's name.
-func (t *Tokens) help(ctx context.Context, a Account) (string, error) {
+func (s *Store) help(ctx context.Context, a Account) (string, error) {
 	command := make([]string, len(a.App.Command))
 	for i, arg := range a.App.Command {
 		command[i] = strings.ReplaceAll(arg, "{account}", a.Name)
 	}
-	out, err := t.Helper(ctx, command)
+	out, err := s.Helper(ctx, command)
 	if err != nil {
 		return "", fmt.Errorf("oauth.%s.token_command: %w", a.App.Name, err)
 	}
 	return out, nil
 }
 
-func (t *Tokens) outage(app string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if o := t.down[app]; time.Now().Before(o.until) {
+func (s *Store) outage(app string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.down[app]; time.Now().Before(o.until) {
 		return o.err
 	}
 	return nil
 }
 
-func (t *Tokens) setOutage(app string, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.down == nil {
-		t.down = map[string]outage{}
+func (s *Store) setOutage(app string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down == nil {
+		s.down = map[string]outage{}
 	}
-	t.down[app] = outage{errors.New(text.Error(err)), time.Now().Add(outagePause)}
+	s.down[app] = outage{errors.New(text.Error(err)), time.Now().Add(outagePause)}
 }

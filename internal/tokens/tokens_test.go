@@ -1,0 +1,287 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/inbox"
+	"postrider/internal/oauth"
+	"postrider/internal/testserver"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+// bench is a store on a new database, and a provider that rotates refresh tokens.
+type bench struct {
+	*Store
+	t        *testing.T
+	acct     Account
+	provider *provider
+}
+
+// provider gives out access tokens a1, a2, ... and with each a refresh token that is good once.
+type provider struct {
+	*httptest.Server
+	mu     sync.Mutex
+	n      int    // of the last token
+	fails  string // what it answers in place of a token
+	status int
+	seen   []string // refresh tokens
+}
+
+func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if strings.HasPrefix(r.URL.Path, "/.well-known") {
+		_, _ = fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%s/token"}`, p.URL, p.URL)
+		return
+	}
+	refresh := r.FormValue("refresh_token")
+	p.seen = append(p.seen, refresh)
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case p.status != 0:
+		w.WriteHeader(p.status)
+		_, _ = fmt.Fprint(w, p.fails)
+	case r.FormValue("grant_type") == "refresh_token" && refresh != fmt.Sprint("r", p.n):
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = fmt.Fprint(w, `{"error":"invalid_grant"}`)
+	default:
+		p.n++
+		_, _ = fmt.Fprintf(w, `{"access_token":"a%d","refresh_token":"r%d","expires_in":3600}`, p.n, p.n)
+	}
+}
+
+func (p *provider) fail(status int, answer string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status, p.fails = status, answer
+}
+
+func (p *provider) asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.seen)
+}
+
+func onEach(t *testing.T, test func(t *testing.T, b bench)) {
+	t.Helper()
+	for name, cfg := range map[string]func(*testing.T) db.Config{
+		"sqlite": func(t *testing.T) db.Config {
+			return db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
+		},
+		"mariadb": func(t *testing.T) db.Config {
+			return db.Config{Driver: db.MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, err := db.OpenAnySchema(t.Context(), cfg(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Close() })
+			if _, err := d.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			p := &provider{}
+			p.Server = httptest.NewServer(p)
+			t.Cleanup(p.Close)
+			s := &Store{DB: d, Box: inbox.OpenSealer(filepath.Join(t.TempDir(), "key")), Worker: "here"}
+			app := &oauth.App{Name: "corp", ClientID: "id", Issuer: p.URL, Flow: oauth.Browser}
+			test(t, bench{s, t, ForRelay("ann@firm.example", app), p})
+		})
+	}
+}
+
+// logIn stores a token with that life.
+func (b bench) logIn(life time.Duration) {
+	b.t.Helper()
+	if err := b.LoggedIn(b.t.Context(), b.acct, oauth.Token{Access: "a0", Refresh: "r0", Lifetime: life}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b bench) want(token, refused string) {
+	b.t.Helper()
+	if got, err := b.Access(b.t.Context(), b.acct, refused); got != token || err != nil {
+		b.t.Errorf("the token is %q (%v), want %q", got, err, token)
+	}
+}
+
+func (b bench) wantNeeded(says ...string) {
+	b.t.Helper()
+	_, err := b.Access(b.t.Context(), b.acct, "")
+	var needed *LoginNeededError
+	if !errors.As(err, &needed) {
+		b.t.Fatalf("the error is %v, want that somebody has to log in", err)
+	}
+	for _, s := range append(says, "log in with `postrider smtp login`") {
+		if !strings.Contains(err.Error(), s) {
+			b.t.Errorf("the error is %q, want %q in it", err, s)
+		}
+	}
+}
+
+func (b bench) exec(query string) {
+	b.t.Helper()
+	if err := b.DB.Tx(b.t.Context(), func(tx *gorm.DB) error { return tx.Exec(query).Error }); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.wantNeeded("nobody has logged in with corp yet")
+		b.logIn(time.Hour)
+		b.want("a0", "")
+		b.want("a0", "another") // which was renewed by another process meanwhile
+		if n := b.provider.asked(); n != 0 {
+			t.Errorf("the provider was asked %d times, want not at all", n)
+		}
+		b.logIn(-time.Second)
+		b.want("a1", "")
+		b.want("a1", "")
+		b.want("a2", "a1")
+		if _, err := b.Access(t.Context(), b.acct, "a2"); err == nil || !strings.Contains(err.Error(), "the next is asked for in ") {
+			t.Errorf("the error is %v, want no third token at once", err)
+		}
+		var stored string
+		err := b.DB.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&stored).Error })
+		if err != nil || !strings.HasPrefix(stored, "v1:") || strings.Contains(stored, "r2") {
+			t.Errorf("the database has %q (%v), want ciphertext", stored, err)
+		}
+	})
+}
+
+func TestMargin(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		issued, expires time.Duration
+		want            bool
+	}{
+		{0, time.Hour, true},
+		{-54 * time.Minute, 6 * time.Minute, true},
+		{-56 * time.Minute, 4 * time.Minute, false},
+		{-time.Minute, 4 * time.Minute, true}, // a life of five minutes
+		{-3 * time.Minute, 2 * time.Minute, false},
+		{-time.Hour, -time.Second, false},
+		{0, -time.Second, false},
+	} {
+		if got := (token{Access: "a", Issued: now.Add(tt.issued), Expires: now.Add(tt.expires)}).good(now); got != tt.want {
+			t.Errorf("issued %s and good until %s: %v, want %v", tt.issued, tt.expires, got, tt.want)
+		}
+	}
+}
+
+// TestOneRenews has several processes renew a token at once.
+func TestOneRenews(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				other := bench{&Store{DB: b.DB, Box: b.Box, Worker: fmt.Sprint("host", i)}, t, b.acct, b.provider}
+				other.want("a1", "")
+			})
+		}
+		all.Wait()
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+	})
+}
+
+func TestLoginNeeded(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant","error_description":"gone"}`)
+		for range 3 {
+			b.wantNeeded("needs login: corp refuses the login (invalid_grant: gone)")
+		}
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 1 || needed[0] == "" {
+			t.Errorf("logins are needed of %v (%v), want that of the relay", needed, err)
+		}
+		b.logIn(time.Hour)
+		b.want("a0", "")
+		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 0 {
+			t.Errorf("logins are needed of %v (%v), want none", needed, err)
+		}
+	})
+}
+
+// TestInterrupted is a process that was killed after the provider had taken the refresh token.
+func TestInterrupted(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.exec("UPDATE oauth_tokens SET holder = 'dead', held_until = 1")
+		b.provider.n = 7 // it has given out others
+		b.wantNeeded("an earlier renewal was interrupted before the new token was stored")
+	})
+}
+
+// TestOutage: a provider that is down makes nobody log in, and is not asked for each inbox.
+func TestOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.provider.fail(http.StatusServiceUnavailable, "")
+		for range 3 {
+			_, err := b.Access(t.Context(), b.acct, "")
+			if err == nil || errors.As(err, new(*LoginNeededError)) || !strings.Contains(err.Error(), "gives no token now") {
+				t.Errorf("the error is %v, want an outage", err)
+			}
+		}
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+		b.provider.fail(0, "")
+		next := bench{&Store{DB: b.DB, Box: b.Box, Worker: "next pass"}, t, b.acct, b.provider}
+		next.want("a1", "")
+	})
+}
+
+// TestAnotherApplication: a token is for the application that it was made for, and nobody who can
+// write the database can give it to another.
+func TestAnotherApplication(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(time.Hour)
+		b.acct.App = &oauth.App{Name: "other", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
+		b.wantNeeded("nobody has logged in with other yet")
+		b.exec("UPDATE oauth_tokens SET app = 'other'")
+		if _, err := b.Access(t.Context(), b.acct, ""); !errors.Is(err, inbox.ErrBinding) {
+			t.Errorf("the error is %v, want that it was encrypted for something else", err)
+		}
+	})
+}
+
+// TestApplication has one token for all inboxes.
+func TestApplication(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		app := &oauth.App{Name: "corp", ClientID: "id", ClientSecret: "s", Issuer: b.provider.URL, Flow: oauth.Application}
+		for id := range 3 {
+			b.acct = ForInbox(int64(id+1), "ann@firm.example", "ann", app)
+			b.want("a1", "")
+		}
+	})
+}
+
+func TestHelper(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.Helper = func(_ context.Context, command []string) (string, error) { return strings.Join(command, "+"), nil }
+		b.acct.App = &oauth.App{Name: "oama", Command: []string{"oama", "access", "{account}"}}
+		b.want("oama+access+ann@firm.example", "")
+	})
+}
