@@ -113,6 +113,8 @@ var terminalCases = []terminalCase{
 	{"migrate --status", "", "0 0 0 0 2 1", nil},
 	{"inbox add new@firm.example --host 127.0.0.1 --security none", "sesame\r", "0 0 0 0 2 1", map[string]string{idle: `Added new@firm\.example\.`}},
 	{"inbox add new@firm.example", "", "2 2 2 2 2 2", map[string]string{idle: `^postrider: inbox new@firm\.example needs its IMAP server: --host HOST\n$`}},
+	{"inbox login desk@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: inbox desk@firm\.example logs in with a password; to use OAuth2: `}},
+	{"smtp login", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: the relay does not log in with OAuth2; set smtp\.auth to oauth`}},
 	{"inbox list", "", "0 0 0 0 2 1", nil},
 	{"inbox show desk@firm.example", "", "0 0 0 0 2 1", nil},
 	{"inbox show deks@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `did you mean desk@firm\.example\?`}},

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 const examplePath = "../../config.example.yaml"
 
 // commentedKey is a key that the example shows as a comment.
-var commentedKey = regexp.MustCompile(`(?m)^( *)# ([a-z_]+: )`)
+var commentedKey = regexp.MustCompile(`(?m)^( *)# (|  )([a-z_]+: )`)
 
 // example reads config.example.yaml as it is, or with its commented keys. It also checks that it
 // loads, with what its secrets and files refer to. The third result are its lines.
@@ -30,7 +31,7 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	}
 	head, body, _ := strings.Cut(string(src), "\n\n")
 	if uncomment {
-		body = commentedKey.ReplaceAllString(body, "$1$2")
+		body = commentedKey.ReplaceAllString(body, "$1$2$3")
 	}
 	text := head + "\n\n" + body
 	path := write(t, text)
@@ -45,6 +46,11 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	}
 	t.Setenv("POSTRIDER_DSN", "user:password@tcp(host:3306)/postrider")
 	t.Setenv("SMTP_PASSWORD", "password")
+	t.Setenv("MS_SECRET", "secret")
+	t.Setenv("GOOGLE_SECRET", "secret")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "service-account.json"), serviceAccount(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Load(path, variables()); err != nil {
 		t.Fatalf("config.example.yaml (uncommented: %v) has errors:\n%v", uncomment, err)
 	}
@@ -67,8 +73,12 @@ func TestExampleHasEveryKey(t *testing.T) {
 	var all []string
 	for name := range r.places {
 		all = append(all, regexp.MustCompile(`\[\d+\]`).ReplaceAllString(name, ""))
+		if rest, ok := strings.CutPrefix(name, "oauth."); ok { // below the name of an application
+			_, key, _ := strings.Cut(rest, ".")
+			all = append(all, "oauth."+key)
+		}
 	}
-	for parent, typ := range map[string]reflect.Type{"routes": reflect.TypeFor[route.Rule](), "routes.match": reflect.TypeFor[route.Match]()} {
+	for parent, typ := range map[string]reflect.Type{"routes": reflect.TypeFor[route.Rule](), "routes.match": reflect.TypeFor[route.Match](), "oauth": reflect.TypeFor[OAuth]()} {
 		for _, key := range keys(typ) {
 			if !strings.Contains("\n"+strings.Join(all, "\n")+"\n", "\n"+join(parent, key)+"\n") {
 				t.Errorf("config.example.yaml lacks %s.%s", parent, key)
@@ -112,6 +122,18 @@ func TestExampleExplainsEveryKey(t *testing.T) {
 			t.Errorf("config.example.yaml does not say why: %s", line)
 		}
 	}
+}
+
+// serviceAccount is the key of a Google service account.
+func serviceAccount(t *testing.T) []byte {
+	t.Helper()
+	text, err := json.Marshal(map[string]string{
+		"type": "service_account", "client_email": "a@b.example", "private_key": dkimKey(t), "token_uri": "https://oauth2.googleapis.com/token",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // dkimKey is a private key as PEM.

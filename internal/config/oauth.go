@@ -48,8 +48,6 @@ func (r *reader) oauth(c *Config) {
 	_, known := c.OAuth[s.OAuth]
 	known = known || r.hasErrorWithin("oauth")
 	switch {
-	case s.Auth != "oauth" && s.OAuth != "":
-		r.refuse("smtp.oauth", "is only used with smtp.auth: oauth; add that, or remove this")
 	case s.Auth != "oauth":
 	case s.OAuth == "":
 		r.refuse("smtp.oauth", "is missing; name the application that smtp.auth: oauth is to use (%s)", knownApps(names))

@@ -63,7 +63,7 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	n = resolve(n)
 	kind := v.Kind()
 	switch {
-	case kind == reflect.Struct && isNull(n):
+	case (kind == reflect.Struct || kind == reflect.Map) && isNull(n):
 		delete(r.places, key) // a section whose keys are all commented out
 	case isNull(n):
 		r.fail(key, "has no value; give one, or remove the line")

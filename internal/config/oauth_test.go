@@ -1,0 +1,61 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"postrider/internal/oauth"
+)
+
+const oauthMinimal = `
+smtp: {host: smtp.example.com}
+forward: {from: a@x.example}
+routes: [{name: all, match: {}, to: desk@firm.example}]
+`
+
+func TestOAuth(t *testing.T) {
+	t.Setenv("MS_SECRET", "s")
+	c, err := Load(write(t, oauthMinimal+`
+oauth:
+  microsoft: {client_id: abc, tenant: firm.example, client_secret: env:MS_SECRET, flow: application}
+  helper: {token_command: [oama, access, "{account}"]}
+`), variables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := c.OAuth["microsoft"].App("microsoft")
+	if err != nil || app.ClientSecret != "s" || app.Tenant != "firm.example" || app.Way() != oauth.Application {
+		t.Errorf("the application is %s %s, %v; want one that acts for itself", app.Name, app.Way(), err)
+	}
+}
+
+func TestOAuthErrors(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"no client", "oauth: {microsoft: {tenant: x}}", "oauth.microsoft.client_id: is missing; register an application"},
+		{"unknown provider", "oauth: {corp: {client_id: x}}", "oauth.corp.issuer: is missing; only microsoft and google are built in"},
+		{"issuer of google", "oauth: {google: {client_id: x, issuer: https://x.example}}", "oauth.google.issuer: is built in for google"},
+		{"no https", "oauth: {corp: {client_id: x, issuer: http://x.example}}", `oauth.corp.issuer: "http://x.example" is no https URL`},
+		{"wrong flow", "oauth: {microsoft: {client_id: x, flow: magic}}", `oauth.microsoft.flow: "magic" is not one of device, browser, application`},
+		{"google's devices", "oauth: {google: {client_id: x, flow: device}}", "oauth.google.flow: device does not give out the permission for mail at Google"},
+		{"no secret", "oauth: {microsoft: {client_id: x, tenant: x, flow: application}}", "oauth.microsoft.client_secret: is missing"},
+		{"no tenant", "oauth: {microsoft: {client_id: x, client_secret: y, flow: application}}", "oauth.microsoft.tenant: is missing"},
+		{"tenant", "oauth: {google: {client_id: x, tenant: y}}", "oauth.google.tenant: is for microsoft alone"},
+		{"key", "oauth: {google: {service_account: xyzzy}}", "oauth.google.service_account: cannot be used: it is no JSON"},
+		{"name", "oauth: {My App: {client_id: x, issuer: https://x.example}}", "oauth.My App: is no name"},
+		{"unknown key", "oauth: {google: {client_idd: x}}", "oauth.google.client_idd: unknown key; did you mean oauth.google.client_id?"},
+		{"the relay's, unknown", "smtp: {host: h, auth: oauth, oauth: corp, username: a}\noauth: {google: {client_id: x}}", `smtp.oauth: there is no application "corp" in the section oauth (there are google)`},
+		{"the relay's, not named", "smtp: {host: h, auth: oauth, username: a}", "smtp.oauth: is missing; name the application that smtp.auth: oauth is to use (there is none yet)"},
+		{"the relay's, no user", "smtp: {host: h, auth: oauth, oauth: google}\noauth: {google: {client_id: x}}", "smtp.username: is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := oauthMinimal + tt.text
+			if strings.HasPrefix(tt.text, "smtp") {
+				text = strings.Replace(oauthMinimal, "smtp: {host: smtp.example.com}\n", "", 1) + tt.text
+			}
+			_, err := Load(write(t, text), variables())
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "xyzzy") {
+				t.Errorf("the error is %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
