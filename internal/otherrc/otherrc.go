@@ -8,6 +8,7 @@
 package otherrc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -157,10 +158,13 @@ func guess(user, host string) string {
 	return user + "@" + domain
 }
 
+// settings has what the file does not say, too: its program has defaults of its own for that.
 func (a Account) settings() inbox.Changes {
-	c := inbox.Changes{Host: &a.Host, Security: &a.Security, Username: &a.Username, Password: &a.Password, Folders: a.Folders}
-	if a.Port != 0 {
-		c.Port = &a.Port
+	port, folders := cmp.Or(a.Port, a.Security.DefaultPort()), a.Folders
+	if len(folders) == 0 {
+		folders = []string{"INBOX"}
 	}
-	return c
+	return inbox.Changes{
+		Host: &a.Host, Port: &port, Security: &a.Security, Username: &a.Username, Password: &a.Password, Folders: folders,
+	}
 }

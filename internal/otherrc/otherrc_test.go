@@ -134,7 +134,8 @@ func TestEntries(t *testing.T) {
 			}
 		})
 	}
-	if a := account("h", "a@x.example"); a.settings().Port != nil || inbox.Security("") != *a.settings().Security {
-		t.Error("the settings have a port, want the default")
+	e, err := Entries([]Account{{Where: "rc:1", Host: "h", Security: inbox.STARTTLS, Username: "a@x.example"}}, nil)
+	if err != nil || *e[0].Set.Port != 143 || fmt.Sprint(e[0].Set.Folders) != "[INBOX]" {
+		t.Errorf("the entry is %+v (%v), want port 143 and the folder INBOX, whatever an existing inbox has", e, err)
 	}
 }
