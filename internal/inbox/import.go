@@ -72,11 +72,7 @@ func (s *Store) planned(tx *gorm.DB, entries []Entry, o ImportOptions) ([]Planne
 // updateTo is Set, in this transaction. What the entry does not say may have changed meanwhile, and
 // stays so.
 func (s *Store) updateTo(tx *gorm.DB, p Planned, now time.Time) error {
-	var folders []string
-	if p.entry.Set.Folders != nil {
-		folders = p.New.Watched()
-	}
-	if err := s.update(tx, p.Old.ID, p.Old.Address, p.entry.Set, folders, now); err != nil {
+	if err := s.update(tx, p.Old.ID, p.Old.Address, p.changes, p.changes.Folders, now); err != nil {
 		return err
 	}
 	if p.New.Active && !p.Old.Active {

@@ -87,6 +87,16 @@ func TestImportOfMany(t *testing.T) {
 			if len(texts) > most || commits != 1 {
 				t.Errorf("1,000 inboxes take %d statements and %d commits, want at most %d, and 1", len(texts), commits, most)
 			}
+			changed := entries(1000)
+			for i := range changed {
+				changed[i].Set.Description = ptr("new")
+			}
+			if _, err := store.Import(b.ctx, changed, ImportOptions{Update: true}); err != nil {
+				t.Fatal(err)
+			}
+			if texts, commits := statements.Taken(); len(texts) > 3*1000+10 || commits != 1 {
+				t.Errorf("1,000 changes take %d statements and %d commits, want at most 3 each, and 1", len(texts), commits)
+			}
 			all, err := b.List(b.ctx, false)
 			if err != nil || len(all) != 1000 || !slices.Equal(all[999].Watched(), []string{"INBOX", "Junk"}) {
 				t.Errorf("there are %d inboxes (%v), want 1,000 with two folders each", len(all), err)
@@ -205,5 +215,22 @@ func TestUnstored(t *testing.T) {
 	}
 	if in := b.get("changed@x.example"); in.Password == secret.String(got["changed@x.example"]) {
 		t.Error("the password is stored")
+	}
+}
+
+// TestImportWithoutKey: an import makes no new key while passwords are encrypted with another one.
+func TestImportWithoutKey(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b.add("old@x.example")
+	other := New(b.db, OpenSealer(filepath.Join(t.TempDir(), "other.key")))
+	if _, err := other.Import(b.ctx, entries(1), ImportOptions{}); !errors.Is(err, ErrNoKey) {
+		t.Errorf("the import ends with %v, want ErrNoKey", err)
+	}
+	plans, err := other.PlanImport(b.ctx, entries(1), ImportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Unstored(b.ctx, plans); !errors.Is(err, ErrNoKey) {
+		t.Errorf("before a login it ends with %v, want ErrNoKey", err)
 	}
 }

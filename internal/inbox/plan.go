@@ -36,6 +36,7 @@ type Planned struct {
 	New         Inbox    // Folders has those that are watched
 	Differences []string // between Old and New; for people, without passwords
 	entry       Entry
+	changes     Changes // of an existing inbox: what the entry says, without what is so already
 }
 
 // String describes the effect on one line: + for a new inbox, ~ for a changed one. It is empty when
@@ -161,6 +162,7 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 		errs = append(errs, err)
 	}
 	p.Differences = s.differences(p)
+	p.changes = s.effective(p)
 	switch {
 	case p.Old.Active && !p.New.Active:
 		errs = append(errs, fmt.Errorf("inbox %s is active; to disable it: postrider inbox disable %[1]s", p.Old.Address))
@@ -192,7 +194,7 @@ func (s *Store) differences(p *Planned) (found []string) {
 	add("port", strconv.Itoa(before.Port), strconv.Itoa(after.Port))
 	add("security", string(before.Security), string(after.Security))
 	add("username", before.Username, after.Username)
-	if now, err := s.sealer.Unseal(*before); p.entry.Set.Password != nil && (err != nil || now != *p.entry.Set.Password) {
+	if s.newPassword(p) {
 		found = append(found, "the password changes")
 	}
 	add("folders", sorted(before.Watched()), sorted(after.Watched()))
@@ -202,6 +204,26 @@ func (s *Store) differences(p *Planned) (found []string) {
 	add("auth", before.Auth, after.Auth)
 	add("allow_plaintext", yesNo(before.AllowPlaintext), yesNo(after.AllowPlaintext))
 	return found
+}
+
+// effective leaves out the password and the folders when they stay: each takes statements.
+func (s *Store) effective(p *Planned) Changes {
+	c := p.entry.Set
+	if !s.newPassword(p) {
+		c.Password = nil
+	}
+	if c.Folders = p.New.Watched(); sorted(c.Folders) == sorted(p.Old.Watched()) {
+		c.Folders = nil
+	}
+	return c
+}
+
+func (s *Store) newPassword(p *Planned) bool {
+	if p.entry.Set.Password == nil {
+		return false
+	}
+	now, err := s.sealer.Unseal(*p.Old)
+	return err != nil || now != *p.entry.Set.Password
 }
 
 func sorted(names []string) string { return joinFolders(slices.Sorted(slices.Values(names))) }

@@ -98,18 +98,18 @@ var taken = []string{
 // noteKeys notes what postrider does not do, or does differently.
 func noteKeys(retriever map[string]value, sections []section, notes *noteList) {
 	for _, s := range sections {
-		switch {
-		case s.name == "retriever":
+		switch s.name {
+		case "retriever":
 			for _, key := range s.keys {
 				if !slices.Contains(taken, key.name) {
 					notes.add(key.line, "%s is not taken", key.name)
 				}
 			}
-		case s.name == "options":
+		case "options":
 			for _, key := range s.keys {
 				noteOption(key, notes)
 			}
-		case s.name == "destination":
+		case "destination":
 			notes.add(s.line, "[destination] is not taken: the routes of the configuration say where mail goes")
 		default:
 			notes.add(s.line, "[%s] is not taken; routes have conditions instead", s.name)

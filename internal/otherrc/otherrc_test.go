@@ -67,9 +67,20 @@ func TestRead(t *testing.T) {
 			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false fault: the port in line 1 is not a number from 1 to 65535` + "\n",
 		},
 		{
-			"half a password", "fetchmailrc", "poll h proto imap user a pass x:geheim ssl",
-			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
+			"half a password", "fetchmailrc", "poll h proto imap user a pass half:geheim ssl",
+			`rc:1: "h" port 0 tls user "a" password "half" folders [] skipped false` + "\n" +
 				"note: rc:1: a part of this line is not understood; put a password with special characters in quotes\n",
+		},
+		{
+			"a password after an option that is unknown", "fetchmailrc", "poll h proto imap user a pass y ssl 'geheim'",
+			`rc:1: "h" port 0 tls user "a" password "y" folders [] skipped false` + "\n" +
+				"note: rc:1: a part of this line is not understood; put a password with special characters in quotes\n",
+		},
+		{
+			"users have their own options", "fetchmailrc", "poll h proto imap user a pass x folder F ssl\nuser b pass y",
+			`rc:1: "h" port 0 tls user "a" password "x" folders ["F"] skipped false` + "\n" +
+				`rc:2: "h" port 0 starttls user "b" password "y" folders [] skipped false` + "\n" +
+				"note: rc:2: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
 		},
 		{
 			"the local name first", "fetchmailrc", "poll h proto imap user ann here is jdoe there pass x sslmode wrapped",
