@@ -218,9 +218,11 @@ func (r *rc) record(o options) {
 		host = o.via
 	}
 	a := Account{
-		Where: r.notes.at(o.line), Host: host, Port: o.port, Security: r.security(o, host), Username: o.user, Password: o.pass,
-		Folders: o.folders, Skipped: o.skip, Fault: o.fault,
+		Where: r.notes.at(o.line), Host: host, Port: o.port, Security: r.security(o, host), Username: o.user,
+		Folders: o.folders, Skipped: o.skip,
 	}
+	password, err := literal(o.pass)
+	a.Password, a.Fault = password, errors.Join(o.fault, err)
 	if o.pass == "" {
 		a.Fault = errors.Join(a.Fault, fmt.Errorf("there is no password for the user %q of %s; fetchmail asks for it, or takes it from .netrc; add `password` to the file",
 			o.user, host))

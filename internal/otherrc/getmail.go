@@ -71,7 +71,7 @@ func getmailPassword(retriever map[string]value) (string, error) {
 		if retriever["password"].text == "" {
 			return "", errors.New("there is no password; getmail asks for it, or takes it from a keyring; add `password` to the file")
 		}
-		return retriever["password"].text, nil
+		return literal(retriever["password"].text)
 	}
 	words, ok := tuple(command.text)
 	if !ok || len(words) == 0 {

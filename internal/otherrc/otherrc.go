@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -102,6 +103,17 @@ func (n *noteList) unencrypted(line int, program, host string) inbox.Security {
 	}
 	n.add(line, "%s logs in without encryption; postrider insists on STARTTLS", program)
 	return inbox.STARTTLS
+}
+
+// place matches a password that would be taken for the place of one.
+var place = regexp.MustCompile(`^(env|file|command|oauth):`)
+
+// literal refuses a password that would be taken for the place of one.
+func literal(password string) (string, error) {
+	if kind := place.FindString(password); kind != "" {
+		return "", fmt.Errorf("the password begins with %s, which postrider would take for the place of a password; change the password", kind)
+	}
+	return password, nil
 }
 
 // Entries makes an entry for each account. The address of an inbox is the username when that is an

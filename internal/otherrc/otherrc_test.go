@@ -83,6 +83,10 @@ func TestRead(t *testing.T) {
 				"note: rc:2: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
 		},
 		{
+			"a password like a place", "fetchmailrc", "poll h proto imap user a pass 'command:ls' ssl",
+			`rc:1: "h" port 0 tls user "a" password "" folders [] skipped false fault: the password begins with command:, which postrider would take for the place of a password; change the password` + "\n",
+		},
+		{
 			"the local name first", "fetchmailrc", "poll h proto imap user ann here is jdoe there pass x sslmode wrapped",
 			`rc:1: "h" port 0 tls user "jdoe" password "x" folders [] skipped false` + "\n",
 		},
