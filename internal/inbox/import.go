@@ -117,8 +117,6 @@ const (
 	insertColumns = "email_address, email_password, description, is_active, host, port, security, allow_plaintext, " +
 		"username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at"
 	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
-
-	sqlIDs = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
 )
 
 func insertFolders(tx *gorm.DB, byAddress map[string][]string) error {
