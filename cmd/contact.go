@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -226,15 +225,11 @@ func notImported(err error) error {
 }
 
 func (a *app) readContacts(name string) ([]contacts.Entry, error) {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usage(fmt.Errorf("import contacts: %w", err))
-		}
-		defer func() { _ = f.Close() }()
-		in = f
+	in, done, err := a.input(name)
+	if err != nil {
+		return nil, usage(fmt.Errorf("import contacts: %w", err))
 	}
+	defer done()
 	entries, err := contacts.ReadCSV(name, in)
 	if err != nil {
 		return nil, usage(notImported(err))

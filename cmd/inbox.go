@@ -19,7 +19,8 @@ func (a *app) inboxCommand() *cobra.Command {
 	return group("inbox", "Add, change and check the monitored inboxes",
 		a.inboxAddCommand(), a.inboxListCommand(), a.inboxShowCommand(), a.inboxSetCommand(),
 		a.inboxLoginCommand(), a.inboxEnableCommand(), a.inboxDisableCommand(), a.inboxRemoveCommand(),
-		a.inboxCheckCommand(), a.inboxRewindCommand())
+		a.inboxCheckCommand(), a.inboxRewindCommand(),
+		a.inboxImportCommand(), a.inboxExportCommand())
 }
 
 // inboxFlags are the settings of an inbox, for add and set.

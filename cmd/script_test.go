@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
-			"delete": deleteTasks, "key": newKey, "sql": sqlCommand,
+			"delete": deleteTasks, "key": newKey, "sql": sqlCommand, "fill": fill,
 		},
 	})
 }
@@ -204,6 +204,11 @@ func sqlCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	defer func() { _ = d.Close() }()
 	ts.Check(d.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(strings.Join(args, "")).Error }))
+}
+
+// fill FILE: variables in the file get their values.
+func fill(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(ts.ReadFile(args[0]), ts.Getenv)), 0o600))
 }
 
 // mode FILE MODE: the file's permissions.

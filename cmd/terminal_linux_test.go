@@ -128,6 +128,9 @@ var terminalCases = []terminalCase{
 		working:  `The next run registers 3 messages`,
 		badLogin: `^postrider: .*the server refused the password`,
 	}},
+	{"inbox import FOLDER/inboxes.csv", "y\r", "0 0 0 0 2 1", map[string]string{idle: `Done: 1 new, 0 changed, 0 unchanged\.\n$`}},
+	{"inbox import --from fetchmailrc FOLDER/fetchmailrc", "y\r", "2 2 2 2 2 2", map[string]string{idle: `^postrider: import inboxes: nothing was changed:\nopen .*fetchmailrc: no such file`}},
+	{"inbox export", "", "0 0 0 0 2 1", map[string]string{idle: `^address,host,port,security,`}},
 	{"task list", "", "0 0 0 0 2 1", map[string]string{working: `(?m)│ dead |^status +dead$`}},
 	{"task list --status uncertain", "", "0 0 0 0 2 1", map[string]string{idle: `^No message matches;`}},
 	{"task show 1", "", "0 0 0 0 2 1", nil},
@@ -282,8 +285,9 @@ func newTerminalWorld(t *testing.T, dir, state string) string {
 	}
 	t.Cleanup(sink.Close)
 	files := map[string]string{
-		"people.csv": "name,email\nCyd,cyd@firm.example\n",
-		"mail.eml":   string(testserver.Mail("clerk@court.example", deskUser, "a hearing \x1b[2J", "The body.")),
+		"inboxes.csv": "address,host,password\nnew@firm.example,127.0.0.1,env:PASSWORD\n",
+		"people.csv":  "name,email\nCyd,cyd@firm.example\n",
+		"mail.eml":    string(testserver.Mail("clerk@court.example", deskUser, "a hearing \x1b[2J", "The body.")),
 		"postrider.yaml": fmt.Sprintf(`
 smtp: {host: 127.0.0.1, port: %d, security: none}
 forward: {from: forwarder@firm.example}

@@ -40,6 +40,8 @@ var rules = []rule{
 	{pkg: "internal/status", never: []string{"internal/pass", "internal/imapsrc", "internal/testserver"}},
 	{pkg: "internal/transcript", never: []string{"internal/message", "internal/tasks", "internal/imapsrc", "internal/forward", "internal/pass"}},
 	{pkg: "internal/srs", never: []string{"internal"}},
+	{pkg: "internal/csvfile", never: []string{"internal"}},
+	{pkg: "internal/otherrc", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/tasks", "internal/testserver"}},
 	{pkg: "internal/address", never: []string{"internal"}},
 	{pkg: "internal/dmarc", never: []string{"internal"}},
 	{pkg: "internal/proxy", never: []string{"internal/config", "internal/db", "internal/imapsrc", "internal/forward", "internal/testserver"}},

@@ -11,6 +11,7 @@ const (
 	sqlListActiveInboxes = sqlInboxes + `WHERE is_active = 1 ORDER BY email_address`
 	sqlGetInbox          = sqlInboxes + `WHERE email_address = ?` // UNIQUE (email_address)
 	sqlAddresses         = `SELECT email_address FROM monitored_emails`
+	sqlIDs               = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
 
 	sqlInsertInbox = `INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
 		security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)

@@ -86,6 +86,15 @@ func ReadPrivateFile(path string) ([]byte, error) {
 	return readPrivate(path, func() (*os.File, error) { return os.Open(path) })
 }
 
+// CheckReaders returns an error when users other than its owner can access a file. The error has the
+// command that fixes it. On Windows, which has no such permissions, there is no error.
+func CheckReaders(path string, info fs.FileInfo) error {
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+		return fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, path)
+	}
+	return nil
+}
+
 func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
 	f, err := open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,8 +111,8 @@ func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
 	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory; name the file in it", path)
 	}
-	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
-		return nil, fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, path)
+	if err := CheckReaders(path, info); err != nil {
+		return nil, err
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {

@@ -1,0 +1,247 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/inbox"
+	"postrider/internal/otherrc"
+	"postrider/internal/secret"
+	"postrider/internal/text"
+)
+
+type inboxImportOptions struct {
+	inbox.ImportOptions
+	from               string
+	addresses          map[string]string
+	check, dryRun, yes bool
+}
+
+func (a *app) inboxImportCommand() *cobra.Command {
+	var opts inboxImportOptions
+	c := &cobra.Command{
+		Use:   "import {FILE.csv | --from FORMAT FILE...}",
+		Short: "Add and change inboxes by a file; shows the changes first",
+		Long: `import reads inboxes from a CSV file, or from standard input, shows what it would
+add (+) and change (~), and asks. Then it does everything in one transaction, or
+nothing. It prints all errors of the file with their lines.
+
+The first line names the columns, in any order: address, host, port, security,
+username, password, folders (separated by ;), start, description, active (yes or
+no), auth, allow_plaintext. Only address is required. An empty field means the
+default for a new inbox, and no change for an existing one.
+
+The password is env:NAME, file:PATH, or the password itself, which is stored
+encrypted; then only its owner may be able to read the file (mode 0600).
+
+An inbox that exists with the same settings is left alone. With other settings
+it is an error without --update. A cursor never changes.
+
+With --from it reads the accounts of fetchmail or getmail, and prints, with its
+line, what it does not take and what works differently. Their cursors begin at
+the messages that arrive from now on (--start now), because those programs have
+forwarded the older ones. Mail stays on the server. Only the owner of the file
+may be able to read it.
+` + exitHelp,
+		Example: `  postrider inbox import inboxes.csv --dry-run
+  postrider inbox import inboxes.csv --check --yes
+  postrider inbox import --from fetchmailrc ~/.fetchmailrc --dry-run`,
+		Args: takes(1, 0, "one FILE.csv, or - for standard input"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0) {
+				return usage(errors.New("several files, and --address, are for --from; a CSV file is one, and has addresses"))
+			}
+			return a.inboxImport(c.Context(), args, opts)
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVar(&opts.Update, "update", false, "change inboxes that exist with other settings")
+	flags.BoolVar(&opts.check, "check", false, "log in to each inbox that is new or changes; if one fails, store nothing")
+	flags.StringVar((*string)(&opts.Start), "start", "",
+		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD (default latest; now with --from)")
+	flags.StringVar(&opts.from, "from", "", "the file is of another program: `fetchmailrc|getmailrc`")
+	flags.StringToStringVar(&opts.addresses, "address", nil,
+		"with --from: the user `USER=ADDR` has this address, may be repeated; USER@HOST if several servers have that user")
+	flags.BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")
+	flags.BoolVar(&opts.yes, "yes", false, "do not ask")
+	return c
+}
+
+func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportOptions) error {
+	read := func() ([]inbox.Entry, error) { return a.readInboxes(names[0]) }
+	if opts.from != "" {
+		opts.Start = cmp.Or(opts.Start, inbox.StartNow)
+		read = func() ([]inbox.Entry, error) { return a.readOthers(names, opts) }
+	}
+	entries, err := read()
+	if err != nil {
+		return usage(noneImported(err))
+	}
+	return a.with(ctx, func(s *services) error {
+		plans, err := s.inboxes.PlanImport(ctx, entries, opts.ImportOptions)
+		if err != nil {
+			return noneImported(err)
+		}
+		lines := inbox.Lines(plans)
+		if opts.dryRun || !opts.yes {
+			if _, err := fmt.Fprint(a.out, lines+inbox.Summary(plans)); err != nil {
+				return err
+			}
+		}
+		if opts.check {
+			if err := s.checkPlanned(ctx, plans); err != nil {
+				return noneImported(err)
+			}
+		}
+		if opts.dryRun || lines == "" {
+			return nil
+		}
+		if err := a.confirm(opts.yes, "Do that?"); err != nil {
+			return err
+		}
+		done, err := s.inboxes.Import(ctx, entries, opts.ImportOptions)
+		if err != nil {
+			return noneImported(err)
+		}
+		return a.tell("Done: %s", inbox.Summary(done))
+	})
+}
+
+// noneImported is exit code 2 for what is wrong in the file.
+func noneImported(err error) error {
+	_, invalid := errors.AsType[*inbox.ImportError](err)
+	err = fmt.Errorf("import inboxes: nothing was changed:\n%w", err)
+	if invalid {
+		return usage(err)
+	}
+	return err
+}
+
+// checkPlanned logs in to the inboxes that an import would add or change. Its error has a line for
+// each that fails.
+func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) error {
+	plans, err := s.inboxes.Unstored(ctx, plans)
+	if err != nil {
+		return err
+	}
+	var boxes []inbox.Inbox
+	for _, p := range plans {
+		boxes = append(boxes, p.New)
+	}
+	found, err := s.checkInboxes(ctx, boxes)
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for i, f := range found {
+		if f.err != nil {
+			why := strings.Replace(text.Brief(f.err), "set it with `postrider inbox set "+boxes[i].Address+" --password-stdin`", "correct it in the file", 1)
+			failed = append(failed, fmt.Sprintf("%s: %s: %s", plans[i].Where, f.what, why))
+		}
+	}
+	if len(failed) > 0 {
+		return errors.New(strings.Join(failed, "\n"))
+	}
+	return nil
+}
+
+// input opens a file, or standard input for -. Call done.
+func (a *app) input(name string) (in io.Reader, done func(), err error) {
+	if name == "-" {
+		return a.in, func() {}, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { _ = f.Close() }, nil
+}
+
+func (a *app) readInboxes(name string) ([]inbox.Entry, error) {
+	in, done, err := a.input(name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return inbox.ReadCSV(name, in, exposed(name, in))
+}
+
+// readOthers reads the files of other programs, and prints what is not taken from them.
+func (a *app) readOthers(names []string, opts inboxImportOptions) ([]inbox.Entry, error) {
+	var all []otherrc.Account
+	for _, name := range names {
+		accounts, notes, err := a.readOther(name, opts.from)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, accounts...)
+		for _, note := range notes {
+			if _, err := fmt.Fprintln(a.err, "note: "+note); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return otherrc.Entries(all, opts.addresses)
+}
+
+func (a *app) readOther(name, format string) ([]otherrc.Account, []string, error) {
+	in, done, err := a.input(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	if err := exposed(name, in); err != nil {
+		return nil, nil, fmt.Errorf("the file holds passwords, and %w", err)
+	}
+	return otherrc.Read(format, name, in)
+}
+
+// exposed says why other users can read a file that is open; nil when they cannot, or when it is a
+// pipe or a terminal.
+func exposed(name string, in io.Reader) error {
+	f, ok := in.(interface{ Stat() (fs.FileInfo, error) })
+	if !ok {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	if name == "-" {
+		name = "/dev/stdin"
+	}
+	return secret.CheckReaders(name, info)
+}
+
+func (a *app) inboxExportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "export",
+		Short: "Print all inboxes as a CSV file for import, without secrets",
+		Long: `export prints all inboxes as the CSV file that import reads, sorted by address.
+env:NAME and file:PATH are in it. A password that is stored encrypted is not:
+before another database can import such an inbox, fill in its password.
+` + exitHelp,
+		Example: `  postrider inbox export > inboxes.csv`,
+		Args:    takesNone,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.inboxExport(c.Context()) },
+	}
+}
+
+func (a *app) inboxExport(ctx context.Context) error {
+	return a.with(ctx, func(s *services) error {
+		boxes, err := s.inboxes.List(ctx, false)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(a.out, s.inboxes.CSV(boxes))
+		return err
+	})
+}

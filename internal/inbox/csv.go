@@ -1,0 +1,162 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"postrider/internal/csvfile"
+	"postrider/internal/secret"
+)
+
+var columns = []string{
+	"address", "host", "port", "security", "username", "password", "folders", "start", "description", "active",
+	"auth", "allow_plaintext",
+}
+
+// ReadCSV reads entries for Import from a file as package csvfile does. Only the column address is
+// required. An empty field is like a missing column.
+//
+// exposed says why a password itself may not be in the file; nil when it may. An entry holds the
+// faults of its line. An *InvalidError says why no line can be read. name is the file's name, for
+// errors.
+func ReadCSV(name string, in io.Reader, exposed error) ([]Entry, error) {
+	lines, err := csvfile.Read(name, in, columns)
+	if unreadable, ok := errors.AsType[*csvfile.Error](err); ok {
+		return nil, &InvalidError{unreadable}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for _, l := range lines {
+		e := entry(l)
+		if p := e.Set.Password; exposed != nil && p != nil && !secret.IsRef(*p) {
+			e.Fault = errors.Join(e.Fault, fmt.Errorf("the password itself is in the file, and %w", exposed))
+			exposed = nil // once is enough
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// entry reads one line.
+func entry(l csvfile.Line) Entry {
+	e := Entry{Where: l.Where, Fault: l.Fault}
+	if l.Fault != nil {
+		return e
+	}
+	var faults []error
+	said := func(column string) *string {
+		v := l.Value(column)
+		if v == nil || strings.TrimSpace(*v) == "" {
+			return nil
+		}
+		if column != "password" || secret.IsRef(*v) {
+			*v = strings.TrimSpace(*v)
+		}
+		return v
+	}
+	truth := func(column string) *bool {
+		v := said(column)
+		if v == nil {
+			return nil
+		}
+		yes, ok := csvfile.Truth(*v)
+		if !ok {
+			faults = append(faults, fmt.Errorf("%s is %q; write yes or no", column, *v))
+			return nil
+		}
+		return &yes
+	}
+	set(&e.Address, said("address"))
+	e.Set = Changes{
+		Description: said("description"), Host: said("host"), Security: (*Security)(said("security")),
+		AllowPlaintext: truth("allow_plaintext"), Username: said("username"), Auth: said("auth"),
+		Start: (*Start)(said("start")), Password: said("password"),
+	}
+	e.Active = truth("active")
+	if v := said("port"); v != nil {
+		port, err := strconv.Atoi(*v)
+		if err != nil || port == 0 {
+			faults = append(faults, fmt.Errorf("port is %q; use 1 to 65535", *v))
+		} else {
+			e.Set.Port = &port
+		}
+	}
+	if v := said("folders"); v != nil {
+		e.Set.Folders = splitFolders(*v)
+	}
+	e.Fault = errors.Join(append(faults, absolute(e.Set.Password))...)
+	return e
+}
+
+// absolute makes the path of file:PATH absolute, because cron runs in another directory.
+func absolute(password *string) error {
+	if password == nil || *password == "file:" {
+		return nil
+	}
+	path, ok := strings.CutPrefix(*password, "file:")
+	if !ok {
+		return nil
+	}
+	path, err := filepath.Abs(path)
+	*password = "file:" + path
+	return err
+}
+
+// splitFolders splits names at semicolons. A backslash before a semicolon or a backslash makes it
+// part of the name.
+func splitFolders(s string) (names []string) {
+	var name strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == '\\' || s[i+1] == ';'):
+			i++
+			name.WriteByte(s[i])
+		case s[i] == ';':
+			names = append(names, strings.TrimSpace(name.String()))
+			name.Reset()
+		default:
+			name.WriteByte(s[i])
+		}
+	}
+	if last := strings.TrimSpace(name.String()); last != "" || len(names) == 0 {
+		names = append(names, last)
+	}
+	return names
+}
+
+func joinFolders(names []string) string {
+	escaped := make([]string, len(names))
+	for i, name := range names {
+		escaped[i] = strings.NewReplacer(`\`, `\\`, `;`, `\;`).Replace(name)
+	}
+	return strings.Join(escaped, ";")
+}
+
+// CSV writes inboxes as ReadCSV reads them. It has env:NAME and file:PATH, and nothing in the place
+// of a password itself.
+func (s *Store) CSV(boxes []Inbox) string {
+	var out strings.Builder
+	out.WriteString(csvfile.Format(columns...))
+	for _, in := range boxes {
+		password := s.PasswordFrom(in)
+		if !secret.IsRef(password) {
+			password = ""
+		}
+		out.WriteString(csvfile.Format(in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username, password,
+			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth, yesNo(in.AllowPlaintext)))
+	}
+	return out.String()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

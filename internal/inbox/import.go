@@ -1,0 +1,184 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/secret"
+)
+
+// PlanImport returns what Import would do, and changes nothing. An *ImportError holds all faults of
+// the entries.
+func (s *Store) PlanImport(ctx context.Context, entries []Entry, o ImportOptions) (plans []Planned, err error) {
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		plans, err = s.planned(tx, entries, o)
+		return err
+	})
+	return plans, importFailed(err)
+}
+
+// Import adds inboxes and changes existing ones in one transaction, and returns what it did. It
+// never changes a cursor. An *ImportError holds all faults of the entries; then nothing is changed.
+func (s *Store) Import(ctx context.Context, entries []Entry, o ImportOptions) (plans []Planned, err error) {
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+		if plans, err = s.planned(tx, entries, o); err != nil {
+			return err
+		}
+		micros, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		now := time.UnixMicro(micros).UTC()
+		if err := s.insertAll(tx, plans, now); err != nil {
+			return err
+		}
+		for _, p := range plans {
+			if len(p.Differences) == 0 {
+				continue
+			}
+			if err := s.updateTo(tx, p, now); err != nil {
+				return fmt.Errorf("%s: %w", p.Where, err)
+			}
+		}
+		return nil
+	})
+	return plans, importFailed(err)
+}
+
+func importFailed(err error) error {
+	if _, invalid := errors.AsType[*ImportError](err); err == nil || invalid {
+		return err
+	}
+	return fmt.Errorf("import inboxes: %w", err)
+}
+
+func (s *Store) planned(tx *gorm.DB, entries []Entry, o ImportOptions) ([]Planned, error) {
+	var all []Inbox
+	if err := tx.Raw(sqlListInboxes).Scan(&all).Error; err != nil {
+		return nil, err
+	}
+	if err := attachFolders(tx, all, false); err != nil {
+		return nil, err
+	}
+	return s.plan(all, entries, o)
+}
+
+// updateTo is Set, in this transaction. What the entry does not say may have changed meanwhile, and
+// stays so.
+func (s *Store) updateTo(tx *gorm.DB, p Planned, now time.Time) error {
+	if err := s.update(tx, p.Old.ID, p.Old.Address, p.changes, p.changes.Folders, now); err != nil {
+		return err
+	}
+	if p.New.Active && !p.Old.Active {
+		return tx.Exec(sqlEnableInbox, now, p.Old.ID).Error
+	}
+	return nil
+}
+
+// insertAll inserts the inboxes that are new, with their folders.
+func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
+	var rows [][]any
+	folders := map[string][]string{} // by address
+	if err := s.requireKey(tx); err != nil {
+		return err
+	}
+	for _, p := range plans {
+		if p.Old != nil {
+			continue
+		}
+		in := p.New
+		box, err := s.sealer.Seal(in, *p.entry.Set.Password)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []any{
+			in.Address, box, in.Description, in.Active, in.Host, in.Port, string(in.Security), in.AllowPlaintext,
+			in.Username, in.Auth, string(in.Start), "", "", 0, 0, now, now,
+		})
+		folders[in.Address] = in.Watched()
+	}
+	err := db.Insert(tx, "monitored_emails", insertColumns, rows)
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		return errors.New("another process added one of these inboxes meanwhile; try again")
+	}
+	if err != nil {
+		return err
+	}
+	return insertFolders(tx, folders)
+}
+
+const (
+	insertColumns = "email_address, email_password, description, is_active, host, port, security, allow_plaintext, " +
+		"username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at"
+	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
+)
+
+func insertFolders(tx *gorm.DB, byAddress map[string][]string) error {
+	var addresses []string
+	for address := range byAddress {
+		addresses = append(addresses, address)
+	}
+	slices.Sort(addresses)
+	var rows [][]any
+	for some := range slices.Chunk(addresses, 1000) { // SQLite takes 32,766
+		var found []Inbox
+		if err := tx.Raw(sqlIDs, some).Scan(&found).Error; err != nil {
+			return err
+		}
+		for _, in := range found {
+			for _, name := range byAddress[in.Address] {
+				rows = append(rows, []any{in.ID, name, 1, 0, 0, 0, 0, 0, 0})
+			}
+		}
+	}
+	return db.Insert(tx, "monitored_folders", folderColumns, rows)
+}
+
+// requireKey fails when encrypted passwords exist and the key does not.
+func (s *Store) requireKey(tx *gorm.DB) error {
+	var sealed int64
+	if err := tx.Raw(sqlCountSealedElsewhere, "").Scan(&sealed).Error; err != nil {
+		return fmt.Errorf("count encrypted passwords: %w", err)
+	}
+	if sealed == 0 {
+		return nil
+	}
+	return s.sealer.requireKey()
+}
+
+// Unstored returns the plans that add or change an inbox, with the password of New encrypted as
+// Import does it, so that a login can be tried. It stores nothing.
+func (s *Store) Unstored(ctx context.Context, plans []Planned) ([]Planned, error) {
+	if err := s.db.View(ctx, s.requireKey); err != nil {
+		return nil, err
+	}
+	var out []Planned
+	for _, p := range plans {
+		var err error
+		var password string
+		switch {
+		case p.String() == "":
+			continue
+		case p.Old == nil:
+			password = *p.entry.Set.Password
+		default:
+			password, err = s.next(*p.Old, p.New, p.entry.Set)
+		}
+		if err == nil && password != "" {
+			var box string
+			box, err = s.sealer.Seal(p.New, password)
+			p.New.Password = secret.String(box)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}

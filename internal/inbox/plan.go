@@ -1,0 +1,248 @@
+package inbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"postrider/internal/secret"
+	"postrider/internal/text"
+)
+
+// Entry adds or changes one inbox. What it does not say has the default value in a new inbox, and
+// stays as it is in an existing one.
+type Entry struct {
+	Where   string // such as inboxes.csv:7, the prefix of its errors
+	Address string
+	Set     Changes
+	Active  *bool
+	Fault   error // why the entry could not be read; nil when it could
+}
+
+// ImportOptions say what an import does.
+type ImportOptions struct {
+	Update bool  // existing inboxes may change
+	Start  Start // of new inboxes whose entry says none; empty is StartLatest
+}
+
+// Planned is the effect of one entry.
+type Planned struct {
+	Where       string
+	Old         *Inbox   // nil when the inbox is new
+	New         Inbox    // Folders has those that are watched
+	Differences []string // between Old and New; for people, without passwords
+	entry       Entry
+	changes     Changes // of an existing inbox: what the entry says, without what is so already
+}
+
+// String describes the effect on one line: + for a new inbox, ~ for a changed one. It is empty when
+// nothing changes.
+func (p Planned) String() string {
+	switch {
+	case p.Old == nil:
+		line := fmt.Sprintf("+ %s: %s, username %s, password %s, folders %s, start %s", p.New.Address, p.New.Server(),
+			p.New.Username, source(*p.entry.Set.Password), strings.Join(p.New.Watched(), "; "), p.New.Start)
+		if !p.New.Active {
+			line += " (not active)"
+		}
+		return line
+	case len(p.Differences) > 0:
+		return "~ " + p.New.Address + ": " + strings.Join(p.Differences, ", ")
+	}
+	return ""
+}
+
+// source is what may be shown of a password.
+func source(password string) string {
+	if secret.IsRef(password) {
+		return password
+	}
+	return "encrypted"
+}
+
+// Lines has a line for each inbox that is added or changed.
+func Lines(plans []Planned) string {
+	var out strings.Builder
+	for _, p := range plans {
+		if s := p.String(); s != "" {
+			out.WriteString(text.Line(s) + "\n")
+		}
+	}
+	return out.String()
+}
+
+// Summary counts the effects.
+func Summary(plans []Planned) string {
+	var added, changed int
+	for _, p := range plans {
+		switch {
+		case p.Old == nil:
+			added++
+		case p.String() != "":
+			changed++
+		}
+	}
+	return fmt.Sprintf("%d new, %d changed, %d unchanged.\n", added, changed, len(plans)-added-changed)
+}
+
+// plan finds the inbox of each entry. It returns the faults of all entries together.
+func (s *Store) plan(all []Inbox, entries []Entry, o ImportOptions) ([]Planned, error) {
+	known := map[string]*Inbox{}
+	for i := range all {
+		known[all[i].Address] = &all[i]
+	}
+	first := map[string]string{} // Where of the first entry, by address
+	plans := make([]Planned, 0, len(entries))
+	var faults []error
+	for _, e := range entries {
+		p, err := s.planOne(known, e, o)
+		address := fold(e.Address)
+		if at, twice := first[address]; twice && address != "" {
+			err = errors.Join(err, fmt.Errorf("%s appears before, in %s; remove one of the two", address, at))
+		} else {
+			first[address] = e.Where
+		}
+		if err != nil {
+			faults = append(faults, at(e.Where, err))
+		}
+		plans = append(plans, p)
+	}
+	if len(faults) > 0 {
+		return nil, &ImportError{errors.Join(faults...)}
+	}
+	return plans, nil
+}
+
+// ImportError holds everything that is wrong with the entries of an import, each on a line.
+type ImportError struct{ Err error }
+
+func (e *ImportError) Error() string { return e.Err.Error() }
+func (e *ImportError) Unwrap() error { return e.Err }
+
+// at puts where before each fault of an error.
+func at(where string, err error) error {
+	return errors.New(where + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+where+": "))
+}
+
+func (s *Store) planOne(known map[string]*Inbox, e Entry, o ImportOptions) (Planned, error) {
+	if e.Fault != nil && e.Address == "" {
+		return Planned{}, e.Fault
+	}
+	p := Planned{Where: e.Where, Old: known[fold(e.Address)], entry: e}
+	if p.Old != nil {
+		return p, errors.Join(e.Fault, s.planChange(&p, o))
+	}
+	address, bad := ParseAddress(e.Address)
+	p.New = Inbox{Address: e.Address, Active: true, Start: o.Start}
+	p.New.apply(e.Set)
+	set(&p.New.Active, e.Active)
+	err := errors.Join(e.Fault, bad, p.New.normalize(), p.watch(e.Set.Folders), s.checkPassword(e.Set.Password))
+	p.New.Address = address
+	return p, err
+}
+
+// planChange plans for an inbox that exists.
+func (s *Store) planChange(p *Planned, o ImportOptions) error {
+	p.New = *p.Old
+	p.New.apply(p.entry.Set)
+	set(&p.New.Active, p.entry.Active)
+	folders := p.entry.Set.Folders
+	if folders == nil {
+		folders = p.Old.Watched()
+	}
+	errs := []error{p.New.normalize(), p.watch(folders)}
+	if p.entry.Set.Password != nil {
+		errs = append(errs, s.checkPassword(p.entry.Set.Password))
+	}
+	if _, err := s.next(*p.Old, p.New, p.entry.Set); err != nil {
+		errs = append(errs, err)
+	}
+	p.Differences = s.differences(p)
+	p.changes = s.effective(p)
+	switch {
+	case p.Old.Active && !p.New.Active:
+		errs = append(errs, fmt.Errorf("inbox %s is active; to disable it: postrider inbox disable %[1]s", p.Old.Address))
+	case len(p.Differences) > 0 && !o.Update:
+		errs = append(errs, fmt.Errorf("inbox %s exists already with other settings (%s); to change it: --update",
+			p.Old.Address, strings.Join(p.Differences, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// watch makes these the folders that are watched.
+func (p *Planned) watch(names []string) error {
+	names, err := folderNames(names)
+	p.New.Folders = nil
+	for _, name := range names {
+		p.New.Folders = append(p.New.Folders, Folder{Name: name, Active: true})
+	}
+	return err
+}
+
+func (s *Store) differences(p *Planned) (found []string) {
+	before, after := p.Old, &p.New
+	add := func(what, before, after string) {
+		if before != after {
+			found = append(found, fmt.Sprintf("%s %q becomes %q", what, before, after))
+		}
+	}
+	add("host", before.Host, after.Host)
+	add("port", strconv.Itoa(before.Port), strconv.Itoa(after.Port))
+	add("security", string(before.Security), string(after.Security))
+	add("username", before.Username, after.Username)
+	if s.newPassword(p) {
+		found = append(found, "the password changes")
+	}
+	add("folders", sorted(before.Watched()), sorted(after.Watched()))
+	add("start", string(before.Start), string(after.Start))
+	add("description", before.Description, after.Description)
+	add("active", yesNo(before.Active), yesNo(after.Active))
+	add("auth", before.Auth, after.Auth)
+	add("allow_plaintext", yesNo(before.AllowPlaintext), yesNo(after.AllowPlaintext))
+	return found
+}
+
+// effective leaves out the password and the folders when they stay: each takes statements.
+func (s *Store) effective(p *Planned) Changes {
+	c := p.entry.Set
+	if !s.newPassword(p) {
+		c.Password = nil
+	}
+	if c.Folders = p.New.Watched(); sorted(c.Folders) == sorted(p.Old.Watched()) {
+		c.Folders = nil
+	}
+	return c
+}
+
+func (s *Store) newPassword(p *Planned) bool {
+	if p.entry.Set.Password == nil {
+		return false
+	}
+	now, err := s.sealer.Unseal(*p.Old)
+	return err != nil || now != *p.entry.Set.Password
+}
+
+func sorted(names []string) string { return joinFolders(slices.Sorted(slices.Values(names))) }
+
+// laterRef matches references that other versions of postrider have.
+var laterRef = regexp.MustCompile(`^(command|oauth):`)
+
+func (s *Store) checkPassword(password *string) error {
+	p := cmp.Or(password, new(string))
+	switch {
+	case *p == "":
+		return errors.New("the password is missing; write env:NAME, file:PATH, or the password itself")
+	case *p == "env:" || *p == "file:":
+		return fmt.Errorf("the password is %s without a name; write env:NAME or file:PATH", *p)
+	case secret.IsRef(*p):
+		return s.files.Check(*p)
+	case laterRef.MatchString(*p):
+		kind, _, _ := strings.Cut(*p, ":")
+		return fmt.Errorf("the password begins with %s:, which this version of postrider does not know; write env:NAME or file:PATH", kind)
+	}
+	return nil
+}

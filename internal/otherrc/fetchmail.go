@@ -1,0 +1,263 @@
+package otherrc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"postrider/internal/inbox"
+)
+
+// options are those of a user at a server.
+type options struct {
+	line                            int
+	host, via, protocol, user, pass string
+	port                            int
+	folders                         []string
+	ssl, skip                       bool
+	sslproto, sslmode               *string
+	fault                           error
+}
+
+// rc reads a fetchmailrc. The first words of a server hold for all its users.
+type rc struct {
+	notes    *noteList
+	tokens   []token
+	at       int
+	defaults options
+	server   options // what holds for all users of the server
+	current  options
+	users    bool // current is of a user
+	inside   bool // a server or the defaults have begun
+	accounts []Account
+}
+
+func fetchmail(src string, notes *noteList) ([]Account, error) {
+	list, err := tokens(src, notes)
+	if err != nil {
+		return nil, err
+	}
+	r := &rc{notes: notes, tokens: list}
+	for r.at < len(r.tokens) {
+		if err := r.statement(); err != nil {
+			return nil, err
+		}
+	}
+	r.end()
+	return r.accounts, nil
+}
+
+// next is the next word; empty at the end.
+func (r *rc) next() (t token) {
+	if r.at < len(r.tokens) {
+		t = r.tokens[r.at]
+		r.at++
+	}
+	return t
+}
+
+// peek is the next word if it is a keyword or could be one, in its full form.
+func (r *rc) peek() string {
+	if r.at == len(r.tokens) || r.tokens[r.at].quoted {
+		return ""
+	}
+	return canonical(r.tokens[r.at].text)
+}
+
+// argument is the value of the keyword before it.
+func (r *rc) argument() token {
+	if r.peek() == "=" {
+		r.at++
+	}
+	return r.next()
+}
+
+// list are the values of a keyword that takes several: all up to the next keyword.
+func (r *rc) list() (out []string) {
+	out = append(out, r.argument().text) // the first may look like a keyword
+	for r.at < len(r.tokens) && !known(r.peek()) {
+		out = append(out, r.next().text)
+	}
+	return out
+}
+
+// statement reads one option.
+func (r *rc) statement() error {
+	word := r.peek()
+	t := r.next()
+	key := strings.TrimPrefix(word, "no ")
+	switch {
+	case !known(word):
+		return r.unknown(t)
+	case word == "set":
+		r.notes.add(t.line, "set %s is not taken: it is for fetchmail as a whole", r.set())
+	case word == "poll", word == "skip", word == "defaults":
+		r.begin(word, t.line)
+	case !r.inside:
+		return fmt.Errorf("%s: %s stands before the first `poll`, so this is no fetchmailrc", r.notes.at(t.line), word)
+	case word == "user":
+		r.user(t.line)
+	case word == "is", word == "to":
+		r.localNames(t.line)
+	case !r.take(key):
+		r.differs(word, key, t.line)
+	}
+	return nil
+}
+
+// unknown skips what is not understood. It may be part of a password, so little of it is shown.
+func (r *rc) unknown(t token) error {
+	if !r.inside {
+		return fmt.Errorf("%s: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is no fetchmailrc", r.notes.at(t.line))
+	}
+	before := r.tokens[max(0, r.at-3):r.at]
+	for r.at < len(r.tokens) && !known(r.peek()) {
+		r.at++
+	}
+	secret := t.quoted || slices.ContainsFunc(before, func(t token) bool { return canonical(t.text) == "pass" })
+	if secret {
+		r.notes.add(t.line, "a part of this line is not understood; put a password with special characters in quotes")
+	} else {
+		r.notes.add(t.line, "%q is not understood", t.text)
+	}
+	return nil
+}
+
+// set reads a global option, and returns its name.
+func (r *rc) set() string {
+	name := r.next().text
+	if name == "no" {
+		name = r.next().text
+	}
+	for r.at < len(r.tokens) && !slices.Contains([]string{"poll", "skip", "defaults", "set"}, r.peek()) {
+		r.at++
+	}
+	return strings.TrimPrefix(name, "no")
+}
+
+// begin ends the server before, and begins the next one or the defaults.
+func (r *rc) begin(word string, line int) {
+	r.end()
+	r.inside, r.users = true, false
+	if word == "defaults" {
+		r.server = options{}
+	} else {
+		r.server = r.defaults
+		r.server.host, r.server.skip = r.argument().text, word == "skip"
+	}
+	r.server.line = line
+	r.current = r.server
+}
+
+// end records what was read of the last user, or the defaults.
+func (r *rc) end() {
+	switch {
+	case !r.inside:
+	case r.current.host == "":
+		r.defaults = r.current
+	default:
+		r.record(r.current)
+	}
+}
+
+// user begins the next user: USER, USER there, or LOCAL... here.
+func (r *rc) user(line int) {
+	name := r.argument().text
+	if r.users {
+		r.end()
+		r.current = r.server
+	} else {
+		r.server = r.current
+	}
+	r.users, r.current.line = true, line
+	mark := r.at
+	for r.at < len(r.tokens) && !known(r.peek()) { // more local names
+		r.at++
+	}
+	if r.peek() == "here" {
+		r.at++
+		return
+	}
+	r.at = mark
+	if r.peek() == "there" {
+		r.at++
+	}
+	r.current.user = name
+}
+
+// localNames reads who gets the mail: LOCAL... here, or USER there.
+func (r *rc) localNames(line int) {
+	names := r.list()
+	switch r.peek() {
+	case "there":
+		r.current.user = names[0]
+		r.at++
+		return
+	case "here":
+		r.at++
+	}
+	if len(names) > 1 || names[0] == "*" {
+		r.notes.add(line, "multidrop: fetchmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field")
+		return
+	}
+	r.notes.add(line, "local users are not taken: the routes of the configuration say where mail goes")
+}
+
+// record makes an account of what was read.
+func (r *rc) record(o options) {
+	if p := strings.ToLower(o.protocol); p != "imap" && p != "auto" && p != "" {
+		r.notes.add(o.line, "the protocol is %s; postrider reads IMAP only, so this account is not taken", o.protocol)
+		return
+	} else if p != "imap" {
+		r.notes.add(o.line, "the protocol is not given; it is taken as IMAP")
+	}
+	host := o.host
+	if o.via != "" {
+		host = o.via
+	}
+	a := Account{
+		Where: r.notes.at(o.line), Host: host, Port: o.port, Security: r.security(o, host), Username: o.user,
+		Folders: o.folders, Skipped: o.skip,
+	}
+	password, err := literal(o.pass)
+	a.Password, a.Fault = password, errors.Join(o.fault, err)
+	if o.pass == "" {
+		a.Fault = errors.Join(a.Fault, fmt.Errorf("there is no password for the user %q of %s; fetchmail asks for it, or takes it from .netrc; add `password` to the file",
+			o.user, host))
+	}
+	if o.skip {
+		r.notes.add(o.line, "skip: the inbox is added, but not active")
+	}
+	r.accounts = append(r.accounts, a)
+}
+
+func (r *rc) security(o options, host string) inbox.Security {
+	mode := ""
+	if o.sslmode != nil {
+		mode = strings.ToLower(*o.sslmode)
+	}
+	switch {
+	case o.ssl || mode == "wrapped":
+		return inbox.TLS
+	case mode == "none", mode == "" && o.sslproto != nil && *o.sslproto == "":
+		return r.notes.unencrypted(o.line, "fetchmail", host)
+	}
+	r.notes.add(o.line, "without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it")
+	return inbox.STARTTLS
+}
+
+func (o *options) setPort(t token) {
+	port, err := strconv.Atoi(t.text)
+	switch {
+	case t.text == "imap":
+		port = 143
+	case t.text == "imaps":
+		port = 993
+	case err != nil || port < 1 || port > 65535:
+		o.fault = fmt.Errorf("the port in line %d is not a number from 1 to 65535", t.line)
+		return
+	}
+	o.port = port
+}

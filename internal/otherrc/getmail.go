@@ -1,0 +1,202 @@
+package otherrc
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"postrider/internal/inbox"
+)
+
+// value is one key of a getmailrc.
+type value struct {
+	line int
+	text string
+}
+
+// getmail reads a getmailrc, which has one account: sections with key = value, where an indented
+// line continues the value before it.
+func getmail(src string, notes *noteList) ([]Account, error) {
+	retriever, sections, err := readSections(src, notes)
+	if err != nil {
+		return nil, err
+	}
+	kind, ok := retriever["type"]
+	if !ok {
+		return nil, fmt.Errorf("%s: there is no [retriever] with a type, so this is no getmailrc", notes.name)
+	}
+	a := Account{Where: notes.at(kind.line), Host: retriever["server"].text, Username: retriever["username"].text}
+	switch kind.text {
+	case "SimpleIMAPSSLRetriever", "MultidropIMAPSSLRetriever":
+		a.Security = inbox.TLS
+	case "SimpleIMAPRetriever", "MultidropIMAPRetriever":
+		a.Security = notes.unencrypted(kind.line, "getmail", a.Host)
+	default:
+		notes.add(kind.line, "the type is %s; postrider reads IMAP only, so this account is not taken", kind.text)
+		return nil, nil
+	}
+	if strings.HasPrefix(kind.text, "Multidrop") {
+		notes.add(kind.line, "multidrop: getmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field")
+	}
+	if port, ok := retriever["port"]; ok {
+		if a.Port, err = strconv.Atoi(port.text); err != nil || a.Port == 0 {
+			a.Fault = fmt.Errorf("the port in line %d is not a number from 1 to 65535", port.line)
+		}
+	}
+	a.Folders = mailboxes(retriever["mailboxes"], notes)
+	password, err := getmailPassword(retriever)
+	a.Password, a.Fault = password, errors.Join(a.Fault, err)
+	noteKeys(retriever, sections, notes)
+	return []Account{a}, nil
+}
+
+func mailboxes(v value, notes *noteList) []string {
+	names, ok := tuple(v.text)
+	if v.text != "" && !ok || slices.Equal(names, []string{"ALL"}) {
+		notes.add(v.line, "mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more")
+		return nil
+	}
+	return names
+}
+
+func getmailPassword(retriever map[string]value) (string, error) {
+	command := retriever["password_command"]
+	if yes(retriever["use_xoauth2"].text) {
+		return "", errors.New("use_xoauth2: the login with OAuth2 cannot be taken from this file; add this inbox by hand")
+	}
+	if command.text == "" {
+		if retriever["password"].text == "" {
+			return "", errors.New("there is no password; getmail asks for it, or takes it from a keyring; add `password` to the file")
+		}
+		return literal(retriever["password"].text)
+	}
+	words, ok := tuple(command.text)
+	if !ok || len(words) == 0 {
+		return "", fmt.Errorf(`the password_command in line %d is not a list like ("pass", "mail/office")`, command.line)
+	}
+	for i, w := range words {
+		if strings.ContainsAny(w, " \t'\"\\") {
+			words[i] = strconv.Quote(w)
+		}
+	}
+	return "command:" + strings.Join(words, " "), nil
+}
+
+func yes(s string) bool {
+	return slices.Contains([]string{"true", "yes", "1", "on"}, strings.ToLower(s))
+}
+
+// taken are the keys of [retriever] that are used, or make no difference.
+var taken = []string{
+	"type", "server", "port", "username", "password", "password_command", "mailboxes", "use_xoauth2",
+	"timeout", "use_peek", "imap_on_delete", "record_mailbox", "ssl_version", "ssl_ciphers",
+}
+
+// noteKeys notes what postrider does not do, or does differently.
+func noteKeys(retriever map[string]value, sections []section, notes *noteList) {
+	for _, s := range sections {
+		switch s.name {
+		case "retriever":
+			for _, key := range s.keys {
+				if !slices.Contains(taken, key.name) {
+					notes.add(key.line, "%s is not taken", key.name)
+				}
+			}
+		case "options":
+			for _, key := range s.keys {
+				noteOption(key, notes)
+			}
+		case "destination":
+			notes.add(s.line, "[destination] is not taken: the routes of the configuration say where mail goes")
+		default:
+			notes.add(s.line, "[%s] is not taken; routes have conditions instead", s.name)
+		}
+	}
+}
+
+func noteOption(key namedValue, notes *noteList) {
+	switch {
+	case key.name == "delete" && yes(key.text), key.name == "delete_after" && key.text != "0":
+		notes.add(key.line, "%s: getmail deletes mail on the server; postrider leaves it there", key.name)
+	case key.name == "max_message_size" && key.text != "0":
+		notes.add(key.line, "max_message_size: postrider has forward.max_size, for all inboxes")
+	}
+}
+
+type section struct {
+	name string
+	line int
+	keys []namedValue
+}
+
+type namedValue struct {
+	name string
+	value
+}
+
+var keyValue = regexp.MustCompile(`^([^=:]+?)\s*[=:]\s*(.*)$`)
+
+// readSections reads the file. The last of several values of a key counts.
+func readSections(src string, notes *noteList) (retriever map[string]value, all []section, err error) {
+	var lines []string // of the value that may continue
+	end := func() {
+		if len(lines) > 0 {
+			keys := all[len(all)-1].keys
+			keys[len(keys)-1].text = strings.TrimSpace(strings.Join(lines, "\n"))
+		}
+		lines = nil
+	}
+	for i, line := range strings.Split(src, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
+		case trimmed[0] == '[' && strings.HasSuffix(trimmed, "]") && line[0] == '[':
+			end()
+			all = append(all, section{name: trimmed[1 : len(trimmed)-1], line: i + 1})
+		case len(lines) > 0 && (line[0] == ' ' || line[0] == '\t'):
+			lines = append(lines, trimmed)
+		default:
+			end()
+			m := keyValue.FindStringSubmatch(trimmed)
+			if m == nil || len(all) == 0 {
+				return nil, nil, fmt.Errorf("%s: this line is neither [SECTION] nor NAME = VALUE", notes.at(i+1))
+			}
+			s := &all[len(all)-1]
+			s.keys = append(s.keys, namedValue{strings.ToLower(m[1]), value{line: i + 1}})
+			lines = []string{m[2]}
+		}
+	}
+	end()
+	retriever = map[string]value{}
+	for _, s := range all {
+		for _, key := range s.keys {
+			if s.name == "retriever" {
+				retriever[key.name] = key.value
+			}
+		}
+	}
+	return retriever, all, nil
+}
+
+// tuple reads ("one", 'two') as Python writes it; a text without parentheses and quotes is one
+// element.
+func tuple(s string) (list []string, ok bool) {
+	if s != "" && !strings.ContainsAny(s, "()'\",") {
+		return []string{s}, true
+	}
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "("), ")")
+	for {
+		s = strings.TrimLeft(s, " \t\n,")
+		if s == "" {
+			return list, true
+		}
+		element, rest, ok := quoted(s)
+		if !ok {
+			return nil, false
+		}
+		list, s = append(list, element), rest
+	}
+}

@@ -1,0 +1,135 @@
+package otherrc
+
+import (
+	"slices"
+	"strings"
+)
+
+// take reads an option that is understood, and reports whether it is one.
+func (r *rc) take(key string) bool {
+	o := &r.current
+	switch key {
+	case "via":
+		o.via = r.argument().text
+	case "protocol":
+		o.protocol = r.argument().text
+	case "port":
+		o.setPort(r.argument())
+	case "pass":
+		o.pass = r.argument().text
+	case "folder":
+		o.folders = r.list()
+	case "ssl":
+		o.ssl = r.tokens[r.at-1].text == "ssl" && !r.negated() // not nossl
+	case "sslproto":
+		o.sslproto = new(r.argument().text)
+	case "sslmode":
+		o.sslmode = new(r.argument().text)
+	default:
+		return false
+	}
+	return true
+}
+
+// negated reports whether the word before the last one is no.
+func (r *rc) negated() bool {
+	return r.at > 1 && !r.tokens[r.at-2].quoted && r.tokens[r.at-2].text == "no"
+}
+
+// difference is an option that postrider does not take.
+type difference struct {
+	values int    // how many follow it; -1 for all up to the next keyword
+	note   string // empty where nothing is lost
+}
+
+const (
+	byRoutes  = "postrider forwards by the routes of its configuration"
+	unchanged = "postrider forwards mail as it came, see forward.mode"
+	noHooks   = "postrider runs no command around a connection"
+	ownTLS    = "postrider checks certificates always, with imap.ca_file for a CA of your own"
+	multidrop = "routes can match any header field"
+)
+
+var differences = map[string]difference{
+	"keep":     {0, ""}, // but see no keep
+	"flush":    {0, "postrider deletes nothing on the server"},
+	"fetchall": {0, "postrider forwards what arrives from now on; --start all forwards everything"},
+	"idle":     {0, "run postrider from cron or a timer"},
+
+	"limitflush": {0, "postrider deletes nothing on the server"},
+	"limit":      {1, "postrider has forward.max_size, for all inboxes"},
+	"interval":   {1, "postrider looks at all inboxes in each run"},
+	"auth":       {1, "postrider chooses how to log in; `inbox set --auth` changes that"},
+	"principal":  {1, "postrider has no Kerberos"},
+
+	"smtphost": {-1, byRoutes}, "fetchdomains": {-1, byRoutes}, "smtpaddress": {1, byRoutes}, "smtpname": {1, byRoutes},
+	"mda": {1, byRoutes}, "bsmtp": {1, byRoutes}, "lmtp": {0, byRoutes}, "antispam": {-1, byRoutes},
+	"esmtpname": {1, byRoutes}, "esmtppassword": {1, byRoutes}, "properties": {1, ""},
+	"rewrite": {0, unchanged}, "mimedecode": {0, unchanged}, "dropstatus": {0, unchanged}, "dropdelivered": {0, unchanged},
+	"preconnect": {1, noHooks}, "postconnect": {1, noHooks}, "plugin": {1, noHooks}, "plugout": {1, noHooks},
+	"interface": {1, "postrider uses any network interface"}, "monitor": {1, "postrider uses any network interface"},
+	"sslcertck": {0, ""}, "sslcertpath": {1, ownTLS}, "sslcertfile": {1, ownTLS}, "sslfingerprint": {1, ownTLS}, "sslcommonname": {1, ownTLS},
+	"sslkey": {1, "client certificates are not taken"}, "sslcert": {1, "client certificates are not taken"},
+	"envelope": {-1, multidrop}, "qvirtual": {1, multidrop}, "localdomains": {-1, multidrop}, "aka": {-1, multidrop},
+
+	// Nothing is lost: details of a protocol, or of what fetchmail prints.
+	"uidl": {0, ""}, "dns": {0, ""}, "checkalias": {0, ""}, "tracepolls": {0, ""}, "timeout": {1, ""}, "batchlimit": {1, ""},
+	"fetchlimit": {1, ""}, "fetchsizelimit": {1, ""}, "fastuidl": {1, ""}, "expunge": {1, ""}, "warnings": {1, ""},
+	"forcecr": {0, ""}, "stripcr": {0, ""}, "pass8bits": {0, ""}, "bouncemail": {0, ""}, "spambounce": {0, ""},
+	"here": {0, ""}, "there": {0, ""}, "no": {0, ""}, "and": {0, ""}, "with": {0, ""}, "has": {0, ""}, "wants": {0, ""}, "options": {0, ""},
+}
+
+// others are the keywords that statement and take read.
+var others = []string{
+	"poll", "skip", "defaults", "set", "user", "is", "to",
+	"via", "protocol", "port", "pass", "folder", "ssl", "sslproto", "sslmode",
+}
+
+var synonyms = map[string]string{
+	"server": "poll", "proto": "protocol", "username": "user", "password": "pass", "folders": "folder", "service": "port",
+	"smtp": "smtphost", "pre": "preconnect", "post": "postconnect", "authenticate": "auth", "preauth": "auth",
+	"preauthenticate": "auth", "local": "localdomains", "pass8": "pass8bits", "mimedec": "mimedecode",
+}
+
+// canonical is a keyword in its one form, and with "no " before it where it says no.
+func canonical(word string) string {
+	if s, ok := synonyms[word]; ok {
+		return s
+	}
+	rest, negative := strings.CutPrefix(word, "no")
+	if s, ok := synonyms[rest]; ok && negative {
+		rest = s
+	}
+	if d, ok := differences[rest]; negative && rest != "" && (ok && d.values <= 0 || rest == "ssl") {
+		return "no " + rest
+	}
+	return word
+}
+
+func known(word string) bool {
+	word = strings.TrimPrefix(word, "no ")
+	_, ok := differences[word]
+	return ok || slices.Contains(others, word)
+}
+
+// differs reads an option that postrider does not take, and notes what is different.
+func (r *rc) differs(word, key string, line int) {
+	d := differences[key]
+	no := word != key || r.negated()
+	switch {
+	case no && key == "keep":
+		r.notes.add(line, "nokeep: fetchmail deletes mail on the server; postrider leaves it there")
+	case no && key == "sslcertck":
+		r.notes.add(line, "nosslcertck: %s", ownTLS)
+	case no:
+		return // it is postrider's way
+	case d.note != "":
+		r.notes.add(line, "%s is not taken: %s", key, d.note)
+	}
+	switch d.values {
+	case 1:
+		_ = r.argument() // may be secret
+	case -1:
+		_ = r.list()
+	}
+}

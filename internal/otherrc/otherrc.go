@@ -1,0 +1,182 @@
+// Package otherrc reads the accounts of other programs from their files: fetchmail's run control
+// file and getmail's.
+//
+// It takes what postrider can do, too. The rest becomes notes, each with its line: what is not
+// understood, and what works differently. What makes an account useless is the fault of that
+// account. No note and no error contains a password. The files hold passwords, so the caller makes
+// sure that other users cannot read them.
+package otherrc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"postrider/internal/address"
+	"postrider/internal/inbox"
+	"postrider/internal/text"
+)
+
+// maxFile is the size of the largest file that is read, in octets.
+const maxFile = 1 << 20
+
+// Account is one login at an IMAP server.
+type Account struct {
+	Where    string // such as fetchmailrc:7
+	Host     string
+	Port     int // 0 is the default
+	Security inbox.Security
+	Username string
+	Password string // or a reference
+	Folders  []string
+	Skipped  bool // the program does not ask this server by itself
+	Fault    error
+}
+
+// Formats are the names of the formats, for Read.
+var Formats = []string{"fetchmailrc", "getmailrc"}
+
+// Read reads a file in one of the Formats. name is the file's name, for errors and notes.
+func Read(format, name string, in io.Reader) (accounts []Account, notes []string, err error) {
+	src, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+	case len(src) > maxFile:
+		return nil, nil, fmt.Errorf("%s: is larger than 1 MiB; split it into several files", name)
+	case !utf8.Valid(src):
+		return nil, nil, fmt.Errorf("%s: is not UTF-8 (perhaps Latin-1); save it as UTF-8", name)
+	}
+	list := &noteList{name: name, lines: map[string][]int{}}
+	switch format {
+	case "fetchmailrc":
+		accounts, err = fetchmail(string(src), list)
+	case "getmailrc":
+		accounts, err = getmail(string(src), list)
+	default:
+		err = fmt.Errorf("the format is %q; use %s", format, strings.Join(Formats, " or "))
+	}
+	return accounts, list.all(), err
+}
+
+// noteList has each note once, with all lines that it is about.
+type noteList struct {
+	name  string
+	texts []string
+	lines map[string][]int
+}
+
+func (n *noteList) add(line int, format string, args ...any) {
+	s := text.Line(fmt.Sprintf(format, args...))
+	if _, known := n.lines[s]; !known {
+		n.texts = append(n.texts, s)
+	}
+	if have := n.lines[s]; len(have) == 0 || have[len(have)-1] != line {
+		n.lines[s] = append(have, line)
+	}
+}
+
+func (n *noteList) at(line int) string { return fmt.Sprintf("%s:%d", n.name, line) }
+
+func (n *noteList) all() (out []string) {
+	for _, s := range n.texts {
+		lines := n.lines[s]
+		s = n.at(lines[0]) + ": " + s
+		if more := len(lines) - 1; more > 0 {
+			s += fmt.Sprintf(" (and %s)", text.Count(more, "more line"))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// unencrypted is the security of a login that the other program does without encryption. postrider
+// does that on this host only.
+func (n *noteList) unencrypted(line int, program, host string) inbox.Security {
+	if address.IsLoopback(host) {
+		return inbox.None
+	}
+	n.add(line, "%s logs in without encryption; postrider insists on STARTTLS", program)
+	return inbox.STARTTLS
+}
+
+// place matches a password that would be taken for the place of one.
+var place = regexp.MustCompile(`^(env|file|command|oauth):`)
+
+// literal refuses a password that would be taken for the place of one.
+func literal(password string) (string, error) {
+	if kind := place.FindString(password); kind != "" {
+		return "", fmt.Errorf("the password begins with %s, which postrider would take for the place of a password; change the password", kind)
+	}
+	return password, nil
+}
+
+// Entries makes an entry for each account. The address of an inbox is the username when that is an
+// address. Else addresses has it, by USER, or by USER@HOST where several servers have that user.
+func Entries(accounts []Account, addresses map[string]string) ([]inbox.Entry, error) {
+	used := map[string]bool{}
+	var entries []inbox.Entry
+	for _, a := range accounts {
+		e := inbox.Entry{Where: a.Where, Fault: a.Fault}
+		if text := a.Host + a.Username + strings.Join(a.Folders, ""); e.Fault == nil && !utf8.ValidString(text) {
+			e.Fault = errors.New("a name is not UTF-8; correct the escapes with a backslash")
+		}
+		if e.Fault == nil {
+			key := a.Username + "@" + a.Host
+			if _, ok := addresses[key]; !ok {
+				key = a.Username
+			}
+			used[key] = true
+			e.Address, e.Fault = a.address(addresses[key])
+			e.Set = a.settings()
+			if active := !a.Skipped; !active {
+				e.Active = &active
+			}
+		}
+		entries = append(entries, e)
+	}
+	for user := range addresses {
+		if !used[user] {
+			return nil, fmt.Errorf("--address %s=%s: no account has that user; write USER or USER@HOST as in the file", user, addresses[user])
+		}
+	}
+	return entries, nil
+}
+
+func (a Account) address(given string) (string, error) {
+	switch {
+	case given != "":
+		return given, nil
+	case strings.Contains(a.Username, "@"):
+		return a.Username, nil
+	case a.Username == "":
+		return "", fmt.Errorf("there is no user for %s; add it to the file", a.Host)
+	}
+	return "", fmt.Errorf("the user %q of %s is not an address; say which address it has: --address %[1]s=%[3]s",
+		a.Username, a.Host, guess(a.Username, a.Host))
+}
+
+// guess is an address that the user may have, as an example.
+func guess(user, host string) string {
+	first, domain, _ := strings.Cut(host, ".")
+	if !slices.Contains([]string{"imap", "imaps", "mail", "mx"}, first) || domain == "" {
+		domain = host
+	}
+	return user + "@" + domain
+}
+
+// settings has what the file does not say, too: its program has defaults of its own for that.
+func (a Account) settings() inbox.Changes {
+	port, folders := cmp.Or(a.Port, a.Security.DefaultPort()), a.Folders
+	if len(folders) == 0 {
+		folders = []string{"INBOX"}
+	}
+	return inbox.Changes{
+		Host: &a.Host, Port: &port, Security: &a.Security, Username: &a.Username, Password: &a.Password, Folders: folders,
+	}
+}

@@ -1,0 +1,156 @@
+package otherrc
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"postrider/internal/inbox"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// shown is all that was read, passwords too.
+func shown(format, name, src string) string {
+	var b strings.Builder
+	accounts, notes, err := Read(format, name, strings.NewReader(src))
+	for _, a := range accounts {
+		fmt.Fprintf(&b, "%s: %q port %d %s user %q password %q folders %q skipped %v", a.Where, a.Host, a.Port, a.Security, a.Username, a.Password, a.Folders, a.Skipped)
+		if a.Fault != nil {
+			fmt.Fprintf(&b, " fault: %v", a.Fault)
+		}
+		b.WriteString("\n")
+	}
+	for _, n := range notes {
+		b.WriteString("note: " + n + "\n")
+	}
+	if err != nil {
+		fmt.Fprintf(&b, "error: %v\n", err)
+	}
+	return b.String()
+}
+
+func TestFiles(t *testing.T) {
+	for _, format := range Formats {
+		t.Run(format, func(t *testing.T) {
+			src, err := os.ReadFile("testdata/" + format)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := shown(format, format, string(src))
+			golden := "testdata/" + format + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("it reads\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func TestRead(t *testing.T) {
+	tests := []struct{ name, format, src, want string }{
+		{"empty", "fetchmailrc", "# nothing\n", ""},
+		{"not one", "fetchmailrc", "[retriever]\n", "error: rc:1: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is no fetchmailrc\n"},
+		{"open quotes", "fetchmailrc", "poll h\nuser 'a\n", "error: rc:2: the text that begins with ' has no end; close the quotes\n"},
+		{
+			"a port without a number", "fetchmailrc", "poll h proto imap port mail user a pass x ssl",
+			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false fault: the port in line 1 is not a number from 1 to 65535` + "\n",
+		},
+		{
+			"half a password", "fetchmailrc", "poll h proto imap user a pass half:geheim ssl",
+			`rc:1: "h" port 0 tls user "a" password "half" folders [] skipped false` + "\n" +
+				"note: rc:1: a part of this line is not understood; put a password with special characters in quotes\n",
+		},
+		{
+			"a password after an option that is unknown", "fetchmailrc", "poll h proto imap user a pass y ssl 'geheim'",
+			`rc:1: "h" port 0 tls user "a" password "y" folders [] skipped false` + "\n" +
+				"note: rc:1: a part of this line is not understood; put a password with special characters in quotes\n",
+		},
+		{
+			"users have their own options", "fetchmailrc", "poll h proto imap user a pass x folder F ssl\nuser b pass y",
+			`rc:1: "h" port 0 tls user "a" password "x" folders ["F"] skipped false` + "\n" +
+				`rc:2: "h" port 0 starttls user "b" password "y" folders [] skipped false` + "\n" +
+				"note: rc:2: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
+		},
+		{
+			"a password like a place", "fetchmailrc", "poll h proto imap user a pass 'command:ls' ssl",
+			`rc:1: "h" port 0 tls user "a" password "" folders [] skipped false fault: the password begins with command:, which postrider would take for the place of a password; change the password` + "\n",
+		},
+		{
+			"the local name first", "fetchmailrc", "poll h proto imap user ann here is jdoe there pass x sslmode wrapped",
+			`rc:1: "h" port 0 tls user "jdoe" password "x" folders [] skipped false` + "\n",
+		},
+		{
+			"user = name", "fetchmailrc", "server h proto IMAP service imaps user = a pass = x sslmode 'starttls=must'",
+			`rc:1: "h" port 993 starttls user "a" password "x" folders [] skipped false` + "\n" +
+				"note: rc:1: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
+		},
+		{"no retriever", "getmailrc", "[options]\nx = 1\n", "error: rc: there is no [retriever] with a type, so this is no getmailrc\n"},
+		{"no section", "getmailrc", "x = 1\n", "error: rc:1: this line is neither [SECTION] nor NAME = VALUE\n"},
+		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is not taken\n"},
+		{
+			"a command", "getmailrc", "[retriever]\ntype=SimpleIMAPRetriever\nserver=localhost\nusername=a\npassword_command = (\"pass\", \"my mail\")\nmailboxes = ALL",
+			`rc:2: "localhost" port 0 none user "a" password "command:pass \"my mail\"" folders [] skipped false` + "\n" +
+				"note: rc:6: mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more\n",
+		},
+		{
+			"OAuth2", "getmailrc", "[retriever]\ntype=MultidropIMAPSSLRetriever\nserver=h\nusername=a\nuse_xoauth2 = True\n",
+			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: use_xoauth2: the login with OAuth2 cannot be taken from this file; add this inbox by hand` + "\n" +
+				"note: rc:2: multidrop: getmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field\n",
+		},
+		{"Latin-1", "getmailrc", "\xe4", "error: rc: is not UTF-8 (perhaps Latin-1); save it as UTF-8\n"},
+		{"too large", "fetchmailrc", strings.Repeat("#", maxFile+1), "error: rc: is larger than 1 MiB; split it into several files\n"},
+		{"unknown", "mbsyncrc", "", "error: the format is \"mbsyncrc\"; use fetchmailrc or getmailrc\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := shown(tt.format, "rc", tt.src); got != tt.want {
+				t.Errorf("it reads\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestEntries(t *testing.T) {
+	account := func(host, user string) Account { return Account{Where: "rc:1", Host: host, Username: user} }
+	tests := []struct {
+		name      string
+		account   Account
+		addresses map[string]string
+		want      string // the address, or a part of the fault
+	}{
+		{"the username", account("h.example", "a@h.example"), nil, "a@h.example"},
+		{"given", account("h.example", "a"), map[string]string{"a": "a@x.example"}, "a@x.example"},
+		{"given for the server", account("h.example", "a"), map[string]string{"a@h.example": "b@x.example"}, "b@x.example"},
+		{"not given", account("imap.h.example", "a"), nil, `the user "a" of imap.h.example is not an address; say which address it has: --address a=a@h.example`},
+		{"no user", account("h.example", ""), nil, "there is no user for h.example"},
+		{"not UTF-8", account("h.example", "a\xff"), nil, "not UTF-8"},
+		{"misspelt", account("h.example", "a@h.example"), map[string]string{"b": "b@x.example"}, "--address b=b@x.example: no account has that user"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			entries, err := Entries([]Account{tt.account}, tt.addresses)
+			got := fmt.Sprint(err)
+			if err == nil {
+				got = entries[0].Address + fmt.Sprint(entries[0].Fault)
+			}
+			if !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	e, err := Entries([]Account{{Where: "rc:1", Host: "h", Security: inbox.STARTTLS, Username: "a@x.example"}}, nil)
+	if err != nil || *e[0].Set.Port != 143 || fmt.Sprint(e[0].Set.Folders) != "[INBOX]" {
+		t.Errorf("the entry is %+v (%v), want port 143 and the folder INBOX, whatever an existing inbox has", e, err)
+	}
+}
