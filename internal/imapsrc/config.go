@@ -33,6 +33,8 @@ type Config struct {
 	Account  string // the inbox's address, for the command in an error; the username when empty
 	Username string
 	Password string
+	Hint     string // what a refused password probably means at this provider; may be empty
+	Unstored bool   // the inbox is not stored yet, so no command can change its password
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
 	Auth string
 

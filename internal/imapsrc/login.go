@@ -48,7 +48,7 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 			"connection; use security tls or starttls")}
 	}
 	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); "+
-		"this account cannot log in with one", clean(strings.Join(authMechanisms(caps), " ")))}
+		"%s", clean(strings.Join(authMechanisms(caps), " ")), cmp.Or(c.cfg.Hint, "this account cannot log in with one"))}
 }
 
 func authMechanisms(caps imap.CapSet) []string {
@@ -63,6 +63,9 @@ func authMechanisms(caps imap.CapSet) []string {
 // loginFailure says why the server refused the login (RFC 5530), and how to fix it.
 func (c *Conn) loginFailure(no *imap.Error) error {
 	fix := "set it with `postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " --password-stdin`"
+	if c.cfg.Unstored {
+		fix = "nothing was stored; add the inbox again with the right one"
+	}
 	otherwise := KindAuth
 	if no.Code == imap.ResponseCodeServerBug {
 		otherwise = KindUnavailable
@@ -72,6 +75,9 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 	e := &Error{Kind: kind, BackOff: backOff(no.Text)}
 	switch kind {
 	case KindAuth:
+		if c.cfg.Hint != "" {
+			fix = c.cfg.Hint + "; " + fix
+		}
 		e.Err = fmt.Errorf("the server refused the password (%w); %s", text, fix)
 	case KindExpired:
 		e.Err = fmt.Errorf("the password has expired (%w); change it at the provider, then %s", text, fix)
