@@ -250,7 +250,9 @@ func TestAutoconfig(t *testing.T) {
 		{name: "404", serve: http.NotFound, fault: first + ": HTTP status 404"},
 		{
 			name: "a page", fault: "it is no configuration: ",
-			serve: func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<!DOCTYPE html><html><body>Hello</body></html>") },
+			serve: func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = fmt.Fprint(w, "<!DOCTYPE html><html><body>Hello</body></html>")
+			},
 		},
 		{
 			name: "entities", fault: "it is no configuration: ",
