@@ -39,7 +39,10 @@ func newPlace(t *testing.T, serve http.HandlerFunc) *place {
 		return p
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.asked <- r.Host + r.URL.String()
+		select {
+		case p.asked <- r.Host + r.URL.String():
+		default: // far more than a search asks
+		}
 		serve(w, r)
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that hang up
@@ -110,7 +113,7 @@ func TestFind(t *testing.T) {
 			name: "SRV by priority, then weight", domain: "example.com",
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetSRV(t, "_imaps._tcp.example.com", "third.example.com", 993, 1, 50)
-				d.SetSRV(t, "_imaps._tcp.example.com", "second.example.com", 993, 0, 5)
+				d.SetSRV(t, "_imaps._tcp.example.com", "Another.example.com", 993, 0, 5)
 				d.SetSRV(t, "_imaps._tcp.example.com", "First.example.com", 1993, 0, 50)
 			},
 			want: account.Found{IMAP: account.Server{Host: "first.example.com", Port: 1993, Security: "tls"}, Source: "the SRV record _imaps._tcp.example.com"},
@@ -363,4 +366,28 @@ func TestSlowDocument(t *testing.T) {
 	})
 	p.Timeout = 50 * time.Millisecond
 	p.wants(t, "example.com", account.Found{}, "", "https://autoconfig.example.com/mail/config-v1.1.xml: no answer in time")
+}
+
+// clock notes until when it may take to answer.
+type clock struct{ until chan time.Time }
+
+func (c clock) LookupMX(ctx context.Context, _ string) ([]*net.MX, error) {
+	until, _ := ctx.Deadline()
+	c.until <- until
+	return nil, nil
+}
+
+func (c clock) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	return "", nil, nil
+}
+
+// TestBounded: without another timeout a search has ten seconds.
+func TestBounded(t *testing.T) {
+	p, c := newPlace(t, nil), clock{make(chan time.Time, 1)}
+	p.DNS = c
+	latest := time.Now().Add(10 * time.Second)
+	p.wants(t, "example.com", account.Found{}, "", "MX: there is none")
+	if until := <-c.until; until.Before(latest) || until.After(time.Now().Add(10*time.Second)) {
+		t.Errorf("a search ends at %s, want ten seconds after its begin, about %s", until, latest)
+	}
 }

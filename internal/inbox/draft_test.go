@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -29,6 +30,9 @@ func TestDraft(t *testing.T) {
 	} {
 		_, _, err := b.Draft(in, password)
 		wantError(t, err, says)
+		if _, wrong := errors.AsType[*InvalidError](err); wrong == strings.HasPrefix(password, "env:") {
+			t.Errorf("Draft with %q: %T, want an *InvalidError unless the variable is missing", password, err)
+		}
 	}
 	in.Host = "imap.firm.example:993"
 	var invalid *InvalidError
