@@ -44,3 +44,15 @@ func TestHint(t *testing.T) {
 		})
 	}
 }
+
+// TestCountsDovecot: all folders are counted in one go, names in other scripts and with the first
+// command after the login, which ID goes with.
+func TestCountsDovecot(t *testing.T) {
+	s, cfg := dovecotConfig(t)
+	s.Append(t, "ann", "INBOX", mail(1), mail(2))
+	s.Append(t, "ann", "Entwürfe", mail(3))
+	got, err := dial(t, cfg).Counts(t.Context(), []string{"Entwürfe", "INBOX", "Nowhere"})
+	if want := map[string]uint32{"INBOX": 2, "Entwürfe": 1}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("Counts = %v, %v; want %v", got, err, want)
+	}
+}
