@@ -90,11 +90,18 @@ func (f *inboxFlags) changes(c *cobra.Command) inbox.Changes {
 
 func (a *app) inboxAddCommand() *cobra.Command {
 	var f inboxFlags
+	var how addFlags
 	c := &cobra.Command{
-		Use:   "add ADDR --host HOST",
+		Use:   "add ADDR [--host HOST]",
 		Short: "Begin to monitor an inbox",
-		Long: `add begins to monitor an inbox. It does not connect;
-` + "`postrider inbox check ADDR`" + ` does.
+		Long: `add begins to monitor an inbox. It logs in first, shows the folders and what the
+first run would forward, and stores nothing when that fails; with --no-check it
+does not connect.
+
+Without --host it looks for the IMAP server: large providers are built in, and
+others are found by the DNS (MX, SRV) and by what the domain publishes over HTTPS.
+It sends the domain and nothing else. It shows what it found and asks; where there
+is no terminal, --yes agrees.
 
 Without a password flag it asks for the password on a terminal. The password is
 stored encrypted with the key in secrets.key_file, which is made on first use.
@@ -103,7 +110,8 @@ than postrider changes these in the database, the password is not used.
 With --password-from only the place of the password is stored. A file has to be
 beside the configuration, or in a directory that secrets.files_in names.
 ` + exitHelp,
-		Example: `  postrider inbox add desk@firm.example --host imap.firm.example
+		Example: `  postrider inbox add desk@firm.example
+  postrider inbox add desk@firm.example --host imap.firm.example
   postrider inbox add desk@firm.example --host imap.firm.example \
       --folder INBOX --folder Junk --start since:2026-01-31
   pass show desk | postrider inbox add desk@firm.example \
@@ -113,19 +121,20 @@ beside the configuration, or in a directory that secrets.files_in names.
 			if err := f.check(c); err != nil {
 				return err
 			}
-			return a.inboxAdd(c.Context(), args[0], f)
+			return a.inboxAdd(c.Context(), args[0], f, how)
 		},
 	}
 	f.register(c)
+	how.register(c)
 	return c
 }
 
-func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error {
+func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how addFlags) error {
 	if _, err := inbox.ParseAddress(address); err != nil {
 		return usage(err)
 	}
-	if f.host == "" {
-		return usage(fmt.Errorf("inbox %s needs its IMAP server: --host HOST", address))
+	if err := f.needHost(); err != nil {
+		return err
 	}
 	return a.with(ctx, func(s *services) error {
 		var unknown *inbox.NotFoundError
@@ -138,18 +147,28 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags) error 
 		if err := s.knowsApp(f.password.oauth); err != nil {
 			return err
 		}
+		in, err := a.withServer(ctx, s, f.inbox(address), how.yes)
+		if err != nil {
+			return err
+		}
 		password, err := a.newPassword(&f.password, address)
 		if err != nil {
 			return err
 		}
-		in, err := s.inboxes.Add(ctx, f.inbox(address), password)
-		if err != nil {
+		next := "To test it: postrider inbox check " + in.Address
+		if !how.noCheck && f.password.oauth == "" { // with OAuth2 the login follows
+			next = "To see who would get what: postrider run --dry-run --inbox " + in.Address
+			if err := a.tryInbox(ctx, s, in, password); err != nil {
+				return err
+			}
+		}
+		if in, err = s.inboxes.Add(ctx, in, password); err != nil {
 			return err
 		}
 		if f.password.oauth != "" {
 			return a.addedWithOAuth(ctx, s, in)
 		}
-		return a.tell("Added %s. To test it: postrider inbox check %[1]s\n", in.Address)
+		return a.tell("Added %s. %s\n", in.Address, next)
 	})
 }
 

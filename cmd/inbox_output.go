@@ -108,7 +108,7 @@ func (a *app) showCheck(c pass.InboxCheck) error {
 		fmt.Fprintf(&b, "%s: FAILED: %s\n", c.Email, text.Line(c.Error))
 	} else {
 		fmt.Fprintf(&b, "%s: logged in to %s\n  offers: %s\n  folders: %s\n", c.Email, text.Line(c.Server),
-			text.Line(strings.Join(c.Capabilities, " ")), text.Line(strings.Join(c.Folders, ", ")))
+			text.Line(strings.Join(c.Capabilities, " ")), folderList(c))
 	}
 	for _, f := range c.Watched {
 		fmt.Fprintf(&b, "  %s: %s\n", text.Line(f.Name), folderCheck(f))

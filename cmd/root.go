@@ -92,7 +92,7 @@ for.
 
 Try it:        postrider demo
 Set it up:     write postrider.yaml (config.example.yaml shows every key), then
-               postrider inbox add desk@firm.example --host imap.firm.example
+               postrider inbox add desk@firm.example
 Test it:       postrider check; postrider run --dry-run
 Put in cron:   postrider run
 See results:   postrider status; postrider task list; postrider audit

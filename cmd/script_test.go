@@ -32,11 +32,17 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a
 // relay of its own. The account is desk@firm.example with the password "sesame".
 func TestScripts(t *testing.T) {
+	dns := testserver.NameServer(t, nil)
+	dns.SetMX(t, "customer.example", "aspmx.l.google.com", 1)
+	dns.SetSRV(t, "_imaps._tcp.hosted.example", "imap.provider.example", 993, 0, 0)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               setup,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("POSTRIDER_DNS_SERVER", dns.Address) // nothing is asked outside of this process
+			return setup(env)
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
 			"delete": deleteTasks, "key": newKey, "sql": sqlCommand, "fill": fill,

@@ -111,8 +111,8 @@ var terminalCases = []terminalCase{
 	{"check", "", "0 75 75 75 2 75", map[string]string{idle: `(?m)^ok +inbox desk@firm\.example: logged in to .* and opened INBOX$`, unreached: `(?m)^FAILED +relay: `}},
 	{"migrate", "", "0 0 0 0 2 1", nil},
 	{"migrate --status", "", "0 0 0 0 2 1", nil},
-	{"inbox add new@firm.example --host 127.0.0.1 --security none", "sesame\r", "0 0 0 0 2 1", map[string]string{idle: `Added new@firm\.example\.`}},
-	{"inbox add new@firm.example", "", "2 2 2 2 2 2", map[string]string{idle: `^postrider: inbox new@firm\.example needs its IMAP server: --host HOST\n$`}},
+	{"inbox add new@firm.example --host 127.0.0.1 --security none --no-check", "sesame\r", "0 0 0 0 2 1", map[string]string{idle: `Added new@firm\.example\.`}},
+	{"inbox add new@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no IMAP server was found for firm\.example \(MX: there is none; .*\); give it with --host HOST\n$`}},
 	{"inbox login desk@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: inbox desk@firm\.example logs in with a password; to use OAuth2: `}},
 	{"smtp login", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: the relay does not log in with OAuth2; set smtp\.auth to oauth`}},
 	{"inbox list", "", "0 0 0 0 2 1", nil},
@@ -290,12 +290,13 @@ func newTerminalWorld(t *testing.T, dir, state string) string {
 		"mail.eml":    string(testserver.Mail("clerk@court.example", deskUser, "a hearing \x1b[2J", "The body.")),
 		"postrider.yaml": fmt.Sprintf(`
 smtp: {host: 127.0.0.1, port: %d, security: none}
+dns: {server: "%s"}
 forward: {from: forwarder@firm.example}
 routes:
   - {name: refused, match: {subject: refuse}, to: [nobody@firm.example]}
   - {name: later, match: {subject: later}, to: [later@firm.example]}
   - {name: all, match: {}, to: [intake@firm.example]}
-`, sink.Port()),
+`, sink.Port(), testserver.NameServer(t, nil).Address),
 	}
 	if state == idle { // else a refused recipient makes check fail
 		files["postrider.yaml"] = strings.ReplaceAll(strings.ReplaceAll(files["postrider.yaml"], "nobody@", "second@"), "later@", "third@")

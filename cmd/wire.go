@@ -12,6 +12,7 @@ import (
 	"os"
 	"time"
 
+	"postrider/internal/account"
 	"postrider/internal/config"
 	"postrider/internal/contacts"
 	"postrider/internal/db"
@@ -161,9 +162,15 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	if err != nil {
 		return nil, err
 	}
+	return d.login(ctx, in, password, token)
+}
+
+// login is dial with a password or tokens; the ID of an inbox that is not stored yet is zero.
+func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, token imapsrc.Token) (*imapsrc.Conn, error) {
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
+		Hint: account.Hint(in.Host), Unstored: in.ID == 0,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots, Sessions: d.sessions,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),

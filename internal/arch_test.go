@@ -25,6 +25,7 @@ var rules = []rule{
 	{pkg: "internal", except: "internal/config", never: []string{"cmd", "internal/config"}},
 	{pkg: "internal/pass", never: []string{"internal/testserver"}},
 	{pkg: "internal/imapsrc", never: []string{"internal/pass", "internal/route", "internal/forward", "internal/db", "internal/testserver"}},
+	{pkg: "internal/account", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
 	{pkg: "internal/route", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/db", "internal/testserver"}},
 	{pkg: "internal/forward", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/db", "internal/testserver"}},
 	{pkg: "internal/contacts", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},

@@ -13,7 +13,7 @@ import (
 func (w *world) addAt(port int, address string) {
 	w.t.Helper()
 	res := w.start(strings.NewReader(password+"\n"), "inbox", "add", address, "--host", "localhost",
-		"--port", fmt.Sprint(port), "--security", "none", "--password-stdin", "--start", "all").wait()
+		"--port", fmt.Sprint(port), "--security", "none", "--no-check", "--password-stdin", "--start", "all").wait()
 	if res.code != 0 {
 		w.t.Fatalf("inbox add %s: exit %d\n%s%s", address, res.code, res.stdout, res.stderr)
 	}

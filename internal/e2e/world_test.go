@@ -146,7 +146,7 @@ func (w *world) addInbox(address string, flags ...string) {
 	w.t.Helper()
 	w.imap.AddUser(w.t, address, password)
 	args := append([]string{
-		"inbox", "add", address, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--password-stdin",
+		"inbox", "add", address, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--no-check", "--password-stdin",
 	}, flags...)
 	res := w.start(strings.NewReader(password+"\n"), args...).wait()
 	if res.code != 0 {

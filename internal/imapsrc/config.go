@@ -33,7 +33,9 @@ type Config struct {
 	Account  string // the inbox's address, for the command in an error; the username when empty
 	Username string
 	Password string
-	Token    Token // logs in with OAuth2 in place of the password; nil for a password
+	Token    Token  // logs in with OAuth2 in place of the password; nil for a password
+	Hint     string // what a refused password probably means at this provider; may be empty
+	Unstored bool   // the inbox is not stored yet, so no command can change its password
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
 	Auth string
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-sasl"
+
+	"postrider/internal/bearer"
 )
 
 // login tries once, with one mechanism. A second attempt with the same password could lock the
@@ -57,8 +59,15 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 			"connection; use security tls or starttls")}
 	}
 	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); "+
-		"if that is OAuth2, set up the application in the configuration and run `postrider inbox set %s --oauth NAME`",
-		clean(strings.Join(authMechanisms(caps), " ")), cmp.Or(c.cfg.Account, c.cfg.Username))}
+		"%s", clean(strings.Join(authMechanisms(caps), " ")), cmp.Or(c.cfg.Hint, c.useOAuth(caps)))}
+}
+
+// useOAuth says what to do with an account that takes no password.
+func (c *Conn) useOAuth(caps imap.CapSet) string {
+	if !caps.Has(imap.AuthCap(bearer.XOAuth2)) && !caps.Has(imap.AuthCap(bearer.OAuthBearer)) {
+		return "this account cannot log in with one"
+	}
+	return "use OAuth2: set up an application in the configuration, and give --oauth NAME"
 }
 
 func authMechanisms(caps imap.CapSet) []string {
@@ -73,6 +82,9 @@ func authMechanisms(caps imap.CapSet) []string {
 // loginFailure says why the server refused the login (RFC 5530), and how to fix it.
 func (c *Conn) loginFailure(no *imap.Error) error {
 	fix := "set it with `postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " --password-stdin`"
+	if c.cfg.Unstored {
+		fix = "nothing was stored; add the inbox again with the right one"
+	}
 	otherwise := KindAuth
 	if no.Code == imap.ResponseCodeServerBug {
 		otherwise = KindUnavailable
@@ -82,6 +94,9 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 	e := &Error{Kind: kind, BackOff: backOff(no.Text)}
 	switch kind {
 	case KindAuth:
+		if c.cfg.Hint != "" {
+			fix = c.cfg.Hint + "; " + fix
+		}
 		e.Err = fmt.Errorf("the server refused the password (%w); %s", text, fix)
 	case KindExpired:
 		e.Err = fmt.Errorf("the password has expired (%w); change it at the provider, then %s", text, fix)

@@ -45,16 +45,10 @@ type Changes struct {
 // It encrypts the password, which may be env:NAME or file:PATH. When the address exists already,
 // the error is an *ExistsError.
 func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
-	var names []string
-	for _, f := range in.Folders {
-		names = append(names, f.Name)
+	in, names, err := complete(in)
+	if err != nil {
+		return Inbox{}, err
 	}
-	address, bad := ParseAddress(in.Address)
-	names, err := folderNames(names)
-	if err = errors.Join(bad, in.normalize(), err); err != nil {
-		return Inbox{}, &InvalidError{err}
-	}
-	in.Address, in.Active = address, true
 	err = s.db.View(ctx, func(tx *gorm.DB) (err error) {
 		in.Password, err = s.seal(tx, in, password)
 		return err

@@ -16,6 +16,7 @@ type Server interface {
 	ServerName() string // empty before the first command
 	Capabilities() []string
 	Folders(ctx context.Context) ([]string, error)
+	Counts(ctx context.Context, folders []string) (map[string]uint32, error)
 }
 
 // Dial logs in to an inbox.
@@ -29,6 +30,8 @@ type InboxCheck struct {
 	Capabilities []string      `json:"capabilities"`
 	Folders      []string      `json:"folders"` // all folders on the server
 	Watched      []FolderCheck `json:"watched"`
+
+	Counts map[string]uint32 `json:"counts"` // messages by folder, as far as the server counts them
 }
 
 // FolderCheck is one watched folder.
@@ -42,6 +45,9 @@ type FolderCheck struct {
 	Changed     uint32 `json:"uid_validity_was"` // at the last scan, when it differs
 	Cursor      uint32 `json:"cursor"`
 	Above       int    `json:"above"` // messages above the cursor
+
+	First   *FirstMessage `json:"first"` // the first above the cursor, of a folder that was never scanned
+	Missing bool          `json:"-"`     // the server does not open a folder of that name
 }
 
 // Failed reports whether the login or a folder failed.
@@ -53,6 +59,7 @@ func (c InboxCheck) Failed() bool {
 func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
 	check := InboxCheck{
 		Email: in.Address, Server: in.Server(), Capabilities: []string{}, Folders: []string{}, Watched: []FolderCheck{},
+		Counts: map[string]uint32{},
 	}
 	src, err := dial(ctx, in)
 	if err != nil {
@@ -62,6 +69,9 @@ func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
 	defer func() { _ = src.Close() }()
 	check.Capabilities = append(check.Capabilities, src.Capabilities()...)
 	folders, err := src.Folders(ctx)
+	if err == nil {
+		check.Counts, err = src.Counts(ctx, folders)
+	}
 	if name := src.ServerName(); name != "" { // known since the first command
 		check.Server += ", " + name
 	}
@@ -76,7 +86,7 @@ func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
 		}
 		fc, err := lookInto(ctx, src, f, in.Start)
 		if err != nil {
-			fc.Error = text.Brief(err)
+			fc.Error, fc.Missing = text.Brief(err), missing(err)
 		}
 		check.Watched = append(check.Watched, fc)
 	}
@@ -112,6 +122,9 @@ func lookInto(ctx context.Context, src Source, f inbox.Folder, start inbox.Start
 	}
 	above, err := src.UIDs(ctx, fc.Cursor+1, next-1)
 	fc.Above = len(above)
+	if err == nil && !fc.Scanned && len(above) > 0 {
+		fc.First, err = lookAt(ctx, src, above[0])
+	}
 	return fc, err
 }
 

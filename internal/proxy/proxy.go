@@ -30,6 +30,8 @@ import (
 type Dialer struct {
 	Proxy   string         // a URL, or direct for none; empty for that of the environment
 	RootCAs *x509.CertPool // for an https proxy; nil for the system's
+
+	Resolver *net.Resolver // for connections without a proxy; nil for the system's
 }
 
 // Error is a failure of a connection that a proxy had to open.
@@ -74,7 +76,7 @@ func (d Dialer) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	if via == nil {
-		return new(net.Dialer).DialContext(ctx, "tcp", address)
+		return (&net.Dialer{Resolver: d.Resolver}).DialContext(ctx, "tcp", address)
 	}
 	conn, err := d.through(ctx, via, address)
 	if err != nil {

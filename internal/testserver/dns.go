@@ -13,13 +13,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS is a name server inside the process that has TXT records, and asks no other server.
+// DNS is a name server inside the process that has TXT records, and others that a test gives it
+// (dns_records.go). It asks no other server.
 type DNS struct {
 	Address string // with its port
 
 	mu      sync.Mutex
 	records map[string]string // by name, in lower case and with its dot
 	failing map[string]bool
+	others  map[string][]dnsmessage.Resource // by name, as records
 }
 
 // NameServer starts a name server, which ends with the test. Names that have no record do not
@@ -27,7 +29,7 @@ type DNS struct {
 func NameServer(t testing.TB, records map[string]string) *DNS {
 	t.Helper()
 	conn, stream := listenDNS(t)
-	s := &DNS{Address: conn.LocalAddr().String(), records: map[string]string{}, failing: map[string]bool{}}
+	s := &DNS{Address: conn.LocalAddr().String(), records: map[string]string{}, failing: map[string]bool{}, others: map[string][]dnsmessage.Resource{}}
 	for name, text := range records {
 		s.Set(name, text)
 	}
@@ -142,6 +144,8 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 	switch {
 	case s.failing[name]:
 		m.RCode = dnsmessage.RCodeServerFailure
+	case len(s.others[name]) > 0:
+		m.Answers = ofType(s.others[name], asked)
 	case !known:
 		m.RCode = dnsmessage.RCodeNameError
 	case asked.Type == dnsmessage.TypeTXT:
