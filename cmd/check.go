@@ -30,7 +30,7 @@ type checkOptions struct {
 func (a *app) checkCommand() *cobra.Command {
 	var opts checkOptions
 	c := &cobra.Command{
-		Use:   "check [--inbox ADDR|GLOB]... [--label L]... [--all|--failing]",
+		Use:   "check [--inbox ADDR]... [--label L]... [--all|--failing]",
 		Short: "Check configuration, database, inboxes, relay and DNS",
 		Long: `check tries everything that a run depends on and prints one line each; where
 something fails, the line says how to fix it. It logs in to each inbox and opens

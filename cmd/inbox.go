@@ -51,7 +51,7 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`, may be repeated (default INBOX)")
 	flags.StringVar((*string)(&f.start), "start", "",
 		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
-	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme; may be repeated")
+	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
 	f.password.register(c)
 }
 

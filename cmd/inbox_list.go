@@ -20,7 +20,7 @@ type inboxListOptions struct {
 func (a *app) inboxListCommand() *cobra.Command {
 	var opts inboxListOptions
 	c := &cobra.Command{
-		Use:   "list [--inbox ADDR|GLOB]... [--label L]... [--all|--failing] [--json]",
+		Use:   "list [--inbox ADDR]... [--label L]... [--all]",
 		Short: "List the inboxes",
 		Long: `list shows the inboxes. Of more than ` + many + ` it shows a summary and those with
 trouble, whose last scan failed; --all shows all.

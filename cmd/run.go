@@ -29,7 +29,7 @@ type runOptions struct {
 func (a *app) runCommand() *cobra.Command {
 	var opts runOptions
 	c := &cobra.Command{
-		Use:   "run [--inbox ADDR]... [--label L]... [--dry-run] [--json] [--timeout D]",
+		Use:   "run [--inbox ADDR]... [--label L]... [--dry-run] [--json]",
 		Short: "Do one pass over the active inboxes; cron runs this",
 		Long: `run does one pass: it works off what earlier passes left, registers what is new
 in the active inboxes, decides who gets it and forwards it. Passes may overlap:

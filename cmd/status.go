@@ -30,7 +30,7 @@ type statusOptions struct {
 func (a *app) statusCommand() *cobra.Command {
 	var opts statusOptions
 	c := &cobra.Command{
-		Use:   "status [--inbox ADDR|GLOB]... [--label L]... [--all|--failing] [--json]",
+		Use:   "status [--inbox ADDR]... [--label L]... [--all|--failing]",
 		Short: "Show where each inbox stands: backlog, states, last scan",
 		Long: `status shows what is known of each inbox, without connecting to it. The backlog
 is the number of unfinished tasks. Due tasks are those of the backlog that the

@@ -34,7 +34,7 @@ type taskListOptions struct {
 func (a *app) taskListCommand() *cobra.Command {
 	var opts taskListOptions
 	c := &cobra.Command{
-		Use:   "list [--status S]... [--inbox ADDR] [--label L]... [--json]",
+		Use:   "list [--status S]... [--inbox ADDR] [--label L]...",
 		Short: "List registered messages and their states",
 		Long: `list shows registered messages. The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as
 --limit says; a line below it says when there are more. --json prints all,
