@@ -24,8 +24,9 @@ func TestLabelsDecide(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			acme := route.Rule{Name: "acme", Match: route.Match{Label: []string{"tenant=acme"}}, To: []string{"acme@firm.example"}}
+			umbrella := []string{"tenant=umbrella"}
 			if !tt.uses {
-				acme.Match = route.Match{}
+				acme.Match, umbrella = route.Match{}, nil
 			}
 			later := true
 			r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
@@ -33,7 +34,9 @@ func TestLabelsDecide(t *testing.T) {
 					return smtpsink.Action{Code: 451, Text: "4.2.0 later"}
 				}
 				return smtpsink.Action{}
-			}, acme, route.Rule{Name: "umbrella", To: []string{"umbrella@firm.example"}})
+			}, acme,
+				route.Rule{Name: "umbrella", Match: route.Match{Label: umbrella}, To: []string{"umbrella@firm.example"}},
+				route.Rule{Name: "rest", To: []string{"rest@firm.example"}})
 			r.add(inbox.StartAll)
 			label := func(tenant string) {
 				_, err := r.store.Set(t.Context(), address, inbox.Changes{Labels: inbox.Labels{"tenant": tenant}})
