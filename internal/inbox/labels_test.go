@@ -15,7 +15,7 @@ import (
 )
 
 func TestParseLabels(t *testing.T) {
-	const name, value = "use 1 to 63 of a-z, 0-9, _, - and .", "use 1 to 63 printable ASCII characters without spaces"
+	const name, value = "use 1 to 63 of a-z, 0-9, _, . and -", "use 1 to 63 printable ASCII characters without spaces"
 	for _, tt := range []struct {
 		texts []string
 		want  string // the labels
