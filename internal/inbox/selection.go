@@ -75,25 +75,39 @@ func (s *Store) ActiveOf(ctx context.Context, sel Selection) ([]Inbox, error) {
 
 // name adds to named the inbox with an address, or those that a glob matches.
 func name(boxes []Inbox, address string, named map[int64]bool) error {
-	is := func(in Inbox) bool { return in.Address == address }
-	glob := strings.ContainsAny(address, "*?")
-	if glob {
-		expr := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(address))
-		re, err := regexp.Compile(`^` + expr + `$`)
-		if err != nil {
-			return &InvalidError{fmt.Errorf("%q cannot be used: %w", address, err)}
-		}
-		is = func(in Inbox) bool { return re.MatchString(in.Address) }
+	is, err := addressed(address)
+	if err != nil {
+		return err
 	}
 	found := keep(boxes, is)
 	for _, in := range found {
 		named[in.ID] = true
 	}
-	if len(found) > 0 {
-		return nil
+	if len(found) == 0 {
+		return noneNamed(boxes, address)
 	}
-	if glob {
-		return &InvalidError{fmt.Errorf("no inbox matches %s%s", address, cmp.Or(text.DidYouMean(address, domains(boxes)), "; `postrider inbox list` shows all inboxes"))}
+	return nil
+}
+
+// addressed compares the addresses of inboxes with an address or a glob.
+func addressed(address string) (func(Inbox) bool, error) {
+	if !isGlob(address) {
+		return func(in Inbox) bool { return in.Address == address }, nil
+	}
+	expr := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(address))
+	re, err := regexp.Compile(`^` + expr + `$`)
+	if err != nil {
+		return nil, &InvalidError{fmt.Errorf("%q cannot be compared with addresses: %w", address, err)}
+	}
+	return func(in Inbox) bool { return re.MatchString(in.Address) }, nil
+}
+
+func isGlob(address string) bool { return strings.ContainsAny(address, "*?") }
+
+func noneNamed(boxes []Inbox, address string) error {
+	if isGlob(address) {
+		hint := cmp.Or(text.DidYouMean(address, domains(boxes)), "; `postrider inbox list` shows all inboxes")
+		return &InvalidError{fmt.Errorf("no inbox matches %s%s", address, hint)}
 	}
 	if _, err := ParseAddress(address); err != nil {
 		return err
