@@ -22,21 +22,32 @@ import (
 	"postrider/internal/text"
 )
 
+type checkOptions struct {
+	chosen inboxChoice
+	overview
+}
+
 func (a *app) checkCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check",
+	var opts checkOptions
+	c := &cobra.Command{
+		Use:   "check [--inbox ADDR]... [--label L]... [--all|--failing]",
 		Short: "Check configuration, database, inboxes, relay and DNS",
 		Long: `check tries everything that a run depends on and prints one line each; where
 something fails, the line says how to fix it. It logs in to each inbox and opens
 its folders. It forwards nothing: it names the sender (forward.envelope_from)
 and up to ten recipients of routes and notify to the relay, and takes that back.
 Of the database it proves that its user may write. The DNS is asked for mode
-auto. A hook is looked for, and not run. The exit code is 75 when something
+auto. A hook is looked for, and not run. --inbox and --label choose the inboxes;
+everything else is tried all the same. Of more than ` + many + ` inboxes it prints a
+summary and those that fail; --all prints all. The exit code is 75 when something
 fails, and 1 when everything does.
 ` + exitHelp,
 		Args: takesNone,
-		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), opts) },
 	}
+	opts.chosen.register(a, c)
+	opts.register(c)
+	return c
 }
 
 // finding is one line of the check.
@@ -47,7 +58,10 @@ type finding struct {
 	err  error
 }
 
-func (a *app) check(ctx context.Context) error {
+func (a *app) check(ctx context.Context, opts checkOptions) error {
+	if err := opts.check(); err != nil {
+		return err
+	}
 	path, err := config.Find(a.config, a.env)
 	if err != nil {
 		return usage(err)
@@ -67,7 +81,7 @@ func (a *app) check(ctx context.Context) error {
 	if err := cmp.Or(a.report(finding{what: "configuration", text: path}), a.notes("routes", table.Notes())); err != nil {
 		return err
 	}
-	found, err := a.checkStored(ctx, cfg, table)
+	found, err := a.checkStored(ctx, cfg, table, opts)
 	if err != nil {
 		return err
 	}
@@ -130,7 +144,7 @@ func (a *app) notes(what string, texts []string) error {
 }
 
 // checkStored checks the database and the inboxes in it.
-func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table) ([]finding, error) {
+func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions) ([]finding, error) {
 	where := cfg.Database.Driver
 	if cfg.Database.Path != "" && where == "sqlite" {
 		where += " " + cfg.Database.Path
@@ -145,7 +159,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 			readable = append(readable, "other users can read it: "+exposed.Error())
 		}
 		if err = s.db.Writable(ctx); err == nil {
-			all, err = s.inboxes.List(ctx, false)
+			all, err = s.inboxes.Chosen(ctx, opts.chosen.Selection)
 		}
 	}
 	if exitCode(err) == exitUsage {
@@ -163,12 +177,32 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if err != nil {
 		return nil, err
 	}
-	for i, in := range boxes {
-		if err := cmp.Or(a.report(found[i]), a.notes("inbox "+in.Address, table.InboxNotes(in.Address))); err != nil {
-			return nil, err
+	return append(found, db), a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes))
+}
+
+// reportInboxes prints a line for each of the inboxes that are shown.
+func (a *app) reportInboxes(o overview, table *route.Table, boxes []inbox.Inbox, found []finding, disabled int) error {
+	failed := func(f finding) bool { return f.err != nil }
+	n := countInboxes(found, failed, func(finding) bool { return true })
+	n.disabled = disabled
+	if o.summed(n) {
+		summary := finding{what: "inboxes", note: n.trouble > 0, text: n.String()}
+		if rest := o.rest(n); rest != "" {
+			summary.text += "; " + rest
+		}
+		if err := a.report(summary); err != nil {
+			return err
 		}
 	}
-	return append(found, db), nil
+	for i, in := range boxes {
+		if o.partly(n.all()) && !failed(found[i]) {
+			continue
+		}
+		if err := cmp.Or(a.report(found[i]), a.notes("inbox "+in.Address, table.InboxNotes(in.Address, in.Labels.Texts()...))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // noneActive says what to do when none of the inboxes is active.

@@ -34,6 +34,8 @@ type inboxFlags struct {
 	description    string
 	folders        []string
 	start          inbox.Start
+	labelTexts     []string
+	labels         inbox.Labels // set by check
 	password       passwordFlags
 }
 
@@ -50,15 +52,19 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`, may be repeated (default INBOX)")
 	flags.StringVar((*string)(&f.start), "start", "",
 		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
+	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
 	f.password.register(c)
 }
 
-// check refuses what the store would take for a setting that was left out.
-func (f *inboxFlags) check(c *cobra.Command) error {
+// check refuses what the store would take for a setting that was left out, and reads the labels.
+func (f *inboxFlags) check(c *cobra.Command) (err error) {
 	if c.Flags().Changed("port") && f.port == 0 {
 		return usage(errors.New("--port is 0; use 1 to 65535"))
 	}
-	return nil
+	if len(f.labelTexts) > 0 {
+		f.labels, err = inbox.ParseLabels(f.labelTexts)
+	}
+	return err
 }
 
 // inbox is the inbox that add makes; the store sets the defaults of what is left out.
@@ -66,6 +72,7 @@ func (f *inboxFlags) inbox(address string) inbox.Inbox {
 	in := inbox.Inbox{
 		Address: address, Description: f.description, Host: f.host, Port: f.port, Security: f.security,
 		AllowPlaintext: f.allowPlaintext, Username: f.username, Auth: f.auth, Start: f.start,
+		Labels: f.labels,
 	}
 	for _, name := range f.folders {
 		in.Folders = append(in.Folders, inbox.Folder{Name: name})
@@ -85,6 +92,7 @@ func (f *inboxFlags) changes(c *cobra.Command) inbox.Changes {
 		Auth:           given(c, "auth", &f.auth),
 		Start:          given(c, "start", &f.start),
 		Folders:        f.folders,
+		Labels:         f.labels,
 	}
 }
 
@@ -181,6 +189,8 @@ func (a *app) inboxSetCommand() *cobra.Command {
 list: other folders are no longer watched, but keep their registry and their
 cursor. --start is for folders that were never scanned. The password is kept when
 host, port, security or username changes; give a password flag to change it.
+--label tenant=acme sets that label and --label tenant= removes it; other labels
+stay.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,53 +11,6 @@ import (
 	"postrider/internal/pass"
 	"postrider/internal/text"
 )
-
-func (a *app) inboxListCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "list [--json]",
-		Short: "List the inboxes",
-		Args:  takesNone,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.inboxList(c.Context(), asJSON) },
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	return c
-}
-
-const noInbox = "There is no inbox; add one with `postrider inbox add ADDR --host HOST`."
-
-func (a *app) inboxList(ctx context.Context, asJSON bool) error {
-	return a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.List(ctx, false)
-		if err != nil {
-			return err
-		}
-		g := a.table("inbox", "active", "server", "folders", "last scan", "last error")
-		for _, in := range boxes {
-			if asJSON {
-				if err := a.printJSON(s.inboxes.View(in)); err != nil {
-					return err
-				}
-				continue
-			}
-			lastError := text.Cut(text.Line(in.LastError), 60)
-			if g.Width > 0 {
-				lastError = "" // in whole below the table
-			}
-			g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), lastError)
-		}
-		if asJSON {
-			return nil
-		}
-		err = a.show(g, noInbox)
-		for _, in := range boxes {
-			if g.Width > 0 {
-				err = errors.Join(err, a.lastError(in.Address, in.LastError))
-			}
-		}
-		return err
-	})
-}
 
 func (a *app) inboxShowCommand() *cobra.Command {
 	var asJSON bool
@@ -85,6 +37,7 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 		err = a.fields(
 			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
 			"username", in.Username, "auth", in.Auth, "password", s.inboxes.PasswordFrom(in), "start", string(in.Start),
+			"labels", strings.Join(in.Labels.Texts(), ", "),
 			"added", a.when(&in.CreatedAt), "changed", a.when(&in.UpdatedAt),
 			"last scan", a.when(in.LastScannedAt), "last error", in.LastError)
 		if err != nil {

@@ -45,8 +45,8 @@ and changes nothing.
 The message is a file, - for standard input, or with --task that of a registered
 task, which is fetched from its server. For a file name with --inbox and
 --folder where it would have arrived: without --inbox conditions on the inbox
-are undecided and no address is left out as the inbox's own, and the folder is
-INBOX. Ages count from now, and for a task from its registration. With --at they
+and its labels are undecided and no address is left out as the inbox's own, and
+the folder is INBOX. Ages count from now, and for a task from its registration. With --at they
 count from that time, and a message without a date of its own arrived then.
 
 Mode auto asks the DNS, for at most five seconds. With --no-dns it decides as
@@ -159,6 +159,11 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if s.At, err = opts.registered(s.At); err != nil {
 		return err
 	}
+	if opts.inbox != "" && table.UsesLabels() {
+		if s.Labels, err = a.labelsOf(ctx, opts.inbox); err != nil {
+			return err
+		}
+	}
 	trial, err := a.try(ctx, cfg, table, s, opts)
 	switch {
 	case err != nil:
@@ -200,6 +205,16 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
 		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
 	}.Try(ctx, s)
+}
+
+// labelsOf are the labels of an inbox, for the routes.
+func (a *app) labelsOf(ctx context.Context, address string) (labels []string, err error) {
+	err = a.with(ctx, func(s *services) error {
+		in, err := s.inboxes.Get(ctx, address)
+		labels = in.Labels.Texts()
+		return err
+	})
+	return labels, err
 }
 
 // fromFile reads a message from a file, or from standard input when the name is -.
@@ -251,7 +266,9 @@ func (a *app) fromTask(ctx context.Context, id int64) (s pass.Specimen, err erro
 		if err != nil {
 			return fmt.Errorf("fetch the message of task %d: %w", id, err)
 		}
-		s = pass.Specimen{Task: t, Mail: route.Mail{Inbox: t.Inbox, Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt}}
+		s = pass.Specimen{Task: t, Mail: route.Mail{
+			Inbox: t.Inbox, Labels: in.Labels.Texts(), Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt,
+		}}
 		if m.HeaderOnly {
 			s.Size = t.Identity.Size
 		}

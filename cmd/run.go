@@ -20,7 +20,7 @@ import (
 )
 
 type runOptions struct {
-	inboxes []string
+	chosen  inboxChoice
 	dryRun  bool
 	json    bool
 	timeout time.Duration
@@ -29,7 +29,7 @@ type runOptions struct {
 func (a *app) runCommand() *cobra.Command {
 	var opts runOptions
 	c := &cobra.Command{
-		Use:   "run [--inbox ADDR]... [--dry-run] [--json] [--timeout D]",
+		Use:   "run [--inbox ADDR]... [--label L]... [--dry-run] [--json]",
 		Short: "Do one pass over the active inboxes; cron runs this",
 		Long: `run does one pass: it works off what earlier passes left, registers what is new
 in the active inboxes, decides who gets it and forwards it. Passes may overlap:
@@ -48,7 +48,7 @@ that loses nothing either.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },
 	}
-	c.Flags().StringArrayVar(&opts.inboxes, "inbox", nil, "only this `ADDR`, may be repeated")
+	opts.chosen.register(a, c)
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "register nothing, send nothing, print what would happen")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
 	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after the duration `D`, such as 10m")
@@ -76,7 +76,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		s.log.Warn("other users can read the database", "error", err)
 	}
 	defer context.AfterFunc(ctx, s.db.StopWaiting)() // else a database that is gone outlasts a signal
-	boxes, err := s.inboxes.Active(ctx, opts.inboxes)
+	boxes, err := s.inboxes.ActiveOf(ctx, opts.chosen.Selection)
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}

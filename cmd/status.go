@@ -21,10 +21,16 @@ import (
 	"postrider/internal/text"
 )
 
+type statusOptions struct {
+	chosen inboxChoice
+	overview
+	json bool
+}
+
 func (a *app) statusCommand() *cobra.Command {
-	var asJSON bool
+	var opts statusOptions
 	c := &cobra.Command{
-		Use:   "status [--json]",
+		Use:   "status [--inbox ADDR]... [--label L]... [--all|--failing]",
 		Short: "Show where each inbox stands: backlog, states, last scan",
 		Long: `status shows what is known of each inbox, without connecting to it. The backlog
 is the number of unfinished tasks. Due tasks are those of the backlog that the
@@ -35,34 +41,55 @@ that took more than one attempt. Columns that are 0 everywhere are left out.
 When a limit of the relay's provider (smtp.limits) is used up and tasks are due,
 a line below the table shows how long they wait.
 
+Of more than ` + many + ` inboxes it shows a summary and those with trouble: the last
+scan failed, messages are dead or uncertain, or there is an alert. --all shows
+all.
+
 Below the table are the alerts: what is past a threshold of the configuration
-(alerts). They make the exit code 75. Below them are the failures that could not
+(alerts), of the inboxes that --inbox and --label choose. They make the exit code 75. Below them are the failures that could not
 be reported yet (notify, hook).
 ` + exitHelp,
 		Args: takesNone,
-		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), asJSON) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), opts) },
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	opts.chosen.register(a, c)
+	opts.register(c)
+	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	return c
 }
 
-func (a *app) status(ctx context.Context, asJSON bool) error {
+func (a *app) status(ctx context.Context, opts statusOptions) error {
+	if err := opts.check(); err != nil {
+		return err
+	}
 	return a.with(ctx, func(s *services) error {
-		report, err := s.status().Read(ctx)
+		sources := s.status()
+		sources.Only = opts.chosen.Selection
+		report, err := sources.Read(ctx)
 		switch {
 		case err != nil:
-		case len(report.Inboxes) == 0 && !asJSON:
+		case len(report.Inboxes) == 0 && !opts.json:
 			_, err = fmt.Fprintln(a.out, noInbox)
-		case asJSON:
+		case opts.json:
+			report.Inboxes = toShow(opts.ofJSON(), report.Inboxes, status.Inbox.Troubled)
 			err = a.printJSON(report)
 		default:
-			err = errors.Join(a.statusTable(report.Inboxes).Print(a.out), a.lastErrors(report.Inboxes), a.limitReached(report.LimitReached),
+			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.limitReached(report.LimitReached),
 				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.needOperator(report.Inboxes))
 		}
 		if err == nil && len(report.Alerts) > 0 {
 			return errRetry
 		}
 		return err
+	})
+}
+
+// statusOverview is the table of the inboxes that are shown, and the errors of their last scans.
+func (a *app) statusOverview(boxes []status.Inbox, o overview) error {
+	n := countInboxes(boxes, status.Inbox.Troubled, func(b status.Inbox) bool { return b.Active })
+	return a.overview(o, n, func() error {
+		boxes := toShow(o, boxes, status.Inbox.Troubled)
+		return errors.Join(a.statusTable(boxes).Print(a.out), a.lastErrors(boxes))
 	})
 }
 
@@ -92,14 +119,16 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 		return []health.Alert{}, nil
 	}
 	var named []string
-	if len(opts.inboxes) > 0 {
+	if len(opts.chosen.Inboxes) > 0 {
 		for _, in := range boxes { // as they are registered
 			named = append(named, in.Address)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	alerts, err := s.status().After(ctx, named)
+	sources := s.status()
+	sources.Only = opts.chosen.Selection
+	alerts, err := sources.After(ctx, named)
 	if err != nil {
 		err = &exitError{exitRetry, fmt.Errorf("the pass is over, but the alerts could not be checked; see `postrider status`: %w", err)}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -33,7 +34,7 @@ type taskListOptions struct {
 func (a *app) taskListCommand() *cobra.Command {
 	var opts taskListOptions
 	c := &cobra.Command{
-		Use:   "list [--status S]... [--inbox ADDR] [--json]",
+		Use:   "list [--status S]... [--inbox ADDR] [--label L]...",
 		Short: "List registered messages and their states",
 		Long: `list shows registered messages. The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as
 --limit says; a line below it says when there are more. --json prints all,
@@ -138,6 +139,7 @@ func parseIDs(args []string) ([]int64, error) {
 type taskFilter struct {
 	statuses                []string
 	inbox, route, olderThan string
+	chosen                  inboxChoice // by labels
 	given                   func(flag string) bool
 }
 
@@ -155,6 +157,7 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	flags.StringVar(&f.inbox, "inbox", "", "only tasks of the inbox `ADDR`")
 	flags.StringVar(&f.route, "route", "", "only tasks that the route `NAME` decided, or helped to decide")
 	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
+	f.chosen.registerLabel(a, c)
 	f.given = flags.Changed
 	complete(c, "status", cobra.FixedCompletions(tasks.Names(states), cobra.ShellCompDirectiveNoFileComp))
 	complete(c, "inbox", a.addresses)
@@ -164,7 +167,7 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 // any reports whether one of the flags was given. An empty value counts, so that an unset variable
 // in a script does not select everything.
 func (f *taskFilter) any() bool {
-	return slices.ContainsFunc([]string{"status", "inbox", "route", "older-than"}, f.given)
+	return slices.ContainsFunc([]string{"status", "inbox", "label", "route", "older-than"}, f.given)
 }
 
 // parse reads what needs no database.
@@ -188,6 +191,17 @@ func (f *taskFilter) lookUp(ctx context.Context, s *services, filter *tasks.Filt
 			return err
 		}
 		filter.InboxID = in.ID
+	}
+	if f.given("label") {
+		chosen := f.chosen.Selection
+		if filter.InboxID != 0 {
+			chosen.Inboxes = []string{f.inbox}
+		}
+		boxes, err := s.inboxes.Chosen(ctx, chosen)
+		if err != nil {
+			return err
+		}
+		filter.Inboxes = inbox.IDs(boxes)
 	}
 	if f.given("route") {
 		filter.Route = f.route

@@ -22,10 +22,14 @@ func (s *Store) Active(ctx context.Context, named []string) ([]Inbox, error) {
 	}
 	for _, in := range boxes {
 		if !in.Active {
-			return nil, &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %[1]s`", in.Address)}
+			return nil, disabled(in)
 		}
 	}
 	return boxes, nil
+}
+
+func disabled(in Inbox) error {
+	return &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %[1]s`", in.Address)}
 }
 
 // Named looks up inboxes by their addresses, each once and in that order, disabled ones too.
@@ -42,6 +46,9 @@ func (s *Store) Named(ctx context.Context, addresses []string) ([]Inbox, error) 
 	}
 	return boxes, nil
 }
+
+// ScanFails reports whether the last scan of an active inbox failed.
+func (in Inbox) ScanFails() bool { return in.Active && in.LastError != "" }
 
 // Server is where the inbox is: host:port and security.
 func (in Inbox) Server() string {

@@ -44,6 +44,7 @@ type Inbox struct {
 	UpdatedAt      time.Time
 	LastScannedAt  *time.Time // when a scan last succeeded
 	Folders        []Folder   `gorm:"-"` // sorted by name
+	Labels         Labels     `gorm:"-"` // nil in a Lease
 }
 
 // IDs are those of the inboxes.

@@ -21,7 +21,7 @@ const paused = "paused: the server asked for a pause"
 
 // Lease is a scan lease that was acquired.
 type Lease struct {
-	Inbox Inbox // as it is since the lease is held, with all its folders: no other run moves its cursors
+	Inbox Inbox // as it is since the lease is held, with all its folders, without labels: no other run moves its cursors
 	Token int64
 }
 

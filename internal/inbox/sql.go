@@ -27,6 +27,13 @@ const (
 )
 
 const (
+	// PRIMARY KEY (inbox_id, name)
+	sqlListLabels   = `SELECT inbox_id, name, value FROM monitored_labels WHERE inbox_id IN ?`
+	sqlDeleteLabels = `DELETE FROM monitored_labels WHERE inbox_id = ?`
+	sqlInsertLabel  = `INSERT INTO monitored_labels (inbox_id, name, value) VALUES (?, ?, ?)`
+)
+
+const (
 	// UNIQUE (inbox_id, name)
 	sqlListFolders = `SELECT id, inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid,
 		reconciled, initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`

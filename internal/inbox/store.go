@@ -39,6 +39,7 @@ type Changes struct {
 	Start          *Start   // for folders that were never scanned
 	Password       *string  // the password itself, or env:NAME, or file:PATH; without it the old one is kept
 	Folders        []string // all folders to monitor; the others become inactive
+	Labels         Labels   // the labels to set; one with an empty value is removed
 }
 
 // Add stores a new active inbox with the folders in in.Folders, or with INBOX when there are none.
@@ -90,7 +91,10 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	if found, err = find(tx, in.Address); err != nil {
 		return err
 	}
-	return watch(tx, found.ID, nil, folders)
+	if err := watch(tx, found.ID, nil, folders); err != nil {
+		return err
+	}
+	return saveLabels(tx, found.ID, in.Labels)
 }
 
 // Set changes an inbox and returns the new state. Host, port, security and username are changed
@@ -135,6 +139,9 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 	if touched.RowsAffected == 0 || old == nil {
 		return &NotFoundError{Address: address}
 	}
+	if old.Labels, err = labelsOf(tx, id); err != nil {
+		return err
+	}
 	in := *old
 	in.apply(c)
 	bad := in.normalize()
@@ -152,6 +159,9 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 	}
 	err = tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
 		in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error
+	if err == nil && c.Labels != nil {
+		err = saveLabels(tx, in.ID, in.Labels)
+	}
 	if err != nil || folders == nil {
 		return err
 	}
@@ -191,6 +201,9 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 		if err := tx.Raw(query).Scan(&inboxes).Error; err != nil {
 			return err
 		}
+		if err := attachLabels(tx, inboxes); err != nil {
+			return err
+		}
 		return attachFolders(tx, inboxes, activeOnly)
 	})
 	if err != nil {
@@ -199,7 +212,7 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	return inboxes, nil
 }
 
-// Get returns one inbox with all its folders. When there is none, the error is a *NotFoundError.
+// Get returns one inbox with its labels and all its folders. When there is none, the error is a *NotFoundError.
 func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 	// Not parsed: an older version may have stored an address that is refused now.
 	address = fold(address)
@@ -212,6 +225,9 @@ func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 		}
 		if found == nil {
 			return tx.Raw(sqlAddresses).Scan(&known).Error
+		}
+		if found.Labels, err = labelsOf(tx, found.ID); err != nil {
+			return err
 		}
 		found.Folders, err = listFolders(tx, found.ID)
 		return err
@@ -228,7 +244,7 @@ func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 	return *found, nil
 }
 
-// find returns the inbox without its folders; nil when there is none.
+// find returns the inbox without its labels and folders; nil when there is none.
 func find(tx *gorm.DB, address string) (*Inbox, error) {
 	var rows []Inbox
 	if err := tx.Raw(sqlGetInbox, address).Scan(&rows).Error; err != nil || len(rows) == 0 {
@@ -289,6 +305,7 @@ func (in *Inbox) apply(c Changes) {
 	set(&in.Username, c.Username)
 	set(&in.Auth, c.Auth)
 	set(&in.Start, c.Start)
+	in.Labels = in.Labels.with(c.Labels)
 }
 
 func set[T any](field *T, value *T) {

@@ -26,7 +26,7 @@ func (in *Inbox) normalize() error {
 	in.Port = cmp.Or(in.Port, in.Security.DefaultPort())
 	in.Auth = cmp.Or(in.Auth, "auto")
 	in.Start = cmp.Or(in.Start, StartLatest)
-	errs = append(errs, in.checkServer(), in.Start.check())
+	errs = append(errs, in.checkServer(), in.Start.check(), in.Labels.check())
 	if !slices.Contains([]string{"auto", "plain", "login"}, in.Auth) {
 		errs = append(errs, fmt.Errorf("auth is %q; use auto, plain or login", in.Auth))
 	}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"maps"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type View struct {
 	PasswordFrom   string       `json:"password_from"`
 	Start          Start        `json:"start"`
 	Folders        []FolderView `json:"folders"`
+	Labels         Labels       `json:"labels"`
 	LastScannedAt  *time.Time   `json:"last_scanned_at"`
 	LastError      string       `json:"last_error"`
 	CreatedAt      time.Time    `json:"created_at"`
@@ -40,9 +42,10 @@ func (s *Store) View(in Inbox) View {
 	v := View{
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
 		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
-		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: []FolderView{},
+		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: []FolderView{}, Labels: Labels{},
 		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
 	}
+	maps.Copy(v.Labels, in.Labels)
 	for _, f := range in.Folders {
 		v.Folders = append(v.Folders, FolderView{
 			Name: f.Name, Active: f.Active, UIDValidity: f.Epoch(), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,

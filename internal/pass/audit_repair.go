@@ -110,7 +110,7 @@ func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease,
 	cache := newCache(0, 0) // the next run fetches the bodies
 	cache.close()
 	s := &scanner{
-		pass: p, revision: p.revision(), in: lease.in, log: a.visit.log, session: a.visit.session, cache: cache,
+		pass: p, revision: p.revisionFor(lease.in, p.revision()), in: lease.in, log: a.visit.log, session: a.visit.session, cache: cache,
 		tally: &tally{observer: p.Observer}, lease: lease.by, registered: func() {},
 	}
 	failed := s.page(ctx, f, uids)

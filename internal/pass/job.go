@@ -33,7 +33,7 @@ func newJobs(claims []tasks.Claim) []*job {
 func (d *deliverer) mail(j *job) route.Mail {
 	t := j.claim.Task
 	return route.Mail{
-		Inbox: d.in.Address, Folder: t.Folder, Message: j.msg, Size: j.size(), At: t.CreatedAt,
+		Inbox: d.in.Address, Labels: d.in.Labels.Texts(), Folder: t.Folder, Message: j.msg, Size: j.size(), At: t.CreatedAt,
 	}
 }
 

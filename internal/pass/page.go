@@ -215,7 +215,7 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 	}
 	e.Identity = identity(it.msg, e.Identity)
 	m := route.Mail{
-		Inbox: s.in.Address, Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
+		Inbox: s.in.Address, Labels: s.in.Labels.Texts(), Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
 	}
 	var err error
 	e.Decision, err = s.pass.decide(ctx, m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))

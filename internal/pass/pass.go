@@ -21,7 +21,10 @@ package pass
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -186,6 +189,15 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 // revision is of all that decides who gets a message: a task of another one is decided, and what it
 // has to own is taken, again.
 func (p *Pass) revision() string { return p.Routes.Revision() + "/" + string(p.Config.Dedupe) }
+
+// revisionFor is revision for an inbox. Its labels count if a route looks at them.
+func (p *Pass) revisionFor(in inbox.Inbox, revision string) string {
+	if len(in.Labels) == 0 || !p.Routes.UsesLabels() {
+		return revision
+	}
+	sum := sha256.Sum256([]byte(strings.Join(in.Labels.Texts(), " ")))
+	return revision + "/" + hex.EncodeToString(sum[:8]) // 55 octets; the column has 64
+}
 
 // inbox works on one inbox.
 func (s *shared) inbox(ctx context.Context, in inbox.Inbox) InboxReport {

@@ -138,7 +138,10 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 
 // decide asks the routes, and reports whether the known parts of the message are enough for them.
 func (a *replayer) decide(ctx context.Context, it *replayed, m *message.Message) bool {
-	mail := route.Mail{Inbox: a.visit.in.Address, Folder: it.task.Folder, Message: m, Size: it.task.Identity.Size, At: it.task.CreatedAt}
+	mail := route.Mail{
+		Inbox: a.visit.in.Address, Labels: a.visit.in.Labels.Texts(), Folder: it.task.Folder,
+		Message: m, Size: it.task.Identity.Size, At: it.task.CreatedAt,
+	}
 	if m != nil && !m.HeaderOnly {
 		mail.Size = m.Body.Size()
 	}

@@ -14,7 +14,7 @@ import (
 // scanLease is the right to scan one inbox.
 type scanLease struct {
 	leases ScanLeases
-	in     inbox.Inbox // as it is since the lease is held
+	in     inbox.Inbox // as it is since the lease is held; its labels are as the pass found them
 	by     inbox.Scan  // what cursors are changed under
 	ttl    time.Duration
 }
@@ -36,6 +36,7 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 	case busy != nil:
 		return nil, busy, nil
 	}
+	got.Inbox.Labels = in.Labels // those of the deliverer, so that both decide alike
 	if !got.Inbox.Active {
 		got.Inbox.Folders = nil // disabled since
 	}

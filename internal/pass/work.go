@@ -14,12 +14,13 @@ import (
 
 // work is one inbox while a pass works on it: its scanner, its deliverer, and what they share.
 type work struct {
-	shared  *shared
-	in      inbox.Inbox
-	log     *slog.Logger
-	session *session
-	cache   *cache
-	tally   *tally
+	shared   *shared
+	revision string // of the rules in force
+	in       inbox.Inbox
+	log      *slog.Logger
+	session  *session
+	cache    *cache
+	tally    *tally
 }
 
 // The bounds of the prefetch cache: two pages of messages, and the octets of two batches.
@@ -29,7 +30,7 @@ func newWork(s *shared, in inbox.Inbox) *work {
 	p := s.pass
 	log := p.Log.With("inbox", in.Address)
 	return &work{
-		shared: s, in: in, log: log,
+		shared: s, revision: p.revisionFor(in, s.revision), in: in, log: log,
 		session: newSession(func(ctx context.Context) (Source, error) { return s.hosts.dial(ctx, in, p.Dial) }, log),
 		cache:   newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
 		tally:   &tally{observer: p.Observer, sum: InboxReport{Email: in.Address}},
@@ -81,7 +82,7 @@ func busyText(b *inbox.Busy) string {
 
 func (w *work) scanner(lease *scanLease, registered func()) *scanner {
 	return &scanner{
-		pass: w.shared.pass, revision: w.shared.revision, in: lease.in, log: w.log,
+		pass: w.shared.pass, revision: w.revision, in: lease.in, log: w.log,
 		session: w.session, cache: w.cache, tally: w.tally, lease: lease.by, registered: registered,
 	}
 }
@@ -89,7 +90,7 @@ func (w *work) scanner(lease *scanLease, registered func()) *scanner {
 func (w *work) deliverer() *deliverer {
 	s := w.shared
 	return &deliverer{
-		pass: s.pass, revision: s.revision, gate: s.gate, slots: s.slots, leases: s.leases,
+		pass: s.pass, revision: w.revision, gate: s.gate, slots: s.slots, leases: s.leases,
 		in: w.in, log: w.log, session: w.session, cache: w.cache, tally: w.tally,
 	}
 }

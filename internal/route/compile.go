@@ -119,6 +119,7 @@ func (c *compiler) fields(m Match, s scope) []condition {
 	field := func(name string) func(*view) []text { return func(v *view) []text { return v.text(name) } }
 	list := slices.Concat(
 		c.inbox(m, s),
+		c.label(m, s),
 		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text {
 			return []text{newText(v.mail.Folder)}
 		}),
@@ -149,11 +150,14 @@ func ofMessage(list []condition) []condition {
 	return list
 }
 
-// inbox is unknown if `route test` is run without --inbox.
 func (c *compiler) inbox(m Match, s scope) []condition {
-	list := c.patterns(s, "inbox", m.Inbox, addressPattern, func(v *view) []text {
+	return ofInbox(c.patterns(s, "inbox", m.Inbox, addressPattern, func(v *view) []text {
 		return []text{newAddress(v.mail.Inbox)}
-	})
+	}))
+}
+
+// ofInbox are conditions that are unknown if `route test` is run without --inbox.
+func ofInbox(list []condition) []condition {
 	for i := range list {
 		test := list[i].test
 		list[i].test = func(v *view, f *finding) {

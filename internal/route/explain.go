@@ -121,10 +121,10 @@ func (t *Table) Explain(ctx context.Context, m Mail) []Step {
 	return steps
 }
 
-// Returns names rules that may match a message of the inbox and have its own address as a
+// Returns names rules that may match a message of the inbox, which has these labels, and have its own address as a
 // recipient: those that forward to it, and those that leave it out and have no other recipient.
-func (t *Table) Returns(inbox string) (forwards, nobody []string) {
-	m := Mail{Inbox: inbox}
+func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody []string) {
+	m := Mail{Inbox: inbox, Labels: labels}
 	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
 		r := t.rules[i]
 		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })

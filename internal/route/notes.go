@@ -34,8 +34,8 @@ func (t *Table) Notes() []string {
 
 // InboxNotes are remarks on routes that send what arrives in an inbox back to its own address. The
 // relay may know another mailbox by that address, as while a server is moved.
-func (t *Table) InboxNotes(inbox string) []string {
-	forwards, nobody := t.Returns(inbox)
+func (t *Table) InboxNotes(inbox string, labels ...string) []string {
+	forwards, nobody := t.Returns(inbox, labels...)
 	var out []string
 	if len(forwards) > 0 {
 		out = append(out, fmt.Sprintf("route %s forwards to this inbox's own address (own_address: forward): if that leads back here, "+

@@ -6,7 +6,7 @@
 // keys holds for every message. A condition on something that cannot be read is undecided: neither
 // it nor its negation holds.
 //
-// Addresses, inboxes and folders are compared with globs (* any text, ? one character) that cover
+// Addresses, inboxes, labels and folders are compared with globs (* any text, ? one character) that cover
 // all of the text. Other texts are searched for a substring, or for a regular expression in slashes
 // (RE2). Comparing ignores case, width and composition; an internationalised domain equals its xn--
 // form. What the named groups of a regular expression capture can stand in recipients, the priority
@@ -66,6 +66,7 @@ type Rule struct {
 // Match is what has to be true of a message. A nil or zero key is not looked at.
 type Match struct {
 	Inbox         []string            `yaml:"inbox"`  // globs
+	Label         []string            `yaml:"label"`  // globs
 	Folder        []string            `yaml:"folder"` // globs
 	From          []string            `yaml:"from"`   // globs
 	To            []string            `yaml:"to"`     // globs
@@ -91,6 +92,7 @@ type Match struct {
 // Mail is what a rule looks at. If Message is nil, only its place and size are known.
 type Mail struct {
 	Inbox, Folder string
+	Labels        []string // of the inbox, as name=value
 	Message       *message.Message
 	Size          int64     // octets
 	At            time.Time // when it was registered; now, if it is not registered yet

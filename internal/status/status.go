@@ -41,6 +41,7 @@ type Sources struct {
 	Quota   Quota
 	Notices func(ctx context.Context) ([]notify.Waiting, error)
 	Alerts  health.Limits
+	Only    inbox.Selection // the inboxes to report on
 	Log     *slog.Logger
 }
 
@@ -70,6 +71,7 @@ type Inbox struct {
 	RetryRate       health.Share         `json:"retry_rate"` // of the last day, from 0 to 1
 
 	Numbers health.Numbers `json:"-"`
+	alerts  int
 }
 
 // Read gathers everything.
@@ -77,8 +79,10 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	r := Report{Inboxes: []Inbox{}, Alerts: []health.Alert{}}
 	left, limit := s.left(ctx)
 	err := s.each(ctx, nil, left, func(f health.Facts) {
-		r.Inboxes = append(r.Inboxes, Of(f))
-		r.Alerts = append(r.Alerts, health.Check(f, s.Alerts)...)
+		in, alerts := Of(f), health.Check(f, s.Alerts)
+		in.alerts = len(alerts)
+		r.Inboxes = append(r.Inboxes, in)
+		r.Alerts = append(r.Alerts, alerts...)
 		if limit != nil && f.Stats.Due > 0 {
 			r.LimitReached = limit.Error()
 		}
@@ -116,6 +120,9 @@ func (s Sources) left(ctx context.Context) (n *int, why *limits.Reached) {
 
 func (s Sources) each(ctx context.Context, named []string, left *int, each func(health.Facts)) error {
 	boxes, err := s.Inboxes.List(ctx, false)
+	if err == nil {
+		boxes, err = s.Only.Choose(boxes)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,6 +152,12 @@ func Of(f health.Facts) Inbox {
 		in.Counts[s] = f.Stats.ByStatus[s]
 	}
 	return in
+}
+
+// Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, a
+// number is above its limit, or the last scan failed. A disabled inbox is not scanned.
+func (in Inbox) Troubled() bool {
+	return in.Dead+in.Uncertain+in.alerts > 0 || in.Active && in.LastError != ""
 }
 
 func utc(t *time.Time) *time.Time {

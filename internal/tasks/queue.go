@@ -167,6 +167,7 @@ type Place struct {
 type Filter struct {
 	Statuses   []Status
 	InboxID    int64
+	Inboxes    []int64       // one of these; empty for all
 	Route      string        // the route, or one of the routes, that decided
 	Registered time.Duration // registered at least so long ago
 	Within     time.Duration // registered at most so long ago

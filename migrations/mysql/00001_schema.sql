@@ -33,6 +33,15 @@ CREATE TABLE IF NOT EXISTS monitored_emails (
     UNIQUE KEY monitored_emails_address (email_address)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- What operators group inboxes by.
+CREATE TABLE IF NOT EXISTS monitored_labels (
+    inbox_id BIGINT      NOT NULL,
+    name     VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    value    VARCHAR(63) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    PRIMARY KEY (inbox_id, name),
+    CONSTRAINT monitored_labels_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 CREATE TABLE IF NOT EXISTS monitored_folders (
     id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     inbox_id        BIGINT       NOT NULL,
@@ -201,4 +210,5 @@ DROP TABLE monitored_emails_once;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;
+DROP TABLE monitored_labels;
 DROP TABLE monitored_emails;

@@ -31,6 +31,15 @@ CREATE TABLE monitored_emails (
     UNIQUE (email_address)
 );
 
+-- What operators group inboxes by.
+CREATE TABLE monitored_labels (
+    inbox_id INTEGER NOT NULL,
+    name     TEXT    NOT NULL,
+    value    TEXT    NOT NULL,
+    PRIMARY KEY (inbox_id, name),
+    CONSTRAINT monitored_labels_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+);
+
 CREATE TABLE monitored_folders (
     id              INTEGER  PRIMARY KEY AUTOINCREMENT,
     inbox_id        INTEGER  NOT NULL,
@@ -199,4 +208,5 @@ DROP TABLE monitored_emails_once;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;
+DROP TABLE monitored_labels;
 DROP TABLE monitored_emails;

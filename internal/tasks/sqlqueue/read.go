@@ -60,6 +60,9 @@ func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (s
 	default: // by no index of the inbox: all of its tasks would be sorted for each portion
 		add("t.inbox_id + 0 = ?", f.InboxID)
 	}
+	if len(f.Inboxes) > 0 { // many: by no index of the inbox, either
+		add("t.inbox_id + 0 IN ?", f.Inboxes)
+	}
 	if f.Route != "" { // the names of several are joined by "+"
 		routes := "CONCAT('+', t.route, '+')"
 		if q.db.Dialect() == db.MySQL { // whose collation would take Desk for desk

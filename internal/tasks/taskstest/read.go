@@ -58,6 +58,14 @@ func testList(s *suite) {
 			s.t.Errorf("%s: the UIDs %v, want %v", f.name, got, f.want)
 		}
 	}
+	for _, inboxes := range [][]int64{{p.inbox}, {p.inbox, p.inbox + 1_000_000}} {
+		if got := p.list(tasks.Filter{Inboxes: inboxes, Limit: 1}); !slices.Equal(got, []uint32{4}) {
+			s.t.Errorf("the newest of the inboxes %v is UID %v, want 4", inboxes, got)
+		}
+	}
+	if got := p.list(tasks.Filter{Inboxes: []int64{p.inbox + 1_000_000}}); got != nil {
+		s.t.Errorf("of another inbox there are the UIDs %v, want none", got)
+	}
 	err := s.Queue.List(s.ctx, tasks.Filter{InboxID: p.inbox, Statuses: []tasks.Status{tasks.Forwarded}}, func(t tasks.Task) error {
 		if t.Folder != "INBOX" || t.Inbox == "" || !sameDeliveries(t.Deliveries, ds) {
 			s.t.Errorf("listed %+v; want the inbox, the folder and the deliveries with it", t)

@@ -1,0 +1,80 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/inbox"
+	"postrider/internal/text"
+)
+
+type inboxListOptions struct {
+	chosen inboxChoice
+	overview
+	json bool
+}
+
+func (a *app) inboxListCommand() *cobra.Command {
+	var opts inboxListOptions
+	c := &cobra.Command{
+		Use:   "list [--inbox ADDR]... [--label L]... [--all]",
+		Short: "List the inboxes",
+		Long: `list shows the inboxes. Of more than ` + many + ` it shows a summary and those with
+trouble, whose last scan failed; --all shows all.
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error { return a.inboxList(c.Context(), opts) },
+	}
+	opts.chosen.register(a, c)
+	opts.register(c)
+	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line, for each inbox")
+	return c
+}
+
+const noInbox = "There is no inbox; add one with `postrider inbox add ADDR --host HOST`."
+
+func (a *app) inboxList(ctx context.Context, opts inboxListOptions) error {
+	if err := opts.check(); err != nil {
+		return err
+	}
+	return a.with(ctx, func(s *services) error {
+		boxes, err := s.inboxes.Chosen(ctx, opts.chosen.Selection)
+		if err != nil {
+			return err
+		}
+		if opts.json {
+			for _, in := range toShow(opts.ofJSON(), boxes, inbox.Inbox.ScanFails) {
+				if err := a.printJSON(s.inboxes.View(in)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		n := countInboxes(boxes, inbox.Inbox.ScanFails, func(in inbox.Inbox) bool { return in.Active })
+		return a.overview(opts.overview, n, func() error {
+			return a.inboxTable(toShow(opts.overview, boxes, inbox.Inbox.ScanFails))
+		})
+	})
+}
+
+func (a *app) inboxTable(boxes []inbox.Inbox) error {
+	g := a.table("inbox", "active", "server", "folders", "last scan", "last error", "labels")
+	for _, in := range boxes {
+		lastError := text.Cut(text.Line(in.LastError), 60)
+		if g.Width > 0 {
+			lastError = "" // in whole below the table
+		}
+		g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), lastError,
+			strings.Join(in.Labels.Texts(), ", "))
+	}
+	err := a.show(g, noInbox)
+	for _, in := range boxes {
+		if g.Width > 0 {
+			err = errors.Join(err, a.lastError(in.Address, in.LastError))
+		}
+	}
+	return err
+}
