@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -86,6 +87,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		return usage(noneImported(err))
 	}
 	return a.with(ctx, func(s *services) error {
+		opts.KnowsApp = s.knowsApp
 		plans, err := s.inboxes.PlanImport(ctx, entries, opts.ImportOptions)
 		if err != nil {
 			return noneImported(err)
@@ -133,6 +135,10 @@ func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) erro
 		return err
 	}
 	var boxes []inbox.Inbox
+	plans = slices.DeleteFunc(plans, func(p inbox.Planned) bool { // with OAuth2 the login comes later
+		name, err := s.inboxes.OAuth(p.New)
+		return err == nil && name != ""
+	})
 	for _, p := range plans {
 		boxes = append(boxes, p.New)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +26,8 @@ type Entry struct {
 type ImportOptions struct {
 	Update bool  // existing inboxes may change
 	Start  Start // of new inboxes whose entry says none; empty is StartLatest
+	// KnowsApp fails for an OAuth2 application that is not configured; nil allows all.
+	KnowsApp func(name string) error
 }
 
 // Planned is the effect of one entry.
@@ -140,7 +141,7 @@ func (s *Store) planOne(known map[string]*Inbox, e Entry, o ImportOptions) (Plan
 	p.New = Inbox{Address: e.Address, Active: true, Start: o.Start}
 	p.New.apply(e.Set)
 	set(&p.New.Active, e.Active)
-	err := errors.Join(e.Fault, bad, p.New.normalize(), p.watch(e.Set.Folders), s.checkPassword(e.Set.Password))
+	err := errors.Join(e.Fault, bad, p.New.normalize(), p.watch(e.Set.Folders), s.checkPassword(e.Set.Password, o))
 	p.New.Address = address
 	return p, err
 }
@@ -156,7 +157,7 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 	}
 	errs := []error{p.New.normalize(), p.watch(folders)}
 	if p.entry.Set.Password != nil {
-		errs = append(errs, s.checkPassword(p.entry.Set.Password))
+		errs = append(errs, s.checkPassword(p.entry.Set.Password, o))
 	}
 	if _, err := s.next(*p.Old, p.New, p.entry.Set); err != nil {
 		errs = append(errs, err)
@@ -228,21 +229,18 @@ func (s *Store) newPassword(p *Planned) bool {
 
 func sorted(names []string) string { return joinFolders(slices.Sorted(slices.Values(names))) }
 
-// laterRef matches references that other versions of postrider have.
-var laterRef = regexp.MustCompile(`^(command|oauth):`)
-
-func (s *Store) checkPassword(password *string) error {
+func (s *Store) checkPassword(password *string, o ImportOptions) error {
 	p := cmp.Or(password, new(string))
+	app, oauth := strings.CutPrefix(*p, secret.OAuth)
 	switch {
 	case *p == "":
-		return errors.New("the password is missing; write env:NAME, file:PATH, or the password itself")
+		return errors.New("the password is missing; write env:NAME, file:PATH, oauth:NAME, or the password itself")
+	case oauth && o.KnowsApp != nil:
+		return o.KnowsApp(app)
 	case *p == "env:" || *p == "file:":
 		return fmt.Errorf("the password is %s without a name; write env:NAME or file:PATH", *p)
 	case secret.IsRef(*p):
 		return s.files.Check(*p)
-	case laterRef.MatchString(*p):
-		kind, _, _ := strings.Cut(*p, ":")
-		return fmt.Errorf("the password begins with %s:, which this version of postrider does not know; write env:NAME or file:PATH", kind)
 	}
 	return nil
 }
