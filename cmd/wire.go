@@ -43,12 +43,13 @@ type services struct {
 	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
 }
 
-func (a *app) loadConfig() (*config.Config, error) {
+func (a *app) loadConfig(ctx context.Context) (*config.Config, error) {
 	path, err := config.Find(a.config, a.env)
 	if err != nil {
 		return nil, usage(err)
 	}
-	cfg, err := config.Load(path, a.env, a.envNames...)
+	resolve := func(ref string) (string, error) { return a.secrets.Resolve(ctx, ref) }
+	cfg, err := config.LoadWith(resolve, path, a.env, a.envNames...)
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -61,7 +62,7 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := a.loadConfig()
+	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,9 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newServices(cfg, log, d), nil
+	s := newServices(cfg, log, d)
+	s.inboxes.Commands = &a.secrets // each is asked once, for the configuration and the inboxes
+	return s, nil
 }
 
 func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {

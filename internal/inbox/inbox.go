@@ -2,7 +2,7 @@
 // passwords, the scan lease, which lets only one pass at a time scan an inbox, and the cursor of
 // each folder.
 //
-// Passwords, and env:NAME or file:PATH in their place, are stored encrypted with the key of a
+// Passwords, and env:NAME, file:PATH or command:... in their place, are stored encrypted with the key of a
 // Sealer, for the server and the username that they are sent to: whoever can write the database
 // cannot have them sent elsewhere. (Except to where the same inbox was before, by putting its old
 // row back.) Only Store.Password returns them; a printed or logged Inbox shows [redacted].
@@ -38,7 +38,7 @@ type Inbox struct {
 	Auth           string // auto, plain, login
 	Start          Start
 	Active         bool          `gorm:"column:is_active"`
-	Password       secret.String `gorm:"column:email_password"` // encrypted: itself, env:NAME or file:PATH
+	Password       secret.String `gorm:"column:email_password"` // encrypted: itself, or where it is
 	LastError      string        // why the last scan failed; empty when it succeeded
 	CreatedAt      time.Time
 	UpdatedAt      time.Time

@@ -12,26 +12,33 @@ import (
 )
 
 // Password returns the password for the login at the inbox's server: the stored password
-// decrypted, or the current value of env:NAME or file:PATH. Its errors name the inbox and the fix.
-func (s *Store) Password(_ context.Context, in Inbox) (string, error) {
+// decrypted, or the current value of env:NAME or file:PATH, or what command:... prints. Its errors
+// name the inbox and the fix.
+func (s *Store) Password(ctx context.Context, in Inbox) (string, error) {
 	password, err := s.sealer.Unseal(in)
 	if err != nil || !secret.IsRef(password) {
 		return password, err
 	}
-	if password, err = s.files.Resolve(password); err != nil {
+	if secret.IsCommand(password) {
+		password, err = s.Commands.Resolve(ctx, password)
+	} else {
+		password, err = s.files.Resolve(password)
+	}
+	if err != nil {
 		return "", fmt.Errorf("password of inbox %s: %w", in.Address, err)
 	}
 	return password, nil
 }
 
-// PasswordFrom says where the password comes from: env:NAME, file:PATH, encrypted (in the
-// database), or unusable when it cannot be decrypted; Password says why.
+// PasswordFrom says where the password comes from: env:NAME, file:PATH, command:PROGRAM (without
+// its arguments), encrypted (in the database), or unusable when it cannot be decrypted; Password
+// says why.
 func (s *Store) PasswordFrom(in Inbox) string {
 	switch password, err := s.sealer.Unseal(in); {
 	case err != nil:
 		return "unusable"
 	case secret.IsRef(password):
-		return password
+		return secret.Shown(password)
 	}
 	return "encrypted"
 }
@@ -43,10 +50,8 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	if password == "" {
 		return "", &InvalidError{errEmpty}
 	}
-	if secret.IsRef(password) {
-		if err := s.files.Check(password); err != nil {
-			return "", &InvalidError{err}
-		}
+	if err := s.checkRef(password); err != nil {
+		return "", &InvalidError{err}
 	}
 	var others int64
 	if err := tx.Raw(sqlCountSealedElsewhere, in.Address).Scan(&others).Error; err != nil {
@@ -61,6 +66,14 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	}
 	box, err := s.sealer.Seal(in, password)
 	return secret.String(box), err
+}
+
+// checkRef returns an error for a reference that can never have a value.
+func (s *Store) checkRef(password string) error {
+	if secret.IsCommand(password) {
+		return secret.CheckCommand(password)
+	}
+	return s.files.Check(password)
 }
 
 // next returns the password to encrypt when the row old becomes in; empty when what is stored stays

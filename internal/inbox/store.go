@@ -16,6 +16,8 @@ import (
 
 // Store reads and changes the inboxes in the database. It is safe for concurrent use.
 type Store struct {
+	Commands *secret.Commands // asks the programs that print passwords; New makes one
+
 	db     *db.DB
 	sealer *Sealer
 	files  secret.Files
@@ -24,7 +26,7 @@ type Store struct {
 // New returns the store over a database and the sealer of its passwords. A password may be
 // file:PATH for files in dirs.
 func New(db *db.DB, sealer *Sealer, dirs ...string) *Store {
-	return &Store{db: db, sealer: sealer, files: dirs}
+	return &Store{Commands: new(secret.Commands), db: db, sealer: sealer, files: dirs}
 }
 
 // Changes are the settings of an inbox that Set changes. A field that is nil stays unchanged.
@@ -37,13 +39,13 @@ type Changes struct {
 	Username       *string
 	Auth           *string
 	Start          *Start   // for folders that were never scanned
-	Password       *string  // the password itself, or env:NAME, or file:PATH; without it the old one is kept
+	Password       *string  // the password itself, or where it is (secret.IsRef); without it the old one is kept
 	Folders        []string // all folders to monitor; the others become inactive
 }
 
 // Add stores a new active inbox with the folders in in.Folders, or with INBOX when there are none.
-// It encrypts the password, which may be env:NAME or file:PATH. When the address exists already,
-// the error is an *ExistsError.
+// It encrypts the password, or the reference in its place (secret.IsRef). When the address exists
+// already, the error is an *ExistsError.
 func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
 	var names []string
 	for _, f := range in.Folders {

@@ -2,7 +2,8 @@
 // output.
 //
 // A secret is written as env:NAME (an environment variable), as file:PATH (a file that only its
-// owner can read), or literally. No error of this package contains a secret.
+// owner can read), as command:PROGRAM ARGUMENT... (what the program prints), or literally. No error
+// of this package contains a secret. Only Commands runs programs.
 package secret
 
 import (
@@ -36,14 +37,17 @@ func (String) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText hides the secret from JSON and YAML.
 func (String) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// IsRef reports whether s is env:NAME or file:PATH, not the secret itself.
+// IsRef reports whether s is env:NAME, file:PATH or command:..., not the secret itself.
 func IsRef(s string) bool {
-	return strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
+	return strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:") || IsCommand(s)
 }
 
 // Resolve returns the value of env:NAME, the content of file:PATH without the last line end, or ref
-// itself. A secret that is missing or empty is an error.
+// itself. A secret that is missing or empty is an error, and so is command:..., see Commands.
 func Resolve(ref string) (string, error) {
+	if IsCommand(ref) {
+		return "", errors.New("command: runs a program, which is not possible here; use file:PATH")
+	}
 	if name, ok := strings.CutPrefix(ref, "env:"); ok {
 		value := os.Getenv(name)
 		if value == "" {
@@ -64,7 +68,7 @@ func fromFile(path string, open func() (*os.File, error)) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
-	value := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	value := cutLineEnd(string(content))
 	if value == "" {
 		return "", fmt.Errorf("secret file %s is empty; write the secret to it", path)
 	}
