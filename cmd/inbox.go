@@ -33,6 +33,7 @@ type inboxFlags struct {
 	description    string
 	folders        []string
 	start          inbox.Start
+	certs          certFlags
 	password       passwordFlags
 }
 
@@ -49,6 +50,7 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`, may be repeated (default INBOX)")
 	flags.StringVar((*string)(&f.start), "start", "",
 		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
+	f.certs.register(c)
 	f.password.register(c)
 }
 
@@ -57,7 +59,7 @@ func (f *inboxFlags) check(c *cobra.Command) error {
 	if c.Flags().Changed("port") && f.port == 0 {
 		return usage(errors.New("--port is 0; use 1 to 65535"))
 	}
-	return nil
+	return f.certs.check()
 }
 
 // inbox is the inbox that add makes; the store sets the defaults of what is left out.
@@ -65,6 +67,7 @@ func (f *inboxFlags) inbox(address string) inbox.Inbox {
 	in := inbox.Inbox{
 		Address: address, Description: f.description, Host: f.host, Port: f.port, Security: f.security,
 		AllowPlaintext: f.allowPlaintext, Username: f.username, Auth: f.auth, Start: f.start,
+		CAFile: f.certs.caFile, TLSFingerprint: f.certs.fingerprint, ClientCert: f.certs.clientCert,
 	}
 	for _, name := range f.folders {
 		in.Folders = append(in.Folders, inbox.Folder{Name: name})
@@ -82,6 +85,9 @@ func (f *inboxFlags) changes(c *cobra.Command) inbox.Changes {
 		AllowPlaintext: given(c, "allow-plaintext", &f.allowPlaintext),
 		Username:       given(c, "username", &f.username),
 		Auth:           given(c, "auth", &f.auth),
+		CAFile:         given(c, "ca-file", &f.certs.caFile),
+		TLSFingerprint: given(c, "tls-fingerprint", &f.certs.fingerprint),
+		ClientCert:     given(c, "client-cert", &f.certs.clientCert),
 		Start:          given(c, "start", &f.start),
 		Folders:        f.folders,
 	}
@@ -97,10 +103,11 @@ func (a *app) inboxAddCommand() *cobra.Command {
 
 Without a password flag it asks for the password on a terminal. The password is
 stored encrypted with the key in secrets.key_file, which is made on first use.
-It is encrypted for this host, port, security and username: if something other
-than postrider changes these in the database, the password is not used.
-With --password-from only the place of the password is stored. A file has to be
-beside the configuration, or in a directory that secrets.files_in names.
+It is encrypted for this host, port, security, username and certificates: if
+something other than postrider changes these in the database, the password is
+not used. With --password-from only the place of the password is stored. A file
+has to be beside the configuration, or in a directory that secrets.files_in
+names. A command is run without a shell, once in a process.
 ` + exitHelp,
 		Example: `  postrider inbox add desk@firm.example --host imap.firm.example
   postrider inbox add desk@firm.example --host imap.firm.example \

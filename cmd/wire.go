@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"time"
 
+	"postrider/internal/certs"
 	"postrider/internal/config"
 	"postrider/internal/contacts"
 	"postrider/internal/db"
@@ -96,7 +96,9 @@ func dbConfig(cfg *config.Config) (db.Config, error) {
 	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS}
 	if file := d.TLSFile(); file != "" {
 		out.TLS, out.RootCAs = db.TLSVerify, x509.NewCertPool()
-		return out, addCertificates(out.RootCAs, "database.tls", file)
+		if err := certs.Add(out.RootCAs, file); err != nil {
+			return out, usage(fmt.Errorf("database.tls: %w", err))
+		}
 	}
 	return out, nil
 }
@@ -118,14 +120,13 @@ func orNone(limit *int) int {
 	return *limit
 }
 
-// dialer logs in to inboxes. Its TLS sessions are for its roots alone, see imapsrc.Config.
+// dialer logs in to inboxes.
 type dialer struct {
-	cfg      *config.Config
-	inboxes  *inbox.Store
-	roots    *x509.CertPool
-	sessions tls.ClientSessionCache
-	spooler  *message.Spooler
-	log      *slog.Logger
+	cfg     *config.Config
+	inboxes *inbox.Store
+	peers   *peers
+	spooler *message.Spooler
+	log     *slog.Logger
 }
 
 // Memory that spooled messages may take: each, and all together.
@@ -135,14 +136,12 @@ const (
 )
 
 func (s *services) dialer() (*dialer, error) {
-	roots, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile)
-	if err != nil {
+	if _, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile); err != nil {
 		return nil, err
 	}
 	return &dialer{
-		cfg: s.cfg, inboxes: s.inboxes, roots: roots, log: s.log,
-		sessions: tls.NewLRUClientSessionCache(0),
-		spooler:  &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
+		cfg: s.cfg, inboxes: s.inboxes, peers: &peers{caFile: s.cfg.IMAP.CAFile}, log: s.log,
+		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
 	}, nil
 }
 
@@ -151,10 +150,16 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	if err != nil {
 		return nil, err
 	}
+	// After the password: it is bound to the names of these files.
+	trust, err := d.peers.of(in)
+	if err != nil {
+		return nil, err
+	}
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Auth: in.Auth,
-		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots, Sessions: d.sessions,
+		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
+		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
@@ -186,6 +191,10 @@ func (s *services) relay() (*forward.Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	identity, err := certs.Client(c.SMTP.ClientCert)
+	if err != nil {
+		return nil, usage(fmt.Errorf("smtp.client_cert: %w", err))
+	}
 	var senders *srs.Rewriter
 	if c.Forward.EnvelopeFrom == forward.SRS {
 		if senders, err = rewriter(c); err != nil {
@@ -197,6 +206,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
+		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})
@@ -343,23 +353,9 @@ func (s *services) worker() string {
 // certPool has the system's certificates, and those of the file besides. Without a file it is nil,
 // which means the system's.
 func certPool(key, file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pool, err := x509.SystemCertPool()
+	pool, err := certs.Roots(file)
 	if err != nil {
-		pool = x509.NewCertPool()
+		return nil, usage(fmt.Errorf("%s: %w", key, err))
 	}
-	return pool, addCertificates(pool, key, file)
-}
-
-func addCertificates(pool *x509.CertPool, key, file string) error {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return usage(fmt.Errorf("%s: %w", key, err))
-	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
-	}
-	return nil
+	return pool, nil
 }

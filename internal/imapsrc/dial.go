@@ -81,7 +81,7 @@ func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, tlsFailure(err, c.cfg.Host)
+		return nil, c.serverTLS(err)
 	}
 	return secured, nil
 }

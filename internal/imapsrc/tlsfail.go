@@ -1,15 +1,34 @@
 package imapsrc
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"strings"
+
+	"postrider/internal/certs"
 )
 
 // usualPorts helps when port and security do not match.
 const usualPorts = "usually 993 for tls, 143 for starttls"
+
+// serverTLS says why TLS with the server failed, and how to accept its certificate.
+func (c *Conn) serverTLS(err error) error {
+	set := "`postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " "
+	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
+		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; if the server has a new certificate, and this is its fingerprint: %s--tls-fingerprint %s`",
+			err, set, other.Got)}
+	}
+	out := tlsFailure(err, c.cfg.Host)
+	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	if !ok || len(refused.UnverifiedCertificates) == 0 {
+		return out
+	}
+	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; for this inbox alone: %s--ca-file FILE`; or, if this is the fingerprint of the server's certificate, "+
+		"to accept that and no other: %[2]s--tls-fingerprint %s`", errors.Unwrap(out), set, certs.Of(refused.UnverifiedCertificates[0]))}
+}
 
 // tlsFailure says why TLS failed, and how to fix it.
 func tlsFailure(err error, host string) error {

@@ -79,13 +79,16 @@ func (s *Store) checkRef(password string) error {
 // next returns the password to encrypt when the row old becomes in; empty when what is stored stays
 // valid. What is in the row is used only as far as it is what postrider stored: else the password
 // would go where somebody else wants it.
-func (s *Store) next(old, in Inbox, c Changes) (string, error) {
-	if c.Password == nil && bytes.Equal(binding(old), binding(in)) {
+func (s *Store) next(old Inbox, in *Inbox, c Changes) (string, error) {
+	if c.Password == nil && bytes.Equal(binding(old), binding(*in)) {
 		return "", nil
 	}
 	password, err := s.sealer.Unseal(old)
 	if err != nil && !c.sayAll() {
 		return "", &InvalidError{err}
+	}
+	if err != nil {
+		in.forget(c)
 	}
 	set(&password, c.Password)
 	if password == "" {
@@ -94,7 +97,20 @@ func (s *Store) next(old, in Inbox, c Changes) (string, error) {
 	return password, nil
 }
 
-// sayAll reports whether nothing that a password is bound to comes from the database.
+// forget removes what is in the row about certificates, unless it was given now: most inboxes have
+// none of it, so a command that sets a password again need not name it.
+func (in *Inbox) forget(c Changes) {
+	for _, s := range []struct {
+		field *string
+		given *string
+	}{{&in.CAFile, c.CAFile}, {&in.TLSFingerprint, c.TLSFingerprint}, {&in.ClientCert, c.ClientCert}} {
+		if s.given == nil {
+			*s.field = ""
+		}
+	}
+}
+
+// sayAll reports whether nothing that a password is bound to comes from the database, see forget.
 func (c Changes) sayAll() bool {
 	return c.Host != nil && c.Port != nil && c.Security != nil && c.Username != nil && c.Password != nil
 }

@@ -41,8 +41,7 @@ type Sealer struct {
 // OpenSealer returns the Sealer for a key file. It does not read the file.
 func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
 
-// Seal encrypts a password or a reference for the address, host, port, security and username of an
-// inbox. It creates the key file, mode 0600, when there is none.
+// Seal encrypts a password or a reference for the address of an inbox and what binding has. It creates the key file, mode 0600, when there is none.
 func (s *Sealer) Seal(in Inbox, password string) (string, error) {
 	key, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
@@ -65,8 +64,8 @@ func (s *Sealer) Seal(in Inbox, password string) (string, error) {
 	return sealedPrefix + base64.StdEncoding.EncodeToString(box), nil
 }
 
-// Unseal decrypts what Seal encrypted for the same address, host, port, security and username. For
-// anything else the error is an *UnsealError.
+// Unseal decrypts what Seal encrypted for the same address and settings. For anything else the error
+// is an *UnsealError.
 func (s *Sealer) Unseal(in Inbox) (string, error) {
 	encoded, ok := strings.CutPrefix(string(in.Password), sealedPrefix)
 	if !ok {
@@ -89,11 +88,24 @@ func (s *Sealer) Unseal(in Inbox) (string, error) {
 	}
 	password, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], binding(in))
 	if err != nil {
-		return "", unsealError(in, fmt.Sprintf("host, port, security or username of the inbox (now %s) was changed by "+
+		return "", unsealError(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) was changed by "+
 			"something other than postrider, or the key in %s is not the one that encrypted it; "+
-			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username), s.path))
+			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username+in.trusts()), s.path))
 	}
 	return string(password), nil
+}
+
+// trusts is what the inbox has of its own about certificates, for an error.
+func (in Inbox) trusts() string {
+	var out string
+	for _, s := range []struct{ name, value string }{
+		{"CA file", in.CAFile}, {"TLS fingerprint", in.TLSFingerprint}, {"client certificate", in.ClientCert},
+	} {
+		if s.value != "" {
+			out += ", " + s.name + " " + s.value
+		}
+	}
+	return out
 }
 
 // binding encodes an inbox without ambiguity: each field is preceded by its length, in four octets.
@@ -101,6 +113,7 @@ func binding(in Inbox) []byte {
 	var b []byte
 	for _, field := range []string{
 		"postrider inbox", in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username,
+		in.CAFile, in.TLSFingerprint, in.ClientCert,
 	} {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(field)))
 		b = append(b, field...)

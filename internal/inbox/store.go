@@ -38,6 +38,9 @@ type Changes struct {
 	AllowPlaintext *bool
 	Username       *string
 	Auth           *string
+	CAFile         *string
+	TLSFingerprint *string
+	ClientCert     *string
 	Start          *Start   // for folders that were never scanned
 	Password       *string  // the password itself, or where it is (secret.IsRef); without it the old one is kept
 	Folders        []string // all folders to monitor; the others become inactive
@@ -88,7 +91,8 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 		return &ExistsError{Address: in.Address}
 	}
 	err = tx.Exec(sqlInsertInbox, in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port,
-		in.Security, in.AllowPlaintext, in.Username, in.Auth, in.Start, in.CreatedAt, in.CreatedAt).Error
+		in.Security, in.AllowPlaintext, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
+		in.Start, in.CreatedAt, in.CreatedAt).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return &ExistsError{Address: in.Address}
 	}
@@ -101,9 +105,10 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	return watch(tx, found.ID, nil, folders)
 }
 
-// Set changes an inbox and returns the new state. Host, port, security and username are changed
-// only while the stored password was encrypted for the old ones, or when all of them are given with
-// a new password: else the error is an *UnsealError.
+// Set changes an inbox and returns the new state. What a password is bound to is changed only while
+// the stored one was encrypted for the old state, or when host, port, security and username are all
+// given with a new password: else the error is an *UnsealError. In the second case the settings for
+// certificates that are not given are removed.
 func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
 	in, err := s.Get(ctx, address)
 	if err != nil {
@@ -146,7 +151,7 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 	in := *old
 	in.apply(c)
 	bad := in.normalize()
-	password, err := s.next(*old, in, c) // first: a row that somebody changed may be invalid, too
+	password, err := s.next(*old, &in, c) // first: a row that somebody changed may be invalid, too
 	if err != nil {
 		return err
 	}
@@ -159,7 +164,7 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 		}
 	}
 	err = tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
-		in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error
+		in.AllowPlaintext, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID).Error
 	if err != nil || folders == nil {
 		return err
 	}
@@ -296,6 +301,9 @@ func (in *Inbox) apply(c Changes) {
 	set(&in.AllowPlaintext, c.AllowPlaintext)
 	set(&in.Username, c.Username)
 	set(&in.Auth, c.Auth)
+	set(&in.CAFile, c.CAFile)
+	set(&in.TLSFingerprint, c.TLSFingerprint)
+	set(&in.ClientCert, c.ClientCert)
 	set(&in.Start, c.Start)
 }
 
