@@ -3,12 +3,14 @@
 package certs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -65,14 +67,23 @@ func Pin(config *tls.Config, want Fingerprint) {
 	}
 }
 
-// Present makes config show the certificate to every server that asks for one. It does nothing for
-// nil.
-func Present(config *tls.Config, cert *tls.Certificate) {
-	if cert != nil {
-		// Whoever issued it: a server that does not accept it says so, while without one it would
-		// say that it is missing.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+// Present makes config show the certificate to a server that asks for one, and none if it is nil.
+// asked is called then; it may be nil.
+func Present(config *tls.Config, cert *tls.Certificate, asked func()) {
+	// Whoever issued it: a server that does not accept it says so, while without one it would say
+	// that it is missing.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if asked != nil {
+			asked()
+		}
+		return cmp.Or(cert, &tls.Certificate{}), nil
 	}
+}
+
+// Refused reports whether the other side ended TLS with an alert (RFC 8446 6.2).
+func Refused(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
 }
 
 // Client reads a certificate and its key from one file in PEM that only its owner can read. For an

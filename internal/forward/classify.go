@@ -173,6 +173,10 @@ func openError(at Stage, err error) *Error {
 		e.Permanent, e.Fix = true, "its port does not speak TLS from the start: set smtp.security to starttls, or smtp.port to 465"
 		return e
 	}
+	if certs.Refused(err) {
+		e.Fix = "if it wants a certificate of its clients, check smtp.client_cert"
+		return e
+	}
 	if errors.Is(err, io.EOF) {
 		e.Err = errHungUp
 	}

@@ -183,6 +183,6 @@ func (c Config) tls() *tls.Config {
 		DynamicRecordSizingDisabled: true,
 	}
 	certs.Pin(config, c.Fingerprint)
-	certs.Present(config, c.ClientCert)
+	certs.Present(config, c.ClientCert, nil)
 	return config
 }

@@ -108,9 +108,10 @@ func (cfg Config) validate() error {
 	return &Error{Kind: KindLocal, Err: fmt.Errorf("unknown auth %q; use auto, plain or login", cfg.Auth)}
 }
 
-func (cfg Config) tls() *tls.Config {
+// tls is the configuration of TLS. asked is called when the server asks for a certificate.
+func (cfg Config) tls(asked func()) *tls.Config {
 	config := &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: cfg.Sessions}
 	certs.Pin(config, cfg.Fingerprint)
-	certs.Present(config, cfg.ClientCert)
+	certs.Present(config, cfg.ClientCert, asked)
 	return config
 }
