@@ -107,11 +107,11 @@ func Client(path string) (*tls.Certificate, error) {
 // Add adds the certificates of a file in PEM to a pool. Nobody but the owner may be able to write
 // the file.
 func Add(pool *x509.CertPool, path string) error {
-	info, err := os.Stat(path)
+	pem, err := os.ReadFile(path)
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
-	pem, err := os.ReadFile(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}

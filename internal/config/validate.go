@@ -19,6 +19,7 @@ import (
 	"postrider/internal/certs"
 	"postrider/internal/health"
 	"postrider/internal/route"
+	"postrider/internal/text"
 )
 
 // finish fills in what depends on other keys, and checks what a single value cannot show.
@@ -116,7 +117,7 @@ func (r *reader) identity(s *SMTP) {
 	}
 	s.TLSFingerprint = string(print)
 	if _, err := certs.Client(s.ClientCert); err != nil {
-		r.refuse("smtp.client_cert", "cannot be used: %v", err)
+		r.refuse("smtp.client_cert", "cannot be used: %s", text.Error(err))
 	}
 	if s.Security == "none" && (s.TLSFingerprint != "" || s.ClientCert != "") {
 		r.refuse("smtp.security", "none has no certificates, which smtp.tls_fingerprint and smtp.client_cert need; "+
@@ -151,7 +152,7 @@ func (r *reader) certificates(key, path string) {
 		return
 	}
 	if err := certs.Add(x509.NewCertPool(), path); err != nil {
-		r.refuse(key, "%v", err)
+		r.refuse(key, "%s", text.Error(err))
 	}
 }
 
