@@ -66,7 +66,7 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	cfg, err := a.loadConfig()
+	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return err
 	}

@@ -128,8 +128,8 @@ func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra
 }
 
 // routeNames completes the names of routes.
-func (a *app) routeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	cfg, err := a.loadConfig()
+func (a *app) routeNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.loadConfig(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -36,6 +36,7 @@ type inboxFlags struct {
 	start          inbox.Start
 	labelTexts     []string
 	labels         inbox.Labels // set by check
+	certs          certFlags
 	password       passwordFlags
 }
 
@@ -53,6 +54,7 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringVar((*string)(&f.start), "start", "",
 		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
 	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
+	f.certs.register(c)
 	f.password.register(c)
 }
 
@@ -60,6 +62,9 @@ func (f *inboxFlags) register(c *cobra.Command) {
 func (f *inboxFlags) check(c *cobra.Command) (err error) {
 	if c.Flags().Changed("port") && f.port == 0 {
 		return usage(errors.New("--port is 0; use 1 to 65535"))
+	}
+	if err := f.certs.check(); err != nil {
+		return err
 	}
 	if len(f.labelTexts) > 0 {
 		f.labels, err = inbox.ParseLabels(f.labelTexts)
@@ -73,6 +78,7 @@ func (f *inboxFlags) inbox(address string) inbox.Inbox {
 		Address: address, Description: f.description, Host: f.host, Port: f.port, Security: f.security,
 		AllowPlaintext: f.allowPlaintext, Username: f.username, Auth: f.auth, Start: f.start,
 		Labels: f.labels,
+		CAFile: f.certs.caFile, TLSFingerprint: f.certs.fingerprint, ClientCert: f.certs.clientCert,
 	}
 	for _, name := range f.folders {
 		in.Folders = append(in.Folders, inbox.Folder{Name: name})
@@ -90,6 +96,9 @@ func (f *inboxFlags) changes(c *cobra.Command) inbox.Changes {
 		AllowPlaintext: given(c, "allow-plaintext", &f.allowPlaintext),
 		Username:       given(c, "username", &f.username),
 		Auth:           given(c, "auth", &f.auth),
+		CAFile:         given(c, "ca-file", &f.certs.caFile),
+		TLSFingerprint: given(c, "tls-fingerprint", &f.certs.fingerprint),
+		ClientCert:     given(c, "client-cert", &f.certs.clientCert),
 		Start:          given(c, "start", &f.start),
 		Folders:        f.folders,
 		Labels:         f.labels,
@@ -113,10 +122,11 @@ is no terminal, --yes agrees.
 
 Without a password flag it asks for the password on a terminal. The password is
 stored encrypted with the key in secrets.key_file, which is made on first use.
-It is encrypted for this host, port, security and username: if something other
-than postrider changes these in the database, the password is not used.
-With --password-from only the place of the password is stored. A file has to be
-beside the configuration, or in a directory that secrets.files_in names.
+It is encrypted for this host, port, security, username and certificates: if
+something other than postrider changes these in the database, the password is
+not used. With --password-from only the place of the password is stored. A file
+has to be beside the configuration, or in a directory that secrets.files_in
+names. A command is run without a shell, once in a process.
 ` + exitHelp,
 		Example: `  postrider inbox add desk@firm.example
   postrider inbox add desk@firm.example --host imap.firm.example

@@ -121,7 +121,7 @@ func providerFacts(p *account.Preset) string {
 
 // tryInbox logs in with what would be stored, and shows what the first run would forward.
 func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, password string) error {
-	draft, password, err := s.inboxes.Draft(in, password)
+	draft, password, err := s.inboxes.Draft(ctx, in, password)
 	if err != nil {
 		return err
 	}

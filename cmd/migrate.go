@@ -30,7 +30,7 @@ with an empty registry. Better restore the file from a backup, where there is on
 }
 
 func (a *app) migrate(ctx context.Context, statusOnly bool) error {
-	cfg, err := a.loadConfig()
+	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return err
 	}

@@ -23,14 +23,14 @@ type passwordFlags struct {
 	oauth string
 }
 
-const passwordWays = "--password-stdin, --password-file FILE, or --password-from env:NAME or file:PATH"
+const passwordWays = "--password-stdin, --password-file FILE, or --password-from env:NAME, file:PATH or command:PROGRAM"
 
 func (f *passwordFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
 	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
 	flags.StringVar(&f.oauth, "oauth", "", "log in with OAuth2 in place of a password, with the application `NAME` of the configuration")
-	flags.StringVar(&f.from, "password-from", "", "store only the place of the password, and read it at every login: `env:NAME` or file:PATH")
+	flags.StringVar(&f.from, "password-from", "", "store only the place of the password, and ask there at every login: `env:NAME`, file:PATH, or \"command:PROGRAM ARGUMENT...\"")
 }
 
 // get is the password to store, or its place; empty without any of the flags.
@@ -59,7 +59,7 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 		err = usage(errors.New("the password is empty; nothing was changed"))
 	}
 	if err == nil && secret.IsRef(password) {
-		err = usage(errors.New("the password begins with env:, file: or oauth:, which is the place of a password; use --password-from or --oauth for that"))
+		err = usage(errors.New("the password begins with env:, file:, command: or oauth:, which is the place of a password; use --password-from or --oauth for that"))
 	}
 	return password, err
 }
@@ -74,7 +74,13 @@ func reference(from string) (string, error) {
 	if name, ok := strings.CutPrefix(from, "env:"); ok && name != "" {
 		return from, nil
 	}
-	return "", usage(errors.New("--password-from takes env:NAME or file:PATH; a password itself goes through --password-stdin"))
+	if secret.IsCommand(from) {
+		if err := secret.CheckCommand(from); err != nil {
+			return "", usage(fmt.Errorf("--password-from: %w", err))
+		}
+		return from, nil
+	}
+	return "", usage(errors.New("--password-from takes env:NAME, file:PATH or command:PROGRAM; a password itself goes through --password-stdin"))
 }
 
 // newPassword is the password of an inbox that has none yet.

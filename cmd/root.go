@@ -18,6 +18,7 @@ import (
 	"postrider/internal/contacts"
 	"postrider/internal/db"
 	"postrider/internal/inbox"
+	"postrider/internal/secret"
 	"postrider/internal/terminal"
 )
 
@@ -42,6 +43,7 @@ type app struct {
 	out, err  io.Writer
 	env       config.Lookup
 	envNames  []string // of all variables there are
+	secrets   secret.Commands
 	config    string
 	logFormat string
 	verbose   int

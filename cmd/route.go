@@ -138,7 +138,7 @@ func (noDNS) LookupTXT(context.Context, string) ([]string, error) {
 }
 
 func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) error {
-	cfg, err := a.loadConfig()
+	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return err
 	}

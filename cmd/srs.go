@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,12 +29,12 @@ is not authentic, and 2 when it is not an SRS address.
     postrider srs decode SRS0=vmyz=2W=author.example=alice@srs.firm.example
 ` + exitHelp,
 		Args: takes(1, 1, "one ADDRESS"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.srsDecode(args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return a.srsDecode(c.Context(), args[0]) },
 	}
 }
 
-func (a *app) srsDecode(address string) error {
-	cfg, err := a.loadConfig()
+func (a *app) srsDecode(ctx context.Context, address string) error {
+	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return err
 	}

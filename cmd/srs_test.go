@@ -99,7 +99,7 @@ func TestSRSDecodeWithoutSecret(t *testing.T) {
 // TestForwardIsWired: what the configuration says reaches the envelope, the pass and the routes.
 func TestForwardIsWired(t *testing.T) {
 	a, _, _ := srsApp(t)
-	cfg, err := a.loadConfig()
+	cfg, err := a.loadConfig(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

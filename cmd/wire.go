@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"postrider/internal/account"
+	"postrider/internal/certs"
 	"postrider/internal/config"
 	"postrider/internal/contacts"
 	"postrider/internal/db"
@@ -26,7 +26,6 @@ import (
 	"postrider/internal/oauth"
 	"postrider/internal/pass"
 	"postrider/internal/route"
-	"postrider/internal/secret"
 	"postrider/internal/srs"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
@@ -49,12 +48,13 @@ type services struct {
 	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
 }
 
-func (a *app) loadConfig() (*config.Config, error) {
+func (a *app) loadConfig(ctx context.Context) (*config.Config, error) {
 	path, err := config.Find(a.config, a.env)
 	if err != nil {
 		return nil, usage(err)
 	}
-	cfg, err := config.Load(path, a.env, a.envNames...)
+	resolve := func(ref string) (string, error) { return a.secrets.Resolve(ctx, ref) }
+	cfg, err := config.LoadWith(resolve, path, a.env, a.envNames...)
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -67,7 +67,7 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := a.loadConfig()
+	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,9 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newServices(cfg, log, d), nil
+	s := newServices(cfg, log, d)
+	s.inboxes.Commands = &a.secrets // each is asked once, for the configuration and the inboxes
+	return s, nil
 }
 
 func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
@@ -92,7 +94,7 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		quota:   quota(d, cfg),
 		apps:    map[string]*oauth.App{},
 	}
-	s.tokens = &tokens.Store{DB: d, Box: sealer, Worker: s.worker(), Helper: secret.Output}
+	s.tokens = &tokens.Store{DB: d, Box: sealer, Worker: s.worker(), Helper: s.inboxes.Commands.Run}
 	for name, o := range cfg.OAuth {
 		s.apps[name], _ = o.App(name) // the configuration is valid
 	}
@@ -106,7 +108,9 @@ func dbConfig(cfg *config.Config) (db.Config, error) {
 	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS}
 	if file := d.TLSFile(); file != "" {
 		out.TLS, out.RootCAs = db.TLSVerify, x509.NewCertPool()
-		return out, addCertificates(out.RootCAs, "database.tls", file)
+		if err := certs.Add(out.RootCAs, file); err != nil {
+			return out, usage(fmt.Errorf("database.tls: %w", err))
+		}
 	}
 	return out, nil
 }
@@ -128,13 +132,12 @@ func orNone(limit *int) int {
 	return *limit
 }
 
-// dialer logs in to inboxes. Its TLS sessions are for its roots alone, see imapsrc.Config.
+// dialer logs in to inboxes.
 type dialer struct {
 	services *services
 	cfg      *config.Config
 	inboxes  *inbox.Store
-	roots    *x509.CertPool
-	sessions tls.ClientSessionCache
+	peers    *peers
 	spooler  *message.Spooler
 	log      *slog.Logger
 }
@@ -146,14 +149,12 @@ const (
 )
 
 func (s *services) dialer() (*dialer, error) {
-	roots, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile)
-	if err != nil {
+	if _, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile); err != nil {
 		return nil, err
 	}
 	return &dialer{
-		services: s, cfg: s.cfg, inboxes: s.inboxes, roots: roots, log: s.log,
-		sessions: tls.NewLRUClientSessionCache(0),
-		spooler:  &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
+		services: s, cfg: s.cfg, inboxes: s.inboxes, peers: &peers{caFile: s.cfg.IMAP.CAFile}, log: s.log,
+		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
 	}, nil
 }
 
@@ -167,11 +168,16 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 
 // login is dial with a password or tokens; the ID of an inbox that is not stored yet is zero.
 func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, token imapsrc.Token) (*imapsrc.Conn, error) {
+	trust, err := d.peers.of(in) // after the password, which is bound to the names of these files
+	if err != nil {
+		return nil, err
+	}
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Hint: account.Hint(in.Host), Unstored: in.ID == 0,
-		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: d.roots, Sessions: d.sessions,
+		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
+		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
@@ -203,6 +209,10 @@ func (s *services) relay() (*forward.Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	identity, err := certs.Client(c.SMTP.ClientCert)
+	if err != nil {
+		return nil, usage(fmt.Errorf("smtp.client_cert: %w", err))
+	}
 	var senders *srs.Rewriter
 	if c.Forward.EnvelopeFrom == forward.SRS {
 		if senders, err = rewriter(c); err != nil {
@@ -218,6 +228,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: token, AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
+		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})
@@ -364,23 +375,9 @@ func (s *services) worker() string {
 // certPool has the system's certificates, and those of the file besides. Without a file it is nil,
 // which means the system's.
 func certPool(key, file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pool, err := x509.SystemCertPool()
+	pool, err := certs.Roots(file)
 	if err != nil {
-		pool = x509.NewCertPool()
+		return nil, usage(fmt.Errorf("%s: %w", key, err))
 	}
-	return pool, addCertificates(pool, key, file)
-}
-
-func addCertificates(pool *x509.CertPool, key, file string) error {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return usage(fmt.Errorf("%s: %w", key, err))
-	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return usage(fmt.Errorf("%s: there is no certificate in %s; name a file with one in PEM, which begins with -----BEGIN CERTIFICATE-----", key, file))
-	}
-	return nil
+	return pool, nil
 }

@@ -57,17 +57,67 @@ func TestCertificatesOfOthers(t *testing.T) {
 	}
 }
 
+// TestRelayIdentity: the fingerprint and the client certificate are checked with the configuration.
+func TestRelayIdentity(t *testing.T) {
+	hex := strings.Repeat("0AF1", 16)
+	for _, tt := range []struct {
+		name, yaml string
+		file       []byte // client.pem; nil: there is none
+		want       string // in the error; empty: valid
+	}{
+		{"a fingerprint", "tls_fingerprint: sha256:" + hex, nil, ""},
+		{"another algorithm", "tls_fingerprint: sha1:" + hex, nil, "smtp.tls_fingerprint: is not sha256: and 64 hex digits"},
+		{"a client certificate", "client_cert: client.pem", clientCertificate(t), ""},
+		{"without its key", "client_cert: client.pem", certificate(t), "smtp.client_cert: cannot be used: "},
+		{"no file", "client_cert: client.pem", nil, "client.pem; create it"},
+		{"without TLS", "security: none, tls_fingerprint: sha256:" + hex, nil, "smtp.security: none has no certificates"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := write(t, "smtp: {host: relay.example, "+tt.yaml+"}\nforward: {from: f@x.org}\nroutes: [{name: a, match: {}, to: [b@x.org]}]\n")
+			if tt.file != nil {
+				if err := os.WriteFile(filepath.Join(filepath.Dir(path), "client.pem"), tt.file, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, err := Load(path, variables())
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Fatalf("Load = %v, want an error with %q, or none if that is empty", err, tt.want)
+			}
+			if want := "sha256:" + strings.ToLower(hex); err == nil && c.SMTP.TLSFingerprint != "" && c.SMTP.TLSFingerprint != want {
+				t.Errorf("the fingerprint is %s, want %s", c.SMTP.TLSFingerprint, want)
+			}
+		})
+	}
+}
+
 // certificate makes one in PEM format.
 func certificate(t *testing.T) []byte {
 	t.Helper()
-	public, key, err := ed25519.GenerateKey(rand.Reader)
+	cert, _ := certificateAndKey(t)
+	return cert
+}
+
+// clientCertificate is one with its key.
+func clientCertificate(t *testing.T) []byte {
+	t.Helper()
+	cert, key := certificateAndKey(t)
+	return append(cert, key...)
+}
+
+func certificateAndKey(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }

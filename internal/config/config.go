@@ -80,6 +80,8 @@ type SMTP struct {
 	LocalName      string        `yaml:"local_name"` // empty: the host's name
 	Proxy          secret.String `yaml:"proxy"`      // as IMAP's
 	CAFile         string        `yaml:"ca_file"`    // besides the system's
+	TLSFingerprint string        `yaml:"tls_fingerprint"`
+	ClientCert     string        `yaml:"client_cert"` // a file with a certificate and its key
 	Limits         Limits        `yaml:"limits"`
 }
 

@@ -44,6 +44,9 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "dkim.pem"), []byte(dkimKey(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "relay-client.pem"), clientCertificate(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("POSTRIDER_DSN", "user:password@tcp(host:3306)/postrider")
 	t.Setenv("SMTP_PASSWORD", "password")
 	t.Setenv("MS_SECRET", "secret")

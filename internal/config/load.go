@@ -69,9 +69,17 @@ func searched() bool {
 	return true
 }
 
-// Load reads the file and the environment. names are the names of all variables, so that it can
-// report a misspelt one. Its error is of type *Errors.
+// Resolve returns the value of a secret that is named by env:NAME, file:PATH or command:....
+type Resolve func(ref string) (string, error)
+
+// Load is LoadWith and runs no program: a secret that is command:... is an error.
 func Load(path string, env Lookup, names ...string) (*Config, error) {
+	return LoadWith(secret.Resolve, path, env, names...)
+}
+
+// LoadWith reads the file and the environment. names are the names of all variables, so that it can
+// report a misspelt one. Its error is of type *Errors.
+func LoadWith(resolve Resolve, path string, env Lookup, names ...string) (*Config, error) {
 	src, private, err := read(path)
 	if err != nil {
 		return nil, err
@@ -82,7 +90,7 @@ func Load(path string, env Lookup, names ...string) (*Config, error) {
 	}
 	c := Default()
 	r := newReader(path, env, private)
-	r.src = src
+	r.src, r.resolve = src, resolve
 	r.file(root, c)
 	r.unknownVariables(names, c)
 	r.finish(c)
@@ -105,7 +113,7 @@ func read(path string) (src []byte, private bool, _ error) {
 	}
 	if err == nil {
 		if others := secret.CheckWriters(path, info); others != nil {
-			return nil, false, newErrors(path, "is not used, because whoever can write it can run programs as this user (hook): %v", others)
+			return nil, false, newErrors(path, "is not used, because whoever can write it can run programs as this user (hook, command:): %v", others)
 		}
 		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	}

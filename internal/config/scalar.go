@@ -90,12 +90,12 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 	inFile := r.places[key].line > 0
 	if inFile && !r.private && !secret.IsRef(text) && holdsPassword(key, text) {
 		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; "+
-			"run: chmod 600 %s (or write env:NAME or file:PATH instead)", r.path)
+			"run: chmod 600 %s (or write env:NAME, file:PATH or command:... instead)", r.path)
 	}
 	if name, ok := strings.CutPrefix(text, "file:"); ok {
 		text = "file:" + relativeTo(r.path, name)
 	}
-	value, err := secret.Resolve(text)
+	value, err := r.resolve(text)
 	if err == nil && value == "" {
 		err = errors.New("is empty; give a value, or remove the line")
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"postrider/internal/secret"
 )
 
 // maxNodes bounds the work that aliases can cause: a few lines of them can multiply to any number
@@ -19,6 +21,7 @@ type reader struct {
 	path    string
 	src     []byte
 	env     Lookup
+	resolve Resolve
 	private bool
 	places  map[string]place // by full name, such as routes[0].match.subject[1]
 	unknown map[string]bool  // the sections with an unknown key
@@ -28,7 +31,7 @@ type reader struct {
 
 func newReader(path string, env Lookup, private bool) *reader {
 	return &reader{
-		path: path, env: env, private: private,
+		path: path, env: env, resolve: secret.Resolve, private: private,
 		places: map[string]place{}, unknown: map[string]bool{}, errs: &Errors{},
 	}
 }

@@ -16,15 +16,16 @@ import (
 	"unicode"
 
 	"postrider/internal/address"
+	"postrider/internal/certs"
 	"postrider/internal/health"
 	"postrider/internal/route"
-	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // finish fills in what depends on other keys, and checks what a single value cannot show.
 func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
-		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.DKIM.KeyFile,
+		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile,
 	} {
 		*p = relativeTo(r.path, *p)
 	}
@@ -106,6 +107,23 @@ func (r *reader) smtp(s *SMTP) {
 			"use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
 	r.certificates("smtp.ca_file", s.CAFile)
+	r.identity(s)
+}
+
+// identity checks how the relay and postrider prove to each other who they are.
+func (r *reader) identity(s *SMTP) {
+	print, err := certs.ParseFingerprint(s.TLSFingerprint)
+	if err != nil {
+		r.refuse("smtp.tls_fingerprint", "%v", err)
+	}
+	s.TLSFingerprint = string(print)
+	if _, err := certs.Client(s.ClientCert); err != nil {
+		r.refuse("smtp.client_cert", "cannot be used: %s", text.Error(err))
+	}
+	if s.Security == "none" && (s.TLSFingerprint != "" || s.ClientCert != "") {
+		r.refuse("smtp.security", "none has no certificates, which smtp.tls_fingerprint and smtp.client_cert need; "+
+			"use tls or starttls, or remove them")
+	}
 }
 
 // proxy checks only the form. The value may contain a password and is not repeated.
@@ -134,18 +152,8 @@ func (r *reader) certificates(key, path string) {
 	if path == "" {
 		return
 	}
-	pem, err := os.ReadFile(path)
-	info, statErr := os.Stat(path)
-	if err = cmp.Or(err, statErr); err != nil {
-		r.refuse(key, "cannot be read: %v", err)
-		return
-	}
-	if err := secret.CheckMode(path, info); err != nil {
-		r.refuse(key, "is not used, because whoever can write it decides which servers are trusted: %v", err)
-	}
-	if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		r.refuse(key, "there is no certificate in %s; name a file in PEM format, "+
-			"in which a certificate begins with -----BEGIN CERTIFICATE-----", path)
+	if err := certs.Add(x509.NewCertPool(), path); err != nil {
+		r.refuse(key, "%s", text.Error(err))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"postrider/internal/certs"
 )
 
 // verdict says who is to blame for a reply, and whether it is final.
@@ -150,16 +152,29 @@ func openError(at Stage, err error) *Error {
 		e.Code, e.Reply, e.Err, e.Fix, e.Permanent = rep.code, rep.line(), nil, fix, v == relayRefuses
 		return e
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
+		e.Permanent = true
+		e.Fix = "if the relay has a new certificate, and this is its fingerprint, set smtp.tls_fingerprint to " + string(other.Got)
+		return e
+	}
+	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		e.Permanent = true
 		e.Fix = "set smtp.host to a name that its certificate holds, or name a file with the certificate to trust in smtp.ca_file"
 		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 			e.Fix = "name a file with the certificate of its issuer in smtp.ca_file"
 		}
+		if len(refused.UnverifiedCertificates) > 0 {
+			e.Fix += "; or, if this is the fingerprint of its certificate, set smtp.tls_fingerprint to " +
+				string(certs.Of(refused.UnverifiedCertificates[0]))
+		}
 		return e
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		e.Permanent, e.Fix = true, "its port does not speak TLS from the start: set smtp.security to starttls, or smtp.port to 465"
+		return e
+	}
+	if certs.Refused(err) {
+		e.Fix = "if it wants a certificate of its clients, check smtp.client_cert"
 		return e
 	}
 	if errors.Is(err, io.EOF) {

@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/certs"
 	"postrider/internal/srs"
 )
 
@@ -55,6 +56,8 @@ type Config struct {
 	Proxy              string        // a URL, or "direct"; empty for that of the environment
 	From               string        // "Name <address>"
 	RootCAs            *x509.CertPool
+	Fingerprint        certs.Fingerprint // of the only certificate to accept; empty: by RootCAs
+	ClientCert         *tls.Certificate  // shown to a relay that asks for one; nil for none
 	Timeouts           Timeouts
 	Logger             *slog.Logger
 
@@ -176,8 +179,11 @@ func (c Config) sender() (path, error) {
 // tls has no small records for the first octets of a connection: they would cut a small message
 // into several writes.
 func (c Config) tls() *tls.Config {
-	return &tls.Config{
+	config := &tls.Config{
 		ServerName: c.Host, RootCAs: c.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: c.sessions,
 		DynamicRecordSizingDisabled: true,
 	}
+	certs.Pin(config, c.Fingerprint)
+	certs.Present(config, c.ClientCert, nil)
+	return config
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/certs"
 	"postrider/internal/message"
 )
 
@@ -44,10 +45,13 @@ type Config struct {
 	// lower case.
 	Proxy string
 
-	RootCAs *x509.CertPool // nil for the system's
+	RootCAs     *x509.CertPool    // nil for the system's
+	Fingerprint certs.Fingerprint // of the only certificate to accept; empty: by RootCAs
+	ClientCert  *tls.Certificate  // shown to a server that asks for one; nil for none
 	// Sessions keeps TLS sessions for later connections to the same host (RFC 8446 2.2); nil for
-	// none. A resumed session may not have its certificate verified again, so whoever shares it has
-	// the same RootCAs.
+	// none. A resumed session may not have its certificate verified again, and the server does not
+	// ask for the client's again, so whoever shares it has the same RootCAs, Fingerprint and
+	// ClientCert.
 	Sessions tls.ClientSessionCache
 
 	DialTimeout time.Duration // up to the greeting; 30 s when zero
@@ -107,6 +111,10 @@ func (cfg Config) validate() error {
 	return &Error{Kind: KindLocal, Err: fmt.Errorf("unknown auth %q; use auto, plain or login", cfg.Auth)}
 }
 
-func (cfg Config) tls() *tls.Config {
-	return &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: cfg.Sessions}
+// tls is the configuration of TLS. asked is called when the server asks for a certificate.
+func (cfg Config) tls(asked func()) *tls.Config {
+	config := &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: cfg.Sessions}
+	certs.Pin(config, cfg.Fingerprint)
+	certs.Present(config, cfg.ClientCert, asked)
+	return config
 }

@@ -75,13 +75,13 @@ func (c *Conn) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 			return nil, err
 		}
 	}
-	secured := tls.Client(conn, c.cfg.tls())
+	secured := tls.Client(conn, c.cfg.tls(func() { c.asked = true }))
 	if err := secured.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, tlsFailure(err, c.cfg.Host)
+		return nil, c.serverTLS(err)
 	}
 	return secured, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 
+	"postrider/internal/certs"
 	"postrider/internal/text"
 )
 
@@ -137,6 +138,8 @@ func (c *Conn) explainLost(out *Error, err error) {
 		out.Err = fmt.Errorf("the server ended the connection (%w)", c.answer(bye))
 	case errors.As(wireErr, &broken), errors.As(err, &broken):
 		out.Kind, out.Err = KindProtocol, broken
+	case !c.loggedIn && certs.Refused(wireErr):
+		out.Kind, out.Err = KindTLS, c.refusedUs(wireErr)
 	case wireErr != nil:
 		out.Err = wireErr
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -45,6 +45,7 @@ type Conn struct {
 	presented    bool   // a token was sent
 	listed       bool   // the server listed its capabilities when it took the login
 	loggedIn     bool   // Dial is done
+	asked        bool   // the server asked for a certificate
 	unidentified bool   // ID is still to be sent
 	messages     uint32 // in the folder when it was opened
 

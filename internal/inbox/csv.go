@@ -14,7 +14,7 @@ import (
 
 var columns = []string{
 	"address", "host", "port", "security", "username", "password", "folders", "start", "description", "active",
-	"auth", "allow_plaintext",
+	"auth", "allow_plaintext", "labels", "ca_file", "tls_fingerprint", "client_cert",
 }
 
 // ReadCSV reads entries for Import from a file as package csvfile does. Only the column address is
@@ -90,6 +90,18 @@ func entry(l csvfile.Line) Entry {
 	if v := said("folders"); v != nil {
 		e.Set.Folders = splitFolders(*v)
 	}
+	if v := said("labels"); v != nil {
+		labels, err := ParseLabels(splitFolders(*v))
+		e.Set.Labels, faults = labels, append(faults, err)
+	}
+	e.Set.TLSFingerprint = said("tls_fingerprint")
+	e.Set.CAFile, e.Set.ClientCert = said("ca_file"), said("client_cert")
+	for _, path := range []*string{e.Set.CAFile, e.Set.ClientCert} {
+		if path != nil {
+			abs, err := filepath.Abs(*path)
+			*path, faults = abs, append(faults, err)
+		}
+	}
 	e.Fault = errors.Join(append(faults, absolute(e.Set.Password))...)
 	return e
 }
@@ -138,18 +150,19 @@ func joinFolders(names []string) string {
 	return strings.Join(escaped, ";")
 }
 
-// CSV writes inboxes as ReadCSV reads them. It has env:NAME and file:PATH, and nothing in the place
-// of a password itself.
+// CSV writes inboxes as ReadCSV reads them. It has where passwords are, and nothing in the place of
+// a password itself.
 func (s *Store) CSV(boxes []Inbox) string {
 	var out strings.Builder
 	out.WriteString(csvfile.Format(columns...))
 	for _, in := range boxes {
-		password := s.PasswordFrom(in)
-		if !secret.IsRef(password) {
+		password, err := s.sealer.Unseal(in)
+		if err != nil || !secret.IsRef(password) {
 			password = ""
 		}
 		out.WriteString(csvfile.Format(in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username, password,
-			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth, yesNo(in.AllowPlaintext)))
+			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth, yesNo(in.AllowPlaintext),
+			joinFolders(in.Labels.Texts()), in.CAFile, in.TLSFingerprint, in.ClientCert))
 	}
 	return out.String()
 }

@@ -1,15 +1,15 @@
 package inbox
 
 import (
+	"context"
 	"errors"
-	"fmt"
 
 	"postrider/internal/secret"
 )
 
 // Draft is the inbox that Add would store, and the password that it would log in with: so a login
 // can be tried first. Nothing is stored. What Add refuses is an *InvalidError here, too.
-func (s *Store) Draft(in Inbox, password string) (Inbox, string, error) {
+func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, string, error) {
 	in, names, err := complete(in)
 	if err != nil {
 		return Inbox{}, "", err
@@ -24,13 +24,11 @@ func (s *Store) Draft(in Inbox, password string) (Inbox, string, error) {
 	case !secret.IsRef(password):
 		return in, password, nil
 	}
-	if err := s.files.Check(password); err != nil {
+	if err := s.checkRef(password); err != nil {
 		return Inbox{}, "", &InvalidError{err}
 	}
-	if password, err = s.files.Resolve(password); err != nil {
-		return Inbox{}, "", fmt.Errorf("password of inbox %s: %w", in.Address, err)
-	}
-	return in, password, nil
+	password, err = s.resolve(ctx, in, password)
+	return in, password, err
 }
 
 // complete sets the defaults of a new inbox, and returns the names of its folders.

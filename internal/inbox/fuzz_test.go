@@ -18,7 +18,7 @@ const (
 	fuzzKey      = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 	fuzzPassword = "hunter2"
 	// for fuzzInbox
-	fuzzSealed = "v1:sqh6r5ggdsxIT5swYczHrOgLHldFojDtzlZS2U4gPcA9+ELM4LBhzoR8tYyPI4o="
+	fuzzSealed = "v1:i8v7a7VsXbo6xmSndB1S7fkVspPn7AsqflVdu3pyb59EW2eoBkIZUOh/aqCveRE="
 )
 
 // fuzzInbox is what fuzzSealed is bound to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ func (s *Store) planned(tx *gorm.DB, entries []Entry, o ImportOptions) ([]Planne
 	if err := tx.Raw(sqlListInboxes).Scan(&all).Error; err != nil {
 		return nil, err
 	}
-	if err := attachFolders(tx, all, false); err != nil {
+	if err := errors.Join(attachFolders(tx, all, false), attachLabels(tx, all)); err != nil {
 		return nil, err
 	}
 	return s.plan(all, entries, o)
@@ -84,7 +85,7 @@ func (s *Store) updateTo(tx *gorm.DB, p Planned, now time.Time) error {
 // insertAll inserts the inboxes that are new, with their folders.
 func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
 	var rows [][]any
-	folders := map[string][]string{} // by address
+	added := map[string]Inbox{} // by address
 	if err := s.requireKey(tx); err != nil {
 		return err
 	}
@@ -99,9 +100,9 @@ func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
 		}
 		rows = append(rows, []any{
 			in.Address, box, in.Description, in.Active, in.Host, in.Port, string(in.Security), in.AllowPlaintext,
-			in.Username, in.Auth, string(in.Start), "", "", 0, 0, now, now,
+			in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, string(in.Start), "", "", 0, 0, now, now,
 		})
-		folders[in.Address] = in.Watched()
+		added[in.Address] = in
 	}
 	err := db.Insert(tx, "monitored_emails", insertColumns, rows)
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
@@ -110,34 +111,37 @@ func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return insertFolders(tx, folders)
+	return insertWhatIsIn(tx, added)
 }
 
 const (
 	insertColumns = "email_address, email_password, description, is_active, host, port, security, allow_plaintext, " +
-		"username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at"
+		"username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at"
 	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
 )
 
-func insertFolders(tx *gorm.DB, byAddress map[string][]string) error {
-	var addresses []string
-	for address := range byAddress {
-		addresses = append(addresses, address)
-	}
-	slices.Sort(addresses)
-	var rows [][]any
+// insertWhatIsIn inserts the folders and labels of inboxes, by address, that are inserted already.
+func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
+	addresses := slices.Sorted(maps.Keys(added))
+	var rows, labels [][]any
 	for some := range slices.Chunk(addresses, 1000) { // SQLite takes 32,766
 		var found []Inbox
 		if err := tx.Raw(sqlIDs, some).Scan(&found).Error; err != nil {
 			return err
 		}
 		for _, in := range found {
-			for _, name := range byAddress[in.Address] {
+			for _, name := range added[in.Address].Watched() {
 				rows = append(rows, []any{in.ID, name, 1, 0, 0, 0, 0, 0, 0})
+			}
+			for name, value := range added[in.Address].Labels {
+				labels = append(labels, []any{in.ID, name, value})
 			}
 		}
 	}
-	return db.Insert(tx, "monitored_folders", folderColumns, rows)
+	if err := db.Insert(tx, "monitored_folders", folderColumns, rows); err != nil {
+		return err
+	}
+	return db.Insert(tx, "monitored_labels", "inbox_id, name, value", labels)
 }
 
 // requireKey fails when encrypted passwords exist and the key does not.
@@ -168,7 +172,7 @@ func (s *Store) Unstored(ctx context.Context, plans []Planned) ([]Planned, error
 		case p.Old == nil:
 			password = *p.entry.Set.Password
 		default:
-			password, err = s.next(*p.Old, p.New, p.entry.Set)
+			password, err = s.next(*p.Old, &p.New, p.entry.Set)
 		}
 		if err == nil && password != "" {
 			var box string

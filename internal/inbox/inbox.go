@@ -2,8 +2,8 @@
 // passwords, the scan lease, which lets only one pass at a time scan an inbox, and the cursor of
 // each folder.
 //
-// Passwords, and env:NAME or file:PATH in their place, are stored encrypted with the key of a
-// Sealer, for the server and the username that they are sent to: whoever can write the database
+// Passwords, and env:NAME, file:PATH or command:... in their place, are stored encrypted with the key of a
+// Sealer, for the server, its certificate and the username that they are sent to: whoever can write the database
 // cannot have them sent elsewhere. (Except to where the same inbox was before, by putting its old
 // row back.) Only Store.Password returns them; a printed or logged Inbox shows [redacted].
 //
@@ -36,9 +36,12 @@ type Inbox struct {
 	AllowPlaintext bool   // security none is allowed for a host other than loopback
 	Username       string // for the login
 	Auth           string // auto, plain, login
+	CAFile         string // with certificates to trust besides those of the system and of imap.ca_file
+	TLSFingerprint string // of the only certificate that is accepted; empty: by issuer and name
+	ClientCert     string // a file with the certificate to show to the server, and its key
 	Start          Start
 	Active         bool          `gorm:"column:is_active"`
-	Password       secret.String `gorm:"column:email_password"` // encrypted: itself, env:NAME or file:PATH
+	Password       secret.String `gorm:"column:email_password"` // encrypted: itself, or where it is
 	LastError      string        // why the last scan failed; empty when it succeeded
 	CreatedAt      time.Time
 	UpdatedAt      time.Time

@@ -13,13 +13,24 @@ import (
 )
 
 // Password returns the password for the login at the inbox's server: the stored password
-// decrypted, or the current value of env:NAME or file:PATH. Its errors name the inbox and the fix.
-func (s *Store) Password(_ context.Context, in Inbox) (string, error) {
+// decrypted, or the current value of env:NAME or file:PATH, or what command:... prints. Its errors
+// name the inbox and the fix.
+func (s *Store) Password(ctx context.Context, in Inbox) (string, error) {
 	password, err := s.sealer.Unseal(in)
 	if err != nil || !secret.IsRef(password) {
 		return password, err
 	}
-	if password, err = s.files.Resolve(password); err != nil {
+	return s.resolve(ctx, in, password)
+}
+
+// resolve asks at the place of a password.
+func (s *Store) resolve(ctx context.Context, in Inbox, ref string) (password string, err error) {
+	if secret.IsCommand(ref) {
+		password, err = s.Commands.Resolve(ctx, ref)
+	} else {
+		password, err = s.files.Resolve(ref)
+	}
+	if err != nil {
 		return "", fmt.Errorf("password of inbox %s: %w", in.Address, err)
 	}
 	return password, nil
@@ -35,14 +46,15 @@ func (s *Store) OAuth(in Inbox) (string, error) {
 	return name, err
 }
 
-// PasswordFrom says where the password comes from: env:NAME, file:PATH, oauth:NAME, encrypted (in the
-// database), or unusable when it cannot be decrypted; Password says why.
+// PasswordFrom says where the password comes from: env:NAME, file:PATH, command:PROGRAM (without
+// its arguments), oauth:NAME, encrypted (in the database), or unusable when it cannot be decrypted;
+// Password says why.
 func (s *Store) PasswordFrom(in Inbox) string {
 	switch password, err := s.sealer.Unseal(in); {
 	case err != nil:
 		return "unusable"
 	case secret.IsRef(password):
-		return password
+		return secret.Shown(password)
 	}
 	return "encrypted"
 }
@@ -54,10 +66,8 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	if password == "" {
 		return "", &InvalidError{errEmpty}
 	}
-	if secret.IsRef(password) {
-		if err := s.files.Check(password); err != nil {
-			return "", &InvalidError{err}
-		}
+	if err := s.checkRef(password); err != nil {
+		return "", &InvalidError{err}
 	}
 	var others int64
 	if err := tx.Raw(sqlCountSealedElsewhere, in.Address).Scan(&others).Error; err != nil {
@@ -74,16 +84,27 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	return secret.String(box), err
 }
 
+// checkRef returns an error for a reference that can never have a value.
+func (s *Store) checkRef(password string) error {
+	if secret.IsCommand(password) {
+		return secret.CheckCommand(password)
+	}
+	return s.files.Check(password)
+}
+
 // next returns the password to encrypt when the row old becomes in; empty when what is stored stays
 // valid. What is in the row is used only as far as it is what postrider stored: else the password
 // would go where somebody else wants it.
-func (s *Store) next(old, in Inbox, c Changes) (string, error) {
-	if c.Password == nil && bytes.Equal(binding(old), binding(in)) {
+func (s *Store) next(old Inbox, in *Inbox, c Changes) (string, error) {
+	if c.Password == nil && bytes.Equal(binding(old), binding(*in)) {
 		return "", nil
 	}
 	password, err := s.sealer.Unseal(old)
 	if err != nil && !c.sayAll() {
 		return "", &InvalidError{err}
+	}
+	if err != nil {
+		in.forget(c)
 	}
 	set(&password, c.Password)
 	if password == "" {
@@ -92,7 +113,20 @@ func (s *Store) next(old, in Inbox, c Changes) (string, error) {
 	return password, nil
 }
 
-// sayAll reports whether nothing that a password is bound to comes from the database.
+// forget removes what is in the row about certificates, unless it was given now: most inboxes have
+// none of it, so a command that sets a password again need not name it.
+func (in *Inbox) forget(c Changes) {
+	for _, s := range []struct {
+		field *string
+		given *string
+	}{{&in.CAFile, c.CAFile}, {&in.TLSFingerprint, c.TLSFingerprint}, {&in.ClientCert, c.ClientCert}} {
+		if s.given == nil {
+			*s.field = ""
+		}
+	}
+}
+
+// sayAll reports whether nothing that a password is bound to comes from the database, see forget.
 func (c Changes) sayAll() bool {
 	return c.Host != nil && c.Port != nil && c.Security != nil && c.Username != nil && c.Password != nil
 }

@@ -60,7 +60,7 @@ func (p Planned) String() string {
 // source is what may be shown of a password.
 func source(password string) string {
 	if secret.IsRef(password) {
-		return password
+		return secret.Shown(password)
 	}
 	return "encrypted"
 }
@@ -159,7 +159,7 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 	if p.entry.Set.Password != nil {
 		errs = append(errs, s.checkPassword(p.entry.Set.Password, o))
 	}
-	if _, err := s.next(*p.Old, p.New, p.entry.Set); err != nil {
+	if _, err := s.next(*p.Old, &p.New, p.entry.Set); err != nil {
 		errs = append(errs, err)
 	}
 	p.Differences = s.differences(p)
@@ -204,6 +204,10 @@ func (s *Store) differences(p *Planned) (found []string) {
 	add("active", yesNo(before.Active), yesNo(after.Active))
 	add("auth", before.Auth, after.Auth)
 	add("allow_plaintext", yesNo(before.AllowPlaintext), yesNo(after.AllowPlaintext))
+	add("labels", joinFolders(before.Labels.Texts()), joinFolders(after.Labels.Texts()))
+	add("ca_file", before.CAFile, after.CAFile)
+	add("tls_fingerprint", before.TLSFingerprint, after.TLSFingerprint)
+	add("client_cert", before.ClientCert, after.ClientCert)
 	return found
 }
 
@@ -234,13 +238,13 @@ func (s *Store) checkPassword(password *string, o ImportOptions) error {
 	app, oauth := strings.CutPrefix(*p, secret.OAuth)
 	switch {
 	case *p == "":
-		return errors.New("the password is missing; write env:NAME, file:PATH, oauth:NAME, or the password itself")
+		return errors.New("the password is missing; write env:NAME, file:PATH, command:PROGRAM, oauth:NAME, or the password itself")
+	case *p == "env:" || *p == "file:" || *p == secret.OAuth:
+		return fmt.Errorf("the password is %s without a name; write env:NAME, file:PATH or oauth:NAME", *p)
 	case oauth && o.KnowsApp != nil:
 		return o.KnowsApp(app)
-	case *p == "env:" || *p == "file:":
-		return fmt.Errorf("the password is %s without a name; write env:NAME or file:PATH", *p)
 	case secret.IsRef(*p):
-		return s.files.Check(*p)
+		return s.checkRef(*p)
 	}
 	return nil
 }

@@ -40,30 +40,43 @@ type Sealer struct {
 // OpenSealer returns the Sealer for a key file. It does not read the file.
 func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
 
-// Seal encrypts a password or a reference for the address, host, port, security and username of an
-// inbox. It creates the key file, mode 0600, when there is none.
+// Seal encrypts a password or a reference for the address of an inbox and what binding has. It creates the key file, mode 0600, when there is none.
 func (s *Sealer) Seal(in Inbox, password string) (string, error) {
 	return s.Encrypt(password, binding(in))
 }
 
-// Unseal decrypts what Seal encrypted for the same address, host, port, security and username. For
-// anything else the error is an *UnsealError.
+// Unseal decrypts what Seal encrypted for the same address and settings. For anything else the error
+// is an *UnsealError.
 func (s *Sealer) Unseal(in Inbox) (string, error) {
 	password, err := s.Decrypt(string(in.Password), binding(in))
 	switch {
 	case errors.Is(err, errNotSealed), errors.Is(err, errDamaged):
 		return "", unsealError(in, err.Error())
 	case errors.Is(err, ErrBinding):
-		return "", unsealError(in, fmt.Sprintf("host, port, security or username of the inbox (now %s) was changed by "+
+		return "", unsealError(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) was changed by "+
 			"something other than postrider, or the key in %s is not the one that encrypted it; "+
-			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username), s.path))
+			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username+in.trusts()), s.path))
 	}
 	return password, err
 }
 
+// trusts is what the inbox has of its own about certificates, for an error.
+func (in Inbox) trusts() string {
+	var out string
+	for _, s := range []struct{ name, value string }{
+		{"CA file", in.CAFile}, {"TLS fingerprint", in.TLSFingerprint}, {"client certificate", in.ClientCert},
+	} {
+		if s.value != "" {
+			out += ", " + s.name + " " + s.value
+		}
+	}
+	return out
+}
+
 // binding is what the password of an inbox is bound to.
 func binding(in Inbox) []byte {
-	return Bind("postrider inbox", in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username)
+	return Bind("postrider inbox", in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username,
+		in.CAFile, in.TLSFingerprint, in.ClientCert)
 }
 
 // UnsealError says that the stored password of an inbox is not used, because it is not what

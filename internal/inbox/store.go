@@ -16,6 +16,8 @@ import (
 
 // Store reads and changes the inboxes in the database. It is safe for concurrent use.
 type Store struct {
+	Commands *secret.Commands // asks the programs that print passwords; New makes one
+
 	db     *db.DB
 	sealer *Sealer
 	files  secret.Files
@@ -24,7 +26,7 @@ type Store struct {
 // New returns the store over a database and the sealer of its passwords. A password may be
 // file:PATH for files in dirs.
 func New(db *db.DB, sealer *Sealer, dirs ...string) *Store {
-	return &Store{db: db, sealer: sealer, files: dirs}
+	return &Store{Commands: new(secret.Commands), db: db, sealer: sealer, files: dirs}
 }
 
 // Changes are the settings of an inbox that Set changes. A field that is nil stays unchanged.
@@ -36,15 +38,18 @@ type Changes struct {
 	AllowPlaintext *bool
 	Username       *string
 	Auth           *string
+	CAFile         *string
+	TLSFingerprint *string
+	ClientCert     *string
 	Start          *Start   // for folders that were never scanned
-	Password       *string  // the password itself, or env:NAME, or file:PATH; without it the old one is kept
+	Password       *string  // the password itself, or where it is (secret.IsRef); without it the old one is kept
 	Folders        []string // all folders to monitor; the others become inactive
 	Labels         Labels   // the labels to set; one with an empty value is removed
 }
 
 // Add stores a new active inbox with the folders in in.Folders, or with INBOX when there are none.
-// It encrypts the password, which may be env:NAME or file:PATH. When the address exists already,
-// the error is an *ExistsError.
+// It encrypts the password, or the reference in its place (secret.IsRef). When the address exists
+// already, the error is an *ExistsError.
 func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
 	in, names, err := complete(in)
 	if err != nil {
@@ -81,7 +86,8 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 		return &ExistsError{Address: in.Address}
 	}
 	err = tx.Exec(sqlInsertInbox, in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port,
-		in.Security, in.AllowPlaintext, in.Username, in.Auth, in.Start, in.CreatedAt, in.CreatedAt).Error
+		in.Security, in.AllowPlaintext, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
+		in.Start, in.CreatedAt, in.CreatedAt).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return &ExistsError{Address: in.Address}
 	}
@@ -97,9 +103,10 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	return saveLabels(tx, found.ID, in.Labels)
 }
 
-// Set changes an inbox and returns the new state. Host, port, security and username are changed
-// only while the stored password was encrypted for the old ones, or when all of them are given with
-// a new password: else the error is an *UnsealError.
+// Set changes an inbox and returns the new state. What a password is bound to is changed only while
+// the stored one was encrypted for the old state, or when host, port, security and username are all
+// given with a new password: else the error is an *UnsealError. In the second case the settings for
+// certificates that are not given are removed.
 func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
 	in, err := s.Get(ctx, address)
 	if err != nil {
@@ -139,13 +146,15 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 	if touched.RowsAffected == 0 || old == nil {
 		return &NotFoundError{Address: address}
 	}
-	if old.Labels, err = labelsOf(tx, id); err != nil {
-		return err
+	if c.Labels != nil {
+		if old.Labels, err = labelsOf(tx, id); err != nil {
+			return err
+		}
 	}
 	in := *old
 	in.apply(c)
 	bad := in.normalize()
-	password, err := s.next(*old, in, c) // first: a row that somebody changed may be invalid, too
+	password, err := s.next(*old, &in, c) // first: a row that somebody changed may be invalid, too
 	if err != nil {
 		return err
 	}
@@ -158,7 +167,7 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 		}
 	}
 	err = tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
-		in.AllowPlaintext, in.Username, in.Auth, in.Start, now, in.ID).Error
+		in.AllowPlaintext, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID).Error
 	if err == nil && c.Labels != nil {
 		err = saveLabels(tx, in.ID, in.Labels)
 	}
@@ -304,6 +313,9 @@ func (in *Inbox) apply(c Changes) {
 	set(&in.AllowPlaintext, c.AllowPlaintext)
 	set(&in.Username, c.Username)
 	set(&in.Auth, c.Auth)
+	set(&in.CAFile, c.CAFile)
+	set(&in.TLSFingerprint, c.TLSFingerprint)
+	set(&in.ClientCert, c.ClientCert)
 	set(&in.Start, c.Start)
 	in.Labels = in.Labels.with(c.Labels)
 }

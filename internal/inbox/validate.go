@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/certs"
 )
 
 // maxText is the width of the columns for address and username: the longest address (RFC 5321
 // 4.5.3.1).
 const maxText = 320
+
+// maxPath is the width of the columns for files.
+const maxPath = 1024
 
 // normalize sets the defaults and reports everything that is wrong with an inbox, except its
 // address and folders.
@@ -26,7 +31,7 @@ func (in *Inbox) normalize() error {
 	in.Port = cmp.Or(in.Port, in.Security.DefaultPort())
 	in.Auth = cmp.Or(in.Auth, "auto")
 	in.Start = cmp.Or(in.Start, StartLatest)
-	errs = append(errs, in.checkServer(), in.Start.check(), in.Labels.check())
+	errs = append(errs, in.checkServer(), in.checkCertificates(), in.Start.check(), in.Labels.check())
 	if !slices.Contains([]string{"auto", "plain", "login"}, in.Auth) {
 		errs = append(errs, fmt.Errorf("auth is %q; use auto, plain or login", in.Auth))
 	}
@@ -79,6 +84,27 @@ func (in *Inbox) checkServer() error {
 		}
 	default:
 		errs = append(errs, fmt.Errorf("security is %q; use tls, starttls or none", in.Security))
+	}
+	return errors.Join(errs...)
+}
+
+// checkCertificates checks what is set for TLS. It does not read the files.
+func (in *Inbox) checkCertificates() error {
+	var errs []error
+	fingerprint, err := certs.ParseFingerprint(in.TLSFingerprint)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("the TLS fingerprint %w", err))
+	} else {
+		in.TLSFingerprint = string(fingerprint)
+	}
+	for _, path := range []string{in.CAFile, in.ClientCert} {
+		if len(path) > maxPath || path != "" && !filepath.IsAbs(path) {
+			errs = append(errs, fmt.Errorf("the file %q has no absolute path of at most %d octets", path, maxPath))
+		}
+	}
+	if in.Security == None && in.CAFile+in.TLSFingerprint+in.ClientCert != "" {
+		errs = append(errs, errors.New("security none has no certificates; use tls or starttls, "+
+			`or remove what is set for them: --ca-file "" --tls-fingerprint "" --client-cert ""`))
 	}
 	return errors.Join(errs...)
 }

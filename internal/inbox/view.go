@@ -16,6 +16,9 @@ type View struct {
 	AllowPlaintext bool         `json:"allow_plaintext"`
 	Username       string       `json:"username"`
 	Auth           string       `json:"auth"`
+	CAFile         string       `json:"ca_file"`
+	TLSFingerprint string       `json:"tls_fingerprint"`
+	ClientCert     string       `json:"client_cert"`
 	PasswordFrom   string       `json:"password_from"`
 	Start          Start        `json:"start"`
 	Folders        []FolderView `json:"folders"`
@@ -42,6 +45,7 @@ func (s *Store) View(in Inbox) View {
 	v := View{
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
 		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
+		CAFile: in.CAFile, TLSFingerprint: in.TLSFingerprint, ClientCert: in.ClientCert,
 		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: []FolderView{}, Labels: Labels{},
 		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
 	}

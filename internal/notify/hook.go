@@ -8,9 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
-	"time"
 
+	"postrider/internal/program"
 	"postrider/internal/secret"
 	"postrider/internal/text"
 )
@@ -24,12 +23,7 @@ var hookEnv = []string{
 	"PROGRAMDATA",
 }
 
-const (
-	maxOutput = 8 << 10 // octets of the hook's output that are logged
-	// How long runHook waits after the hook's end when a process that the hook started keeps the
-	// output open.
-	waitDelay = 2 * time.Second
-)
+const maxOutput = 8 << 10 // octets of the hook's output that are logged
 
 // Program is the path of a hook: its own, or the one that PATH has for its name. The error says why
 // it cannot be run, or that others can change it and so what this user runs.
@@ -56,13 +50,13 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	if err != nil {
 		return fmt.Errorf("write the digest as JSON: %w", err)
 	}
-	program := n.Config.Hook[0]
-	path, err := Program(program)
+	name := n.Config.Hook[0]
+	path, err := Program(name)
 	if err != nil {
-		return fmt.Errorf("the hook %s %w", program, err)
+		return fmt.Errorf("the hook %s %w", name, err)
 	}
 	cmd := exec.CommandContext(ctx, path, n.Config.Hook[1:]...)
-	out := &head{limit: maxOutput}
+	out := &program.Head{Limit: maxOutput}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(append(in, '\n')), out, out
 	cmd.Env = []string{} // nil would pass on our whole environment
 	for _, name := range hookEnv {
@@ -70,33 +64,19 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	cmd.WaitDelay = waitDelay
-	ownGroup(cmd)
-	err = cmd.Run()
-	endGroup(cmd)
+	err = program.Run(cmd)
 	output := text.Line(out.String())
 	switch {
-	case errors.Is(err, exec.ErrWaitDelay), err == nil:
-		n.Log.Info("the hook has run", "hook", program, "output", output)
+	case err == nil:
+		n.Log.Info("the hook has run", "hook", name, "output", output)
 		return nil
 	case cmd.ProcessState == nil:
-		return fmt.Errorf("the hook %s cannot be run: %w", program, err)
+		return fmt.Errorf("the hook %s cannot be run: %w", name, err)
 	}
-	n.Log.Warn("the hook failed", "hook", program, "output", output)
+	n.Log.Warn("the hook failed", "hook", name, "output", output)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the hook %s did not end within %s and was killed; its output is in the log",
-			program, maxDelivery)
+			name, maxDelivery)
 	}
-	return fmt.Errorf("the hook %s failed: %w; its output is in the log", program, err)
-}
-
-// head keeps the first limit octets of what is written.
-type head struct {
-	strings.Builder
-	limit int
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	h.Builder.Write(p[:min(len(p), h.limit-h.Len())])
-	return len(p), nil
+	return fmt.Errorf("the hook %s failed: %w; its output is in the log", name, err)
 }

@@ -2,18 +2,17 @@
 // output.
 //
 // A secret is written as env:NAME (an environment variable), as file:PATH (a file that only its
-// owner can read), or literally. No error of this package contains a secret.
+// owner can read), as command:PROGRAM ARGUMENT... (what the program prints), or literally. No error
+// of this package contains a secret. Only Commands runs programs.
 package secret
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 )
@@ -41,14 +40,17 @@ func (String) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // OAuth is in front of the name of an application: the login is by OAuth2, and there is no password.
 const OAuth = "oauth:"
 
-// IsRef reports whether s is env:NAME, file:PATH or oauth:NAME, not the secret itself.
+// IsRef reports whether s is env:NAME, file:PATH, command:... or oauth:NAME, not the secret itself.
 func IsRef(s string) bool {
-	return strings.HasPrefix(s, OAuth) || strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:")
+	return strings.HasPrefix(s, OAuth) || strings.HasPrefix(s, "env:") || strings.HasPrefix(s, "file:") || IsCommand(s)
 }
 
 // Resolve returns the value of env:NAME, the content of file:PATH without the last line end, or ref
-// itself. A secret that is missing or empty is an error.
+// itself. A secret that is missing or empty is an error, and so is command:..., see Commands.
 func Resolve(ref string) (string, error) {
+	if IsCommand(ref) {
+		return "", errors.New("command: runs a program, which is not possible here; use file:PATH")
+	}
 	if name, ok := strings.CutPrefix(ref, "env:"); ok {
 		value := os.Getenv(name)
 		if value == "" {
@@ -72,7 +74,7 @@ func fromFile(path string, open func() (*os.File, error)) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
-	value := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	value := cutLineEnd(string(content))
 	if value == "" {
 		return "", fmt.Errorf("secret file %s is empty; write the secret to it", path)
 	}
@@ -122,10 +124,4 @@ func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d KiB, too large for a secret; correct the path", path, maxSize>>10)
 	}
 	return content, nil
-}
-
-// Output is TEMPORARY until command: is merged.
-func Output(ctx context.Context, command []string) (string, error) {
-	out, err := exec.CommandContext(ctx, command[0], command[1:]...).Output()
-	return strings.TrimSpace(string(out)), err
 }

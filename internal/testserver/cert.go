@@ -14,10 +14,23 @@ import (
 	"time"
 )
 
-// Certificate makes a self-signed certificate for localhost and 127.0.0.1, for a server, and the
-// pool that trusts it, for a client.
+// Certificate makes a self-signed certificate for localhost and 127.0.0.1, for a server or a
+// client, and the pool that trusts it, for the other side.
 func Certificate() (tls.Certificate, *x509.CertPool, error) {
-	certPEM, keyPEM, err := certificatePEM()
+	return keyPair(certificatePEM())
+}
+
+// ExpiredCertificate is like Certificate, and ended a minute ago.
+func ExpiredCertificate() (tls.Certificate, *x509.CertPool, error) {
+	return keyPair(makePEM("localhost", time.Now().Add(-time.Minute)))
+}
+
+// CertificateOf is like Certificate, for another name.
+func CertificateOf(name string) (tls.Certificate, *x509.CertPool, error) {
+	return keyPair(makePEM(name, time.Now().Add(24*time.Hour)))
+}
+
+func keyPair(certPEM, keyPEM []byte, err error) (tls.Certificate, *x509.CertPool, error) {
 	if err != nil {
 		return tls.Certificate{}, nil, err
 	}
@@ -31,21 +44,27 @@ func Certificate() (tls.Certificate, *x509.CertPool, error) {
 }
 
 func certificatePEM() (certPEM, keyPEM []byte, err error) {
+	return makePEM("localhost", time.Now().Add(24*time.Hour))
+}
+
+func makePEM(name string, end time.Time) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a test certificate: %w", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(time.Now().UnixNano()),
-		Subject:               pkix.Name{CommonName: "localhost"},
+		Subject:               pkix.Name{CommonName: name},
 		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(24 * time.Hour),
+		NotAfter:              end,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 		IsCA:                  true,
-		DNSNames:              []string{"localhost"},
-		IPAddresses:           []net.IP{net.ParseIP(loopback)},
+		DNSNames:              []string{name},
+	}
+	if name == "localhost" {
+		template.IPAddresses = []net.IP{net.ParseIP(loopback)}
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

@@ -9,7 +9,7 @@
 CREATE TABLE IF NOT EXISTS monitored_emails (
     id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     email_address   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-    email_password  TEXT         NOT NULL, -- the password, or env:NAME, or file:PATH; encrypted for host, port, security and username
+    email_password  TEXT         NOT NULL, -- the password, or where it is (env:, file:, command:); encrypted for host, port, security, username and certificates
     description     TEXT         NOT NULL,
     is_active       TINYINT      NOT NULL,
     host            VARCHAR(255) NOT NULL,
@@ -18,6 +18,9 @@ CREATE TABLE IF NOT EXISTS monitored_emails (
     allow_plaintext TINYINT      NOT NULL, -- 1: security none is allowed for a host other than loopback
     username        VARCHAR(320) NOT NULL,
     auth            VARCHAR(16)  NOT NULL, -- auto, plain, login
+    ca_file         VARCHAR(1024) NOT NULL DEFAULT '', -- a file with certificates to trust besides the system's
+    tls_fingerprint VARCHAR(128) NOT NULL DEFAULT '', -- of the only certificate that is accepted: sha256:HEX
+    client_cert     VARCHAR(1024) NOT NULL DEFAULT '', -- a file with a certificate to show to the server, and its key
     start           VARCHAR(32)  NOT NULL, -- where a folder's cursor begins: latest, now, all, since:YYYY-MM-DD
     last_error      TEXT         NOT NULL, -- why the last scan did not complete; empty when it did
     failed_scans    INT          NOT NULL DEFAULT 0, -- the last ones in a row

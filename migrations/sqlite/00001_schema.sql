@@ -7,7 +7,7 @@
 CREATE TABLE monitored_emails (
     id              INTEGER  PRIMARY KEY AUTOINCREMENT,
     email_address   TEXT     NOT NULL,
-    email_password  TEXT     NOT NULL, -- the password, or env:NAME, or file:PATH; encrypted for host, port, security and username
+    email_password  TEXT     NOT NULL, -- the password, or where it is (env:, file:, command:); encrypted for host, port, security, username and certificates
     description     TEXT     NOT NULL,
     is_active       INTEGER  NOT NULL,
     host            TEXT     NOT NULL,
@@ -16,6 +16,9 @@ CREATE TABLE monitored_emails (
     allow_plaintext INTEGER  NOT NULL, -- 1: security none is allowed for a host other than loopback
     username        TEXT     NOT NULL,
     auth            TEXT     NOT NULL, -- auto, plain, login
+    ca_file         TEXT     NOT NULL DEFAULT '', -- a file with certificates to trust besides the system's
+    tls_fingerprint TEXT     NOT NULL DEFAULT '', -- of the only certificate that is accepted: sha256:HEX
+    client_cert     TEXT     NOT NULL DEFAULT '', -- a file with a certificate to show to the server, and its key
     start           TEXT     NOT NULL, -- where a folder's cursor begins: latest, now, all, since:YYYY-MM-DD
     last_error      TEXT     NOT NULL, -- why the last scan did not complete; empty when it did
     failed_scans    INTEGER  NOT NULL DEFAULT 0, -- the last ones in a row

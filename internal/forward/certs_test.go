@@ -1,0 +1,54 @@
+package forward
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"testing"
+
+	"postrider/internal/certs"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// TestRelayCertificates: by fingerprint only the one certificate is accepted, and the relay gets
+// ours if it asks.
+func TestRelayCertificates(t *testing.T) {
+	newCertificate := func(f func() (tls.Certificate, *x509.CertPool, error)) (tls.Certificate, *x509.CertPool) {
+		cert, pool, err := f()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert, pool
+	}
+	expired, _ := newCertificate(testserver.ExpiredCertificate)
+	valid, pool := newCertificate(testserver.Certificate)
+	client, clients := newCertificate(testserver.Certificate)
+	print := certs.Of(valid.Leaf)
+	plainTLS := &tls.Config{Certificates: []tls.Certificate{valid}}
+	demanding := &tls.Config{Certificates: []tls.Certificate{valid}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+	for _, tt := range []struct {
+		name   string
+		server *tls.Config
+		change func(*Config)
+		says   string // in the error; empty: accepted
+	}{
+		{"right", plainTLS, func(c *Config) { c.Fingerprint = print }, ""},
+		{"right, expired", &tls.Config{Certificates: []tls.Certificate{expired}}, func(c *Config) { c.Fingerprint = certs.Of(expired.Leaf) }, ""},
+		{"wrong, trusted", plainTLS, func(c *Config) { c.RootCAs, c.Fingerprint = pool, certs.Of(expired.Leaf) }, "set smtp.tls_fingerprint to " + string(print)},
+		{"not trusted", plainTLS, func(*Config) {}, "in smtp.ca_file; or, if this is the fingerprint of its certificate, set smtp.tls_fingerprint to " + string(print)},
+		{"with ours", demanding, func(c *Config) { c.RootCAs, c.ClientCert = pool, &client }, ""},
+		{"without ours", demanding, func(c *Config) { c.RootCAs = pool }, "check smtp.client_cert"},
+	} {
+		for _, security := range []string{"tls", "starttls"} {
+			t.Run(tt.name+", "+security, func(t *testing.T) {
+				s := sink(t, smtpsink.Options{TLS: tt.server, ImplicitTLS: security == "tls"})
+				r := relayOn(t, s.Port(), tt.change, func(c *Config) { c.Security = security })
+				_, err := r.Info(t.Context(), nil)
+				if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("Info = %v, want an error with %q, or none if that is empty", err, tt.says)
+				}
+			})
+		}
+	}
+}
