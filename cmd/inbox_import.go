@@ -149,7 +149,8 @@ func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) erro
 	var failed []string
 	for i, f := range found {
 		if f.err != nil {
-			why := strings.Replace(text.Brief(f.err), "set it with `postrider inbox set "+boxes[i].Address+" --password-stdin`", "correct it in the file", 1)
+			why := strings.NewReplacer("set it with `postrider inbox set "+boxes[i].Address+" --password-stdin`", "correct it in the file",
+				"nothing was stored; add the inbox again with the right one", "correct it in the file").Replace(text.Brief(f.err))
 			failed = append(failed, fmt.Sprintf("%s: %s: %s", plans[i].Where, f.what, why))
 		}
 	}

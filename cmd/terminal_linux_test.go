@@ -162,6 +162,7 @@ var terminalCases = []terminalCase{
 	{"contact", "", "0 0 0 0 0 0", nil},
 	{"route", "", "0 0 0 0 0 0", nil},
 	{"srs", "", "0 0 0 0 0 0", nil},
+	{"smtp", "", "0 0 0 0 0 0", nil},
 	{"nonsense", "", "2 2 2 2 2 2", map[string]string{idle: "^postrider: unknown command \"nonsense\""}},
 	{"run --foo", "", "2 2 2 2 2 2", map[string]string{idle: "^postrider: unknown flag: --foo; see `postrider run --help`\n$"}},
 }

@@ -81,7 +81,7 @@ func authMechanisms(caps imap.CapSet) []string {
 
 // loginFailure says why the server refused the login (RFC 5530), and how to fix it.
 func (c *Conn) loginFailure(no *imap.Error) error {
-	fix := "set it with `postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " --password-stdin`"
+	fix := "set it with " + c.set("--password-stdin")
 	if c.cfg.Unstored {
 		fix = "nothing was stored; add the inbox again with the right one"
 	}

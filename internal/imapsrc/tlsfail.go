@@ -16,10 +16,9 @@ const usualPorts = "usually 993 for tls, 143 for starttls"
 
 // serverTLS says why TLS with the server failed, and how to accept its certificate.
 func (c *Conn) serverTLS(err error) error {
-	set := "`postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " "
 	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
-		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; if the server has a new certificate, and this is its fingerprint: %s--tls-fingerprint %s`",
-			err, set, other.Got)}
+		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; if the server has a new certificate, and this is its fingerprint: %s",
+			err, c.set("--tls-fingerprint "+string(other.Got)))}
 	}
 	if certs.Refused(err) {
 		return &Error{Kind: KindTLS, Err: fmt.Errorf("start TLS 1.2 or later: %w", c.refusedUs(err))}
@@ -29,8 +28,16 @@ func (c *Conn) serverTLS(err error) error {
 	if !ok || len(refused.UnverifiedCertificates) == 0 {
 		return out
 	}
-	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; for this inbox alone: %s--ca-file FILE`; or, if this is the fingerprint of the server's certificate, "+
-		"to accept that and no other: %[2]s--tls-fingerprint %s`", errors.Unwrap(out), set, certs.Of(refused.UnverifiedCertificates[0]))}
+	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; for this inbox alone: %s; or, if this is the fingerprint of the server's certificate, "+
+		"to accept that and no other: %s", errors.Unwrap(out), c.set("--ca-file FILE"), c.set("--tls-fingerprint "+string(certs.Of(refused.UnverifiedCertificates[0]))))}
+}
+
+// set is the command, or the flag of the command that runs, that changes a setting of the inbox.
+func (c *Conn) set(flag string) string {
+	if c.cfg.Unstored {
+		return "add it with `" + flag + "`"
+	}
+	return "`postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " " + flag + "`"
 }
 
 // refusedUs says why the server may have ended TLS with an alert. In TLS 1.3 the alert about the
@@ -40,8 +47,8 @@ func (c *Conn) refusedUs(err error) error {
 	case !c.asked:
 		return err
 	case c.cfg.ClientCert == nil:
-		return fmt.Errorf("the server wants a certificate of the client; set it with `postrider inbox set %s --client-cert FILE` (%w)",
-			cmp.Or(c.cfg.Account, c.cfg.Username), err)
+		return fmt.Errorf("the server wants a certificate of the client; set it with %s (%w)",
+			c.set("--client-cert FILE"), err)
 	}
 	return fmt.Errorf("the server does not accept the certificate of --client-cert; name one that it knows or whose issuer it trusts (%w)", err)
 }
