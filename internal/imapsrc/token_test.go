@@ -59,7 +59,9 @@ func TestTokenLogin(t *testing.T) {
 		},
 		"refused once": {
 			steps: []fakeimap.Step{
-				bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: challenge}, {Expect: "^AQ==$", Reply: "T1 NO bad\r\n"},
+				bearerGreeting("AUTH=XOAUTH2"),
+				{Expect: xoauth2("t1") + "$", Reply: challenge},
+				{Expect: "^AQ==$", Reply: "T1 NO bad\r\n"},
 				{Expect: xoauth2("t2") + "$", Reply: in},
 			},
 			tokens: []string{"t1", "t2"}, asked: "()(t1)",
@@ -78,8 +80,11 @@ func TestTokenLogin(t *testing.T) {
 		},
 		"a challenge, then BAD": {
 			steps: []fakeimap.Step{
-				bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: challenge}, {Expect: "^AQ==$", Reply: "T1 BAD what\r\n"},
-				{Expect: xoauth2("t2") + "$", Reply: challenge}, {Expect: "^AQ==$", Reply: "T2 BAD what\r\n"},
+				bearerGreeting("AUTH=XOAUTH2"),
+				{Expect: xoauth2("t1") + "$", Reply: challenge},
+				{Expect: "^AQ==$", Reply: "T1 BAD what\r\n"},
+				{Expect: xoauth2("t2") + "$", Reply: challenge},
+				{Expect: "^AQ==$", Reply: "T2 BAD what\r\n"},
 			},
 			tokens: []string{"t1", "t2"}, asked: "()(t1)", kind: imapsrc.KindAuth,
 			says: []string{`BAD what; status "400", it wants the scope "https://mail.google.com/"`},
