@@ -74,7 +74,7 @@ func (a *app) status(ctx context.Context, opts statusOptions) error {
 			report.Inboxes = toShow(opts.ofJSON(), report.Inboxes, status.Inbox.Troubled)
 			err = a.printJSON(report)
 		default:
-			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.limitReached(report.LimitReached),
+			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.relayLogin(report.RelayNeedsLogin), a.limitReached(report.LimitReached),
 				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.needOperator(report.Inboxes))
 		}
 		if err == nil && len(report.Alerts) > 0 {
@@ -108,7 +108,7 @@ func (a *app) needOperator(boxes []status.Inbox) error {
 
 func (s *services) status() status.Sources {
 	return status.Sources{
-		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log, Notices: s.waitingNotices,
+		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log, Notices: s.waitingNotices, Logins: s.tokens.Needed,
 	}
 }
 
@@ -178,7 +178,11 @@ func lastDay(b status.Inbox) string {
 // lastErrors are the errors of the last scans, one line each.
 func (a *app) lastErrors(boxes []status.Inbox) error {
 	for _, b := range boxes {
-		if err := a.lastError(b.Email, b.LastError); err != nil {
+		what := b.LastError
+		if b.NeedsLogin != "" {
+			what = "needs login: " + b.NeedsLogin + "; log in with `postrider inbox login " + b.Email + "`"
+		}
+		if err := a.lastError(b.Email, what); err != nil {
 			return err
 		}
 	}
@@ -191,6 +195,15 @@ func (a *app) lastError(inbox, what string) error {
 		return nil
 	}
 	_, err := fmt.Fprintf(a.out, "%s: last error: %s\n", inbox, text.Cut(text.Line(what), 500))
+	return err
+}
+
+// relayLogin says that a person has to log in to the relay.
+func (a *app) relayLogin(why string) error {
+	if why == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.out, "relay: needs login: %s; log in with `postrider smtp login`\n", text.Line(why))
 	return err
 }
 

@@ -185,11 +185,18 @@ func TestWithdrawnConsent(t *testing.T) {
 	w.put(office, "one")
 	w.pass(0)
 	provider.Revoke(office)
+	w.expireToken()
 	for range 2 {
 		r, _ := w.pass(75)
 		if !strings.Contains(r.Inboxes[0].Error, "needs login: ") || !strings.Contains(r.Inboxes[0].Error, "postrider inbox login "+office) {
 			t.Errorf("the error is %q, want needs login and the command", r.Inboxes[0].Error)
 		}
+	}
+	if shown := w.must(0, "status").stdout; !strings.Contains(shown, "needs login: corp refuses the login") || !strings.Contains(shown, "postrider inbox login "+office) {
+		t.Errorf("status shows\n%swant needs login and the command", shown)
+	}
+	if shown := w.must(0, "status", "--json").stdout; !strings.Contains(shown, `"needs_login":"corp refuses the login`) {
+		t.Errorf("status --json prints %s, want needs_login", shown)
 	}
 	w.logIn(provider)
 	w.put(office, "two")

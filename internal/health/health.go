@@ -18,6 +18,7 @@ import (
 
 // Facts are the data about an inbox that Count and Check use.
 type Facts struct {
+	ID            int64
 	Inbox         string // its address
 	Active        bool
 	CreatedAt     time.Time

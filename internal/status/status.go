@@ -40,9 +40,11 @@ type Sources struct {
 	Queue   Queue
 	Quota   Quota
 	Notices func(ctx context.Context) ([]notify.Waiting, error)
-	Alerts  health.Limits
-	Only    inbox.Selection // the inboxes to report on
-	Log     *slog.Logger
+	// Logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
+	Logins func(ctx context.Context) (map[int64]string, error)
+	Alerts health.Limits
+	Only   inbox.Selection // the inboxes to report on
+	Log    *slog.Logger
 }
 
 // Report is what `status --json` prints.
@@ -50,8 +52,10 @@ type Report struct {
 	Inboxes []Inbox        `json:"inboxes"`
 	Alerts  []health.Alert `json:"alerts"`
 
-	Notices      []notify.Waiting `json:"notices,omitempty"`       // not sent yet
-	LimitReached string           `json:"limit_reached,omitempty"` // which of smtp.limits due tasks wait for, and until when
+	Notices         []notify.Waiting `json:"notices,omitempty"`           // not sent yet
+	RelayNeedsLogin string           `json:"relay_needs_login,omitempty"` // why a person has to log in to the relay (OAuth2)
+
+	LimitReached string `json:"limit_reached,omitempty"` // which of smtp.limits due tasks wait for, and until when
 }
 
 // Inbox is where one inbox stands.
@@ -63,6 +67,7 @@ type Inbox struct {
 	Counts          map[tasks.Status]int `json:"counts"`  // of all states
 	LastScannedAt   *time.Time           `json:"last_scanned_at"`
 	LastError       string               `json:"last_error"`
+	NeedsLogin      string               `json:"needs_login,omitempty"` // why a person has to log in (OAuth2)
 	OldestWaitingAt *time.Time           `json:"oldest_waiting_at"`
 	InError         int                  `json:"in_error"`
 	Dead            int                  `json:"dead"`
@@ -78,9 +83,14 @@ type Inbox struct {
 func (s Sources) Read(ctx context.Context) (Report, error) {
 	r := Report{Inboxes: []Inbox{}, Alerts: []health.Alert{}}
 	left, limit := s.left(ctx)
-	err := s.each(ctx, nil, left, func(f health.Facts) {
+	logins, err := s.Logins(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.RelayNeedsLogin = logins[0]
+	err = s.each(ctx, nil, left, func(f health.Facts) {
 		in, alerts := Of(f), health.Check(f, s.Alerts)
-		in.alerts = len(alerts)
+		in.alerts, in.NeedsLogin = len(alerts), logins[f.ID]
 		r.Inboxes = append(r.Inboxes, in)
 		r.Alerts = append(r.Alerts, alerts...)
 		if limit != nil && f.Stats.Due > 0 {
@@ -133,7 +143,7 @@ func (s Sources) each(ctx context.Context, named []string, left *int, each func(
 	}
 	for _, in := range boxes {
 		each(health.Facts{
-			Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt,
+			ID: in.ID, Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt,
 			LastError: in.LastError, Stats: stats[in.ID], Left: left,
 		})
 	}
@@ -155,9 +165,9 @@ func Of(f health.Facts) Inbox {
 }
 
 // Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, a
-// number is above its limit, or the last scan failed. A disabled inbox is not scanned.
+// number is above its limit, the last scan failed, or a person has to log in. A disabled inbox is not scanned.
 func (in Inbox) Troubled() bool {
-	return in.Dead+in.Uncertain+in.alerts > 0 || in.Active && in.LastError != ""
+	return in.Dead+in.Uncertain+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
 }
 
 func utc(t *time.Time) *time.Time {
