@@ -85,7 +85,15 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	relay, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}, table) // an operator is waiting
+	s := &services{cfg: cfg, log: log}
+	if cfg.SMTP.Auth == "oauth" { // the tokens are in the database
+		if opened, err := a.open(ctx); err == nil {
+			defer opened.close()
+			s = opened
+		}
+	}
+	s.patience = 30 * time.Second // an operator is waiting
+	relay, err := checkRelay(ctx, s, table)
 	if err != nil {
 		return err
 	}

@@ -70,13 +70,18 @@ func (s *services) relayAccount() (tokens.Account, error) {
 }
 
 // relayToken gives out tokens for the relay; nil when it gets a password.
-func (s *services) relayToken() (forward.Token, error) {
+func (s *services) relayToken() forward.Token {
 	if s.cfg.SMTP.Auth != "oauth" {
-		return nil, nil
+		return nil
 	}
-	acct, err := s.relayAccount()
-	if err != nil {
-		return nil, err
+	return func(ctx context.Context, refused string) (string, error) {
+		if s.tokens == nil {
+			return "", errors.New("its access token is in the database, which cannot be used")
+		}
+		acct, err := s.relayAccount()
+		if err != nil {
+			return "", err
+		}
+		return s.tokens.Access(ctx, acct, refused)
 	}
-	return func(ctx context.Context, refused string) (string, error) { return s.tokens.Access(ctx, acct, refused) }, nil
 }

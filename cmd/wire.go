@@ -219,13 +219,9 @@ func (s *services) relay() (*forward.Relay, error) {
 			return nil, usage(err)
 		}
 	}
-	token, err := s.relayToken()
-	if err != nil {
-		return nil, err
-	}
 	relay, err := forward.NewRelay(forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
-		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: token, AllowPlaintext: c.SMTP.AllowPlaintext,
+		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
 		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,

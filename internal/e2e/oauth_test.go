@@ -315,3 +315,60 @@ func TestKilledWhileRenewing(t *testing.T) {
 	w.put(office, "one")
 	w.pass(0)
 }
+
+// TestRelayWithTokens submits through a Postfix that has Dovecot check the tokens.
+func TestRelayWithTokens(t *testing.T) {
+	w, provider := withProvider(t, "sqlite", browsers)
+	w.logIn(provider)
+	relay := testserver.Postfix(t, testserver.PostfixOptions{AuthPort: w.imap.AuthPort, Next: w.sink.Port()})
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: starttls, ca_file: '%s', username: %s, auth: oauth, oauth: corp", relay.Port, relay.CAFile, office)
+	w.configure()
+	w.put(office, "one")
+	r, _ := w.pass(75)
+	if !strings.Contains(r.RelayError, "nobody has logged in with corp yet; log in with `postrider smtp login`") {
+		t.Errorf("before the login the relay's error is %q, want the command", r.RelayError)
+	}
+	in, out := io.Pipe()
+	p := w.startReading(in, "smtp", "login", "--no-browser")
+	_, _ = io.WriteString(out, provider.Visit(office, p.shown(shownPage)))
+	_ = out.Close()
+	p.wantEnd(0, "")
+	w.pass(0)
+	w.must(0, "check")
+	relay.Drain(t)
+	if n := len(w.sink.Messages()); n != 1 {
+		t.Errorf("%d messages arrived, want 1", n)
+	}
+}
+
+// TestTokenCommand has another program keep the tokens.
+func TestTokenCommand(t *testing.T) {
+	w, _ := withProvider(t, "sqlite", itself)
+	w.put(office, "one")
+	w.pass(0) // the application has a token now, which the helper is to print
+	var token string
+	w.behind(func(tx *gorm.DB) error {
+		var sealed string
+		if err := tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&sealed).Error; err != nil {
+			return err
+		}
+		text, err := inbox.OpenSealer(w.path("postrider.key")).Decrypt(sealed, inbox.Bind("postrider token", "app:corp:imap", "corp"))
+		if err != nil {
+			return err
+		}
+		var stored struct{ Access string }
+		err = json.Unmarshal([]byte(text), &stored)
+		token = stored.Access
+		return err
+	})
+	w.extra = fmt.Sprintf("oauth:\n  corp: {token_command: [/bin/sh, -c, 'test \"$0\" = \"%s\" && echo %s', '{account}']}\n", office, token)
+	w.configure()
+	w.put(office, "two")
+	w.pass(0)
+	w.extra = "oauth:\n  corp: {token_command: [/bin/sh, -c, 'echo the vault is sealed >&2; exit 3']}\n"
+	w.configure()
+	r, _ := w.pass(75)
+	if !strings.Contains(r.Inboxes[0].Error, "oauth.corp.token_command: ") || !strings.Contains(r.Inboxes[0].Error, "the vault is sealed") {
+		t.Errorf("the error is %q, want what the program says", r.Inboxes[0].Error)
+	}
+}
