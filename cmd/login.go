@@ -119,7 +119,7 @@ func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names
 	defer stop()
 	grant, err := acct.App.Login(ctx, acct.Use, names[0], operator{a}, !opts.noBrowser)
 	if err != nil {
-		return fmt.Errorf("nobody was logged in as %s: %w", acct.Name, err)
+		return fmt.Errorf("log in as %s: %w", acct.Name, err)
 	}
 	for _, name := range names {
 		if grant.Is(name) {

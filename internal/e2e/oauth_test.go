@@ -91,7 +91,7 @@ func TestDeviceLogin(t *testing.T) {
 	for _, kind := range all {
 		w, provider := withProvider(t, kind, devices)
 		r, _ := w.pass(75)
-		if !strings.Contains(r.Inboxes[0].Error, "needs login: nobody has logged in with corp yet; log in with `postrider inbox login office@firm.example`") {
+		if !strings.Contains(r.Inboxes[0].Error, "needs login: there was no login with corp yet; log in with `postrider inbox login office@firm.example`") {
 			t.Errorf("before the login the error is %q, want the command that logs in", r.Inboxes[0].Error)
 		}
 		p := w.start(nil, "inbox", "login", office)
@@ -325,7 +325,7 @@ func TestRelayWithTokens(t *testing.T) {
 	w.configure()
 	w.put(office, "one")
 	r, _ := w.pass(75)
-	if !strings.Contains(r.RelayError, "nobody has logged in with corp yet; log in with `postrider smtp login`") {
+	if !strings.Contains(r.RelayError, "there was no login with corp yet; log in with `postrider smtp login`") {
 		t.Errorf("before the login the relay's error is %q, want the command", r.RelayError)
 	}
 	in, out := io.Pipe()

@@ -79,7 +79,7 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 		case err == nil || errors.As(err, &refused) || ctx.Err() != nil:
 			return got, err
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
-			return nil, &LoginError{Reason: "nobody entered the code in time; log in again for a new one"}
+			return nil, &LoginError{Reason: "the code was not entered in time; log in again for a new one"}
 		}
 		// The provider could not be reached (RFC 8628 3.5): the library has waited, and waits again.
 	}

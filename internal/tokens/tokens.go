@@ -127,7 +127,7 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
 			return "", fmt.Errorf("the server refused another one before it; the next is asked for in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
 		case tok.Access == "" && a.App.Personal():
-			return "", &LoginNeededError{a, "nobody has logged in with " + a.App.Name + " yet"}
+			return "", &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
 		}
 		held, err := s.hold(ctx, a, r, holder)
 		if err != nil {

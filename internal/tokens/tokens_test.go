@@ -142,7 +142,7 @@ func (b bench) exec(query string) {
 
 func TestAccess(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		b.wantNeeded("nobody has logged in with corp yet")
+		b.wantNeeded("there was no login with corp yet")
 		b.logIn(time.Hour)
 		b.want("a0", "")
 		b.want("a0", "another") // which was renewed by another process meanwhile
@@ -259,7 +259,7 @@ func TestAnotherApplication(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.logIn(time.Hour)
 		b.acct.App = &oauth.App{Name: "other", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
-		b.wantNeeded("nobody has logged in with other yet")
+		b.wantNeeded("there was no login with other yet")
 		b.exec("UPDATE oauth_tokens SET app = 'other'")
 		if _, err := b.Access(t.Context(), b.acct, ""); !errors.Is(err, inbox.ErrBinding) {
 			t.Errorf("the error is %v, want that it was encrypted for something else", err)
