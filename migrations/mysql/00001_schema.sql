@@ -198,6 +198,7 @@ CREATE TABLE IF NOT EXISTS oauth_tokens (
     login_needed TEXT NOT NULL, -- why a person has to log in; empty when nobody has to
     holder       VARCHAR(255) NOT NULL, -- who renews the token; empty when nobody does
     held_until   BIGINT NOT NULL, -- end of the holder's lease, in microseconds since 1970 by the database's clock
+    KEY oauth_tokens_of_inbox (inbox_id),
     CONSTRAINT oauth_tokens_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 

@@ -198,6 +198,7 @@ CREATE TABLE oauth_tokens (
     held_until   INTEGER  NOT NULL, -- end of the holder's lease, in microseconds since 1970 by the database's clock
     CONSTRAINT oauth_tokens_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
 );
+CREATE INDEX oauth_tokens_of_inbox ON oauth_tokens (inbox_id);
 
 -- +goose Down
 DROP TABLE oauth_tokens;
