@@ -84,8 +84,8 @@ func (e *LoginNeededError) Error() string {
 	return fmt.Sprintf("needs login: %s; log in with `%s`", e.Reason, e.Account.Login)
 }
 
-// outage is a provider that cannot be reached. It is left alone for a while: a thousand inboxes do
-// not wait for it one after the other.
+// outage is a provider that cannot be reached, or refuses the application. It is left alone for a
+// while: a thousand inboxes do not ask it one after the other.
 type outage struct {
 	err   error
 	until time.Time
@@ -179,7 +179,8 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 		}
 		return "", &LoginNeededError{a, reason}
 	case err != nil:
-		if !errors.As(err, new(*oauth.AppError)) {
+		// A service account may be refused for one user alone.
+		if a.App.Way() != oauth.ServiceAccount || !errors.As(err, new(*oauth.AppError)) {
 			s.setOutage(a.App.Name, err)
 		}
 		_, failed := s.exec(ctx, sqlLetGo, a.Key, holder)

@@ -233,19 +233,29 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestOutage: a provider that is down makes nobody log in, and is not asked for each inbox.
+// TestOutage: a provider that is down, or refuses the application, asks for no login, and is not
+// asked for each inbox.
 func TestOutage(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.logIn(-time.Second)
-		b.provider.fail(http.StatusServiceUnavailable, "")
-		for range 3 {
-			_, err := b.Access(t.Context(), b.acct, "")
-			if err == nil || errors.As(err, new(*LoginNeededError)) || !strings.Contains(err.Error(), "gives no token now") {
-				t.Errorf("the error is %v, want an outage", err)
+		for i, tt := range []struct {
+			status       int
+			answer, says string
+		}{
+			{http.StatusServiceUnavailable, "", "gives no token now"},
+			{http.StatusUnauthorized, `{"error":"invalid_client"}`, "oauth.corp.client_id"},
+		} {
+			b.provider.fail(tt.status, tt.answer)
+			b.Store = &Store{DB: b.DB, Box: b.Box, Worker: "pass"}
+			for range 3 {
+				_, err := b.Access(t.Context(), b.acct, "")
+				if err == nil || errors.As(err, new(*LoginNeededError)) || !strings.Contains(err.Error(), tt.says) {
+					t.Errorf("the error is %v, want %q", err, tt.says)
+				}
 			}
-		}
-		if n := b.provider.asked(); n != 1 {
-			t.Errorf("the provider was asked %d times, want once", n)
+			if n := b.provider.asked(); n != i+1 {
+				t.Errorf("the provider was asked %d times, want once in a pass", n-i)
+			}
 		}
 		b.provider.fail(0, "")
 		next := bench{&Store{DB: b.DB, Box: b.Box, Worker: "next pass"}, t, b.acct, b.provider}
