@@ -38,7 +38,7 @@ func (s *services) account(in inbox.Inbox) (*tokens.Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inbox %s: %w", in.Address, err)
 	}
-	acct := tokens.ForInbox(in.ID, in.Address, in.Username, app)
+	acct := tokens.ForInbox(in, app)
 	return &acct, nil
 }
 
@@ -66,7 +66,8 @@ func (s *services) relayAccount() (tokens.Account, error) {
 	if err != nil {
 		return tokens.Account{}, err
 	}
-	return tokens.ForRelay(s.cfg.SMTP.Username, app), nil
+	smtp := s.cfg.SMTP
+	return tokens.ForRelay(fmt.Sprintf("%s:%d %s", smtp.Host, smtp.Port, smtp.Security), smtp.Username, app), nil
 }
 
 // relayToken gives out tokens for the relay; nil when it gets a password.
@@ -84,4 +85,28 @@ func (s *services) relayToken() forward.Token {
 		}
 		return s.tokens.Access(ctx, acct, refused)
 	}
+}
+
+// logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
+// Whoever has a password now, or another application, does not count.
+func (s *services) logins(ctx context.Context) (map[int64]string, error) {
+	needed, err := s.tokens.Needed(ctx)
+	if err != nil || len(needed) == 0 {
+		return nil, err
+	}
+	out := map[int64]string{}
+	if n, ok := needed[0]; ok && s.cfg.SMTP.Auth == "oauth" && s.cfg.SMTP.OAuth == n.App {
+		out[0] = n.Reason
+	}
+	boxes, err := s.inboxes.List(ctx, false)
+	for _, in := range boxes {
+		n, ok := needed[in.ID]
+		if !ok {
+			continue
+		}
+		if app, err := s.inboxes.OAuth(in); err == nil && app == n.App {
+			out[in.ID] = n.Reason
+		}
+	}
+	return out, err
 }

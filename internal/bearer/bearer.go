@@ -52,6 +52,19 @@ func (l *Login) Initial() []byte {
 		"\x01auth=Bearer " + l.Token + "\x01\x01")
 }
 
+// Secrets are what a server must not have repeated: the first message of each mechanism, and the
+// token.
+func (l Login) Secrets() []string {
+	if l.Token == "" {
+		return nil
+	}
+	var all []string
+	for _, l.Mechanism = range []string{XOAuth2, OAuthBearer} {
+		all = append(all, string(l.Initial()))
+	}
+	return append(all, l.Token)
+}
+
 // Answer notes an error challenge of the server, and returns what it waits for before it refuses
 // the login (RFC 7628 3.2.3).
 func (l *Login) Answer(challenge []byte) []byte {

@@ -1,6 +1,9 @@
 package bearer
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestInitial(t *testing.T) {
 	for _, tt := range []struct{ mechanism, user, want string }{
@@ -45,5 +48,19 @@ func TestAnswer(t *testing.T) {
 		if answer := l.Answer([]byte(tt.challenge)); string(answer) != "\x01" || l.Refusal() != tt.want {
 			t.Errorf("after %q: answer %q, refusal %s; want \\x01 and %s", tt.challenge, answer, l.Refusal(), tt.want)
 		}
+	}
+}
+
+// TestSecrets: each message of a login is among what is taken out of a server's text.
+func TestSecrets(t *testing.T) {
+	l := Login{Username: "ann", Host: "h", Port: 1, Token: "ya29.vF9"}
+	for _, m := range []string{XOAuth2, OAuthBearer} {
+		l.Mechanism = m
+		if !slices.Contains(l.Secrets(), string(l.Initial())) || !slices.Contains(l.Secrets(), l.Token) {
+			t.Errorf("%s: the secrets are %q, want its message and the token among them", m, l.Secrets())
+		}
+	}
+	if (Login{}).Secrets() != nil {
+		t.Error("there are secrets without a token")
 	}
 }

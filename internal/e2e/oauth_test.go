@@ -15,7 +15,9 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/inbox"
+	"postrider/internal/oauth"
 	"postrider/internal/testserver"
+	"postrider/internal/tokens"
 )
 
 const office = "office@firm.example"
@@ -28,6 +30,10 @@ func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 	w.imap = testserver.DovecotWithTokens(t, provider)
 	w.imapPort = w.imap.Port
 	w.extra = fmt.Sprintf("oauth:\n  corp: {issuer: '%s', %s}\n", provider.Issuer, app)
+	w.app = &oauth.App{Name: "corp", Issuer: provider.Issuer, ClientID: strings.Trim(strings.Fields(app)[1], ",")}
+	if app == itself {
+		w.app.Flow = oauth.Application
+	}
 	w.configure()
 	w.imap.AddUser(t, office, password)
 	w.must(0, "inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp")
@@ -226,7 +232,7 @@ func (w *world) ageToken(issued, expires time.Duration) {
 		if err := tx.Raw("SELECT account, sealed FROM oauth_tokens").Scan(&row).Error; err != nil {
 			return err
 		}
-		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), inbox.Bind("postrider token", row.Account, "corp")
+		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), w.binding()
 		text, err := sealer.Decrypt(row.Sealed, binding)
 		if err != nil {
 			return err
@@ -248,6 +254,12 @@ func (w *world) ageToken(issued, expires time.Duration) {
 	})
 }
 
+// binding is what the token of the inbox is encrypted for.
+func (w *world) binding() []byte {
+	in := inbox.Inbox{ID: 1, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office}
+	return tokens.ForInbox(in, w.app).Binding()
+}
+
 // expireToken has the inbox's token be at its end.
 func (w *world) expireToken() { w.ageToken(-time.Hour, -time.Minute) }
 
@@ -262,7 +274,7 @@ func TestTokenIsRefused(t *testing.T) {
 	w.pass(0)
 	provider.Switch("forget") // and the new one, too: then it is not the token that the server refuses
 	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "the server refused another one before it") {
+	if !strings.Contains(r.Inboxes[0].Error, "the server refused two tokens") {
 		t.Errorf("the error is %q, want no third token", r.Inboxes[0].Error)
 	}
 	if counts := provider.Switch("counts"); counts != "1 renewed, 0 reused" {
@@ -308,7 +320,7 @@ func TestKilledWhileRenewing(t *testing.T) {
 	w.sql("UPDATE oauth_tokens SET held_until = 0") // the killed process's leases of a minute
 	w.sql("UPDATE monitored_emails SET scan_until = 0")
 	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "an earlier renewal was interrupted before the new token was stored") {
+	if !strings.Contains(r.Inboxes[0].Error, "an earlier renewal was cut short, so its token was not stored") {
 		t.Errorf("the error is %q, want what happened", r.Inboxes[0].Error)
 	}
 	w.logIn(provider)
@@ -352,7 +364,7 @@ func TestTokenCommand(t *testing.T) {
 		if err := tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&sealed).Error; err != nil {
 			return err
 		}
-		text, err := inbox.OpenSealer(w.path("postrider.key")).Decrypt(sealed, inbox.Bind("postrider token", "app:corp:imap", "corp"))
+		text, err := inbox.OpenSealer(w.path("postrider.key")).Decrypt(sealed, w.binding())
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 
 	_ "postrider/cmd" // so that a cached test result is not used after a change of the program
 	"postrider/internal/db"
+	"postrider/internal/oauth"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -95,6 +96,7 @@ type world struct {
 	smtp     string // section smtp, if it is not a relay on smtpPort without TLS and login
 	extra    string // more configuration
 	routes   string
+	app      *oauth.App // that the inbox logs in with
 }
 
 const password = "correct horse"

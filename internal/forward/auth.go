@@ -87,7 +87,7 @@ func noMechanism(offered string, encrypted bool) *Error {
 // hide takes what was sent to log in out of a text.
 func (c *conn) hide() func(string) string {
 	if c.cfg.Token != nil {
-		return func(s string) string { return transcript.Hide(c.cfg.Username, c.token)(s) }
+		return func(s string) string { return transcript.HideTexts(c.bearer().Secrets()...)(s) }
 	}
 	return transcript.Hide(c.cfg.Username, c.cfg.Password)
 }

@@ -47,10 +47,8 @@ func (r *Relay) newToken(ctx context.Context, refused string) (string, error) {
 
 // bearerAuth logs in with the access token.
 func (c *conn) bearerAuth(offered []string, list string) *Error {
-	login := &bearer.Login{
-		Mechanism: bearer.Choose(offered), Username: c.cfg.Username,
-		Host: c.cfg.Host, Port: c.cfg.Port, Token: c.token,
-	}
+	login := c.bearer()
+	login.Mechanism = bearer.Choose(offered)
 	if login.Mechanism == "" {
 		return &Error{
 			Stage: StageAUTH, Permanent: true, Err: fmt.Errorf("the relay offers %q, and neither XOAUTH2 nor OAUTHBEARER", short(list)),
@@ -63,6 +61,10 @@ func (c *conn) bearerAuth(offered []string, list string) *Error {
 	}
 	c.login = login.Mechanism
 	return nil
+}
+
+func (c *conn) bearer() *bearer.Login {
+	return &bearer.Login{Username: c.cfg.Username, Host: c.cfg.Host, Port: c.cfg.Port, Token: c.token}
 }
 
 // tokenRefused adds what the relay said in its error challenge.

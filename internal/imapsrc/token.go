@@ -59,10 +59,8 @@ func (c *Conn) tryToken(ctx context.Context) error {
 		for _, m := range caps.AuthMechanisms() {
 			offered = append(offered, strings.ToUpper(m))
 		}
-		login := &bearer.Login{
-			Mechanism: bearer.Choose(offered), Username: c.cfg.Username,
-			Host: c.cfg.Host, Port: c.cfg.Port, Token: c.token,
-		}
+		login := c.bearer()
+		login.Mechanism = bearer.Choose(offered)
 		if login.Mechanism == "" {
 			return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no access tokens (it offers %s, and neither XOAUTH2 nor "+
 				"OAUTHBEARER); this account needs a password", clean(strings.Join(authMechanisms(caps), " ")))}
@@ -76,6 +74,10 @@ func (c *Conn) tryToken(ctx context.Context) error {
 		}
 		return c.tokenRefused(no, login)
 	})
+}
+
+func (c *Conn) bearer() *bearer.Login {
+	return &bearer.Login{Username: c.cfg.Username, Host: c.cfg.Host, Port: c.cfg.Port, Token: c.token}
 }
 
 // tokenRefused says why. Some servers answer BAD after their error challenge.
@@ -106,5 +108,5 @@ func (c *Conn) hide() func(string) string {
 	if c.cfg.Token == nil {
 		return transcript.Hide(c.cfg.Username, c.cfg.Password)
 	}
-	return func(s string) string { return transcript.Hide(c.cfg.Username, c.token)(s) }
+	return func(s string) string { return transcript.HideTexts(c.bearer().Secrets()...)(s) }
 }

@@ -89,6 +89,15 @@ func TestTokenLogin(t *testing.T) {
 			tokens: []string{"t1", "t2"}, asked: "()(t1)", kind: imapsrc.KindAuth,
 			says: []string{`BAD what; status "400", it wants the scope "https://mail.google.com/"`},
 		},
+		"the server repeats what it refuses": {
+			steps: []fakeimap.Step{
+				bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: no}, {
+					Expect: xoauth2("t2") + "$",
+					Reply:  "{tag} NO [AUTHENTICATIONFAILED] AUTHENTICATE XOAUTH2 " + base64.StdEncoding.EncodeToString([]byte("user=ann\x01auth=Bearer t2\x01\x01")) + "\r\n",
+				},
+			},
+			tokens: []string{"t1", "t2"}, asked: "()(t1)", kind: imapsrc.KindAuth, says: []string{"AUTHENTICATE XOAUTH2 ***)"},
+		},
 		"the server is down": {
 			steps:  []fakeimap.Step{bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: "{tag} NO [UNAVAILABLE] later\r\n"}},
 			tokens: []string{"t1"}, asked: "()", kind: imapsrc.KindUnavailable, says: []string{"later"},

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/binary"
@@ -25,6 +26,20 @@ func Bind(fields ...string) []byte {
 		b = append(b, field...)
 	}
 	return b
+}
+
+// Encrypt is that of the Sealer. Without the key file it fails when something was encrypted before: a
+// new key could not decrypt that.
+func (s *Store) Encrypt(ctx context.Context, secret string, binding []byte) (string, error) {
+	if err := s.db.View(ctx, s.requireKey); err != nil {
+		return "", err
+	}
+	return s.sealer.Encrypt(secret, binding)
+}
+
+// Decrypt is that of the Sealer.
+func (s *Store) Decrypt(sealed string, binding []byte) (string, error) {
+	return s.sealer.Decrypt(sealed, binding)
 }
 
 // Encrypt encrypts a secret for whoever gives Decrypt the same binding. It creates the key file,

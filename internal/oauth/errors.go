@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -33,6 +34,22 @@ func (e *AppError) Error() string {
 		key += "." + e.Key
 	}
 	return key + ": " + e.Reason + "; " + e.Fix
+}
+
+// OutageError says that the provider gives no token now.
+type OutageError struct {
+	Answered bool // the provider said so; else it is not known what it did
+	Err      error
+}
+
+func (e *OutageError) Error() string { return e.Err.Error() }
+
+func (e *OutageError) Unwrap() error { return e.Err }
+
+// Answered reports whether an error is what the provider answered: it has given out no token then.
+func Answered(err error) bool {
+	var outage *OutageError
+	return !errors.As(err, &outage) || outage.Answered
 }
 
 func (a *App) wrong(key, reason, fix string) error {
@@ -64,8 +81,9 @@ var fixes = []struct{ says, key, fix string }{
 	{"invalid_scope", "scopes", "correct them"},
 }
 
-// explain turns an error of the library into one of the three kinds.
-func (a *App) explain(err error) error {
+// explain turns an error of the library into one of the three kinds. It takes secrets out of what the
+// provider says.
+func (a *App) explain(err error, secrets ...string) error {
 	var refused *oauth2.RetrieveError
 	var login *LoginError
 	var wrong *AppError
@@ -73,8 +91,9 @@ func (a *App) explain(err error) error {
 	case errors.As(err, &login), errors.As(err, &wrong):
 		return err
 	case !errors.As(err, &refused):
-		return fmt.Errorf("ask %s for a token: %w", a.Name, err)
+		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; check that this host reaches it (HTTPS_PROXY)", a.Name, err)}
 	}
+	clean := func(s string) string { return clean(hide(s, append(secrets, a.ClientSecret))) }
 	if refused.ErrorCode == "" { // the library leaves it out for service accounts
 		var body struct {
 			Code  string `json:"error"`
@@ -97,7 +116,7 @@ func (a *App) explain(err error) error {
 	}
 	switch {
 	case status >= 500 || status == http.StatusTooManyRequests || refused.ErrorCode == "" || slices.Contains(temporary, refused.ErrorCode):
-		return fmt.Errorf("%s gives no token now (%s)", a.Name, said)
+		return &OutageError{Answered: true, Err: fmt.Errorf("%s gives no token now (%s)", a.Name, said)}
 	case a.Personal() && slices.Contains(logins, refused.ErrorCode):
 		return &LoginError{Reason: fmt.Sprintf("%s refuses the login (%s)", a.Name, said)}
 	}
@@ -109,6 +128,16 @@ func (a *App) explain(err error) error {
 		}
 	}
 	return e
+}
+
+// hide takes secrets out of a text.
+func hide(s string, secrets []string) string {
+	for _, secret := range secrets {
+		if secret != "" {
+			s = strings.NewReplacer(secret, "***", url.QueryEscape(secret), "***").Replace(s)
+		}
+	}
+	return s
 }
 
 // clean makes one line of what a provider says, without the numbers that Microsoft adds to it.

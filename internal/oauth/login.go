@@ -58,7 +58,8 @@ func (a *App) Login(ctx context.Context, use Use, hint string, person Person, he
 		return Grant{}, a.explain(err)
 	}
 	if got.RefreshToken == "" {
-		return Grant{}, a.wrong("scopes", "the login gave no refresh token, so it would end with the access token", "add offline_access")
+		return Grant{}, a.wrong("scopes", "the login gave no refresh token, so it would end with the access token",
+			"remove them, or add offline_access; the registration has to allow refresh tokens")
 	}
 	return Grant{Token: newToken(got), Names: names(ctx, p, got)}, nil
 }
@@ -72,18 +73,25 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 		return nil, fmt.Errorf("its page to log in at is %q, which is not https", clean(code.VerificationURI))
 	}
 	person.Enter(code.VerificationURI, clean(code.UserCode), code.Expiry)
+	ctx, cancel := context.WithTimeoutCause(ctx, devicePatience, errLate)
+	defer cancel()
 	for {
 		got, err := config.DeviceAccessToken(ctx, code)
 		var refused *oauth2.RetrieveError
 		switch {
-		case err == nil || errors.As(err, &refused) || ctx.Err() != nil:
+		case err == nil || ctx.Err() != nil || errors.As(err, &refused) && refused.ErrorCode != "":
 			return got, err
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
-			return nil, &LoginError{Reason: "the code was not entered in time; log in again for a new one"}
+			return nil, errLate
 		}
-		// The provider could not be reached (RFC 8628 3.5): the library has waited, and waits again.
+		// The provider could not be reached, or has trouble (RFC 8628 3.5): the library waits again.
 	}
 }
+
+// devicePatience is how long a code is waited for, whatever the provider says.
+const devicePatience = time.Hour
+
+var errLate = &LoginError{Reason: "the code was not entered in time; log in again for a new one"}
 
 func (a *App) browser(ctx context.Context, config *oauth2.Config, p *provider, hint string, person Person, here bool) (*oauth2.Token, error) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")

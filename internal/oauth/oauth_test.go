@@ -146,6 +146,7 @@ func TestRefusals(t *testing.T) {
 		{"too many", 429, `{"error":"invalid_grant"}`, down, []string{"gives no token now"}},
 		{"an error page", 502, `<html>Bad Gateway</html>`, down, []string{"502 Bad Gateway"}},
 		{"no JSON", 400, `oops`, down, []string{"400 Bad Request"}},
+		{"a secret repeated", 400, `{"error":"invalid_grant","error_description":"Invalid refresh token: secret-refresh"}`, login, []string{"Invalid refresh token: ***"}},
 		{"control characters", 400, `{"error":"invalid_grant","error_description":"\u001b[2Jgone"}`, login, []string{"[2Jgone"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func (a *App) Renew(ctx context.Context, use Use, account string, old Token) (To
 	defer cancel()
 	got, err := a.renew(ctx, use, account, old)
 	if err != nil {
-		return Token{}, a.explain(err)
+		return Token{}, a.explain(err, old.Refresh, old.Access)
 	}
 	return newToken(got), nil
 }

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-
-	"postrider/internal/inbox"
 )
 
 // All SQL of the tokens, by primary key but for the last. One text serves MySQL, MariaDB and SQLite.
@@ -22,11 +20,12 @@ const (
 	sqlRenewed = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
 		WHERE account = ? AND holder = ?`
 	sqlNeedsLogin = `UPDATE oauth_tokens SET login_needed = ?, holder = '', held_until = 0 WHERE account = ? AND holder = ?`
+	sqlLetGo      = `UPDATE oauth_tokens SET holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	// The holder stays: see row.interrupted.
-	sqlLetGo    = `UPDATE oauth_tokens SET held_until = 0 WHERE account = ? AND holder = ?`
+	sqlCutShort = `UPDATE oauth_tokens SET held_until = 0 WHERE account = ? AND holder = ?`
 	sqlLoggedIn = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
 		WHERE account = ?`
-	sqlNeeded = `SELECT account, inbox_id, login_needed FROM oauth_tokens WHERE login_needed <> ''` // a row for each inbox
+	sqlNeeded = `SELECT inbox_id, app, login_needed FROM oauth_tokens WHERE login_needed <> ''` // a row for each inbox
 )
 
 // row is what the database has of an account's token.
@@ -53,14 +52,12 @@ type token struct {
 	Expires time.Time `json:"expires"`
 }
 
-func binding(a Account) []byte { return inbox.Bind("postrider token", a.Key, a.App.Name) }
-
 func (s *Store) open(a Account, r row) (token, error) {
 	var out token
 	if r.Sealed == "" || r.App != a.App.Name {
 		return out, nil // as if there never was one
 	}
-	text, err := s.Box.Decrypt(r.Sealed, binding(a))
+	text, err := s.Box.Decrypt(r.Sealed, a.Binding())
 	if err != nil {
 		return out, fmt.Errorf("the token of %s is not used: %w; log in again with `%s`", a.Name, err, a.Login)
 	}
@@ -102,12 +99,17 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (changed bool
 	return changed, err
 }
 
-// Needed says of which inboxes, by their ids, a person has to log in, and why. Key 0 is the relay.
-func (s *Store) Needed(ctx context.Context) (map[int64]string, error) {
+// Needed is that a person has to log in.
+type Needed struct {
+	App    string // the application that they logged in with
+	Reason string
+}
+
+// Needed says of which inboxes, by their ids, a person has to log in. Key 0 is the relay.
+func (s *Store) Needed(ctx context.Context) (map[int64]Needed, error) {
 	var rows []struct {
-		Account     string
-		InboxID     int64
-		LoginNeeded string
+		InboxID          int64
+		App, LoginNeeded string
 	}
 	err := s.DB.View(ctx, func(tx *gorm.DB) error {
 		rows = nil
@@ -116,9 +118,9 @@ func (s *Store) Needed(ctx context.Context) (map[int64]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the logins that are needed: %w", err)
 	}
-	out := map[int64]string{}
+	out := map[int64]Needed{}
 	for _, r := range rows {
-		out[r.InboxID] = r.LoginNeeded
+		out[r.InboxID] = Needed{r.App, r.LoginNeeded}
 	}
 	return out, nil
 }

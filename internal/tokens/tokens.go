@@ -20,7 +20,10 @@ import (
 	"sync"
 	"time"
 
+	"gorm.io/gorm"
+
 	"postrider/internal/db"
+	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 	"postrider/internal/text"
 )
@@ -39,7 +42,7 @@ type Store struct {
 
 // Box encrypts what is stored.
 type Box interface {
-	Encrypt(secret string, binding []byte) (string, error)
+	Encrypt(ctx context.Context, secret string, binding []byte) (string, error)
 	Decrypt(sealed string, binding []byte) (string, error)
 }
 
@@ -51,25 +54,37 @@ type Account struct {
 	Use     oauth.Use
 	Name    string // at the server, and at the provider
 	Login   string // the command that logs in
+	// Server is where tokens are sent: a token is encrypted for it. So whoever can write the database
+	// cannot have a token sent elsewhere.
+	Server []string
 }
 
-// ForInbox is the account of an inbox. An application that acts for itself has one token for all.
-func ForInbox(id int64, address, username string, app *oauth.App) Account {
+// Binding is what the token of an account is encrypted for.
+func (a Account) Binding() []byte {
+	return inbox.Bind(append([]string{"postrider token", a.Key, a.App.Name, a.App.ClientID, a.App.Tenant, a.App.Issuer, a.Name}, a.Server...)...)
+}
+
+// ForInbox is the account of an inbox. An application that acts for itself has one token for all;
+// which inboxes may use it is encrypted with each of them.
+func ForInbox(in inbox.Inbox, app *oauth.App) Account {
 	a := Account{
-		Key: fmt.Sprintf("inbox:%d", id), InboxID: id, App: app, Use: oauth.IMAP, Name: username,
-		Login: "postrider inbox login " + address,
+		Key: fmt.Sprintf("inbox:%d", in.ID), InboxID: in.ID, App: app, Use: oauth.IMAP, Name: in.Username,
+		Login:  "postrider inbox login " + in.Address,
+		Server: []string{in.Address, in.Server(), in.CAFile, in.TLSFingerprint, in.ClientCert},
 	}
 	return a.shared()
 }
 
-// ForRelay is the account at the relay.
-func ForRelay(username string, app *oauth.App) Account {
-	return Account{Key: "relay", App: app, Use: oauth.SMTP, Name: username, Login: "postrider smtp login"}.shared()
+// ForRelay is the account at the relay, which is host:port and security.
+func ForRelay(relay, username string, app *oauth.App) Account {
+	return Account{
+		Key: "relay", App: app, Use: oauth.SMTP, Name: username, Login: "postrider smtp login", Server: []string{relay},
+	}.shared()
 }
 
 func (a Account) shared() Account {
 	if a.App.Way() == oauth.Application {
-		a.Key, a.InboxID = fmt.Sprintf("app:%s:%s", a.App.Name, a.Use), 0
+		a.Key, a.InboxID, a.Name, a.Server = fmt.Sprintf("app:%s:%s", a.App.Name, a.Use), 0, a.App.Name, nil
 	}
 	return a
 }
@@ -106,7 +121,7 @@ const (
 // has to log in, the error is a *LoginNeededError.
 func (s *Store) Access(ctx context.Context, a Account, refused string) (string, error) {
 	if a.App.Way() == oauth.Helper {
-		return s.help(ctx, a)
+		return s.help(ctx, a, refused)
 	}
 	holder := s.Worker + ":" + rand.Text()[:8]
 	for {
@@ -115,7 +130,10 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 			return "", fmt.Errorf("read the token of %s: %w", a.Name, err)
 		}
 		tok, err := s.open(a, r)
-		if err != nil {
+		if errors.Is(err, inbox.ErrBinding) && a.App.Personal() {
+			return "", &LoginNeededError{a, "the server, the username or the application was changed since the login"}
+		}
+		if err != nil && !errors.Is(err, inbox.ErrBinding) { // another token takes its place
 			return "", err
 		}
 		now := time.UnixMicro(r.now)
@@ -125,7 +143,7 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		case tok.Access != refused && tok.good(now):
 			return tok.Access, nil
 		case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
-			return "", fmt.Errorf("the server refused another one before it; the next is asked for in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
+			return "", fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
 		case tok.Access == "" && a.App.Personal():
 			return "", &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
 		}
@@ -159,7 +177,20 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 			return false, err
 		}
 	}
-	return s.exec(ctx, sqlHoldToken, holder, r.now+lease.Microseconds(), a.Key, r.Generation, r.now, holder)
+	var began time.Time
+	held := false
+	err := s.DB.Tx(ctx, func(tx *gorm.DB) error {
+		began = time.Now()
+		now, err := s.DB.Now(tx)
+		if err != nil {
+			return err
+		}
+		res := tx.Exec(sqlHoldToken, holder, now+lease.Microseconds(), a.Key, r.Generation, now, holder)
+		held = res.RowsAffected == 1
+		return res.Error
+	})
+	// A commit that took long leaves too little of the lease for the provider.
+	return held && time.Since(began) < lease/4, err
 }
 
 // renew asks the provider, under the lease. It does not end with ctx: the provider may have taken
@@ -172,7 +203,7 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	case errors.As(err, &login):
 		reason := login.Reason
 		if r.interrupted() {
-			reason += "; an earlier renewal was interrupted before the new token was stored, which may be why"
+			reason += "; an earlier renewal was cut short, so its token was not stored, which may be why"
 		}
 		if _, err := s.exec(ctx, sqlNeedsLogin, reason, a.Key, holder); err != nil {
 			return "", err
@@ -183,10 +214,14 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 		if a.App.Way() != oauth.ServiceAccount || !errors.As(err, new(*oauth.AppError)) {
 			s.setOutage(a.App.Name, err)
 		}
-		_, failed := s.exec(ctx, sqlLetGo, a.Key, holder)
+		letGo := sqlCutShort
+		if oauth.Answered(err) {
+			letGo = sqlLetGo
+		}
+		_, failed := s.exec(ctx, letGo, a.Key, holder)
 		return "", errors.Join(err, failed)
 	}
-	sealed, err := s.seal(a, got, time.UnixMicro(r.now), again)
+	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), again)
 	if err != nil {
 		return "", err
 	}
@@ -200,14 +235,14 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	return got.Access, nil
 }
 
-func (s *Store) seal(a Account, got oauth.Token, now time.Time, again bool) (string, error) {
+func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.Time, again bool) (string, error) {
 	text, err := json.Marshal(token{
 		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), Again: again,
 	})
 	if err != nil {
 		return "", err
 	}
-	return s.Box.Encrypt(string(text), binding(a))
+	return s.Box.Encrypt(ctx, string(text), a.Binding())
 }
 
 // LoggedIn stores what a login came to.
@@ -216,7 +251,7 @@ func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error 
 	if err != nil {
 		return err
 	}
-	sealed, err := s.seal(a, got, time.UnixMicro(r.now), false)
+	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), false)
 	if err == nil {
 		err = s.ensure(ctx, a)
 	}
@@ -229,8 +264,12 @@ func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error 
 	return nil
 }
 
-// help has the helper print a token; {account} in its arguments is the account's name.
-func (s *Store) help(ctx context.Context, a Account) (string, error) {
+// help has the helper print a token; {account} in its arguments is the account's name. It is asked
+// once for each login: it would print the same token again.
+func (s *Store) help(ctx context.Context, a Account, refused string) (string, error) {
+	if refused != "" {
+		return "", fmt.Errorf("it came from oauth.%s.token_command; check what that prints for %s", a.App.Name, a.Name)
+	}
 	command := make([]string, len(a.App.Command))
 	for i, arg := range a.App.Command {
 		command[i] = strings.ReplaceAll(arg, "{account}", a.Name)

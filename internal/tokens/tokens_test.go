@@ -97,9 +97,9 @@ func onEach(t *testing.T, test func(t *testing.T, b bench)) {
 			p := &provider{}
 			p.Server = httptest.NewServer(p)
 			t.Cleanup(p.Close)
-			s := &Store{DB: d, Box: inbox.OpenSealer(filepath.Join(t.TempDir(), "key")), Worker: "here"}
+			s := &Store{DB: d, Box: inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), Worker: "here"}
 			app := &oauth.App{Name: "corp", ClientID: "id", Issuer: p.URL, Flow: oauth.Browser}
-			test(t, bench{s, t, ForRelay("ann@firm.example", app), p})
+			test(t, bench{s, t, ForRelay("smtp.firm.example:587 starttls", "ann@firm.example", app), p})
 		})
 	}
 }
@@ -153,7 +153,7 @@ func TestAccess(t *testing.T) {
 		b.want("a1", "")
 		b.want("a1", "")
 		b.want("a2", "a1")
-		if _, err := b.Access(t.Context(), b.acct, "a2"); err == nil || !strings.Contains(err.Error(), "the next is asked for in ") {
+		if _, err := b.Access(t.Context(), b.acct, "a2"); err == nil || !strings.Contains(err.Error(), "the server refused two tokens; postrider asks for a new one in ") {
 			t.Errorf("the error is %v, want no third token at once", err)
 		}
 		var stored string
@@ -212,7 +212,7 @@ func TestLoginNeeded(t *testing.T) {
 		if n := b.provider.asked(); n != 1 {
 			t.Errorf("the provider was asked %d times, want once", n)
 		}
-		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 1 || needed[0] == "" {
+		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 1 || needed[0].Reason == "" || needed[0].App != "corp" {
 			t.Errorf("logins are needed of %v (%v), want that of the relay", needed, err)
 		}
 		b.logIn(time.Hour)
@@ -229,7 +229,7 @@ func TestInterrupted(t *testing.T) {
 		b.logIn(-time.Second)
 		b.exec("UPDATE oauth_tokens SET holder = 'dead', held_until = 1")
 		b.provider.n = 7 // it has given out others
-		b.wantNeeded("an earlier renewal was interrupted before the new token was stored")
+		b.wantNeeded("an earlier renewal was cut short, so its token was not stored")
 	})
 }
 
@@ -271,8 +271,34 @@ func TestAnotherApplication(t *testing.T) {
 		b.acct.App = &oauth.App{Name: "other", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
 		b.wantNeeded("there was no login with other yet")
 		b.exec("UPDATE oauth_tokens SET app = 'other'")
-		if _, err := b.Access(t.Context(), b.acct, ""); !errors.Is(err, inbox.ErrBinding) {
-			t.Errorf("the error is %v, want that it was encrypted for something else", err)
+		b.wantNeeded("the server, the username or the application was changed since the login")
+	})
+}
+
+// TestTokenIsBound: a token goes to the server and the account that it was made for, whatever
+// somebody else wrote into the database, or an operator into the configuration.
+func TestTokenIsBound(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.exec("INSERT INTO monitored_emails (id, email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth, " +
+			"ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at) " +
+			"VALUES (1, 'ann@firm.example', '', '', 1, 'h', 993, 'tls', 0, 'ann', 'auto', '', '', '', 'now', '', '', 0, 0, '2026-01-01', '2026-01-01')")
+		for name, change := range map[string]func(*inbox.Inbox, *oauth.App){
+			"host":     func(in *inbox.Inbox, _ *oauth.App) { in.Host = "imap.evil.example" },
+			"username": func(in *inbox.Inbox, _ *oauth.App) { in.Username = "bob" },
+			"address":  func(in *inbox.Inbox, _ *oauth.App) { in.Address = "eve@evil.example" }, // whose inbox got the ID of Ann's
+			"client":   func(_ *inbox.Inbox, app *oauth.App) { app.ClientID = "another" },
+			"issuer":   func(_ *inbox.Inbox, app *oauth.App) { app.Issuer = "https://evil.example" },
+		} {
+			in := inbox.Inbox{ID: 1, Address: "ann@firm.example", Host: "imap.firm.example", Port: 993, Security: inbox.TLS, Username: "ann"}
+			app := &oauth.App{Name: "corp", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
+			b.acct = ForInbox(in, app)
+			b.logIn(time.Hour)
+			b.want("a0", "")
+			change(&in, app)
+			b.acct = ForInbox(in, app)
+			if _, err := b.Access(t.Context(), b.acct, ""); err == nil || !strings.Contains(err.Error(), "was changed since the login") {
+				t.Errorf("%s: the error is %v, want that it was changed since the login", name, err)
+			}
 		}
 	})
 }
@@ -282,7 +308,7 @@ func TestApplication(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		app := &oauth.App{Name: "corp", ClientID: "id", ClientSecret: "s", Issuer: b.provider.URL, Flow: oauth.Application}
 		for id := range 3 {
-			b.acct = ForInbox(int64(id+1), "ann@firm.example", "ann", app)
+			b.acct = ForInbox(inbox.Inbox{ID: int64(id + 1), Address: "ann@firm.example", Username: "ann"}, app)
 			b.want("a1", "")
 		}
 	})

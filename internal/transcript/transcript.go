@@ -55,6 +55,17 @@ func Hide(username, password string) func(string) string {
 		encode([]byte("\x00"+username+"\x00"+password)), "***", encode([]byte(password)), "***", quoted, "***", password, "***").Replace
 }
 
+// HideTexts returns a function that takes texts out of a text, as they are and as base64.
+func HideTexts(secrets ...string) func(string) string {
+	var pairs []string
+	for _, s := range secrets {
+		if s != "" {
+			pairs = append(pairs, base64.StdEncoding.EncodeToString([]byte(s)), "***", s, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...).Replace
+}
+
 // wire is a connection whose lines are logged.
 type wire struct {
 	net.Conn
