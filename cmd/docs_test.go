@@ -17,8 +17,12 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	chinese, err := filepath.Glob("../docs/zh-CN/*.md")
+	if err != nil || len(chinese) == 0 {
+		t.Fatalf("docs/zh-CN has no pages: %v", err)
+	}
 	n := 0
-	for _, file := range append(files, "../README.md", "../CHANGELOG.md", "../config.example.yaml") {
+	for _, file := range append(append(files, chinese...), "../README.md", "../README.zh-CN.md", "../CHANGELOG.md", "../config.example.yaml") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

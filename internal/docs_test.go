@@ -24,7 +24,11 @@ func pages(t *testing.T, repo fs.FS) map[string]string {
 		t.Fatalf("docs has no pages: %v", err)
 	}
 	out := map[string]string{}
-	for _, name := range append(names, "README.md", "CHANGELOG.md") {
+	chinese, err := fs.Glob(repo, "docs/zh-CN/*.md")
+	if err != nil || len(chinese) == 0 {
+		t.Fatalf("docs/zh-CN has no pages: %v", err)
+	}
+	for _, name := range append(append(names, chinese...), "README.md", "README.zh-CN.md", "CHANGELOG.md") {
 		text, err := fs.ReadFile(repo, name)
 		if err != nil {
 			t.Fatal(err)
