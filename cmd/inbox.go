@@ -127,6 +127,9 @@ something other than postrider changes these in the database, the password is
 not used. With --password-from only the place of the password is stored. A file
 has to be beside the configuration, or in a directory that secrets.files_in
 names. A command is run without a shell, once in a process.
+
+With --oauth there is no password. The inbox is stored, and on a terminal the
+login follows, as with ` + "`postrider inbox login ADDR`" + `; that tries the server.
 ` + exitHelp,
 		Example: `  postrider inbox add desk@firm.example
   postrider inbox add desk@firm.example --host imap.firm.example

@@ -37,11 +37,13 @@ nothing. It prints all errors of the file with their lines.
 
 The first line names the columns, in any order: address, host, port, security,
 username, password, folders (separated by ;), start, description, active (yes or
-no), auth, allow_plaintext. Only address is required. An empty field means the
+no), auth, allow_plaintext, labels (NAME=VALUE, separated by ;), ca_file,
+tls_fingerprint, client_cert. Only address is required. An empty field means the
 default for a new inbox, and no change for an existing one.
 
-The password is env:NAME, file:PATH, or the password itself, which is stored
-encrypted; then only its owner may be able to read the file (mode 0600).
+The password is env:NAME, file:PATH, command:PROGRAM ARGUMENT..., oauth:NAME, or
+the password itself, which is stored encrypted. With a command or a password only
+its owner may be able to read the file (mode 0600).
 
 An inbox that exists with the same settings is left alone. With other settings
 it is an error without --update. A cursor never changes.
@@ -233,8 +235,9 @@ func (a *app) inboxExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Print all inboxes as a CSV file for import, without secrets",
 		Long: `export prints all inboxes as the CSV file that import reads, sorted by address.
-env:NAME and file:PATH are in it. A password that is stored encrypted is not:
-before another database can import such an inbox, fill in its password.
+What stands in place of a password is in it (env:NAME, file:PATH, oauth:NAME, and
+command: with its arguments, which should hold no secret). A password itself is
+not: before another database can import such an inbox, fill in its password.
 ` + exitHelp,
 		Example: `  postrider inbox export > inboxes.csv`,
 		Args:    takesNone,

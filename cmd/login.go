@@ -110,7 +110,7 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 // have.
 func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names []string, opts loginOptions) error {
 	if !acct.App.Personal() {
-		return usage(fmt.Errorf("%s needs no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.Name, acct.App.Name, acct.App.Way()))
+		return usage(fmt.Errorf("there is no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.App.Name, acct.App.Way()))
 	}
 	if opts.account != "" {
 		names = []string{opts.account}
@@ -120,6 +120,9 @@ func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names
 	grant, err := acct.App.Login(ctx, acct.Use, names[0], operator{a}, !opts.noBrowser)
 	if err != nil {
 		return fmt.Errorf("log in as %s: %w", acct.Name, err)
+	}
+	if len(grant.Names) == 0 {
+		_, _ = fmt.Fprintf(a.err, "The provider does not say who logged in: it has to be %s.\n", names[0])
 	}
 	for _, name := range names {
 		if grant.Is(name) {

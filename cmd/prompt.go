@@ -23,7 +23,7 @@ type passwordFlags struct {
 	oauth string
 }
 
-const passwordWays = "--password-stdin, --password-file FILE, or --password-from env:NAME, file:PATH or command:PROGRAM"
+const passwordWays = "--password-stdin, --password-file FILE, --password-from env:NAME, file:PATH or command:PROGRAM, or --oauth NAME"
 
 func (f *passwordFlags) register(c *cobra.Command) {
 	flags := c.Flags()

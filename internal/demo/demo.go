@@ -77,33 +77,41 @@ func (s *stage) killed(ctx context.Context) error {
 	case <-p.ended:
 		return p.unexpected()
 	}
+	// The end of the message before it may still be on its way into the database.
+	err = until(ctx, func() (bool, error) {
+		registry, err := s.registry(ctx)
+		return sending(registry) == 1, err
+	})
 	p.kill()
 	s.relay.release()
+	if err != nil {
+		return err
+	}
 	registry, err := s.registry(ctx)
 	if err != nil {
 		return err
 	}
 	s.say("Pass 1 is killed (kill -9): the relay had received all of %q and not replied yet.", scan().subject)
-	sending := s.sayLeft(registry)
-	s.expect(sending == 1, "deliveries marked as being sent after the killed pass: %d, not 1", sending)
-	return nil
-}
-
-// sayLeft prints the state of the tasks after the killed pass, and returns how many deliveries it
-// was sending.
-func (s *stage) sayLeft(registry []tasks.Task) (sending int) {
 	count := map[tasks.Status]int{}
 	for _, t := range registry {
 		count[t.Status]++
+	}
+	s.say("       It leaves %d forwarded, %d in progress (%d marked as being sent) and %d waiting.",
+		count[tasks.Forwarded], count[tasks.InProgress], sending(registry), count[tasks.Received])
+	s.expect(sending(registry) == 1, "deliveries marked as being sent after the killed pass: %d, not 1", sending(registry))
+	return nil
+}
+
+// sending is how many deliveries are marked as being sent.
+func sending(registry []tasks.Task) (n int) {
+	for _, t := range registry {
 		for _, d := range t.Deliveries {
 			if d.Status == tasks.Sending {
-				sending++
+				n++
 			}
 		}
 	}
-	s.say("       It leaves %d forwarded, %d in progress (%d marked as being sent) and %d waiting.",
-		count[tasks.Forwarded], count[tasks.InProgress], sending, count[tasks.Received])
-	return sending
+	return n
 }
 
 // takeOver waits until the leases of the dead pass have expired, those of its tasks and its scan

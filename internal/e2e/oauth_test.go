@@ -177,7 +177,7 @@ func TestPastedAddress(t *testing.T) {
 
 func TestApplicationLogin(t *testing.T) {
 	w, _ := withProvider(t, "sqlite", itself)
-	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "needs no login") {
+	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "there is no login: oauth.corp gets its tokens by application") {
 		t.Errorf("login of an application that acts for itself: %s", res.stderr)
 	}
 	w.put(office, "one")

@@ -20,7 +20,7 @@ var columns = []string{
 // ReadCSV reads entries for Import from a file as package csvfile does. Only the column address is
 // required. An empty field is like a missing column.
 //
-// exposed says why a password itself may not be in the file; nil when it may. An entry holds the
+// exposed says why neither a password itself nor a command may be in the file; nil when they may. An entry holds the
 // faults of its line. An *InvalidError says why no line can be read. name is the file's name, for
 // errors.
 func ReadCSV(name string, in io.Reader, exposed error) ([]Entry, error) {
@@ -34,9 +34,15 @@ func ReadCSV(name string, in io.Reader, exposed error) ([]Entry, error) {
 	var list []Entry
 	for _, l := range lines {
 		e := entry(l)
-		if p := e.Set.Password; exposed != nil && p != nil && !secret.IsRef(*p) {
-			e.Fault = errors.Join(e.Fault, fmt.Errorf("the password itself is in the file, and %w", exposed))
+		p := e.Set.Password
+		switch {
+		case exposed == nil || p == nil || secret.IsRef(*p) && !secret.IsCommand(*p):
+		case secret.IsCommand(*p):
+			e.Fault = errors.Join(e.Fault, fmt.Errorf("a command that postrider is to run is in the file, and %w", exposed))
 			exposed = nil // once is enough
+		default:
+			e.Fault = errors.Join(e.Fault, fmt.Errorf("the password itself is in the file, and %w", exposed))
+			exposed = nil
 		}
 		list = append(list, e)
 	}

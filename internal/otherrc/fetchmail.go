@@ -107,21 +107,15 @@ func (r *rc) statement() error {
 	return nil
 }
 
-// unknown skips what is not understood. It may be part of a password, so little of it is shown.
+// unknown skips what is not understood. It may be part of a password, so nothing of it is shown.
 func (r *rc) unknown(t token) error {
 	if !r.inside {
 		return fmt.Errorf("%s: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is no fetchmailrc", r.notes.at(t.line))
 	}
-	before := r.tokens[max(0, r.at-3):r.at]
 	for r.at < len(r.tokens) && !known(r.peek()) {
 		r.at++
 	}
-	secret := t.quoted || slices.ContainsFunc(before, func(t token) bool { return canonical(t.text) == "pass" })
-	if secret {
-		r.notes.add(t.line, "a part of this line is not understood; put a password with special characters in quotes")
-	} else {
-		r.notes.add(t.line, "%q is not understood", t.text)
-	}
+	r.notes.add(t.line, "a part of this line is not understood; put a password with special characters in quotes")
 	return nil
 }
 

@@ -78,8 +78,8 @@ func getmailPassword(retriever map[string]value) (string, error) {
 		return "", fmt.Errorf(`the password_command in line %d is not a list like ("pass", "mail/office")`, command.line)
 	}
 	for i, w := range words {
-		if strings.ContainsAny(w, " \t'\"\\") {
-			words[i] = strconv.Quote(w)
+		if w == "" || strings.ContainsAny(w, " \t\r\n'\"\\") { // as a shell reads it
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}
 	return "command:" + strings.Join(words, " "), nil

@@ -100,7 +100,7 @@ func TestRead(t *testing.T) {
 		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is not taken\n"},
 		{
 			"a command", "getmailrc", "[retriever]\ntype=SimpleIMAPRetriever\nserver=localhost\nusername=a\npassword_command = (\"pass\", \"my mail\")\nmailboxes = ALL",
-			`rc:2: "localhost" port 0 none user "a" password "command:pass \"my mail\"" folders [] skipped false` + "\n" +
+			`rc:2: "localhost" port 0 none user "a" password "command:pass 'my mail'" folders [] skipped false` + "\n" +
 				"note: rc:6: mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more\n",
 		},
 		{
