@@ -18,6 +18,7 @@ type typing struct{ asked, types string }
 // conversation runs a command at a terminal. Each line is typed when its question is there.
 func conversation(t *testing.T, dir, dns string, lines []typing, args ...string) (code int, shown string) {
 	t.Helper()
+	const theEnd = "\x00"
 	tty, person := pty(t)
 	done := make(chan string)
 	go func() {
@@ -31,8 +32,8 @@ func conversation(t *testing.T, dir, dns string, lines []typing, args ...string)
 				_, _ = person.WriteString(lines[0].types)
 				lines = lines[1:]
 			}
-			if err != nil {
-				done <- all.String()
+			if shown, ended := strings.CutSuffix(all.String(), theEnd); ended || err != nil {
+				done <- shown
 				return
 			}
 		}
@@ -40,7 +41,9 @@ func conversation(t *testing.T, dir, dns string, lines []typing, args ...string)
 	env := map[string]string{"POSTRIDER_DNS_SERVER": dns}
 	a := &app{in: tty, out: tty, err: tty, env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
 	code = a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml"), "init"}, args...))
-	_ = tty.Close()
+	if _, err := tty.WriteString(theEnd); err != nil { // closing it could lose what was not read yet
+		t.Fatal(err)
+	}
 	return code, strings.ReplaceAll(<-done, "\r\n", "\n")
 }
 
@@ -68,8 +71,14 @@ func TestInitAtATerminal(t *testing.T) {
 		{
 			"all is asked", local,
 			[]typing{
-				{sender, "ann\r"}, {sender, "A <a@firm.example>\r"}, {relay, "127.0.0.1:25\r"}, {relay, "127.0.0.1\r"}, {username, "\r"},
-				{password, "s3cret\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"},
+				{sender, "ann\r"},
+				{sender, "A <a@firm.example>\r"},
+				{relay, "127.0.0.1:25\r"},
+				{relay, "127.0.0.1\r"},
+				{username, "\r"},
+				{password, "s3cret\r"},
+				{to, "b@firm.example\r"},
+				{"? [y/N] ", "y\r"},
 			},
 			exitOK,
 			`(?s)--from: "ann" is no address.*--smtp-host: "127.0.0.1:25" is no host.*Username at the relay, or none \[a@firm.example\]: .*` +
@@ -78,20 +87,25 @@ func TestInitAtATerminal(t *testing.T) {
 		},
 		{
 			"not confirmed", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "none", "--to", "b@firm.example"}, local...),
-			[]typing{{"? [y/N] ", "n\r"}}, exitFailed, `not confirmed; nothing was changed\n$`, "", "",
+			[]typing{{"? [y/N] ", "n\r"}},
+			exitFailed, `not confirmed; nothing was changed\n$`, "", "",
 		},
 		{
 			"the relay refuses the login, written all the same", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
-			[]typing{{password, "wr0ng\r"}, {"? [y/N] ", "y\r"}}, exitOK, `(?s)FAILED +relay: .*The relay failed its test. Write .* all the same\? \[y/N\] `, "username: ann\n", "wr0ng\n",
+			[]typing{{password, "wr0ng\r"}, {"? [y/N] ", "y\r"}},
+			exitOK, `(?s)FAILED +relay: .*The relay failed its test. Write .* all the same\? \[y/N\] `, "username: ann\n", "wr0ng\n",
 		},
 		{
 			"a reference in place of the password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
-			[]typing{{password, "\r"}, {password, "env:NO_SUCH_SECRET\r"}, {password, "command:echo s3cret\r"}}, exitOK,
+			[]typing{{password, "\r"}, {password, "env:NO_SUCH_SECRET\r"}, {password, "command:echo s3cret\r"}},
+			exitOK,
 			`(?s)--smtp-password-from: environment variable NO_SUCH_SECRET is not set.*password: command:echo\n.*ok +relay`, "password: command:echo s3cret\n", "",
 		},
 		{
-			"the relay of the provider", []string{"--no-check"},
-			[]typing{{sender, "a@customer.example\r"}, {relay, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}}, exitOK,
+			"the relay of the provider",
+			[]string{"--no-check"},
+			[]typing{{sender, "a@customer.example\r"}, {relay, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			exitOK,
 			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, .*\[smtp.gmail.com\]: `, "host: smtp.gmail.com\n  port: 465\n  security: tls", "",
 		},
 		{"no answer", nil, []typing{{sender, "\x04"}}, exitUsage, `postrider: --from was not given; nothing was written\n$`, "", ""},

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
-	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -35,9 +34,9 @@ smtp:                             # the relay that forwarded mail is handed to
   # port: 587                     # 587 with starttls, 465 with tls, 25 with none
 {{- end}}
 {{- if .Security}}
-  security: {{quote .Security}} # starttls, tls (from the first octet on) or none; never falls back to a weaker one
+  security: {{quote .Security}} # starttls, tls (from the first octet on) or none
 {{- else}}
-  # security: starttls            # starttls, tls (from the first octet on) or none; never falls back to a weaker one
+  # security: starttls            # starttls, tls (from the first octet on) or none
 {{- end}}
 {{- if .Username}}
   username: {{quote .Username}}
@@ -80,13 +79,9 @@ func (f First) Text() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// quoted is text as a YAML value on one line, in quotes where it needs them.
+// quoted is text as a YAML value, in quotes where it needs them.
 func quoted(s string) (string, error) {
-	n := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		n.Style = yaml.DoubleQuotedStyle
-	}
-	out, err := yaml.Marshal(&n)
+	out, err := yaml.Marshal(&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s})
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
