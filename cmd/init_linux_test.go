@@ -47,8 +47,8 @@ func conversation(t *testing.T, dir, dns string, lines []typing, args ...string)
 	return code, strings.ReplaceAll(<-done, "\r\n", "\n")
 }
 
-// TestInitAtATerminal: init asks what no flag gives, again where an answer is wrong, shows the file,
-// and writes it when that is confirmed. It never shows the password.
+// TestInitAtATerminal: init asks what no flag gives, again where an answer is wrong, shows the
+// file, and writes it when that is confirmed. It never shows the password.
 func TestInitAtATerminal(t *testing.T) {
 	sink, err := smtpsink.Start(smtpsink.Options{Auth: []string{"PLAIN"}, Users: map[string]string{"a@firm.example": "s3cret", "ann": "s3cret"}})
 	if err != nil {

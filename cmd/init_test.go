@@ -10,8 +10,8 @@ import (
 	"postrider/internal/config"
 )
 
-// TestInitLosesARace: a configuration that another process makes while init asks stays as it is, and
-// the password is not left behind.
+// TestInitLosesARace: a configuration that another process makes while init asks stays as it is,
+// and the password is not left behind.
 func TestInitLosesARace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "postrider.yaml")
 	if err := os.WriteFile(path, []byte("theirs"), 0o600); err != nil {

@@ -34,8 +34,8 @@ func TestFirstKeepsValues(t *testing.T) {
 	}
 }
 
-// TestFirst: the file sets what was given and nothing else, and what its comments show is valid and,
-// where it is a default, the default.
+// TestFirst: the file sets what was given and nothing else, and what its comments show is valid
+// and, where it is a default, the default.
 func TestFirst(t *testing.T) {
 	for _, f := range []First{
 		{Host: "relay.firm.example", From: "a@firm.example", To: "b@firm.example"},
