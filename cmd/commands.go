@@ -17,6 +17,7 @@ import (
 
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
+		a.initCommand(),
 		a.runCommand(),
 		a.migrateCommand(),
 		a.inboxCommand(),

@@ -45,7 +45,7 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 	case f.stdin && f.file != "" || f.stdin && f.from != "" || f.file != "" && f.from != "":
 		return "", usage(errors.New("the password can come from one place only; use one of " + passwordWays))
 	case f.from != "":
-		return reference(f.from)
+		return reference("--password-from", f.from)
 	case f.file != "":
 		if password, err = secret.Resolve("file:" + f.file); err != nil {
 			return "", usage(fmt.Errorf("--password-file: %w", err))
@@ -64,9 +64,9 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 	return password, err
 }
 
-// reference checks what --password-from says. What it says may be the password itself, so no error
-// shows it.
-func reference(from string) (string, error) {
+// reference checks what --password-from, or another flag, says. What it says may be the password
+// itself, so no error shows it.
+func reference(flag, from string) (string, error) {
 	if path, ok := strings.CutPrefix(from, "file:"); ok && path != "" {
 		abs, err := filepath.Abs(path) // cron runs in another directory
 		return "file:" + abs, err
@@ -76,11 +76,11 @@ func reference(from string) (string, error) {
 	}
 	if secret.IsCommand(from) {
 		if err := secret.CheckCommand(from); err != nil {
-			return "", usage(fmt.Errorf("--password-from: %w", err))
+			return "", usage(fmt.Errorf("%s: %w", flag, err))
 		}
 		return from, nil
 	}
-	return "", usage(errors.New("--password-from takes env:NAME, file:PATH or command:PROGRAM; a password itself goes through --password-stdin"))
+	return "", usage(fmt.Errorf("%s takes env:NAME, file:PATH or command:PROGRAM; a password itself goes through %s-stdin", flag, strings.TrimSuffix(flag, "-from")))
 }
 
 // newPassword is the password of an inbox that has none yet.

@@ -93,8 +93,7 @@ a systemd timer. None missed, none twice, and every message can be accounted
 for.
 
 Try it:        postrider demo
-Set it up:     write postrider.yaml (config.example.yaml shows every key), then
-               postrider inbox add desk@firm.example
+Set it up:     postrider init; postrider inbox add desk@firm.example
 Test it:       postrider check; postrider run --dry-run
 Put in cron:   postrider run
 See results:   postrider status; postrider task list; postrider audit

@@ -149,6 +149,10 @@ var terminalCases = []terminalCase{
 	{"route test FOLDER/nowhere.eml", "", "2 2 2 2 2 2", nil},
 	{"route replay", "", "0 0 75 75 2 1", nil},
 	{"srs decode x@firm.example", "", "2 2 2 2 2 2", nil},
+	{"init", "", "2 2 2 2 2 2", map[string]string{idle: `^postrider: .*postrider\.yaml exists already, and init never replaces a file; edit it,`}},
+	{"init --output FOLDER/new.yaml --smtp-host 127.0.0.1 --smtp-port 1 --smtp-security none --smtp-username none --from a@firm.example --to b@firm.example", "y\r", "0 0 0 0 0 0", map[string]string{
+		idle: `(?s)\nFAILED  relay: .*The relay failed its test\. Write .*new\.yaml all the same\? .*Wrote .*new\.yaml\. To add an inbox:\npostrider -c .*new\.yaml inbox add ADDR\n$`,
+	}},
 	{"version", "", "0 0 0 0 0 0", nil},
 	{"completion", "", "0 0 0 0 0 0", nil},
 	{"completion bash", "", "0 0 0 0 0 0", nil},

@@ -50,7 +50,7 @@ func Find(flag string, env Lookup) (string, error) {
 		return p, nil
 	}
 	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s%s; "+
-		"make one with `cp config.example.yaml postrider.yaml`",
+		"make one with `postrider init`",
 		places[0], places[1], unsafe)
 }
 
@@ -84,6 +84,11 @@ func LoadWith(resolve Resolve, path string, env Lookup, names ...string) (*Confi
 	if err != nil {
 		return nil, err
 	}
+	return interpret(resolve, path, src, private, env, names...)
+}
+
+// interpret is LoadWith for a file that is read.
+func interpret(resolve Resolve, path string, src []byte, private bool, env Lookup, names ...string) (*Config, error) {
 	root, err := parse(path, src)
 	if err != nil {
 		return nil, err
@@ -129,7 +134,7 @@ func read(path string) (src []byte, private bool, _ error) {
 func openError(path string, err error) *Errors {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newErrors(path, "there is no such file; correct the path, or make it with `cp config.example.yaml %s`", path)
+		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`", path)
 	case errors.Is(err, fs.ErrPermission):
 		return newErrors(path, "may not be read by this user; run postrider as the file's owner")
 	}

@@ -308,7 +308,7 @@ func TestFileCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]string{
 		dir:                             "is a directory",
-		filepath.Join(dir, "none.yaml"): "there is no such file; correct the path, or make it with `cp config.example.yaml",
+		filepath.Join(dir, "none.yaml"): "there is no such file; correct the path, or make it with `postrider -c ",
 	} {
 		if got := loadErrors(t, path, variables()); !strings.Contains(got, want) {
 			t.Errorf("errors are %q, want %q in it", got, want)
@@ -342,7 +342,7 @@ func TestHostNames(t *testing.T) {
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	const where = "./postrider.yaml and /etc/postrider/postrider.yaml; make one with `cp config.example.yaml"
+	const where = "./postrider.yaml and /etc/postrider/postrider.yaml; make one with `postrider init`"
 	if _, err := Find("", variables()); err == nil || !strings.Contains(err.Error(), where) {
 		t.Errorf("Find without any file = %v, want where it looked and how to fix it", err)
 	}

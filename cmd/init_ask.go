@@ -1,0 +1,242 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"postrider/internal/account"
+	"postrider/internal/address"
+	"postrider/internal/config"
+	"postrider/internal/secret"
+	"postrider/internal/terminal"
+)
+
+const noLogin = "none" // in place of a username
+
+// initFlags are the flags of init for the keys of the configuration.
+var initFlags = map[string]string{
+	"smtp.host": "--smtp-host", "smtp.port": "--smtp-port", "smtp.security": "--smtp-security",
+	"smtp.username": "--smtp-username", "smtp.password": "--smtp-password-from",
+	"forward.from": "--from", "forward.envelope_from": "--from", "routes[0].to[0]": "--to",
+}
+
+// settle completes what the flags say.
+func (s *draft) settle(ctx context.Context, opts initOptions) error {
+	if err := s.passwordFlags(opts); err != nil {
+		return err
+	}
+	without := s.first.Username == noLogin
+	if without {
+		s.first.Username = ""
+	}
+	if s.terminal() == nil {
+		if err := s.missing(opts); err != nil {
+			return err
+		}
+	}
+	if err := s.faults(ctx, s.started()); err != nil {
+		return err
+	}
+	if s.terminal() != nil {
+		if err := s.askServer(ctx, without); err != nil {
+			return err
+		}
+	}
+	if err := s.takePassword(ctx, opts.passwordStdin); err != nil || s.terminal() == nil {
+		return err
+	}
+	return s.ask(ctx, "Who gets the mail (an address)", "routes[0].to[0]", "", &s.first.To)
+}
+
+// passwordFlags checks the flags about the password, and takes a reference.
+func (s *draft) passwordFlags(opts initOptions) (err error) {
+	switch {
+	case opts.passwordStdin && opts.passwordFrom != "":
+		return usage(errors.New("the password can come from one place only; use --smtp-password-stdin or --smtp-password-from"))
+	case s.first.Username == noLogin && (opts.passwordStdin || opts.passwordFrom != ""):
+		return usage(errors.New("with --smtp-username none there is no password; leave the other flag out"))
+	case opts.passwordFrom != "":
+		s.first.Password, err = reference("--smtp-password-from", opts.passwordFrom)
+	}
+	return err
+}
+
+// missing names all flags that are needed where nobody can be asked.
+func (s *draft) missing(opts initOptions) error {
+	password := opts.passwordStdin || opts.passwordFrom != ""
+	var flags []string
+	for _, f := range []struct {
+		flag   string
+		absent bool
+	}{
+		{"--smtp-host NAME", s.first.Host == ""},
+		{"--smtp-username NAME", s.first.Username == "" && password},
+		{"--smtp-password-from env:NAME, file:PATH or command:PROGRAM (or --smtp-password-stdin)", s.first.Username != "" && !password},
+		{"--from ADDR", s.first.From == ""},
+		{"--to ADDR", s.first.To == ""},
+	} {
+		if f.absent {
+			flags = append(flags, f.flag)
+		}
+	}
+	if len(flags) == 0 {
+		return nil
+	}
+	return usage(fmt.Errorf("there is no terminal to ask on, and these flags are missing: %s", strings.Join(flags, "; ")))
+}
+
+// started is what is known, with something valid for the rest.
+func (s *draft) started() config.First {
+	f := s.first
+	f.Host, f.From, f.To = cmp.Or(f.Host, "localhost"), cmp.Or(f.From, "a@a.example"), cmp.Or(f.To, "a@a.example")
+	switch {
+	case f.Username == noLogin:
+		f.Username = ""
+	case f.Password != "":
+		f.Username = cmp.Or(f.Username, "a")
+	case f.Username != "":
+		f.Password = "a"
+	}
+	return f
+}
+
+// faults are the errors of a configuration, by the names of the flags. The environment does not
+// count: the file has to be valid without it.
+func (s *draft) faults(ctx context.Context, f config.First) error {
+	_, err := f.Load(s.resolve(ctx), s.path, func(string) (string, bool) { return "", false })
+	var all *config.Errors
+	if !errors.As(err, &all) {
+		return err
+	}
+	var lines []string
+	for _, e := range all.All {
+		lines = append(lines, cmp.Or(initFlags[e.Key], e.Key)+": "+e.Problem)
+	}
+	return usage(errors.New(strings.Join(lines, "\n")))
+}
+
+// ask asks until the answer is valid, unless there is one already. The key's rules decide.
+func (s *draft) ask(ctx context.Context, question, key, proposal string, value *string) error {
+	for *value == "" {
+		answer, err := terminal.Ask(s.in, s.err, question, proposal)
+		if errors.Is(err, terminal.ErrNoAnswer) {
+			return usage(fmt.Errorf("%s was not given; nothing was written", initFlags[key]))
+		}
+		if err != nil {
+			return err
+		}
+		if *value = answer; answer == "" {
+			continue
+		}
+		if err := s.faults(ctx, s.started()); err != nil {
+			_, _ = fmt.Fprintln(s.err, err)
+			*value = ""
+		}
+	}
+	return nil
+}
+
+// askServer asks who sends, by which relay, and with which login.
+func (s *draft) askServer(ctx context.Context, without bool) error {
+	if err := s.ask(ctx, "Sender of forwarded mail (an address)", "forward.from", "", &s.first.From); err != nil {
+		return err
+	}
+	_, from, err := address.ParseNamed(s.first.From)
+	if err != nil {
+		return usage(err)
+	}
+	if err := s.askHost(ctx, from); err != nil || without || s.first.Username != "" {
+		return err
+	}
+	if err := s.ask(ctx, "Username at the relay, or "+noLogin, "smtp.username", from.Text, &s.first.Username); err != nil {
+		return err
+	}
+	if s.first.Username == noLogin {
+		s.first.Username = ""
+	}
+	return nil
+}
+
+// askHost proposes the relay of the sender's provider, and takes its port and security with it.
+func (s *draft) askHost(ctx context.Context, from address.Address) error {
+	if s.first.Host != "" {
+		return nil
+	}
+	dns := &config.Config{DNS: config.DNS{Server: config.NameServer(s.env)}}
+	found := account.Finder{DNS: resolver(dns)}.Provider(ctx, domainOf(from))
+	if found == nil {
+		return s.ask(ctx, "Relay (the name of the SMTP server)", "smtp.host", "", &s.first.Host)
+	}
+	relay := found.Preset.SMTP
+	if err := s.tell("The relay of %s seems to be %s (%s).\n%s", from.Text, relay, found.Source, providerFacts(found.Preset)); err != nil {
+		return err
+	}
+	if !slices.Contains(found.Preset.Logins, account.Password) && !slices.Contains(found.Preset.Logins, account.AppPassword) {
+		if err := s.tell("init cannot set up OAuth2: see docs/providers.md.\n"); err != nil {
+			return err
+		}
+	}
+	if err := s.ask(ctx, "Relay (the name of the SMTP server)", "smtp.host", relay.Host, &s.first.Host); err != nil {
+		return err
+	}
+	if s.first.Host == relay.Host && s.first.Port == 0 && s.first.Security == "" {
+		s.first.Port, s.first.Security = relay.Port, relay.Security
+	}
+	return nil
+}
+
+// takePassword reads the password of the relay, or its place.
+func (s *draft) takePassword(ctx context.Context, stdin bool) error {
+	if s.first.Username == "" || s.first.Password != "" {
+		return nil
+	}
+	if s.terminal() == nil && !stdin {
+		return nil // missing has said so
+	}
+	if _, err := os.Lstat(s.passwordFile()); !errors.Is(err, fs.ErrNotExist) {
+		return usage(fmt.Errorf("%s exists already, and init never replaces a file; use it with --smtp-password-from file:%[1]s, or remove it", s.passwordFile()))
+	}
+	for s.first.Password == "" {
+		if err := s.readRelayPassword(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *draft) readRelayPassword(ctx context.Context) error {
+	tty := s.terminal()
+	if tty == nil {
+		password, err := s.readPassword("")
+		if err == nil && password == "" {
+			err = usage(errors.New("--smtp-password-stdin: the password is empty; nothing was written"))
+		}
+		s.first.Password, s.password = "file:"+relayPasswordFile, password
+		return err
+	}
+	question := fmt.Sprintf("Password of %s (or env:NAME, file:PATH, command:PROGRAM): ", s.first.Username)
+	password, err := terminal.Password(tty, s.err, question)
+	switch {
+	case errors.Is(err, terminal.ErrNoAnswer):
+		return usage(errors.New("no password was given; nothing was written"))
+	case err != nil || password == "":
+		return err
+	case !secret.IsRef(password):
+		s.first.Password, s.password = "file:"+relayPasswordFile, password
+		return nil
+	}
+	if s.first.Password, err = reference("--smtp-password-from", password); err == nil {
+		err = s.faults(ctx, s.started())
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(s.err, err)
+		s.first.Password = ""
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// typing is what somebody types when the terminal asks for it.
+type typing struct{ asked, types string }
+
+// conversation runs a command at a terminal. Each line is typed when its question is there.
+func conversation(t *testing.T, dir, dns string, lines []typing, args ...string) (code int, shown string) {
+	t.Helper()
+	const theEnd = "\x00"
+	tty, person := pty(t)
+	done := make(chan string)
+	go func() {
+		var all strings.Builder
+		block, from := make([]byte, 4<<10), 0
+		for {
+			n, err := person.Read(block)
+			all.Write(block[:n])
+			if len(lines) > 0 && strings.Contains(all.String()[from:], lines[0].asked) {
+				from = all.Len()
+				_, _ = person.WriteString(lines[0].types)
+				lines = lines[1:]
+			}
+			if shown, ended := strings.CutSuffix(all.String(), theEnd); ended || err != nil {
+				done <- shown
+				return
+			}
+		}
+	}()
+	env := map[string]string{"POSTRIDER_DNS_SERVER": dns}
+	a := &app{in: tty, out: tty, err: tty, env: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+	code = a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml"), "init"}, args...))
+	if _, err := tty.WriteString(theEnd); err != nil { // closing it could lose what was not read yet
+		t.Fatal(err)
+	}
+	return code, strings.ReplaceAll(<-done, "\r\n", "\n")
+}
+
+// TestInitAtATerminal: init asks what no flag gives, again where an answer is wrong, shows the
+// file, and writes it when that is confirmed. It never shows the password.
+func TestInitAtATerminal(t *testing.T) {
+	sink, err := smtpsink.Start(smtpsink.Options{Auth: []string{"PLAIN"}, Users: map[string]string{"a@firm.example": "s3cret", "ann": "s3cret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sink.Close)
+	dns := testserver.NameServer(t, nil)
+	dns.SetMX(t, "customer.example", "aspmx.l.google.com", 1)
+	local := []string{"--smtp-port", strconv.Itoa(sink.Port()), "--smtp-security", "none"}
+	const sender, relay, username, password, to = "Sender of forwarded mail", "Relay (the name", "Username at the relay", "Password of ", "Who gets the mail"
+	tests := []struct {
+		name  string
+		args  []string
+		lines []typing
+		code  int
+		shows string
+		file  string // a part of it; empty for no file
+		pass  string // in the file beside it
+	}{
+		{
+			"all is asked", local,
+			[]typing{
+				{sender, "ann\r"},
+				{sender, "A <a@firm.example>\r"},
+				{relay, "127.0.0.1:25\r"},
+				{relay, "127.0.0.1\r"},
+				{username, "\r"},
+				{password, "s3cret\r"},
+				{to, "b@firm.example\r"},
+				{"? [y/N] ", "y\r"},
+			},
+			exitOK,
+			`(?s)--from: "ann" is no address.*--smtp-host: "127.0.0.1:25" is no host.*Username at the relay, or none \[a@firm.example\]: .*` +
+				`    smtp: .*ok +relay: 127.0.0.1:\d+.*\nWrite .*postrider.yaml\? \[y/N\] y\nWrote .*\npostrider -c .*postrider.yaml inbox add ADDR\n$`,
+			"username: a@firm.example\n", "s3cret\n",
+		},
+		{
+			"not confirmed", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "none", "--to", "b@firm.example"}, local...),
+			[]typing{{"? [y/N] ", "n\r"}},
+			exitFailed, `not confirmed; nothing was changed\n$`, "", "",
+		},
+		{
+			"the relay refuses the login, written all the same", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
+			[]typing{{password, "wr0ng\r"}, {"? [y/N] ", "y\r"}},
+			exitOK, `(?s)FAILED +relay: .*The relay failed its test. Write .* all the same\? \[y/N\] `, "username: ann\n", "wr0ng\n",
+		},
+		{
+			"a reference in place of the password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
+			[]typing{{password, "\r"}, {password, "env:NO_SUCH_SECRET\r"}, {password, "command:echo s3cret\r"}},
+			exitOK,
+			`(?s)--smtp-password-from: environment variable NO_SUCH_SECRET is not set.*password: command:echo\n.*ok +relay`, "password: command:echo s3cret\n", "",
+		},
+		{
+			"the relay of the provider",
+			[]string{"--no-check"},
+			[]typing{{sender, "a@customer.example\r"}, {relay, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			exitOK,
+			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, .*\[smtp.gmail.com\]: `, "host: smtp.gmail.com\n  port: 465\n  security: tls", "",
+		},
+		{"no answer", nil, []typing{{sender, "\x04"}}, exitUsage, `postrider: --from was not given; nothing was written\n$`, "", ""},
+		{"no password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann"}, local...), []typing{{password, "\x04"}}, exitUsage, `no password was given; nothing was written\n$`, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			code, shown := conversation(t, dir, dns.Address, tt.lines, tt.args...)
+			if code != tt.code || !regexp.MustCompile(tt.shows).MatchString(shown) {
+				t.Errorf("exit code %d, it shows\n%s\nwant %d and %s", code, shown, tt.code, tt.shows)
+			}
+			if strings.Contains(shown, "s3cret") || strings.Contains(shown, "wr0ng") {
+				t.Errorf("it shows the password:\n%s", shown)
+			}
+			wantFile(t, filepath.Join(dir, "postrider.yaml"), tt.file)
+			wantFile(t, filepath.Join(dir, "smtp-password"), tt.pass)
+		})
+	}
+}
+
+// wantFile wants a file with that text and mode 0600; empty for none.
+func wantFile(t *testing.T, path, text string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if text == "" {
+		if err == nil {
+			t.Errorf("%s was written:\n%s", path, got)
+		}
+		return
+	}
+	info, statErr := os.Stat(path)
+	if err != nil || statErr != nil || !strings.Contains(string(got), text) || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v, it holds\n%s\nwant mode 0600, and %q", path, err, info, got, text)
+	}
+}
