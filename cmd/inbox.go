@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/account"
 	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -171,6 +172,9 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		in, err := a.withServer(ctx, s, f.inbox(address), how.yes)
 		if err != nil {
 			return err
+		}
+		if f.password == (passwordFlags{}) && account.OnlyOAuth(in.Host) { // it would ask for a password
+			return usage(fmt.Errorf("%s takes OAuth2 and no password: set up an application as docs/providers.md says, and add --oauth NAME", in.Host))
 		}
 		password, err := a.newPassword(&f.password, address)
 		if err != nil {

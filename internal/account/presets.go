@@ -216,6 +216,12 @@ func Hint(host string) string {
 	return ""
 }
 
+// OnlyOAuth reports whether the provider of an IMAP server takes OAuth2 and no password.
+func OnlyOAuth(host string) bool {
+	p := byHost(host)
+	return p != nil && slices.Equal(p.Logins, []Login{OAuth2})
+}
+
 func byHost(host string) *Preset {
 	return choose(func(p Preset) bool { return canonical(host) == p.IMAP.Host })
 }
