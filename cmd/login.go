@@ -106,7 +106,7 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 	return c
 }
 
-// logIn has a person log in, and stores what that came to. names are those that the account may
+// logIn has a person log in, and stores the token. names are those that the account may
 // have.
 func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names []string, opts loginOptions) error {
 	if !acct.App.Personal() {

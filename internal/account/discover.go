@@ -116,7 +116,7 @@ func (f Finder) mx(ctx context.Context, domain string) (*Found, error) {
 	if p := byMX(host); p != nil {
 		return p.found(fmt.Sprintf("the MX of %s, %s, which is of %s", domain, host, p.Name)), nil
 	}
-	return nil, fmt.Errorf("MX: %q tells nothing", host)
+	return nil, fmt.Errorf("MX: %q is of no known provider", host)
 }
 
 // srv asks for the SRV record of RFC 6186 3.2.

@@ -99,11 +99,11 @@ func TestFind(t *testing.T) {
 			},
 		},
 		{
-			name: "a name that only ends like a provider's", domain: "example.com", fault: `MX: "aspmx.notgoogle.com" tells nothing`,
+			name: "a name that only ends like a provider's", domain: "example.com", fault: `MX: "aspmx.notgoogle.com" is of no known provider`,
 			records: func(t *testing.T, d *testserver.DNS) { d.SetMX(t, "example.com", "aspmx.notgoogle.com", 1) },
 		},
 		{
-			name: "a backup MX tells nothing", domain: "example.com", fault: `MX: "mx.example.com" tells nothing`,
+			name: "a backup MX tells nothing", domain: "example.com", fault: `MX: "mx.example.com" is of no known provider`,
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetMX(t, "example.com", "aspmx.l.google.com", 20)
 				d.SetMX(t, "example.com", "mx.example.com", 10)

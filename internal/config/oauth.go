@@ -73,7 +73,7 @@ func (r *reader) application(name string, o OAuth) {
 	builtIn := name == oauth.Microsoft || name == oauth.Google
 	own := o.ServiceAccount != "" || len(o.TokenCommand) > 0 // needs no client
 	if !oauthName.MatchString(name) {
-		r.refuse(at, "is no name; use up to 64 lower-case letters, digits, - and _")
+		r.refuse(at, "is not a valid name; use up to 64 lower-case letters, digits, - and _")
 	}
 	if builtIn && o.Issuer != "" {
 		r.refuse(at+".issuer", "is built in for %s; give the application another name", name)

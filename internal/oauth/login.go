@@ -25,7 +25,7 @@ type Person interface {
 	Paste(ctx context.Context, page string) (string, error)
 }
 
-// Grant is what a login came to.
+// Grant is the result of a login.
 type Grant struct {
 	Token Token
 	Names []string // of the account that logged in; empty when the provider does not say

@@ -1,7 +1,7 @@
 // Package oauth gets OAuth2 tokens from Microsoft, Google and other OpenID providers.
 //
 // A person logs in once (Login), with a code on any device (RFC 8628) or in a browser (RFC 6749 4.1
-// with PKCE, RFC 7636). What that gives is renewed without them (Renew), until the provider wants a
+// with PKCE, RFC 7636). The tokens are renewed without them (Renew), until the provider wants a
 // login again. Applications that act for themselves need no login: client credentials (RFC 6749
 // 4.4) and Google's service accounts (RFC 7523).
 //

@@ -222,7 +222,7 @@ func TestDiscoveryOfAHostileIssuer(t *testing.T) {
 		"another issuer":    {change: map[string]any{"issuer": "https://evil.example"}, says: `the document there is that of "https://evil.example"`},
 		"no https":          {change: map[string]any{"token_endpoint": "http://evil.example/token"}, says: "which is not https"},
 		"no token endpoint": {change: map[string]any{"token_endpoint": ""}, says: "no token endpoint"},
-		"no JSON":           {document: "<html>", says: "is no JSON"},
+		"no JSON":           {document: "<html>", says: "is not JSON"},
 		"huge":              {document: strings.Repeat(" ", maxDocument+1), says: "is larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {

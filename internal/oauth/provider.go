@@ -154,7 +154,7 @@ func fetch(ctx context.Context, at, token string, into any) error {
 		return fmt.Errorf("what %s answers is larger than %d KiB", at, maxDocument>>10)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("what %s answers is no JSON: %w", at, err)
+		return fmt.Errorf("what %s answers is not JSON: %w", at, err)
 	}
 	return nil
 }

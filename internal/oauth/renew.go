@@ -25,10 +25,10 @@ type Key struct {
 func ParseKey(file []byte) (*Key, error) {
 	k := &Key{}
 	if err := json.Unmarshal(file, k); err != nil {
-		return nil, errors.New("it is no JSON; download the key of the service account as JSON")
+		return nil, errors.New("it is not JSON; download the key of the service account as JSON")
 	}
 	if k.Type != "service_account" || k.Email == "" || k.Private == "" || !Secure(k.URL) {
-		return nil, errors.New("it is no key of a service account (type service_account, with client_email, private_key and token_uri)")
+		return nil, errors.New("it is not the key of a service account (type service_account, with client_email, private_key and token_uri)")
 	}
 	if block, _ := pem.Decode([]byte(k.Private)); block == nil {
 		return nil, errors.New("its private_key is no PEM; download the key again")

@@ -245,7 +245,7 @@ func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.T
 	return s.Box.Encrypt(ctx, string(text), a.Binding())
 }
 
-// LoggedIn stores what a login came to.
+// LoggedIn stores the token of a login.
 func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
 	r, err := s.read(ctx, a.Key)
 	if err != nil {
