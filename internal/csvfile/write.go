@@ -2,8 +2,8 @@ package csvfile
 
 import "strings"
 
-// Format writes the line of a file. In quotes is what has to be, and what a spreadsheet may take for
-// a formula.
+// Format writes the line of a file. In quotes is what has to be, and what a spreadsheet may take
+// for a formula.
 func Format(fields ...string) string {
 	out := make([]string, len(fields))
 	for i, f := range fields {

@@ -21,7 +21,8 @@ import (
 type Kind string
 
 // The kinds. An administrator has to fix KindAuth, KindExpired, KindPlaintext, KindTLS,
-// KindNoFolder and KindNoCursor, and KindToken when its cause says so. The others may pass on their own.
+// KindNoFolder and KindNoCursor, and KindToken when its cause says so. The others may pass on their
+// own.
 const (
 	KindNetwork     Kind = "network"     // no connection, or lost, silent, or the context ended
 	KindTLS         Kind = "tls"         // no TLS on this port, or the certificate is not valid

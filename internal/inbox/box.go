@@ -28,8 +28,8 @@ func Bind(fields ...string) []byte {
 	return b
 }
 
-// Encrypt is that of the Sealer. Without the key file it fails when something was encrypted before: a
-// new key could not decrypt that.
+// Encrypt is that of the Sealer. Without the key file it fails when something was encrypted before:
+// a new key could not decrypt that.
 func (s *Store) Encrypt(ctx context.Context, secret string, binding []byte) (string, error) {
 	if err := s.db.View(ctx, s.requireKey); err != nil {
 		return "", err

@@ -20,9 +20,9 @@ var columns = []string{
 // ReadCSV reads entries for Import from a file as package csvfile does. Only the column address is
 // required. An empty field is like a missing column.
 //
-// exposed says why neither a password itself nor a command may be in the file; nil when they may. An entry holds the
-// faults of its line. An *InvalidError says why no line can be read. name is the file's name, for
-// errors.
+// exposed says why neither a password itself nor a command may be in the file; nil when they may.
+// An entry holds the faults of its line. An *InvalidError says why no line can be read. name is the
+// file's name, for errors.
 func ReadCSV(name string, in io.Reader, exposed error) ([]Entry, error) {
 	lines, err := csvfile.Read(name, in, columns)
 	if unreadable, ok := errors.AsType[*csvfile.Error](err); ok {

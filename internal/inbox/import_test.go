@@ -105,7 +105,8 @@ func TestImportOfMany(t *testing.T) {
 	}
 }
 
-// TestImportIsAllOrNothing: when a statement of many fails, or an entry is wrong, nothing is stored.
+// TestImportIsAllOrNothing: when a statement of many fails, or an entry is wrong, nothing is
+// stored.
 func TestImportIsAllOrNothing(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	b.add("old@x.example")

@@ -107,7 +107,8 @@ func wantLabels(t *testing.T, in Inbox, want string) {
 	}
 }
 
-// TestManyLabels: the labels of 1,000 inboxes are one statement more, and so is a choice among them.
+// TestManyLabels: the labels of 1,000 inboxes are one statement more, and so is a choice among
+// them.
 func TestManyLabels(t *testing.T) {
 	for name, cfg := range map[string]func(*testing.T) db.Config{
 		"sqlite": func(t *testing.T) db.Config {

@@ -40,13 +40,14 @@ type Sealer struct {
 // OpenSealer returns the Sealer for a key file. It does not read the file.
 func OpenSealer(path string) *Sealer { return &Sealer{path: path} }
 
-// Seal encrypts a password or a reference for the address of an inbox and what binding has. It creates the key file, mode 0600, when there is none.
+// Seal encrypts a password or a reference for the address of an inbox and what binding has. It
+// creates the key file, mode 0600, when there is none.
 func (s *Sealer) Seal(in Inbox, password string) (string, error) {
 	return s.Encrypt(password, binding(in))
 }
 
-// Unseal decrypts what Seal encrypted for the same address and settings. For anything else the error
-// is an *UnsealError.
+// Unseal decrypts what Seal encrypted for the same address and settings. For anything else the
+// error is an *UnsealError.
 func (s *Sealer) Unseal(in Inbox) (string, error) {
 	password, err := s.Decrypt(string(in.Password), binding(in))
 	switch {

@@ -221,7 +221,8 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	return inboxes, nil
 }
 
-// Get returns one inbox with its labels and all its folders. When there is none, the error is a *NotFoundError.
+// Get returns one inbox with its labels and all its folders. When there is none, the error is a
+// *NotFoundError.
 func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {
 	// Not parsed: an older version may have stored an address that is refused now.
 	address = fold(address)

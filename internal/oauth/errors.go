@@ -81,8 +81,8 @@ var fixes = []struct{ says, key, fix string }{
 	{"invalid_scope", "scopes", "correct them"},
 }
 
-// explain turns an error of the library into one of the three kinds. It takes secrets out of what the
-// provider says.
+// explain turns an error of the library into one of the three kinds. It takes secrets out of what
+// the provider says.
 func (a *App) explain(err error, secrets ...string) error {
 	var refused *oauth2.RetrieveError
 	var login *LoginError

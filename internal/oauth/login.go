@@ -84,7 +84,8 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
 			return nil, errLate
 		}
-		// The provider could not be reached, or has trouble (RFC 8628 3.5): the library waits again.
+		// The provider could not be reached, or has trouble (RFC 8628 3.5): the library waits
+		// again.
 	}
 }
 

@@ -121,8 +121,9 @@ func (t *Table) Explain(ctx context.Context, m Mail) []Step {
 	return steps
 }
 
-// Returns names rules that may match a message of the inbox, which has these labels, and have its own address as a
-// recipient: those that forward to it, and those that leave it out and have no other recipient.
+// Returns names rules that may match a message of the inbox, which has these labels, and have its
+// own address as a recipient: those that forward to it, and those that leave it out and have no
+// other recipient.
 func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody []string) {
 	m := Mail{Inbox: inbox, Labels: labels}
 	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for

@@ -6,12 +6,12 @@
 // keys holds for every message. A condition on something that cannot be read is undecided: neither
 // it nor its negation holds.
 //
-// Addresses, inboxes, labels and folders are compared with globs (* any text, ? one character) that cover
-// all of the text. Other texts are searched for a substring, or for a regular expression in slashes
-// (RE2). Comparing ignores case, width and composition; an internationalised domain equals its xn--
-// form. What the named groups of a regular expression capture can stand in recipients, the priority
-// and a note. A rule that captures something that makes no address is not used, and the next one is
-// tried.
+// Addresses, inboxes, labels and folders are compared with globs (* any text, ? one character) that
+// cover all of the text. Other texts are searched for a substring, or for a regular expression in
+// slashes (RE2). Comparing ignores case, width and composition; an internationalised domain equals
+// its xn-- form. What the named groups of a regular expression capture can stand in recipients, the
+// priority and a note. A rule that captures something that makes no address is not used, and the
+// next one is tried.
 //
 // The inbox's own address is left out of the recipients, unless a rule says otherwise (own.go).
 //

@@ -37,7 +37,8 @@ func (String) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText hides the secret from JSON and YAML.
 func (String) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// OAuth is in front of the name of an application: the login is by OAuth2, and there is no password.
+// OAuth is in front of the name of an application: the login is by OAuth2, and there is no
+// password.
 const OAuth = "oauth:"
 
 // IsRef reports whether s is env:NAME, file:PATH, command:... or oauth:NAME, not the secret itself.
@@ -88,8 +89,8 @@ func ReadPrivateFile(path string) ([]byte, error) {
 	return readPrivate(path, func() (*os.File, error) { return os.Open(path) })
 }
 
-// CheckReaders returns an error when users other than its owner can access a file. The error has the
-// command that fixes it. On Windows, which has no such permissions, there is no error.
+// CheckReaders returns an error when users other than its owner can access a file. The error has
+// the command that fixes it. On Windows, which has no such permissions, there is no error.
 func CheckReaders(path string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
 		return fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, path)

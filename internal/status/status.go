@@ -40,7 +40,8 @@ type Sources struct {
 	Queue   Queue
 	Quota   Quota
 	Notices func(ctx context.Context) ([]notify.Waiting, error)
-	// Logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
+	// Logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the
+	// relay.
 	Logins func(ctx context.Context) (map[int64]string, error)
 	Alerts health.Limits
 	Only   inbox.Selection // the inboxes to report on
@@ -165,7 +166,8 @@ func Of(f health.Facts) Inbox {
 }
 
 // Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, a
-// number is above its limit, the last scan failed, or a person has to log in. A disabled inbox is not scanned.
+// number is above its limit, the last scan failed, or a person has to log in. A disabled inbox is
+// not scanned.
 func (in Inbox) Troubled() bool {
 	return in.Dead+in.Uncertain+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
 }

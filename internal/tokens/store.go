@@ -10,7 +10,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// All SQL of the tokens, by primary key, except the last. One text serves MySQL, MariaDB and SQLite.
+// All SQL of the tokens, by primary key, except the last. One text serves MySQL, MariaDB and
+// SQLite.
 const (
 	sqlToken    = `SELECT app, sealed, generation, login_needed, holder, held_until FROM oauth_tokens WHERE account = ?`
 	sqlNewToken = `INSERT INTO oauth_tokens (account, inbox_id, app, sealed, generation, login_needed, holder, held_until)

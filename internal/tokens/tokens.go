@@ -1,8 +1,8 @@
 // Package tokens gives out OAuth2 access tokens of inboxes and of the relay, and renews them.
 //
 // They are in the database, encrypted for the account and the application. Of all processes and
-// hosts, one at a time renews the token of an account, under a lease in its row; the others wait for
-// what it gets. So a provider that takes each refresh token once never sees one twice, unless a
+// hosts, one at a time renews the token of an account, under a lease in its row; the others wait
+// for what it gets. So a provider that takes each refresh token once never sees one twice, unless a
 // process was killed between the provider's answer and the commit: then a person may have to log in
 // again, and the error says why.
 //
@@ -54,8 +54,8 @@ type Account struct {
 	Use     oauth.Use
 	Name    string // at the server, and at the provider
 	Login   string // the command that logs in
-	// Server is where tokens are sent: a token is encrypted for it. So whoever can write the database
-	// cannot have a token sent elsewhere.
+	// Server is where tokens are sent: a token is encrypted for it. So whoever can write the
+	// database cannot have a token sent elsewhere.
 	Server []string
 }
 
@@ -111,8 +111,8 @@ const (
 	lease       = time.Minute            // for one renewal, which takes at most 30 s
 	look        = 100 * time.Millisecond // how often it looks whether another process is done
 	outagePause = 30 * time.Second
-	// pause is how long nothing is renewed after a server has refused two tokens: it is not the token
-	// that it refuses.
+	// pause is how long nothing is renewed after a server has refused two tokens: it is not the
+	// token that it refuses.
 	pause = 10 * time.Minute
 )
 

@@ -1,7 +1,7 @@
-// Command oidcprovider is the OpenID provider of the tests: the example server of zitadel/oidc, with
-// refresh tokens for devices, a provider's answer to a refresh token that it sees twice (all tokens
-// are revoked), introspection for IMAP servers, and switches for tests. It is a module of its own:
-// postrider does not depend on that library.
+// Command oidcprovider is the OpenID provider of the tests: the example server of zitadel/oidc,
+// with refresh tokens for devices, a provider's answer to a refresh token that it sees twice (all
+// tokens are revoked), introspection for IMAP servers, and switches for tests. It is a module of
+// its own: postrider does not depend on that library.
 //
 // usage: oidcprovider PORT USERS.json
 package main
