@@ -2,7 +2,12 @@ package oauth
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -313,5 +318,37 @@ func TestPersonDoesNotComeBack(t *testing.T) {
 	q := page.Query()
 	if err != nil || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("login_hint") != "ann" || !strings.HasPrefix(q.Get("redirect_uri"), "http://localhost:") {
 		t.Errorf("the page is %s, want PKCE, a state, the account and a port of this host", who.seen)
+	}
+}
+
+// TestServiceAccount: the account of the inbox is the subject of what is signed (domain-wide
+// delegation).
+func TestServiceAccount(t *testing.T) {
+	f := newFake(t)
+	f.answer = `{"access_token":"a1","expires_in":3600,"token_type":"Bearer"}`
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)})
+	app := &App{Name: "workspace", Key: &Key{Email: "robot@project.example", ID: "k1", Private: string(text), URL: f.URL + "/token"}}
+	got, err := app.Renew(t.Context(), IMAP, "office@firm.example", Token{})
+	if err != nil || got.Access != "a1" || got.Lifetime < 50*time.Minute {
+		t.Fatalf("got %+v, %v; want a1 and an hour", got, err)
+	}
+	_, claims, _ := strings.Cut(f.asked[0].Get("assertion"), ".")
+	claims, _, _ = strings.Cut(claims, ".")
+	said, err := base64.RawURLEncoding.DecodeString(claims)
+	var c struct{ Iss, Sub, Scope, Aud string }
+	if err = errors.Join(err, json.Unmarshal(said, &c)); err != nil {
+		t.Fatal(err)
+	}
+	if c.Iss != "robot@project.example" || c.Sub != "office@firm.example" || c.Scope != googleMail || c.Aud != f.URL+"/token" {
+		t.Errorf("the assertion says %s, want the account as its subject, and the scope for mail", said)
+	}
+	f.code, f.answer = 401, `{"error":"unauthorized_client","error_description":"Client is unauthorized to retrieve access tokens using this method"}`
+	var wrong *AppError
+	if _, err := app.Renew(t.Context(), IMAP, "office@firm.example", Token{}); !errors.As(err, &wrong) {
+		t.Errorf("the error is %v, want that the application is refused", err)
 	}
 }

@@ -223,9 +223,14 @@ func TestLoginNeeded(t *testing.T) {
 	})
 }
 
-// TestInterrupted is a process that was killed after the provider had taken the refresh token.
+// TestInterrupted is a process that was killed before the provider took the refresh token, and one
+// that was killed after that.
 func TestInterrupted(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.exec("UPDATE oauth_tokens SET holder = 'dead', held_until = 1")
+		b.want("a1", "")
+
 		b.logIn(-time.Second)
 		b.exec("UPDATE oauth_tokens SET holder = 'dead', held_until = 1")
 		b.provider.n = 7 // it has given out others
