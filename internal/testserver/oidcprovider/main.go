@@ -91,12 +91,21 @@ func (s *store) TokenRequestByRefreshToken(ctx context.Context, token string) (o
 		return nil, errors.New("this refresh token was used before")
 	}
 	req, err := s.Storage.TokenRequestByRefreshToken(ctx, token)
-	if err == nil {
-		s.used[token] = req.GetSubject()
-		s.renewed++
+	if err != nil {
+		return nil, err
 	}
-	return req, err
+	s.used[token] = req.GetSubject()
+	s.renewed++
+	if req.GetClientID() == "" {
+		req = ofDevice{req}
+	}
+	return req, nil
 }
+
+// ofDevice has the client that the example's storage does not note for devices.
+type ofDevice struct{ op.RefreshTokenRequest }
+
+func (ofDevice) GetClientID() string { return "device" }
 
 // CreateAccessAndRefreshTokens notes what it issues.
 func (s *store) CreateAccessAndRefreshTokens(ctx context.Context, req op.TokenRequest, current string) (string, string, time.Time, error) {
