@@ -40,9 +40,10 @@ type row struct {
 	now         int64 // by the database's clock
 }
 
-// interrupted reports that the last renewal did not end: its process was killed, or the provider's
-// answer did not come. Whether the provider has taken the refresh token is not known then.
-func (r row) interrupted() bool { return r.Holder != "" }
+// interrupted reports that the last renewal by another holder did not end: its process was killed,
+// or the provider's answer did not come. Whether the provider has taken the refresh token is not
+// known then.
+func (r row) interrupted(holder string) bool { return r.Holder != "" && r.Holder != holder }
 
 // token is what is stored, as JSON.
 type token struct {

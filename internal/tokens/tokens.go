@@ -202,11 +202,15 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	switch {
 	case errors.As(err, &login):
 		reason := login.Reason
-		if r.interrupted() {
+		if r.interrupted(holder) {
 			reason += "; an earlier renewal was cut short, so its token was not stored, which may be why"
 		}
-		if _, err := s.exec(ctx, sqlNeedsLogin, reason, a.Key, holder); err != nil {
-			return "", err
+		noted, err := s.exec(ctx, sqlNeedsLogin, reason, a.Key, holder)
+		if err == nil && !noted { // as below
+			return s.Access(ctx, a, "")
+		}
+		if err != nil {
+			return "", fmt.Errorf("record that %s needs a login: %w", a.Name, err)
 		}
 		return "", &LoginNeededError{a, reason}
 	case err != nil:
