@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
+	"postrider/internal/oauth"
 	"postrider/internal/terminal"
 	"postrider/internal/tokens"
 )
@@ -118,20 +119,21 @@ func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	grant, err := acct.App.Login(ctx, acct.Use, names[0], operator{a}, !opts.noBrowser)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("the login of %s was stopped; nothing was stored", acct.Name)
+	}
 	if err != nil {
 		return fmt.Errorf("log in as %s: %w", acct.Name, err)
 	}
 	if len(grant.Names) == 0 {
 		_, _ = fmt.Fprintf(a.err, "The provider does not say who logged in: it has to be %s.\n", names[0])
 	}
-	for _, name := range names {
-		if grant.Is(name) {
-			return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, grant.Token)
-		}
+	var other *oauth.OtherAccountError
+	if errors.As(grant.Of(names...), &other) {
+		return fmt.Errorf("%w: nothing was stored; log in again as %s, best in a private window. "+
+			"If %s may open the mailbox of %[2]s, add --account %[3]s", other, other.Meant, other.Who)
 	}
-	who := grant.Names[0]
-	return fmt.Errorf("%s logged in, and not %s: nothing was stored; log in again as %[2]s, best in a private window. "+
-		"If %[1]s may open the mailbox of %[2]s, add --account %[1]s", who, names[0])
+	return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, grant.Token)
 }
 
 // operator is whoever sits at the terminal.

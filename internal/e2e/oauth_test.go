@@ -125,6 +125,13 @@ func TestDeviceLoginRefused(t *testing.T) {
 	provider.Enter("ann@firm.example", p.shown(shownCode), true)
 	p.wantEnd(1, "ann@firm.example logged in, and not office@firm.example: nothing was stored")
 	w.pass(75)
+
+	p = w.start(nil, "inbox", "login", office)
+	p.shown(shownCode)
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.wantEnd(1, "the login of office@firm.example was stopped; nothing was stored")
 }
 
 func TestBrowserLogin(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -169,24 +168,6 @@ type process struct {
 	stdout, stderr output
 	over           chan struct{} // closed when it has ended
 	err            error         // how it ended
-}
-
-// output is what a program prints, while it prints it.
-type output struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.String()
 }
 
 func (w *world) start(stdin *strings.Reader, args ...string) *process {

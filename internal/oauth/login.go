@@ -79,7 +79,9 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 		got, err := config.DeviceAccessToken(ctx, code)
 		var refused *oauth2.RetrieveError
 		switch {
-		case err == nil || ctx.Err() != nil || errors.As(err, &refused) && refused.ErrorCode != "":
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil || errors.As(err, &refused) && refused.ErrorCode != "":
 			return got, err
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
 			return nil, errLate

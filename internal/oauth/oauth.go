@@ -15,6 +15,7 @@ package oauth
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -144,8 +145,23 @@ func (a *App) config(p *provider, use Use) *oauth2.Config {
 // same compares addresses and domains.
 func same(a, b string) bool { return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b)) }
 
-// Is reports whether one of the names that a login came with is that of the account. It is true
-// when the provider gave none.
-func (g Grant) Is(account string) bool {
-	return len(g.Names) == 0 || slices.ContainsFunc(g.Names, func(n string) bool { return same(n, account) })
+// OtherAccountError says that another account logged in than the one that was meant.
+type OtherAccountError struct{ Who, Meant string }
+
+func (e *OtherAccountError) Error() string {
+	return fmt.Sprintf("%s logged in, and not %s", e.Who, e.Meant)
+}
+
+// Of fails with an *OtherAccountError when the provider says who logged in, and that is none of the
+// names that the account may have.
+func (g Grant) Of(names ...string) error {
+	for _, n := range g.Names {
+		if slices.ContainsFunc(names, func(name string) bool { return same(n, name) }) {
+			return nil
+		}
+	}
+	if len(g.Names) == 0 {
+		return nil
+	}
+	return &OtherAccountError{Who: g.Names[0], Meant: names[0]}
 }

@@ -352,3 +352,19 @@ func TestServiceAccount(t *testing.T) {
 		t.Errorf("the error is %v, want that the application is refused", err)
 	}
 }
+
+func TestGrantOf(t *testing.T) {
+	g := Grant{Names: []string{"ann@firm.example", "Ann@Corp.example"}}
+	for _, names := range [][]string{{"ann@firm.example"}, {"office@firm.example", "ann@corp.example"}} {
+		if err := g.Of(names...); err != nil {
+			t.Errorf("of %q: %v, want no error", names, err)
+		}
+	}
+	var other *OtherAccountError
+	if err := g.Of("office@firm.example"); !errors.As(err, &other) || other.Who != "ann@firm.example" || other.Meant != "office@firm.example" {
+		t.Errorf("of another account: %v, want both names", err)
+	}
+	if err := (Grant{}).Of("office@firm.example"); err != nil {
+		t.Errorf("of a provider that does not say: %v, want no error", err)
+	}
+}
