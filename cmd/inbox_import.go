@@ -142,7 +142,9 @@ func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) erro
 		return err == nil && name != ""
 	})
 	for _, p := range plans {
-		boxes = append(boxes, p.New)
+		in := p.New
+		in.ID = 0 // these settings are not stored
+		boxes = append(boxes, in)
 	}
 	found, err := s.checkInboxes(ctx, boxes)
 	if err != nil {
@@ -151,9 +153,7 @@ func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) erro
 	var failed []string
 	for i, f := range found {
 		if f.err != nil {
-			why := strings.NewReplacer("set it with `postrider inbox set "+boxes[i].Address+" --password-stdin`", "correct it in the file",
-				"nothing was stored; add the inbox again with the right one", "correct it in the file").Replace(text.Brief(f.err))
-			failed = append(failed, fmt.Sprintf("%s: %s: %s", plans[i].Where, f.what, why))
+			failed = append(failed, fmt.Sprintf("%s: %s: %s", plans[i].Where, f.what, text.Brief(f.err)))
 		}
 	}
 	if len(failed) > 0 {

@@ -33,8 +33,8 @@ func TestCountsLost(t *testing.T) {
 func TestHint(t *testing.T) {
 	const hint = "make an app password at https://provider.example/"
 	for says, unstored := range map[string]bool{
-		"bad); " + hint + "; set it with `postrider inbox set ann --password-stdin`":     false,
-		"bad); " + hint + "; nothing was stored; add the inbox again with the right one": true,
+		"bad); " + hint + "; set it with `postrider inbox set ann --password-stdin`": false,
+		"bad); " + hint + "; nothing was stored; try again with the right one":       true,
 	} {
 		t.Run(says, func(t *testing.T) {
 			cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO [AUTHENTICATIONFAILED] bad\r\n"}, logout)

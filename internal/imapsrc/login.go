@@ -83,7 +83,7 @@ func authMechanisms(caps imap.CapSet) []string {
 func (c *Conn) loginFailure(no *imap.Error) error {
 	fix := "set it with " + c.set("--password-stdin")
 	if c.cfg.Unstored {
-		fix = "nothing was stored; add the inbox again with the right one"
+		fix = "nothing was stored; try again with the right one"
 	}
 	otherwise := KindAuth
 	if no.Code == imap.ResponseCodeServerBug {
