@@ -67,7 +67,7 @@ func (s *draft) passwordFlags(opts initOptions) (err error) {
 	return err
 }
 
-// missing names all flags that are needed where nobody can be asked.
+// missing names all flags that are needed where there is no terminal to ask on.
 func (s *draft) missing(opts initOptions) error {
 	password := opts.passwordStdin || opts.passwordFrom != ""
 	var flags []string
