@@ -104,7 +104,7 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 	return nil
 }
 
-const nothingToAudit = "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR --host HOST`, " +
+const nothingToAudit = "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR`, " +
 	"enable one with `postrider inbox enable ADDR`, or name a disabled one with --inbox ADDR"
 
 // toAudit are the active inboxes, or those that were named. Only an active one can be repaired.

@@ -224,7 +224,7 @@ func noneActive(all int) string {
 // activate says how to get an active inbox when all are disabled.
 func activate(all int) string {
 	if all == 0 {
-		return "add one with `postrider inbox add ADDR --host HOST`"
+		return "add one with `postrider inbox add ADDR`"
 	}
 	return "enable one with `postrider inbox enable ADDR`"
 }

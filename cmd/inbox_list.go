@@ -34,7 +34,7 @@ trouble, whose last scan failed; --all shows all.
 	return c
 }
 
-const noInbox = "There is no inbox; add one with `postrider inbox add ADDR --host HOST`."
+const noInbox = "There is no inbox; add one with `postrider inbox add ADDR`."
 
 func (a *app) inboxList(ctx context.Context, opts inboxListOptions) error {
 	if err := opts.check(); err != nil {
