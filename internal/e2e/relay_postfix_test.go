@@ -295,6 +295,7 @@ func stops() relayCase {
 			if n := len(w.tasks("--status", "received")); n == 0 {
 				t.Error("no message waits without an attempt, want all that were not in flight")
 			}
+			once.Do(func() { t.Error("the relay was not stopped") }) // returns when it has stopped
 			w.relay.Start(t)
 			w.untilForwarded()
 		},
