@@ -2,6 +2,7 @@ package db
 
 import (
 	"fmt"
+	"math/bits"
 	"reflect"
 	"slices"
 	"strings"
@@ -88,16 +89,15 @@ func Upsert(tx *gorm.DB, table, keys, columns string, rows [][]any) error {
 	return insertOr(tx, table, keys+", "+columns, conflict+strings.Join(set, ", "), rows)
 }
 
-// insertOr has one statement for many rows where a statement is a round trip. SQLite runs one that
-// is prepared for each of them.
+// insertOr has one statement for many rows. On SQLite their number is a power of two, so that there
+// are few different statements and each is prepared once.
 func insertOr(tx *gorm.DB, table, columns, conflict string, rows [][]any) error {
-	most := 200
-	if tx.Name() == "sqlite" {
-		most = 1
-	}
 	row := "(" + strings.Repeat("?, ", strings.Count(columns, ",")) + "?)"
 	for len(rows) > 0 {
-		n := min(most, len(rows))
+		n := min(200, len(rows))
+		if tx.Name() == "sqlite" {
+			n = 1 << min(5, bits.Len(uint(len(rows)))-1)
+		}
 		var args []any
 		for _, r := range rows[:n] {
 			args = append(args, r...)

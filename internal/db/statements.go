@@ -81,6 +81,35 @@ func (c *preparedConn) keep(query string, s driver.Stmt) error {
 	return err
 }
 
+// BeginTx begins a transaction that writes.
+func (c *preparedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if opts != (driver.TxOptions{}) {
+		return c.preparer.BeginTx(ctx, opts)
+	}
+	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE", nil); err != nil {
+		return nil, err
+	}
+	return preparedTx{c}, nil
+}
+
+// preparedTx is a transaction of a connection.
+type preparedTx struct{ c *preparedConn }
+
+// Commit ends the transaction also when it fails: database/sql expects that.
+func (t preparedTx) Commit() error {
+	_, err := t.c.ExecContext(context.Background(), "COMMIT", nil)
+	if err != nil {
+		_ = t.Rollback() // fails when SQLite has done it
+	}
+	return err
+}
+
+// Rollback takes the transaction back.
+func (t preparedTx) Rollback() error {
+	_, err := t.c.ExecContext(context.Background(), "ROLLBACK", nil)
+	return err
+}
+
 // ExecContext runs a statement without rows.
 func (c *preparedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	s, err := c.take(ctx, query)
