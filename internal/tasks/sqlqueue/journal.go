@@ -15,24 +15,24 @@ import (
 )
 
 // journal commits the changes of the claims of one process, many in one transaction. A change takes
-// the turn as soon as it is free, and with it all the changes that wait. After a pause the first
-// change is committed at once. The next batch gathers while one is being committed, and for as long
-// as pace says.
+// the turn as soon as it is free, and with it all the changes that wait. While changes come from
+// many callers, a batch waits for as many as the one before had, a millisecond at most: otherwise
+// the callers would fall apart into two groups, and each would wait for the commit of the other.
 type journal struct {
 	commit  func(context.Context, []*change)
-	pace    time.Duration // from the beginning of a batch to that of the next, at least
 	turn    chan struct{} // full while a batch is being committed
-	began   time.Time     // the last batch; whoever has the turn may use it
+	last    int           // how many changes the last batch had; for who has the turn
 	mu      sync.Mutex
 	waiting []*change
+	enough  int // as many waiting changes close full
+	full    chan struct{}
 }
 
-// journalPace is the shortest time between the starts of two batches. Without it a fast disk would
-// commit each change by itself, and a transaction costs processor time, too.
-const journalPace = time.Millisecond / 2
+// journalPatience is how long a batch waits for others at most.
+const journalPatience = time.Millisecond
 
 func newJournal(commit func(context.Context, []*change)) *journal {
-	return &journal{commit: commit, pace: journalPace, turn: make(chan struct{}, 1)}
+	return &journal{commit: commit, turn: make(chan struct{}, 1)}
 }
 
 // change is what becomes of one claim.
@@ -59,6 +59,9 @@ func (j *journal) record(ctx context.Context, c *change) error {
 	c.done = make(chan struct{})
 	j.mu.Lock()
 	j.waiting = append(j.waiting, c)
+	if len(j.waiting) == j.enough {
+		close(j.full)
+	}
 	j.mu.Unlock()
 	select {
 	case <-c.done:
@@ -84,16 +87,31 @@ func (c *change) over() bool {
 
 // commitWaiting commits the changes that wait; at least one does.
 func (j *journal) commitWaiting(ctx context.Context) {
-	time.Sleep(time.Until(j.began.Add(j.pace)))
-	j.began = time.Now()
-	j.mu.Lock()
-	batch := j.waiting
-	j.waiting = nil
-	j.mu.Unlock()
+	batch := j.gather()
 	j.commit(ctx, batch)
 	for _, c := range batch {
 		close(c.done)
 	}
+}
+
+// gather takes the changes that wait, when there are as many as in the last batch, or the patience
+// has ended.
+func (j *journal) gather() []*change {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.waiting) < j.last {
+		full := make(chan struct{})
+		j.enough, j.full = j.last, full
+		j.mu.Unlock()
+		select {
+		case <-full:
+		case <-time.After(journalPatience):
+		}
+		j.mu.Lock()
+	}
+	batch := j.waiting
+	j.waiting, j.last, j.enough = nil, len(batch), 0
+	return batch
 }
 
 // errApart is a batch with a receipt that is no longer good.

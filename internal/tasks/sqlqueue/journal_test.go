@@ -47,26 +47,34 @@ func TestJournalGathers(t *testing.T) {
 	})
 }
 
-// TestJournalPace: where committing takes no time, changes that come soon after one another are
-// committed together, and one that comes later does not wait.
-func TestJournalPace(t *testing.T) {
+// TestJournalWaitsForAsMany: a batch waits for as many changes as the one before had, and not
+// longer than the patience. A single caller never waits.
+func TestJournalWaitsForAsMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const percent = journalPatience / 100
 		start := time.Now()
 		var batches []string
 		j := newJournal(func(_ context.Context, batch []*change) {
-			batches = append(batches, fmt.Sprintf("%d after %s", len(batch), time.Since(start)))
+			batches = append(batches, fmt.Sprintf("%d after %d", len(batch), time.Since(start)/percent))
+			time.Sleep(10 * percent)
 		})
 		var all sync.WaitGroup
-		for _, at := range []time.Duration{0, 1, 1, 1, 9, 30} {
+		for _, at := range []time.Duration{
+			0, 100, 200, // one caller
+			205, 206, 207, // three, during the last commit
+			250, 255, 260, // as many again
+			400, 410, // fewer
+			600, 800, // one
+		} {
 			all.Go(func() {
-				time.Sleep(at * journalPace / 10)
+				time.Sleep(at * percent)
 				if err := j.record(t.Context(), &change{}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		want := fmt.Sprintf("[1 after 0s 4 after %s 1 after %s]", journalPace, 3*journalPace)
+		const want = "[1 after 0 1 after 100 1 after 200 3 after 210 3 after 260 2 after 500 1 after 700 1 after 800]"
 		if got := fmt.Sprint(batches); got != want {
 			t.Errorf("committed %s, want %s", got, want)
 		}

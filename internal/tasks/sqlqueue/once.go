@@ -201,15 +201,30 @@ func mailboxesOf(recipients []string) []string {
 	return slices.Compact(out)
 }
 
-// around reads the deliveries of a task, and then the deliveries of other tasks that wait for them.
-func around(tx *gorm.DB, taskID int64) (own []tasks.Delivery, others []deliveryRow, _ error) {
-	all, err := deliveries(tx, []int64{taskID})
-	if err != nil {
-		return nil, nil, err
+// around reads the deliveries of tasks, and the deliveries of other tasks that wait for them.
+func around(tx *gorm.DB, ids []int64) (own map[int64][]tasks.Delivery, waiting []deliveryRow, _ error) {
+	rows, err := db.Query(tx, (*aroundRow).into, sqlAround, ids, ids)
+	slices.SortFunc(rows, func(a, b aroundRow) int {
+		return cmp.Or(cmp.Compare(a.TaskID, b.TaskID), strings.Compare(a.Recipient, b.Recipient))
+	})
+	own = map[int64][]tasks.Delivery{}
+	for _, r := range rows {
+		if r.waits {
+			waiting = append(waiting, r.deliveryRow)
+		} else {
+			own[r.TaskID] = append(own[r.TaskID], r.delivery())
+		}
 	}
-	others, err = waitingFor(tx, []int64{taskID})
-	return all[taskID], others, err
+	return own, waiting, err
 }
+
+// aroundRow is a row of sqlAround.
+type aroundRow struct {
+	waits bool
+	deliveryRow
+}
+
+func (r *aroundRow) into() []any { return append([]any{&r.waits}, r.deliveryRow.into()...) }
 
 // waitingFor reads the deliveries that wait for one of the tasks.
 func waitingFor(tx *gorm.DB, ids []int64) ([]deliveryRow, error) {
@@ -261,11 +276,7 @@ func settle(tx *gorm.DB, now time.Time, settlements []settlement) (map[int64][]t
 	if err := upsert(tx, rows); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	all, err := deliveries(tx, ids)
-	if err != nil {
-		return nil, err
-	}
-	waiting, err := waitingFor(tx, ids)
+	all, waiting, err := around(tx, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -50,10 +50,11 @@ func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error)
 		if err := end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(who)); err != nil {
 			return err
 		}
-		ds, waiting, err := around(tx, id)
+		own, waiting, err := around(tx, []int64{id})
 		if err != nil {
 			return err
 		}
+		ds := own[id]
 		if err := q.keep(tx, id, ds); err != nil {
 			return err
 		}
@@ -89,10 +90,11 @@ func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, err
 		if err := tx.Exec(sqlResolveDeliveries, now, id).Error; err != nil {
 			return err
 		}
-		ds, waiting, err := around(tx, id)
+		own, waiting, err := around(tx, []int64{id})
 		if err != nil {
 			return err
 		}
+		ds := own[id]
 		status := tasks.Forwarded
 		if len(tasks.Without(ds)) > 0 {
 			status = tasks.Received

@@ -138,10 +138,16 @@ const (
 
 	// Waiting deliveries of tasks that can be made due, by monitored_emails_deliveries_duplicate,
 	// which seldom has any. A task in progress checks by itself when it is released.
-	sqlWaiting = `
-SELECT d.task_id, d.recipient, d.status, d.duplicate_of, d.code, d.reply, d.attempts, d.delivered_at
+	sqlWaiting = `SELECT ` + waitingRows
+
+	waitingRows = `d.task_id, d.recipient, d.status, d.duplicate_of, d.code, d.reply, d.attempts, d.delivered_at
 FROM monitored_emails_deliveries d JOIN monitored_emails_tasks t ON t.id = d.task_id
 WHERE d.status = 'pending' AND t.status IN ('received', 'error') AND d.duplicate_of IN ?`
+
+	// The deliveries of tasks, and the deliveries that wait for them, in any order.
+	sqlAround = `
+SELECT 0 AS waits, ` + deliveryKeys + `, ` + deliveryColumns + ` FROM monitored_emails_deliveries WHERE task_id IN ?
+UNION ALL SELECT 1, ` + waitingRows
 
 	// One at a time, by primary key: then MySQL waits for a locked row before it checks its
 	// columns.

@@ -32,10 +32,11 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 	if err != nil {
 		return nil, err
 	}
-	before, waiting, err := around(tx, r.TaskID)
+	own, waiting, err := around(tx, []int64{r.TaskID})
 	if err != nil {
 		return nil, err
 	}
+	before := own[r.TaskID]
 	t := row.task()
 	t.Deliveries = before
 	if res.Identity != nil {
