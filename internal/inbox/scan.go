@@ -44,42 +44,97 @@ type scanRow struct {
 // then registered twice, which changes nothing.
 func (s *Store) AcquireScan(
 	ctx context.Context, inboxID int64, holder string, ttl time.Duration,
-) (lease Lease, busy *Busy, err error) {
+) (Lease, *Busy, error) {
 	if holder == "" {
 		return Lease{}, nil, errors.New("acquire the scan lease: the holder is empty")
 	}
-	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-		lease, busy, err = s.acquire(tx, inboxID, holder, ttl)
-		return err
-	})
-	if err != nil {
+	a := &acquisition{inboxID: inboxID, by: asker{holder, ttl}}
+	if err := s.acquisitions.Commit(ctx, a); err != nil {
 		return Lease{}, nil, fmt.Errorf("acquire the scan lease of inbox %d: %w", inboxID, err)
 	}
-	return lease, busy, nil
+	return a.lease, a.busy, nil
 }
 
-func (s *Store) acquire(tx *gorm.DB, inboxID int64, holder string, ttl time.Duration) (Lease, *Busy, error) {
-	now, err := s.db.Now(tx)
-	if err != nil {
-		return Lease{}, nil, err
+// acquisition is one call of AcquireScan.
+type acquisition struct {
+	inboxID int64
+	by      asker
+
+	lease Lease
+	busy  *Busy
+}
+
+// asker is who asks for a lease, and for how long.
+type asker struct {
+	holder string
+	ttl    time.Duration
+}
+
+// errRemoved is an inbox that is not there any more.
+var errRemoved = errors.New("the inbox was removed")
+
+// acquireAll takes the leases that are free, in one transaction. Nearly always one holder asks.
+func (s *Store) acquireAll(ctx context.Context, batch []*acquisition) []error {
+	var ids []int64
+	asked := map[asker][]int64{}
+	for _, a := range batch {
+		ids, asked[a.by] = append(ids, a.inboxID), append(asked[a.by], a.inboxID)
 	}
-	update := tx.Exec(sqlAcquireScan, holder, holder, now+ttl.Microseconds(), inboxID, holder, now)
-	if update.Error != nil {
-		return Lease{}, nil, update.Error
+	var found map[int64]scanRow
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		for by, ids := range asked {
+			until := now + by.ttl.Microseconds()
+			if err := tx.Exec(sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, now).Error; err != nil {
+				return err
+			}
+		}
+		found, err = scans(tx, ids)
+		return err
+	})
+	errs := make([]error, len(batch))
+	for i, a := range batch {
+		if errs[i] = err; err == nil {
+			errs[i] = a.result(found)
+		}
 	}
-	var row scanRow
-	query := tx.Raw(sqlGetScan, inboxID).Scan(&row)
+	return errs
+}
+
+// scans reads inboxes with their folders and who scans them.
+func scans(tx *gorm.DB, ids []int64) (map[int64]scanRow, error) {
+	var rows []scanRow
+	if err := tx.Raw(sqlGetScans, ids).Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	folders, err := listFolders(tx, ids...)
+	found := map[int64]scanRow{}
+	for _, r := range rows {
+		for _, f := range folders {
+			if f.InboxID == r.Inbox.ID {
+				r.Inbox.Folders = append(r.Inbox.Folders, f)
+			}
+		}
+		found[r.Inbox.ID] = r
+	}
+	return found, err
+}
+
+// result is what came of it: the lease is the holder's now, if no other holder has it.
+func (a *acquisition) result(found map[int64]scanRow) error {
+	row, ok := found[a.inboxID]
 	switch {
-	case query.Error != nil:
-		return Lease{}, nil, query.Error
-	case query.RowsAffected == 0:
-		return Lease{}, nil, errors.New("the inbox was removed")
-	case update.RowsAffected == 0:
-		until := time.UnixMicro(row.ScanUntil).UTC()
-		return Lease{}, &Busy{Holder: row.ScanHolder, Until: until, Paused: row.ScanHolder == paused}, nil
+	case !ok:
+		return errRemoved
+	case row.ScanHolder == a.by.holder:
+		a.lease = Lease{row.Inbox, row.ScanToken}
+	default:
+		a.busy = &Busy{Holder: row.ScanHolder, Until: time.UnixMicro(row.ScanUntil).UTC(), Paused: row.ScanHolder == paused}
 	}
-	row.Inbox.Folders, err = listFolders(tx, inboxID)
-	return Lease{row.Inbox, row.ScanToken}, nil, err
+	return nil
 }
 
 // RenewScan extends the lease to ttl from now. It also renews an expired lease that no other run
@@ -110,68 +165,6 @@ func (s *Store) ReleaseScan(ctx context.Context, by Scan) error {
 		return fmt.Errorf("release the scan lease of inbox %d: %w", by.InboxID, err)
 	}
 	return nil
-}
-
-// outageAfter is how many scans in a row must fail to count as an outage. Fewer may be a restart of
-// the server.
-const outageAfter = 3
-
-// ScanEnd is how a scan ended.
-type ScanEnd struct {
-	Interrupted bool          // it neither succeeded nor failed
-	Failure     string        // why it failed; empty when it succeeded
-	Folders     []int64       // that were scanned to their end
-	Pause       time.Duration // that the server asked for: no run acquires the lease meanwhile
-}
-
-// FinishScan records how a scan ended, and releases the lease, in one transaction. A success sets
-// last_scanned_at and clears last_error. A failure becomes last_error, cut to 2,000 characters. An
-// outage begins with the third failure in a row, and ends with a success. FinishScan returns
-// ErrScanLost, and changes nothing, when another run has taken the lease over. Doing it twice
-// changes nothing.
-func (s *Store) FinishScan(ctx context.Context, by Scan, end ScanEnd) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		if len(end.Folders) > 0 { // locked before the inbox, as by a registration
-			if err := tx.Exec(sqlFoldersScanned, time.UnixMicro(now).UTC(), end.Folders).Error; err != nil {
-				return err
-			}
-		}
-		ended := end.record(tx, by, now)
-		if ended.Error == nil && ended.RowsAffected == 0 {
-			return by.held(tx) // an earlier commit may have succeeded without an answer
-		}
-		if ended.Error == nil && end.Failure != "" {
-			ended = tx.Exec(sqlOutage, by.InboxID, outageAfter)
-		}
-		return ended.Error
-	})
-	if err != nil {
-		return fmt.Errorf("record the end of the scan of inbox %d: %w", by.InboxID, err)
-	}
-	return nil
-}
-
-// record changes the row of the inbox, if the lease is held.
-func (end ScanEnd) record(tx *gorm.DB, by Scan, now int64) *gorm.DB {
-	at, holder, until := time.UnixMicro(now).UTC(), "", int64(0)
-	if end.Pause > 0 {
-		holder, until = paused, now+end.Pause.Microseconds()
-	}
-	switch {
-	case end.Interrupted:
-		return tx.Exec(sqlScanInterrupted, holder, until, by.InboxID, by.Token)
-	case end.Failure == "":
-		return tx.Exec(sqlScanDone, at, at, holder, until, by.InboxID, by.Token)
-	}
-	failure := end.Failure
-	if runes := []rune(failure); len(runes) > 2000 {
-		failure = string(runes[:2000])
-	}
-	return tx.Exec(sqlScanFailed, failure, at, holder, until, by.InboxID, by.Token)
 }
 
 // UnderScan calls f under the scan lease. When another run holds the lease, it returns that run and

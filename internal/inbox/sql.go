@@ -46,8 +46,8 @@ const (
 	// MySQL assigns from left to right, SQLite all at once. So scan_token comes first: it needs the
 	// old scan_holder.
 	sqlAcquireScan = `UPDATE monitored_emails SET scan_token = scan_token + CASE WHEN scan_holder = ? THEN 0 ELSE 1 END,
-		scan_holder = ?, scan_until = ? WHERE id = ? AND (scan_holder = ? OR scan_until <= ?)`
-	sqlGetScan = `SELECT scan_holder, scan_token, scan_until, ` + inboxColumns + ` FROM monitored_emails WHERE id = ?`
+		scan_holder = ?, scan_until = ? WHERE id IN ? AND (scan_holder = ? OR scan_until <= ?)`
+	sqlGetScans = `SELECT scan_holder, scan_token, scan_until, ` + inboxColumns + ` FROM monitored_emails WHERE id IN ?`
 	// A pause is not a lease.
 	underLease = ` WHERE id = ? AND scan_token = ? AND scan_holder NOT IN ('', '` + paused + `')`
 	// One microsecond more, so that the row changes: see Scan.held.
@@ -59,8 +59,12 @@ const (
 
 	sqlScanInterrupted = `UPDATE monitored_emails SET ` + scanEnds
 
-	sqlScanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0, failing_since = NULL,
-		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END, ` + scanEnds
+	scanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0, failing_since = NULL,
+		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END, `
+	sqlScanDone = scanDone + scanEnds
+	// It goes on with aLease, for each scan.
+	sqlScansDone = scanDone + `scan_holder = '', scan_until = 0 WHERE scan_holder NOT IN ('', '` + paused + `') AND `
+	aLease       = `id = ? AND scan_token = ?`
 	// failing_since comes first, because it needs the old failed_scans, and MySQL assigns from left
 	// to right.
 	sqlScanFailed = `UPDATE monitored_emails SET last_error = ?,

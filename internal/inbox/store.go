@@ -21,12 +21,17 @@ type Store struct {
 	db     *db.DB
 	sealer *Sealer
 	files  secret.Files
+
+	acquisitions *db.Group[*acquisition]
+	ends         *db.Group[finish]
 }
 
 // New returns the store over a database and the sealer of its passwords. A password may be
 // file:PATH for files in dirs.
-func New(db *db.DB, sealer *Sealer, dirs ...string) *Store {
-	return &Store{Commands: new(secret.Commands), db: db, sealer: sealer, files: dirs}
+func New(d *db.DB, sealer *Sealer, dirs ...string) *Store {
+	s := &Store{Commands: new(secret.Commands), db: d, sealer: sealer, files: dirs}
+	s.acquisitions, s.ends = db.NewGroup(s.acquireAll), db.NewGroup(s.finishAll)
+	return s
 }
 
 // Changes are the settings of an inbox that Set changes. A field that is nil stays unchanged.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,27 +12,6 @@ import (
 	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
-
-// journal commits the changes of the claims of one process, many in one transaction. A change takes
-// the turn as soon as it is free, and with it all the changes that wait. While changes come from
-// many callers, a batch waits for as many as the one before had, a millisecond at most: otherwise
-// the callers would fall apart into two groups, and each would wait for the commit of the other.
-type journal struct {
-	commit  func(context.Context, []*change)
-	turn    chan struct{} // full while a batch is being committed
-	last    int           // how many changes the last batch had; for who has the turn
-	mu      sync.Mutex
-	waiting []*change
-	enough  int // as many waiting changes close full
-	full    chan struct{}
-}
-
-// journalPatience is how long a batch waits for others at most.
-const journalPatience = time.Millisecond
-
-func newJournal(commit func(context.Context, []*change)) *journal {
-	return &journal{commit: commit, turn: make(chan struct{}, 1)}
-}
 
 // change is what becomes of one claim.
 type change struct {
@@ -45,88 +23,23 @@ type change struct {
 	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries
 	// of a task whose claim has ended.
 	also func(tx *gorm.DB, now time.Time, all []tasks.Delivery) error
-
-	err  error // what came of it, when done is closed
-	done chan struct{}
-}
-
-// record commits a change, and returns what came of it. It ends early only when ctx has ended
-// before.
-func (j *journal) record(ctx context.Context, c *change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.done = make(chan struct{})
-	j.mu.Lock()
-	j.waiting = append(j.waiting, c)
-	if len(j.waiting) == j.enough {
-		close(j.full)
-	}
-	j.mu.Unlock()
-	select {
-	case <-c.done:
-	case j.turn <- struct{}{}:
-		if !c.over() {
-			j.commitWaiting(context.WithoutCancel(ctx))
-		}
-		<-j.turn
-		<-c.done
-	}
-	return c.err
-}
-
-// over reports that the change was committed, or could not be.
-func (c *change) over() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// commitWaiting commits the changes that wait; at least one does.
-func (j *journal) commitWaiting(ctx context.Context) {
-	batch := j.gather()
-	j.commit(ctx, batch)
-	for _, c := range batch {
-		close(c.done)
-	}
-}
-
-// gather takes the changes that wait, when there are as many as in the last batch, or the patience
-// has ended.
-func (j *journal) gather() []*change {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if len(j.waiting) < j.last {
-		full := make(chan struct{})
-		j.enough, j.full = j.last, full
-		j.mu.Unlock()
-		select {
-		case <-full:
-		case <-time.After(journalPatience):
-		}
-		j.mu.Lock()
-	}
-	batch := j.waiting
-	j.waiting, j.last, j.enough = nil, len(batch), 0
-	return batch
 }
 
 // errApart is a batch with a receipt that is no longer good.
 var errApart = errors.New("these changes cannot be committed together")
 
-// commit commits changes together. When that fails, each is tried alone: one that cannot be
+// commit commits changes of the claims of this process together. When that fails, each is tried alone: one that cannot be
 // recorded keeps none of the others from it.
-func (q *Queue) commit(ctx context.Context, batch []*change) {
+func (q *Queue) commit(ctx context.Context, batch []*change) []error {
 	err := q.together(ctx, batch)
-	for _, c := range batch {
-		c.err = err
+	errs := make([]error, len(batch))
+	for i, c := range batch {
+		errs[i] = err
 		if err != nil && len(batch) > 1 {
-			c.err = q.together(ctx, []*change{c})
+			errs[i] = q.together(ctx, []*change{c})
 		}
 	}
+	return errs
 }
 
 // together commits changes in one transaction.

@@ -32,7 +32,7 @@ import (
 // Queue implements tasks.Queue.
 type Queue struct {
 	db       *db.DB
-	journal  *journal
+	journal  *db.Group[*change]
 	patience time.Duration // with those who have locked all that is due
 	page     int           // rows of the ledger that are read, or deleted, at once
 }
@@ -42,7 +42,7 @@ var _ tasks.Queue = (*Queue)(nil)
 // New returns the queue in an open database.
 func New(d *db.DB) *Queue {
 	q := &Queue{db: d, patience: 100 * time.Millisecond, page: 1000}
-	q.journal = newJournal(q.commit)
+	q.journal = db.NewGroup(q.commit)
 	return q
 }
 

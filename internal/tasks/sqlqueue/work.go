@@ -14,7 +14,7 @@ import (
 
 // Sending implements tasks.Queue.
 func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
-	return q.journal.record(ctx, &change{
+	return q.journal.Commit(ctx, &change{
 		receipt: r, target: tasks.InProgress, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
 			return sqlSending, touched(now, as.Mode, db.Cut(as.ModeReason, 500))
@@ -24,7 +24,7 @@ func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds 
 
 // Note implements tasks.Queue.
 func (q *Queue) Note(ctx context.Context, r tasks.Receipt, n tasks.Note) error {
-	return q.journal.record(ctx, &change{
+	return q.journal.Commit(ctx, &change{
 		receipt: r, target: tasks.InProgress,
 		row: func(now time.Time) (string, []any) { return sqlHold, touched(now) },
 		also: func(tx *gorm.DB, now time.Time, _ []tasks.Delivery) error {
@@ -38,7 +38,7 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 	if !res.Status.EndsClaim() {
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
-	return q.journal.record(ctx, finishing(r, res))
+	return q.journal.Commit(ctx, finishing(r, res))
 }
 
 func finishing(r tasks.Receipt, res tasks.Result) *change {
@@ -71,7 +71,7 @@ func finished(now time.Time, res tasks.Result) (update string, args []any) {
 
 // Release implements tasks.Queue.
 func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
-	return q.journal.record(ctx, &change{
+	return q.journal.Commit(ctx, &change{
 		receipt: c.Receipt, target: tasks.Received, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
 			due := c.Due

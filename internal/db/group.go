@@ -1,0 +1,105 @@
+package db
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
+// with it all the changes that wait. While changes come from many callers, a batch waits for as many
+// as the one before had, a millisecond at most: otherwise the callers would fall apart into two
+// groups, and each would wait for the commit of the other.
+type Group[C any] struct {
+	commit  func(context.Context, []C) []error
+	turn    chan struct{} // full while a batch is being committed
+	last    int           // how many changes the last batch had; for who has the turn
+	mu      sync.Mutex
+	waiting []*grouped[C]
+	enough  int // as many waiting changes close full
+	full    chan struct{}
+}
+
+// groupPatience is how long a batch waits for others at most.
+const groupPatience = time.Millisecond
+
+// grouped is a change in a group.
+type grouped[C any] struct {
+	change C
+	err    error // what came of it, when done is closed
+	done   chan struct{}
+}
+
+// NewGroup has commit called for one batch of changes after the other. It returns what came of each
+// change. Its context does not end.
+func NewGroup[C any](commit func(context.Context, []C) []error) *Group[C] {
+	return &Group[C]{commit: commit, turn: make(chan struct{}, 1)}
+}
+
+// Commit commits a change, and returns what came of it. It ends early only when ctx has ended
+// before.
+func (g *Group[C]) Commit(ctx context.Context, change C) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &grouped[C]{change: change, done: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, c)
+	if len(g.waiting) == g.enough {
+		close(g.full)
+	}
+	g.mu.Unlock()
+	select {
+	case <-c.done:
+	case g.turn <- struct{}{}:
+		if !c.over() {
+			g.commitWaiting(context.WithoutCancel(ctx))
+		}
+		<-g.turn
+		<-c.done
+	}
+	return c.err
+}
+
+// over reports that the change was committed, or could not be.
+func (c *grouped[C]) over() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// commitWaiting commits the changes that wait; at least one does.
+func (g *Group[C]) commitWaiting(ctx context.Context) {
+	batch := g.gather()
+	changes := make([]C, len(batch))
+	for i, c := range batch {
+		changes[i] = c.change
+	}
+	for i, err := range g.commit(ctx, changes) {
+		batch[i].err = err
+		close(batch[i].done)
+	}
+}
+
+// gather takes the changes that wait, when there are as many as in the last batch, or the patience
+// has ended.
+func (g *Group[C]) gather() []*grouped[C] {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) < g.last {
+		full := make(chan struct{})
+		g.enough, g.full = g.last, full
+		g.mu.Unlock()
+		select {
+		case <-full:
+		case <-time.After(groupPatience):
+		}
+		g.mu.Lock()
+	}
+	batch := g.waiting
+	g.waiting, g.last, g.enough = nil, len(batch), 0
+	return batch
+}

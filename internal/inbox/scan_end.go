@@ -1,0 +1,138 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// outageAfter is how many scans in a row must fail to count as an outage. Fewer may be a restart of
+// the server.
+const outageAfter = 3
+
+// ScanEnd is how a scan ended.
+type ScanEnd struct {
+	Interrupted bool          // it neither succeeded nor failed
+	Failure     string        // why it failed; empty when it succeeded
+	Folders     []int64       // that were scanned to their end
+	Pause       time.Duration // that the server asked for: no run acquires the lease meanwhile
+}
+
+// FinishScan records how a scan ended, and releases the lease, in one transaction. A success sets
+// last_scanned_at and clears last_error. A failure becomes last_error, cut to 2,000 characters. An
+// outage begins with the third failure in a row, and ends with a success. FinishScan returns
+// ErrScanLost, and changes nothing, when another run has taken the lease over. Doing it twice
+// changes nothing. Scans that end at the same time share the transaction.
+func (s *Store) FinishScan(ctx context.Context, by Scan, end ScanEnd) error {
+	if err := s.ends.Commit(ctx, finish{by, end}); err != nil {
+		return fmt.Errorf("record the end of the scan of inbox %d: %w", by.InboxID, err)
+	}
+	return nil
+}
+
+// finish is the end of one scan.
+type finish struct {
+	by  Scan
+	end ScanEnd
+}
+
+// errApart is a batch with a lease that is no longer held.
+var errApart = errors.New("these scans cannot be ended together")
+
+// finishAll records the ends of scans together. When that fails, each is tried alone: one whose
+// lease is lost keeps none of the others from being recorded.
+func (s *Store) finishAll(ctx context.Context, batch []finish) []error {
+	err := s.finishTogether(ctx, batch)
+	errs := make([]error, len(batch))
+	for i, f := range batch {
+		errs[i] = err
+		if err != nil && len(batch) > 1 {
+			errs[i] = s.finishTogether(ctx, []finish{f})
+		}
+	}
+	return errs
+}
+
+// finishTogether has one statement for all scans that succeeded, which are most.
+func (s *Store) finishTogether(ctx context.Context, batch []finish) error {
+	var folders []int64
+	var done []Scan
+	for _, f := range batch {
+		folders = append(folders, f.end.Folders...)
+		if f.end.plain() {
+			done = append(done, f.by)
+		}
+	}
+	return s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		if len(folders) > 0 { // locked before the inbox, as by a registration
+			if err := tx.Exec(sqlFoldersScanned, time.UnixMicro(now).UTC(), folders).Error; err != nil {
+				return err
+			}
+		}
+		held, err := s.succeeded(tx, now, done)
+		for _, f := range batch {
+			if err == nil && held && !f.end.plain() {
+				held, err = f.record(tx, now)
+			}
+		}
+		switch {
+		case err != nil || held:
+			return err
+		case len(batch) > 1:
+			return errApart
+		}
+		return batch[0].by.held(tx) // an earlier commit may have succeeded without an answer
+	})
+}
+
+// plain reports whether the scan succeeded, and the server may be asked again at once.
+func (end ScanEnd) plain() bool { return !end.Interrupted && end.Failure == "" && end.Pause == 0 }
+
+// succeeded records scans that succeeded. It reports whether all leases are held.
+func (s *Store) succeeded(tx *gorm.DB, now int64, done []Scan) (held bool, _ error) {
+	if len(done) == 0 {
+		return true, nil
+	}
+	at := time.UnixMicro(now).UTC()
+	args := []any{at, at}
+	for _, by := range done {
+		args = append(args, by.InboxID, by.Token)
+	}
+	leases := strings.Repeat(aLease+" OR ", len(done)-1) + aLease
+	ended := tx.Exec(sqlScansDone+"("+leases+")", args...)
+	return ended.RowsAffected == int64(len(done)), ended.Error
+}
+
+// record changes the row of the inbox, if the lease is held.
+func (f finish) record(tx *gorm.DB, now int64) (held bool, _ error) {
+	at, holder, until := time.UnixMicro(now).UTC(), "", int64(0)
+	if f.end.Pause > 0 {
+		holder, until = paused, now+f.end.Pause.Microseconds()
+	}
+	id, token := f.by.InboxID, f.by.Token
+	var ended *gorm.DB
+	switch {
+	case f.end.Interrupted:
+		ended = tx.Exec(sqlScanInterrupted, holder, until, id, token)
+	case f.end.Failure == "":
+		ended = tx.Exec(sqlScanDone, at, at, holder, until, id, token)
+	default:
+		failure := f.end.Failure
+		if runes := []rune(failure); len(runes) > 2000 {
+			failure = string(runes[:2000])
+		}
+		ended = tx.Exec(sqlScanFailed, failure, at, holder, until, id, token)
+		if held = ended.RowsAffected == 1; held && ended.Error == nil {
+			return true, tx.Exec(sqlOutage, id, outageAfter).Error
+		}
+	}
+	return ended.RowsAffected == 1, ended.Error
+}
