@@ -89,6 +89,11 @@ func setup(env *testscript.Env) error {
 	env.Setenv("POSTRIDER_SMTP_PORT", strconv.Itoa(sink.Port()))
 	env.Setenv("SINK_PORT", strconv.Itoa(sink.Port()))
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
+	for _, name := range []string{"TZ", "LC_ALL", "FAKETIME", "FAKETIME_DONT_FAKE_MONOTONIC", "FAKETIME_FORCE_MONOTONIC_FIX", "LD_PRELOAD"} {
+		if value, ok := os.LookupEnv(name); ok { // as in the test's own process: scripts/clocks sets them
+			env.Setenv(name, value)
+		}
+	}
 	file := filepath.Join(env.WorkDir, "postrider.yaml")
 	if _, err := os.Stat(file); err == nil {
 		return nil // the script has one of its own

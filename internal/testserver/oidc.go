@@ -34,9 +34,9 @@ var buildOIDC = sync.OnceValues(func() (string, error) {
 	sharedServers.Lock()
 	sharedServers.dirs = append(sharedServers.dirs, dir)
 	sharedServers.Unlock()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "oidcprovider"), ".")
+	build := exec.Command("go", "build", "-mod=mod", "-o", filepath.Join(dir, "oidcprovider"), ".")
 	build.Dir = filepath.Join(filepath.Dir(here), "oidcprovider")
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the OpenID provider: %w\n%s", err, out)
 	}
