@@ -94,7 +94,7 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		quota:   quota(d, cfg),
 		apps:    map[string]*oauth.App{},
 	}
-	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run}
+	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
 	for name, o := range cfg.OAuth {
 		s.apps[name], _ = o.App(name) // the configuration is valid
 	}

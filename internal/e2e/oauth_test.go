@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 	"postrider/internal/testserver"
-	"postrider/internal/tokens"
 )
 
 const office = "office@firm.example"
@@ -28,7 +26,8 @@ func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 	provider := testserver.NewOIDC(t, office, "ann@firm.example")
 	w := newWorld(t, kind)
 	w.imap = testserver.DovecotWithTokens(t, provider)
-	w.imapPort = w.imap.Port
+	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
+	w.imapPort = w.proxy.Port
 	w.extra = fmt.Sprintf("oauth:\n  corp: {issuer: '%s', %s}\n", provider.Issuer, app)
 	w.app = &oauth.App{Name: "corp", Issuer: provider.Issuer, ClientID: strings.Trim(strings.Fields(app)[1], ",")}
 	if app == itself {
@@ -227,110 +226,6 @@ func TestProviderIsDown(t *testing.T) {
 		t.Errorf("the error is %q, want the provider's outage", r.Inboxes[0].Error)
 	}
 	provider.Switch("up")
-	w.put(office, "one")
-	w.pass(0)
-}
-
-// ageToken changes when the inbox's token was issued, and when it ends.
-func (w *world) ageToken(issued, expires time.Duration) {
-	w.t.Helper()
-	w.behind(func(tx *gorm.DB) error {
-		var row struct{ Account, Sealed string }
-		if err := tx.Raw("SELECT account, sealed FROM oauth_tokens").Scan(&row).Error; err != nil {
-			return err
-		}
-		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), w.binding()
-		text, err := sealer.Decrypt(row.Sealed, binding)
-		if err != nil {
-			return err
-		}
-		var token map[string]any
-		if err := json.Unmarshal([]byte(text), &token); err != nil {
-			return err
-		}
-		token["issued"], token["expires"] = time.Now().Add(issued).UTC(), time.Now().Add(expires).UTC()
-		changed, err := json.Marshal(token)
-		if err != nil {
-			return err
-		}
-		sealed, err := sealer.Encrypt(string(changed), binding)
-		if err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE oauth_tokens SET sealed = ? WHERE account = ?", sealed, row.Account).Error
-	})
-}
-
-// binding is what the token of the inbox is encrypted for.
-func (w *world) binding() []byte {
-	in := inbox.Inbox{ID: 1, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office}
-	return tokens.ForInbox(in, w.app).Binding()
-}
-
-// expireToken has the inbox's token be at its end.
-func (w *world) expireToken() { w.ageToken(-time.Hour, -time.Minute) }
-
-// TestTokenIsRefused is a token that was revoked before its end: the server refuses it, and takes
-// the next one.
-func TestTokenIsRefused(t *testing.T) {
-	w, provider := withProvider(t, "sqlite", browsers)
-	w.logIn(provider)
-	provider.Switch("forget")
-	w.ageToken(-time.Hour, time.Hour)
-	w.put(office, "one")
-	w.pass(0)
-	provider.Switch("forget") // and the new one, too: then it is not the token that the server refuses
-	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "the server refused two tokens") {
-		t.Errorf("the error is %q, want no third token", r.Inboxes[0].Error)
-	}
-	if counts := provider.Switch("counts"); counts != "1 renewed, 0 reused" {
-		t.Errorf("the provider counts %s, want one renewal", counts)
-	}
-}
-
-// TestRenewalsAtOnce has two hosts renew a token at the same moment: the provider revokes all
-// tokens when it sees a refresh token twice.
-func TestRenewalsAtOnce(t *testing.T) {
-	for _, kind := range all {
-		w, provider := withProvider(t, kind, browsers)
-		w.logIn(provider)
-		for round := range 3 {
-			w.expireToken()
-			w.put(office, fmt.Sprint("round ", round))
-			var both sync.WaitGroup
-			for range 2 {
-				both.Go(func() { w.start(nil, "check").wait() })
-			}
-			both.Wait()
-		}
-		if counts := provider.Switch("counts"); counts != "3 renewed, 0 reused" {
-			t.Errorf("the provider counts %s, want one renewal a round", counts)
-		}
-		w.pass(0)
-	}
-}
-
-// TestKilledWhileRenewing kills a pass before and after the provider has taken the refresh token.
-func TestKilledWhileRenewing(t *testing.T) {
-	w, provider := withProvider(t, "sqlite", browsers)
-	w.logIn(provider)
-	w.expireToken()
-	provider.Switch("hold")
-	p := w.start(nil, "run")
-	provider.Switch("held")
-	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	p.wait()
-	provider.Switch("letgo")
-	w.sql("UPDATE oauth_tokens SET held_until = 0") // the killed process's leases of a minute
-	w.sql("UPDATE monitored_emails SET scan_until = 0")
-	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "an earlier renewal was cut short, so its token was not stored") {
-		t.Errorf("the error is %q, want what happened", r.Inboxes[0].Error)
-	}
-	w.logIn(provider)
 	w.put(office, "one")
 	w.pass(0)
 }

@@ -19,7 +19,7 @@ const (
 	sqlHoldToken = `UPDATE oauth_tokens SET holder = ?, held_until = ? WHERE account = ? AND generation = ?
 		AND (held_until <= ? OR holder = ?)`
 	sqlRenewed = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
-		WHERE account = ? AND holder = ?`
+		WHERE account = ? AND generation = ?`
 	sqlNeedsLogin = `UPDATE oauth_tokens SET login_needed = ?, holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	sqlLetGo      = `UPDATE oauth_tokens SET holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	// The holder stays: see row.interrupted.

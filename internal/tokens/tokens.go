@@ -3,19 +3,21 @@
 // They are in the database, encrypted for the account and the application. Of all processes and
 // hosts, one at a time renews the token of an account, under a lease in its row; the others wait
 // for what it gets. So a provider that takes each refresh token once never sees one twice, unless a
-// process was killed between the provider's answer and the commit: then a person may have to log in
-// again, and the error says why.
+// process was killed between the provider's answer and the commit, or the database could not be
+// written for longer than the process waits: then a person may have to log in again, and the error
+// says why.
 //
 // An account that needs a person has a *LoginNeededError, without asking the provider again. A
 // provider that is down is asked once in half a minute.
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -35,9 +37,12 @@ type Store struct {
 	Worker string // names this process in leases
 	// Helper runs a program that prints a token.
 	Helper func(ctx context.Context, command []string) (string, error)
+	Log    *slog.Logger // nil for none
 
 	mu   sync.Mutex
 	down map[string]outage // by application
+
+	wait, keep, keepStopped time.Duration // for tests; zero for the constants below
 }
 
 // Box encrypts what is stored.
@@ -107,9 +112,12 @@ type outage struct {
 }
 
 const (
-	margin      = 5 * time.Minute        // before its end, a token is renewed
-	lease       = time.Minute            // for one renewal, which takes at most 30 s
-	look        = 100 * time.Millisecond // how often it looks whether another process is done
+	margin = 5 * time.Minute        // before its end, a token is renewed
+	lease  = 3 * time.Minute        // for one renewal: at most 30 s of it for the provider
+	look   = 100 * time.Millisecond // how often it looks whether another process is done
+	// spare is how long a token has to last that is used while another process renews it.
+	spare       = time.Minute
+	maxWait     = time.Minute // for another process
 	outagePause = 30 * time.Second
 	// pause is how long nothing is renewed after a server has refused two tokens: it is not the
 	// token that it refuses.
@@ -124,6 +132,7 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		return s.help(ctx, a, refused)
 	}
 	holder := s.Worker + ":" + rand.Text()[:8]
+	until := time.Now().Add(cmp.Or(s.wait, maxWait))
 	for {
 		r, err := s.read(ctx, a.Key)
 		if err != nil {
@@ -153,6 +162,12 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		}
 		if held {
 			return s.renew(ctx, a, r, tok, holder, refused != "")
+		}
+		switch {
+		case tok.Access != refused && tok.Expires.Sub(now) > spare:
+			return tok.Access, nil
+		case time.Now().After(until):
+			return "", fmt.Errorf("another process (%s) renews the token of %s, and is not done; the next pass tries again", r.Holder, a.Name)
 		}
 		select {
 		case <-time.After(look):
@@ -196,6 +211,7 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 // renew asks the provider, under the lease. It does not end with ctx: the provider may have taken
 // the old refresh token already, and its answer is stored then.
 func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder string, again bool) (string, error) {
+	stopped := ctx.Done()
 	ctx = context.WithoutCancel(ctx)
 	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{Access: old.Access, Refresh: old.Refresh})
 	var login *oauth.LoginError
@@ -229,43 +245,14 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	if err != nil {
 		return "", err
 	}
-	stored, err := s.exec(ctx, sqlRenewed, a.App.Name, sealed, a.Key, holder)
+	stored, err := s.store(ctx, stopped, a, sealed, r.Generation)
 	if err != nil {
-		return "", fmt.Errorf("store the new token of %s: %w", a.Name, err)
+		return "", err
 	}
 	if !stored { // another process took over, or somebody logged in, or the answer to the commit was lost
 		return s.Access(ctx, a, "")
 	}
 	return got.Access, nil
-}
-
-func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.Time, again bool) (string, error) {
-	text, err := json.Marshal(token{
-		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), Again: again,
-	})
-	if err != nil {
-		return "", err
-	}
-	return s.Box.Encrypt(ctx, string(text), a.Binding())
-}
-
-// LoggedIn stores the token of a login.
-func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
-	r, err := s.read(ctx, a.Key)
-	if err != nil {
-		return err
-	}
-	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), false)
-	if err == nil {
-		err = s.ensure(ctx, a)
-	}
-	if err == nil {
-		_, err = s.exec(ctx, sqlLoggedIn, a.App.Name, sealed, a.Key)
-	}
-	if err != nil {
-		return fmt.Errorf("store the login of %s: %w", a.Name, err)
-	}
-	return nil
 }
 
 // help has the helper print a token; {account} in its arguments is the account's name. It is asked

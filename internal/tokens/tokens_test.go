@@ -38,6 +38,7 @@ type provider struct {
 	fails  string // what it answers in place of a token
 	status int
 	seen   []string // refresh tokens
+	answer func()   // called before it answers; nil for nothing
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,6 +60,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, `{"error":"invalid_grant"}`)
 	default:
 		p.n++
+		if p.answer != nil {
+			p.answer()
+		}
 		_, _ = fmt.Fprintf(w, `{"access_token":"a%d","refresh_token":"r%d","expires_in":3600}`, p.n, p.n)
 	}
 }
