@@ -20,8 +20,21 @@ import (
 
 const office = "office@firm.example"
 
-// withProvider is an installation whose inboxes are on a Dovecot that takes the provider's tokens.
+// withProvider is withAccount, and its inbox, which nobody has logged in to yet.
 func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
+	t.Helper()
+	w, provider := withAccount(t, kind, app)
+	w.must(0, append(w.addOffice(), "--no-check")...)
+	return w, provider
+}
+
+// addOffice is the command that adds the inbox.
+func (w *world) addOffice() []string {
+	return []string{"inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp"}
+}
+
+// withAccount is an installation whose accounts are on a Dovecot that takes the provider's tokens.
+func withAccount(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 	t.Helper()
 	provider := testserver.NewOIDC(t, office, "ann@firm.example")
 	w := newWorld(t, kind)
@@ -35,7 +48,6 @@ func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 	}
 	w.configure()
 	w.imap.AddUser(t, office, password)
-	w.must(0, "inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp")
 	return w, provider
 }
 
@@ -85,9 +97,14 @@ func (w *world) logIn(provider *testserver.OIDC) {
 // paste logs in with what change makes of the address at which the browser ends.
 func (w *world) paste(provider *testserver.OIDC, change func(string) string) *process {
 	w.t.Helper()
+	return w.pasteAs(provider, office, change, "inbox", "login", office, "--no-browser")
+}
+
+func (w *world) pasteAs(provider *testserver.OIDC, user string, change func(string) string, command ...string) *process {
+	w.t.Helper()
 	in, out := io.Pipe()
-	p := w.startReading(in, "inbox", "login", office, "--no-browser")
-	_, _ = io.WriteString(out, change(provider.Visit(office, p.shown(shownPage))))
+	p := w.startReading(in, command...)
+	_, _ = io.WriteString(out, change(provider.Visit(user, p.shown(shownPage))))
 	_ = out.Close()
 	return p
 }
@@ -177,6 +194,56 @@ func TestPastedAddress(t *testing.T) {
 			w.paste(provider, tt.change).wantEnd(tt.code, tt.says)
 		})
 	}
+	w.put(office, "one")
+	w.pass(0)
+}
+
+// TestAddWithOAuth: somebody logs in before the inbox is stored, and nothing is stored when that
+// fails.
+func TestAddWithOAuth(t *testing.T) {
+	w, provider := withAccount(t, "sqlite", browsers)
+	w.put(office, "old")
+	add := append(w.addOffice(), "--no-browser")
+	same := func(s string) string { return s }
+	for _, tt := range []struct {
+		name, user, says string
+		code             int
+		flags            []string
+		change           func(string) string
+	}{
+		{"another account", "ann@firm.example", "inbox office@firm.example was not added: ann@firm.example logged in, and not office@firm.example", 1, nil, same},
+		{"another login", office, "was not added: log in as office@firm.example: the address belongs to another login", 1, nil, func(s string) string { return strings.Replace(s, "state=", "state=x", 1) }},
+		{"no folder of that name", office, `was not added: folder "IBOX" does not exist; did you mean INBOX?`, 2, []string{"--folder", "IBOX"}, same},
+		{"refused by the server", "ann@firm.example", "was not added: imap 127.0.0.1:", 1, []string{"--account", "ann@firm.example"}, same},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.pasteAs(provider, tt.user, tt.change, append(add, tt.flags...)...).wantEnd(tt.code, tt.says)
+			if shown := w.must(0, "inbox", "list", "--json").stdout; shown != "" {
+				t.Errorf("it stored %s", shown)
+			}
+		})
+	}
+	p := w.start(nil, w.addOffice()...)
+	p.shown(shownPage)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.wantEnd(1, "the login of office@firm.example was stopped; nothing was stored")
+	w.pasteAs(provider, office, same, append(add, "--start", "all")...).wantEnd(0, "")
+	w.pass(0)
+	if n := len(w.sink.Messages()); n != 1 {
+		t.Errorf("%d messages arrived, want 1", n)
+	}
+}
+
+func TestAddWithApplication(t *testing.T) {
+	w, provider := withAccount(t, "sqlite", itself)
+	provider.Switch("down")
+	if res := w.must(1, w.addOffice()...); !strings.Contains(res.stderr, "inbox office@firm.example was not added: ") {
+		t.Errorf("with a provider that is down it says %s", res.stderr)
+	}
+	provider.Switch("up")
+	w.must(0, w.addOffice()...)
 	w.put(office, "one")
 	w.pass(0)
 }

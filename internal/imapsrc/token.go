@@ -13,7 +13,7 @@ import (
 )
 
 // Token returns an OAuth2 access token for the account. refused is the token that the server
-// refused just now, and empty at first.
+// refused just now, and empty at first; when there is no other token, it is returned again.
 type Token func(ctx context.Context, refused string) (string, error)
 
 // newToken asks for a token.
@@ -43,7 +43,11 @@ func (c *Conn) bearerLogin(ctx context.Context) error {
 	if !errors.As(err, &e) || e.Kind != KindAuth || !c.presented {
 		return err
 	}
-	if err := c.newToken(ctx, c.token); err != nil {
+	refused := c.token
+	if failed := c.newToken(ctx, refused); failed != nil {
+		return failed
+	}
+	if c.token == refused {
 		return err
 	}
 	return c.tryToken(ctx)

@@ -255,6 +255,16 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	return got.Access, nil
 }
 
+// Try returns a token to try an account with that is not stored yet, and stores nothing. It is for
+// applications that need no login of a person.
+func (s *Store) Try(ctx context.Context, a Account) (string, error) {
+	if a.App.Way() == oauth.Helper {
+		return s.help(ctx, a, "")
+	}
+	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{})
+	return got.Access, err
+}
+
 // help has the helper print a token; {account} in its arguments is the account's name. It is asked
 // once for each login: it would print the same token again.
 func (s *Store) help(ctx context.Context, a Account, refused string) (string, error) {
