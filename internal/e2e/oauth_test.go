@@ -260,6 +260,8 @@ func TestApplicationLogin(t *testing.T) {
 // TestWithdrawnConsent: each pass says what to do, and the provider is not asked again.
 func TestWithdrawnConsent(t *testing.T) {
 	w, provider := withProvider(t, "sqlite", browsers)
+	w.extra += "notify: {to: ops@firm.example, at_most: 0s}\n"
+	w.configure()
 	w.logIn(provider)
 	w.put(office, "one")
 	w.pass(0)
@@ -270,6 +272,10 @@ func TestWithdrawnConsent(t *testing.T) {
 		if !strings.Contains(r.Inboxes[0].Error, "needs login: ") || !strings.Contains(r.Inboxes[0].Error, "postrider inbox login "+office) {
 			t.Errorf("the error is %q, want needs login and the command", r.Inboxes[0].Error)
 		}
+	}
+	notices := w.arrivedFor("ops@firm.example")
+	if len(notices) != 1 || !strings.Contains(string(notices[0].Header), "postrider: 1 inbox needs a login") {
+		t.Errorf("%d notices arrived, want one that says that the inbox needs a login", len(notices))
 	}
 	if shown := w.must(0, "status").stdout; !strings.Contains(shown, "needs login: corp refuses the login") || !strings.Contains(shown, "postrider inbox login "+office) {
 		t.Errorf("status shows\n%swant needs login and the command", shown)

@@ -104,6 +104,9 @@ func (e *LoginNeededError) Error() string {
 	return fmt.Sprintf("needs login: %s; log in with `%s`", e.Reason, e.Account.Login)
 }
 
+// NeedsLogin marks the error for package imapsrc.
+func (e *LoginNeededError) NeedsLogin() {}
+
 // outage is a provider that cannot be reached, or refuses the application. It is left alone for a
 // while: a thousand inboxes do not ask it one after the other.
 type outage struct {
