@@ -10,8 +10,8 @@ import (
 
 	"postrider/internal/db"
 	"postrider/internal/forward"
-	"postrider/internal/limits"
 	"postrider/internal/inbox"
+	"postrider/internal/limits"
 	"postrider/internal/tasks"
 )
 
