@@ -216,12 +216,14 @@ func TestLoginNeeded(t *testing.T) {
 		if n := b.provider.asked(); n != 1 {
 			t.Errorf("the provider was asked %d times, want once", n)
 		}
-		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 1 || needed[0].Reason == "" || needed[0].App != "corp" {
-			t.Errorf("logins are needed of %v (%v), want that of the relay", needed, err)
+		for relay, want := range map[string]int{"corp": 1, "other": 0, "": 0} {
+			if needed, err := b.Needed(t.Context(), b.Box.(Inboxes), relay); err != nil || len(needed) != want || want > 0 && needed[0] == "" {
+				t.Errorf("for a relay with the application %q logins are needed of %v (%v), want %d", relay, needed, err, want)
+			}
 		}
 		b.logIn(time.Hour)
 		b.want("a0", "")
-		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 0 {
+		if needed, err := b.Needed(t.Context(), b.Box.(Inboxes), "corp"); err != nil || len(needed) != 0 {
 			t.Errorf("logins are needed of %v (%v), want none", needed, err)
 		}
 	})
