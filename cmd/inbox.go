@@ -162,7 +162,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		return err
 	}
 	if how.login != (loginOptions{}) && (f.password.oauth == "" || how.noCheck) {
-		return usage(errors.New("--no-browser and --account are for a login with --oauth NAME"))
+		return usage(errors.New("--no-browser, --account and --timeout are for a login with --oauth NAME"))
 	}
 	return a.with(ctx, func(s *services) error {
 		var unknown *inbox.NotFoundError
