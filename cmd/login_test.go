@@ -30,23 +30,28 @@ func TestLoginsThatFail(t *testing.T) {
 		says          string
 	}{
 		{
-			"a scope that is refused", answer(http.StatusBadRequest, `{"error":"invalid_scope"}`), pending, []string{"devices"},
+			"a scope that is refused", answer(http.StatusBadRequest, `{"error":"invalid_scope"}`), pending,
+			[]string{"devices"},
 			"inbox office@firm.example was not added: log in as office@firm.example: oauth.devices.scopes: the provider refuses it (invalid_scope); correct them\n",
 		},
 		{
-			"a client that is refused", answer(http.StatusUnauthorized, `{"error":"invalid_client"}`), pending, []string{"devices"},
+			"a client that is refused", answer(http.StatusUnauthorized, `{"error":"invalid_client"}`), pending,
+			[]string{"devices"},
 			"oauth.devices.client_id: the provider refuses it (invalid_client); check it, and client_secret\n",
 		},
 		{
-			"a provider that is down", answer(http.StatusServiceUnavailable, "down"), pending, []string{"devices"},
+			"a provider that is down", answer(http.StatusServiceUnavailable, "down"), pending,
+			[]string{"devices"},
 			"devices gives no token now (503 Service Unavailable)\n",
 		},
 		{
-			"a code that nobody enters", code, pending, []string{"devices", "--timeout", "50ms"},
+			"a code that nobody enters", code, pending,
+			[]string{"devices", "--timeout", "50ms"},
 			"inbox office@firm.example was not added: nobody logged in as office@firm.example within 50ms; nothing was stored; log in again\n",
 		},
 		{
-			"a browser that does not come back", code, pending, []string{"browsers", "--timeout", "50ms"},
+			"a browser that does not come back", code, pending,
+			[]string{"browsers", "--timeout", "50ms"},
 			"nobody logged in as office@firm.example within 50ms; nothing was stored; log in again\n",
 		},
 		{

@@ -248,6 +248,24 @@ func TestAddWithApplication(t *testing.T) {
 	w.pass(0)
 }
 
+// TestMechanisms: Dovecot takes the tokens with the one mechanism that it offers.
+func TestMechanisms(t *testing.T) {
+	for _, mechanism := range []string{"xoauth2", "oauthbearer"} {
+		t.Run(mechanism, func(t *testing.T) {
+			w, provider := withAccount(t, "sqlite", itself)
+			w.imap = testserver.DovecotWithTokens(t, provider, mechanism)
+			w.imap.AddUser(t, office, password)
+			w.imapPort = w.imap.Port
+			w.must(0, w.addOffice()...)
+			w.put(office, "one")
+			w.pass(0)
+			if n := len(w.sink.Messages()); n != 1 {
+				t.Errorf("%d messages arrived, want 1", n)
+			}
+		})
+	}
+}
+
 func TestApplicationLogin(t *testing.T) {
 	w, _ := withProvider(t, "sqlite", itself)
 	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "there is no login: oauth.corp gets its tokens by application") {
@@ -267,8 +285,13 @@ func TestWithdrawnConsent(t *testing.T) {
 	w.pass(0)
 	provider.Revoke(office)
 	w.expireToken()
+	w.addInbox("other@firm.example", "--start", "all")
+	w.put("other@firm.example", "of another inbox")
 	for range 2 {
 		r, _ := w.pass(75)
+		if r.Inboxes[1].Error != "" {
+			t.Errorf("the error of the other inbox is %q, want none", r.Inboxes[1].Error)
+		}
 		if !strings.Contains(r.Inboxes[0].Error, "needs login: ") || !strings.Contains(r.Inboxes[0].Error, "postrider inbox login "+office) {
 			t.Errorf("the error is %q, want needs login and the command", r.Inboxes[0].Error)
 		}
@@ -286,6 +309,9 @@ func TestWithdrawnConsent(t *testing.T) {
 	w.logIn(provider)
 	w.put(office, "two")
 	w.pass(0)
+	if n := len(w.arrivedFor("intake@firm.example")); n != 3 {
+		t.Errorf("%d messages arrived, want 3: two of the inbox, and one of the other", n)
+	}
 }
 
 // TestProviderIsDown: an outage is no reason to log in again.
