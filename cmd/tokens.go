@@ -25,6 +25,10 @@ func (s *services) credentials(ctx context.Context, in inbox.Inbox) (password st
 		}
 		return password, nil, err
 	}
+	if in.ID == 0 { // it is not stored yet
+		access, err := s.tokens.Try(ctx, *acct)
+		return "", only(access), err
+	}
 	return "", func(ctx context.Context, refused string) (string, error) { return s.tokens.Access(ctx, *acct, refused) }, nil
 }
 

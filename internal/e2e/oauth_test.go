@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"syscall"
@@ -246,6 +247,19 @@ func TestAddWithApplication(t *testing.T) {
 	w.must(0, w.addOffice()...)
 	w.put(office, "one")
 	w.pass(0)
+
+	// An import logs in to it, too.
+	w.must(0, "inbox", "remove", office, "--yes")
+	for folder, code := range map[string]int{"IBOX": 1, "INBOX": 0} {
+		file := fmt.Sprintf("address,host,port,security,password,folders\n%s,127.0.0.1,%d,none,oauth:corp,%s\n", office, w.imapPort, folder)
+		if err := os.WriteFile(w.path("inboxes.csv"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		res := w.must(code, "inbox", "import", w.path("inboxes.csv"), "--check", "--dry-run")
+		if code != 0 && !strings.Contains(res.stderr, `inboxes.csv:2: inbox office@firm.example: folder "IBOX" does not exist`) {
+			t.Errorf("the import says %s, want that there is no such folder", res.stderr)
+		}
+	}
 }
 
 // TestMechanisms: Dovecot takes the tokens with the one mechanism that it offers.
