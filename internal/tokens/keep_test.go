@@ -3,6 +3,7 @@ package tokens
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -83,18 +84,44 @@ func TestTakenOver(t *testing.T) {
 	})
 }
 
+// nearlyOver stores a token that lasts for two more minutes.
+func (b bench) nearlyOver() {
+	b.t.Helper()
+	b.logIn(time.Hour)
+	sealed, err := b.seal(b.t.Context(), b.acct, oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute), false)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.Store.exec(b.t.Context(), sqlLoggedIn, "corp", sealed, b.acct.Key); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestOutageBeforeTheEnd: a provider that is down costs nothing while the token still lasts.
+func TestOutageBeforeTheEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.nearlyOver()
+		b.provider.fail(http.StatusServiceUnavailable, "")
+		b.want("old", "")
+		b.want("old", "")
+		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "gives no token now") {
+			t.Errorf("for a token that the server refused the error is %v, want the outage", err)
+		}
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+		b.nearlyOver()
+		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant"}`)
+		b.Store = &Store{DB: b.DB, Box: b.Box, Worker: "next pass"}
+		b.wantNeeded("invalid_grant")
+	})
+}
+
 // TestRenewedElsewhere: a token that still lasts is used while another process renews it. One that
 // does not is waited for, and not for ever.
 func TestRenewedElsewhere(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		b.logIn(time.Hour)
-		sealed, err := b.seal(t.Context(), b.acct, oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.Store.exec(t.Context(), sqlLoggedIn, "corp", sealed, b.acct.Key); err != nil {
-			t.Fatal(err)
-		}
+		b.nearlyOver()
 		b.exec("UPDATE oauth_tokens SET holder = 'other', held_until = 9000000000000000")
 		b.wait = time.Nanosecond
 		b.want("old", "")

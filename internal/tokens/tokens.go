@@ -8,7 +8,7 @@
 // says why.
 //
 // An account that needs a person has a *LoginNeededError, without asking the provider again. A
-// provider that is down is asked once in half a minute.
+// provider that is down is asked once in half a minute; a token that still lasts is used meanwhile.
 package tokens
 
 import (
@@ -118,7 +118,8 @@ const (
 	margin = 5 * time.Minute        // before its end, a token is renewed
 	lease  = 3 * time.Minute        // for one renewal: at most 30 s of it for the provider
 	look   = 100 * time.Millisecond // how often it looks whether another process is done
-	// spare is how long a token has to last that is used while another process renews it.
+	// spare is how long a token has to last that is used while another process renews it, or while
+	// the provider is down.
 	spare       = time.Minute
 	maxWait     = time.Minute // for another process
 	outagePause = 30 * time.Second
@@ -137,38 +138,17 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 	holder := s.Worker + ":" + rand.Text()[:8]
 	until := time.Now().Add(cmp.Or(s.wait, maxWait))
 	for {
-		r, err := s.read(ctx, a.Key)
+		r, tok, err := s.load(ctx, a)
 		if err != nil {
-			return "", fmt.Errorf("read the token of %s: %w", a.Name, err)
-		}
-		tok, err := s.open(a, r)
-		if errors.Is(err, inbox.ErrBinding) && a.App.Personal() {
-			return "", &LoginNeededError{a, "the server, the username or the application was changed since the login"}
-		}
-		if err != nil && !errors.Is(err, inbox.ErrBinding) { // another token takes its place
 			return "", err
 		}
-		now := time.UnixMicro(r.now)
-		switch {
-		case r.App == a.App.Name && r.LoginNeeded != "":
-			return "", &LoginNeededError{a, r.LoginNeeded}
-		case tok.Access != refused && tok.good(now):
-			return tok.Access, nil
-		case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
-			return "", fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
-		case tok.Access == "" && a.App.Personal():
-			return "", &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
-		}
-		held, err := s.hold(ctx, a, r, holder)
-		if err != nil {
-			return "", fmt.Errorf("renew the token of %s: %w", a.Name, err)
-		}
-		if held {
-			return s.renew(ctx, a, r, tok, holder, refused != "")
+		access, done, err := r.current(a, tok, refused)
+		if !done {
+			access, done, err = s.replace(ctx, a, r, tok, holder, refused)
 		}
 		switch {
-		case tok.Access != refused && tok.Expires.Sub(now) > spare:
-			return tok.Access, nil
+		case done:
+			return access, err
 		case time.Now().After(until):
 			return "", fmt.Errorf("another process (%s) renews the token of %s, and is not done; the next pass tries again", r.Holder, a.Name)
 		}
@@ -180,6 +160,59 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 	}
 }
 
+// load reads the token. One that was not made for this account is none.
+func (s *Store) load(ctx context.Context, a Account) (row, token, error) {
+	r, err := s.read(ctx, a.Key)
+	if err != nil {
+		return r, token{}, fmt.Errorf("read the token of %s: %w", a.Name, err)
+	}
+	tok, err := s.open(a, r)
+	switch {
+	case !errors.Is(err, inbox.ErrBinding): // also nil
+		return r, tok, err
+	case a.App.Personal():
+		return r, tok, &LoginNeededError{a, "the server, the username or the application was changed since the login"}
+	}
+	return r, token{}, nil // another one takes its place
+}
+
+// current is what the row decides alone. done is false when another token has to be got.
+func (r row) current(a Account, tok token, refused string) (access string, done bool, _ error) {
+	now := time.UnixMicro(r.now)
+	switch {
+	case r.App == a.App.Name && r.LoginNeeded != "":
+		return "", true, &LoginNeededError{a, r.LoginNeeded}
+	case tok.Access != refused && tok.good(now):
+		return tok.Access, true, nil
+	case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
+		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
+	case tok.Access == "" && a.App.Personal():
+		return "", true, &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
+	}
+	return "", false, nil
+}
+
+// replace renews the token, unless another process does; then done is false. A token that lasts is
+// used meanwhile, and while the provider is down.
+func (s *Store) replace(ctx context.Context, a Account, r row, tok token, holder, refused string) (access string, done bool, err error) {
+	lasts := tok.Access != refused && tok.Expires.Sub(time.UnixMicro(r.now)) > spare
+	if err = s.outage(a.App.Name); err == nil {
+		var held bool
+		if held, err = s.hold(ctx, a, r, holder); err == nil && !held {
+			return tok.Access, lasts, nil
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("renew the token of %s: %w", a.Name, err)
+	} else {
+		access, err = s.renew(ctx, a, r, tok, holder, refused != "")
+	}
+	if err != nil && lasts && s.outage(a.App.Name) != nil {
+		return tok.Access, true, nil
+	}
+	return access, true, err
+}
+
 // good reports that a token need not be renewed.
 func (t token) good(now time.Time) bool {
 	return t.Access != "" && t.Expires.Sub(now) > min(margin, t.Expires.Sub(t.Issued)/2)
@@ -187,9 +220,6 @@ func (t token) good(now time.Time) bool {
 
 // hold takes the lease, unless another process has it or has renewed the token meanwhile.
 func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool, error) {
-	if err := s.outage(a.App.Name); err != nil {
-		return false, err
-	}
 	if r.App == "" {
 		if err := s.ensure(ctx, a); err != nil {
 			return false, err

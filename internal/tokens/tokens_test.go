@@ -162,7 +162,7 @@ func TestAccess(t *testing.T) {
 		}
 		var stored string
 		err := b.DB.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&stored).Error })
-		if err != nil || !strings.HasPrefix(stored, "v1:") || strings.Contains(stored, "r2") {
+		if err != nil || !strings.HasPrefix(stored, "v1:") || strings.Contains(stored, `"r2"`) {
 			t.Errorf("the database has %q (%v), want ciphertext", stored, err)
 		}
 	})
