@@ -133,6 +133,9 @@ func TestReportsLogins(t *testing.T) {
 				continue
 			}
 			b.wantSent("it needs a login", "postrider: 1 inbox needs a login")
+			if len(b.relay.sent) == 0 {
+				t.FailNow()
+			}
 			if raw := body(t, b.relay.sent[0].raw); !strings.Contains(raw, "Inbox desk@firm.example needs a login since ") ||
 				!strings.Contains(raw, "corp refuses the login") || !strings.Contains(raw, "postrider inbox login desk@firm.example") {
 				t.Errorf("the digest is\n%s\nwant the reason and the command in it", raw)
