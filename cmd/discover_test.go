@@ -15,9 +15,9 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestDiscoveryThroughTheCommand: inbox add asks the domain's own web servers, over HTTPS alone, and
-// believes no answer that is too large or comes from elsewhere. Every web server is the one of the
-// test, whose certificate is for example.com and the names below it.
+// TestDiscoveryThroughTheCommand: inbox add asks the domain's own web servers, over HTTPS alone,
+// and believes no answer that is too large or comes from elsewhere. Every web server is the one of
+// the test, whose certificate is for example.com and the names below it.
 func TestDiscoveryThroughTheCommand(t *testing.T) {
 	const found = `<clientConfig><emailProvider><incomingServer type="imap"><hostname>imap.example.com</hostname>` +
 		`<port>993</port><socketType>SSL</socketType></incomingServer></emailProvider></clientConfig>`

@@ -181,8 +181,8 @@ func (w *world) configOf(host string, change *strings.Replacer) string {
 	return path
 }
 
-// TestKilledWhileRenewing kills a pass at each step of a renewal. The token is lost only between the
-// provider's answer and the commit, and the next pass says so.
+// TestKilledWhileRenewing kills a pass at each step of a renewal. The token is lost only between
+// the provider's answer and the commit, and the next pass says so.
 func TestKilledWhileRenewing(t *testing.T) {
 	const cutShort = "an earlier renewal was cut short, so its token was not stored"
 	for _, kind := range []string{"sqlite", "mariadb"} {
@@ -256,7 +256,7 @@ func killedBeforeCommit(w *world, provider *testserver.OIDC) {
 	})
 }
 
-// killedAfterCommit kills the pass when it connects to the server, which it does with the new token.
+// killedAfterCommit kills the pass when it connects to the server, with the new token.
 func killedAfterCommit(w *world, _ *testserver.OIDC) {
 	connected := make(chan struct{})
 	w.proxy.Watch(func() testserver.Look {

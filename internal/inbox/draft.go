@@ -9,7 +9,8 @@ import (
 )
 
 // Draft is the inbox that Add would store, and the password that it would log in with, which is
-// empty with OAuth2: so a login can be tried first. Nothing is stored. What Add refuses is an *InvalidError here, too.
+// empty with OAuth2: so a login can be tried first. Nothing is stored. What Add refuses is an
+// *InvalidError here, too.
 func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, string, error) {
 	in, names, err := complete(in)
 	if err != nil {

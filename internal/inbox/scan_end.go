@@ -25,9 +25,10 @@ type ScanEnd struct {
 
 // FinishScan records how a scan ended, and releases the lease, in one transaction. A success sets
 // last_scanned_at and clears last_error. A failure becomes last_error, cut to 2,000 characters. An
-// outage begins with the third failure in a row, or with the first that needs a login, and ends with
-// a success. FinishScan returns ErrScanLost, and changes nothing, when another run has taken the
-// lease over. Doing it twice changes nothing. Scans that end at the same time share the transaction.
+// outage begins with the third failure in a row, or with the first that needs a login, and ends
+// with a success. FinishScan returns ErrScanLost, and changes nothing, when another run has taken
+// the lease over. Doing it twice changes nothing. Scans that end at the same time share the
+// transaction.
 func (s *Store) FinishScan(ctx context.Context, by Scan, end ScanEnd) error {
 	if err := s.ends.Commit(ctx, finish{by, end}); err != nil {
 		return fmt.Errorf("record the end of the scan of inbox %d: %w", by.InboxID, err)

@@ -286,8 +286,8 @@ func TestStaleScanChangesNothing(t *testing.T) {
 	})
 }
 
-// TestLoginNeeded checks that a scan that needs a login begins an outage at once, which goes on, and
-// that failures of another kind count from the first of them.
+// TestLoginNeeded checks that a scan that needs a login begins an outage at once, which goes on,
+// and that failures of another kind count from the first of them.
 func TestLoginNeeded(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		id := b.add("desk@firm.example").ID

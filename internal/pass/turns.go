@@ -43,8 +43,8 @@ func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
 	Turns{Inboxes: c.Inboxes, PerHost: c.PerHost, PerAccount: c.PerAccount}.Each(boxes, do)
 }
 
-// turns gives inboxes out to workers. The next inbox is one of the host that has the fewest in work,
-// so a slow host does not keep the others waiting.
+// turns gives inboxes out to workers. The next inbox is one of the host that has the fewest in
+// work, so a slow host does not keep the others waiting.
 type turns struct {
 	limits Turns
 	boxes  []inbox.Inbox
