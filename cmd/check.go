@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"postrider/internal/address"
 	"postrider/internal/config"
@@ -236,23 +235,19 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 		return nil, err
 	}
 	found := make([]finding, len(boxes))
-	var group errgroup.Group
-	group.SetLimit(min(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost))
-	for i, in := range boxes {
-		group.Go(func() error {
-			f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
-			conn, err := d.dial(ctx, in)
-			if f.err = err; err == nil {
-				if err := pass.OpenFolders(ctx, conn, in); err != nil {
-					f.err = errors.New(text.Brief(err)) // the line names the inbox
-				}
-				_ = conn.Close()
+	limit := s.cfg.Concurrency
+	pass.Turns{Inboxes: limit.Inboxes, PerHost: limit.PerHost, PerAccount: perAccount}.Each(boxes, func(i int, in inbox.Inbox) {
+		f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
+		conn, err := d.dial(ctx, in)
+		if f.err = err; err == nil {
+			if err := pass.OpenFolders(ctx, conn, in); err != nil {
+				f.err = errors.New(text.Brief(err)) // the line names the inbox
 			}
-			found[i] = f
-			return nil
-		})
-	}
-	return found, group.Wait()
+			_ = conn.Close()
+		}
+		found[i] = f
+	})
+	return found, nil
 }
 
 // checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain

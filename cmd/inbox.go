@@ -12,6 +12,7 @@ import (
 	"postrider/internal/account"
 	"postrider/internal/health"
 	"postrider/internal/inbox"
+	"postrider/internal/oauth"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -129,15 +130,17 @@ not used. With --password-from only the place of the password is stored. A file
 has to be beside the configuration, or in a directory that secrets.files_in
 names. A command is run without a shell, once in a process.
 
-With --oauth there is no password. The inbox is stored, and on a terminal the
-login follows, as with ` + "`postrider inbox login ADDR`" + `; that tries the server.
+With --oauth there is no password: you log in first, as with
+` + "`postrider inbox login ADDR`" + `. With --no-check the inbox is stored without a
+login, and a run says that it needs one.
 ` + exitHelp,
 		Example: `  postrider inbox add desk@firm.example
   postrider inbox add desk@firm.example --host imap.firm.example
   postrider inbox add desk@firm.example --host imap.firm.example \
       --folder INBOX --folder Junk --start since:2026-01-31
   pass show desk | postrider inbox add desk@firm.example \
-      --host imap.firm.example --password-stdin`,
+      --host imap.firm.example --password-stdin
+  postrider inbox add office@firm.example --oauth microsoft`,
 		Args: takes(1, 1, "the ADDR of the inbox"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(c); err != nil {
@@ -157,6 +160,9 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 	}
 	if err := f.needHost(); err != nil {
 		return err
+	}
+	if how.login != (loginOptions{}) && (f.password.oauth == "" || how.noCheck) {
+		return usage(errors.New("--no-browser, --account and --timeout are for a login with --oauth NAME"))
 	}
 	return a.with(ctx, func(s *services) error {
 		var unknown *inbox.NotFoundError
@@ -181,17 +187,23 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 			return err
 		}
 		next := "To test it: postrider inbox check " + in.Address
-		if !how.noCheck && f.password.oauth == "" { // with OAuth2 the login follows
+		var login *oauth.Token
+		if !how.noCheck {
 			next = "To see who would get what: postrider run --dry-run --inbox " + in.Address
-			if err := a.tryInbox(ctx, s, in, password); err != nil {
+			if login, err = a.tryInbox(ctx, s, in, password, f.password.oauth, how.login); err != nil {
 				return err
 			}
 		}
 		if in, err = s.inboxes.Add(ctx, in, password); err != nil {
 			return err
 		}
-		if f.password.oauth != "" {
-			return a.addedWithOAuth(ctx, s, in)
+		switch {
+		case login != nil:
+			if err := s.storeLogin(ctx, in, *login); err != nil {
+				return err
+			}
+		case f.password.oauth != "" && how.noCheck:
+			return a.tellLogin(s, "Added", in)
 		}
 		return a.tell("Added %s. %s\n", in.Address, next)
 	})

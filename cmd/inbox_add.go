@@ -14,18 +14,24 @@ import (
 
 	"postrider/internal/account"
 	"postrider/internal/address"
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/oauth"
 	"postrider/internal/pass"
 	"postrider/internal/proxy"
 	"postrider/internal/text"
 )
 
 // addFlags are how an inbox is added.
-type addFlags struct{ yes, noCheck bool }
+type addFlags struct {
+	yes, noCheck bool
+	login        loginOptions
+}
 
 func (f *addFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.yes, "yes", false, "without --host: do not ask whether the server that was found is right")
 	c.Flags().BoolVar(&f.noCheck, "no-check", false, "do not log in, for scripts")
+	f.login.register(c)
 }
 
 // needHost refuses settings of a server that is still to be found.
@@ -119,18 +125,29 @@ func providerFacts(p *account.Preset) string {
 	return line + ".\n"
 }
 
-// tryInbox logs in with what would be stored, and shows what the first run would forward.
-func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, password string) error {
+// tryInbox logs in with what would be stored, and shows what the first run would forward. With
+// OAuth2 a person logs in first; then login is what has to be stored with the inbox.
+func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, password string, app string, how loginOptions) (login *oauth.Token, err error) {
 	draft, password, err := s.inboxes.Draft(ctx, in, password)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var token imapsrc.Token
+	if app != "" {
+		if login, token, err = a.firstLogin(ctx, s, draft, app, how); err != nil {
+			return nil, fmt.Errorf("inbox %s was not added: %w", draft.Address, err)
+		}
+	}
+	return login, a.lookInto(ctx, s, draft, password, token)
+}
+
+func (a *app) lookInto(ctx context.Context, s *services, draft inbox.Inbox, password string, token imapsrc.Token) error {
 	d, err := s.dialer()
 	if err != nil {
 		return err
 	}
 	check := pass.Look(ctx, func(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
-		conn, err := d.login(ctx, in, password, nil)
+		conn, err := d.login(ctx, in, password, token)
 		if err != nil {
 			return nil, err
 		}

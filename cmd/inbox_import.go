@@ -137,9 +137,9 @@ func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) erro
 		return err
 	}
 	var boxes []inbox.Inbox
-	plans = slices.DeleteFunc(plans, func(p inbox.Planned) bool { // with OAuth2 the login comes later
-		name, err := s.inboxes.OAuth(p.New)
-		return err == nil && name != ""
+	plans = slices.DeleteFunc(plans, func(p inbox.Planned) bool { // a person logs in later
+		acct, err := s.account(p.New)
+		return err == nil && acct != nil && acct.App.Personal()
 	})
 	for _, p := range plans {
 		in := p.New

@@ -71,6 +71,7 @@ type draft struct {
 	path     string
 	first    config.First
 	password string // for the file beside the configuration; empty for a reference, or without a login
+	stored   bool   // that file has it already
 }
 
 func (a *app) initialize(ctx context.Context, opts initOptions) error {
@@ -196,13 +197,14 @@ func (s *draft) write() error {
 	if err != nil {
 		return err
 	}
-	if s.password != "" {
+	creates := s.password != "" && !s.stored
+	if creates {
 		if err := config.Create(s.passwordFile(), []byte(s.password+"\n")); err != nil {
 			return s.notCreated(err)
 		}
 	}
 	if err := config.Create(s.path, file); err != nil {
-		if s.password != "" {
+		if creates {
 			_ = os.Remove(s.passwordFile()) // which this command has just made
 		}
 		return s.notCreated(err)

@@ -199,9 +199,6 @@ func (s *draft) takePassword(ctx context.Context, stdin bool) error {
 	if s.terminal() == nil && !stdin {
 		return nil // missing has said so
 	}
-	if _, err := os.Lstat(s.passwordFile()); !errors.Is(err, fs.ErrNotExist) {
-		return usage(fmt.Errorf("%s exists already, and init never replaces a file; use it with --smtp-password-from file:%[1]s, or remove it", s.passwordFile()))
-	}
 	for s.first.Password == "" {
 		if err := s.readRelayPassword(ctx); err != nil {
 			return err
@@ -217,8 +214,10 @@ func (s *draft) readRelayPassword(ctx context.Context) error {
 		if err == nil && password == "" {
 			err = usage(errors.New("--smtp-password-stdin: the password is empty; nothing was written"))
 		}
-		s.first.Password, s.password = "file:"+relayPasswordFile, password
-		return err
+		if err != nil {
+			return err
+		}
+		return s.store(password)
 	}
 	question := fmt.Sprintf("Password of %s (or env:NAME, file:PATH, command:PROGRAM): ", s.first.Username)
 	password, err := terminal.Password(tty, s.err, question)
@@ -228,8 +227,7 @@ func (s *draft) readRelayPassword(ctx context.Context) error {
 	case err != nil || password == "":
 		return err
 	case !secret.IsRef(password):
-		s.first.Password, s.password = "file:"+relayPasswordFile, password
-		return nil
+		return s.store(password)
 	}
 	if s.first.Password, err = reference("--smtp-password-from", password); err == nil {
 		err = s.faults(ctx, s.started())
@@ -239,4 +237,19 @@ func (s *draft) readRelayPassword(ctx context.Context) error {
 		s.first.Password = ""
 	}
 	return nil
+}
+
+// store has the password stored in the file beside the configuration. An init that was killed may
+// have left that file: with the same password it is used.
+func (s *draft) store(password string) error {
+	s.first.Password, s.password = "file:"+relayPasswordFile, password
+	if _, err := os.Lstat(s.passwordFile()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	there, err := secret.Resolve("file:" + s.passwordFile())
+	if s.stored = err == nil && there == password; s.stored {
+		return nil
+	}
+	return usage(fmt.Errorf("%s exists already with something else in it, and init never replaces a file; "+
+		"use it with --smtp-password-from file:%[1]s, or remove it", s.passwordFile()))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 	"postrider/internal/terminal"
@@ -22,11 +23,13 @@ import (
 type loginOptions struct {
 	noBrowser bool
 	account   string
+	timeout   time.Duration
 }
 
 func (o *loginOptions) register(c *cobra.Command) {
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "the browser is on another host: paste the address at which it ends")
 	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may open this mailbox (a shared one)")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "give up when nobody has logged in after the duration `D`, such as 5m (default 10m with a browser, else when the code expires)")
 }
 
 const loginHelp = `
@@ -67,7 +70,7 @@ func (a *app) inboxLogin(ctx context.Context, s *services, in inbox.Inbox, opts 
 	if acct == nil {
 		return usage(fmt.Errorf("inbox %s logs in with a password; to use OAuth2: `postrider inbox set %[1]s --oauth NAME`", in.Address))
 	}
-	if err := a.logIn(ctx, s, *acct, []string{in.Username, in.Address}, opts); err != nil {
+	if err := a.logIn(ctx, s, *acct, namesOf(in), opts); err != nil {
 		return err
 	}
 	conn, err := s.connect(ctx, in)
@@ -107,33 +110,87 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 	return c
 }
 
+// namesOf are the names that the account of an inbox may have.
+func namesOf(in inbox.Inbox) []string { return []string{in.Username, in.Address} }
+
+// firstLogin is the login of an inbox that is not stored yet, and what gives out its token. An
+// application that acts for itself has nothing to store with the inbox.
+func (a *app) firstLogin(ctx context.Context, s *services, draft inbox.Inbox, name string, opts loginOptions) (*oauth.Token, imapsrc.Token, error) {
+	app, err := s.app(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	acct := tokens.ForInbox(draft, app)
+	if !app.Personal() {
+		access, err := s.tokens.Try(ctx, acct)
+		return nil, only(access), err
+	}
+	got, err := a.askLogin(ctx, acct, namesOf(draft), opts)
+	return &got, only(got.Access), err
+}
+
+// only gives out one token.
+func only(access string) imapsrc.Token {
+	return func(context.Context, string) (string, error) { return access, nil }
+}
+
+// storeLogin stores the login of an inbox that was added just now.
+func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.Token) error {
+	acct, err := s.account(in)
+	if err == nil {
+		err = s.tokens.LoggedIn(context.WithoutCancel(ctx), *acct, login)
+	}
+	if err != nil {
+		return fmt.Errorf("inbox %s was added, but without its login: %w; log in again with `postrider inbox login %[1]s`", in.Address, err)
+	}
+	return nil
+}
+
 // logIn has a person log in, and stores the token. names are those that the account may
 // have.
 func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names []string, opts loginOptions) error {
+	got, err := a.askLogin(ctx, acct, names, opts)
+	if err != nil {
+		return err
+	}
+	return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, got)
+}
+
+// askLogin has a person log in, and stores nothing.
+func (a *app) askLogin(ctx context.Context, acct tokens.Account, names []string, opts loginOptions) (oauth.Token, error) {
+	var none oauth.Token
 	if !acct.App.Personal() {
-		return usage(fmt.Errorf("there is no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.App.Name, acct.App.Way()))
+		return none, usage(fmt.Errorf("there is no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.App.Name, acct.App.Way()))
 	}
 	if opts.account != "" {
 		names = []string{opts.account}
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	grant, err := acct.App.Login(ctx, acct.Use, names[0], operator{a}, !opts.noBrowser)
+	waiting, cancel := ctx, func() {}
+	if opts.timeout > 0 {
+		waiting, cancel = context.WithTimeout(ctx, opts.timeout)
+	}
+	defer cancel()
+	grant, err := acct.App.Login(waiting, acct.Use, names[0], operator{a}, !opts.noBrowser)
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		return none, fmt.Errorf("nobody logged in as %s within %s; nothing was stored; log in again", acct.Name, opts.timeout)
+	}
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("the login of %s was stopped; nothing was stored", acct.Name)
+		return none, fmt.Errorf("the login of %s was stopped; nothing was stored", acct.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("log in as %s: %w", acct.Name, err)
+		return none, fmt.Errorf("log in as %s: %w", acct.Name, err)
 	}
 	if len(grant.Names) == 0 {
 		_, _ = fmt.Fprintf(a.err, "The provider does not say who logged in: it has to be %s.\n", names[0])
 	}
 	var other *oauth.OtherAccountError
 	if errors.As(grant.Of(names...), &other) {
-		return fmt.Errorf("%w: nothing was stored; log in again as %s, best in a private window. "+
+		return none, fmt.Errorf("%w: nothing was stored; log in again as %s, best in a private window. "+
 			"If %s may open the mailbox of %[2]s, add --account %[3]s", other, other.Meant, other.Who)
 	}
-	return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, grant.Token)
+	return grant.Token, nil
 }
 
 // operator is whoever sits at the terminal.
@@ -191,18 +248,6 @@ func (p operator) Paste(ctx context.Context, page string) (string, error) {
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-}
-
-// addedWithOAuth goes straight into the login when somebody is there to log in.
-func (a *app) addedWithOAuth(ctx context.Context, s *services, in inbox.Inbox) error {
-	if err := a.tellLogin(s, "Added", in); err != nil {
-		return err
-	}
-	acct, err := s.account(in)
-	if err != nil || !acct.App.Personal() || a.terminal() == nil {
-		return err
-	}
-	return a.inboxLogin(ctx, s, in, loginOptions{})
 }
 
 func (a *app) tellLogin(s *services, done string, in inbox.Inbox) error {

@@ -66,9 +66,7 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 			return err
 		}
 		if opts.json {
-			out := bufio.NewWriter(a.out)
-			err := s.queue.List(ctx, filter, func(t tasks.Task) error { return printJSON(out, tasks.ViewOf(t)) })
-			return errors.Join(err, out.Flush())
+			return a.taskLines(ctx, s, filter)
 		}
 		next := "No message is registered; `postrider run` registers new ones."
 		if opts.any() {
@@ -76,6 +74,25 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 		}
 		return a.taskTable(ctx, s.queue, filter, next)
 	})
+}
+
+// taskLines prints tasks as JSON, with the labels of their inboxes.
+func (a *app) taskLines(ctx context.Context, s *services, filter tasks.Filter) error {
+	boxes, err := s.inboxes.List(ctx, false)
+	if err != nil {
+		return err
+	}
+	labels := map[string]inbox.Labels{}
+	for _, in := range boxes {
+		labels[in.Address] = in.Labels
+	}
+	out := bufio.NewWriter(a.out)
+	err = s.queue.List(ctx, filter, func(t tasks.Task) error {
+		line := tasks.ViewOf(t)
+		line.Labels = labels[t.Inbox]
+		return printJSON(out, line)
+	})
+	return errors.Join(err, out.Flush())
 }
 
 func (a *app) taskShowCommand() *cobra.Command {

@@ -25,6 +25,10 @@ func (s *services) credentials(ctx context.Context, in inbox.Inbox) (password st
 		}
 		return password, nil, err
 	}
+	if in.ID == 0 { // it is not stored yet
+		access, err := s.tokens.Try(ctx, *acct)
+		return "", only(access), err
+	}
 	return "", func(ctx context.Context, refused string) (string, error) { return s.tokens.Access(ctx, *acct, refused) }, nil
 }
 
@@ -88,25 +92,10 @@ func (s *services) relayToken() forward.Token {
 }
 
 // logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
-// Whoever has a password now, or another application, does not count.
 func (s *services) logins(ctx context.Context) (map[int64]string, error) {
-	needed, err := s.tokens.Needed(ctx)
-	if err != nil || len(needed) == 0 {
-		return nil, err
+	relay := ""
+	if s.cfg.SMTP.Auth == "oauth" {
+		relay = s.cfg.SMTP.OAuth
 	}
-	out := map[int64]string{}
-	if n, ok := needed[0]; ok && s.cfg.SMTP.Auth == "oauth" && s.cfg.SMTP.OAuth == n.App {
-		out[0] = n.Reason
-	}
-	boxes, err := s.inboxes.List(ctx, false)
-	for _, in := range boxes {
-		n, ok := needed[in.ID]
-		if !ok {
-			continue
-		}
-		if app, err := s.inboxes.OAuth(in); err == nil && app == n.App {
-			out[in.ID] = n.Reason
-		}
-	}
-	return out, err
+	return s.tokens.Needed(ctx, s.inboxes, relay)
 }

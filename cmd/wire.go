@@ -94,7 +94,7 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		quota:   quota(d, cfg),
 		apps:    map[string]*oauth.App{},
 	}
-	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run}
+	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
 	for name, o := range cfg.OAuth {
 		s.apps[name], _ = o.App(name) // the configuration is valid
 	}
@@ -175,7 +175,7 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
-		Hint: account.Hint(in.Host), Unstored: in.ID == 0,
+		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), Unstored: in.ID == 0,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
 		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client,
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
@@ -314,7 +314,7 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 	cfg := s.cfg
 	return pass.Config{
 		Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
-		Inboxes: cfg.Concurrency.Inboxes, PerHost: cfg.Concurrency.PerHost, Senders: cfg.SMTP.Connections,
+		Inboxes: cfg.Concurrency.Inboxes, PerHost: cfg.Concurrency.PerHost, PerAccount: perAccount, Senders: cfg.SMTP.Connections,
 		MaxSize: int64(cfg.Forward.MaxSize), Notices: notices(cfg), MaxReceived: cfg.Forward.MaxReceived,
 		Dedupe: tasks.Dedupe(cfg.Dedupe), Style: style(cfg), Policy: policy(cfg), DryRun: dryRun,
 		Retention: pass.Retention{
@@ -322,6 +322,9 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 		},
 	}
 }
+
+// perAccount is how many connections the provider of an inbox allows an account.
+func perAccount(in inbox.Inbox) int { return account.Connections(in.Host) }
 
 // routes are those of the configuration, with the current directory if one of them asks for it.
 func (s *services) routes(ctx context.Context) (*route.Table, error) {

@@ -216,6 +216,21 @@ func Hint(host string) string {
 	return ""
 }
 
+// Connections is how many connections an account of an IMAP server may have; 0 when its provider
+// does not say, or is not known.
+func Connections(host string) int {
+	if p := byHost(host); p != nil {
+		return p.Connections
+	}
+	return 0
+}
+
+// NeedsID reports whether an IMAP server opens no folder before the client sends ID.
+func NeedsID(host string) bool {
+	p := byHost(host)
+	return p != nil && p.NeedsID
+}
+
 // OnlyOAuth reports whether the provider of an IMAP server takes OAuth2 and no password.
 func OnlyOAuth(host string) bool {
 	p := byHost(host)

@@ -46,6 +46,18 @@ func TestHint(t *testing.T) {
 	}
 }
 
+// TestLimits: what a preset says holds for the inboxes of its IMAP server.
+func TestLimits(t *testing.T) {
+	for host, want := range map[string]struct {
+		connections int
+		id          bool
+	}{"imap.gmail.com": {15, false}, "IMAP.163.com": {0, true}, "imap.126.com": {0, true}, "imap.firm.example": {}} {
+		if got, id := account.Connections(host), account.NeedsID(host); got != want.connections || id != want.id {
+			t.Errorf("%s: %d connections and ID %v, want %+v", host, got, id, want)
+		}
+	}
+}
+
 // TestDocumented: docs/servers.md has each preset, in one line of its table.
 func TestDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/servers.md")

@@ -87,3 +87,21 @@ func TestAlertsInTheEnvironment(t *testing.T) {
 		}
 	}
 }
+
+func TestAlertsByLabel(t *testing.T) {
+	got := load(t, minimal+"alerts: {dead: 0, labels: {tenant=acme: {oldest_waiting: 15m}, tier.x: {dead: 5}}}\n").Alerts
+	if len(got.Labels) != 2 || *got.Labels["tenant=acme"].OldestWaiting != 15*time.Minute || *got.Labels["tier.x"].Dead != 5 || *got.Dead != 0 {
+		t.Errorf("alerts are %+v, want those of two labels", got)
+	}
+	for text, want := range map[string]string{
+		"{Tenant: {dead: 0}}":                            "alerts.labels.Tenant: is no label; write it like tenant=acme, or tenant for any value",
+		"{a=b: {deed: 0}}":                               "alerts.labels.a=b.deed: unknown key; did you mean alerts.labels.a=b.dead?",
+		"{a=b: {dead: -1}}":                              "alerts.labels.a=b.dead: -1 is negative",
+		"{a=b: {labels: {c: {dead: 0}}}}":                "alerts.labels.a=b.labels: there are no labels within labels",
+		"{a=b: {conflicts: 0}}}\nretention: {events: 1h": "retention.events: deletes within 1h what alerts.labels.a=b.conflicts counts for a day",
+	} {
+		if got := loadErrors(t, write(t, minimal+"alerts: {labels: "+text+"}\n"), variables()); !strings.Contains(got, want) {
+			t.Errorf("%s: the errors are %s; want %q", text, got, want)
+		}
+	}
+}

@@ -175,7 +175,7 @@ type Retention struct {
 // Notify is who is notified of failures, and of which.
 type Notify struct {
 	To     []string      `yaml:"to"` // addresses
-	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable
+	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable, needs_login
 	AtMost time.Duration `yaml:"at_most"`
 }
 
@@ -198,6 +198,6 @@ func Default() *Config {
 		Dedupe:      "inbox",
 		Concurrency: Concurrency{Inboxes: 32, PerHost: 32, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
-		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable"}, AtMost: time.Hour},
+		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestNotify(t *testing.T) {
-	all := []string{"dead", "uncertain", "inbox_unreachable"}
+	all := []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}
 	if c := load(t, minimal); c.Notify.To != nil || c.Hook != nil || !slices.Equal(c.Notify.On, all) || c.Notify.AtMost != time.Hour {
 		t.Errorf("without keys it is %+v and %q, want nobody, of all, every hour at most", c.Notify, c.Hook)
 	}
@@ -59,11 +59,11 @@ func TestNotifyErrors(t *testing.T) {
 		},
 		{
 			"unknown kind", "notify: {to: a@x.example, on: [dead, death]}",
-			`:5:38: notify.on[1]: "death" is not one of dead, uncertain, inbox_unreachable`,
+			`:5:38: notify.on[1]: "death" is not one of dead, uncertain, inbox_unreachable, needs_login`,
 		},
 		{
 			"no kind", "notify: {to: a@x.example, on: []}",
-			":5:27: notify.on: is empty; name one or more of dead, uncertain, inbox_unreachable",
+			":5:27: notify.on: is empty; name one or more of dead, uncertain, inbox_unreachable, needs_login",
 		},
 		{
 			"too long", "notify: {to: a@x.example, at_most: 31d}",

@@ -17,7 +17,6 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/certs"
-	"postrider/internal/health"
 	"postrider/internal/route"
 	"postrider/internal/text"
 )
@@ -40,10 +39,8 @@ func (r *reader) finish(c *Config) {
 	r.numbers(c)
 	r.concurrencyHost(c.Concurrency.Host)
 	r.limits(c.SMTP.Limits)
-	r.alerts(c.Alerts)
-	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.retry_rate", c.Alerts.RetryRate != nil)
-	r.deletedEarly("retention.forwarded", c.Retention.Forwarded, "alerts.conflicts", c.Alerts.Conflicts != nil)
-	r.deletedEarly("retention.events", c.Retention.Events, "alerts.conflicts", c.Alerts.Conflicts != nil)
+	r.alerts("alerts", c.Alerts, c.Retention)
+	r.alertLabels(c.Alerts.Labels, c.Retention)
 	r.database(&c.Database)
 	r.proxy("imap.proxy", string(c.IMAP.Proxy))
 	r.proxy("smtp.proxy", string(c.SMTP.Proxy))
@@ -252,25 +249,6 @@ func (r *reader) limits(l Limits) {
 func positive(r *reader, key string, limit *int) {
 	if limit != nil && *limit < 1 {
 		r.refuse(key, "%d would let nothing through; write 1 or more; without the key there is no limit", *limit)
-	}
-}
-
-func (r *reader) alerts(l health.Limits) {
-	notNegative(r, "alerts.backlog", l.Backlog)
-	notNegative(r, "alerts.due", l.Due)
-	notNegative(r, "alerts.oldest_waiting", l.OldestWaiting)
-	notNegative(r, "alerts.in_error", l.InError)
-	notNegative(r, "alerts.dead", l.Dead)
-	notNegative(r, "alerts.uncertain", l.Uncertain)
-	notNegative(r, "alerts.conflicts", l.Conflicts)
-	notNegative(r, "alerts.last_scan", l.LastScan)
-}
-
-// deletedEarly refuses a retention that deletes what an alert counts for a day.
-func (r *reader) deletedEarly(key string, keep Age, alert string, set bool) {
-	if set && keep > 0 && keep < Age(24*time.Hour) {
-		r.refuse(key, "deletes within %s what %s counts for a day; write 1d or more, or never",
-			number(time.Duration(keep)), alert)
 	}
 }
 

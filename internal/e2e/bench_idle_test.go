@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -80,6 +81,26 @@ func (b *bench) thousand() {
 	for _, command := range []string{"status", "inbox list"} {
 		got := b.timed(exec.Command(binary, append([]string{"-c", w.path("postrider.yaml")}, strings.Fields(command)...)...))
 		b.table.AppendRow([]any{fmt.Sprintf("%s of %d inboxes", command, n), fmt.Sprintf("%.2f s", got.took.Seconds()), "", ""})
+	}
+}
+
+// imports measures an import of a thousand inboxes, with passwords to encrypt.
+func (b *bench) imports() {
+	for _, kind := range []string{"sqlite", "mariadb"} {
+		w := newWorld(b.T, kind)
+		var file strings.Builder
+		file.WriteString("address,host,password,folders,labels\n")
+		for i := range 1000 {
+			fmt.Fprintf(&file, "box%d@firm.example,imap.firm.example,secret%d,INBOX;Junk,tenant=t%d\n", i, i, i%10)
+		}
+		if err := os.WriteFile(w.path("inboxes.csv"), []byte(file.String()), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		got := b.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "inbox", "import", w.path("inboxes.csv"), "--yes"))
+		b.row("an import of 1,000 inboxes, "+kind, fmt.Sprintf("%.2f s", got.took.Seconds()), "< 5 s", got.took < 5*time.Second)
+		if n := strings.Count(w.must(0, "inbox", "list", "--json").stdout, "\n"); n != 1000 {
+			b.Errorf("there are %d inboxes, want 1,000", n)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ func TestBench(t *testing.T) {
 		b.many()
 		b.quiet()
 		b.thousand()
+		b.imports()
 		b.silent()
 		b.memory()
 		b.claims()

@@ -51,14 +51,19 @@ func (w *world) node(g *testserver.Galera, i int, file string) *process {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	port := func(i int) string { return fmt.Sprintf("127.0.0.1:%d)", g.Nodes[i].Port) }
 	host := fmt.Sprintf("node%d", i+1)
 	path := w.path(host + ".yaml")
-	own := strings.NewReplacer(port(0), port(i), "host: HOST", "host: "+host).Replace(string(text))
+	own := strings.NewReplacer("host: HOST", "host: "+host).Replace(toNode(g, i).Replace(string(text)))
 	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 	return w.start(nil, "-c", path, "run", "--json")
+}
+
+// toNode makes a configuration for the first node that of another one.
+func toNode(g *testserver.Galera, i int) *strings.Replacer {
+	port := func(i int) string { return fmt.Sprintf("127.0.0.1:%d)", g.Nodes[i].Port) }
+	return strings.NewReplacer(port(0), port(i))
 }
 
 // work has all hosts do passes, at the same time, until nothing is left to do. Who waits for

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,18 +17,31 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 	"postrider/internal/testserver"
-	"postrider/internal/tokens"
 )
 
 const office = "office@firm.example"
 
-// withProvider is an installation whose inboxes are on a Dovecot that takes the provider's tokens.
+// withProvider is withAccount, and its inbox, which nobody has logged in to yet.
 func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
+	t.Helper()
+	w, provider := withAccount(t, kind, app)
+	w.must(0, append(w.addOffice(), "--no-check")...)
+	return w, provider
+}
+
+// addOffice is the command that adds the inbox.
+func (w *world) addOffice() []string {
+	return []string{"inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp"}
+}
+
+// withAccount is an installation whose accounts are on a Dovecot that takes the provider's tokens.
+func withAccount(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 	t.Helper()
 	provider := testserver.NewOIDC(t, office, "ann@firm.example")
 	w := newWorld(t, kind)
 	w.imap = testserver.DovecotWithTokens(t, provider)
-	w.imapPort = w.imap.Port
+	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
+	w.imapPort = w.proxy.Port
 	w.extra = fmt.Sprintf("oauth:\n  corp: {issuer: '%s', %s}\n", provider.Issuer, app)
 	w.app = &oauth.App{Name: "corp", Issuer: provider.Issuer, ClientID: strings.Trim(strings.Fields(app)[1], ",")}
 	if app == itself {
@@ -36,7 +49,6 @@ func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 	}
 	w.configure()
 	w.imap.AddUser(t, office, password)
-	w.must(0, "inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp")
 	return w, provider
 }
 
@@ -86,9 +98,14 @@ func (w *world) logIn(provider *testserver.OIDC) {
 // paste logs in with what change makes of the address at which the browser ends.
 func (w *world) paste(provider *testserver.OIDC, change func(string) string) *process {
 	w.t.Helper()
+	return w.pasteAs(provider, office, change, "inbox", "login", office, "--no-browser")
+}
+
+func (w *world) pasteAs(provider *testserver.OIDC, user string, change func(string) string, command ...string) *process {
+	w.t.Helper()
 	in, out := io.Pipe()
-	p := w.startReading(in, "inbox", "login", office, "--no-browser")
-	_, _ = io.WriteString(out, change(provider.Visit(office, p.shown(shownPage))))
+	p := w.startReading(in, command...)
+	_, _ = io.WriteString(out, change(provider.Visit(user, p.shown(shownPage))))
 	_ = out.Close()
 	return p
 }
@@ -182,6 +199,87 @@ func TestPastedAddress(t *testing.T) {
 	w.pass(0)
 }
 
+// TestAddWithOAuth: somebody logs in before the inbox is stored, and nothing is stored when that
+// fails.
+func TestAddWithOAuth(t *testing.T) {
+	w, provider := withAccount(t, "sqlite", browsers)
+	w.put(office, "old")
+	add := append(w.addOffice(), "--no-browser")
+	same := func(s string) string { return s }
+	for _, tt := range []struct {
+		name, user, says string
+		code             int
+		flags            []string
+		change           func(string) string
+	}{
+		{"another account", "ann@firm.example", "inbox office@firm.example was not added: ann@firm.example logged in, and not office@firm.example", 1, nil, same},
+		{"another login", office, "was not added: log in as office@firm.example: the address belongs to another login", 1, nil, func(s string) string { return strings.Replace(s, "state=", "state=x", 1) }},
+		{"no folder of that name", office, `was not added: folder "IBOX" does not exist; did you mean INBOX?`, 2, []string{"--folder", "IBOX"}, same},
+		{"refused by the server", "ann@firm.example", "was not added: imap 127.0.0.1:", 1, []string{"--account", "ann@firm.example"}, same},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w.pasteAs(provider, tt.user, tt.change, append(add, tt.flags...)...).wantEnd(tt.code, tt.says)
+			if shown := w.must(0, "inbox", "list", "--json").stdout; shown != "" {
+				t.Errorf("it stored %s", shown)
+			}
+		})
+	}
+	p := w.start(nil, w.addOffice()...)
+	p.shown(shownPage)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.wantEnd(1, "the login of office@firm.example was stopped; nothing was stored")
+	w.pasteAs(provider, office, same, append(add, "--start", "all")...).wantEnd(0, "")
+	w.pass(0)
+	if n := len(w.sink.Messages()); n != 1 {
+		t.Errorf("%d messages arrived, want 1", n)
+	}
+}
+
+func TestAddWithApplication(t *testing.T) {
+	w, provider := withAccount(t, "sqlite", itself)
+	provider.Switch("down")
+	if res := w.must(1, w.addOffice()...); !strings.Contains(res.stderr, "inbox office@firm.example was not added: ") {
+		t.Errorf("with a provider that is down it says %s", res.stderr)
+	}
+	provider.Switch("up")
+	w.must(0, w.addOffice()...)
+	w.put(office, "one")
+	w.pass(0)
+
+	// An import logs in to it, too.
+	w.must(0, "inbox", "remove", office, "--yes")
+	for folder, code := range map[string]int{"IBOX": 1, "INBOX": 0} {
+		file := fmt.Sprintf("address,host,port,security,password,folders\n%s,127.0.0.1,%d,none,oauth:corp,%s\n", office, w.imapPort, folder)
+		if err := os.WriteFile(w.path("inboxes.csv"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		res := w.must(code, "inbox", "import", w.path("inboxes.csv"), "--check", "--dry-run")
+		if code != 0 && !strings.Contains(res.stderr, `inboxes.csv:2: inbox office@firm.example: folder "IBOX" does not exist`) {
+			t.Errorf("the import says %s, want that there is no such folder", res.stderr)
+		}
+	}
+}
+
+// TestMechanisms: Dovecot takes the tokens with the one mechanism that it offers.
+func TestMechanisms(t *testing.T) {
+	for _, mechanism := range []string{"xoauth2", "oauthbearer"} {
+		t.Run(mechanism, func(t *testing.T) {
+			w, provider := withAccount(t, "sqlite", itself)
+			w.imap = testserver.DovecotWithTokens(t, provider, mechanism)
+			w.imap.AddUser(t, office, password)
+			w.imapPort = w.imap.Port
+			w.must(0, w.addOffice()...)
+			w.put(office, "one")
+			w.pass(0)
+			if n := len(w.sink.Messages()); n != 1 {
+				t.Errorf("%d messages arrived, want 1", n)
+			}
+		})
+	}
+}
+
 func TestApplicationLogin(t *testing.T) {
 	w, _ := withProvider(t, "sqlite", itself)
 	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "there is no login: oauth.corp gets its tokens by application") {
@@ -194,16 +292,27 @@ func TestApplicationLogin(t *testing.T) {
 // TestWithdrawnConsent: each pass says what to do, and the provider is not asked again.
 func TestWithdrawnConsent(t *testing.T) {
 	w, provider := withProvider(t, "sqlite", browsers)
+	w.extra += "notify: {to: ops@firm.example, at_most: 0s}\n"
+	w.configure()
 	w.logIn(provider)
 	w.put(office, "one")
 	w.pass(0)
 	provider.Revoke(office)
 	w.expireToken()
+	w.addInbox("other@firm.example", "--start", "all")
+	w.put("other@firm.example", "of another inbox")
 	for range 2 {
 		r, _ := w.pass(75)
+		if r.Inboxes[1].Error != "" {
+			t.Errorf("the error of the other inbox is %q, want none", r.Inboxes[1].Error)
+		}
 		if !strings.Contains(r.Inboxes[0].Error, "needs login: ") || !strings.Contains(r.Inboxes[0].Error, "postrider inbox login "+office) {
 			t.Errorf("the error is %q, want needs login and the command", r.Inboxes[0].Error)
 		}
+	}
+	notices := w.arrivedFor("ops@firm.example")
+	if len(notices) != 1 || !strings.Contains(string(notices[0].Header), "postrider: 1 inbox needs a login") {
+		t.Errorf("%d notices arrived, want one that says that the inbox needs a login", len(notices))
 	}
 	if shown := w.must(0, "status").stdout; !strings.Contains(shown, "needs login: corp refuses the login") || !strings.Contains(shown, "postrider inbox login "+office) {
 		t.Errorf("status shows\n%swant needs login and the command", shown)
@@ -214,6 +323,9 @@ func TestWithdrawnConsent(t *testing.T) {
 	w.logIn(provider)
 	w.put(office, "two")
 	w.pass(0)
+	if n := len(w.arrivedFor("intake@firm.example")); n != 3 {
+		t.Errorf("%d messages arrived, want 3: two of the inbox, and one of the other", n)
+	}
 }
 
 // TestProviderIsDown: an outage is no reason to log in again.
@@ -227,110 +339,6 @@ func TestProviderIsDown(t *testing.T) {
 		t.Errorf("the error is %q, want the provider's outage", r.Inboxes[0].Error)
 	}
 	provider.Switch("up")
-	w.put(office, "one")
-	w.pass(0)
-}
-
-// ageToken changes when the inbox's token was issued, and when it ends.
-func (w *world) ageToken(issued, expires time.Duration) {
-	w.t.Helper()
-	w.behind(func(tx *gorm.DB) error {
-		var row struct{ Account, Sealed string }
-		if err := tx.Raw("SELECT account, sealed FROM oauth_tokens").Scan(&row).Error; err != nil {
-			return err
-		}
-		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), w.binding()
-		text, err := sealer.Decrypt(row.Sealed, binding)
-		if err != nil {
-			return err
-		}
-		var token map[string]any
-		if err := json.Unmarshal([]byte(text), &token); err != nil {
-			return err
-		}
-		token["issued"], token["expires"] = time.Now().Add(issued).UTC(), time.Now().Add(expires).UTC()
-		changed, err := json.Marshal(token)
-		if err != nil {
-			return err
-		}
-		sealed, err := sealer.Encrypt(string(changed), binding)
-		if err != nil {
-			return err
-		}
-		return tx.Exec("UPDATE oauth_tokens SET sealed = ? WHERE account = ?", sealed, row.Account).Error
-	})
-}
-
-// binding is what the token of the inbox is encrypted for.
-func (w *world) binding() []byte {
-	in := inbox.Inbox{ID: 1, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office}
-	return tokens.ForInbox(in, w.app).Binding()
-}
-
-// expireToken has the inbox's token be at its end.
-func (w *world) expireToken() { w.ageToken(-time.Hour, -time.Minute) }
-
-// TestTokenIsRefused is a token that was revoked before its end: the server refuses it, and takes
-// the next one.
-func TestTokenIsRefused(t *testing.T) {
-	w, provider := withProvider(t, "sqlite", browsers)
-	w.logIn(provider)
-	provider.Switch("forget")
-	w.ageToken(-time.Hour, time.Hour)
-	w.put(office, "one")
-	w.pass(0)
-	provider.Switch("forget") // and the new one, too: then it is not the token that the server refuses
-	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "the server refused two tokens") {
-		t.Errorf("the error is %q, want no third token", r.Inboxes[0].Error)
-	}
-	if counts := provider.Switch("counts"); counts != "1 renewed, 0 reused" {
-		t.Errorf("the provider counts %s, want one renewal", counts)
-	}
-}
-
-// TestRenewalsAtOnce has two hosts renew a token at the same moment: the provider revokes all
-// tokens when it sees a refresh token twice.
-func TestRenewalsAtOnce(t *testing.T) {
-	for _, kind := range all {
-		w, provider := withProvider(t, kind, browsers)
-		w.logIn(provider)
-		for round := range 3 {
-			w.expireToken()
-			w.put(office, fmt.Sprint("round ", round))
-			var both sync.WaitGroup
-			for range 2 {
-				both.Go(func() { w.start(nil, "check").wait() })
-			}
-			both.Wait()
-		}
-		if counts := provider.Switch("counts"); counts != "3 renewed, 0 reused" {
-			t.Errorf("the provider counts %s, want one renewal a round", counts)
-		}
-		w.pass(0)
-	}
-}
-
-// TestKilledWhileRenewing kills a pass before and after the provider has taken the refresh token.
-func TestKilledWhileRenewing(t *testing.T) {
-	w, provider := withProvider(t, "sqlite", browsers)
-	w.logIn(provider)
-	w.expireToken()
-	provider.Switch("hold")
-	p := w.start(nil, "run")
-	provider.Switch("held")
-	if err := p.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	p.wait()
-	provider.Switch("letgo")
-	w.sql("UPDATE oauth_tokens SET held_until = 0") // the killed process's leases of a minute
-	w.sql("UPDATE monitored_emails SET scan_until = 0")
-	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "an earlier renewal was cut short, so its token was not stored") {
-		t.Errorf("the error is %q, want what happened", r.Inboxes[0].Error)
-	}
-	w.logIn(provider)
 	w.put(office, "one")
 	w.pass(0)
 }

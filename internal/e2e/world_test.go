@@ -89,8 +89,9 @@ type world struct {
 	dir      string
 	imap     *testserver.IMAP
 	sink     *smtpsink.Server
-	database string // the section of the configuration
-	imapPort int    // where inboxes connect: Dovecot, or a proxy in front of it
+	database string               // the section of the configuration
+	imapPort int                  // where inboxes connect: Dovecot, or a proxy in front of it
+	proxy    *testserver.CutProxy // that proxy; nil for none
 	smtpPort int
 	smtp     string // section smtp, if it is not a relay on smtpPort without TLS and login
 	extra    string // more configuration

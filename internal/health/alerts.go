@@ -36,6 +36,7 @@ const (
 // Check returns an alert for each number of an inbox that is above its limit.
 func Check(f Facts, l Limits) []Alert {
 	n, c := Count(f), checker{facts: f}
+	l = l.Of(f)
 	list := "see `postrider task list --inbox " + f.Inbox
 	if f.Active {
 		c.count(Backlog, n.Backlog, l.Backlog, "messages not forwarded yet", list+"`")

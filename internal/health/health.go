@@ -21,6 +21,7 @@ type Facts struct {
 	ID            int64
 	Inbox         string // its address
 	Active        bool
+	Labels        map[string]string
 	CreatedAt     time.Time
 	LastScannedAt *time.Time // nil when no scan was completed yet
 	LastError     string     // why the last scan was not completed; empty when it was

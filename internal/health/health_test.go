@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -284,5 +285,34 @@ func TestConcerns(t *testing.T) {
 		if got := Concerns(tt.named, tt.inbox); got != tt.want {
 			t.Errorf("%s: Concerns() = %t, want %t", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestLabels: an inbox has the smallest threshold that its labels say, and else that of all.
+func TestLabels(t *testing.T) {
+	limits := Limits{Dead: ptr(3), InError: ptr(1), Labels: map[string]Limits{
+		"tenant=acme": {Dead: ptr(2), Uncertain: ptr(0)}, "tier": {Dead: ptr(1)}, "tenant=other": {Dead: ptr(0)},
+	}}
+	for _, tt := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{nil, "in_error 1"},
+		{map[string]string{"tenant": "acme"}, "in_error 1 dead 2 uncertain 0"},
+		{map[string]string{"tenant": "acme", "tier": "gold"}, "in_error 1 dead 1 uncertain 0"},
+		{map[string]string{"ten": "acme"}, "in_error 1"},
+	} {
+		f := troubled()
+		f.Labels = tt.labels
+		var got []string
+		for _, a := range Check(f, limits) {
+			got = append(got, fmt.Sprint(a.Kind, " ", a.Limit))
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("labels %v: it raises %q, want %q", tt.labels, got, tt.want)
+		}
+	}
+	if !(Limits{Labels: map[string]Limits{"a": {Dead: ptr(0)}}}).Set() {
+		t.Error("thresholds of a label alone count as none")
 	}
 }

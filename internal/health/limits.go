@@ -1,7 +1,9 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -18,10 +20,52 @@ type Limits struct {
 	Conflicts     *int           `yaml:"conflicts"`
 	RetryRate     *Share         `yaml:"retry_rate"`
 	LastScan      *time.Duration `yaml:"last_scan"`
+
+	// Labels are the limits of inboxes with a label (name=value, or name with any value), in place
+	// of those above. If several labels of an inbox say a limit, the smallest counts.
+	Labels map[string]Limits `yaml:"labels"`
 }
 
 // Set reports whether there is any limit.
-func (l Limits) Set() bool { return l != Limits{} }
+func (l Limits) Set() bool { return !reflect.ValueOf(l).IsZero() }
+
+// Of are the limits of an inbox.
+func (l Limits) Of(f Facts) Limits {
+	var own Limits
+	for label, by := range l.Labels {
+		if f.labelled(label) {
+			own = own.smallest(by)
+		}
+	}
+	return Limits{
+		Backlog: cmp.Or(own.Backlog, l.Backlog), Due: cmp.Or(own.Due, l.Due), OldestWaiting: cmp.Or(own.OldestWaiting, l.OldestWaiting),
+		InError: cmp.Or(own.InError, l.InError), Dead: cmp.Or(own.Dead, l.Dead), Uncertain: cmp.Or(own.Uncertain, l.Uncertain),
+		Conflicts: cmp.Or(own.Conflicts, l.Conflicts), RetryRate: cmp.Or(own.RetryRate, l.RetryRate), LastScan: cmp.Or(own.LastScan, l.LastScan),
+	}
+}
+
+func (l Limits) smallest(o Limits) Limits {
+	return Limits{
+		Backlog: smaller(l.Backlog, o.Backlog), Due: smaller(l.Due, o.Due), OldestWaiting: smaller(l.OldestWaiting, o.OldestWaiting),
+		InError: smaller(l.InError, o.InError), Dead: smaller(l.Dead, o.Dead), Uncertain: smaller(l.Uncertain, o.Uncertain),
+		Conflicts: smaller(l.Conflicts, o.Conflicts), RetryRate: smaller(l.RetryRate, o.RetryRate), LastScan: smaller(l.LastScan, o.LastScan),
+	}
+}
+
+// smaller is the smaller one of two limits; nil is none.
+func smaller[T cmp.Ordered](a, b *T) *T {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+// labelled reports whether the inbox has a label: name=value, or name with any value.
+func (f Facts) labelled(label string) bool {
+	name, want, valued := strings.Cut(label, "=")
+	value, ok := f.Labels[name]
+	return ok && (!valued || value == want)
+}
 
 // Share is a part of a whole, from 0 to 1.
 type Share float64

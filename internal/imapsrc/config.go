@@ -65,6 +65,7 @@ type Config struct {
 	MaxSize int64
 
 	ClientName, ClientVersion string // for ID; no ID is sent without a name
+	NeedsID                   bool   // ID is sent even when the server does not offer it
 
 	Spooler *message.Spooler // nil spools everything to temporary files
 	Logger  *slog.Logger     // each login, and at lower levels more; no credentials, no message data; nil for none

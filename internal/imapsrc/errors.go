@@ -21,14 +21,15 @@ import (
 type Kind string
 
 // The kinds. An administrator has to fix KindAuth, KindExpired, KindPlaintext, KindTLS,
-// KindNoFolder and KindNoCursor, and KindToken when its cause says so. The others may pass on their
-// own.
+// KindNoFolder, KindNoCursor and KindLogin, and KindToken when its cause says so. The others may
+// pass on their own.
 const (
 	KindNetwork     Kind = "network"     // no connection, or lost, silent, or the context ended
 	KindTLS         Kind = "tls"         // no TLS on this port, or the certificate is not valid
 	KindAuth        Kind = "auth"        // the server refused the login
 	KindExpired     Kind = "expired"     // the password has expired
 	KindToken       Kind = "token"       // there is no OAuth2 access token
+	KindLogin       Kind = "login"       // there is none before a person logs in
 	KindUnavailable Kind = "unavailable" // the server is temporarily unavailable
 	KindLimit       Kind = "limit"       // too many connections, or too much traffic
 	KindInUse       Kind = "inuse"       // another client has the folder locked

@@ -121,7 +121,7 @@ func (c *Conn) capabilities(ctx context.Context) error {
 			c.caps = append(c.caps, string(name))
 		}
 		slices.Sort(c.caps)
-		c.unidentified = caps.Has(imap.CapID) && c.cfg.ClientName != ""
+		c.unidentified = (caps.Has(imap.CapID) || c.cfg.NeedsID) && c.cfg.ClientName != ""
 		return nil
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -138,10 +139,19 @@ func TestPreAuth(t *testing.T) {
 	selectInbox(t, c)
 }
 
+// TestIDComesBeforeSelect is a server that offers ID, and one that does not say so, but needs it.
 func TestIDComesBeforeSelect(t *testing.T) {
+	for _, needs := range []bool{false, true} {
+		t.Run(fmt.Sprint("needs ", needs), func(t *testing.T) { idComesBeforeSelect(t, needs) })
+	}
+}
+
+func idComesBeforeSelect(t *testing.T, needs bool) {
+	t.Helper()
+	offered := map[bool]string{false: "* CAPABILITY IMAP4rev1 ID\r\n", true: "* CAPABILITY IMAP4rev1\r\n"}
 	replies := map[string]string{
 		"LOGIN":      "", // without the capabilities, which differ now
-		"CAPABILITY": "* CAPABILITY IMAP4rev1 ID\r\n",
+		"CAPABILITY": offered[needs],
 		"ID":         "* ID (\"name\" \"Cour\x07ier\" \"version\" \"4\")\r\n",
 		"EXAMINE":    "* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n",
 	}
@@ -157,7 +167,7 @@ func TestIDComesBeforeSelect(t *testing.T) {
 			c.Send(replies[command] + tagOK)
 		}
 	})
-	cfg.ClientName, cfg.ClientVersion = "postrider", "1.2"
+	cfg.ClientName, cfg.ClientVersion, cfg.NeedsID = "postrider", "1.2", needs
 	c := dial(t, cfg)
 	selectInbox(t, c)
 	if c.ServerName() != "Cour ier 4" {

@@ -13,8 +13,14 @@ import (
 )
 
 // Token returns an OAuth2 access token for the account. refused is the token that the server
-// refused just now, and empty at first.
+// refused just now, and empty at first; when there is no other token, it is returned again.
+// An error with a method NeedsLogin says that a person has to log in.
 type Token func(ctx context.Context, refused string) (string, error)
+
+type needsLogin interface {
+	error
+	NeedsLogin()
+}
 
 // newToken asks for a token.
 func (c *Conn) newToken(ctx context.Context, refused string) error {
@@ -22,6 +28,10 @@ func (c *Conn) newToken(ctx context.Context, refused string) error {
 		return nil
 	}
 	token, err := c.cfg.Token(ctx, refused)
+	kind := KindToken
+	if errors.As(err, new(needsLogin)) {
+		kind = KindLogin
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return c.failure(ctx, opToken, ctx.Err())
@@ -29,7 +39,7 @@ func (c *Conn) newToken(ctx context.Context, refused string) error {
 		err = fmt.Errorf("the server refused the access token, and there is no new one: %w", err)
 		fallthrough
 	case err != nil:
-		return c.failure(ctx, opToken, &Error{Kind: KindToken, Err: err})
+		return c.failure(ctx, opToken, &Error{Kind: kind, Err: err})
 	}
 	c.token = token
 	return nil
@@ -43,7 +53,11 @@ func (c *Conn) bearerLogin(ctx context.Context) error {
 	if !errors.As(err, &e) || e.Kind != KindAuth || !c.presented {
 		return err
 	}
-	if err := c.newToken(ctx, c.token); err != nil {
+	refused := c.token
+	if failed := c.newToken(ctx, refused); failed != nil {
+		return failed
+	}
+	if c.token == refused {
 		return err
 	}
 	return c.tryToken(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -78,6 +79,11 @@ func TestTokenLogin(t *testing.T) {
 			tokens: []string{"t1"}, asked: "()(t1)", kind: imapsrc.KindToken,
 			says: []string{"the server refused the access token, and there is no new one", errNoToken.Error()},
 		},
+		"refused, and there is no other": {
+			steps:  []fakeimap.Step{bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: no}},
+			tokens: []string{"t1", "t1"}, asked: "()(t1)", kind: imapsrc.KindAuth,
+			says: []string{"refused the access token (NO [AUTHENTICATIONFAILED] bad *** t2)"},
+		},
 		"a challenge, then BAD": {
 			steps: []fakeimap.Step{
 				bearerGreeting("AUTH=XOAUTH2"),
@@ -135,4 +141,18 @@ func TestNoToken(t *testing.T) {
 	if !errors.Is(err, errNoToken) {
 		t.Errorf("the error %v does not wrap its cause", err)
 	}
+}
+
+// loginNeeded is an error that only a person can do something about.
+type loginNeeded struct{ error }
+
+func (loginNeeded) NeedsLogin() {}
+
+func TestLoginNeeded(t *testing.T) {
+	cfg := imapsrc.Config{Host: "127.0.0.1", Port: 1, Security: imapsrc.SecurityNone, Username: "ann"}
+	cfg.Token = func(context.Context, string) (string, error) {
+		return "", fmt.Errorf("corp: %w", loginNeeded{errNoToken})
+	}
+	_, err := imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindLogin, "get an access token: corp: ", errNoToken.Error())
 }

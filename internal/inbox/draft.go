@@ -3,12 +3,14 @@ package inbox
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"postrider/internal/secret"
 )
 
-// Draft is the inbox that Add would store, and the password that it would log in with: so a login
-// can be tried first. Nothing is stored. What Add refuses is an *InvalidError here, too.
+// Draft is the inbox that Add would store, and the password that it would log in with, which is
+// empty with OAuth2: so a login can be tried first. Nothing is stored. What Add refuses is an
+// *InvalidError here, too.
 func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, string, error) {
 	in, names, err := complete(in)
 	if err != nil {
@@ -23,6 +25,8 @@ func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, st
 		return Inbox{}, "", &InvalidError{errEmpty}
 	case !secret.IsRef(password):
 		return in, password, nil
+	case strings.HasPrefix(password, secret.OAuth):
+		return in, "", nil
 	}
 	if err := s.checkRef(password); err != nil {
 		return Inbox{}, "", &InvalidError{err}

@@ -18,15 +18,17 @@ const outageAfter = 3
 type ScanEnd struct {
 	Interrupted bool          // it neither succeeded nor failed
 	Failure     string        // why it failed; empty when it succeeded
+	LoginNeeded bool          // it failed because a person has to log in (OAuth2)
 	Folders     []int64       // that were scanned to their end
 	Pause       time.Duration // that the server asked for: no run acquires the lease meanwhile
 }
 
 // FinishScan records how a scan ended, and releases the lease, in one transaction. A success sets
 // last_scanned_at and clears last_error. A failure becomes last_error, cut to 2,000 characters. An
-// outage begins with the third failure in a row, and ends with a success. FinishScan returns
-// ErrScanLost, and changes nothing, when another run has taken the lease over. Doing it twice
-// changes nothing. Scans that end at the same time share the transaction.
+// outage begins with the third failure in a row, or with the first that needs a login, and ends
+// with a success. FinishScan returns ErrScanLost, and changes nothing, when another run has taken
+// the lease over. Doing it twice changes nothing. Scans that end at the same time share the
+// transaction.
 func (s *Store) FinishScan(ctx context.Context, by Scan, end ScanEnd) error {
 	if err := s.ends.Commit(ctx, finish{by, end}); err != nil {
 		return fmt.Errorf("record the end of the scan of inbox %d: %w", by.InboxID, err)
@@ -129,7 +131,8 @@ func (f finish) record(tx *gorm.DB, now int64) (held bool, _ error) {
 		if runes := []rune(failure); len(runes) > 2000 {
 			failure = string(runes[:2000])
 		}
-		ended = tx.Exec(sqlScanFailed, failure, at, holder, until, id, token)
+		login := f.end.LoginNeeded
+		ended = tx.Exec(sqlScanFailed, failure, login, at, login, login, holder, until, id, token)
 		if held = ended.RowsAffected == 1; held && ended.Error == nil {
 			return true, tx.Exec(sqlOutage, id, outageAfter).Error
 		}

@@ -285,3 +285,42 @@ func TestStaleScanChangesNothing(t *testing.T) {
 		}
 	})
 }
+
+// TestLoginNeeded checks that a scan that needs a login begins an outage at once, which goes on,
+// and that failures of another kind count from the first of them.
+func TestLoginNeeded(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		id := b.add("desk@firm.example").ID
+		scan := func(end ScanEnd) (since *time.Time, failed int) {
+			b.must(b.FinishScan(b.ctx, Scan{id, b.acquire(id, "run-1")}, end))
+			var row struct {
+				OutageSince *time.Time
+				FailedScans int
+			}
+			b.must(b.db.View(b.ctx, func(tx *gorm.DB) error {
+				return tx.Raw(`SELECT outage_since, failed_scans FROM monitored_emails`).Scan(&row).Error
+			}))
+			return row.OutageSince, row.FailedScans
+		}
+		login, down := ScanEnd{Failure: "needs login", LoginNeeded: true}, ScanEnd{Failure: "no"}
+		scan(down)
+		first, n := scan(login)
+		if first == nil || n != 1 {
+			t.Fatalf("the first scan that needs a login: an outage since %v after %d, want one", first, n)
+		}
+		if again, n := scan(login); !again.Equal(*first) || n != 2 {
+			t.Errorf("the second: an outage since %s after %d, want the same one", again, n)
+		}
+		scan(down)
+		if still, n := scan(down); !still.Equal(*first) || n != 2 {
+			t.Errorf("two other failures: an outage since %s after %d, want the old one", still, n)
+		}
+		other, n := scan(down)
+		if !other.After(*first) || n != 3 {
+			t.Errorf("three of them: an outage since %s after %d, want another one", other, n)
+		}
+		if back, n := scan(login); !back.After(*other) || n != 1 {
+			t.Errorf("a login again: an outage since %s after %d, want another one", back, n)
+		}
+	})
+}

@@ -65,13 +65,14 @@ const (
 	// It goes on with aLease, for each scan.
 	sqlScansDone = scanDone + `scan_holder = '', scan_until = 0 WHERE scan_holder NOT IN ('', '` + paused + `') AND `
 	aLease       = `id = ? AND scan_token = ?`
-	// failing_since comes first, because it needs the old failed_scans, and MySQL assigns from left
-	// to right.
+	// A failure of the other kind (a login is needed, or not) begins to count again. MySQL assigns
+	// from left to right, so what is compared with is set last.
 	sqlScanFailed = `UPDATE monitored_emails SET last_error = ?,
-		failing_since = CASE WHEN failed_scans = 0 THEN ? ELSE failing_since END, failed_scans = failed_scans + 1,
+		failing_since = CASE WHEN failed_scans = 0 OR login_needed <> ? THEN ? ELSE failing_since END,
+		failed_scans = CASE WHEN login_needed <> ? THEN 1 ELSE failed_scans + 1 END, login_needed = ?,
 		` + scanEnds
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
-		WHERE id = ? AND failed_scans >= ?`
+		WHERE id = ? AND (failed_scans >= ? OR login_needed = 1)`
 )
 
 const (

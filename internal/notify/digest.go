@@ -39,6 +39,7 @@ type Counts struct {
 	Uncertain        int `json:"uncertain"`
 	InboxUnreachable int `json:"inbox_unreachable"`
 	InboxReachable   int `json:"inbox_reachable"` // outages that ended
+	NeedsLogin       int `json:"needs_login"`     // inboxes to which a person has to log in
 }
 
 // Task is a message that waits for an operator.
@@ -73,6 +74,7 @@ type Delivery struct {
 // Inbox is an inbox whose scans fail, or work again.
 type Inbox struct {
 	Email       string     `json:"email"`
+	Kind        Kind       `json:"kind"` // inbox_unreachable or needs_login
 	Since       time.Time  `json:"unreachable_since"`
 	Until       *time.Time `json:"reachable_since"` // null while it lasts
 	FailedScans int        `json:"failed_scans"`    // in a row
@@ -106,10 +108,13 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	}
 	for _, o := range news.Outages {
 		d.about = append(d.about, fmt.Sprint("inbox ", o.ID, " ", o.at().UnixMicro()))
-		if o.Until == nil {
-			d.Counts.InboxUnreachable++
-		} else {
+		switch {
+		case o.Until != nil:
 			d.Counts.InboxReachable++
+		case o.Kind == NeedsLogin:
+			d.Counts.NeedsLogin++
+		default:
+			d.Counts.InboxUnreachable++
 		}
 		if len(d.Inboxes) < maxInboxes {
 			d.Inboxes = append(d.Inboxes, outage(o))
@@ -159,11 +164,14 @@ func commands(t tasks.Task) []string {
 
 func outage(o Outage) Inbox {
 	in := Inbox{
-		Email: o.Address, Since: o.Since.UTC(), FailedScans: o.FailedScans, Error: line(o.LastError),
+		Email: o.Address, Kind: o.Kind, Since: o.Since.UTC(), FailedScans: o.FailedScans, Error: line(o.LastError),
 		Commands: []string{},
 	}
 	if o.Until == nil {
 		in.Commands = []string{"postrider inbox check " + o.Address}
+		if o.Kind == NeedsLogin {
+			in.Commands = []string{"postrider inbox login " + o.Address}
+		}
 		return in
 	}
 	until := o.Until.UTC()

@@ -163,8 +163,9 @@ func TestJSON(t *testing.T) {
 	d, err := n.digest(t.Context(), News{
 		At: at, Tasks: []Ending{{17, Dead, at}, {18, Uncertain, at}, {19, Dead, at}},
 		Outages: []Outage{
-			{1, "a@firm.example", 3, "log in:\nno", at, nil},
-			{2, "b@firm.example", 0, "", at, &at},
+			{1, Unreachable, "a@firm.example", 3, "log in:\nno", at, nil},
+			{2, Unreachable, "b@firm.example", 0, "", at, &at},
+			{3, NeedsLogin, "c@firm.example", 1, "needs login", at, nil},
 		},
 	})
 	if err != nil {

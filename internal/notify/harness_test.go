@@ -162,11 +162,16 @@ func (b *bench) dies(subject string) int64 {
 // scan records a scan of the inbox; it fails unless failure is empty.
 func (b *bench) scan(failure string) {
 	b.t.Helper()
+	b.scanEnds(inbox.ScanEnd{Failure: failure})
+}
+
+func (b *bench) scanEnds(end inbox.ScanEnd) {
+	b.t.Helper()
 	lease, busy, err := b.boxes.AcquireScan(b.ctx, b.in.ID, "run", time.Minute)
 	if err != nil || busy != nil {
 		b.t.Fatal(err, busy)
 	}
-	b.check(b.boxes.FinishScan(b.ctx, lease.Scan(), inbox.ScanEnd{Failure: failure}))
+	b.check(b.boxes.FinishScan(b.ctx, lease.Scan(), end))
 	b.exec(`UPDATE monitored_emails SET scan_token = 0`) // the token that task uses
 }
 

@@ -68,6 +68,7 @@ func (d Digest) subject() string {
 	add(d.Counts.Dead, "message is dead", "messages are dead")
 	add(d.Counts.Uncertain, "message is uncertain", "messages are uncertain")
 	add(d.Counts.InboxUnreachable, "inbox is unreachable", "inboxes are unreachable")
+	add(d.Counts.NeedsLogin, "inbox needs a login", "inboxes need a login")
 	add(d.Counts.InboxReachable, "inbox is reachable again", "inboxes are reachable again")
 	return "postrider: " + strings.Join(parts, ", ")
 }
@@ -109,8 +110,12 @@ func (in Inbox) text(b *strings.Builder) {
 			"Mail that arrived in between is being forwarded.\n", in.Email, when(*in.Until), when(in.Since))
 		return
 	}
-	fmt.Fprintf(b, "\nInbox %s is unreachable since %s (failed runs in a row: %d). "+
-		"Its mail is not forwarded until this is fixed.\n", in.Email, when(in.Since), in.FailedScans)
+	what := "is unreachable"
+	if in.Kind == NeedsLogin {
+		what = "needs a login"
+	}
+	fmt.Fprintf(b, "\nInbox %s %s since %s (failed runs in a row: %d). "+
+		"Its mail is not forwarded until this is fixed.\n", in.Email, what, when(in.Since), in.FailedScans)
 	fmt.Fprintf(b, "  error:    %s\n  try:      %s\n", in.Error, strings.Join(in.Commands, "\n            "))
 }
 

@@ -28,15 +28,19 @@ import (
 // Kind is a kind of failure.
 type Kind string
 
-// The kinds of failures. For Unreachable, the end of the outage is reported, too.
+// The kinds of failures. For those of an inbox, the end of the outage is reported, too.
 const (
 	Dead        Kind = "dead"
 	Uncertain   Kind = "uncertain"
 	Unreachable Kind = "inbox_unreachable"
+	NeedsLogin  Kind = "needs_login" // a person has to log in to an inbox (OAuth2)
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable} }
+func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable, NeedsLogin} }
+
+// ofInbox reports whether the kind is a failure of an inbox, and not of a message.
+func (k Kind) ofInbox() bool { return k == Unreachable || k == NeedsLogin }
 
 // Config says what is reported, and to which channels.
 type Config struct {

@@ -10,6 +10,7 @@ import (
 
 	"postrider/internal/db"
 	"postrider/internal/forward"
+	"postrider/internal/inbox"
 	"postrider/internal/limits"
 	"postrider/internal/tasks"
 )
@@ -116,6 +117,36 @@ func TestReportsInboxes(t *testing.T) {
 		}
 		b.exec(`UPDATE monitored_emails SET is_active = 0`)
 		b.wantSent("a disabled inbox")
+	})
+}
+
+// TestReportsLogins: that a login is needed is reported once, at the first scan.
+func TestReportsLogins(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		b.Config.AtMost = 0
+		needed := inbox.ScanEnd{Failure: "needs login: corp refuses the login", LoginNeeded: true}
+		for _, on := range [][]Kind{{Unreachable}, Kinds()} {
+			b.Config.On = on
+			b.scanEnds(needed)
+			if len(on) == 1 {
+				b.wantSent("it is not of these kinds")
+				continue
+			}
+			b.wantSent("it needs a login", "postrider: 1 inbox needs a login")
+			if len(b.relay.sent) == 0 {
+				t.FailNow()
+			}
+			if raw := body(t, b.relay.sent[0].raw); !strings.Contains(raw, "Inbox desk@firm.example needs a login since ") ||
+				!strings.Contains(raw, "corp refuses the login") || !strings.Contains(raw, "postrider inbox login desk@firm.example") {
+				t.Errorf("the digest is\n%s\nwant the reason and the command in it", raw)
+			}
+		}
+		for range 4 {
+			b.scanEnds(needed)
+			b.wantSent("it still needs one")
+		}
+		b.scan("")
+		b.wantSent("somebody logged in", reachable)
 	})
 }
 

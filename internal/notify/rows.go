@@ -3,6 +3,7 @@ package notify
 import (
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,7 @@ type (
 		Address     string `gorm:"column:email_address"`
 		FailedScans int
 		LastError   string
+		LoginNeeded bool
 		Since       dbTime `gorm:"column:outage_since"`
 		Until       dbTime `gorm:"column:outage_until"`
 		Told        dbTime // the Outage.at that was reported last
@@ -60,18 +62,22 @@ func (n *News) addEnding(r endingRow) {
 	}
 }
 
-func (n *News) addOutage(r outageRow) {
+// addOutage adds a row to the news if it is of these kinds.
+func (n *News) addOutage(r outageRow, on []Kind) {
 	if r.Since.at.IsZero() || r.Until.other != nil || r.FailedScans < 0 {
 		n.damaged("inbox %s cannot be reported: in its row in the table monitored_emails "+
 			"outage_since is %v, outage_until %v and failed_scans %d; "+
 			"set these to NULL, NULL and 0", r.Address, r.Since, r.Until, r.FailedScans)
 		return
 	}
-	o := Outage{ID: r.ID, Address: r.Address, FailedScans: r.FailedScans, LastError: r.LastError, Since: r.Since.at}
+	o := Outage{ID: r.ID, Kind: Unreachable, Address: r.Address, FailedScans: r.FailedScans, LastError: r.LastError, Since: r.Since.at}
+	if r.LoginNeeded {
+		o.Kind = NeedsLogin
+	}
 	if !r.Until.at.IsZero() {
 		o.Until = &r.Until.at
 	}
-	if !o.at().Equal(r.Told.at) {
+	if !o.at().Equal(r.Told.at) && slices.Contains(on, o.Kind) {
 		n.Outages = append(n.Outages, o)
 	}
 }

@@ -20,7 +20,7 @@ WHERE t.inbox_id IN ? AND t.status IN ? AND (n.ref_id IS NULL OR n.at <> t.finis
 
 	// Reads the whole table; it has a row for each inbox only.
 	sqlOutages = `
-SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
+SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.login_needed, e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id
 WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
 ORDER BY e.email_address`

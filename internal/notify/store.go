@@ -70,6 +70,7 @@ type Ending struct {
 // Outage is a time in which the scans of an inbox fail.
 type Outage struct {
 	ID          int64
+	Kind        Kind // Unreachable or NeedsLogin
 	Address     string
 	FailedScans int
 	LastError   string
@@ -87,7 +88,7 @@ func (o Outage) at() time.Time {
 
 // News reads what was not reported to a channel yet, of the given kinds.
 func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err error) {
-	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool { return k == Unreachable })
+	statuses := slices.DeleteFunc(slices.Clone(on), Kind.ofInbox)
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
 		news = News{}
 		micros, err := s.db.Now(tx)
@@ -108,7 +109,7 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 				news.addEnding(r)
 			}
 		}
-		if !slices.Contains(on, Unreachable) {
+		if !slices.ContainsFunc(on, Kind.ofInbox) {
 			return nil
 		}
 		var rows []outageRow
@@ -116,7 +117,7 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			return fmt.Errorf("in the table monitored_emails: %w", err)
 		}
 		for _, r := range rows {
-			news.addOutage(r)
+			news.addOutage(r, on)
 		}
 		return nil
 	})

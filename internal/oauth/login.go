@@ -143,8 +143,11 @@ func answer(back url.Values, state string) (url.Values, error) {
 
 func pasted(ctx context.Context, person Person, page, state string) (url.Values, error) {
 	address, err := person.Paste(ctx, page)
-	if err != nil {
-		return nil, err
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, &LoginError{Reason: err.Error()}
 	}
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {

@@ -311,8 +311,8 @@ func TestPersonDoesNotComeBack(t *testing.T) {
 		t.Errorf("the login ends with %v, want an error", err)
 	}
 	f = newFake(t)
-	if _, err := f.app().Login(t.Context(), IMAP, "ann", who, false); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the login ends with %v, want what kept the person", err)
+	if _, err := f.app().Login(t.Context(), IMAP, "ann", who, false); !errors.As(err, new(*LoginError)) || err.Error() != context.DeadlineExceeded.Error() {
+		t.Errorf("the login ends with %v, want what kept the person, and no outage", err)
 	}
 	page, err := url.Parse(who.seen)
 	q := page.Query()

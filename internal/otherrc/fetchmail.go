@@ -19,6 +19,7 @@ type options struct {
 	ssl, skip                       bool
 	sslproto, sslmode               *string
 	fault                           error
+	oauth                           int // the line that asks for a login with OAuth2; 0 for none
 }
 
 // rc reads a fetchmailrc. The first words of a server hold for all its users.
@@ -214,6 +215,11 @@ func (r *rc) record(o options) {
 	a := Account{
 		Where: r.notes.at(o.line), Host: host, Port: o.port, Security: r.security(o, host), Username: o.user,
 		Folders: o.folders, Skipped: o.skip,
+	}
+	if o.oauth > 0 { // its password is a token
+		a.Fault = errors.Join(o.fault, byOAuth("auth", o.oauth, host))
+		r.accounts = append(r.accounts, a)
+		return
 	}
 	password, err := literal(o.pass)
 	a.Password, a.Fault = password, errors.Join(o.fault, err)

@@ -47,7 +47,7 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 		}
 	}
 	a.Folders = mailboxes(retriever["mailboxes"], notes)
-	password, err := getmailPassword(retriever)
+	password, err := getmailPassword(retriever, a.Host)
 	a.Password, a.Fault = password, errors.Join(a.Fault, err)
 	noteKeys(retriever, sections, notes)
 	return []Account{a}, nil
@@ -62,10 +62,10 @@ func mailboxes(v value, notes *noteList) []string {
 	return names
 }
 
-func getmailPassword(retriever map[string]value) (string, error) {
+func getmailPassword(retriever map[string]value, host string) (string, error) {
 	command := retriever["password_command"]
-	if yes(retriever["use_xoauth2"].text) {
-		return "", errors.New("use_xoauth2: the login with OAuth2 cannot be taken from this file; add this inbox by hand")
+	if oauth := retriever["use_xoauth2"]; yes(oauth.text) {
+		return "", byOAuth("use_xoauth2", oauth.line, host)
 	}
 	if command.text == "" {
 		if retriever["password"].text == "" {

@@ -17,6 +17,8 @@ func (r *rc) take(key string) bool {
 		o.setPort(r.argument())
 	case "pass":
 		o.pass = r.argument().text
+	case "auth":
+		r.auth()
 	case "folder":
 		o.folders = r.list()
 	case "ssl":
@@ -29,6 +31,17 @@ func (r *rc) take(key string) bool {
 		return false
 	}
 	return true
+}
+
+// auth reads how to log in.
+func (r *rc) auth() {
+	how := r.argument()
+	if slices.Contains([]string{"oauthbearer", "xoauth2", "oauth2"}, strings.ToLower(how.text)) {
+		r.current.oauth = how.line
+		return
+	}
+	r.current.oauth = 0
+	r.notes.add(how.line, "auth is not taken: postrider chooses how to log in; `inbox set --auth` changes that")
 }
 
 // negated reports whether the word before the last one is no.
@@ -59,7 +72,6 @@ var differences = map[string]difference{
 	"limitflush": {0, "postrider deletes nothing on the server"},
 	"limit":      {1, "postrider has forward.max_size, for all inboxes"},
 	"interval":   {1, "postrider looks at all inboxes in each run"},
-	"auth":       {1, "postrider chooses how to log in; `inbox set --auth` changes that"},
 	"principal":  {1, "postrider has no Kerberos"},
 
 	"smtphost": {-1, byRoutes}, "fetchdomains": {-1, byRoutes}, "smtpaddress": {1, byRoutes}, "smtpname": {1, byRoutes},
@@ -82,7 +94,7 @@ var differences = map[string]difference{
 // others are the keywords that statement and take read.
 var others = []string{
 	"poll", "skip", "defaults", "set", "user", "is", "to",
-	"via", "protocol", "port", "pass", "folder", "ssl", "sslproto", "sslmode",
+	"via", "protocol", "port", "pass", "auth", "folder", "ssl", "sslproto", "sslmode",
 }
 
 var synonyms = map[string]string{

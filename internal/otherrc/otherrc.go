@@ -180,3 +180,10 @@ func (a Account) settings() inbox.Changes {
 		Host: &a.Host, Port: &port, Security: &a.Security, Username: &a.Username, Password: &a.Password, Folders: folders,
 	}
 }
+
+// byOAuth is the fault of an account that logs in with OAuth2: what the file has is for another
+// program's application.
+func byOAuth(key string, line int, host string) error {
+	return fmt.Errorf("%s in line %d: the login with OAuth2 cannot be taken from this file; remove this account from it, set up an application "+
+		"as docs/providers.md says, and then: postrider inbox add ADDR --host %s --oauth NAME", key, line, host)
+}

@@ -105,8 +105,16 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"OAuth2", "getmailrc", "[retriever]\ntype=MultidropIMAPSSLRetriever\nserver=h\nusername=a\nuse_xoauth2 = True\n",
-			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: use_xoauth2: the login with OAuth2 cannot be taken from this file; add this inbox by hand` + "\n" +
+			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: use_xoauth2 in line 5: the login with OAuth2 cannot be taken from this file; remove this account from it, ` +
+				"set up an application as docs/providers.md says, and then: postrider inbox add ADDR --host h --oauth NAME\n" +
 				"note: rc:2: multidrop: getmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field\n",
+		},
+		{
+			"OAuth2 of one user", "fetchmailrc", "poll h proto imap ssl\nuser a auth XOAUTH2\npass token\nuser b auth any pass x",
+			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: auth in line 2: the login with OAuth2 cannot be taken from this file; remove this account from it, ` +
+				"set up an application as docs/providers.md says, and then: postrider inbox add ADDR --host h --oauth NAME\n" +
+				`rc:4: "h" port 0 tls user "b" password "x" folders [] skipped false` + "\n" +
+				"note: rc:4: auth is not taken: postrider chooses how to log in; `inbox set --auth` changes that\n",
 		},
 		{"Latin-1", "getmailrc", "\xe4", "error: rc: is not UTF-8 (perhaps Latin-1); save it as UTF-8\n"},
 		{"too large", "fetchmailrc", strings.Repeat("#", maxFile+1), "error: rc: is larger than 1 MiB; split it into several files\n"},

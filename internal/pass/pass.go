@@ -116,16 +116,17 @@ type Cursors interface {
 
 // Config is how a pass behaves.
 type Config struct {
-	Worker      string        // who claims and scans: unique to this run
-	Lease       time.Duration // of claims and scans, renewed while they last
-	Page        int           // messages registered in one transaction
-	Inboxes     int           // worked on at once
-	PerHost     int           // worked on at once at one IMAP server
-	Senders     int           // messages on their way to the relay at once
-	MaxSize     int64         // octets; a larger message is not downloaded: it is skipped, or a notice goes out
-	Notices     bool          // a notice of a larger message goes out
-	Style       route.Style   // of messages whose routes do not say
-	MaxReceived int           // hops: a message that made more is a loop
+	Worker      string                   // who claims and scans: unique to this run
+	Lease       time.Duration            // of claims and scans, renewed while they last
+	Page        int                      // messages registered in one transaction
+	Inboxes     int                      // worked on at once
+	PerHost     int                      // worked on at once at one IMAP server
+	PerAccount  func(in inbox.Inbox) int // see Turns
+	Senders     int                      // messages on their way to the relay at once
+	MaxSize     int64                    // octets; a larger message is not downloaded: it is skipped, or a notice goes out
+	Notices     bool                     // a notice of a larger message goes out
+	Style       route.Style              // of messages whose routes do not say
+	MaxReceived int                      // hops: a message that made more is a loop
 	Dedupe      tasks.Dedupe
 	Policy      tasks.Policy
 	DryRun      bool // register nothing, send nothing, show Observer.Preview what would happen

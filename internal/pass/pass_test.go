@@ -2,6 +2,7 @@ package pass
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 
 	"postrider/internal/inbox"
@@ -34,7 +35,7 @@ func TestReportJSON(t *testing.T) {
 		t.Errorf("the report is %s, want %s", text, want)
 	}
 	var back InboxReport
-	if err := json.Unmarshal(text, &back); err != nil || back != in {
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, in) {
 		t.Errorf("read back it is %+v, %v; want %+v", back, err, in)
 	}
 }

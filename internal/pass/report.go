@@ -22,6 +22,7 @@ type Counters struct {
 // InboxReport is the result of one inbox.
 type InboxReport struct {
 	Email    string
+	Labels   map[string]string
 	Error    string // empty when the inbox was finished
 	Busy     string // another run scans it: who, and until when
 	Counters Counters

@@ -7,11 +7,13 @@ type head struct {
 	Email string `json:"email"`
 	Error string `json:"error"`
 	Busy  string `json:"busy,omitempty"`
+
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (r InboxReport) MarshalJSON() ([]byte, error) {
-	return together(head{r.Email, r.Error, r.Busy}, r.Counters)
+	return together(head{r.Email, r.Error, r.Busy, r.Labels}, r.Counters)
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -20,7 +22,7 @@ func (r *InboxReport) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &h); err != nil {
 		return err
 	}
-	r.Email, r.Error, r.Busy = h.Email, h.Error, h.Busy
+	r.Email, r.Error, r.Busy, r.Labels = h.Email, h.Error, h.Busy, h.Labels
 	return json.Unmarshal(data, &r.Counters)
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
@@ -64,7 +65,7 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 			log.Warn("the server asked to be left alone; no run connects until then", "for", end.Pause)
 		}
 		if end.Interrupted = ctx.Err() != nil; !end.Interrupted {
-			end.Failure = errText(err)
+			end.Failure, end.LoginNeeded = errText(err), loginNeeded(err)
 		}
 		err = errors.Join(err, l.leases.FinishScan(context.WithoutCancel(ctx), l.by, end))
 	}
@@ -93,6 +94,12 @@ func (l *scanLease) renewing(ctx context.Context, log *slog.Logger, work func(co
 		return context.Cause(held)
 	}
 	return err
+}
+
+// loginNeeded reports whether a person has to log in to the inbox.
+func loginNeeded(err error) bool {
+	var e *imapsrc.Error
+	return errors.As(err, &e) && e.Kind == imapsrc.KindLogin
 }
 
 func errText(err error) string {

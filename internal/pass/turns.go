@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -9,15 +10,49 @@ import (
 	"postrider/internal/inbox"
 )
 
-// turns gives inboxes out to workers. One host never has more than its share of the workers:
-// servers limit connections, and shut out clients that ask for more. The next inbox is one of the
-// host that has the fewest in work, so a slow host does not keep the others waiting.
+// Turns are how many inboxes are worked on at once. One host never has more than its share of the
+// workers, and neither has one account: servers limit connections, and shut out clients that ask
+// for more.
+type Turns struct {
+	Inboxes int // at once
+	PerHost int // of these, at one IMAP server
+	// PerAccount is how many connections the account of an inbox may have; 0 is any number. nil: no
+	// account has a limit.
+	PerAccount func(in inbox.Inbox) int
+}
+
+// Each calls do for every box, for several at once.
+func (n Turns) Each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
+	t := newTurns(n, boxes)
+	var group errgroup.Group
+	for range min(n.Inboxes, len(boxes)) {
+		group.Go(func() error {
+			for i, done, ok := t.next(); ok; i, done, ok = t.next() {
+				do(i, boxes[i])
+				done()
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// each calls do for every box, for several at once.
+func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
+	c := p.Config
+	Turns{Inboxes: c.Inboxes, PerHost: c.PerHost, PerAccount: c.PerAccount}.Each(boxes, do)
+}
+
+// turns gives inboxes out to workers. The next inbox is one of the host that has the fewest in
+// work, so a slow host does not keep the others waiting.
 type turns struct {
-	perHost int
+	limits Turns
+	boxes  []inbox.Inbox
 
 	mu    sync.Mutex
-	ended *sync.Cond // an inbox
-	lines []*line    // one for each host with inboxes to come, in the order of their first inboxes
+	ended *sync.Cond     // an inbox
+	lines []*line        // one for each host with inboxes to come, in the order of their first inboxes
+	busy  map[string]int // inboxes in work, by account
 }
 
 // line is the inboxes of one host.
@@ -26,8 +61,8 @@ type line struct {
 	busy int   // inboxes in work
 }
 
-func newTurns(boxes []inbox.Inbox, perHost int) *turns {
-	t := &turns{perHost: perHost}
+func newTurns(limits Turns, boxes []inbox.Inbox) *turns {
+	t := &turns{limits: limits, boxes: boxes, busy: map[string]int{}}
 	t.ended = sync.NewCond(&t.mu)
 	lines := map[string]*line{}
 	for i, in := range boxes {
@@ -47,56 +82,66 @@ func (t *turns) next() (i int, done func(), ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.lines) > 0 {
-		at := t.shortest()
-		if l := t.lines[at]; l.busy < t.perHost {
-			return t.take(at), func() { t.end(l) }, true
+		if l, at := t.choose(); l != nil {
+			i = t.take(l, at)
+			return i, func() { t.end(l, i) }, true
 		}
 		t.ended.Wait()
 	}
 	return 0, nil, false
 }
 
-// shortest is the index of the first line with the fewest inboxes in work.
-func (t *turns) shortest() int {
-	at := 0
-	for i, l := range t.lines {
-		if l.busy < t.lines[at].busy {
-			at = i
+// choose is the first line with the fewest inboxes in work, of those that have one which may be
+// worked on, and the index of that one in the line.
+func (t *turns) choose() (best *line, at int) {
+	for _, l := range t.lines {
+		if l.busy >= t.limits.PerHost || best != nil && l.busy >= best.busy {
+			continue
+		}
+		if i := t.free(l); i >= 0 {
+			best, at = l, i
 		}
 	}
-	return at
+	return best, at
 }
 
-// take takes the next inbox of a line.
-func (t *turns) take(at int) int {
-	l := t.lines[at]
-	i := l.rest[0]
+// free is the index of the first inbox of a line whose account may have another connection; -1 when
+// there is none.
+func (t *turns) free(l *line) int {
+	for at, i := range l.rest {
+		in := t.boxes[i]
+		if limit := t.limits.of(in); limit == 0 || t.busy[account(in)] < limit {
+			return at
+		}
+	}
+	return -1
+}
+
+func (n Turns) of(in inbox.Inbox) int {
+	if n.PerAccount == nil {
+		return 0
+	}
+	return n.PerAccount(in)
+}
+
+// account names the account that an inbox logs in to.
+func account(in inbox.Inbox) string { return strings.ToLower(in.Host + " " + in.Username) }
+
+// take takes an inbox of a line.
+func (t *turns) take(l *line, at int) int {
+	i := l.rest[at]
 	l.busy++
-	if l.rest = l.rest[1:]; len(l.rest) == 0 {
-		t.lines = append(t.lines[:at], t.lines[at+1:]...)
+	t.busy[account(t.boxes[i])]++
+	if l.rest = slices.Delete(l.rest, at, at+1); len(l.rest) == 0 {
+		t.lines = slices.DeleteFunc(t.lines, func(other *line) bool { return other == l })
 	}
 	return i
 }
 
-func (t *turns) end(l *line) {
+func (t *turns) end(l *line, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.busy--
+	t.busy[account(t.boxes[i])]--
 	t.ended.Broadcast()
-}
-
-// each calls do for every box, for several at once.
-func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
-	t := newTurns(boxes, p.Config.PerHost)
-	var group errgroup.Group
-	for range min(p.Config.Inboxes, len(boxes)) {
-		group.Go(func() error {
-			for i, done, ok := t.next(); ok; i, done, ok = t.next() {
-				do(i, boxes[i])
-				done()
-			}
-			return nil
-		})
-	}
-	_ = group.Wait()
 }

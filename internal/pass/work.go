@@ -33,7 +33,7 @@ func newWork(s *shared, in inbox.Inbox) *work {
 		shared: s, revision: p.revisionFor(in, s.revision), in: in, log: log,
 		session: newSession(func(ctx context.Context) (Source, error) { return s.hosts.dial(ctx, in, p.Dial) }, log),
 		cache:   newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
-		tally:   &tally{observer: p.Observer, sum: InboxReport{Email: in.Address}},
+		tally:   &tally{observer: p.Observer, sum: InboxReport{Email: in.Address, Labels: in.Labels}},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type environment struct {
 	Inbox         string                              `expr:"inbox"`
 	Folder        string                              `expr:"folder"`
+	Labels        map[string]string                   `expr:"labels"` // of the inbox: values by names
 	From          []string                            `expr:"from"`
 	To            []string                            `expr:"to"`
 	Cc            []string                            `expr:"cc"`
@@ -49,7 +50,7 @@ func (e *expression) environment(v *view) (env environment, err error) {
 		return ""
 	}
 	env = environment{
-		Inbox: v.mail.Inbox, Folder: v.mail.Folder, Size: int(v.mail.Size),
+		Inbox: v.mail.Inbox, Folder: v.mail.Folder, Labels: labels(v.mail.Labels), Size: int(v.mail.Size),
 		Subject: header("Subject"), ListID: header("List-Id"), Header: header,
 		Sent: v.header.Date().In(e.zone), Arrived: v.arrived().In(e.zone), Age: v.age(),
 	}

@@ -36,7 +36,7 @@ var builtins = []string{
 }
 
 // variables are the names that an expression may use, as an error lists them.
-const variables = "inbox, folder, from, to, cc, recipients, subject, list_id, header(name), headers(name), " +
+const variables = "inbox, folder, labels, from, to, cc, recipients, subject, list_id, header(name), headers(name), " +
 	"body, attachments, has_attachment, size, sent, arrived, age"
 
 // expression is a compiled when.

@@ -32,11 +32,21 @@ func labelPattern(s string) (*pattern, error) {
 	return glob(s, fold(s))
 }
 
-// UsesLabels reports whether a rule looks at the labels of inboxes.
+// labels are the values by the names, for expressions.
+func labels(texts []string) map[string]string {
+	out := map[string]string{}
+	for _, text := range texts {
+		name, value, _ := strings.Cut(text, "=")
+		out[name] = value
+	}
+	return out
+}
+
+// UsesLabels reports whether a rule may look at the labels of inboxes.
 func (t *Table) UsesLabels() bool {
 	return slices.ContainsFunc(t.rules, func(r compiled) bool { return r.Match.usesLabels() })
 }
 
 func (m Match) usesLabels() bool {
-	return m.Label != nil || slices.ContainsFunc(m.Any, Match.usesLabels) || m.Not != nil && m.Not.usesLabels()
+	return m.Label != nil || strings.Contains(m.When, "labels") || slices.ContainsFunc(m.Any, Match.usesLabels) || m.Not != nil && m.Not.usesLabels()
 }

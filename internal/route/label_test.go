@@ -51,6 +51,19 @@ func TestLabelErrors(t *testing.T) {
 	}
 }
 
+func TestLabelsInExpressions(t *testing.T) {
+	m := mailOf(t, "Subject: x")
+	m.Inbox, m.Labels = "desk@firm.example", []string{"tenant=acme", "cost-centre=7"}
+	for when, want := range map[string]bool{
+		`labels.tenant == "acme"`: true, `labels.tenant == "other"`: false, `labels.region == ""`: true, `labels["cost-centre"] == "7"`: true,
+		`"tenant" in labels`: true, `"region" in labels`: false, `labels.tenant startsWith "ac" and inbox contains "desk"`: true,
+	} {
+		if matched, why := only(t, Match{When: when}, m); matched != want {
+			t.Errorf("%s: matched %v, want %v; it says %s", when, matched, want, why)
+		}
+	}
+}
+
 func TestUsesLabels(t *testing.T) {
 	label := Match{Label: []string{"tenant"}}
 	for _, tt := range []struct {
@@ -60,6 +73,7 @@ func TestUsesLabels(t *testing.T) {
 	}{
 		{"none", Match{Subject: []string{"x"}}, false},
 		{"at the top", label, true},
+		{"in an expression", Match{When: `labels.tenant == "acme"`}, true},
 		{"in not", Match{Not: &label}, true},
 		{"in a group of a group", Match{Any: []Match{{Subject: []string{"x"}}, {Not: &Match{Any: []Match{label}}}}}, true},
 	} {

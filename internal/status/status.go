@@ -145,7 +145,7 @@ func (s Sources) each(ctx context.Context, named []string, left *int, each func(
 	for _, in := range boxes {
 		each(health.Facts{
 			ID: in.ID, Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt,
-			LastError: in.LastError, Stats: stats[in.ID], Left: left,
+			LastError: in.LastError, Labels: in.Labels, Stats: stats[in.ID], Left: left,
 		})
 	}
 	return nil

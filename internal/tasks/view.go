@@ -6,8 +6,11 @@ import (
 
 // View is a task as JSON. Scripts depend on it.
 type View struct {
-	ID           int64          `json:"id"`
-	Inbox        string         `json:"inbox"`
+	ID    int64  `json:"id"`
+	Inbox string `json:"inbox"`
+
+	Labels map[string]string `json:"labels,omitempty"` // of the inbox; the caller fills it in
+
 	Folder       string         `json:"folder"`
 	UIDValidity  uint32         `json:"uid_validity"`
 	UID          uint32         `json:"uid"`

@@ -30,16 +30,23 @@ type IMAP struct {
 	dir       string
 	as        *account
 	provider  *OIDC    // of access tokens; nil for none
+	bearer    []string // the mechanisms for them
 	passwords sync.Map // by user
 }
 
 // Dovecot starts a server of the test's own, without users, and stops it when the test is over.
 func Dovecot(t testing.TB) *IMAP { return startDovecot(t, nil) }
 
-// DovecotWithTokens takes access tokens, too, which it has the provider check (RFC 7662).
-func DovecotWithTokens(t testing.TB, provider *OIDC) *IMAP { return startDovecot(t, provider) }
+// DovecotWithTokens takes access tokens, too, which it has the provider check (RFC 7662). It offers
+// these mechanisms; without any, xoauth2 and oauthbearer.
+func DovecotWithTokens(t testing.TB, provider *OIDC, mechanisms ...string) *IMAP {
+	if len(mechanisms) == 0 {
+		mechanisms = []string{"xoauth2", "oauthbearer"}
+	}
+	return startDovecot(t, provider, mechanisms...)
+}
 
-func startDovecot(t testing.TB, provider *OIDC) *IMAP {
+func startDovecot(t testing.TB, provider *OIDC, bearer ...string) *IMAP {
 	t.Helper()
 	binary, version := findDovecot(t)
 	if provider != nil && version != "2.3" {
@@ -53,7 +60,7 @@ func startDovecot(t testing.TB, provider *OIDC) *IMAP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], AuthPort: ports[2], as: as, provider: provider}
+	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], AuthPort: ports[2], as: as, provider: provider, bearer: bearer}
 	if err := s.prepare(t, version); err != nil {
 		t.Fatalf("prepare a Dovecot: %v", err)
 	}
@@ -143,7 +150,7 @@ func (s *IMAP) config(version string) ([]byte, error) {
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{
 		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid, "Port": s.Port, "TLSPort": s.TLSPort, "AuthPort": s.AuthPort,
-		"Introspect": s.provider != nil,
+		"Bearer": s.bearer,
 	})
 	return []byte(text.String()), err
 }

@@ -136,8 +136,9 @@ func (o *OIDC) Visit(user, page string) string {
 // Revoke withdraws what a user has allowed.
 func (o *OIDC) Revoke(user string) { o.Switch("revoke?user=" + url.QueryEscape(user)) }
 
-// Switch turns a switch of the provider: down, up, hold (answers to requests for tokens), held
-// (returns when one waits), letgo, forget (access tokens), counts.
+// Switch turns a switch of the provider: down, up, hold (answers to requests for tokens), stall
+// (the requests themselves, which are dropped in the end), held (returns when one waits), letgo,
+// forget (access tokens), counts.
 func (o *OIDC) Switch(name string) string {
 	o.t.Helper()
 	return o.page(http.Get(o.Issuer + "test/" + name))

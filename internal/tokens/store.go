@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/inbox"
 )
 
 // All SQL of the tokens, by primary key, except the last. One text serves MySQL, MariaDB and
@@ -19,7 +21,7 @@ const (
 	sqlHoldToken = `UPDATE oauth_tokens SET holder = ?, held_until = ? WHERE account = ? AND generation = ?
 		AND (held_until <= ? OR holder = ?)`
 	sqlRenewed = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
-		WHERE account = ? AND holder = ?`
+		WHERE account = ? AND generation = ?`
 	sqlNeedsLogin = `UPDATE oauth_tokens SET login_needed = ?, holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	sqlLetGo      = `UPDATE oauth_tokens SET holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	// The holder stays: see row.interrupted.
@@ -101,18 +103,43 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (changed bool
 	return changed, err
 }
 
-// Needed is that a person has to log in.
-type Needed struct {
-	App    string // the application that they logged in with
-	Reason string
+// Inboxes is what Needed needs of *inbox.Store.
+type Inboxes interface {
+	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
+	OAuth(in inbox.Inbox) (app string, _ error)
 }
 
-// Needed says of which inboxes, by their ids, a person has to log in. Key 0 is the relay.
-func (s *Store) Needed(ctx context.Context) (map[int64]Needed, error) {
-	var rows []struct {
-		InboxID          int64
-		App, LoginNeeded string
+// Needed says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
+// Whoever has a password now, or another application than at the last login, does not count. relay
+// is the application of the relay; empty for none.
+func (s *Store) Needed(ctx context.Context, inboxes Inboxes, relay string) (map[int64]string, error) {
+	rows, err := s.needed(ctx)
+	if err != nil || len(rows) == 0 {
+		return nil, err
 	}
+	apps := map[int64]string{0: relay}
+	boxes, err := inboxes.List(ctx, false)
+	for _, in := range boxes {
+		if app, err := inboxes.OAuth(in); err == nil {
+			apps[in.ID] = app
+		}
+	}
+	out := map[int64]string{}
+	for _, r := range rows {
+		if apps[r.InboxID] == r.App {
+			out[r.InboxID] = r.LoginNeeded
+		}
+	}
+	return out, err
+}
+
+// neededRow is a row of sqlNeeded; the inbox of the relay is 0.
+type neededRow struct {
+	InboxID          int64
+	App, LoginNeeded string
+}
+
+func (s *Store) needed(ctx context.Context) (rows []neededRow, _ error) {
 	err := s.DB.View(ctx, func(tx *gorm.DB) error {
 		rows = nil
 		return tx.Raw(sqlNeeded).Scan(&rows).Error
@@ -120,9 +147,5 @@ func (s *Store) Needed(ctx context.Context) (map[int64]Needed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the logins that are needed: %w", err)
 	}
-	out := map[int64]Needed{}
-	for _, r := range rows {
-		out[r.InboxID] = Needed{r.App, r.LoginNeeded}
-	}
-	return out, nil
+	return rows, nil
 }

@@ -3,19 +3,21 @@
 // They are in the database, encrypted for the account and the application. Of all processes and
 // hosts, one at a time renews the token of an account, under a lease in its row; the others wait
 // for what it gets. So a provider that takes each refresh token once never sees one twice, unless a
-// process was killed between the provider's answer and the commit: then a person may have to log in
-// again, and the error says why.
+// process was killed between the provider's answer and the commit, or the database could not be
+// written for longer than the process waits: then a person may have to log in again, and the error
+// says why.
 //
 // An account that needs a person has a *LoginNeededError, without asking the provider again. A
-// provider that is down is asked once in half a minute.
+// provider that is down is asked once in half a minute; a token that still lasts is used meanwhile.
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -35,9 +37,12 @@ type Store struct {
 	Worker string // names this process in leases
 	// Helper runs a program that prints a token.
 	Helper func(ctx context.Context, command []string) (string, error)
+	Log    *slog.Logger // nil for none
 
 	mu   sync.Mutex
 	down map[string]outage // by application
+
+	wait, keep, keepStopped time.Duration // for tests; zero for the constants below
 }
 
 // Box encrypts what is stored.
@@ -99,6 +104,9 @@ func (e *LoginNeededError) Error() string {
 	return fmt.Sprintf("needs login: %s; log in with `%s`", e.Reason, e.Account.Login)
 }
 
+// NeedsLogin marks the error for package imapsrc.
+func (e *LoginNeededError) NeedsLogin() {}
+
 // outage is a provider that cannot be reached, or refuses the application. It is left alone for a
 // while: a thousand inboxes do not ask it one after the other.
 type outage struct {
@@ -107,9 +115,13 @@ type outage struct {
 }
 
 const (
-	margin      = 5 * time.Minute        // before its end, a token is renewed
-	lease       = time.Minute            // for one renewal, which takes at most 30 s
-	look        = 100 * time.Millisecond // how often it looks whether another process is done
+	margin = 5 * time.Minute        // before its end, a token is renewed
+	lease  = 3 * time.Minute        // for one renewal: at most 30 s of it for the provider
+	look   = 100 * time.Millisecond // how often it looks whether another process is done
+	// spare is how long a token has to last that is used while another process renews it, or while
+	// the provider is down.
+	spare       = time.Minute
+	maxWait     = time.Minute // for another process
 	outagePause = 30 * time.Second
 	// pause is how long nothing is renewed after a server has refused two tokens: it is not the
 	// token that it refuses.
@@ -124,35 +136,21 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		return s.help(ctx, a, refused)
 	}
 	holder := s.Worker + ":" + rand.Text()[:8]
+	until := time.Now().Add(cmp.Or(s.wait, maxWait))
 	for {
-		r, err := s.read(ctx, a.Key)
+		r, tok, err := s.load(ctx, a)
 		if err != nil {
-			return "", fmt.Errorf("read the token of %s: %w", a.Name, err)
-		}
-		tok, err := s.open(a, r)
-		if errors.Is(err, inbox.ErrBinding) && a.App.Personal() {
-			return "", &LoginNeededError{a, "the server, the username or the application was changed since the login"}
-		}
-		if err != nil && !errors.Is(err, inbox.ErrBinding) { // another token takes its place
 			return "", err
 		}
-		now := time.UnixMicro(r.now)
+		access, done, err := r.current(a, tok, refused)
+		if !done {
+			access, done, err = s.replace(ctx, a, r, tok, holder, refused)
+		}
 		switch {
-		case r.App == a.App.Name && r.LoginNeeded != "":
-			return "", &LoginNeededError{a, r.LoginNeeded}
-		case tok.Access != refused && tok.good(now):
-			return tok.Access, nil
-		case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
-			return "", fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
-		case tok.Access == "" && a.App.Personal():
-			return "", &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
-		}
-		held, err := s.hold(ctx, a, r, holder)
-		if err != nil {
-			return "", fmt.Errorf("renew the token of %s: %w", a.Name, err)
-		}
-		if held {
-			return s.renew(ctx, a, r, tok, holder, refused != "")
+		case done:
+			return access, err
+		case time.Now().After(until):
+			return "", fmt.Errorf("another process (%s) renews the token of %s, and is not done; the next pass tries again", r.Holder, a.Name)
 		}
 		select {
 		case <-time.After(look):
@@ -162,6 +160,59 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 	}
 }
 
+// load reads the token. One that was not made for this account is none.
+func (s *Store) load(ctx context.Context, a Account) (row, token, error) {
+	r, err := s.read(ctx, a.Key)
+	if err != nil {
+		return r, token{}, fmt.Errorf("read the token of %s: %w", a.Name, err)
+	}
+	tok, err := s.open(a, r)
+	switch {
+	case !errors.Is(err, inbox.ErrBinding): // also nil
+		return r, tok, err
+	case a.App.Personal():
+		return r, tok, &LoginNeededError{a, "the server, the username or the application was changed since the login"}
+	}
+	return r, token{}, nil // another one takes its place
+}
+
+// current is what the row decides alone. done is false when another token has to be got.
+func (r row) current(a Account, tok token, refused string) (access string, done bool, _ error) {
+	now := time.UnixMicro(r.now)
+	switch {
+	case r.App == a.App.Name && r.LoginNeeded != "":
+		return "", true, &LoginNeededError{a, r.LoginNeeded}
+	case tok.Access != refused && tok.good(now):
+		return tok.Access, true, nil
+	case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
+		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
+	case tok.Access == "" && a.App.Personal():
+		return "", true, &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
+	}
+	return "", false, nil
+}
+
+// replace renews the token, unless another process does; then done is false. A token that lasts is
+// used meanwhile, and while the provider is down.
+func (s *Store) replace(ctx context.Context, a Account, r row, tok token, holder, refused string) (access string, done bool, err error) {
+	lasts := tok.Access != refused && tok.Expires.Sub(time.UnixMicro(r.now)) > spare
+	if err = s.outage(a.App.Name); err == nil {
+		var held bool
+		if held, err = s.hold(ctx, a, r, holder); err == nil && !held {
+			return tok.Access, lasts, nil
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("renew the token of %s: %w", a.Name, err)
+	} else {
+		access, err = s.renew(ctx, a, r, tok, holder, refused != "")
+	}
+	if err != nil && lasts && s.outage(a.App.Name) != nil {
+		return tok.Access, true, nil
+	}
+	return access, true, err
+}
+
 // good reports that a token need not be renewed.
 func (t token) good(now time.Time) bool {
 	return t.Access != "" && t.Expires.Sub(now) > min(margin, t.Expires.Sub(t.Issued)/2)
@@ -169,9 +220,6 @@ func (t token) good(now time.Time) bool {
 
 // hold takes the lease, unless another process has it or has renewed the token meanwhile.
 func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool, error) {
-	if err := s.outage(a.App.Name); err != nil {
-		return false, err
-	}
 	if r.App == "" {
 		if err := s.ensure(ctx, a); err != nil {
 			return false, err
@@ -196,6 +244,7 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 // renew asks the provider, under the lease. It does not end with ctx: the provider may have taken
 // the old refresh token already, and its answer is stored then.
 func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder string, again bool) (string, error) {
+	stopped := ctx.Done()
 	ctx = context.WithoutCancel(ctx)
 	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{Access: old.Access, Refresh: old.Refresh})
 	var login *oauth.LoginError
@@ -229,9 +278,9 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	if err != nil {
 		return "", err
 	}
-	stored, err := s.exec(ctx, sqlRenewed, a.App.Name, sealed, a.Key, holder)
+	stored, err := s.store(ctx, stopped, a, sealed, r.Generation)
 	if err != nil {
-		return "", fmt.Errorf("store the new token of %s: %w", a.Name, err)
+		return "", err
 	}
 	if !stored { // another process took over, or somebody logged in, or the answer to the commit was lost
 		return s.Access(ctx, a, "")
@@ -239,33 +288,14 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 	return got.Access, nil
 }
 
-func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.Time, again bool) (string, error) {
-	text, err := json.Marshal(token{
-		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), Again: again,
-	})
-	if err != nil {
-		return "", err
+// Try returns a token to try an account with that is not stored yet, and stores nothing. It is for
+// applications that need no login of a person.
+func (s *Store) Try(ctx context.Context, a Account) (string, error) {
+	if a.App.Way() == oauth.Helper {
+		return s.help(ctx, a, "")
 	}
-	return s.Box.Encrypt(ctx, string(text), a.Binding())
-}
-
-// LoggedIn stores the token of a login.
-func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
-	r, err := s.read(ctx, a.Key)
-	if err != nil {
-		return err
-	}
-	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), false)
-	if err == nil {
-		err = s.ensure(ctx, a)
-	}
-	if err == nil {
-		_, err = s.exec(ctx, sqlLoggedIn, a.App.Name, sealed, a.Key)
-	}
-	if err != nil {
-		return fmt.Errorf("store the login of %s: %w", a.Name, err)
-	}
-	return nil
+	got, err := a.App.Renew(ctx, a.Use, a.Name, oauth.Token{})
+	return got.Access, err
 }
 
 // help has the helper print a token; {account} in its arguments is the account's name. It is asked

@@ -38,6 +38,7 @@ type provider struct {
 	fails  string // what it answers in place of a token
 	status int
 	seen   []string // refresh tokens
+	answer func()   // called before it answers; nil for nothing
 }
 
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -59,6 +60,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprint(w, `{"error":"invalid_grant"}`)
 	default:
 		p.n++
+		if p.answer != nil {
+			p.answer()
+		}
 		_, _ = fmt.Fprintf(w, `{"access_token":"a%d","refresh_token":"r%d","expires_in":3600}`, p.n, p.n)
 	}
 }
@@ -158,7 +162,7 @@ func TestAccess(t *testing.T) {
 		}
 		var stored string
 		err := b.DB.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&stored).Error })
-		if err != nil || !strings.HasPrefix(stored, "v1:") || strings.Contains(stored, "r2") {
+		if err != nil || !strings.HasPrefix(stored, "v1:") || strings.Contains(stored, `"r2"`) {
 			t.Errorf("the database has %q (%v), want ciphertext", stored, err)
 		}
 	})
@@ -212,12 +216,14 @@ func TestLoginNeeded(t *testing.T) {
 		if n := b.provider.asked(); n != 1 {
 			t.Errorf("the provider was asked %d times, want once", n)
 		}
-		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 1 || needed[0].Reason == "" || needed[0].App != "corp" {
-			t.Errorf("logins are needed of %v (%v), want that of the relay", needed, err)
+		for relay, want := range map[string]int{"corp": 1, "other": 0, "": 0} {
+			if needed, err := b.Needed(t.Context(), b.Box.(Inboxes), relay); err != nil || len(needed) != want || want > 0 && needed[0] == "" {
+				t.Errorf("for a relay with the application %q logins are needed of %v (%v), want %d", relay, needed, err, want)
+			}
 		}
 		b.logIn(time.Hour)
 		b.want("a0", "")
-		if needed, err := b.Needed(t.Context()); err != nil || len(needed) != 0 {
+		if needed, err := b.Needed(t.Context(), b.Box.(Inboxes), "corp"); err != nil || len(needed) != 0 {
 			t.Errorf("logins are needed of %v (%v), want none", needed, err)
 		}
 	})

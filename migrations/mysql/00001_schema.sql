@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails (
     failing_since   DATETIME(6)  NULL,     -- when the first of these ended
     outage_since    DATETIME(6)  NULL,     -- of the latest outage: enough failed scans in a row
     outage_until    DATETIME(6)  NULL,     -- NULL while it lasts
+    login_needed    INT          NOT NULL DEFAULT 0, -- 1: the last failed scan found that a person has to log in (OAuth2)
     scan_holder     VARCHAR(255) NOT NULL, -- who scans this inbox now; empty when nobody does
     scan_token      BIGINT       NOT NULL, -- grows by one each time the scan lease changes hands
     scan_until      BIGINT       NOT NULL, -- end of the scan lease

@@ -25,6 +25,7 @@ CREATE TABLE monitored_emails (
     failing_since   DATETIME NULL, -- when the first of these ended
     outage_since    DATETIME NULL, -- of the latest outage: enough failed scans in a row
     outage_until    DATETIME NULL, -- NULL while it lasts
+    login_needed    INTEGER  NOT NULL DEFAULT 0, -- 1: the last failed scan found that a person has to log in (OAuth2)
     scan_holder     TEXT     NOT NULL, -- who scans this inbox now; empty when nobody does
     scan_token      INTEGER  NOT NULL, -- grows by one each time the scan lease changes hands
     scan_until      INTEGER  NOT NULL, -- end of the scan lease

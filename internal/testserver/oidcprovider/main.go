@@ -62,6 +62,7 @@ type store struct {
 	down    bool
 	hold    chan struct{} // answers to requests for tokens wait until it is closed
 	held    chan struct{} // closed when one waits
+	stall   bool          // the requests wait themselves, and are then dropped
 }
 
 // GetClientByClientID lets devices renew their tokens, too.
@@ -137,7 +138,7 @@ func (s *store) SetIntrospectionFromToken(ctx context.Context, out *oidc.Introsp
 func (s *store) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		down, hold, held := s.down, s.hold, s.held
+		down, hold, held, stall := s.down, s.hold, s.held, s.stall
 		s.mu.Unlock()
 		if down && r.URL.Path != "/oauth/introspect" {
 			http.Error(w, "down", http.StatusServiceUnavailable)
@@ -148,7 +149,9 @@ func (s *store) counted(next http.Handler) http.Handler {
 			return
 		}
 		later := &answer{header: http.Header{}, code: http.StatusOK}
-		next.ServeHTTP(later, r)
+		if !stall {
+			next.ServeHTTP(later, r)
+		}
 		s.mu.Lock()
 		select {
 		case <-held:
@@ -201,8 +204,9 @@ func (s *store) test(w http.ResponseWriter, r *http.Request) {
 				_ = s.RevokeToken(ctx, id, "", app)
 			}
 		}
-	case "/test/hold":
+	case "/test/hold", "/test/stall":
 		s.hold, s.held = make(chan struct{}), make(chan struct{})
+		s.stall = r.URL.Path == "/test/stall"
 	case "/test/held":
 		held := s.held
 		s.mu.Unlock()

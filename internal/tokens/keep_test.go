@@ -1,0 +1,135 @@
+package tokens
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/oauth"
+)
+
+// onWarning calls do when something is logged.
+type onWarning struct {
+	slog.Handler
+	do func()
+}
+
+func (h onWarning) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h onWarning) Handle(context.Context, slog.Record) error {
+	h.do()
+	return nil
+}
+
+// away has the database refuse to store what the provider gives out, until back is called.
+func (b bench) away() (back func()) {
+	b.provider.answer = func() { b.exec("ALTER TABLE oauth_tokens RENAME TO away") }
+	return func() { b.exec("ALTER TABLE away RENAME TO oauth_tokens") }
+}
+
+// TestStoredLater: the database does not take the new token at first.
+func TestStoredLater(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.Log = slog.New(onWarning{slog.DiscardHandler, b.away()})
+		b.want("a1", "")
+		b.want("a1", "")
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+	})
+}
+
+// TestTokenIsLost: the database does not take the new token at all, or not before the process has
+// to stop. It says so at once, and when the provider does not take the old refresh token.
+func TestTokenIsLost(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		back := b.away()
+		for name, lose := range map[string]func() context.Context{
+			"too late": func() context.Context {
+				b.keep = time.Nanosecond
+				return t.Context()
+			},
+			"stopped": func() context.Context {
+				ctx, stop := context.WithCancel(t.Context())
+				b.keep, b.keepStopped = 0, time.Nanosecond
+				b.Log = slog.New(onWarning{slog.DiscardHandler, stop})
+				return ctx
+			},
+		} {
+			b.logIn(-time.Second)
+			b.provider.n = 0
+			if _, err := b.Access(lose(), b.acct, ""); err == nil || !strings.Contains(err.Error(), "the new token of ann@firm.example could not be stored, and is lost") {
+				t.Errorf("%s: the error is %v, want that the token is lost", name, err)
+			}
+			back()
+			b.exec("UPDATE oauth_tokens SET held_until = 1") // the lease ends
+			b.wantNeeded("an earlier renewal was cut short, so its token was not stored")
+		}
+	})
+}
+
+// TestTakenOver: another process has taken the lease over, because the answer came late. Both use
+// the token that comes first.
+func TestTakenOver(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.wait = time.Second
+		b.provider.answer = func() { b.exec("UPDATE oauth_tokens SET holder = 'other', held_until = 9000000000000000") }
+		b.want("a1", "")
+		b.want("a1", "")
+	})
+}
+
+// nearlyOver stores a token that lasts for two more minutes.
+func (b bench) nearlyOver() {
+	b.t.Helper()
+	b.logIn(time.Hour)
+	sealed, err := b.seal(b.t.Context(), b.acct, oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute), false)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.Store.exec(b.t.Context(), sqlLoggedIn, "corp", sealed, b.acct.Key); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestOutageBeforeTheEnd: a provider that is down costs nothing while the token still lasts.
+func TestOutageBeforeTheEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.nearlyOver()
+		b.provider.fail(http.StatusServiceUnavailable, "")
+		b.want("old", "")
+		b.want("old", "")
+		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "gives no token now") {
+			t.Errorf("for a token that the server refused the error is %v, want the outage", err)
+		}
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+		b.nearlyOver()
+		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant"}`)
+		b.Store = &Store{DB: b.DB, Box: b.Box, Worker: "next pass"}
+		b.wantNeeded("invalid_grant")
+	})
+}
+
+// TestRenewedElsewhere: a token that still lasts is used while another process renews it. One that
+// does not is waited for, and not for ever.
+func TestRenewedElsewhere(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.nearlyOver()
+		b.exec("UPDATE oauth_tokens SET holder = 'other', held_until = 9000000000000000")
+		b.wait = time.Nanosecond
+		b.want("old", "")
+		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "another process (other) renews the token of ann@firm.example") {
+			t.Errorf("the error is %v, want that another process renews the token", err)
+		}
+		if n := b.provider.asked(); n != 0 {
+			t.Errorf("the provider was asked %d times, want not at all", n)
+		}
+	})
+}
