@@ -109,6 +109,7 @@ func (a *app) needOperator(boxes []status.Inbox) error {
 func (s *services) status() status.Sources {
 	return status.Sources{
 		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log, Notices: s.waitingNotices, Logins: s.logins,
+		Measures: s.measured,
 	}
 }
 

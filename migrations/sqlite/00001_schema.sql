@@ -166,6 +166,15 @@ CREATE TABLE relay_usage (
     used  TEXT     NOT NULL              -- JSON: recipients by window and slice of time ("sent"), and of transactions under way ("open")
 );
 
+-- What passes measured, as sums over all processes: for metrics and status.
+CREATE TABLE monitored_measures (
+    name     TEXT    NOT NULL,
+    inbox_id INTEGER NOT NULL, -- 0: all inboxes, or the relay. No foreign key; a later pass deletes rows of a removed inbox
+    label    TEXT    NOT NULL, -- which one of that name: a result and a reply class, or a bucket
+    value    REAL    NOT NULL,
+    PRIMARY KEY (name, inbox_id, label)
+);
+
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE monitored_emails_told (
     channel TEXT     NOT NULL, -- hook, or mail: and an address
@@ -204,6 +213,7 @@ CREATE INDEX oauth_tokens_of_inbox ON oauth_tokens (inbox_id);
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
+DROP TABLE monitored_measures;
 DROP TABLE relay_usage;
 DROP TABLE contacts;
 DROP TABLE monitored_emails_seen;
