@@ -16,13 +16,16 @@ func (s *services) certificateOf(inboxID int64) func(until time.Time) {
 	return func(until time.Time) { s.meter.Certificate(inboxID, until) }
 }
 
-// keepMeasures records what a pass measured. It has ten seconds, also when the pass was stopped.
+// keepMeasures records what a pass measured, and writes metrics.textfile. It has ten seconds, also when the pass was stopped.
 func (s *services) keepMeasures(ctx context.Context, r pass.Report) {
 	s.meter.PassEnded(time.Duration(r.DurationMS)*time.Millisecond, relayTook(r))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := s.measures.Keep(ctx, s.meter); err != nil {
 		s.log.Warn("the metrics of this pass are lost", "error", err)
+	}
+	if err := s.writeTextFile(ctx); err != nil {
+		s.log.Warn("metrics.textfile could not be written; the next pass tries again", "error", err)
 	}
 }
 

@@ -72,6 +72,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
+	if err := s.checkTextFile(); err != nil {
+		return err
+	}
 	if err := s.db.Exposed(); err != nil {
 		s.log.Warn("other users can read the database", "error", err)
 	}

@@ -108,6 +108,7 @@ var terminalCases = []terminalCase{
 	{"status", "", "0 0 0 0 2 1", map[string]string{working: `(?m)^1 dead: postrider task list --status dead$`}},
 	{"status --failing", "", "0 0 0 0 2 1", map[string]string{idle: `^1 inbox ok\n$`, working: `^0 inboxes ok, 1 with trouble\n`}},
 	{"status --label tenant=acme", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no inbox has a label; set one with`}},
+	{"metrics", "", "0 0 0 0 2 1", map[string]string{idle: `(?s)^# HELP postrider_build_info .*# EOF\n$`}},
 	{"audit", "", "0 0 75 75 2 1", map[string]string{working: `\bnew\b`}},
 	{"audit --list", "", "0 0 75 75 2 1", nil},
 	{"check", "", "0 75 75 75 2 75", map[string]string{idle: `(?m)^ok +inbox desk@firm\.example: logged in to .* and opened INBOX$`, unreached: `(?m)^FAILED +relay: `}},

@@ -41,6 +41,7 @@ type Config struct {
 	Concurrency Concurrency   `yaml:"concurrency"`
 	Secrets     Secrets       `yaml:"secrets"`
 	Alerts      health.Limits `yaml:"alerts"`
+	Metrics     Metrics       `yaml:"metrics"`
 	Retention   Retention     `yaml:"retention"`
 	Notify      Notify        `yaml:"notify"`
 	Hook        []string      `yaml:"hook"` // a program and its arguments
@@ -170,6 +171,12 @@ type Secrets struct {
 type Retention struct {
 	Forwarded Age `yaml:"forwarded"` // tasks, since they were forwarded
 	Events    Age `yaml:"events"`    // lines of the audit trail
+}
+
+// Metrics are for Prometheus.
+type Metrics struct {
+	TextFile string   `yaml:"textfile"` // that each pass writes; empty for none
+	Labels   []string `yaml:"labels"`   // of inboxes, that become labels of the metrics
 }
 
 // Notify is who is notified of failures, and of which.

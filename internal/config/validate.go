@@ -25,7 +25,7 @@ import (
 // finish fills in what depends on other keys, and checks what a single value cannot show.
 func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
-		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile,
+		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile, &c.Metrics.TextFile,
 	} {
 		*p = relativeTo(r.path, *p)
 	}
@@ -52,6 +52,7 @@ func (r *reader) finish(c *Config) {
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.inherit(c)
 	r.notify(c)
+	r.metrics(c.Metrics)
 }
 
 // filesIn are the directories in which an inbox may have its password in a file.
