@@ -220,6 +220,7 @@ func (r *reader) numbers(c *Config) {
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
 	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)
 	between(r, "srs.max_age", c.SRS.MaxAge, day, 1000*day)
+	between(r, "report.remind", c.Report.Remind, time.Minute, 30*day)
 	between(r, "retry.max_attempts", c.Retry.MaxAttempts, 1, 1_000_000)
 	between(r, "retry.give_up_after", c.Retry.GiveUpAfter, time.Second, 365*day)
 	between(r, "retry.base", c.Retry.Base, time.Millisecond, day)

@@ -177,6 +177,13 @@ CREATE TABLE IF NOT EXISTS monitored_measures (
     PRIMARY KEY (name, inbox_id, label)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- Which states passes have printed: what cron mails. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE IF NOT EXISTS monitored_said (
+    subject VARCHAR(400) NOT NULL PRIMARY KEY, -- inbox:ADDRESS, relay, alert:KIND:ADDRESS, ...
+    since   BIGINT       NOT NULL, -- when it was said first
+    said_at BIGINT       NOT NULL  -- when it was said last; whoever changes it says it
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE IF NOT EXISTS monitored_emails_told (
     channel VARCHAR(320) NOT NULL, -- hook, or mail: and an address
@@ -215,6 +222,7 @@ CREATE TABLE IF NOT EXISTS oauth_tokens (
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
+DROP TABLE monitored_said;
 DROP TABLE monitored_measures;
 DROP TABLE relay_usage;
 DROP TABLE contacts;
