@@ -58,7 +58,7 @@ func took(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return text.Span(d)
+	return text.Lasted(d)
 }
 
 // Plain reports whether the sentence says all that there is to say of an inbox.

@@ -165,9 +165,9 @@ func about(c Change, began, lasts, ended, why string) Line {
 	case Began:
 		return Line{Failure: began, Error: why}
 	case Lasts:
-		return Line{Failure: lasts + " after " + text.Span(c.Lasted), Error: why}
+		return Line{Failure: lasts + " after " + text.Lasted(c.Lasted), Error: why}
 	}
-	return Line{Good: ended + " after " + text.Span(c.Lasted)}
+	return Line{Good: ended + " after " + text.Lasted(c.Lasted)}
 }
 
 // add adds a line, or its inbox to an equal line. For a server any of the errors will do.

@@ -159,7 +159,26 @@ const narrowest = 6 // that a column gets to fit a table into a terminal
 // widths makes the columns fit, if that can be: first those narrower that can be wrapped between
 // words, then the widest ones.
 func (t *Table) widths(kept []int) (columns []int, fits bool) {
-	widths, words := make([]int, len(kept)), make([]int, len(kept))
+	widths, words := t.natural(kept)
+	over := t.over(widths)
+	for _, floor := range [][]int{words, slices.Repeat([]int{narrowest}, len(kept))} {
+		over = shrink(widths, floor, over)
+	}
+	return widths, over <= 0
+}
+
+// over is by how much columns of these widths are wider than the terminal.
+func (t *Table) over(widths []int) int {
+	over := 1 - t.Width // the border on the right
+	for _, w := range widths {
+		over += w + 3 // a border and two spaces
+	}
+	return over
+}
+
+// natural are the widths that columns want, and those of their longest words.
+func (t *Table) natural(kept []int) (widths, words []int) {
+	widths, words = make([]int, len(kept)), make([]int, len(kept))
 	for i, column := range kept {
 		words[i] = narrowest
 		cells := []string{t.Header[column]}
@@ -176,14 +195,7 @@ func (t *Table) widths(kept []int) (columns []int, fits bool) {
 			}
 		}
 	}
-	over := 1 - t.Width // the border on the right
-	for _, w := range widths {
-		over += w + 3 // a border and two spaces
-	}
-	for _, floor := range [][]int{words, slices.Repeat([]int{narrowest}, len(kept))} {
-		over = shrink(widths, floor, over)
-	}
-	return widths, over <= 0
+	return widths, words
 }
 
 // shrink takes over from the widest of the columns that are above their floor, and returns what is

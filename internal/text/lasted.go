@@ -7,8 +7,8 @@ import (
 
 const day = 24 * time.Hour
 
-// Span is a duration in one unit, or in hours and minutes or days and hours, such as 3 h 20 min.
-func Span(d time.Duration) string {
+// Lasted is a duration in one unit, or in hours and minutes or days and hours, such as 3 h 20 min.
+func Lasted(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", int(d.Seconds()))
