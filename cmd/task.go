@@ -111,7 +111,9 @@ func (a *app) taskShowCommand() *cobra.Command {
 		Use:   "show ID [--json]",
 		Short: "Show a message: its UID, the relay's replies, the audit trail",
 		Args:  takes(1, 1, "the ID of one task"),
-		RunE:  func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
+
+		ValidArgsFunction: a.taskIDs(),
+		RunE:              func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

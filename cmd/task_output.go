@@ -30,7 +30,7 @@ func (a *app) showDeliveries(ds []tasks.Delivery) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	g := a.table("recipient", "status", "code", "reply", "attempts", "delivered")
+	g := a.painted(a.table("recipient", "status", "code", "reply", "attempts", "delivered"), "status", paintState)
 	for _, d := range ds {
 		code := ""
 		if d.Code != 0 {

@@ -24,7 +24,7 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Fi
 		limit = tableLimit
 		filter.Limit = limit + 1
 	}
-	g := a.table(taskHeader...)
+	g := a.painted(a.table(taskHeader...), "state", paintState)
 	if g.Width == 0 {
 		g.Header = append(g.Header, taskForScripts...)
 	}

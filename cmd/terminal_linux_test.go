@@ -31,6 +31,9 @@ type person struct {
 	dir  string // of the configuration; copied for each command
 }
 
+// env is the environment of the commands: without colours, which have a test of their own.
+func (p *person) env(name string) (string, bool) { return "1", name == "NO_COLOR" }
+
 // atTerminal runs a command in dir and returns its exit code and what the terminal shows. The
 // person types when there is a question; the terminal does not echo that.
 func (p *person) atTerminal(ctx context.Context, dir, types string, args []string) (code int, shown string) {
@@ -49,7 +52,7 @@ func (p *person) atTerminal(ctx context.Context, dir, types string, args []strin
 	}
 	out := make(chan string)
 	go func() { out <- answer(typed, types) }()
-	a := &app{in: tty, out: tty, err: tty, env: func(string) (string, bool) { return "", false }}
+	a := &app{in: tty, out: tty, err: tty, env: p.env}
 	code = a.run(ctx, append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, args...))
 	_ = tty.Close()
 	return code, strings.ReplaceAll(<-out, "\r\n", "\n")
@@ -187,7 +190,7 @@ func TestEveryCommandAtATerminal(t *testing.T) {
 		for _, cols := range []int{80, 50} {
 			for _, tt := range terminalCases {
 				t.Run(fmt.Sprintf("%s/%d/%s", state, cols, tt.args), func(t *testing.T) {
-					p := &person{t, cols, w}
+					p := &person{t: t, cols: cols, dir: w}
 					p.try(tt, state)
 				})
 			}
