@@ -72,6 +72,18 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
+// TestReserved: attempts that a task had before it was decided again are not those of this claim.
+func TestReserved(t *testing.T) {
+	m, f, q := claimed(t, nil)
+	f.claim.Task.Deliveries = []tasks.Delivery{{Recipient: "a", Status: tasks.Pending, Code: 451, Attempts: 3}}
+	ds, err := q.Reserve(t.Context(), f.claim.Receipt, tasks.Reservation{})
+	check(t, err)
+	check(t, q.Finish(t.Context(), f.claim.Receipt, tasks.Result{Deliveries: ds}))
+	if got := labels(m, deliveries); len(got) > 0 {
+		t.Errorf("counted %v, want nothing: there was no attempt", got)
+	}
+}
+
 // TestReleased counts what the relay said before a task was put back.
 func TestReleased(t *testing.T) {
 	m, f, q := claimed(t, []tasks.Delivery{{Recipient: "a", Status: tasks.Pending}})
