@@ -32,7 +32,12 @@ type person struct {
 }
 
 // env is the environment of the commands: without colours, which have a test of their own.
-func (p *person) env(name string) (string, bool) { return "1", name == "NO_COLOR" }
+func (p *person) env(name string) (string, bool) {
+	if name == "NO_COLOR" {
+		return "1", true
+	}
+	return "", false
+}
 
 // atTerminal runs a command in dir and returns its exit code and what the terminal shows. The
 // person types when there is a question; the terminal does not echo that.
