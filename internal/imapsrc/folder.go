@@ -59,6 +59,7 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 		name = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 	}
 	c.folder, c.messages = name, 0
+	c.forgetArrivals()
 	var f Folder
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()

@@ -24,7 +24,8 @@ type wire struct {
 	idle time.Duration
 
 	raw    []byte // received, and not yet admitted
-	buffer []byte // of raw
+	buffer []byte // of raw; nil while the connection rests
+	small  []byte // of raw, while the connection rests
 	out    []byte // admitted, and not yet read
 
 	mu      sync.Mutex
@@ -49,6 +50,7 @@ type wire struct {
 
 	holding bool
 	held    []byte // goes out with the next write
+	resting bool   // little is expected, for a long time
 }
 
 const (
@@ -66,7 +68,7 @@ const (
 )
 
 func newWire(conn net.Conn, idle time.Duration) *wire {
-	w := &wire{Conn: conn, idle: idle, buffer: make([]byte, 16<<10)}
+	w := &wire{Conn: conn, idle: idle}
 	w.drained = sync.NewCond(&w.mu)
 	return w
 }
@@ -177,11 +179,40 @@ func (w *wire) Read(p []byte) (int, error) {
 		case len(w.raw) > 0:
 			w.admit()
 		default:
-			n, err := w.receive(w.buffer)
-			w.raw = w.buffer[:n]
+			p := w.space()
+			n, err := w.receive(p)
+			w.raw = p[:n]
 			_ = w.fail(err)
 		}
 	}
+}
+
+// Octets that are read at once; a connection that rests keeps room for few.
+const (
+	bufferSize  = 16 << 10
+	restingSize = 512
+)
+
+// rest says that little is expected for a long time, so that a process can hold many connections.
+func (w *wire) rest(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resting = on
+}
+
+// space is where the next octets are read to.
+func (w *wire) space() []byte {
+	switch {
+	case w.resting:
+		w.buffer, w.out = nil, nil
+		if w.small == nil {
+			w.small = make([]byte, restingSize)
+		}
+		return w.small
+	case w.buffer == nil:
+		w.buffer = make([]byte, bufferSize)
+	}
+	return w.buffer
 }
 
 // receive reads from the connection. It unlocks meanwhile.
