@@ -155,34 +155,19 @@ type Pass struct {
 	Observer Observer
 }
 
-// shared is what all inboxes of a pass share.
-type shared struct {
-	pass     *Pass
-	revision string // of the rules in force
-	gate     *gate
-	slots    *slots
-	leases   *leases
-	hosts    *hosts
-}
-
 // Run works on the boxes and reports on each, in the order given. It fails in no other way.
 func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
-	s := &shared{
-		pass: p, revision: p.revision(), gate: &gate{}, slots: newSlots(p.Config.Senders),
-		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Log),
-	}
-	stopLeases := s.leases.keep(context.WithoutCancel(ctx))
-	stopLimits := p.keepLimits(ctx)
-	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = s.inbox(ctx, in) })
-	s.hosts.report()
-	stopLeases()
-	stopLimits()
+	work := p.begin(ctx)
+	work.hosts = newHosts(p.Log)
+	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
+	work.hosts.report()
+	work.End()
 	interrupted := ctx.Err() // what comes now is not what a pass is for
 	p.expire(ctx, boxes, report.Inboxes)
-	p.countWaiting(ctx, s.gate, boxes, &report)
-	report.finish(p.Now().Sub(start), s.gate.fault(), interrupted)
+	p.countWaiting(ctx, work.gate, boxes, &report)
+	report.finish(p.Now().Sub(start), work.gate.fault(), interrupted)
 	return report
 }
 
@@ -197,25 +182,6 @@ func (p *Pass) revisionFor(in inbox.Inbox, revision string) string {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(in.Labels.Texts(), " ")))
 	return revision + "/" + hex.EncodeToString(sum[:8]) // 55 octets; the column has 64
-}
-
-// inbox works on one inbox.
-func (s *shared) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
-	w := newWork(s, in)
-	defer w.close()
-	work := w.run
-	if s.pass.Config.DryRun {
-		work = w.preview
-	}
-	if err := work(ctx); err != nil && ctx.Err() == nil {
-		w.tally.fail(err)
-		level := slog.LevelError
-		if s.hosts.names(in.Address) {
-			level = slog.LevelInfo
-		}
-		w.log.Log(ctx, level, "the inbox failed", "error", err)
-	}
-	return w.tally.report()
 }
 
 // tally counts what becomes of one inbox.
