@@ -13,7 +13,7 @@ import (
 )
 
 // Held is one inbox that a process works on: its session, its scanner, its deliverer, and what they
-// share. One goroutine at a time calls its methods.
+// share. One goroutine at a time calls its methods; Deliver may be called beside them.
 type Held struct {
 	process  *Process
 	revision string // of the rules in force
