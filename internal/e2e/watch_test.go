@@ -35,7 +35,7 @@ func (w *world) logged(p *process, what string) {}
 // await waits until something holds.
 func (w *world) await(what string, holds func() bool) {
 	w.t.Helper()
-	deadline := time.Now().Add(10*time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("waited in vain for %s", what)

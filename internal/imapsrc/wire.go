@@ -204,7 +204,7 @@ func (w *wire) rest(on bool) {
 func (w *wire) space() []byte {
 	switch {
 	case w.resting:
-		w.buffer, w.out = nil, nil
+		w.buffer, w.raw, w.out = nil, nil, nil
 		if w.small == nil {
 			w.small = make([]byte, restingSize)
 		}

@@ -29,8 +29,7 @@ type fakeServer struct {
 	reverse bool     // the last one comes first
 	noIdle  bool
 
-	// arrivals has an element when something arrived in the folder that is open.
-	arrivals chan struct{}
+	arrivals chan struct{} // has an element when something arrived in INBOX since it was opened
 
 	// hook is called before each operation with its name, dial, select, search, idle, poll, describe,
 	// size, fetch or header, and for the last four with each UID. It may block, and what it returns is
@@ -65,6 +64,9 @@ func (s *fakeServer) put(folder string, subjects ...string) (uids []uint32) {
 		f.mail[f.next] = fakeMail(subject)
 		uids = append(uids, f.next)
 		f.next++
+	}
+	if folder == "INBOX" && len(s.arrivals) == 0 {
+		s.arrivals <- struct{}{}
 	}
 	return uids
 }
@@ -163,6 +165,9 @@ func (c *fakeConn) Select(ctx context.Context, name string) (info imapsrc.Folder
 		c.server.mu.Lock()
 		defer c.server.mu.Unlock()
 		c.server.selects++
+		if len(c.server.arrivals) > 0 {
+			<-c.server.arrivals
+		}
 		f := c.server.folders[name]
 		if f == nil {
 			return errFolder
@@ -313,8 +318,9 @@ func (c *fakeConn) Idle(ctx context.Context, d time.Duration, stop <-chan struct
 			return err
 		}
 		select {
-		case <-c.server.arrivals:
+		case one := <-c.server.arrivals:
 			arrived = true
+			c.server.arrivals <- one // until the folder is opened again
 		case <-time.After(d):
 		case <-stop:
 		case <-ctx.Done():
@@ -329,11 +335,7 @@ func (c *fakeConn) Poll(ctx context.Context, others []string) (arrived bool, sta
 		if err := c.server.do(ctx, "poll", 0); err != nil {
 			return err
 		}
-		select {
-		case <-c.server.arrivals:
-			arrived = true
-		default:
-		}
+		arrived = len(c.server.arrivals) > 0
 		c.server.mu.Lock()
 		defer c.server.mu.Unlock()
 		for _, name := range others {

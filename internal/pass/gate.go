@@ -50,6 +50,13 @@ func (g *gate) fault() error {
 	return g.first
 }
 
+// last is the last fault, until the relay works again: it may be tried again meanwhile.
+func (g *gate) last() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.first
+}
+
 // stops says what a fault of the relay means.
 func (g *gate) stops() string {
 	if g.again == nil {

@@ -64,8 +64,8 @@ func (pr *Process) End() {
 	}
 }
 
-// RelayFault is why nothing is handed to the relay now, nil when it is not at fault.
-func (pr *Process) RelayFault() error { return pr.gate.fault() }
+// RelayFault is why the relay was at fault when it was last tried; nil when it was not.
+func (pr *Process) RelayFault() error { return pr.gate.last() }
 
 // dial connects to the server of an inbox.
 func (pr *Process) dial(ctx context.Context, in inbox.Inbox) (Source, error) {
