@@ -17,7 +17,9 @@ func (s *site) stay() (*Process, *Held, context.Context) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	pr := s.pass.Stay(ctx, Staying{
 		RelayAgain: func(n int) time.Duration { return time.Duration(n) * time.Minute },
-		Failed:     func(in inbox.Inbox, err error) { s.pass.Log.Error("delivering failed", "inbox", in.Address, "error", err) },
+		Failed: func(in inbox.Inbox, err error) {
+			s.pass.Log.Error("delivering failed", "inbox", in.Address, "error", err)
+		},
 	})
 	h := pr.Hold(s.inboxes([]string{boxA})[0])
 	s.t.Cleanup(func() {

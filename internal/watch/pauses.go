@@ -24,7 +24,7 @@ func (g growth) nth(n int) time.Duration { return min(g.first<<min(n, 20), g.lon
 var (
 	whenBusy   = growth{time.Second, 30 * time.Second}
 	whenShared = growth{time.Second, 30 * time.Second}
-	whenLost   = growth{3 * time.Second, 5 * time.Minute}
+	whenLost   = growth{3 * time.Second, 30 * time.Second}
 	whenRelay  = growth{10 * time.Second, 5 * time.Minute}
 	byDefault  = growth{15 * time.Second, 5 * time.Minute}
 	// An operator has to do something. A changed inbox is visited at once, and a server may lock an
