@@ -32,6 +32,7 @@ func watch(t *testing.T, kind string, flags ...string) *watching {
 	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
 	w.imapPort = w.proxy.Port
 	w.addInbox(desk, append([]string{"--start", "now"}, flags...)...)
+	w.imap.CreateFolder(t, desk, "Junk")
 	w.restart()
 	return w
 }
@@ -49,10 +50,15 @@ func (w *watching) says(text string) {
 	w.await("the log says "+text, func() bool { return strings.Contains(w.p.stderr.String(), text) })
 }
 
-// await waits until something holds.
+// await waits until something holds, for a minute.
 func (w *world) await(what string, holds func() bool) {
 	w.t.Helper()
-	deadline := time.After(time.Minute)
+	w.awaitFor(time.Minute, what, holds)
+}
+
+func (w *world) awaitFor(most time.Duration, what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.After(most)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {

@@ -56,7 +56,7 @@ func (k *keeper) deliver() {
 func (k *keeper) run(ctx context.Context) {
 	if k.held.Ready() {
 		k.health.well()
-		k.await(ctx, k.patience)
+		_ = k.await(ctx, k.patience) // the next visit meets the same error
 	}
 	for pauses := new(pauses); ctx.Err() == nil; {
 		began := time.Now()
