@@ -69,6 +69,7 @@ func (k *keeper) run(ctx context.Context) {
 		case err == nil:
 			k.health.well()
 			k.watch.trouble.over()
+			pauses.worked()
 			err = k.await(ctx, k.patience)
 			if time.Since(began) > steady {
 				pauses.reset()

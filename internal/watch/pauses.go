@@ -10,9 +10,11 @@ import (
 
 // pauses are how long a keeper waits before it visits its inbox again. They double, and no two
 // keepers wait equally long.
-type pauses struct{ failures, visits int }
+type pauses struct{ failures, losses, visits int }
 
-// reset is called when the inbox has worked for a while.
+// worked is called after a visit that worked, and reset when the inbox has worked for a while.
+func (p *pauses) worked() { p.failures = 0 }
+
 func (p *pauses) reset() { *p = pauses{} }
 
 // growth is the first pause, and the longest.
@@ -26,7 +28,7 @@ var (
 	whenShared = growth{time.Second, 30 * time.Second}
 	whenLost   = growth{3 * time.Second, 30 * time.Second}
 	whenRelay  = growth{10 * time.Second, 5 * time.Minute}
-	byDefault  = growth{15 * time.Second, 5 * time.Minute}
+	byDefault  = growth{10 * time.Second, 5 * time.Minute}
 	// An operator has to do something. A changed inbox is visited at once, and a server may lock an
 	// account after some wrong passwords.
 	whenRefused = growth{time.Minute, 15 * time.Minute}
@@ -55,8 +57,8 @@ func (p *pauses) shared(random func() float64) time.Duration {
 // lost is the pause after a connection that had worked was lost. All connections to a server may be
 // lost at once, so the pause may be short or long.
 func (p *pauses) lost(err error, random func() float64) time.Duration {
-	p.failures++
-	pause := time.Duration(random() * float64(whenLost.nth(p.failures-1)))
+	p.losses++
+	pause := time.Duration(random() * float64(whenLost.nth(p.losses-1)))
 	if g, ok := byKind[kindOf(err)]; ok {
 		pause = around(g.first, random)
 	}

@@ -70,10 +70,10 @@ func TestUnreachable(t *testing.T) {
 			s.box(id + 1).does(failing(errNetwork))
 			s.box(id + 1).lost <- errNetwork
 		}
-		after(10 * time.Second) // at once or so, and then after 15 s, 30 s, 60 s, 120 s, and 240 s
+		after(5 * time.Second) // at once or so, and then after 10 s, 20 s, 40 s, 80 s, and 160 s
 		s.wantVisits(1, 2)
 		after(4 * time.Minute)
-		s.wantVisits(1, 5)
+		s.wantVisits(1, 6)
 		s.wantStatus("STATUS=1 of 3 inboxes, 2 unreachable")
 		s.wantLogged("level=ERROR", 1) // both have the same server
 		s.wantLogged("the inbox cannot be read", 2)
@@ -142,7 +142,7 @@ func TestHints(t *testing.T) {
 				s.box(1).news <- struct{}{}
 				after(tt.least - time.Second)
 				s.wantVisits(1, 2)
-				after(time.Minute)
+				after(40 * time.Second)
 				s.wantVisits(1, 3)
 			})
 		})
