@@ -74,7 +74,7 @@ func OfInbox(err error) bool {
 	var server *imapsrc.Error
 	var paused *PausedError
 	return errors.As(err, &dial) || errors.As(err, &server) || errors.As(err, &paused) || errors.Is(err, errTakenOver) ||
-		errors.Is(err, errEpoch) || errors.Is(err, errNotConnected)
+		errors.Is(err, errEpoch) || errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
 }
 
 // BackOff is for how long the server asked to be left alone; 0 when it did not.

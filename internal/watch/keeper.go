@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"postrider/internal/inbox"
@@ -78,6 +79,8 @@ func (k *keeper) run(ctx context.Context) {
 				k.watch.cfg.Log.Debug("a connection was lost", "inbox", k.in.Address, "error", err)
 				sleep(ctx, pauses.lost(err, k.watch.cfg.Random))
 			}
+		case errors.Is(err, inbox.ErrRemoved):
+			<-ctx.Done() // which comes soon
 		case !pass.OfInbox(err):
 			k.watch.trouble.met(err)
 			sleep(ctx, pauses.shared(k.watch.cfg.Random))

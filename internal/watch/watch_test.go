@@ -237,6 +237,20 @@ func TestInboxes(t *testing.T) {
 	})
 }
 
+// TestRemoved: an inbox that was removed, which is not known yet, is no trouble.
+func TestRemoved(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		s.box(1).does(failing(inbox.ErrRemoved))
+		s.box(1).news <- struct{}{}
+		s.change(func() { s.boxes = nil })
+		after(inboxesEvery)
+		if !s.box(1).isClosed() {
+			t.Error("an inbox that was removed is still held")
+		}
+		s.wantLogged("level=", 0)
+	})
+}
+
 // TestWatchdog: the manager hears of the start, of the end, and in between.
 func TestWatchdog(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
