@@ -27,7 +27,7 @@ func (w *Watch) deliver(ctx context.Context) time.Duration {
 		w.failed(ctx, err)
 		return dueEvery
 	}
-	w.trouble.over()
+	w.trouble.over(looking)
 	if !ok {
 		return dueEvery
 	}

@@ -105,35 +105,47 @@ func (s *servers) well(server string) slog.Level {
 	return slog.LevelWarn
 }
 
-// trouble is what all inboxes share: the database, the disk. It is logged when it begins, and when
-// it is over.
+// trouble is that of what all inboxes share: the database, the disk. It is logged when it begins,
+// and when it is over.
 type trouble struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
 	since time.Time
+	by    map[work]bool // what failed last
 }
 
-func (t *trouble) met(err error) {
+// work is what fails: when the disk is full, looking still works.
+type work int
+
+const (
+	visiting work = iota
+	looking
+)
+
+func (t *trouble) met(by work, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.since.IsZero() {
+	if len(t.by) == 0 {
 		t.since = time.Now()
 		t.log.Error("the database cannot be used; nothing is lost, and it is tried again from time to time", "error", err)
 	}
+	t.by[by] = true
 }
 
-func (t *trouble) over() {
+func (t *trouble) over(by work) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.since.IsZero() {
+	if !t.by[by] {
+		return
+	}
+	if delete(t.by, by); len(t.by) == 0 {
 		t.log.Warn("the database can be used again", "after", time.Since(t.since).Round(time.Second))
-		t.since = time.Time{}
 	}
 }
 
 func (t *trouble) now() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.since.IsZero()
+	return len(t.by) > 0
 }

@@ -16,7 +16,7 @@ func (w *Watch) sync(ctx context.Context) {
 		w.failed(ctx, err)
 		return
 	}
-	w.trouble.over()
+	w.trouble.over(looking)
 	active := map[int64]bool{}
 	for _, in := range boxes {
 		active[in.ID] = true
@@ -38,7 +38,7 @@ func (w *Watch) sync(ctx context.Context) {
 // failed notes an error of the database, unless the process is about to end.
 func (w *Watch) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		w.trouble.met(err)
+		w.trouble.met(looking, err)
 	}
 }
 
@@ -64,10 +64,13 @@ func (w *Watch) remove(k *keeper) {
 // if their IDs and addresses say so.
 func (w *Watch) renew(ctx context.Context, sameLogins bool) {
 	boxes, err := w.current().Inboxes(ctx)
-	if err != nil {
-		w.failed(ctx, err) // sync does it later
-	}
 	now := map[int64]inbox.Inbox{}
+	if err != nil { // as they were; sync sees later what has changed
+		w.failed(ctx, err)
+		for _, k := range w.all() {
+			now[k.in.ID] = k.in
+		}
+	}
 	for _, in := range boxes {
 		now[in.ID] = in
 	}

@@ -69,7 +69,7 @@ func (k *keeper) run(ctx context.Context) {
 			sleep(ctx, pauses.busy(k.watch.cfg.Random))
 		case err == nil:
 			k.health.well()
-			k.watch.trouble.over()
+			k.watch.trouble.over(visiting)
 			pauses.worked()
 			err = k.await(ctx, k.patience)
 			if time.Since(began) > steady {
@@ -82,7 +82,7 @@ func (k *keeper) run(ctx context.Context) {
 		case errors.Is(err, inbox.ErrRemoved):
 			<-ctx.Done() // which comes soon
 		case !pass.OfInbox(err):
-			k.watch.trouble.met(err)
+			k.watch.trouble.met(visiting, err)
 			sleep(ctx, pauses.shared(k.watch.cfg.Random))
 		default:
 			k.health.sick(err)

@@ -43,6 +43,20 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// TestReloadWithoutDatabase: sessions go on when the inboxes cannot be listed in that moment.
+func TestReloadWithoutDatabase(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		s.change(func() { s.away = errAway })
+		s.w.Reload()
+		after(time.Second)
+		s.change(func() { s.away = nil })
+		after(time.Minute)
+		if n := s.number(&s.opened); n != 2 {
+			t.Errorf("%d sessions, want the 2 of before", n)
+		}
+	})
+}
+
 // TestReloadLogins: what concerns all logins has all sessions opened again.
 func TestReloadLogins(t *testing.T) {
 	onSite(t, 2, func(t *testing.T, s *site) {

@@ -107,7 +107,7 @@ func New(cfg Config, first *Setup) *Watch {
 	files := cfg.Files()
 	return &Watch{
 		cfg: cfg, setup: first, config: files, seen: files, keepers: map[int64]*keeper{}, reload: make(chan struct{}, 1),
-		trouble: &trouble{log: cfg.Log}, servers: &servers{ill: map[string]int{}},
+		trouble: &trouble{log: cfg.Log, by: map[work]bool{}}, servers: &servers{ill: map[string]int{}},
 	}
 }
 
@@ -155,13 +155,13 @@ func (w *Watch) loop(ctx context.Context) {
 		case <-due.C:
 			due.Reset(w.deliver(ctx))
 		case <-chores.C:
-			w.work(ctx, working)
+			w.doChores(ctx, working)
 		}
 	}
 }
 
-// work does the chores, unless the last ones are not done yet.
-func (w *Watch) work(ctx context.Context, working chan struct{}) {
+// doChores does the chores, unless the last ones are not done yet.
+func (w *Watch) doChores(ctx context.Context, working chan struct{}) {
 	select {
 	case working <- struct{}{}:
 		do := w.current().Chores

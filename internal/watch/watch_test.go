@@ -187,6 +187,19 @@ func TestDatabase(t *testing.T) {
 	})
 }
 
+// TestFullDisk: what can be read still says nothing of what can be written.
+func TestFullDisk(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		for id := range int64(2) {
+			s.box(id + 1).does(failing(errAway))
+			s.box(id + 1).news <- struct{}{}
+		}
+		after(5 * time.Minute)
+		s.wantLogged("the database cannot be used", 1)
+		s.wantLogged("the database can be used again", 0)
+	})
+}
+
 // TestDue: tasks are delivered when they are due, and those that others put back soon after.
 func TestDue(t *testing.T) {
 	onSite(t, 2, func(t *testing.T, s *site) {
