@@ -27,7 +27,8 @@ type held struct {
 	p      *process
 }
 
-// hold starts `watch` with n inboxes and a relay that answers as reply says, and waits until all of them are held.
+// hold starts `watch` with n inboxes and a relay that answers as reply says, and waits until all of
+// them are held.
 func hold(t *testing.T, n int, reply func(smtpsink.Event) smtpsink.Action) *held {
 	t.Helper()
 	cert, _, err := testserver.Certificate()

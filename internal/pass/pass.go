@@ -17,6 +17,10 @@
 // the wire are finished, and the rest is released.
 //
 // A pass that was not interrupted deletes at its end what Retention does not keep.
+//
+// A pass is one visit of each inbox, with a deliverer that ends when nothing is due. A process that
+// stays up (Stay, and package watch) holds its inboxes: it visits them again and again over the same
+// session, and has their deliverers started when there may be something to claim.
 package pass
 
 import (

@@ -56,7 +56,8 @@ func (p *Pass) Stay(ctx context.Context, s Staying) *Process {
 }
 
 // End waits until all deliverers have ended, and gives up what the process holds. The contexts of
-// its visits have ended by then, so that messages on the wire are finished and the rest is released.
+// its visits have ended by then, so that messages on the wire are finished and the rest is
+// released.
 func (pr *Process) End() {
 	pr.delivering.Wait()
 	for _, stop := range pr.stop {

@@ -198,7 +198,8 @@ func TestStayTriesAgain(t *testing.T) {
 	})
 }
 
-// TestStayRelay: a relay that is at fault is tried again after a pause, and both ends are said once.
+// TestStayRelay: a relay that is at fault is tried again after a pause, and both ends are said
+// once.
 func TestStayRelay(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		pr, h, ctx := s.stay()
