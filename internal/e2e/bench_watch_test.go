@@ -50,7 +50,6 @@ func hold(t *testing.T, n int, reply func(smtpsink.Event) smtpsink.Action) *held
 	}
 	h.importBoxes(n)
 	h.p = h.start(nil, "watch")
-	t.Cleanup(func() { s := h.p.stderr.String(); t.Log(server.Connections(), s[:min(3000, len(s))]) })
 	h.await("all inboxes are held", func() bool {
 		return server.Connections() >= n && strings.Count(h.must(0, "inbox", "list", "--json").stdout, `"last_scanned_at":null`) == 0
 	})

@@ -52,6 +52,16 @@ func TestIdle(t *testing.T) {
 	wantIdle(t, c, time.Millisecond, false)
 }
 
+// TestIdleArrivedWhileOpened: a message that arrives while the folder is being opened may not be in
+// the UIDNEXT of the answer.
+func TestIdleArrivedWhileOpened(t *testing.T) {
+	twice := examined
+	twice.Reply = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n* 4 EXISTS\r\n{tag} OK [READ-ONLY] done\r\n"
+	c := dial(t, fake(t, idling[0], idling[1], twice, logout))
+	selectInbox(t, c)
+	wantIdle(t, c, time.Hour, true)
+}
+
 // TestIdleChatter: a server that says it is still there, and what became of old messages, says
 // nothing of a new one.
 func TestIdleChatter(t *testing.T) {

@@ -46,6 +46,7 @@ type wire struct {
 	line    []byte // the beginning of the current line
 	bye     *imap.Error
 	sticky  bool // UIDs are persistent (RFC 4315 4)
+	counted int  // EXISTS responses to the current command
 	listed  bool // the last tagged response is an OK that lists the capabilities
 
 	holding bool
@@ -77,7 +78,7 @@ func newWire(conn net.Conn, idle time.Duration) *wire {
 func (w *wire) begin(octets int64, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left, w.total, w.sticky, w.listed = octets, maxAnswer, true, false
+	w.left, w.total, w.sticky, w.listed, w.counted = octets, maxAnswer, true, false, 0
 	w.limit, w.until = limit, time.Now().Add(limit)
 	w.guard.hits.set = nil
 	w.setBusy(true)
@@ -371,6 +372,9 @@ func (w *wire) findStatus(p []byte) {
 		if !strings.HasPrefix(line, "* ") {
 			w.listed = listsCapabilities(line)
 		}
+		if strings.HasSuffix(strings.ToUpper(strings.TrimRight(line, "\r")), " EXISTS") {
+			w.counted++
+		}
 		if status := parseStatus(line); status != nil {
 			if status.Type == imap.StatusResponseTypeBye {
 				w.bye = status
@@ -381,6 +385,13 @@ func (w *wire) findStatus(p []byte) {
 		}
 		w.line = w.line[:0]
 	}
+}
+
+// countedAgain reports whether the number of messages changed while the current command ran.
+func (w *wire) countedAgain() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counted > 1
 }
 
 func (w *wire) capabilitiesListed() bool {
