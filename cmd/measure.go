@@ -16,16 +16,22 @@ func (s *services) certificateOf(inboxID int64) func(until time.Time) {
 	return func(until time.Time) { s.meter.Certificate(inboxID, until) }
 }
 
-// keepMeasures records what a pass measured, and writes metrics.textfile. It has ten seconds, also when the pass was stopped.
-func (s *services) keepMeasures(ctx context.Context, r pass.Report) {
+// keepPass records a pass, and what it measured.
+func (s *services) keepPass(ctx context.Context, r pass.Report) {
 	s.meter.PassEnded(time.Duration(r.DurationMS)*time.Millisecond, relayTook(r))
+	s.keepMeasures(ctx)
+}
+
+// keepMeasures records what was measured, and writes metrics.textfile. It has ten seconds, also
+// when the pass was stopped.
+func (s *services) keepMeasures(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := s.measures.Keep(ctx, s.meter); err != nil {
-		s.log.Warn("the metrics of this pass are lost", "error", err)
+		s.log.Warn("what was measured could not be recorded", "error", err)
 	}
 	if err := s.writeTextFile(ctx); err != nil {
-		s.log.Warn("metrics.textfile could not be written; the next pass tries again", "error", err)
+		s.log.Warn("metrics.textfile could not be written; it is tried again", "error", err)
 	}
 }
 

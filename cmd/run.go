@@ -112,7 +112,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")
-		s.keepMeasures(ctx, report.Report)
+		s.keepPass(ctx, report.Report)
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)

@@ -58,6 +58,9 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if _, err := s.inboxes.List(ctx, true); err != nil { // else errors of the database come later
 		return nil, err
 	}
+	if err := s.checkTextFile(); err != nil {
+		return nil, err
+	}
 	if w.relay, err = s.relay(); err != nil {
 		return nil, err
 	}
@@ -86,6 +89,7 @@ func (w *watching) begin(ctx context.Context) *watch.Setup {
 		Stale: w.stale, Chores: w.chores, RelayFault: w.process.RelayFault,
 		End: w.process.End,
 		Close: func() {
+			s.keepMeasures(context.WithoutCancel(ctx))
 			stop()
 			_ = w.relay.Close()
 			s.close()
@@ -115,6 +119,8 @@ func (w *watching) chores(ctx context.Context) {
 		return // that is logged elsewhere
 	}
 	s.report(ctx, w.notices, w.process.RelayFault() == nil)
+	s.meter.Working(w.process.RelayTook())
+	s.keepMeasures(ctx)
 	w.pass.Tidy(ctx, boxes)
 	if alerts, err := s.alertsAfter(ctx, nil, runOptions{}); err == nil {
 		w.alerts.say(s.log, alerts)

@@ -108,6 +108,14 @@ func TestWatch(t *testing.T) {
 			w.came(5)
 			w.end(w.p, 0)
 			w.wantOnce(one, two)
+			metrics := w.must(0, "metrics").stdout
+			for _, line := range []string{
+				`postrider_inbox_deliveries_total{inbox="desk@firm.example",reply="2xx",result="delivered"} 3.0`, "postrider_relay_up 1.0",
+			} {
+				if !strings.Contains(metrics, line) {
+					t.Errorf("the metrics after it do not have %s:\n%s", line, metrics)
+				}
+			}
 		})
 	}
 }

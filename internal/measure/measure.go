@@ -50,10 +50,18 @@ func NewMeter() *Meter { return &Meter{added: map[key]float64{}, set: map[key]fl
 
 // PassEnded counts a pass. relay says whether the relay took mail; nil when none was sent.
 func (m *Meter) PassEnded(took time.Duration, relay *bool) {
+	m.Working(relay)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.observe(passSeconds, passBuckets, took)
+}
+
+// Working notes that inboxes are worked on, as at the end of a pass. A process that stays up calls
+// it from time to time.
+func (m *Meter) Working(relay *bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.ended = true
-	m.observe(passSeconds, passBuckets, took)
 	if relay != nil {
 		m.set[key{relayUp, 0, ""}] = number(*relay)
 	}

@@ -60,7 +60,7 @@ const (
 
 var all = []Metric{
 	{buildInfo, Gauge, "Always 1; the label has the version of this binary.", []string{"version"}},
-	{lastPass, Gauge, "When the last pass on any host ended.", nil},
+	{lastPass, Gauge, "When the last pass on any host ended, or watch last reported.", nil},
 	{passSeconds, Histogram, "How long passes took.", nil},
 	{deliverySeconds, Histogram, "Time from the registration of a message to the relay's acceptance, for each recipient.", nil},
 	{noticesWaiting, Gauge, "Failures that could not be reported yet (notify, hook).", nil},

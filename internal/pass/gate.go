@@ -16,6 +16,7 @@ type gate struct {
 
 	mu    sync.Mutex
 	first error           // why the relay is at fault; nil while it is not
+	tried bool            // the relay took a message, or was at fault
 	times int             // faults in a row
 	retry time.Time       // when the relay is tried again
 	limit *limits.Reached // the last limit that was met; nil when none was
@@ -30,7 +31,7 @@ func (g *gate) fail(err error) bool {
 		return false
 	}
 	news := g.first == nil
-	g.first = err
+	g.first, g.tried = err, true
 	if g.times++; g.again != nil {
 		g.retry = g.now().Add(g.again(g.times))
 	}
@@ -57,6 +58,17 @@ func (g *gate) last() error {
 	return g.first
 }
 
+// took reports whether the relay took the last message; nil when none was handed to it.
+func (g *gate) took() *bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.tried {
+		return nil
+	}
+	took := g.first == nil
+	return &took
+}
+
 // stops says what a fault of the relay means.
 func (g *gate) stops() string {
 	if g.again == nil {
@@ -69,6 +81,7 @@ func (g *gate) stops() string {
 func (g *gate) works() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.tried = true
 	if g.first == nil || g.again == nil {
 		return false
 	}

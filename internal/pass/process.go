@@ -68,6 +68,9 @@ func (pr *Process) End() {
 // RelayFault is why the relay was at fault when it was last tried; nil when it was not.
 func (pr *Process) RelayFault() error { return pr.gate.last() }
 
+// RelayTook reports whether the relay took mail when it was last tried; nil when it was not.
+func (pr *Process) RelayTook() *bool { return pr.gate.took() }
+
 // dial connects to the server of an inbox.
 func (pr *Process) dial(ctx context.Context, in inbox.Inbox) (Source, error) {
 	if pr.hosts != nil {
