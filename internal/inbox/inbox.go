@@ -44,6 +44,7 @@ type Inbox struct {
 	Active         bool          `gorm:"column:is_active"`
 	Password       secret.String `gorm:"column:email_password"` // encrypted: itself, or where it is
 	LastError      string        // why the last scan failed; empty when it succeeded
+	FailingSince   *time.Time    // when the first of the failed scans in a row ended; nil after a success
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	LastScannedAt  *time.Time // when a scan last succeeded

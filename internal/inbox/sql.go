@@ -4,7 +4,7 @@ package inbox
 
 const (
 	inboxColumns = `id, email_address, email_password, description, is_active, host, port, security,
-		allow_plaintext, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, created_at, updated_at, last_scanned_at`
+		allow_plaintext, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, failing_since, created_at, updated_at, last_scanned_at`
 	sqlInboxes = `SELECT ` + inboxColumns + ` FROM monitored_emails `
 
 	sqlListInboxes       = sqlInboxes + `ORDER BY email_address`
