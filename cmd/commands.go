@@ -26,6 +26,7 @@ func (a *app) commands() []*cobra.Command {
 		a.routeCommand(),
 		a.statusCommand(),
 		a.auditCommand(),
+		a.serveCommand(),
 		a.smtpCommand(), a.srsCommand(),
 		a.checkCommand(),
 		a.demoCommand(),

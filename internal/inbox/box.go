@@ -105,3 +105,10 @@ func (s *Sealer) Derive(purpose string) ([]byte, error) {
 	}
 	return hkdf.Expand(sha256.New, key, "postrider "+purpose, 32)
 }
+
+// RandomKey is a key like one of Derive, for as long as somebody has it.
+func RandomKey() ([]byte, error) {
+	key := make([]byte, sha256.Size)
+	_, err := rand.Read(key)
+	return key, err
+}

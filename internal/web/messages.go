@@ -227,4 +227,6 @@ func rowsOf(all []tasks.Task, searched ...string) []messageRow {
 }
 
 // contains reports whether a part is in a text, whatever their case.
-func contains(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
+func contains(s, part string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}

@@ -85,6 +85,8 @@ const (
 	keepReport  = 5 * time.Second
 	keepHistory = time.Minute
 	keepRelay   = time.Minute
+
+	relayPatience = 5 * time.Second
 )
 
 // New returns the page.
@@ -93,6 +95,8 @@ func New(o Options) *Server {
 	s.report = cached[status.Report]{now: o.Now, keep: keepReport, read: o.Status}
 	s.history = cached[[]tasks.Ended]{now: o.Now, keep: keepHistory, read: s.readHistory}
 	s.relay = cached[struct{}]{now: o.Now, keep: keepRelay, read: func(ctx context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, relayPatience)
+		defer cancel()
 		return struct{}{}, o.Relay.Probe(ctx)
 	}}
 	return s
