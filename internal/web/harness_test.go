@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -365,3 +367,15 @@ func (s *site) event(task int64, event, worker, detail string, ago time.Duration
 var errRefused = errors.New("connect to smtp.firm.example:587: connection refused")
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// trusting is a client that trusts a certificate.
+func trusting(t *testing.T, certFile string) *http.Client {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(read(t, certFile)) {
+		t.Fatal("there is no certificate")
+	}
+	c := client(t)
+	c.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}
+	return c
+}
