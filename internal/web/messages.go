@@ -17,7 +17,7 @@ import (
 // What one request of a search reads and shows at most.
 const (
 	messagesOnPage = 50
-	examined       = 20_000
+	examined       = 50_000
 	maxText        = 500 // characters of a search
 )
 

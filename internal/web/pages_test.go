@@ -336,12 +336,12 @@ func TestReady(t *testing.T) {
 	s := newSite(t)
 	s.get("/readyz").has(t, http.StatusOK, `"ready":true`)
 	s.add("office@firm.example")
-	s.now = s.now.Add(10 * time.Second)
+	s.now = s.now.Add(20 * time.Second)
 	s.get("/readyz").has(t, http.StatusOK, `"last_pass":"ok"`)
 	s.now = s.now.Add(2 * time.Hour)
 	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"last_pass":"late"`)
 	s.exec(`UPDATE monitored_emails SET last_scanned_at = NULL`)
-	s.now = s.now.Add(10 * time.Second)
+	s.now = s.now.Add(20 * time.Second)
 	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"last_pass":"never"`)
 	s.exec(`UPDATE monitored_emails SET last_scanned_at = ?`, s.now)
 	s.relay = errRefused
@@ -383,4 +383,30 @@ func TestServe(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("Serve ended with %v, want no error", err)
 	}
+}
+
+// TestSearchIsBounded: a search that finds nothing stops after a number of messages, says how far it
+// came, and goes on from there. By state and by day it finds what is far behind.
+func TestSearchIsBounded(t *testing.T) {
+	const n = 60_000
+	s := newSite(t)
+	s.add("office@firm.example")
+	s.put(msg{inbox: "office@firm.example", subject: "the oldest", status: tasks.Dead, ago: 2 * n * time.Minute})
+	s.atOnce(func() {
+		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender, size, route, priority, status,
+			attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
+			SELECT inbox_id, folder_id, 2, i, '', fingerprint, printf('number %d', i), '', 1, '', 0, 'forwarded', 1, 0, '', '', '',
+			datetime('2026-03-31', printf('-%d minutes', ? - i)) || '+00:00', queued_at, updated_at, finished_at FROM monitored_emails_tasks, n`, n, n)
+	})
+	first := s.get("/messages?q=oldest")
+	first.has(t, http.StatusOK, "Nothing found so far.", "Searched back to", "Search older messages")
+	_, rest, _ := strings.Cut(first.body, `rel="next" href="`)
+	next, _, _ := strings.Cut(rest, `"`)
+	s.get(strings.ReplaceAll(next, "&amp;", "&")).has(t, http.StatusOK, ">the oldest<")
+	s.get("/messages?state=dead").has(t, http.StatusOK, ">the oldest<")
+	s.get("/messages?until=2026-02-01&q=oldest").has(t, http.StatusOK, ">the oldest<")
+	day := s.get("/messages?since=2026-03-20&until=2026-03-20")
+	day.has(t, http.StatusOK, "2026-03-20 23:59 UTC")
+	day.lacks(t, "2026-03-21", "2026-03-19")
 }

@@ -82,7 +82,7 @@ type Server struct {
 
 // How long what is counted over the whole registry is kept.
 const (
-	keepReport  = 5 * time.Second
+	keepReport  = 10 * time.Second
 	keepHistory = time.Minute
 	keepRelay   = time.Minute
 

@@ -17,6 +17,9 @@ import (
 const (
 	searchPortion = 1000   // tasks that are compared at once
 	fewTasks      = 10_000 // so many are found by an index, and all of them are looked at
+	// Of up to so many ranges of an index MySQL and MariaDB look how many rows each has. Of more
+	// they guess, and may read all of the index (eq_range_index_dive_limit).
+	fewRanges = 199
 	// Clocks of hosts differ, and a transaction takes a while: within this time the order of
 	// registration need not be that of the IDs.
 	orderSlack = time.Hour
@@ -138,7 +141,7 @@ func (q *Queue) fewOf(ctx context.Context, s tasks.Search) (ids []int64, all boo
 				return err
 			}
 		}
-		for some := range slices.Chunk(inboxes, inboxesAtOnce) {
+		for some := range slices.Chunk(inboxes, fewRanges/len(states)) {
 			more, err := db.Query(tx, db.Value[int64], sqlFew, some, states, fewTasks+1-len(ids))
 			if err != nil {
 				return err
