@@ -192,7 +192,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		out.Database, out.LastPass = "failed", "unknown"
 	}
-	if _, err := s.relay.get(r.Context()); err != nil {
+	if _, err := s.probe.get(r.Context()); err != nil {
 		out.Relay = "failed"
 	}
 	active := 0

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -154,10 +155,10 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error 
 	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, ID: s.numbered(r.Context(), f.Q)}
 	found, boxes, err := s.find(r.Context(), f)
 	code := http.StatusOK
-	if bad, ok := err.(*failure); ok { //nolint:errorlint // it is made here, and not wrapped
-		code, b.Problem, err = bad.code, bad.says, nil
-	}
-	if err != nil {
+	var bad *failure // of the form
+	if errors.As(err, &bad) {
+		code, b.Problem = bad.code, bad.says
+	} else if err != nil {
 		return err
 	}
 	for _, in := range boxes {

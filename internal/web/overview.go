@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"postrider/internal/inbox"
@@ -81,13 +82,19 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if err != nil {
 		return err
 	}
-	b := overviewBody{Now: s.Now(), Latest: rowsOf(latest.Tasks), Charts: charts(hours, s.Now(), s.Zone), Relay: relayState{Name: s.Options.Relay.Name}}
-	if _, err := s.relay.get(ctx); err != nil {
+	b := overviewBody{Now: s.Now(), Latest: rowsOf(latest.Tasks), Charts: charts(hours, s.Now(), s.Zone), Relay: relayState{Name: s.Relay.Name}}
+	if _, err := s.probe.get(ctx); err != nil {
 		b.Relay.Problem = err.Error()
 	}
 	b.sum(report)
-	b.Needs = append(b.relayNeeds(report), inboxNeeds(report, boxes)...)
-	b.Needs = append(b.Needs, b.messageNeeds(report)...)
+	b.need(report, boxes)
+	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
+	return nil
+}
+
+// need lists what a person has to look at, the most urgent first.
+func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox) {
+	b.Needs = slices.Concat(b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report))
 	for _, a := range report.Alerts {
 		b.Needs = append(b.Needs, need{Title: a.Message, Link: inboxPath(a.Inbox)})
 	}
@@ -102,8 +109,6 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if b.More = max(0, len(b.Needs)-mostNeeds); b.More > 0 {
 		b.Needs = b.Needs[:mostNeeds]
 	}
-	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
-	return nil
 }
 
 // readHistory reads what the charts show.
@@ -187,7 +192,7 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 }
 
 // messageNeeds are those of messages that nobody got, or perhaps nobody.
-func (b *overviewBody) messageNeeds(report status.Report) (out []need) {
+func messageNeeds(report status.Report) (out []need) {
 	dead, uncertain := 0, 0
 	for _, in := range report.Inboxes {
 		dead += in.Dead

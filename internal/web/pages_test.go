@@ -43,8 +43,12 @@ func TestChart(t *testing.T) {
 	s := newSite(t)
 	s.add("a@firm.example")
 	for _, m := range []msg{
-		{ago: time.Minute, status: tasks.Forwarded}, {ago: 23 * time.Hour, status: tasks.Dead}, {ago: 25 * time.Hour, status: tasks.Skipped},
-		{ago: 29 * 24 * time.Hour, status: tasks.SkippedNoMatch}, {ago: 40 * 24 * time.Hour, status: tasks.Forwarded}, {ago: time.Minute, status: tasks.Received},
+		{ago: time.Minute, status: tasks.Forwarded},
+		{ago: 23 * time.Hour, status: tasks.Dead},
+		{ago: 25 * time.Hour, status: tasks.Skipped},
+		{ago: 29 * 24 * time.Hour, status: tasks.SkippedNoMatch},
+		{ago: 40 * 24 * time.Hour, status: tasks.Forwarded},
+		{ago: time.Minute, status: tasks.Received},
 	} {
 		m.inbox = "a@firm.example"
 		s.put(m)

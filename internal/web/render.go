@@ -109,7 +109,6 @@ func timeElement(v any, zone *time.Location) template.HTML {
 	if t.IsZero() {
 		return "unknown"
 	}
-	//nolint:gosec // both texts are times that are formatted here
 	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.UTC().Format(time.RFC3339), t.In(zone).Format("2006-01-02 15:04 MST")))
 }
 

@@ -77,7 +77,7 @@ type Server struct {
 	pages   pages
 	report  cached[status.Report]
 	history cached[[]tasks.Ended]
-	relay   cached[struct{}]
+	probe   cached[struct{}] // of the relay
 }
 
 // How long what is counted over the whole registry is kept.
@@ -94,7 +94,7 @@ func New(o Options) *Server {
 	s := &Server{Options: o, pages: parsePages(o.Zone)}
 	s.report = cached[status.Report]{now: o.Now, keep: keepReport, read: o.Status}
 	s.history = cached[[]tasks.Ended]{now: o.Now, keep: keepHistory, read: s.readHistory}
-	s.relay = cached[struct{}]{now: o.Now, keep: keepRelay, read: func(ctx context.Context) (struct{}, error) {
+	s.probe = cached[struct{}]{now: o.Now, keep: keepRelay, read: func(ctx context.Context) (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, relayPatience)
 		defer cancel()
 		return struct{}{}, o.Relay.Probe(ctx)
