@@ -327,3 +327,40 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 }
+
+// TestRenewedCertificate: a certificate that is replaced is used at once; one that is broken is not.
+func TestRenewedCertificate(t *testing.T) {
+	users := usersFile(t)
+	cert, key := certificateFiles(t)
+	a, err := web.Open(web.Settings{Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		pair, err := a.TLS().GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pair.Certificate[0])
+	}
+	old := shown()
+	replace := func(path string, text []byte, at time.Time) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := time.Now().Add(time.Hour)
+	replace(cert, []byte("half a certif"), later)
+	if shown() != old {
+		t.Error("a broken certificate is used")
+	}
+	newCert, newKey := certificateFiles(t)
+	replace(key, read(t, newKey), later)
+	replace(cert, read(t, newCert), later.Add(time.Hour))
+	if shown() == old {
+		t.Error("the old certificate is still used")
+	}
+}
