@@ -341,10 +341,12 @@ func (s *site) month() {
 		inbox: "intake@firm.example", from: "Court of Appeal <registry@court.example>", subject: "Hearing on 14 April: change of room", ago: 64 * time.Minute, status: tasks.Forwarded,
 		to: []tasks.Delivery{delivered("anna.berg@firm.example"), delivered("intake@partner.example"), delivered("li.wei@firm.example")},
 	})
+	first, at := delivered("anna.berg@firm.example"), s.now.Add(-50*time.Minute-57*time.Second)
+	first.DeliveredAt = &at
 	dead := s.put(msg{
 		inbox: "intake@firm.example", from: "registry@court.example", subject: "Service of documents 7 C 114/26", ago: 51 * time.Minute, took: 2 * time.Minute, status: tasks.Dead,
 		reason: "anna.berg@firm.example has it; typo@firm.exmaple: 550 5.1.2 Domain not found",
-		to:     []tasks.Delivery{delivered("anna.berg@firm.example"), {Recipient: "typo@firm.exmaple", Status: tasks.Failed, Code: 550, Reply: "5.1.2 <typo@firm.exmaple>: Recipient address rejected: Domain not found"}},
+		to:     []tasks.Delivery{first, {Recipient: "typo@firm.exmaple", Status: tasks.Failed, Code: 550, Reply: "5.1.2 <typo@firm.exmaple>: Recipient address rejected: Domain not found"}},
 	})
 	s.event(dead, "error", "mail-a:4242:KX7PQ2AB", "typo@firm.exmaple: 450 4.1.2 Domain not found, try later", 50*time.Minute)
 	s.event(dead, "dead", "mail-a:4242:KX7PQ2AB", "typo@firm.exmaple: 550 5.1.2 Domain not found", 49*time.Minute)
