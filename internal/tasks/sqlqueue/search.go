@@ -288,9 +288,8 @@ func (q *Queue) History(ctx context.Context, inboxIDs []int64, since time.Time) 
 	}
 	var out []tasks.Ended
 	for e, n := range counts {
-		if e.N = n; !e.Hour.Before(since.UTC().Truncate(time.Hour)) {
-			out = append(out, e)
-		}
+		e.N = n
+		out = append(out, e)
 	}
 	slices.SortFunc(out, func(a, b tasks.Ended) int { return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Status, b.Status)) })
 	return out, wrap(err, "count ended tasks")

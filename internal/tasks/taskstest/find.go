@@ -98,7 +98,16 @@ func testSearchTime(s *suite) {
 	p.register(s.msg(2, "new"), s.msg(3, "newer"))
 	stats, err := s.Queue.Stats(s.ctx, []int64{p.inbox})
 	s.must("stats", err)
-	yesterday := stats[p.inbox].Now.Add(-24 * time.Hour)
+	now := stats[p.inbox].Now
+	yesterday := now.Add(-24 * time.Hour)
+	for _, q := range []tasks.Search{{Until: now.Add(-10 * time.Minute), Limit: 5}, {Since: now.Add(-80 * time.Hour), Until: yesterday, Limit: 5}} {
+		if got, _ := p.search(q); !slices.Equal(got, []uint32{1}) {
+			s.t.Errorf("from %s until %s: UIDs %v, want 1", q.Since, q.Until, got)
+		}
+	}
+	if got, _ := p.search(tasks.Search{Since: now.Add(10 * time.Minute), Limit: 5}); got != nil {
+		s.t.Errorf("since ten minutes ahead: UIDs %v, want none", got)
+	}
 	if got, _ := p.search(tasks.Search{Since: yesterday, Limit: 5}); !slices.Equal(got, []uint32{3, 2}) {
 		s.t.Errorf("since yesterday: UIDs %v, want 3 and 2", got)
 	}
