@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"postrider/internal/tasks"
@@ -32,6 +34,26 @@ func TestBrowser(t *testing.T) {
 	b.finds(`form[action="/logout"] button`)
 	b.clicks(`form[action="/logout"] button`)
 	b.sees("Log in")
+}
+
+// TestBrowserBehindProxy: forms work at a name without TLS, too, where browsers do not say which site
+// a form comes from (Sec-Fetch-Site).
+func TestBrowserBehindProxy(t *testing.T) {
+	s := newSite(t, func(s *site) {
+		s.settings.Listen, s.settings.ProxyHeader, s.settings.Operators = ":0", "X-Remote-User", []string{"*"}
+		s.settings.ProxyFrom = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	})
+	s.add("office@firm.example")
+	s.URL = strings.Replace(s.URL, "127.0.0.1", "mail.firm.example", 1)
+	b := visitor{browser(t), t, s}
+	does(b.ctx, t, func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-Remote-User": "anna"}})
+		return chromedp.Void{}, err
+	})
+	b.goes("/inboxes/office@firm.example")
+	b.types("#why", "a test")
+	b.clicks(".decide button")
+	b.sees("The inbox is disabled", "anna (status page)")
 }
 
 // visitor is a person with a browser.
