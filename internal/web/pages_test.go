@@ -370,7 +370,10 @@ func TestMetrics(t *testing.T) {
 
 // TestServe: it ends with its context, over TLS, with a cookie that only goes there.
 func TestServe(t *testing.T) {
-	s := newSite(t, withUsers, func(s *site) { s.settings.CertFile, s.settings.KeyFile = certificateFiles(s.t) })
+	s := newSite(t, withUsers, func(s *site) {
+		s.settings.CertFile, s.settings.KeyFile = certificateFiles(s.t)
+		s.settings.Now = time.Now // which the certificate goes by
+	})
 	l, err := s.options.Access.Bind(t.Context())
 	if err != nil {
 		t.Fatal(err)
