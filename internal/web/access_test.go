@@ -329,7 +329,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRenewedCertificate: a certificate that is replaced is used at once; one that is broken is not.
+// TestRenewedCertificate: a certificate that is replaced is used at once, a broken one is not.
 func TestRenewedCertificate(t *testing.T) {
 	users := usersFile(t)
 	cert, key := certificateFiles(t)

@@ -36,8 +36,8 @@ func TestBrowser(t *testing.T) {
 	b.sees("Log in")
 }
 
-// TestBrowserBehindProxy: forms work at a name without TLS, too, where browsers do not say which site
-// a form comes from (Sec-Fetch-Site).
+// TestBrowserBehindProxy: forms work at a name without TLS, too, where browsers do not say which
+// site a form comes from (Sec-Fetch-Site).
 func TestBrowserBehindProxy(t *testing.T) {
 	s := newSite(t, func(s *site) {
 		s.settings.Listen, s.settings.ProxyHeader, s.settings.Operators = ":0", "X-Remote-User", []string{"*"}

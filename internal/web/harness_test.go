@@ -83,7 +83,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	}
 	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now}
 	s.options = web.Options{
-		Queue: s.queue, Inboxes: s.boxes, Status: sources.Read, PassEvery: time.Hour, Version: "test", Now: now, Zone: time.UTC, Log: log,
+		Queue: s.queue, Inboxes: s.boxes, Status: sources.Read, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
 		Relay: web.Relay{Name: "smtp.firm.example:587", Probe: func(context.Context) error { return s.relay }},
 	}
 	for _, h := range how {

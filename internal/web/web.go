@@ -65,7 +65,6 @@ type Options struct {
 	Metrics http.Handler // of /metrics; nil for none
 	// PassEvery is how long after the last complete scan the page is not ready any more.
 	PassEvery time.Duration
-	Version   string
 	Now       func() time.Time
 	Zone      *time.Location // of the times on the pages
 	Log       *slog.Logger
