@@ -25,6 +25,7 @@ func (a *app) commands() []*cobra.Command {
 		a.contactCommand(),
 		a.routeCommand(),
 		a.statusCommand(),
+		a.metricsCommand(),
 		a.auditCommand(),
 		a.serveCommand(),
 		a.smtpCommand(), a.srsCommand(),

@@ -58,6 +58,9 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
 	f.certs.register(c)
 	f.password.register(c)
+	values(c, "security", "tls", "starttls", "none")
+	values(c, "auth", "auto", "plain", "login")
+	values(c, "start", "latest", "now", "all", "since:")
 }
 
 // check refuses what the store would take for a setting that was left out, and reads the labels.
@@ -150,6 +153,8 @@ login, and a run says that it needs one.
 		},
 	}
 	f.register(c)
+	complete(c, "folder", a.completeFolders)
+	complete(c, "label", a.labels)
 	how.register(c)
 	return c
 }
@@ -231,6 +236,8 @@ stay.
 		},
 	}
 	f.register(c)
+	complete(c, "folder", a.completeFolders)
+	complete(c, "label", a.labels)
 	return c
 }
 

@@ -83,6 +83,7 @@ and are not forwarded again. rewind shows the number of messages and asks.
 		},
 	}
 	c.Flags().StringVar(&opts.Folder, "folder", "", "only the folder `NAME` (default all that are watched)")
+	complete(c, "folder", a.completeFolders)
 	c.Flags().Uint32Var(&opts.UID, "to-uid", 0, "messages above UID `N`")
 	c.Flags().BoolVar(&opts.toStart, "to-start", false, "all messages in the folder")
 	c.Flags().StringVar(&opts.Since, "since", "", "messages from the first one received on that `DAY`, YYYY-MM-DD, or later")

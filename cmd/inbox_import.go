@@ -71,6 +71,8 @@ may be able to read it.
 	flags.StringVar((*string)(&opts.Start), "start", "",
 		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD (default latest; now with --from)")
 	flags.StringVar(&opts.from, "from", "", "the file is of another program: `fetchmailrc|getmailrc`")
+	values(c, "from", "fetchmailrc", "getmailrc")
+	values(c, "start", "latest", "now", "all", "since:")
 	flags.StringToStringVar(&opts.addresses, "address", nil,
 		"with --from: the user `USER=ADDR` has this address, may be repeated; USER@HOST if several servers have that user")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")

@@ -52,6 +52,7 @@ nothing is written and the exit code is 1.
 	flags.StringVar(&opts.first.Host, "smtp-host", "", "the `NAME` of the relay, which forwarded mail is handed to")
 	flags.IntVar(&opts.first.Port, "smtp-port", 0, "its port `N` (default 587 with starttls, 465 with tls, 25 with none)")
 	flags.StringVar(&opts.first.Security, "smtp-security", "", "`tls|starttls|none` (default starttls)")
+	values(c, "smtp-security", "tls", "starttls", "none")
 	flags.StringVar(&opts.first.Username, "smtp-username", "", "the `NAME` to log in with; none for a relay without a login")
 	flags.BoolVar(&opts.passwordStdin, "smtp-password-stdin", false, "read the password from standard input, without echo on a terminal")
 	flags.StringVar(&opts.passwordFrom, "smtp-password-from", "", "write only the place of the password: `env:NAME`, file:PATH, or \"command:PROGRAM ARGUMENT...\"")

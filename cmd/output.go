@@ -65,7 +65,11 @@ func (a *app) fields(pairs ...string) error {
 		if pairs[1] == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", pairs[0], text.Line(pairs[1])); err != nil {
+		value := text.Line(pairs[1])
+		if pairs[0] == "status" && a.colors() {
+			value = paintState(value)
+		}
+		if _, err := fmt.Fprintf(w, "%s\t%s\n", pairs[0], value); err != nil {
 			return err
 		}
 	}

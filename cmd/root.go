@@ -46,6 +46,7 @@ type app struct {
 	secrets   secret.Commands
 	config    string
 	logFormat string
+	color     string // auto, always, never
 	verbose   int
 	bar       terminal.Bar // of the pass that is going on
 	width     int          // of the terminal; 0 for what standard output has
@@ -104,6 +105,8 @@ See results:   postrider status; postrider task list; postrider audit
 		Args:          subcommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkColor() },
+
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
@@ -112,7 +115,10 @@ See results:   postrider status; postrider task list; postrider audit
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
 	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
+	flags.StringVar(&a.color, "color", colorAuto, "colour states: `auto|always|never`; auto is on a terminal, unless NO_COLOR is set")
 	flags.CountVarP(&a.verbose, "verbose", "v", "log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, without secrets and mail")
+	values(root, "color", colorAuto, colorAlways, colorNever)
+	values(root, "log-format", "text", "json")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = plain(err)
 		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))

@@ -78,6 +78,8 @@ shows texts of a message.
 	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
 	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask no DNS server: mode auto decides as without an answer")
 	complete(c, "inbox", a.addresses)
+	complete(c, "folder", a.completeFolders)
+	complete(c, "task", a.taskIDs())
 	return c
 }
 

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"postrider/internal/health"
 	"postrider/internal/pass"
+	"postrider/internal/said"
 	"postrider/internal/text"
 )
 
@@ -23,6 +23,7 @@ type runOptions struct {
 	chosen  inboxChoice
 	dryRun  bool
 	json    bool
+	quiet   bool
 	timeout time.Duration
 }
 
@@ -38,6 +39,9 @@ silent on success unless on a terminal. It prints alerts for what is past a thre
 afterwards, and ends with 75 then. Last it reports failures to notify and hook;
 an error in that is logged and does not change the exit code.
 
+Under cron it prints what changed since earlier passes, such as an inbox that begins to fail, and
+that again after report.remind of the configuration. --quiet prints nothing of that.
+
 When the configuration has errors, run prints all of them, does nothing and exits with 2. New
 mail waits on its server until the configuration is fixed.
 
@@ -51,6 +55,7 @@ that loses nothing either.
 	opts.chosen.register(a, c)
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "register nothing, send nothing, print what would happen")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
+	c.Flags().BoolVarP(&opts.quiet, "quiet", "q", false, "print nothing about inboxes, the relay and messages; metrics and notices have it")
 	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after the duration `D`, such as 10m")
 	return c
 }
@@ -72,6 +77,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
+	if err := s.checkTextFile(); err != nil {
+		return err
+	}
 	if err := s.db.Exposed(); err != nil {
 		s.log.Warn("other users can read the database", "error", err)
 	}
@@ -80,12 +88,10 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
-	if len(boxes) == 0 {
-		all, err := s.inboxes.List(ctx, false)
-		if err != nil {
+	if len(boxes) == 0 && (a.watched(opts) || !opts.chosen.Empty()) && !opts.quiet {
+		if err := s.warnNoInbox(ctx); err != nil {
 			return beforeItBegan(ctx, err)
 		}
-		s.log.Warn("there is no active inbox; " + activate(len(all)))
 	}
 	relay, err := s.relay()
 	if err != nil {
@@ -97,6 +103,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if err != nil {
 		return err
 	}
+	p.Config.Quiet = opts.quiet || !a.watched(opts)
 	notices := a.notifier(s, p.Composer, relay)
 	if !opts.dryRun && s.quota.Limited() { // else endless mail would use up the limits before each notice
 		s.report(signalled, notices, true)
@@ -105,10 +112,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")
+		s.keepMeasures(ctx, report.Report)
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
-	if err := errors.Join(watch.close(), a.printReport(report, watch, opts)); err != nil {
+	if err := errors.Join(watch.close(), a.printReport(report, watch, opts), a.sayChanges(ctx, s, report, opts)); err != nil {
 		return err
 	}
 	if unknown == nil && (!report.Clean() || len(report.Alerts) > 0) {
@@ -149,8 +157,8 @@ type passReport struct {
 	Alerts []health.Alert `json:"alerts"`
 }
 
-// printReport prints JSON when asked to, a table on a terminal, and otherwise only what needs
-// attention: cron mails it.
+// printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints what
+// needs attention: cron mails it.
 func (a *app) printReport(r passReport, watch *observer, opts runOptions) error {
 	switch {
 	case opts.dryRun && opts.json:
@@ -161,29 +169,32 @@ func (a *app) printReport(r passReport, watch *observer, opts runOptions) error 
 		return a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
 	case opts.dryRun:
 		return nil
+	case opts.quiet:
+		return nil
 	case isTerminal(a.out):
 		return errors.Join(a.reportTable(r.Report), printAlerts(a.out, r.Alerts))
+	case a.watched(opts):
+		return a.printTroubles(said.Troubles(r.Report, r.Alerts))
 	}
-	return errors.Join(a.reportTrouble(r.Report), printAlerts(a.err, r.Alerts))
+	return nil
 }
 
+// reportTable prints what is not plain, and ends with a sentence and with what to do.
 func (a *app) reportTable(r pass.Report) error {
 	if quiet(r) {
 		return a.tell("Nothing new and nothing due.\n")
 	}
 	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
-	row := func(name string, c pass.Counters, note string) []any {
-		return []any{name, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note}
-	}
 	for _, in := range r.Inboxes {
+		if in.Plain() {
+			continue
+		}
 		note := text.Cut(in.Busy, 80)
 		if in.Error != "" {
 			note = "failed, see above" // the log has the whole error
 		}
-		g.Add(row(in.Email, in.Counters, note)...)
-	}
-	if len(r.Inboxes) > 1 {
-		g.Total = row("total", r.Totals, "")
+		c := in.Counters
+		g.Add(in.Email, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note)
 	}
 	if g.Len() > 0 {
 		if err := g.Print(a.out); err != nil {
@@ -195,6 +206,11 @@ func (a *app) reportTable(r pass.Report) error {
 	}
 	if r.RelayError != "" {
 		if _, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError); err != nil {
+			return err
+		}
+	}
+	if len(r.Inboxes) > 0 {
+		if err := a.tell("%s\n", r.Sentence()); err != nil {
 			return err
 		}
 	}
@@ -221,31 +237,6 @@ func (a *app) whatToDo(c pass.Counters) error {
 			continue
 		}
 		if _, err := fmt.Fprintf(a.out, "%d %s: postrider task list %s\n", it.n, it.what, it.filter); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// reportTrouble prints a line for each inbox with something to look at. The errors of inboxes and
-// of the relay have been logged when they occurred.
-func (a *app) reportTrouble(r pass.Report) error {
-	for _, in := range r.Inboxes {
-		var parts []string
-		add := func(n int, what string) {
-			if n > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s", n, what))
-			}
-		}
-		add(in.Counters.Retry, "to be retried")
-		add(in.Counters.Dead, "dead (see `postrider task list --status dead`)")
-		add(in.Counters.Uncertain, "uncertain (see `postrider task list --status uncertain`)")
-		add(in.Counters.Backlog, "not registered yet")
-		if len(parts) == 0 {
-			continue
-		}
-		add(in.Counters.Waiting, "waiting for smtp.limits") // which alone is not an error
-		if _, err := fmt.Fprintf(a.err, "%s: %s\n", in.Email, strings.Join(parts, ", ")); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"postrider/internal/config"
 	"postrider/internal/inbox"
+	"postrider/internal/metrics"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
@@ -128,6 +129,7 @@ func (s *services) page(access *web.Access) (page *web.Server, done func(), err 
 				return nil
 			},
 		},
+		Metrics:   metrics.Handler(s.status().Read, s.metricsOptions()),
 		PassEvery: passEvery, Now: time.Now, Zone: time.Local, Log: s.log,
 	}), func() { _ = relay.Close() }, nil
 }

@@ -39,6 +39,7 @@ func TestServe(t *testing.T) {
 		has          string
 	}{
 		{"GET", "/", 200, "1 ok"},
+		{"GET", "/metrics", 200, "postrider_"},
 		{"GET", "/readyz", 200, `"relay":"ok"`},
 		{"GET", "/messages?q=clerk", 200, "intake@firm.example"},
 		{"POST", "/messages/1/explain", 200, "no match"},

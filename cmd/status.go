@@ -109,6 +109,7 @@ func (a *app) needOperator(boxes []status.Inbox) error {
 func (s *services) status() status.Sources {
 	return status.Sources{
 		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log, Notices: s.waitingNotices, Logins: s.logins,
+		Measures: s.measured,
 	}
 }
 
@@ -136,7 +137,7 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 }
 
 func (a *app) statusTable(boxes []status.Inbox) *terminal.Table {
-	g := a.table("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan")
+	g := a.painted(a.table("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan"), "messages", paintStates)
 	for _, b := range boxes {
 		backlog, oldest, scan := strconv.Itoa(b.Backlog), "", "never"
 		if b.Due > 0 {
@@ -158,10 +159,14 @@ func states(counts map[tasks.Status]int) string {
 	var parts []string
 	for _, s := range tasks.Statuses {
 		if n := counts[s]; n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+strings.ReplaceAll(strings.TrimPrefix(string(s), "skipped_"), "_", " "))
+			parts = append(parts, strconv.Itoa(n)+" "+stateName(s))
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+func stateName(s tasks.Status) string {
+	return strings.ReplaceAll(strings.TrimPrefix(string(s), "skipped_"), "_", " ")
 }
 
 func lastDay(b status.Inbox) string {

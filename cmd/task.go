@@ -27,26 +27,40 @@ const tableLimit = 100
 
 type taskListOptions struct {
 	taskFilter
-	limit int
-	json  bool
+	from, to, subject, messageID string
+	since                        string
+	limit                        int
+	json                         bool
 }
 
 func (a *app) taskListCommand() *cobra.Command {
 	var opts taskListOptions
 	c := &cobra.Command{
-		Use:   "list [--status S]... [--inbox ADDR] [--label L]...",
+		Use:   "list [--status S]... [--from TEXT] [--to TEXT]",
 		Short: "List registered messages and their states",
 		Long: `list shows registered messages. The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as
 --limit says; a line below it says when there are more. --json prints all,
 oldest first, one object a line; with --limit the newest.
 
+--from, --to, --subject and --message-id take a part of the text; upper and
+lower case are the same. On a terminal the table fits the width; "task show ID"
+has everything about a message.
+
 States: received, in_progress, error, uncertain, dead, forwarded,
 skipped_no_match, skipped
 ` + exitHelp,
+		Example: `  postrider task list --from clerk@court.example --since 2d
+  postrider task list --to ann@firm.example --subject hearing
+  postrider task list --status dead --status uncertain`,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.taskList(c.Context(), opts) },
 	}
 	opts.register(a, c, tasks.Statuses, registeredAge)
+	c.Flags().StringVar(&opts.from, "from", "", "only messages from this sender: a part of its name or address")
+	c.Flags().StringVar(&opts.to, "to", "", "only messages that go to this recipient: a part of its address")
+	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with this in the subject")
+	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with this in the Message-ID")
+	c.Flags().StringVar(&opts.since, "since", "", "only tasks that were registered at most `D` ago, such as 2d or 36h")
 	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
 	return c
@@ -60,7 +74,6 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 	if err != nil {
 		return err
 	}
-	filter.Limit = opts.limit
 	return a.with(ctx, func(s *services) error {
 		if err := opts.lookUp(ctx, s, &filter); err != nil {
 			return err
@@ -69,7 +82,7 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 			return a.taskLines(ctx, s, filter)
 		}
 		next := "No message is registered; `postrider run` registers new ones."
-		if opts.any() {
+		if opts.any() || opts.searches() {
 			next = "No message matches; `postrider task list` without filters shows all."
 		}
 		return a.taskTable(ctx, s.queue, filter, next)
@@ -95,13 +108,29 @@ func (a *app) taskLines(ctx context.Context, s *services, filter tasks.Filter) e
 	return errors.Join(err, out.Flush())
 }
 
+// searches reports whether one of the flags that only list has was given.
+func (o *taskListOptions) searches() bool {
+	return slices.ContainsFunc([]string{"from", "to", "subject", "message-id", "since"}, o.given)
+}
+
+func (o *taskListOptions) parse() (tasks.Filter, error) {
+	f, err := o.taskFilter.parse()
+	if err == nil && o.given("since") {
+		f.Within, err = parseAge("--since", o.since)
+	}
+	f.Sender, f.Recipient, f.Subject, f.MessageID, f.Limit = o.from, o.to, o.subject, o.messageID, o.limit
+	return f, err
+}
+
 func (a *app) taskShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show ID [--json]",
 		Short: "Show a message: its UID, the relay's replies, the audit trail",
 		Args:  takes(1, 1, "the ID of one task"),
-		RunE:  func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
+
+		ValidArgsFunction: a.taskIDs(),
+		RunE:              func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

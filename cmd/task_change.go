@@ -140,6 +140,7 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 		age = endedAge
 	}
 	opts.register(a, c, how.From, age)
+	c.ValidArgsFunction = a.taskIDs(how.From...)
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show what would be changed")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which were not and why")

@@ -1,50 +1,13 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"postrider/internal/tasks"
-	"postrider/internal/text"
 )
-
-func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Filter, next string) error {
-	limit := filter.Limit
-	if limit == 0 {
-		limit = tableLimit
-		filter.Limit = limit + 1
-	}
-	g := a.table("id", "inbox", "folder", "uid", "status", "attempts", "subject", "route", "reason")
-	more := false
-	err := queue.List(ctx, filter, func(t tasks.Task) error {
-		if more = g.Len() == limit; more {
-			return nil
-		}
-		var attempts any = t.Attempts
-		if g.Width > 0 && t.Attempts < 2 { // a column of ones says nothing
-			attempts = ""
-		}
-		g.Add(t.ID, t.Inbox, t.Folder, t.UID, t.Status, attempts, text.Cut(text.Line(t.Identity.Subject), 40), t.Route, text.Cut(text.Line(t.Reason), 60))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if common := g.Common("inbox"); common != "" {
-		if _, err := fmt.Fprintf(a.out, "Messages of %s:\n", common); err != nil {
-			return err
-		}
-	}
-	err = a.show(g, next)
-	if more {
-		_, said := fmt.Fprintf(a.out, "These are the newest %d; --limit N shows more, --json all.\n", limit)
-		err = errors.Join(err, said)
-	}
-	return err
-}
 
 func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 	due := "due"
@@ -55,7 +18,7 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 		"task", strconv.FormatInt(t.ID, 10), "status", string(t.Status), "reason", t.Reason, due, a.whenKnown(t.VisibleAt),
 		"inbox", t.Inbox, "folder", t.Folder, "UIDVALIDITY", strconv.FormatUint(uint64(t.UIDValidity()), 10),
 		"UID", strconv.FormatUint(uint64(t.UID), 10), "Message-ID", t.Identity.MessageID, "from", t.Identity.Sender, "subject", t.Identity.Subject,
-		"date", a.whenKnown(tasks.DetailsOf(t, nil).EmailDate), "size", fmt.Sprintf("%d octets", t.Identity.Size), "fingerprint", t.Identity.Fingerprint.String(),
+		"date", a.whenKnown(tasks.ViewOf(t).EmailDate), "size", fmt.Sprintf("%d octets", t.Identity.Size), "fingerprint", t.Identity.Fingerprint.String(),
 		"route", t.Route, "mode", t.Form.Mode, "because", t.Form.ModeReason, "priority", t.Priority.Name(),
 		"attempts", strconv.Itoa(t.Attempts), "lost leases", strconv.Itoa(t.LostLeases), "worker", t.Worker,
 		"registered", a.when(&t.CreatedAt), "queued", a.when(&t.QueuedAt), "changed", a.when(&t.UpdatedAt),
@@ -67,7 +30,7 @@ func (a *app) showDeliveries(ds []tasks.Delivery) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	g := a.table("recipient", "status", "code", "reply", "attempts", "delivered")
+	g := a.painted(a.table("recipient", "status", "code", "reply", "attempts", "delivered"), "status", paintState)
 	for _, d := range ds {
 		code := ""
 		if d.Code != 0 {

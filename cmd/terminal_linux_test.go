@@ -31,6 +31,14 @@ type person struct {
 	dir  string // of the configuration; copied for each command
 }
 
+// env is the environment of the commands: without colours, which have a test of their own.
+func (p *person) env(name string) (string, bool) {
+	if name == "NO_COLOR" {
+		return "1", true
+	}
+	return "", false
+}
+
 // atTerminal runs a command in dir and returns its exit code and what the terminal shows. The
 // person types when there is a question; the terminal does not echo that.
 func (p *person) atTerminal(ctx context.Context, dir, types string, args []string) (code int, shown string) {
@@ -49,7 +57,7 @@ func (p *person) atTerminal(ctx context.Context, dir, types string, args []strin
 	}
 	out := make(chan string)
 	go func() { out <- answer(typed, types) }()
-	a := &app{in: tty, out: tty, err: tty, env: func(string) (string, bool) { return "", false }}
+	a := &app{in: tty, out: tty, err: tty, env: p.env}
 	code = a.run(ctx, append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, args...))
 	_ = tty.Close()
 	return code, strings.ReplaceAll(<-out, "\r\n", "\n")
@@ -108,6 +116,7 @@ var terminalCases = []terminalCase{
 	{"status", "", "0 0 0 0 2 1", map[string]string{working: `(?m)^1 dead: postrider task list --status dead$`}},
 	{"status --failing", "", "0 0 0 0 2 1", map[string]string{idle: `^1 inbox ok\n$`, working: `^0 inboxes ok, 1 with trouble\n`}},
 	{"status --label tenant=acme", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no inbox has a label; set one with`}},
+	{"metrics", "", "0 0 0 0 2 1", map[string]string{idle: `(?s)^# HELP postrider_build_info .*# EOF\n$`}},
 	{"audit", "", "0 0 75 75 2 1", map[string]string{working: `\bnew\b`}},
 	{"audit --list", "", "0 0 75 75 2 1", nil},
 	{"check", "", "0 75 75 75 2 75", map[string]string{idle: `(?m)^ok +inbox desk@firm\.example: logged in to .* and opened INBOX$`, unreached: `(?m)^FAILED +relay: `}},
@@ -134,7 +143,8 @@ var terminalCases = []terminalCase{
 	{"inbox import FOLDER/inboxes.csv", "y\r", "0 0 0 0 2 1", map[string]string{idle: `Done: 1 new, 0 changed, 0 unchanged\.\n$`}},
 	{"inbox import --from fetchmailrc FOLDER/fetchmailrc", "y\r", "2 2 2 2 2 2", map[string]string{idle: `^postrider: import inboxes: nothing was changed:\nopen .*fetchmailrc: no such file`}},
 	{"inbox export", "", "0 0 0 0 2 1", map[string]string{idle: `^address,host,port,security,`}},
-	{"task list", "", "0 0 0 0 2 1", map[string]string{working: `(?m)│ dead |^status +dead$`}},
+	{"task list", "", "0 0 0 0 2 1", map[string]string{working: `(?m)│ dead +│|^state +dead$`}},
+	{"task list --from clerk@ --to intake --subject ONE --since 1d", "", "0 0 0 0 2 1", map[string]string{idle: `(?m)│ forwarded +│|^state +forwarded$`}},
 	{"task list --status uncertain", "", "0 0 0 0 2 1", map[string]string{idle: `^No message matches;`}},
 	{"task show 1", "", "0 0 0 0 2 1", nil},
 	{"task show 99", "", "1 1 1 1 2 1", map[string]string{idle: `^postrider: there is no task 99;`}},
@@ -186,7 +196,7 @@ func TestEveryCommandAtATerminal(t *testing.T) {
 		for _, cols := range []int{80, 50} {
 			for _, tt := range terminalCases {
 				t.Run(fmt.Sprintf("%s/%d/%s", state, cols, tt.args), func(t *testing.T) {
-					p := &person{t, cols, w}
+					p := &person{t: t, cols: cols, dir: w}
 					p.try(tt, state)
 				})
 			}

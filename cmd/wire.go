@@ -22,6 +22,7 @@ import (
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
+	"postrider/internal/measure"
 	"postrider/internal/message"
 	"postrider/internal/oauth"
 	"postrider/internal/pass"
@@ -43,7 +44,11 @@ type services struct {
 	queue   *sqlqueue.Queue
 	quota   *limits.Quota
 	tokens  *tokens.Store
-	apps    map[string]*oauth.App
+
+	measures *measure.Store
+	meter    *measure.Meter // of this process
+
+	apps map[string]*oauth.App
 
 	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
 }
@@ -93,6 +98,8 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),
 		apps:    map[string]*oauth.App{},
+
+		measures: measure.New(d), meter: measure.NewMeter(),
 	}
 	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
 	for name, o := range cfg.OAuth {
@@ -177,7 +184,7 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), Unstored: in.ID == 0,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
-		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client,
+		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client, Certificate: d.services.certificateOf(in.ID),
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
@@ -224,7 +231,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
-		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
+		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity, Certificate: s.certificateOf(ofRelay),
 		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})
@@ -298,7 +305,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	}
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
-		Inboxes: s.inboxes, Queue: s.queue, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
+		Inboxes: s.inboxes, Queue: s.meter.Queue(s.queue), Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"postrider/internal/secret"
 )
@@ -63,6 +64,24 @@ func Pin(config *tls.Config, want Fingerprint) {
 		if got := Of(state.PeerCertificates[0]); got != want {
 			return &MismatchError{Want: want, Got: got}
 		}
+		return nil
+	}
+}
+
+// Watch has seen called with the end of validity of the server's certificate, once it is accepted;
+// seen may be nil. Call it after Pin.
+func Watch(config *tls.Config, seen func(until time.Time)) {
+	if seen == nil {
+		return
+	}
+	verify := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if verify != nil {
+			if err := verify(state); err != nil {
+				return err
+			}
+		}
+		seen(state.PeerCertificates[0].NotAfter)
 		return nil
 	}
 }

@@ -1,6 +1,7 @@
 package certs_test
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"postrider/internal/certs"
 	"postrider/internal/testserver"
@@ -99,5 +101,33 @@ func TestFiles(t *testing.T) {
 	}
 	if pool, err := certs.Roots("", ""); pool != nil || err != nil {
 		t.Errorf("Roots without files = %v, %v; want nil, which means the system's", pool, err)
+	}
+}
+
+// TestWatch sees until when a certificate is valid once it is accepted, and not a refused one.
+func TestWatch(t *testing.T) {
+	pair, _, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{pair.Leaf}}
+	var seen time.Time
+	for _, tt := range []struct {
+		name string
+		pin  certs.Fingerprint
+		want time.Time
+	}{
+		{"by its issuer", "", pair.Leaf.NotAfter},
+		{"by its fingerprint", certs.Of(pair.Leaf), pair.Leaf.NotAfter},
+		{"refused", certs.Fingerprint("sha256:" + strings.Repeat("0a", 32)), time.Time{}},
+	} {
+		seen = time.Time{}
+		var config tls.Config
+		certs.Pin(&config, tt.pin)
+		certs.Watch(&config, func(until time.Time) { seen = until })
+		err := config.VerifyConnection(state)
+		if !seen.Equal(tt.want) || (err != nil) != tt.want.IsZero() {
+			t.Errorf("%s: seen %v, error %v; want %v", tt.name, seen, err, tt.want)
+		}
 	}
 }

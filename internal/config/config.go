@@ -41,6 +41,8 @@ type Config struct {
 	Concurrency Concurrency   `yaml:"concurrency"`
 	Secrets     Secrets       `yaml:"secrets"`
 	Alerts      health.Limits `yaml:"alerts"`
+	Report      Report        `yaml:"report"`
+	Metrics     Metrics       `yaml:"metrics"`
 	Retention   Retention     `yaml:"retention"`
 	Notify      Notify        `yaml:"notify"`
 	Hook        []string      `yaml:"hook"` // a program and its arguments
@@ -173,6 +175,17 @@ type Retention struct {
 	Events    Age `yaml:"events"`    // lines of the audit trail
 }
 
+// Report is what a pass prints when nobody watches it.
+type Report struct {
+	Remind time.Duration `yaml:"remind"` // after which a failure that lasts is printed again
+}
+
+// Metrics are for Prometheus.
+type Metrics struct {
+	TextFile string   `yaml:"textfile"` // that each pass writes; empty for none
+	Labels   []string `yaml:"labels"`   // of inboxes, that become labels of the metrics
+}
+
 // Notify is who is notified of failures, and of which.
 type Notify struct {
 	To     []string      `yaml:"to"` // addresses
@@ -199,6 +212,7 @@ func Default() *Config {
 		Dedupe:      "inbox",
 		Concurrency: Concurrency{Inboxes: 32, PerHost: 32, Page: 100, Lease: 5 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
+		Report:      Report{Remind: time.Hour},
 		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
 	}
 }

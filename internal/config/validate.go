@@ -24,7 +24,7 @@ import (
 // finish fills in what depends on other keys, and checks what a single value cannot show.
 func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
-		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile,
+		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile, &c.Metrics.TextFile,
 	} {
 		*p = relativeTo(r.path, *p)
 	}
@@ -50,6 +50,7 @@ func (r *reader) finish(c *Config) {
 	r.inherit(c)
 	r.notify(c)
 	r.web(&c.Web)
+	r.metrics(c.Metrics)
 }
 
 // filesIn are the directories in which an inbox may have its password in a file.
@@ -217,6 +218,7 @@ func (r *reader) numbers(c *Config) {
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
 	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)
 	between(r, "srs.max_age", c.SRS.MaxAge, day, 1000*day)
+	between(r, "report.remind", c.Report.Remind, time.Minute, 30*day)
 	between(r, "retry.max_attempts", c.Retry.MaxAttempts, 1, 1_000_000)
 	between(r, "retry.give_up_after", c.Retry.GiveUpAfter, time.Second, 365*day)
 	between(r, "retry.base", c.Retry.Base, time.Millisecond, day)

@@ -89,6 +89,15 @@ func Upsert(tx *gorm.DB, table, keys, columns string, rows [][]any) error {
 	return insertOr(tx, table, keys+", "+columns, conflict+strings.Join(set, ", "), rows)
 }
 
+// AddTo is Insert, but adds the last column to the value of the rows whose keys are there already.
+func AddTo(tx *gorm.DB, table, keys, column string, rows [][]any) error {
+	conflict := " ON CONFLICT (" + keys + ") DO UPDATE SET " + column + " = " + column + " + excluded." + column
+	if tx.Name() != "sqlite" {
+		conflict = " ON DUPLICATE KEY UPDATE " + column + " = " + column + " + VALUES(" + column + ")"
+	}
+	return insertOr(tx, table, keys+", "+column, conflict, rows)
+}
+
 // insertOr has one statement for many rows. On SQLite their number is a power of two, so that there
 // are few different statements and each is prepared once.
 func insertOr(tx *gorm.DB, table, columns, conflict string, rows [][]any) error {

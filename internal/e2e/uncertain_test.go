@@ -58,8 +58,8 @@ func TestKilledWhileSending(t *testing.T) {
 		if res := w.must(75, "status"); !strings.Contains(res.stdout, "uncertain messages: 1, more than alerts.uncertain (0)") {
 			t.Errorf("status prints\n%s\nwant the alert of the uncertain message", res.stdout)
 		}
-		if res := w.must(75, "run"); strings.Count(res.stderr, "uncertain messages: 1, more than alerts.uncertain (0)") != 1 {
-			t.Errorf("run prints\n%s\nwant the alert of the uncertain message, once", res.stderr)
+		if res := w.must(75, "run"); strings.Count(res.stderr, "uncertain messages: 1, more than alerts.uncertain (0)") > 1 {
+			t.Errorf("run prints\n%s\nwant the alert of the uncertain message once, or not when a pass before printed it", res.stderr)
 		}
 		w.must(0, "task", "resolve", "--delivered", "1")
 		w.must(0, "run")

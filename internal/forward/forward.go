@@ -56,8 +56,9 @@ type Config struct {
 	Proxy              string        // a URL, or "direct"; empty for that of the environment
 	From               string        // "Name <address>"
 	RootCAs            *x509.CertPool
-	Fingerprint        certs.Fingerprint // of the only certificate to accept; empty: by RootCAs
-	ClientCert         *tls.Certificate  // shown to a relay that asks for one; nil for none
+	Fingerprint        certs.Fingerprint     // of the only certificate to accept; empty: by RootCAs
+	ClientCert         *tls.Certificate      // shown to a relay that asks for one; nil for none
+	Certificate        func(until time.Time) // called at each handshake with the end of the relay certificate's validity; may be nil
 	Timeouts           Timeouts
 	Logger             *slog.Logger
 
@@ -184,6 +185,7 @@ func (c Config) tls() *tls.Config {
 		DynamicRecordSizingDisabled: true,
 	}
 	certs.Pin(config, c.Fingerprint)
+	certs.Watch(config, c.Certificate)
 	certs.Present(config, c.ClientCert, nil)
 	return config
 }

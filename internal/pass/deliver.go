@@ -113,7 +113,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 		return d.unrecorded(ctx, j, a.ds, quota.Err)
 	case errors.As(err, &relay):
 		if d.gate.fail(relay) {
-			d.pass.Log.Error("the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next", "error", relay)
+			d.pass.Log.Log(ctx, d.pass.failure(), "the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next", "error", relay)
 		}
 		fallthrough
 	case ctx.Err() != nil:

@@ -50,13 +50,18 @@ func newHosts(log *slog.Logger) *hosts {
 
 // dial connects to the server of an inbox, unless that server was left.
 func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (Source, error)) (Source, error) {
-	name := net.JoinHostPort(strings.ToLower(in.Host), strconv.Itoa(in.Port))
+	name := serverOf(in)
 	if err := h.try(name, in.Address); err != nil {
 		return nil, err
 	}
 	src, err := dial(ctx, in)
 	h.tried(name, in.Address, err, ctx.Err() != nil)
 	return src, err
+}
+
+// serverOf is the server of an inbox, as host:port.
+func serverOf(in inbox.Inbox) string {
+	return net.JoinHostPort(strings.ToLower(in.Host), strconv.Itoa(in.Port))
 }
 
 // try returns an error when the server was left. While it is in doubt, it waits for those who try
@@ -123,7 +128,7 @@ func (h *hosts) names(address string) bool {
 
 // report logs one line for each server that was left, which names the inboxes that have no line of
 // their own.
-func (h *hosts) report() {
+func (h *hosts) report(ctx context.Context, level slog.Level) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, s := range h.servers {
@@ -135,7 +140,7 @@ func (h *hosts) report() {
 		if more := len(list) - maxNamed; more > 0 {
 			list = append(slices.Clone(list[:maxNamed]), fmt.Sprintf("and %d more", more))
 		}
-		h.log.Error("the server cannot be reached, and is left for this pass", "server", name,
+		h.log.Log(ctx, level, "the server cannot be reached, and is left for this pass", "server", name,
 			"inboxes", strings.Join(list, ", "), "error", s.why)
 	}
 }

@@ -129,6 +129,7 @@ type Config struct {
 	MaxReceived int                      // hops: a message that made more is a loop
 	Dedupe      tasks.Dedupe
 	Policy      tasks.Policy
+	Quiet       bool // log failures of inboxes and of the relay at level info: the caller reports them
 	DryRun      bool // register nothing, send nothing, show Observer.Preview what would happen
 	Retention   Retention
 }
@@ -177,7 +178,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	stopLeases := s.leases.keep(context.WithoutCancel(ctx))
 	stopLimits := p.keepLimits(ctx)
 	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = s.inbox(ctx, in) })
-	s.hosts.report()
+	s.hosts.report(ctx, p.failure())
 	stopLeases()
 	stopLimits()
 	interrupted := ctx.Err() // what comes now is not what a pass is for
@@ -185,6 +186,14 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	p.countWaiting(ctx, s.gate, boxes, &report)
 	report.finish(p.Now().Sub(start), s.gate.fault(), interrupted)
 	return report
+}
+
+// failure is the level of what the report has, too.
+func (p *Pass) failure() slog.Level {
+	if p.Config.Quiet {
+		return slog.LevelInfo
+	}
+	return slog.LevelError
 }
 
 // revision is of all that decides who gets a message: a task of another one is decided, and what it
@@ -210,9 +219,10 @@ func (s *shared) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 	}
 	if err := work(ctx); err != nil && ctx.Err() == nil {
 		w.tally.fail(err)
-		level := slog.LevelError
+		level := s.pass.failure()
 		if s.hosts.names(in.Address) {
 			level = slog.LevelInfo
+			w.tally.change(func(r *InboxReport) { r.Left = serverOf(in) })
 		}
 		w.log.Log(ctx, level, "the inbox failed", "error", err)
 	}

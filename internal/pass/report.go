@@ -24,6 +24,7 @@ type InboxReport struct {
 	Email    string
 	Labels   map[string]string
 	Error    string // empty when the inbox was finished
+	Left     string // its server, if that was left for this pass before the inbox was tried to its end
 	Busy     string // another run scans it: who, and until when
 	Counters Counters
 }

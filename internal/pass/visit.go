@@ -41,5 +41,5 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 			failed(i, err)
 		}
 	})
-	hosts.report()
+	hosts.report(ctx, slog.LevelError)
 }

@@ -1,8 +1,10 @@
-// Package status gathers what to know about the whole: where each inbox stands, the alerts, the
-// notices that wait, and the relay provider's limit that is used up.
+// Package status gathers what to know about the whole: where each inbox stands, what passes
+// measured, the alerts, the notices that wait, and the relay provider's limit that is used up. The
+// command line, the metrics and the status page all show what it says.
 //
-// It reads the database and asks no server. What it cannot read is an error, except for the
-// provider's limits: without them the rest is still worth knowing.
+// It reads the database and asks no server. The number of statements does not depend on the number
+// of inboxes. What it cannot read is an error, except for the provider's limits: without them the
+// rest is still worth knowing.
 package status
 
 import (
@@ -14,6 +16,7 @@ import (
 	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
+	"postrider/internal/measure"
 	"postrider/internal/notify"
 	"postrider/internal/tasks"
 )
@@ -43,6 +46,9 @@ type Sources struct {
 	// Logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the
 	// relay.
 	Logins func(ctx context.Context) (map[int64]string, error)
+	// Measures are what passes measured, (*measure.Store).Read.
+	Measures func(ctx context.Context) (measure.Numbers, error)
+
 	Alerts health.Limits
 	Only   inbox.Selection // the inboxes to report on
 	Log    *slog.Logger
@@ -57,24 +63,39 @@ type Report struct {
 	RelayNeedsLogin string           `json:"relay_needs_login,omitempty"` // why a person has to log in to the relay (OAuth2)
 
 	LimitReached string `json:"limit_reached,omitempty"` // which of smtp.limits due tasks wait for, and until when
+
+	LastPassAt            *time.Time `json:"last_pass_at"`                           // when the last pass on any host ended; null before
+	RelayUp               *bool      `json:"relay_up"`                               // whether the relay took mail when it was last tried; null before
+	RelayCertificateUntil *time.Time `json:"relay_certificate_expires_at,omitempty"` // that it showed at the last login
+
+	DeliverySeconds measure.Histogram `json:"-"` // from the registration of a message to the relay's acceptance
+	PassSeconds     measure.Histogram `json:"-"`
 }
 
 // Inbox is where one inbox stands.
 type Inbox struct {
+	ID              int64                `json:"-"`
 	Email           string               `json:"email"`
+	Labels          inbox.Labels         `json:"labels,omitempty"`
 	Active          bool                 `json:"active"`
 	Backlog         int                  `json:"backlog"` // unfinished tasks
 	Due             int                  `json:"due"`     // of these, what the next run claims; the rest waits for its time
 	Counts          map[tasks.Status]int `json:"counts"`  // of all states
 	LastScannedAt   *time.Time           `json:"last_scanned_at"`
 	LastError       string               `json:"last_error"`
-	NeedsLogin      string               `json:"needs_login,omitempty"` // why a person has to log in (OAuth2)
+	FailingSince    *time.Time           `json:"failing_since,omitempty"` // when the first of the failed scans in a row ended
+	NeedsLogin      string               `json:"needs_login,omitempty"`   // why a person has to log in (OAuth2)
 	OldestWaitingAt *time.Time           `json:"oldest_waiting_at"`
 	InError         int                  `json:"in_error"`
 	Dead            int                  `json:"dead"`
 	Uncertain       int                  `json:"uncertain"`
 	Conflicts       int                  `json:"conflicts"`  // of the last day
 	RetryRate       health.Share         `json:"retry_rate"` // of the last day, from 0 to 1
+
+	// What passes measured, of all time:
+	Deliveries       []measure.Deliveries `json:"deliveries,omitempty"`  // attempts, by result and reply class
+	LeasesLost       int                  `json:"leases_lost,omitempty"` // times that a worker found that it had lost the lease of a task
+	CertificateUntil *time.Time           `json:"certificate_expires_at,omitempty"`
 
 	Numbers health.Numbers `json:"-"`
 	alerts  int
@@ -88,10 +109,20 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	if err != nil {
 		return r, err
 	}
+	measured, err := s.Measures(ctx)
+	if err != nil {
+		return r, err
+	}
 	r.RelayNeedsLogin = logins[0]
-	err = s.each(ctx, nil, left, func(f health.Facts) {
+	r.measured(measured)
+	err = s.each(ctx, nil, left, func(box inbox.Inbox, f health.Facts) {
 		in, alerts := Of(f), health.Check(f, s.Alerts)
 		in.alerts, in.NeedsLogin = len(alerts), logins[f.ID]
+		in.ID, in.Labels, in.FailingSince = box.ID, box.Labels, utc(box.FailingSince)
+		in.measured(measured)
+		if box.Security == inbox.None {
+			in.CertificateUntil = nil
+		}
 		r.Inboxes = append(r.Inboxes, in)
 		r.Alerts = append(r.Alerts, alerts...)
 		if limit != nil && f.Stats.Due > 0 {
@@ -104,6 +135,22 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	return r, err
 }
 
+func (r *Report) measured(n measure.Numbers) {
+	r.LastPassAt, r.RelayUp, r.DeliverySeconds, r.PassSeconds = n.LastPassAt, n.RelayUp, n.DeliverySeconds, n.PassSeconds
+	r.RelayCertificateUntil = known(n.Certificates, 0)
+}
+
+func (in *Inbox) measured(n measure.Numbers) {
+	in.Deliveries, in.LeasesLost, in.CertificateUntil = n.Deliveries[in.ID], n.LeasesLost[in.ID], known(n.Certificates, in.ID)
+}
+
+func known(times map[int64]time.Time, id int64) *time.Time {
+	if t, ok := times[id]; ok {
+		return &t
+	}
+	return nil
+}
+
 // After are the alerts after a pass: of the inboxes that it was to work on by name, or of all.
 func (s Sources) After(ctx context.Context, named []string) ([]health.Alert, error) {
 	alerts := []health.Alert{}
@@ -111,7 +158,7 @@ func (s Sources) After(ctx context.Context, named []string) ([]health.Alert, err
 		return alerts, nil
 	}
 	left, _ := s.left(ctx)
-	err := s.each(ctx, named, left, func(f health.Facts) { alerts = append(alerts, health.Check(f, s.Alerts)...) })
+	err := s.each(ctx, named, left, func(_ inbox.Inbox, f health.Facts) { alerts = append(alerts, health.Check(f, s.Alerts)...) })
 	return alerts, err
 }
 
@@ -129,7 +176,7 @@ func (s Sources) left(ctx context.Context) (n *int, why *limits.Reached) {
 	return &left, why
 }
 
-func (s Sources) each(ctx context.Context, named []string, left *int, each func(health.Facts)) error {
+func (s Sources) each(ctx context.Context, named []string, left *int, each func(inbox.Inbox, health.Facts)) error {
 	boxes, err := s.Inboxes.List(ctx, false)
 	if err == nil {
 		boxes, err = s.Only.Choose(boxes)
@@ -143,7 +190,7 @@ func (s Sources) each(ctx context.Context, named []string, left *int, each func(
 		return err
 	}
 	for _, in := range boxes {
-		each(health.Facts{
+		each(in, health.Facts{
 			ID: in.ID, Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt,
 			LastError: in.LastError, Labels: in.Labels, Stats: stats[in.ID], Left: left,
 		})
@@ -163,6 +210,16 @@ func Of(f health.Facts) Inbox {
 		in.Counts[s] = f.Stats.ByStatus[s]
 	}
 	return in
+}
+
+// Up reports whether the last scan succeeded. It is nil for an inbox that is disabled, or that was
+// never scanned.
+func (in Inbox) Up() *bool {
+	if !in.Active || in.LastScannedAt == nil && in.LastError == "" {
+		return nil
+	}
+	up := in.LastError == ""
+	return &up
 }
 
 // Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, a

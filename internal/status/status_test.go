@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"postrider/internal/db"
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
+	"postrider/internal/measure"
 	"postrider/internal/notify"
+	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
 	"postrider/internal/testserver"
 )
@@ -26,6 +29,8 @@ func TestStatements(t *testing.T) {
 		Inboxes: store, Queue: sqlqueue.New(d), Quota: limits.New(nil, limits.Config{}),
 		Notices: func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 		Logins:  func(context.Context) (map[int64]string, error) { return nil, nil },
+
+		Measures: measure.New(d).Read,
 	}
 	read := func(inboxes int) []string {
 		statements.Taken()
@@ -46,10 +51,52 @@ func TestStatements(t *testing.T) {
 			one = read(1)
 		}
 	}
-	if many := read(50); len(one) > 6 || len(many) != len(one) {
-		t.Errorf("one inbox takes %d statements and 50 take %d, want 6 at most, and the same:\n%q", len(one), len(many), many)
+	if many := read(50); len(one) > 7 || len(many) != len(one) {
+		t.Errorf("one inbox takes %d statements and 50 take %d, want 7 at most, and the same:\n%q", len(one), len(many), many)
 	}
 }
+
+// TestMeasured: what passes measured stands at its inbox and in the report.
+func TestMeasured(t *testing.T) {
+	yes, until := true, time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	failing := inbox.Inbox{ID: 7, Address: "desk@firm.example", Active: true, LastError: "refused", FailingSince: &until, Labels: inbox.Labels{"tenant": "acme"}}
+	plain := inbox.Inbox{ID: 8, Address: "plain@firm.example", Active: true, Security: inbox.None}
+	sources := Sources{
+		Inboxes: fixed{failing, plain}, Queue: nothing{}, Quota: limits.New(nil, limits.Config{}),
+		Notices: func(context.Context) ([]notify.Waiting, error) { return nil, nil },
+		Logins:  func(context.Context) (map[int64]string, error) { return nil, nil },
+		Measures: func(context.Context) (measure.Numbers, error) {
+			return measure.Numbers{
+				Deliveries: map[int64][]measure.Deliveries{7: {{Result: "delivered", Reply: "2xx", Count: 3}}}, LeasesLost: map[int64]int{7: 2},
+				Certificates: map[int64]time.Time{0: until, 7: until, 8: until}, RelayUp: &yes, LastPassAt: &until,
+			}, nil
+		},
+	}
+	r, err := sources.Read(t.Context())
+	check(t, err)
+	if r.RelayUp == nil || !*r.RelayUp || r.LastPassAt != &until || r.RelayCertificateUntil == nil {
+		t.Errorf("the report has relay up %v, last pass %v, certificate %v; want what passes measured", r.RelayUp, r.LastPassAt, r.RelayCertificateUntil)
+	}
+	in := r.Inboxes[0]
+	if len(in.Deliveries) != 1 || in.LeasesLost != 2 || in.CertificateUntil == nil || in.FailingSince == nil || in.Labels["tenant"] != "acme" {
+		t.Errorf("the inbox is %+v, want what passes measured of it", in)
+	}
+	if up := in.Up(); up == nil || *up {
+		t.Errorf("Up is %v, want false: its last scan failed", up)
+	}
+	if r.Inboxes[1].CertificateUntil != nil || r.Inboxes[1].Up() != nil {
+		t.Errorf("an inbox without TLS that was never scanned has a certificate or is up: %+v", r.Inboxes[1])
+	}
+}
+
+// fixed are these inboxes, and nothing is a queue without tasks.
+type fixed []inbox.Inbox
+
+func (f fixed) List(context.Context, bool) ([]inbox.Inbox, error) { return f, nil }
+
+type nothing struct{}
+
+func (nothing) Stats(context.Context, []int64) (map[int64]tasks.Stats, error) { return nil, nil }
 
 func check(t *testing.T, err error) {
 	t.Helper()

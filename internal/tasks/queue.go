@@ -179,7 +179,11 @@ type Filter struct {
 	Within     time.Duration // registered at most so long ago
 	Ended      time.Duration // ended at least so long ago
 	Due        bool          // could be claimed now
-	Limit      int           // newest first when set, oldest first otherwise
+
+	// Parts of texts; upper and lower case are the same. No index serves them.
+	Sender, Recipient, Subject, MessageID string
+
+	Limit int // newest first when set, oldest first otherwise
 }
 
 // Stats counts the tasks of an inbox.

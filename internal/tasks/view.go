@@ -15,31 +15,44 @@ type View struct {
 	UIDValidity  uint32         `json:"uid_validity"`
 	UID          uint32         `json:"uid"`
 	MessageID    string         `json:"message_id"`
+	Sender       string         `json:"sender"`
 	Subject      string         `json:"subject"`
 	Status       Status         `json:"status"`
 	AttemptCount int            `json:"attempt_count"`
 	Route        string         `json:"route"`
 	ErrorMessage string         `json:"error_message"`
+	EmailDate    *time.Time     `json:"email_date"` // as the message says
+	DueAt        *time.Time     `json:"due_at"`     // null once the task has ended
+	CreatedAt    time.Time      `json:"created_at"` // registered
+	QueuedAt     time.Time      `json:"queued_at"`  // registered, or requeued by an operator
+	UpdatedAt    time.Time      `json:"updated_at"`
+	FinishedAt   *time.Time     `json:"finished_at"`
 	Deliveries   []DeliveryView `json:"deliveries"`
 }
 
 // DeliveryView is a delivery as JSON.
 type DeliveryView struct {
-	Recipient string         `json:"recipient"`
-	Status    DeliveryStatus `json:"status"`
-	Code      int            `json:"code"`
-	Reply     string         `json:"reply"`
+	Recipient   string         `json:"recipient"`
+	Status      DeliveryStatus `json:"status"`
+	Code        int            `json:"code"`
+	Reply       string         `json:"reply"`
+	DeliveredAt *time.Time     `json:"delivered_at"`
 }
 
 // ViewOf is the JSON of a task.
 func ViewOf(t Task) View {
 	v := View{
 		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: t.Identity.MessageID,
-		Subject: t.Identity.Subject, Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
-		Deliveries: []DeliveryView{},
+		Sender: t.Identity.Sender, Subject: t.Identity.Subject,
+		Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
+		DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(), QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
+		FinishedAt: utc(t.FinishedAt), Deliveries: []DeliveryView{},
+	}
+	if date := t.Identity.Date; !date.IsZero() {
+		v.EmailDate = utc(&date)
 	}
 	for _, d := range t.Deliveries {
-		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply})
+		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply, utc(d.DeliveredAt)})
 	}
 	return v
 }
@@ -47,8 +60,6 @@ func ViewOf(t Task) View {
 // Details is everything known of a task, as JSON.
 type Details struct {
 	View
-	Sender      string     `json:"sender"`
-	EmailDate   *time.Time `json:"email_date"`
 	Size        int64      `json:"size"`
 	Fingerprint string     `json:"fingerprint"`
 	Mode        string     `json:"mode"` // in which it went out; empty before
@@ -57,11 +68,6 @@ type Details struct {
 	LostLeases  int        `json:"lost_leases"`
 	Worker      string     `json:"worker"`
 	SkipReason  SkipReason `json:"skip_reason,omitempty"`
-	DueAt       *time.Time `json:"due_at"` // null once the task has ended
-	CreatedAt   time.Time  `json:"created_at"`
-	QueuedAt    time.Time  `json:"queued_at"`
-	UpdatedAt   time.Time  `json:"updated_at"`
-	FinishedAt  *time.Time `json:"finished_at"`
 
 	Deliveries []DeliveryDetails `json:"deliveries"`
 	Events     []EventView       `json:"events"`
@@ -70,9 +76,8 @@ type Details struct {
 // DeliveryDetails is everything known of a delivery, as JSON.
 type DeliveryDetails struct {
 	DeliveryView
-	DuplicateOf int64      `json:"duplicate_of,omitempty"` // see Delivery.DuplicateOf
-	Attempts    int        `json:"attempts"`
-	DeliveredAt *time.Time `json:"delivered_at"`
+	DuplicateOf int64 `json:"duplicate_of,omitempty"` // see Delivery.DuplicateOf
+	Attempts    int   `json:"attempts"`
 }
 
 // EventView is a line of the audit trail, as JSON.
@@ -93,18 +98,14 @@ type GoneView struct {
 // DetailsOf is the JSON of everything known of a task.
 func DetailsOf(t Task, events []Event) Details {
 	d := Details{
-		View: ViewOf(t), Sender: t.Identity.Sender, Size: t.Identity.Size,
+		View: ViewOf(t), Size: t.Identity.Size,
 		Fingerprint: t.Identity.Fingerprint.String(), SkipReason: t.Skip,
 		Mode: t.Form.Mode, ModeReason: t.Form.ModeReason, Priority: t.Priority.Name(), LostLeases: t.LostLeases, Worker: t.Worker,
-		DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(), QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
-		FinishedAt: utc(t.FinishedAt), Deliveries: []DeliveryDetails{}, Events: EventsOf(events),
-	}
-	if date := t.Identity.Date; !date.IsZero() {
-		d.EmailDate = utc(&date)
+		Deliveries: []DeliveryDetails{}, Events: EventsOf(events),
 	}
 	for i, del := range t.Deliveries {
 		d.Deliveries = append(d.Deliveries, DeliveryDetails{
-			d.View.Deliveries[i], del.DuplicateOf, del.Attempts, utc(del.DeliveredAt),
+			d.View.Deliveries[i], del.DuplicateOf, del.Attempts,
 		})
 	}
 	return d

@@ -21,7 +21,10 @@ type Table struct {
 	Width  int // of the terminal; 0 for none
 	Header []string
 	Total  []any // the last row, set apart; nil for none
-	rows   [][]any
+	// Paint has the columns whose texts get colours; nil for none.
+	Paint map[string]func(cell string) string
+
+	rows [][]any
 }
 
 // Len is the number of rows, without the total.
@@ -54,7 +57,7 @@ func (t *Table) plain(w io.Writer) error {
 	for _, row := range t.all() {
 		cells := make([]string, len(row))
 		for i, c := range row {
-			cells[i] = fmt.Sprint(c)
+			cells[i] = t.painted(i, c)
 		}
 		b.WriteString(strings.Join(cells, "\t") + "\n")
 	}
@@ -89,7 +92,7 @@ func (t *Table) records(kept []int) string {
 		}
 		for _, i := range kept {
 			if cell := fmt.Sprint(row[i]); cell != "" {
-				fmt.Fprintf(&b, "%-*s  %s\n", widest, t.Header[i], cell)
+				fmt.Fprintf(&b, "%-*s  %s\n", widest, t.Header[i], t.painted(i, row[i]))
 			}
 		}
 	}
@@ -114,10 +117,22 @@ func (t *Table) boxed() string {
 	}
 	var configs []table.ColumnConfig
 	for i, width := range widths {
-		configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width, WidthMaxEnforcer: wrap})
+		configs = append(configs, table.ColumnConfig{
+			Number: i + 1, WidthMax: width, WidthMaxEnforcer: wrap,
+			Transformer: func(cell any) string { return t.painted(kept[i], cell) },
+		})
 	}
 	w.SetColumnConfigs(configs)
 	return w.Render()
+}
+
+// painted is a cell of a column as it is printed.
+func (t *Table) painted(column int, cell any) string {
+	s := fmt.Sprint(cell)
+	if paint := t.Paint[t.Header[column]]; paint != nil {
+		return paint(s)
+	}
+	return s
 }
 
 // wrap breaks a text into lines. The library lets a character of two columns stick out by one.
@@ -159,7 +174,26 @@ const narrowest = 6 // that a column gets to fit a table into a terminal
 // widths makes the columns fit, if that can be: first those narrower that can be wrapped between
 // words, then the widest ones.
 func (t *Table) widths(kept []int) (columns []int, fits bool) {
-	widths, words := make([]int, len(kept)), make([]int, len(kept))
+	widths, words := t.natural(kept)
+	over := t.over(widths)
+	for _, floor := range [][]int{words, slices.Repeat([]int{narrowest}, len(kept))} {
+		over = shrink(widths, floor, over)
+	}
+	return widths, over <= 0
+}
+
+// over is by how much columns of these widths are wider than the terminal.
+func (t *Table) over(widths []int) int {
+	over := 1 - t.Width // the border on the right
+	for _, w := range widths {
+		over += w + 3 // a border and two spaces
+	}
+	return over
+}
+
+// natural are the widths that columns want, and those of their longest words.
+func (t *Table) natural(kept []int) (widths, words []int) {
+	widths, words = make([]int, len(kept)), make([]int, len(kept))
 	for i, column := range kept {
 		words[i] = narrowest
 		cells := []string{t.Header[column]}
@@ -176,14 +210,7 @@ func (t *Table) widths(kept []int) (columns []int, fits bool) {
 			}
 		}
 	}
-	over := 1 - t.Width // the border on the right
-	for _, w := range widths {
-		over += w + 3 // a border and two spaces
-	}
-	for _, floor := range [][]int{words, slices.Repeat([]int{narrowest}, len(kept))} {
-		over = shrink(widths, floor, over)
-	}
-	return widths, over <= 0
+	return widths, words
 }
 
 // shrink takes over from the widest of the columns that are above their floor, and returns what is

@@ -18,19 +18,11 @@ import (
 //go:embed openapi.json
 var openAPI []byte
 
-// apiMessage is a message in a list.
-type apiMessageView struct {
-	tasks.View
-	Sender       string     `json:"sender"`
-	RegisteredAt time.Time  `json:"registered_at"`
-	FinishedAt   *time.Time `json:"finished_at"`
-}
-
 // apiFound is a page of messages.
 type apiFound struct {
-	Messages      []apiMessageView `json:"messages"`
-	Next          int64            `json:"next"`           // before, for the older ones; 0 when there are none
-	SearchedUntil *time.Time       `json:"searched_until"` // the search ended here, and not at the last message; else null
+	Messages      []tasks.View `json:"messages"`
+	Next          int64        `json:"next"`           // before, for the older ones; 0 when there are none
+	SearchedUntil *time.Time   `json:"searched_until"` // the search ended here, and not at the last message; else null
 }
 
 // apiInboxView is an inbox. Where its password comes from is not in it.
@@ -74,9 +66,9 @@ func (s *Server) apiMessages(w http.ResponseWriter, r *http.Request, _ user) err
 	if err != nil {
 		return err
 	}
-	out := apiFound{Messages: []apiMessageView{}, Next: found.Next, SearchedUntil: found.Until}
+	out := apiFound{Messages: []tasks.View{}, Next: found.Next, SearchedUntil: found.Until}
 	for _, t := range found.Tasks {
-		out.Messages = append(out.Messages, apiMessageView{tasks.ViewOf(t), t.Identity.Sender, t.CreatedAt.UTC(), t.FinishedAt})
+		out.Messages = append(out.Messages, tasks.ViewOf(t))
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil

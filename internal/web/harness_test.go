@@ -27,6 +27,7 @@ import (
 	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
+	"postrider/internal/measure"
 	"postrider/internal/notify"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
@@ -78,8 +79,9 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	sources := status.Sources{
 		Inboxes: s.boxes, Queue: s.queue, Quota: noQuota{}, Log: log, Alerts: health.Limits{},
-		Notices: func(context.Context) ([]notify.Waiting, error) { return nil, nil },
-		Logins:  func(context.Context) (map[int64]string, error) { return s.logins, nil },
+		Measures: measure.New(d).Read,
+		Notices:  func(context.Context) ([]notify.Waiting, error) { return nil, nil },
+		Logins:   func(context.Context) (map[int64]string, error) { return s.logins, nil },
 	}
 	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now}
 	s.options = web.Options{

@@ -170,6 +170,22 @@ CREATE TABLE IF NOT EXISTS relay_usage (
     used  MEDIUMTEXT   NOT NULL              -- JSON: recipients by window and slice of time ("sent"), and of transactions under way ("open")
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 
+-- What passes measured, as sums over all processes: for metrics and status.
+CREATE TABLE IF NOT EXISTS monitored_measures (
+    name     VARCHAR(64) NOT NULL,
+    inbox_id BIGINT      NOT NULL, -- 0: all inboxes, or the relay. No foreign key; a later pass deletes rows of a removed inbox
+    label    VARCHAR(64) NOT NULL, -- which one of that name: a result and a reply class, or a bucket
+    value    DOUBLE      NOT NULL,
+    PRIMARY KEY (name, inbox_id, label)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
+-- Which states passes have printed: what cron mails. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE IF NOT EXISTS monitored_said (
+    subject VARCHAR(400) NOT NULL PRIMARY KEY, -- inbox:ADDRESS, relay, alert:KIND:ADDRESS, ...
+    since   BIGINT       NOT NULL, -- when it was said first
+    said_at BIGINT       NOT NULL  -- when it was said last; whoever changes it says it
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE IF NOT EXISTS monitored_emails_told (
     channel VARCHAR(320) NOT NULL, -- hook, or mail: and an address
@@ -208,6 +224,8 @@ CREATE TABLE IF NOT EXISTS oauth_tokens (
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
+DROP TABLE monitored_said;
+DROP TABLE monitored_measures;
 DROP TABLE relay_usage;
 DROP TABLE contacts;
 DROP TABLE monitored_emails_seen;

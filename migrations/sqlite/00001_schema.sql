@@ -168,6 +168,22 @@ CREATE TABLE relay_usage (
     used  TEXT     NOT NULL              -- JSON: recipients by window and slice of time ("sent"), and of transactions under way ("open")
 );
 
+-- What passes measured, as sums over all processes: for metrics and status.
+CREATE TABLE monitored_measures (
+    name     TEXT    NOT NULL,
+    inbox_id INTEGER NOT NULL, -- 0: all inboxes, or the relay. No foreign key; a later pass deletes rows of a removed inbox
+    label    TEXT    NOT NULL, -- which one of that name: a result and a reply class, or a bucket
+    value    REAL    NOT NULL,
+    PRIMARY KEY (name, inbox_id, label)
+);
+
+-- Which states passes have printed: what cron mails. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE monitored_said (
+    subject TEXT    NOT NULL PRIMARY KEY, -- inbox:ADDRESS, relay, alert:KIND:ADDRESS, ...
+    since   INTEGER NOT NULL, -- when it was said first
+    said_at INTEGER NOT NULL  -- when it was said last; whoever changes it says it
+);
+
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE monitored_emails_told (
     channel TEXT     NOT NULL, -- hook, or mail: and an address
@@ -206,6 +222,8 @@ CREATE INDEX oauth_tokens_of_inbox ON oauth_tokens (inbox_id);
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
+DROP TABLE monitored_said;
+DROP TABLE monitored_measures;
 DROP TABLE relay_usage;
 DROP TABLE contacts;
 DROP TABLE monitored_emails_seen;

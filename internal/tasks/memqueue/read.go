@@ -48,7 +48,8 @@ func selects(f tasks.Filter, t *task, now time.Time) bool {
 		(f.Registered <= 0 || past(&t.CreatedAt, f.Registered)) &&
 		(f.Within <= 0 || !t.CreatedAt.Before(now.Add(-f.Within))) &&
 		(f.Ended <= 0 || past(t.FinishedAt, f.Ended)) &&
-		(!f.Due || past(t.VisibleAt, 0))
+		(!f.Due || past(t.VisibleAt, 0)) &&
+		f.Matches(t.copy())
 }
 
 // Get implements tasks.Queue.

@@ -24,7 +24,7 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 	}
 	for {
 		limit := portion
-		if f.Limit > 0 {
+		if f.Limit > 0 && !f.ByText() {
 			limit = min(left, portion)
 		}
 		sql, args := q.portion(f, now, last, limit)
@@ -33,12 +33,17 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 			return wrap(err, "list tasks")
 		}
 		for _, t := range batch {
+			if !f.Matches(t) {
+				continue
+			}
 			if err := each(t); err != nil {
 				return err
 			}
+			if left--; left == 0 { // never without a limit
+				return nil
+			}
 		}
-		left -= len(batch)
-		if len(batch) < limit || (f.Limit > 0 && left == 0) {
+		if len(batch) < limit {
 			return nil
 		}
 		last = batch[len(batch)-1].ID

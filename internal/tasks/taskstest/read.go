@@ -16,6 +16,7 @@ var readTests = map[string]func(*suite){
 	"list/portions":      testListPortions,
 	"list/stops":         testListStops,
 	"list/filters":       testListFilters,
+	"list/texts":         testListTexts,
 	"stats/many inboxes": testManyInboxes,
 	"stats/last day":     testLastDay,
 	"stats":              testStats,
@@ -136,6 +137,37 @@ func testListFilters(s *suite) {
 		{"due", tasks.Filter{Due: true}, []uint32{2, 3, 4, 5, 6, 7, 8}},
 		{"due and by route", tasks.Filter{Due: true, Route: "desk"}, []uint32{2, 8}},
 		{"the newest by route", tasks.Filter{Route: "desk", Limit: 2, Registered: time.Hour}, []uint32{2, 1}},
+	} {
+		if got := p.list(c.filter); !slices.Equal(got, c.want) {
+			s.t.Errorf("%s: the UIDs %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// testListTexts: by parts of sender, recipient, subject and Message-ID, whatever their case.
+func testListTexts(s *suite) {
+	p := s.place()
+	about := func(uid uint32, sender, subject string, to ...string) tasks.Entry {
+		e := s.msg(uid, subject, to...)
+		e.Identity.Sender, e.Identity.Subject, e.Identity.MessageID = sender, subject, fmt.Sprintf("<%d@Court.example>", uid)
+		return e
+	}
+	p.register(about(1, "Clerk <clerk@court.example>", "Ladung ÜBER 100%", ann, bob), about(2, "clerk@other.example", "hearing_1", bob))
+	p.fill(600) // more than a portion
+	p.register(about(5001, "Clerk <CLERK@court.example>", "Hearing", ann))
+	for _, c := range []struct {
+		name   string
+		filter tasks.Filter
+		want   []uint32
+	}{
+		{"sender", tasks.Filter{Sender: "clerk@COURT"}, []uint32{1, 5001}},
+		{"the newest by sender", tasks.Filter{Sender: "clerk", Limit: 2}, []uint32{5001, 2}},
+		{"recipient", tasks.Filter{Recipient: bob[:4], Sender: "clerk"}, []uint32{1, 2}},
+		{"subject", tasks.Filter{Subject: "über 100%"}, []uint32{1}},
+		{"a wildcard is none", tasks.Filter{Subject: "hearing%"}, nil},
+		{"subject and state", tasks.Filter{Subject: "hearing", Statuses: []tasks.Status{tasks.Received}}, []uint32{2, 5001}},
+		{"Message-ID", tasks.Filter{MessageID: "2@court.example>"}, []uint32{2}},
+		{"none", tasks.Filter{Sender: "nobody"}, nil},
 	} {
 		if got := p.list(c.filter); !slices.Equal(got, c.want) {
 			s.t.Errorf("%s: the UIDs %v, want %v", c.name, got, c.want)

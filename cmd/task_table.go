@@ -1,0 +1,96 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"postrider/internal/tasks"
+	"postrider/internal/terminal"
+	"postrider/internal/text"
+)
+
+// taskHeader are the columns of `task list`. A terminal shows those that are not for scripts.
+var (
+	taskHeader     = []string{"id", "time", "inbox", "from", "to", "subject", "state"}
+	taskForScripts = []string{"attempts", "route", "reason", "folder", "uid"}
+)
+
+func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Filter, next string) error {
+	limit := filter.Limit
+	if limit == 0 {
+		limit = tableLimit
+		filter.Limit = limit + 1
+	}
+	g := a.painted(a.table(taskHeader...), "state", paintState)
+	if g.Width == 0 {
+		g.Header = append(g.Header, taskForScripts...)
+	}
+	more := false
+	err := queue.List(ctx, filter, func(t tasks.Task) error {
+		if more = g.Len() == limit; more {
+			return nil
+		}
+		g.Add(taskRow(g, t)...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if common := g.Common("inbox"); common != "" {
+		if _, err := fmt.Fprintf(a.out, "Messages of %s:\n", common); err != nil {
+			return err
+		}
+	}
+	g.Squeeze("from", "to", "subject", "inbox")
+	err = a.show(g, next)
+	if more {
+		_, said := fmt.Fprintf(a.out, "These are the newest %d; --limit N shows more, --json all.\n", limit)
+		err = errors.Join(err, said)
+	}
+	return err
+}
+
+func taskRow(g *terminal.Table, t tasks.Task) []any {
+	subject, reason := text.Line(t.Identity.Subject), text.Line(t.Reason)
+	if g.Width > 0 {
+		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), recipientsOf(t), subject, t.Status}
+	}
+	return []any{
+		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, recipientsOf(t), text.Cut(subject, 100), t.Status,
+		t.Attempts, t.Route, text.Cut(reason, 100), t.Folder, t.UID,
+	}
+}
+
+// shortTime is a local time: without the year when that is this one, and without the time of day
+// otherwise.
+func shortTime(at, now time.Time) string {
+	at, now = at.Local(), now.Local()
+	if at.Year() == now.Year() {
+		return at.Format("01-02 15:04")
+	}
+	return at.Format("2006-01-02")
+}
+
+// bare is the address of a sender, without the name.
+func bare(sender string) string {
+	if _, rest, ok := strings.Cut(sender, "<"); ok {
+		if address, _, ok := strings.Cut(rest, ">"); ok && address != "" {
+			return address
+		}
+	}
+	return sender
+}
+
+// recipientsOf is the first recipient, and how many more there are.
+func recipientsOf(t tasks.Task) string {
+	switch len(t.Deliveries) {
+	case 0:
+		return ""
+	case 1:
+		return t.Deliveries[0].Recipient
+	}
+	return fmt.Sprintf("%s +%d", t.Deliveries[0].Recipient, len(t.Deliveries)-1)
+}

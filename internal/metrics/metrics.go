@@ -1,0 +1,81 @@
+// Package metrics shows to Prometheus what package status knows.
+//
+// All numbers are those of the database, and so of all hosts and processes: whoever scrapes several
+// hosts gets them several times, and takes the maximum and not the sum. Counters never fall when
+// tasks are deleted, nor when a process ends. Times are absolute, in seconds since 1970: an age that
+// is computed from them goes on growing when no pass runs any more.
+//
+// The number of series is bounded: by the number of inboxes, times a constant.
+package metrics
+
+// The types of metrics.
+const (
+	Counter   = "counter"
+	Gauge     = "gauge"
+	Histogram = "histogram"
+)
+
+// Metric is one of the metrics. A metric with the label inbox also has the labels that
+// Options.Labels names.
+type Metric struct {
+	Name, Type string
+	Help       string
+	Labels     []string
+}
+
+// All returns the metrics in the order in which the documentation has them.
+func All() []Metric { return all }
+
+var ofInbox = []string{labelInbox}
+
+const (
+	labelInbox  = "inbox"
+	labelStatus = "status"
+	labelResult = "result"
+	labelReply  = "reply"
+)
+
+// Names of the metrics.
+const (
+	buildInfo        = "postrider_build_info"
+	lastPass         = "postrider_last_pass_timestamp_seconds"
+	passSeconds      = "postrider_pass_duration_seconds"
+	deliverySeconds  = "postrider_delivery_duration_seconds"
+	noticesWaiting   = "postrider_notices_waiting"
+	relayUp          = "postrider_relay_up"
+	relayLogin       = "postrider_relay_needs_login"
+	relayCertificate = "postrider_relay_certificate_expiry_timestamp_seconds"
+	relayLimit       = "postrider_relay_limit_reached"
+	inboxUp          = "postrider_inbox_up"
+	inboxScan        = "postrider_inbox_last_scan_timestamp_seconds"
+	inboxLogin       = "postrider_inbox_needs_login"
+	inboxCertificate = "postrider_inbox_certificate_expiry_timestamp_seconds"
+	inboxBacklog     = "postrider_inbox_backlog_messages"
+	inboxDue         = "postrider_inbox_due_messages"
+	inboxOldest      = "postrider_inbox_oldest_waiting_timestamp_seconds"
+	inboxTasks       = "postrider_inbox_tasks"
+	inboxDeliveries  = "postrider_inbox_deliveries_total"
+	inboxLeases      = "postrider_inbox_leases_lost_total"
+)
+
+var all = []Metric{
+	{buildInfo, Gauge, "Always 1; the label has the version of this binary.", []string{"version"}},
+	{lastPass, Gauge, "When the last pass on any host ended.", nil},
+	{passSeconds, Histogram, "How long passes took.", nil},
+	{deliverySeconds, Histogram, "Time from the registration of a message to the relay's acceptance, for each recipient.", nil},
+	{noticesWaiting, Gauge, "Failures that could not be reported yet (notify, hook).", nil},
+	{relayUp, Gauge, "Whether the relay took mail when it was last tried.", nil},
+	{relayLogin, Gauge, "Whether a person has to log in to the relay (OAuth2).", nil},
+	{relayCertificate, Gauge, "When the certificate of the relay expires, as seen at the last login.", nil},
+	{relayLimit, Gauge, "Whether due messages wait for smtp.limits.", nil},
+	{inboxUp, Gauge, "Whether the last scan of the inbox succeeded.", ofInbox},
+	{inboxScan, Gauge, "When the inbox was last scanned successfully.", ofInbox},
+	{inboxLogin, Gauge, "Whether a person has to log in to the inbox (OAuth2).", ofInbox},
+	{inboxCertificate, Gauge, "When the certificate of the inbox's server expires, as seen at the last login.", ofInbox},
+	{inboxBacklog, Gauge, "Registered messages that have not ended: received, in_progress or error.", ofInbox},
+	{inboxDue, Gauge, "Messages of the backlog that a pass would claim now.", ofInbox},
+	{inboxOldest, Gauge, "When the longest waiting message of the backlog was registered; absent without a backlog.", ofInbox},
+	{inboxTasks, Gauge, "Registered messages by status; falls when tasks are purged.", []string{labelInbox, labelStatus}},
+	{inboxDeliveries, Counter, "Attempts to deliver a message to a recipient, by result and class of the relay's reply.", []string{labelInbox, labelResult, labelReply}},
+	{inboxLeases, Counter, "Times that a worker found that it had lost the lease of a task.", ofInbox},
+}

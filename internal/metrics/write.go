@@ -1,0 +1,115 @@
+package metrics
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+
+	"postrider/internal/status"
+)
+
+// Print writes a report as OpenMetrics text.
+func Print(w io.Writer, r status.Report, opts Options) error {
+	return encode(w, r, opts, expfmt.NewFormat(expfmt.TypeOpenMetrics))
+}
+
+func encode(w io.Writer, r status.Report, opts Options, format expfmt.Format) error {
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(newCollector(r, opts)); err != nil {
+		return fmt.Errorf("make the metrics: %w", err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		return fmt.Errorf("make the metrics: %w", err)
+	}
+	enc := expfmt.NewEncoder(w, format)
+	for _, f := range families {
+		if err := enc.Encode(f); err != nil {
+			return fmt.Errorf("write the metrics: %w", err)
+		}
+	}
+	if end, ok := enc.(expfmt.Closer); ok { // # EOF
+		return end.Close()
+	}
+	return nil
+}
+
+// Handler serves the metrics, each time as read returns them, and those of this process. When they
+// cannot be read it answers 503.
+func Handler(read func(ctx context.Context) (status.Report, error), opts Options) http.Handler {
+	process := []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r, err := read(req.Context())
+		if err != nil {
+			http.Error(w, "the database cannot be read", http.StatusServiceUnavailable)
+			return
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(append(process, newCollector(r, opts))...)
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, req)
+	})
+}
+
+// CheckFile reports why WriteFile could not write the file.
+func CheckFile(path string) error {
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("the directory %s does not exist; create it, and start node_exporter with --collector.textfile.directory=%[1]s", dir)
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	return nil
+}
+
+// WriteFile writes a report for node_exporter's textfile collector, in Prometheus' text format. The
+// file is replaced as a whole: a reader sees the old one or the new one. All users can read it.
+func WriteFile(path string, r status.Report, opts Options) error {
+	var text bytes.Buffer
+	if err := encode(&text, r, opts, expfmt.NewFormat(expfmt.TypeTextPlain)); err != nil {
+		return err
+	}
+	dir, name := filepath.Split(path)
+	forgetOld(filepath.Join(dir, "."+name+tempPattern))
+	f, err := os.CreateTemp(dir, "."+name+tempPattern)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text.Bytes())
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+const tempPattern = ".*.tmp"
+
+// forgetOld deletes files that processes left behind that were killed while they wrote.
+func forgetOld(pattern string) {
+	found, _ := filepath.Glob(pattern) // a malformed pattern finds nothing
+	for _, path := range found {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(path)
+		}
+	}
+}
