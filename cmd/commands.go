@@ -19,6 +19,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.initCommand(),
 		a.runCommand(),
+		a.watchCommand(),
 		a.migrateCommand(),
 		a.inboxCommand(),
 		a.taskCommand(),

@@ -89,14 +89,13 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "postrider",
 		Short: "Forwards what arrives in IMAP inboxes",
-		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, from cron or
-a systemd timer. None missed, none twice, and every message can be accounted
-for.
+		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, as a service
+or from cron. None missed, none twice, and every message can be accounted for.
 
 Try it:        postrider demo
 Set it up:     postrider init; postrider inbox add desk@firm.example
 Test it:       postrider check; postrider run --dry-run
-Put in cron:   postrider run
+Run it:        postrider watch; or from cron: postrider run
 See results:   postrider status; postrider task list; postrider audit
 ` + exitHelp,
 		Version:       about(),

@@ -335,12 +335,9 @@ func perAccount(in inbox.Inbox) int { return account.Connections(in.Host) }
 
 // routes are those of the configuration, with the current directory if one of them asks for it.
 func (s *services) routes(ctx context.Context) (*route.Table, error) {
-	table, err := route.Compile(s.cfg.Routes)
-	switch {
-	case err != nil:
-		return nil, usage(err)
-	case !table.UsesContacts():
-		return table, nil
+	table, err := s.tableAlone()
+	if err != nil || !table.UsesContacts() {
+		return table, err
 	}
 	all, err := s.people.List(ctx)
 	if err != nil {
@@ -351,6 +348,15 @@ func (s *services) routes(ctx context.Context) (*route.Table, error) {
 		s.log.Warn("a contact in the database is invalid; its invalid parts are not used", "error", text.Error(f))
 	}
 	return table.With(directory), nil
+}
+
+// tableAlone are the routes without the directory.
+func (s *services) tableAlone() (*route.Table, error) {
+	table, err := route.Compile(s.cfg.Routes)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return table, nil
 }
 
 func policy(cfg *config.Config) tasks.Policy {

@@ -23,7 +23,8 @@ type rule struct {
 // -> message.
 var rules = []rule{
 	{pkg: "internal", except: "internal/config", never: []string{"cmd", "internal/config"}},
-	{pkg: "internal/pass", never: []string{"internal/testserver"}},
+	{pkg: "internal/watch", never: []string{"internal/testserver", "internal/notify"}},
+	{pkg: "internal/pass", never: []string{"internal/testserver", "internal/watch"}},
 	{pkg: "internal/imapsrc", never: []string{"internal/pass", "internal/route", "internal/forward", "internal/db", "internal/testserver"}},
 	{pkg: "internal/account", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
 	{pkg: "internal/route", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/db", "internal/testserver"}},

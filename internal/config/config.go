@@ -39,6 +39,7 @@ type Config struct {
 	Retry       Retry         `yaml:"retry"`
 	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
 	Concurrency Concurrency   `yaml:"concurrency"`
+	Watch       Watch         `yaml:"watch"`
 	Secrets     Secrets       `yaml:"secrets"`
 	Alerts      health.Limits `yaml:"alerts"`
 	Report      Report        `yaml:"report"`
@@ -163,6 +164,12 @@ type Concurrency struct {
 	Host    string        `yaml:"host"` // in leases and in the audit trail; empty: the host's name
 }
 
+// Watch is how `watch` waits for mail.
+type Watch struct {
+	Poll time.Duration `yaml:"poll"` // where IDLE does not say what arrives
+	Idle time.Duration `yaml:"idle"` // until IDLE begins again, and a folder is looked into in any case
+}
+
 // Secrets is how the passwords of inboxes are kept.
 type Secrets struct {
 	KeyFile string   `yaml:"key_file"`
@@ -211,6 +218,7 @@ func Default() *Config {
 		},
 		Dedupe:      "inbox",
 		Concurrency: Concurrency{Inboxes: 32, PerHost: 32, Page: 100, Lease: 5 * time.Minute},
+		Watch:       Watch{Poll: time.Minute, Idle: 9 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
 		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},

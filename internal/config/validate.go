@@ -214,6 +214,8 @@ func (r *reader) numbers(c *Config) {
 	between(r, "concurrency.per_host", c.Concurrency.PerHost, 1, 1000)
 	between(r, "concurrency.page", c.Concurrency.Page, 1, 10_000)
 	between(r, "concurrency.lease", c.Concurrency.Lease, time.Second, 24*time.Hour)
+	between(r, "watch.poll", c.Watch.Poll, time.Second, time.Hour)
+	between(r, "watch.idle", c.Watch.Idle, time.Second, 29*time.Minute) // RFC 2177
 	between(r, "smtp.port", c.SMTP.Port, 1, 65535)
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
 	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)

@@ -40,6 +40,7 @@ func TestBench(t *testing.T) {
 		b.imports()
 		b.silent()
 		b.memory()
+		b.holding()
 		b.claims()
 		b.audit()
 	}
@@ -114,13 +115,16 @@ func peakUntil(over <-chan struct{}, pid int) (peak int64) {
 	}
 }
 
-// peakOf reads VmHWM; 0 where there is no /proc.
-func peakOf(pid int) int64 {
+// peakOf is the most memory that a process had.
+func peakOf(pid int) int64 { return memoryOf(pid, "VmHWM:") }
+
+// memoryOf reads a number of octets from /proc; 0 where there is none.
+func memoryOf(pid int, name string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, rest, _ := strings.Cut(string(status), name)
 	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	n, _ := strconv.ParseInt(kib, 10, 64)
 	return n << 10

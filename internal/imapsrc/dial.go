@@ -47,7 +47,7 @@ func (c *Conn) greet(ctx context.Context, conn net.Conn) error {
 	}
 	c.wire.begin(loginAnswer, c.patience())
 	c.client = imapclient.New(c.wire, &imapclient.Options{
-		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle},
+		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle, Mailbox: c.noteArrival},
 	})
 	if err := c.do(ctx, opGreeting, loginAnswer, c.client.WaitGreeting); err != nil {
 		c.wire.kill()

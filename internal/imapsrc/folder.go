@@ -59,6 +59,7 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 		name = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 	}
 	c.folder, c.messages = name, 0
+	c.forgetArrivals()
 	var f Folder
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
@@ -71,6 +72,9 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 		}
 		f = Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext), Messages: data.NumMessages}
 		c.messages = f.Messages
+		if c.wire.countedAgain() { // UIDNEXT may be from before that
+			c.noteArrival(nil)
+		}
 		if err == nil && (f.UIDValidity == 0 || !c.wire.uidsStick()) {
 			return &Error{Kind: KindNoCursor, Err: errors.New("the folder's UIDs are not persistent, " +
 				"so old and new messages cannot be distinguished; this folder cannot be monitored")}

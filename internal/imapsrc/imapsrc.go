@@ -41,13 +41,15 @@ type Conn struct {
 	server string
 	folder string // the open folder; empty when none is open
 
-	token        string // for the login; empty with a password
-	presented    bool   // a token was sent
-	listed       bool   // the server listed its capabilities when it took the login
-	loggedIn     bool   // Dial is done
-	asked        bool   // the server asked for a certificate
-	unidentified bool   // ID is still to be sent
-	messages     uint32 // in the folder when it was opened
+	token        string        // for the login; empty with a password
+	presented    bool          // a token was sent
+	listed       bool          // the server listed its capabilities when it took the login
+	loggedIn     bool          // Dial is done
+	asked        bool          // the server asked for a certificate
+	unidentified bool          // ID is still to be sent
+	messages     uint32        // in the folder when it was opened
+	idles        bool          // IDLE can be used
+	arrived      chan struct{} // has an element when a message arrived since the folder was opened
 
 	mu   sync.Mutex
 	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs
@@ -72,7 +74,10 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 
 func newConn(cfg Config) *Conn {
 	cfg = cfg.withDefaults()
-	return &Conn{cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))}
+	return &Conn{
+		cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)),
+		arrived: make(chan struct{}, 1),
+	}
 }
 
 // enter logs in.

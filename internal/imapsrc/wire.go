@@ -24,7 +24,8 @@ type wire struct {
 	idle time.Duration
 
 	raw    []byte // received, and not yet admitted
-	buffer []byte // of raw
+	buffer []byte // of raw; nil while the connection rests
+	small  []byte // of raw, while the connection rests
 	out    []byte // admitted, and not yet read
 
 	mu      sync.Mutex
@@ -45,10 +46,12 @@ type wire struct {
 	line    []byte // the beginning of the current line
 	bye     *imap.Error
 	sticky  bool // UIDs are persistent (RFC 4315 4)
+	counted int  // EXISTS responses to the current command
 	listed  bool // the last tagged response is an OK that lists the capabilities
 
 	holding bool
 	held    []byte // goes out with the next write
+	resting bool   // little is expected, for a long time
 }
 
 const (
@@ -66,7 +69,7 @@ const (
 )
 
 func newWire(conn net.Conn, idle time.Duration) *wire {
-	w := &wire{Conn: conn, idle: idle, buffer: make([]byte, 16<<10)}
+	w := &wire{Conn: conn, idle: idle}
 	w.drained = sync.NewCond(&w.mu)
 	return w
 }
@@ -75,7 +78,7 @@ func newWire(conn net.Conn, idle time.Duration) *wire {
 func (w *wire) begin(octets int64, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left, w.total, w.sticky, w.listed = octets, maxAnswer, true, false
+	w.left, w.total, w.sticky, w.listed, w.counted = octets, maxAnswer, true, false, 0
 	w.limit, w.until = limit, time.Now().Add(limit)
 	w.guard.hits.set = nil
 	w.setBusy(true)
@@ -177,11 +180,40 @@ func (w *wire) Read(p []byte) (int, error) {
 		case len(w.raw) > 0:
 			w.admit()
 		default:
-			n, err := w.receive(w.buffer)
-			w.raw = w.buffer[:n]
+			p := w.space()
+			n, err := w.receive(p)
+			w.raw = p[:n]
 			_ = w.fail(err)
 		}
 	}
+}
+
+// Octets that are read at once; a connection that rests keeps room for few.
+const (
+	bufferSize  = 16 << 10
+	restingSize = 512
+)
+
+// rest says that little is expected for a long time, so that a process can hold many connections.
+func (w *wire) rest(on bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resting = on
+}
+
+// space is where the next octets are read to.
+func (w *wire) space() []byte {
+	switch {
+	case w.resting:
+		w.buffer, w.raw, w.out = nil, nil, nil
+		if w.small == nil {
+			w.small = make([]byte, restingSize)
+		}
+		return w.small
+	case w.buffer == nil:
+		w.buffer = make([]byte, bufferSize)
+	}
+	return w.buffer
 }
 
 // receive reads from the connection. It unlocks meanwhile.
@@ -340,6 +372,9 @@ func (w *wire) findStatus(p []byte) {
 		if !strings.HasPrefix(line, "* ") {
 			w.listed = listsCapabilities(line)
 		}
+		if strings.HasSuffix(strings.ToUpper(strings.TrimRight(line, "\r")), " EXISTS") {
+			w.counted++
+		}
 		if status := parseStatus(line); status != nil {
 			if status.Type == imap.StatusResponseTypeBye {
 				w.bye = status
@@ -350,6 +385,13 @@ func (w *wire) findStatus(p []byte) {
 		}
 		w.line = w.line[:0]
 	}
+}
+
+// countedAgain reports whether the number of messages changed while the current command ran.
+func (w *wire) countedAgain() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counted > 1
 }
 
 func (w *wire) capabilitiesListed() bool {

@@ -70,8 +70,8 @@ type asker struct {
 	ttl    time.Duration
 }
 
-// errRemoved is an inbox that is not there any more.
-var errRemoved = errors.New("the inbox was removed")
+// ErrRemoved is an inbox that is not there any more.
+var ErrRemoved = errors.New("the inbox was removed")
 
 // acquireAll takes the leases that are free, in one transaction. Nearly always one holder asks.
 func (s *Store) acquireAll(ctx context.Context, batch []*acquisition) []error {
@@ -128,7 +128,7 @@ func (a *acquisition) result(found map[int64]scanRow) error {
 	row, ok := found[a.inboxID]
 	switch {
 	case !ok:
-		return errRemoved
+		return ErrRemoved
 	case row.ScanHolder == a.by.holder:
 		a.lease = Lease{row.Inbox, row.ScanToken}
 	default:

@@ -104,6 +104,9 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	var quota *forward.QuotaError
 	switch {
 	case err == nil:
+		if d.gate.works() {
+			d.pass.Log.Info("the relay takes messages again")
+		}
 		d.sent(j)
 	case errors.As(err, &mark):
 		return d.unrecorded(ctx, j, a.ds, mark.err)
@@ -113,7 +116,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 		return d.unrecorded(ctx, j, a.ds, quota.Err)
 	case errors.As(err, &relay):
 		if d.gate.fail(relay) {
-			d.pass.Log.Log(ctx, d.pass.failure(), "the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next", "error", relay)
+			d.pass.Log.Log(ctx, d.pass.failure(), d.gate.stops(), "error", relay)
 		}
 		fallthrough
 	case ctx.Err() != nil:

@@ -14,7 +14,8 @@ import (
 
 // deliverer claims the due tasks of one inbox, whoever registered them, and sends them. It returns
 // when nothing is due and no page is to come, when the database or the session fails, or when ctx
-// ends. Its claims have ended by then.
+// ends. Its claims have ended by then. It is started once in a pass; in a process that stays up,
+// whenever there may be something to claim.
 type deliverer struct {
 	pass     *Pass
 	revision string // of the rules in force
@@ -26,8 +27,8 @@ type deliverer struct {
 	session  *session
 	cache    *cache
 	tally    *tally
+	feed     *feed
 
-	reading  bool           // more pages may come
 	claimed  int            // tasks, ever
 	batch    int            // the most tasks that were claimed at once
 	inFlight sync.WaitGroup // claims in work
@@ -37,34 +38,32 @@ type deliverer struct {
 	minor error // the first folder that could not be read
 }
 
-// run delivers what is due, whenever the scanner says so, and until nothing is due when it has
-// ended.
-func (d *deliverer) run(ctx context.Context, pages pages) error {
-	err := d.duringScan(ctx, pages)
-	d.reading = false
-	for claimed := -1; err == nil && d.claimed != claimed; {
-		claimed = d.claimed
-		d.inFlight.Wait() // what was in work may make others due that waited for it
-		err = d.drain(ctx)
-	}
+// run delivers what is due whenever the feed has news, until nothing is due and no scan is under
+// way.
+func (d *deliverer) run(ctx context.Context) error {
+	err := d.follow(ctx)
 	d.inFlight.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return errors.Join(err, d.minor)
 }
 
-func (d *deliverer) duringScan(ctx context.Context, pages pages) error {
-	for d.reading = true; ; {
-		select {
-		case _, more := <-pages.news:
-			if !more {
-				return nil
+func (d *deliverer) follow(ctx context.Context) error {
+	for {
+		news, err := d.feed.next(ctx)
+		claimed := d.claimed
+		if err == nil {
+			if !news { // what was in work may make others due that waited for it
+				d.inFlight.Wait()
 			}
-		case <-ctx.Done():
-			return ctx.Err()
+			err = d.drain(ctx)
 		}
-		if err := d.drain(ctx); err != nil {
+		switch {
+		case err != nil:
+			d.feed.stop()
 			return err
+		case !news && d.claimed == claimed && d.feed.retire():
+			return nil
 		}
 	}
 }
@@ -218,7 +217,7 @@ func (d *deliverer) room(ctx context.Context) int {
 			return min(n, most)
 		case waited:
 			d.reached(why)
-		case d.reading && len(d.leases.tasks()) > 0:
+		case d.feed.reading() && len(d.leases.tasks()) > 0:
 			return 0 // a relay that hangs keeps nothing from being registered
 		}
 		d.inFlight.Wait()

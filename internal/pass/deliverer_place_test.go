@@ -171,9 +171,9 @@ func TestMovedWhileItWasFetched(t *testing.T) {
 			}
 			return nil
 		}
-		w := newWork(s.shared(), s.boxes.rows[0])
-		check(t, w.deliverer().run(t.Context(), closedPages()))
-		w.close()
+		w := s.process().Hold(s.boxes.rows[0])
+		check(t, w.deliverer().run(t.Context()))
+		w.Close()
 		s.want("one forwarded 1")
 		s.wantSent("one")
 	})

@@ -152,8 +152,8 @@ func (s *site) scan(addr string) {
 	s.t.Helper()
 	in, err := s.boxes.Get(s.t.Context(), addr)
 	check(s.t, err)
-	w := newWork(s.shared(), in)
-	defer w.close()
+	w := s.process().Hold(in)
+	defer w.Close()
 	w.cache.close()
 	lease, busy, err := acquireScan(s.t.Context(), s.pass, in)
 	check(s.t, err)
@@ -163,13 +163,11 @@ func (s *site) scan(addr string) {
 	check(s.t, lease.hold(s.t.Context(), w.log, w.scanner(lease, func() {}).run))
 }
 
-// shared is what a pass shares among its inboxes.
-func (s *site) shared() *shared {
-	p := s.pass
-	return &shared{
-		pass: p, revision: p.revision(), gate: &gate{}, slots: newSlots(p.Config.Senders),
-		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Log),
-	}
+// process is what a pass shares among its inboxes.
+func (s *site) process() *Process {
+	pr := s.pass.process()
+	pr.hosts = newHosts(s.pass.Log)
+	return pr
 }
 
 // crashed lets a worker claim what is due of an inbox and die.

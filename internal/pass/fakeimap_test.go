@@ -27,9 +27,12 @@ type fakeServer struct {
 	selects int
 	fetched []uint32 // whole messages that were handed over
 	reverse bool     // the last one comes first
+	noIdle  bool
 
-	// hook is called before each operation with its name, dial, select, search, describe, size,
-	// fetch or header, and for the last four with each UID. It may block, and what it returns is
+	arrivals chan struct{} // has an element when something arrived in INBOX since it was opened
+
+	// hook is called before each operation with its name, dial, select, search, idle, poll, describe,
+	// size, fetch or header, and for the last four with each UID. It may block, and what it returns is
 	// what happens instead.
 	hook func(ctx context.Context, op string, uid uint32) error
 }
@@ -47,7 +50,7 @@ const budget = 1 << 20
 
 func newFakeServer(t *testing.T) *fakeServer {
 	return &fakeServer{
-		t: t, spool: &message.Spooler{Limit: budget, Budget: budget, Dir: "/nonexistent"},
+		t: t, arrivals: make(chan struct{}, 1), spool: &message.Spooler{Limit: budget, Budget: budget, Dir: "/nonexistent"},
 		folders: map[string]*fakeFolder{"INBOX": {validity: 7, next: 1, mail: map[uint32][]byte{}}},
 	}
 }
@@ -61,6 +64,9 @@ func (s *fakeServer) put(folder string, subjects ...string) (uids []uint32) {
 		f.mail[f.next] = fakeMail(subject)
 		uids = append(uids, f.next)
 		f.next++
+	}
+	if folder == "INBOX" && len(s.arrivals) == 0 {
+		s.arrivals <- struct{}{}
 	}
 	return uids
 }
@@ -159,6 +165,9 @@ func (c *fakeConn) Select(ctx context.Context, name string) (info imapsrc.Folder
 		c.server.mu.Lock()
 		defer c.server.mu.Unlock()
 		c.server.selects++
+		if len(c.server.arrivals) > 0 {
+			<-c.server.arrivals
+		}
 		f := c.server.folders[name]
 		if f == nil {
 			return errFolder
@@ -299,6 +308,43 @@ func (c *fakeConn) Headers(ctx context.Context, uids []uint32, each func(uint32,
 		return nil
 	})
 	return imapsrc.Result{}, err
+}
+
+func (c *fakeConn) Idles() bool { return !c.server.noIdle }
+
+func (c *fakeConn) Idle(ctx context.Context, d time.Duration, stop <-chan struct{}) (arrived bool, err error) {
+	err = c.do(ctx, "idle", func() error {
+		if err := c.server.do(ctx, "idle", 0); err != nil {
+			return err
+		}
+		select {
+		case one := <-c.server.arrivals:
+			arrived = true
+			c.server.arrivals <- one // until the folder is opened again
+		case <-time.After(d):
+		case <-stop:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+	return arrived, err
+}
+
+func (c *fakeConn) Poll(ctx context.Context, others []string) (arrived bool, state []imapsrc.Folder, err error) {
+	err = c.do(ctx, "poll", func() error {
+		if err := c.server.do(ctx, "poll", 0); err != nil {
+			return err
+		}
+		arrived = len(c.server.arrivals) > 0
+		c.server.mu.Lock()
+		defer c.server.mu.Unlock()
+		for _, name := range others {
+			f := c.server.folders[name]
+			state = append(state, imapsrc.Folder{Name: name, UIDValidity: f.validity, UIDNext: f.next, Messages: uint32(len(f.mail))})
+		}
+		return nil
+	})
+	return arrived, state, err
 }
 
 func (c *fakeConn) Close() error {

@@ -16,8 +16,8 @@ type folder struct {
 	next uint32 // UIDNEXT when the pass began: UIDs from there on are left to the next pass
 	left int    // UIDs above the cursor that have not been registered, as far as known
 
-	messages uint32 // when it was opened
-	undated  bool   // the server's answers cannot be read when they have dates
+	opened  imapsrc.Folder // as it was when it was opened
+	undated bool           // the server's answers cannot be read when they have dates
 }
 
 func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
@@ -71,7 +71,7 @@ const noEpoch = -1
 func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 	return s.session.in(ctx, f.row.Name, true, func(src Source, info imapsrc.Folder) error {
 		var err error
-		f.messages = info.Messages
+		f.opened = info
 		if f.next, err = UIDNext(ctx, src, info); err != nil {
 			return err
 		}

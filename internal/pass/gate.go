@@ -11,28 +11,69 @@ import (
 
 // gate says whether anything may be handed to the relay now.
 type gate struct {
+	now   func() time.Time
+	again func(n int) time.Duration // until the relay is tried again after its nth fault; nil: never
+
 	mu    sync.Mutex
 	first error           // why the relay is at fault; nil while it is not
+	times int             // faults in a row
+	retry time.Time       // when the relay is tried again
 	limit *limits.Reached // the last limit that was met; nil when none was
 	until time.Time       // when that is over, by this host's clock
 }
 
-// fail records that the relay is at fault, and reports whether that is the first time.
+// fail records that the relay is at fault, and reports whether that is news.
 func (g *gate) fail(err error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.first != nil {
+	if g.closed() {
 		return false
 	}
+	news := g.first == nil
 	g.first = err
-	return true
+	if g.times++; g.again != nil {
+		g.retry = g.now().Add(g.again(g.times))
+	}
+	return news
 }
 
-// fault is why the relay is at fault.
+// closed is to be called with the lock held.
+func (g *gate) closed() bool { return g.first != nil && (g.again == nil || g.now().Before(g.retry)) }
+
+// fault is why nothing may be handed to the relay now; nil when something may.
 func (g *gate) fault() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.closed() {
+		return nil
+	}
 	return g.first
+}
+
+// last is the last fault, until the relay works again: it may be tried again meanwhile.
+func (g *gate) last() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.first
+}
+
+// stops says what a fault of the relay means.
+func (g *gate) stops() string {
+	if g.again == nil {
+		return "the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next"
+	}
+	return "the relay is at fault: what is not forwarded waits; the relay is tried again from time to time"
+}
+
+// works records that the relay is not at fault, and reports whether that is news.
+func (g *gate) works() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first == nil || g.again == nil {
+		return false
+	}
+	g.first, g.times = nil, 0
+	return true
 }
 
 // meet records that a limit is used up, and reports whether that is news.

@@ -17,6 +17,10 @@
 // the wire are finished, and the rest is released.
 //
 // A pass that was not interrupted deletes at its end what Retention does not keep.
+//
+// A pass is one visit of each inbox, with a deliverer that ends when nothing is due. A process that
+// stays up (Stay, and package watch) holds its inboxes: it visits them again and again over the same
+// session, and has their deliverers started when there may be something to claim.
 package pass
 
 import (
@@ -49,6 +53,10 @@ type Source interface {
 	Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
 	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
 	Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+	// Idles, Idle and Poll are for a process that stays up.
+	Idles() bool
+	Idle(ctx context.Context, d time.Duration, stop <-chan struct{}) (arrived bool, err error)
+	Poll(ctx context.Context, others []string) (arrived bool, state []imapsrc.Folder, err error)
 	Close() error
 }
 
@@ -157,34 +165,19 @@ type Pass struct {
 	Observer Observer
 }
 
-// shared is what all inboxes of a pass share.
-type shared struct {
-	pass     *Pass
-	revision string // of the rules in force
-	gate     *gate
-	slots    *slots
-	leases   *leases
-	hosts    *hosts
-}
-
 // Run works on the boxes and reports on each, in the order given. It fails in no other way.
 func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
-	s := &shared{
-		pass: p, revision: p.revision(), gate: &gate{}, slots: newSlots(p.Config.Senders),
-		leases: newLeases(p.Queue, p.Config.Lease, p.Log), hosts: newHosts(p.Log),
-	}
-	stopLeases := s.leases.keep(context.WithoutCancel(ctx))
-	stopLimits := p.keepLimits(ctx)
-	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = s.inbox(ctx, in) })
-	s.hosts.report(ctx, p.failure())
-	stopLeases()
-	stopLimits()
+	work := p.begin(ctx)
+	work.hosts = newHosts(p.Log)
+	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
+	work.hosts.report(ctx, p.failure())
+	work.End()
 	interrupted := ctx.Err() // what comes now is not what a pass is for
 	p.expire(ctx, boxes, report.Inboxes)
-	p.countWaiting(ctx, s.gate, boxes, &report)
-	report.finish(p.Now().Sub(start), s.gate.fault(), interrupted)
+	p.countWaiting(ctx, work.gate, boxes, &report)
+	report.finish(p.Now().Sub(start), work.gate.fault(), interrupted)
 	return report
 }
 
@@ -207,26 +200,6 @@ func (p *Pass) revisionFor(in inbox.Inbox, revision string) string {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(in.Labels.Texts(), " ")))
 	return revision + "/" + hex.EncodeToString(sum[:8]) // 55 octets; the column has 64
-}
-
-// inbox works on one inbox.
-func (s *shared) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
-	w := newWork(s, in)
-	defer w.close()
-	work := w.run
-	if s.pass.Config.DryRun {
-		work = w.preview
-	}
-	if err := work(ctx); err != nil && ctx.Err() == nil {
-		w.tally.fail(err)
-		level := s.pass.failure()
-		if s.hosts.names(in.Address) {
-			level = slog.LevelInfo
-			w.tally.change(func(r *InboxReport) { r.Left = serverOf(in) })
-		}
-		w.log.Log(ctx, level, "the inbox failed", "error", err)
-	}
-	return w.tally.report()
 }
 
 // tally counts what becomes of one inbox.

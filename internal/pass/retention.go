@@ -23,6 +23,11 @@ const portion = 500
 // pass would take too long otherwise.
 const expireFor = time.Minute
 
+// Tidy deletes what Retention does not keep of these inboxes, as a pass does at its end.
+func (p *Pass) Tidy(ctx context.Context, boxes []inbox.Inbox) {
+	p.expire(ctx, boxes, make([]InboxReport, len(boxes)))
+}
+
 // expire deletes what is old enough, of the inboxes that this pass worked on. What it cannot
 // delete, or not in time, waits for the next pass. That is an error only when the database is gone.
 func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {

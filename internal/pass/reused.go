@@ -81,7 +81,7 @@ const lookBackUIDs = 200
 // before anything that moves the cursor: otherwise a pass that is killed could leave such a message
 // behind.
 func (s *scanner) lookBack(ctx context.Context, f *folder) error {
-	if f.row.InitializedAt == nil || f.messages == 0 {
+	if f.row.InitializedAt == nil || f.opened.Messages == 0 {
 		return nil
 	}
 	cursor := f.row.LastSeenUID

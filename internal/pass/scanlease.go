@@ -3,7 +3,6 @@ package pass
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -33,7 +32,7 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 	case err != nil:
 		return nil, nil, err
 	case busy != nil && busy.Paused:
-		return nil, nil, fmt.Errorf("the server asked to be left alone until %s", busy.Until.Format(time.RFC3339))
+		return nil, nil, &PausedError{busy.Until}
 	case busy != nil:
 		return nil, busy, nil
 	}
@@ -42,6 +41,13 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 		got.Inbox.Folders = nil // disabled since
 	}
 	return &scanLease{leases: p.Inboxes, in: got.Inbox, by: got.Scan(), ttl: ttl}, nil, nil
+}
+
+// PausedError says that the server of an inbox asked to be left alone.
+type PausedError struct{ Until time.Time }
+
+func (e *PausedError) Error() string {
+	return "the server asked to be left alone until " + e.Until.Format(time.RFC3339)
 }
 
 // errTakenOver is reported instead of what the loss of the scan lease made fail.

@@ -26,6 +26,7 @@ type scanner struct {
 // run scans all folders, and returns those that were scanned to their end. A folder that cannot be
 // read is part of the error; the others go on.
 func (s *scanner) run(ctx context.Context) (scanned []int64, _ error) {
+	s.session.scanned.clear()
 	folders, err := s.open(ctx)
 	s.registered() // tasks of earlier passes may be due; their folders are in order by now
 	errs := []error{err}
@@ -39,6 +40,7 @@ func (s *scanner) run(ctx context.Context) (scanned []int64, _ error) {
 		err := s.folder(ctx, f)
 		if errs = append(errs, err); err == nil {
 			scanned = append(scanned, f.row.ID)
+			s.session.scanned.add(f.row.Name, f.opened)
 		}
 		s.tally.change(func(r *InboxReport) { r.Counters.Backlog += f.left })
 	}

@@ -22,20 +22,46 @@ type session struct {
 
 	failed atomic.Pointer[dialError] // why it could not be opened
 	turn   chan struct{}             // holds one element while the fields below are free
+	wanted chan struct{}             // has an element when somebody may wait for a turn
 
 	src        Source
 	folder     imapsrc.Folder // the one selected
 	reconnects int
+	scanned    *scanned
 }
 
 func newSession(dial func(ctx context.Context) (Source, error), log *slog.Logger) *session {
-	s := &session{dial: dial, log: log, turn: make(chan struct{}, 1)}
+	s := &session{
+		dial: dial, log: log, turn: make(chan struct{}, 1), wanted: make(chan struct{}, 1),
+		scanned: &scanned{folders: map[string]imapsrc.Folder{}},
+	}
 	s.turn <- struct{}{}
 	return s
 }
 
-// take waits for the caller's turn.
+// begin is called before a process that stays up visits the inbox again: what earlier visits met
+// is forgotten. The connection stays.
+func (s *session) begin(ctx context.Context, dial func(ctx context.Context) (Source, error)) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer s.give()
+	s.dial, s.reconnects = dial, 0
+	s.failed.Store(nil)
+	return nil
+}
+
+// take waits for the caller's turn. Whoever waits for mail in the session gives way.
 func (s *session) take(ctx context.Context) error {
+	select {
+	case <-s.turn:
+		return nil
+	default:
+	}
+	select {
+	case s.wanted <- struct{}{}:
+	default:
+	}
 	select {
 	case <-s.turn:
 		return nil
@@ -57,6 +83,11 @@ func (s *session) in(ctx context.Context, folder string, fresh bool, f func(Sour
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	return s.inOpen(ctx, folder, fresh, f)
+}
+
+// inOpen is in for who has the turn, and a connection.
+func (s *session) inOpen(ctx context.Context, folder string, fresh bool, f func(Source, imapsrc.Folder) error) error {
 	if fresh || s.folder.Name != folder {
 		s.folder = imapsrc.Folder{}
 		info, err := s.src.Select(ctx, folder)
@@ -163,13 +194,13 @@ func (s *session) unreachable() bool { return s.failed.Load() != nil }
 
 // connected reports whether there is a connection.
 func (s *session) connected() bool {
-	<-s.turn
+	_ = s.take(context.Background()) // fails only with its context
 	defer s.give()
 	return s.src != nil
 }
 
 func (s *session) close() {
-	<-s.turn
+	_ = s.take(context.Background()) // fails only with its context
 	defer s.give()
 	if s.src != nil {
 		_ = s.src.Close()

@@ -86,6 +86,13 @@ func (c *Commands) Resolve(ctx context.Context, ref string) (string, error) {
 	}
 }
 
+// Forget has each program asked again that is asked for from now on.
+func (c *Commands) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = nil
+}
+
 // entry is what is known about a command. The first one who asks has to answer.
 func (c *Commands) entry(ref string) (p *printed, first bool) {
 	c.mu.Lock()

@@ -116,6 +116,9 @@ type Reader interface {
 	Due(ctx context.Context, inboxID int64) (int, error)
 	// DueOf is Due for many inboxes. Those that have none due are not in it.
 	DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error)
+	// NextDue is in how long the next task of the inboxes can be claimed that cannot be claimed
+	// now: its pause is over, or the lease of its claim. ok is false when there is none.
+	NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error)
 }
 
 // Auditor says how messages are accounted for.

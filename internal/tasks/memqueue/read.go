@@ -135,6 +135,25 @@ func (q *Queue) DueOf(_ context.Context, inboxIDs []int64) (map[int64]int, error
 	return out, nil
 }
 
+// NextDue implements tasks.Queue.
+func (q *Queue) NextDue(_ context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	for _, id := range inboxIDs {
+		box := q.inboxes[id]
+		if box == nil {
+			continue
+		}
+		for _, t := range box.live {
+			if left := t.VisibleAt.Sub(now); left > 0 && (!ok || left < in) {
+				in, ok = left, true
+			}
+		}
+	}
+	return in, ok, nil
+}
+
 func (q *Queue) countDue(inboxID int64, now time.Time) int {
 	n := 0
 	if in := q.inboxes[inboxID]; in != nil {

@@ -318,6 +318,10 @@ GROUP BY inbox_id`
 SELECT inbox_id, COUNT(*) FROM monitored_emails_tasks
 WHERE inbox_id IN ? AND priority IN (0, 1) AND visible_at <= ? GROUP BY inbox_id`
 
+	// By monitored_emails_tasks_claim, which has all columns.
+	sqlNextDue = `
+SELECT MIN(visible_at) FROM monitored_emails_tasks WHERE inbox_id IN ? AND priority IN (0, 1) AND visible_at > ?`
+
 	// By monitored_emails_events_kind. Events of purged tasks count for no inbox.
 	sqlConflicts = `
 SELECT t.inbox_id, COUNT(*) FROM monitored_emails_events v JOIN monitored_emails_tasks t ON t.id = v.task_id

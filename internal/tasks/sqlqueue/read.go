@@ -2,6 +2,7 @@ package sqlqueue
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,6 +248,26 @@ func (q *Queue) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, err
 		return err
 	})
 	return due, wrap(err, "count tasks that are due")
+}
+
+// NextDue implements tasks.Queue.
+func (q *Queue) NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error) {
+	err = q.db.View(ctx, func(tx *gorm.DB) error {
+		now, err := q.now(tx)
+		in, ok = 0, false // as at the first try
+		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
+			var at sql.NullInt64
+			if err == nil {
+				err = tx.Raw(sqlNextDue, ids, now.UnixMicro()).Row().Scan(&at)
+			}
+			left := time.UnixMicro(at.Int64).Sub(now)
+			if at.Valid && (!ok || left < in) {
+				in, ok = left, true
+			}
+		}
+		return err
+	})
+	return in, ok, wrap(err, "find when the next task is due")
 }
 
 // clock is the database's.

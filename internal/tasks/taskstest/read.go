@@ -21,6 +21,7 @@ var readTests = map[string]func(*suite){
 	"stats/last day":     testLastDay,
 	"stats":              testStats,
 	"stats/oldest":       testOldest,
+	"next due":           testNextDue,
 }
 
 // list lists the UIDs of the tasks that a filter selects.
@@ -241,6 +242,34 @@ func testManyInboxes(s *suite) {
 	if want := map[int64]int{a.inbox: 3, b.inbox: 2}; !maps.Equal(due, want) {
 		s.t.Errorf("due are %v, want %v", due, want)
 	}
+}
+
+// testNextDue: a task that can be claimed now is not the next; one is whose pause, or the lease of
+// whose claim, is over first, in any of the inboxes.
+func testNextDue(s *suite) {
+	a, b := s.place(), s.place()
+	ids := []int64{a.inbox, b.inbox, 1 << 40}
+	wantNext := func(when string, within time.Duration, want bool) {
+		s.t.Helper()
+		in, ok, err := s.Queue.NextDue(s.ctx, ids)
+		s.must("next due", err)
+		if ok != want || ok && (in > within || in < within-time.Minute) {
+			s.t.Errorf("%s: the next is due in %v, %v; want in %v, %v", when, in, ok, within, want)
+		}
+	}
+	a.register(s.msg(1, "m"))
+	wantNext("one is due", 0, false)
+	claim := a.claimed(1, 1)[0]
+	wantNext("it is claimed", lease, true)
+	other := b.claim()
+	failed := ending(other, tasks.Error)
+	failed.Delay = time.Minute
+	s.must("finish", s.Queue.Finish(s.ctx, other.Receipt, failed))
+	wantNext("another one waits for a minute", time.Minute, true)
+	s.Age(s.t, 2*time.Minute)
+	wantNext("that one is due", lease-2*time.Minute, true)
+	s.finish(claim, tasks.Forwarded)
+	wantNext("the first has ended", 0, false)
 }
 
 // testLastDay: what ended, what of it took more than one attempt, and conflicts count for a day.

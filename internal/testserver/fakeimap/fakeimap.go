@@ -111,15 +111,18 @@ func (s *Server) close() {
 	s.running.Wait()
 }
 
-// ReadLine returns the client's next line without its end, and keeps its tag. It reports false when
-// the client is gone.
+// ReadLine returns the client's next line without its end, and keeps its tag, if it has one: DONE
+// (RFC 2177) has none. It reports false when the client is gone.
 func (c *Conn) ReadLine() (string, bool) {
 	line, err := c.r.ReadString('\n')
 	if err != nil {
 		return "", false
 	}
-	c.Tag, _, _ = strings.Cut(line, " ")
-	return strings.TrimRight(line, "\r\n"), true
+	line = strings.TrimRight(line, "\r\n")
+	if line != "DONE" {
+		c.Tag, _, _ = strings.Cut(line, " ")
+	}
+	return line, true
 }
 
 // Send sends text with {tag} filled in. An error does not matter: a client may hang up when it has

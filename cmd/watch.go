@@ -1,0 +1,137 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/config"
+	"postrider/internal/watch"
+)
+
+type watchOptions struct {
+	timeout time.Duration
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	var opts watchOptions
+	c := &cobra.Command{
+		Use:   "watch [--timeout D]",
+		Short: "Stay up, and forward what arrives at once",
+		Long: `watch stays up. It holds one connection to each active inbox and forwards what
+arrives within a second, where the server offers IDLE; other servers, and other
+folders than the INBOX, are asked every minute (watch.poll). Everything else is
+as in ` + "`postrider run`" + `: both may run at the same time, on one host or on several. One of
+them scans an inbox, and all of them forward what is due.
+
+When a server, the relay or the database fails, watch stays up, says so once,
+and tries again with growing pauses. It reads the configuration again when the
+file or the directory changes, and on SIGHUP; while that has errors the old one
+stays in force. Inboxes that are added, changed or disabled are noticed within
+15 seconds.
+
+SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
+the rest waits for the next start. A second signal ends it at once; that loses
+nothing either. Under systemd use Type=notify; the watchdog is served.
+
+Examples:
+  postrider watch                # until Ctrl-C
+  postrider watch -v             # log each login and each message
+  systemctl reload postrider     # read the configuration again
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error { return a.watch(c.Context(), opts) },
+	}
+	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after the duration `D`, such as 10m")
+	return c
+}
+
+func (a *app) watch(ctx context.Context, opts watchOptions) error {
+	if opts.timeout < 0 {
+		return usage(errors.New("--timeout is negative"))
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	if opts.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
+		defer cancel()
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	path, err := config.Find(a.config, a.env)
+	if err != nil {
+		return usage(err)
+	}
+	l := &watchLoader{app: a, log: log}
+	first, err := l.load(ctx)
+	if err != nil {
+		return beforeItBegan(ctx, err)
+	}
+	// --listen starts its server here, with what l has loaded, and stops it when Run has ended.
+	w := watch.New(watch.Config{
+		Load: l.load, Files: func() string { return fileState(path) }, Random: mathrand.Float64,
+		Notify: watch.NewSystemd(a.env, os.Getpid()), Log: log,
+	}, first)
+	defer a.thrifty()()
+	defer reloadOnHangup(w)()
+	if isTerminal(a.err) {
+		_, _ = fmt.Fprintln(a.err, "Watching; Ctrl-C ends it.")
+	}
+	if !w.Run(ctx) {
+		return errRetry
+	}
+	return nil
+}
+
+// gcPercent is how much garbage a process that stays up collects before it is cleared away, in
+// percent of the memory in use. Most of what it holds are sessions that wait.
+const gcPercent = 30
+
+// thrifty has the process use little memory, unless GOGC says how much, until restore is called.
+func (a *app) thrifty() (restore func()) {
+	if _, set := a.env("GOGC"); set {
+		return func() {}
+	}
+	before := debug.SetGCPercent(gcPercent)
+	return func() { debug.SetGCPercent(before) }
+}
+
+// reloadOnHangup has the configuration read again on SIGHUP, until stop is called.
+func reloadOnHangup(w *watch.Watch) (stop func()) {
+	hangups, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				w.Reload()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(done)
+	}
+}
+
+// fileState differs when the file does.
+func fileState(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(info.Size(), info.ModTime().UnixNano(), info.Mode())
+}

@@ -1,0 +1,163 @@
+package cmd
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+
+	"postrider/internal/contacts"
+	"postrider/internal/forward"
+	"postrider/internal/health"
+	"postrider/internal/inbox"
+	"postrider/internal/notify"
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
+	"postrider/internal/watch"
+)
+
+// watchLoader reads the configuration for `watch`, each time it changes.
+type watchLoader struct {
+	app    *app
+	log    *slog.Logger
+	dials  *watch.Dials // of the first configuration: connections that are being opened outlive it
+	alerts alertLog
+}
+
+func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
+	l.app.secrets.Forget()
+	s, err := l.app.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	setup, err := l.setup(ctx, s)
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return setup, nil
+}
+
+// watching is what one configuration leads to.
+type watching struct {
+	services *services
+	relay    *forward.Relay
+	pass     *pass.Pass
+	process  *pass.Process
+	notices  *notify.Notifier
+	alerts   *alertLog
+	people   string // the directory, as the routes know it
+}
+
+func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
+	w := &watching{services: s, alerts: &l.alerts}
+	var err error
+	if w.people, err = s.directory(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := s.inboxes.List(ctx, true); err != nil { // else errors of the database come later
+		return nil, err
+	}
+	if w.relay, err = s.relay(); err != nil {
+		return nil, err
+	}
+	if w.pass, err = s.pass(ctx, w.relay, silent{}, false); err != nil {
+		return nil, err
+	}
+	w.notices = l.app.notifier(s, w.pass.Composer, w.relay)
+	if l.dials == nil {
+		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
+	}
+	w.pass.Dial = l.dials.Through(w.pass.Dial)
+	return w.begin(ctx), nil
+}
+
+func (w *watching) begin(ctx context.Context) *watch.Setup {
+	s := w.services
+	if err := s.db.Exposed(); err != nil {
+		s.log.Warn("other users can read the database", "error", err)
+	}
+	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal
+	w.process = w.pass.Stay(ctx, pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed})
+	return &watch.Setup{
+		Patience: pass.Patience{Idle: s.cfg.Watch.Idle, Poll: s.cfg.Watch.Poll},
+		Inboxes:  func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) },
+		Hold:     watch.Over(w.process), Tasks: s.queue, Logins: s.imapSettings(),
+		Stale: w.stale, Chores: w.chores, RelayFault: w.process.RelayFault,
+		End: w.process.End,
+		Close: func() {
+			stop()
+			_ = w.relay.Close()
+			s.close()
+		},
+	}
+}
+
+// failed logs that messages of an inbox could not be delivered. Errors of the database are logged
+// elsewhere, once for all inboxes.
+func (w *watching) failed(in inbox.Inbox, err error) {
+	if pass.OfInbox(err) {
+		w.services.log.Warn("messages wait until the inbox can be read", "inbox", in.Address, "error", err)
+	}
+}
+
+// stale reports whether the directory has changed, if the routes use it.
+func (w *watching) stale(ctx context.Context) (bool, error) {
+	now, err := w.services.directory(ctx)
+	return err == nil && now != w.people, err
+}
+
+// chores are what a pass does before and after its work.
+func (w *watching) chores(ctx context.Context) {
+	s := w.services
+	boxes, err := s.inboxes.List(ctx, true)
+	if err != nil {
+		return // that is logged elsewhere
+	}
+	s.report(ctx, w.notices, w.process.RelayFault() == nil)
+	w.pass.Tidy(ctx, boxes)
+	if alerts, err := s.alertsAfter(ctx, nil, runOptions{}); err == nil {
+		w.alerts.say(s.log, alerts)
+	}
+}
+
+// imapSettings is what all sessions are opened with, besides what is stored with each inbox.
+func (s *services) imapSettings() string {
+	c := s.cfg.IMAP
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout)))
+}
+
+// directory differs when the contacts do that routes look at.
+func (s *services) directory(ctx context.Context) (string, error) {
+	table, err := s.tableAlone()
+	if err != nil || !table.UsesContacts() {
+		return "", err
+	}
+	var all []contacts.Contact
+	if all, err = s.people.List(ctx); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, all))), nil
+}
+
+// alertLog logs an alert when it begins.
+type alertLog struct{ said map[string]bool }
+
+func (l *alertLog) say(log *slog.Logger, alerts []health.Alert) {
+	said := map[string]bool{}
+	for _, alert := range alerts {
+		key := alert.Inbox + "/" + string(alert.Kind)
+		if said[key] = true; !l.said[key] {
+			log.Warn(alert.Message)
+		}
+	}
+	l.said = said
+}
+
+// silent is an observer that shows nothing.
+type silent struct{}
+
+func (silent) Expect(int)           {}
+func (silent) Done(int)             {}
+func (silent) Preview(pass.Preview) {}
+func (silent) Due(tasks.Task)       {}

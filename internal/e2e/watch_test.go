@@ -1,0 +1,344 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// watching is a world in which `watch` runs, on an inbox that was empty.
+type watching struct {
+	*world
+	p     *process
+	proxy *testserver.CutProxy // in front of Dovecot
+}
+
+// watch starts `watch` with an inbox, and waits until it is idle.
+func watch(t *testing.T, kind string, flags ...string) *watching {
+	t.Helper()
+	w := &watching{world: newWorld(t, kind)}
+	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
+	w.imapPort = w.proxy.Port
+	w.addInbox(desk, append([]string{"--start", "now"}, flags...)...)
+	w.imap.CreateFolder(t, desk, "Junk")
+	w.restart()
+	return w
+}
+
+// restart starts `watch` again, and waits until it has visited the inbox.
+func (w *watching) restart() {
+	w.t.Helper()
+	w.p = w.start(nil, "watch", "-vv")
+	w.says("folder opened")
+}
+
+// says waits until the log has a text.
+func (w *watching) says(text string) {
+	w.t.Helper()
+	w.await("the log says "+text, func() bool { return strings.Contains(w.p.stderr.String(), text) })
+}
+
+// await waits until something holds, for a minute.
+func (w *world) await(what string, holds func() bool) {
+	w.t.Helper()
+	w.awaitFor(time.Minute, what, holds)
+}
+
+func (w *world) awaitFor(most time.Duration, what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.After(most)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			w.t.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// came waits until so many messages have come to the relay.
+func (w *world) came(n int) {
+	w.t.Helper()
+	w.await(fmt.Sprintf("%d messages come", n), func() bool { return len(w.sink.Messages()) >= n })
+}
+
+// end sends SIGTERM, and expects an exit code.
+func (w *world) end(p *process, code int) {
+	w.t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if res := p.wait(); res.code != code {
+		w.t.Fatalf("watch ended with %d, want %d\n%s", res.code, code, res.stderr)
+	}
+}
+
+// arrive puts messages into the inbox.
+func (w *watching) arrive(n int, subject string) [][]byte {
+	w.t.Helper()
+	msgs := mails(n, subject)
+	w.imap.Append(w.t, desk, "INBOX", msgs...)
+	return msgs
+}
+
+// TestWatch: what arrives goes out at once, in a second inbox that is added meanwhile, too, and
+// SIGTERM ends it.
+func TestWatch(t *testing.T) {
+	for _, kind := range all {
+		t.Run(kind, func(t *testing.T) {
+			w := watch(t, kind)
+			one := w.arrive(3, "hello")
+			w.came(3)
+			w.addInbox("new@firm.example", "--start", "all")
+			two := mails(2, "new")
+			w.imap.Append(t, "new@firm.example", "INBOX", two...)
+			_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
+			w.came(5)
+			w.end(w.p, 0)
+			w.wantOnce(one, two)
+		})
+	}
+}
+
+// TestWatchKilled: killed while it sends, it loses nothing. The next one goes on, and only what was
+// being sent may come twice.
+func TestWatchKilled(t *testing.T) {
+	w := watch(t, "sqlite")
+	const n, connections = 40, 8
+	var dots atomic.Int64
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "dot" && dots.Add(1) == n/2 {
+			_ = w.p.cmd.Process.Kill()
+		}
+		return smtpsink.Action{}
+	})
+	w.extra = "concurrency: {lease: 1s}" // for the next one to go on at once
+	w.configure()
+	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
+	w.says("the configuration was read again")
+	msgs := w.arrive(n, "killed")
+	<-w.p.ended()
+	w.restart()
+	w.await("all are delivered", func() bool { return len(w.tasks("--status", "forwarded")) == n })
+	w.end(w.p, 0)
+	twice := 0
+	for _, raw := range msgs {
+		times := w.arrived()[idOf(t, raw)]
+		if times == 0 {
+			t.Error("a message was lost")
+		}
+		twice += max(times-1, 0)
+	}
+	if twice > 2*connections {
+		t.Errorf("%d messages came twice, want at most %d", twice, 2*connections)
+	}
+}
+
+// TestWatchBesideRun: cron goes on beside it. Nothing comes twice, and nobody waits for the other.
+func TestWatchBesideRun(t *testing.T) {
+	w := watch(t, "mariadb")
+	other := w.start(nil, "watch") // on another host, as far as the database knows
+	var sent [][]byte
+	for i := range 5 {
+		sent = append(sent, w.arrive(4, fmt.Sprint("round ", i))...)
+		w.pass(0)
+	}
+	w.came(len(sent))
+	w.end(w.p, 0)
+	last := w.arrive(3, "the other one takes over")
+	w.came(len(sent) + 3)
+	w.end(other, 0)
+	w.wantOnce(sent, last)
+}
+
+// TestWatchRestarts: connections that break, a server that is away, and a folder with another
+// UIDVALIDITY. It is said once, and nothing is lost or repeated.
+func TestWatchRestarts(t *testing.T) {
+	w := watch(t, "sqlite", "--folder", "INBOX", "--folder", "Junk")
+	w.says("folder=Junk")
+	w.arrive(2, "before")
+	junk := mails(3, "junk")
+	w.imap.Append(t, desk, "Junk", junk...)
+	w.came(2)
+	w.proxy.Cut(testserver.RST)
+	w.arrive(2, "reset")
+	w.came(7) // with those in Junk: a new connection looks into all folders
+	w.proxy.Refuse(t, true)
+	w.proxy.Cut(testserver.FIN)
+	w.imap.DeleteFolder(t, desk, "Junk")
+	w.imap.Append(t, desk, "Junk", append(junk, mails(1, "after")...)...)
+	w.arrive(2, "away")
+	w.says("the inbox cannot be read")
+	w.proxy.Refuse(t, false)
+	w.came(10)
+	w.says("the inbox can be read again")
+	w.end(w.p, 0)
+	if n := strings.Count(w.p.stderr.String(), "the inbox cannot be read"); n != 1 {
+		t.Errorf("it is said %d times that the inbox cannot be read, want once", n)
+	}
+	if got := w.arrived(); len(got) != 10 || len(w.sink.Messages()) != 10 {
+		t.Errorf("%d messages came, %d different ones; want 10, each once", len(w.sink.Messages()), len(got))
+	}
+}
+
+// TestWatchDeadConnection: the network swallows what is sent. It is noticed when IDLE is renewed.
+func TestWatchDeadConnection(t *testing.T) {
+	w := &watching{world: newWorld(t, "sqlite")}
+	var deaf atomic.Bool
+	backend := fmt.Sprintf("127.0.0.1:%d", w.imap.Port)
+	w.imapPort = testserver.Listen(t, func(client net.Conn) { swallow(client, backend, &deaf) })
+	w.extra = "watch: {idle: 1s}\nimap: {idle_timeout: 1s}"
+	w.configure()
+	w.addInbox(desk, "--start", "now")
+	w.restart()
+	one := w.arrive(1, "heard")
+	w.came(1)
+	deaf.Store(true) // the connections that are open; new ones are not
+	two := w.arrive(1, "after the silence")
+	w.came(2)
+	w.end(w.p, 0)
+	w.wantOnce(one, two)
+}
+
+// swallow forwards a connection until deaf is set; then it stays open, and nothing comes through.
+func swallow(client net.Conn, backend string, deaf *atomic.Bool) {
+	server, err := net.Dial("tcp", backend)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	born := deaf.Load()
+	pass := func(to, from net.Conn) {
+		buffer := make([]byte, 4096)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			if deaf.Load() == born {
+				_, _ = to.Write(buffer[:n])
+			}
+		}
+	}
+	go pass(client, server)
+	pass(server, client)
+	_, _ = io.Copy(io.Discard, client)
+}
+
+// TestWatchDrains: SIGTERM lets the message finish that is on the wire, and releases the rest.
+func TestWatchDrains(t *testing.T) {
+	w := watch(t, "sqlite")
+	at, answer := make(chan struct{}, 1), make(chan struct{})
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage != "dot" {
+			return smtpsink.Action{}
+		}
+		at <- struct{}{}
+		return smtpsink.Action{Block: answer}
+	})
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: none, connections: 1", w.smtpPort)
+	w.configure()
+	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
+	w.says("the configuration was read again")
+	msgs := w.arrive(3, "drained")
+	<-at
+	_ = w.p.cmd.Process.Signal(syscall.SIGTERM)
+	close(answer)
+	if res := w.p.wait(); res.code != 75 {
+		t.Errorf("watch ended with %d, want 75: two messages are left\n%s", res.code, res.stderr)
+	}
+	if got := w.tasks("--status", "in_progress"); len(got) > 0 || len(w.sink.Messages()) != 1 {
+		t.Errorf("%d messages came and %d tasks are claimed, want one message and none", len(w.sink.Messages()), len(got))
+	}
+	w.restart()
+	go func() {
+		for range at {
+			continue
+		}
+	}()
+	w.came(3)
+	w.end(w.p, 0)
+	close(at)
+	w.wantOnce(msgs)
+}
+
+// TestWatchBroken: a broken edit is said once, and the old configuration stays in force until it is
+// fixed. A changed route counts at once.
+func TestWatchBroken(t *testing.T) {
+	w := watch(t, "sqlite")
+	good, err := os.ReadFile(w.path("postrider.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("postrider.yaml", string(good)+"nonsense: true\n")
+	w.says("the old one stays in force")
+	w.arrive(1, "meanwhile")
+	w.came(1)
+	w.write("postrider.yaml", strings.ReplaceAll(string(good), "intake@firm.example", "other@firm.example"))
+	w.says("the configuration was read again")
+	w.arrive(1, "after")
+	w.await("the new route", func() bool { return len(w.arrivedFor("other@firm.example")) == 1 })
+	w.end(w.p, 0)
+	if n := strings.Count(w.p.stderr.String(), "the old one stays in force"); n != 1 {
+		t.Errorf("the broken edit is said %d times, want once", n)
+	}
+	if n := w.proxy.Connections(); n != 1 {
+		t.Errorf("%d connections, want one: routes have nothing to do with logins", n)
+	}
+}
+
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestWatchSystemd: the manager hears that it is ready, how it is, and that it stops.
+func TestWatchSystemd(t *testing.T) {
+	dir, err := os.MkdirTemp("", "notify") // short: a socket's path is
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "socket")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	told := make(chan string, 100)
+	go func() {
+		defer close(told)
+		for buffer := make([]byte, 1000); ; {
+			n, err := conn.Read(buffer)
+			if err != nil {
+				return
+			}
+			told <- string(buffer[:n])
+		}
+	}()
+	w := watch(t, "sqlite")
+	for _, want := range []string{"READY=1\nSTATUS=0 of 1 inbox", "STATUS=1 of 1 inbox"} {
+		if got := <-told; got != want {
+			t.Errorf("the manager is told %q, want %q", got, want)
+		}
+	}
+	w.end(w.p, 0)
+	if got := <-told; got != "STOPPING=1" {
+		t.Errorf("the manager is told %q at the end, want STOPPING=1", got)
+	}
+}

@@ -1,0 +1,148 @@
+package imapsrc_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/testserver/fakeimap"
+)
+
+// idling is the beginning of a script of a server with IDLE, and an INBOX with three messages open.
+var idling = []fakeimap.Step{
+	greeting, {Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 IDLE] in\r\n"}, examined,
+}
+
+var (
+	idleBegins = fakeimap.Step{Expect: "IDLE$", Reply: "+ idling\r\n"}
+	idleEnds   = fakeimap.Step{Expect: "^DONE$", Reply: "{tag} OK done\r\n"}
+)
+
+// openIdling is a connection to such a server, which goes on with these steps.
+func openIdling(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
+	t.Helper()
+	c := dial(t, fake(t, slices.Concat(idling, steps)...))
+	if !c.Idles() {
+		t.Fatal("a server with IDLE: Idles is false")
+	}
+	selectInbox(t, c)
+	return c
+}
+
+// wantIdle checks what Idle says.
+func wantIdle(t *testing.T, c *imapsrc.Conn, d time.Duration, want bool) {
+	t.Helper()
+	if arrived, err := c.Idle(t.Context(), d, nil); arrived != want || err != nil {
+		t.Errorf("Idle = %v, %v; want %v and no error", arrived, err, want)
+	}
+}
+
+// TestIdle: a message that arrives ends it, and so it does at once when it arrived before; when the
+// folder is opened again the answer says what is in it.
+func TestIdle(t *testing.T) {
+	arrives := idleBegins
+	arrives.Reply += "* 4 EXISTS\r\n"
+	c := openIdling(t, arrives, idleEnds, examined, idleBegins, idleEnds, logout)
+	wantIdle(t, c, time.Hour, true)
+	wantIdle(t, c, time.Hour, true)
+	selectInbox(t, c)
+	wantIdle(t, c, time.Millisecond, false)
+}
+
+// TestIdleArrivedWhileOpened: a message that arrives while the folder is being opened may not be in
+// the UIDNEXT of the answer.
+func TestIdleArrivedWhileOpened(t *testing.T) {
+	twice := examined
+	twice.Reply = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n* 4 EXISTS\r\n{tag} OK [READ-ONLY] done\r\n"
+	c := dial(t, fake(t, idling[0], idling[1], twice, logout))
+	selectInbox(t, c)
+	wantIdle(t, c, time.Hour, true)
+}
+
+// TestIdleChatter: a server that says it is still there, and what became of old messages, says
+// nothing of a new one.
+func TestIdleChatter(t *testing.T) {
+	chatter := idleBegins
+	chatter.Reply += "* OK still here\r\n* 2 FETCH (FLAGS (\\Seen))\r\n* 3 EXPUNGE\r\n* 0 RECENT\r\n"
+	wantIdle(t, openIdling(t, chatter, idleEnds, logout), 20*time.Millisecond, false)
+}
+
+// TestIdleStops when it is told to, and with its context. The connection is of use after both.
+func TestIdleStops(t *testing.T) {
+	c := openIdling(t, idleBegins, idleEnds, idleBegins, idleEnds, idleBegins, idleEnds, logout)
+	stop := make(chan struct{}, 1)
+	stop <- struct{}{}
+	if arrived, err := c.Idle(t.Context(), time.Hour, stop); arrived || err != nil {
+		t.Errorf("Idle that is stopped = %v, %v; want false and no error", arrived, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(5*time.Millisecond, cancel)
+	if arrived, err := c.Idle(ctx, time.Hour, nil); arrived || err != nil {
+		t.Errorf("Idle whose context ends = %v, %v; want false and no error", arrived, err)
+	}
+	wantIdle(t, c, time.Millisecond, false)
+}
+
+// TestIdleLost: a connection that ends while it waits says why.
+func TestIdleLost(t *testing.T) {
+	bye := idleBegins
+	bye.Reply, bye.Close = bye.Reply+"* BYE [UNAVAILABLE] down for maintenance\r\n", true
+	c := openIdling(t, bye)
+	_, err := c.Idle(t.Context(), time.Hour, nil)
+	wantError(t, err, imapsrc.KindUnavailable, "down for maintenance")
+}
+
+// TestIdleDead: a connection that leads nowhere any more shows when IDLE ends.
+func TestIdleDead(t *testing.T) {
+	cfg := fake(t, slices.Concat(idling, []fakeimap.Step{idleBegins, {Expect: "^DONE$"}, {Expect: "never"}})...)
+	cfg.IdleTimeout = 50 * time.Millisecond
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	_, err := c.Idle(t.Context(), time.Millisecond, nil)
+	wantError(t, err, imapsrc.KindNetwork, "end IDLE in", "silent for 50ms")
+}
+
+// TestIdleRefused: a server that offers IDLE and does not know it is polled.
+func TestIdleRefused(t *testing.T) {
+	c := openIdling(t, fakeimap.Step{Expect: "IDLE$", Reply: "{tag} BAD what?\r\n"}, logout)
+	wantIdle(t, c, time.Hour, false)
+	if c.Idles() {
+		t.Error("a server refused IDLE: Idles is true")
+	}
+}
+
+// TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open
+// is left out.
+func TestPoll(t *testing.T) {
+	c := open(t,
+		fakeimap.Step{Expect: "NOOP$", Reply: "* 4 EXISTS\r\n{tag} OK done\r\n"},
+		fakeimap.Step{Expect: "STATUS \"?Junk", Reply: "* STATUS Junk (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 5)\r\n{tag} OK done\r\n"},
+		fakeimap.Step{Expect: "STATUS \"?Gone", Reply: "{tag} NO gone\r\n"})
+	arrived, state, err := c.Poll(t.Context(), []string{"Junk", "Gone"})
+	want := []imapsrc.Folder{{Name: "Junk", UIDValidity: 5, UIDNext: 9, Messages: 2}}
+	if !arrived || err != nil || !slices.Equal(state, want) {
+		t.Errorf("Poll = %v, %v, %v; want true, %v and no error", arrived, state, err, want)
+	}
+}
+
+// TestIdleDovecot: a real server reports what arrives while IDLE runs.
+func TestIdleDovecot(t *testing.T) {
+	s, cfg := dovecotConfig(t)
+	c := dial(t, cfg)
+	selectInbox(t, c)
+	waited := make(chan error, 1)
+	go func() {
+		arrived, err := c.Idle(t.Context(), time.Minute, nil)
+		if err == nil && !arrived {
+			err = errors.New("waited in vain")
+		}
+		waited <- err
+	}()
+	s.Append(t, "ann", "INBOX", mail(1))
+	if err := <-waited; err != nil {
+		t.Error(err)
+	}
+}

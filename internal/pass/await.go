@@ -1,0 +1,114 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"postrider/internal/imapsrc"
+)
+
+// Patience is how long Await waits.
+type Patience struct {
+	// Idle is how long it waits in all. Then the next visit is due, which also shows whether the
+	// connection still leads to the server.
+	Idle time.Duration
+	// Poll is how often it asks a server without IDLE, and any server about the other folders than
+	// the one that IDLE watches.
+	Poll time.Duration
+}
+
+// Await waits until something may have arrived that the last visit did not see, or until it is time
+// for the next visit, or until ctx ends. It leaves the connection open, and gives way to a
+// deliverer that needs it. Its error says that the connection is lost.
+func (h *Held) Await(ctx context.Context, p Patience) (arrived bool, err error) {
+	for end := time.Now().Add(p.Idle); ctx.Err() == nil && time.Now().Before(end); {
+		if arrived, err = h.session.await(ctx, time.Until(end), p.Poll); arrived || err != nil {
+			return arrived, err
+		}
+	}
+	return false, nil
+}
+
+// await is one round of Await, of at most d.
+func (s *session) await(ctx context.Context, d, poll time.Duration) (arrived bool, err error) {
+	folder, others := s.scanned.watched()
+	idles := s.idles(ctx)
+	if len(others) > 0 || !idles {
+		d = min(d, poll)
+	}
+	if folder == "" || !idles {
+		sleep(ctx, d)
+	} else if arrived, err = s.idle(ctx, folder, d); arrived || err != nil {
+		return arrived, err
+	}
+	if folder == "" || ctx.Err() != nil || idles && len(others) == 0 {
+		return false, nil
+	}
+	return s.poll(ctx, folder, others)
+}
+
+// idle waits with IDLE, for d at most.
+func (s *session) idle(ctx context.Context, folder string, d time.Duration) (arrived bool, err error) {
+	err = s.look(ctx, folder, func(src Source, seen bool) error {
+		if arrived = !seen; seen {
+			arrived, err = src.Idle(ctx, d, s.wanted)
+		}
+		return err
+	})
+	return arrived, err
+}
+
+// poll asks the server about all folders.
+func (s *session) poll(ctx context.Context, folder string, others []string) (arrived bool, err error) {
+	err = s.look(ctx, folder, func(src Source, seen bool) error {
+		var now []imapsrc.Folder
+		arrived, now, err = src.Poll(ctx, others)
+		arrived = arrived || !seen
+		for _, f := range now {
+			arrived = arrived || s.scanned.differs(f.Name, f)
+		}
+		return err
+	})
+	return arrived, err
+}
+
+// errNotConnected is a session without a connection, for who does not open one.
+var errNotConnected = errors.New("the connection is lost")
+
+// look calls f with the folder open. seen reports whether the last scan saw all that was in the
+// folder when it was opened. Unlike in, look does not connect, and gives way to those who wait.
+func (s *session) look(ctx context.Context, folder string, f func(src Source, seen bool) error) error {
+	select {
+	case <-s.turn:
+		defer s.give()
+	case <-ctx.Done():
+		return nil
+	}
+	if s.src == nil {
+		return errNotConnected
+	}
+	return s.inOpen(ctx, folder, false, func(src Source, opened imapsrc.Folder) error {
+		return f(src, !s.scanned.differs(folder, opened))
+	})
+}
+
+// idles reports whether the server can be waited for with IDLE, as far as known.
+func (s *session) idles(ctx context.Context) (idles bool) {
+	select {
+	case <-s.turn:
+		defer s.give()
+		return s.src == nil || s.src.Idles()
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,133 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+)
+
+// Held is one inbox that a process works on: its session, its scanner, its deliverer, and what they
+// share. One goroutine at a time calls its methods; Deliver may be called beside them.
+type Held struct {
+	process  *Process
+	revision string // of the rules in force
+	in       inbox.Inbox
+	log      *slog.Logger
+	session  *session
+	cache    *cache
+	tally    *tally
+	feed     *feed
+}
+
+// The bounds of the prefetch cache: two pages of messages, and the octets of two batches.
+const cachedBatches = 2
+
+// Hold makes an inbox ready to be worked on. It does not connect. Close it.
+func (pr *Process) Hold(in inbox.Inbox) *Held {
+	p := pr.pass
+	log := p.Log.With("inbox", in.Address)
+	return &Held{
+		process: pr, revision: p.revisionFor(in, pr.revision), in: in, log: log,
+		session: newSession(func(ctx context.Context) (Source, error) { return pr.dial(ctx, in) }, log),
+		cache:   newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
+		tally:   &tally{observer: p.Observer, sum: InboxReport{Email: in.Address, Labels: in.Labels}},
+		feed:    newFeed(),
+	}
+}
+
+// Close closes the connection, unless another Held has adopted it.
+func (h *Held) Close() {
+	h.cache.close()
+	if h.session != nil {
+		h.session.close()
+	}
+}
+
+// once delivers what is due until nothing is, and scans the inbox beside that unless another run
+// does: the work of a pass.
+func (h *Held) once(ctx context.Context) error {
+	lease, busy, err := acquireScan(ctx, h.process.pass, h.in)
+	if err != nil {
+		return err
+	}
+	h.feed.employ()
+	if busy != nil {
+		h.busy(busy)
+		h.cache.close() // no scanner fills it
+		return h.besideScan(h.deliverer().run(ctx))
+	}
+	h.feed.begin()
+	delivered := make(chan error, 1)
+	go func() {
+		delivered <- h.deliverer().run(ctx)
+		h.cache.close() // the scanner need not wait for it
+	}()
+	err = lease.hold(ctx, h.log, h.scanner(lease, func() { h.feed.registered() }).run)
+	h.feed.end()
+	return errors.Join(err, <-delivered)
+}
+
+func (h *Held) busy(b *inbox.Busy) {
+	h.tally.change(func(r *InboxReport) { r.Busy = busyText(b) })
+	h.log.Info("another run scans this inbox; delivering what is due", "holder", b.Holder, "until", b.Until)
+}
+
+// besideScan is an error of the deliverer, unless it is that the server takes no second connection:
+// the run that scans has one.
+func (h *Held) besideScan(err error) error {
+	var e *imapsrc.Error
+	if errors.As(err, &e) && (e.Kind == imapsrc.KindLimit || e.Kind == imapsrc.KindInUse || e.BackOff > 0) {
+		h.log.Info("the server takes no second connection", "error", err)
+		return nil
+	}
+	return err
+}
+
+func busyText(b *inbox.Busy) string {
+	return fmt.Sprintf("%s scans it (until %s unless renewed)", b.Holder, b.Until.Format(time.RFC3339))
+}
+
+func (h *Held) scanner(lease *scanLease, registered func()) *scanner {
+	return &scanner{
+		pass: h.process.pass, revision: h.revision, in: lease.in, log: h.log,
+		session: h.session, cache: h.cache, tally: h.tally, lease: lease.by, registered: registered,
+	}
+}
+
+func (h *Held) deliverer() *deliverer {
+	pr := h.process
+	return &deliverer{
+		pass: pr.pass, revision: h.revision, gate: pr.gate, slots: pr.slots, leases: pr.leases,
+		in: h.in, log: h.log, session: h.session, cache: h.cache, tally: h.tally, feed: h.feed,
+	}
+}
+
+// preview is a dry run: it reads, and shows what it finds.
+func (h *Held) preview(ctx context.Context) error {
+	p := h.process.pass
+	err := p.Queue.List(ctx, tasks.Filter{InboxID: h.in.ID, Due: true}, func(t tasks.Task) error {
+		p.Observer.Due(t)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	h.cache.close()
+	_, err = h.scanner(&scanLease{in: h.in}, func() {}).run(ctx)
+	return err
+}
+
+// backOff is for how long the server asked to be left alone, an hour at most.
+func backOff(err error) time.Duration {
+	var e *imapsrc.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return min(e.BackOff, time.Hour)
+}

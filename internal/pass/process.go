@@ -1,0 +1,97 @@
+package pass
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+)
+
+// Process is one process at work: what all inboxes that it works on share. A pass makes one and
+// ends it. A process that stays up keeps one, see Stay, until its configuration changes.
+type Process struct {
+	pass     *Pass
+	revision string // of the rules in force
+	gate     *gate
+	slots    *slots
+	leases   *leases
+	hosts    *hosts // nil in a process that stays up
+	failed   func(in inbox.Inbox, err error)
+
+	delivering sync.WaitGroup // deliverers of a process that stays up
+	stop       []func()
+}
+
+// begin keeps what is held of leases and limits until End.
+func (p *Pass) begin(ctx context.Context) *Process {
+	pr := p.process()
+	pr.stop = []func(){pr.leases.keep(context.WithoutCancel(ctx)), p.keepLimits(ctx)}
+	return pr
+}
+
+func (p *Pass) process() *Process {
+	return &Process{
+		pass: p, revision: p.revision(), gate: &gate{now: p.Now}, slots: newSlots(p.Config.Senders),
+		leases: newLeases(p.Queue, p.Config.Lease, p.Log),
+	}
+}
+
+// Staying is how a process works that stays up.
+type Staying struct {
+	// RelayAgain is how long nothing is handed to a relay that was found at fault for the nth time
+	// in a row.
+	RelayAgain func(n int) time.Duration
+	// Failed is called when the deliverer of an inbox had to stop. It begins again at the next
+	// Visit or Deliver.
+	Failed func(in inbox.Inbox, err error)
+}
+
+// Stay begins a process that stays up. End it.
+func (p *Pass) Stay(ctx context.Context, s Staying) *Process {
+	pr := p.begin(ctx)
+	pr.gate.again, pr.failed = s.RelayAgain, s.Failed
+	return pr
+}
+
+// End waits until all deliverers have ended, and gives up what the process holds. The contexts of
+// its visits have ended by then, so that messages on the wire are finished and the rest is
+// released.
+func (pr *Process) End() {
+	pr.delivering.Wait()
+	for _, stop := range pr.stop {
+		stop()
+	}
+}
+
+// RelayFault is why the relay was at fault when it was last tried; nil when it was not.
+func (pr *Process) RelayFault() error { return pr.gate.last() }
+
+// dial connects to the server of an inbox.
+func (pr *Process) dial(ctx context.Context, in inbox.Inbox) (Source, error) {
+	if pr.hosts != nil {
+		return pr.hosts.dial(ctx, in, pr.pass.Dial)
+	}
+	return pr.pass.Dial(ctx, in)
+}
+
+// inbox works on one inbox in a pass.
+func (pr *Process) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
+	h := pr.Hold(in)
+	defer h.Close()
+	work := h.once
+	if pr.pass.Config.DryRun {
+		work = h.preview
+	}
+	if err := work(ctx); err != nil && ctx.Err() == nil {
+		h.tally.fail(err)
+		level := pr.pass.failure()
+		if pr.hosts.names(in.Address) {
+			level = slog.LevelInfo
+			h.tally.change(func(r *InboxReport) { r.Left = serverOf(in) })
+		}
+		h.log.Log(ctx, level, "the inbox failed", "error", err)
+	}
+	return h.tally.report()
+}

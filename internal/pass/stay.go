@@ -1,0 +1,81 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+)
+
+// The methods of a Held in a process that stays up: Visit when something may have arrived, Deliver
+// when something may be due, and Await in between.
+
+// Visit scans the inbox under its scan lease, connects if there is no connection, and has what is
+// due delivered. It does not wait for the deliverer. When another run scans the inbox, that run is
+// busy, and only the deliverer works. A server that asked to be left alone is a *PausedError.
+func (h *Held) Visit(ctx context.Context) (busy *inbox.Busy, err error) {
+	dial := func(ctx context.Context) (Source, error) { return h.process.dial(ctx, h.in) }
+	if err := h.session.begin(ctx, dial); err != nil {
+		return nil, err
+	}
+	h.tally.change(func(r *InboxReport) { r.Counters.Backlog = 0 })
+	lease, busy, err := acquireScan(ctx, h.process.pass, h.in)
+	if err != nil {
+		return nil, err
+	}
+	if busy != nil {
+		h.log.Debug("another run scans this inbox; delivering what is due", "holder", busy.Holder, "until", busy.Until)
+		h.Deliver(ctx)
+		return busy, nil
+	}
+	h.feed.begin()
+	defer h.feed.end()
+	return nil, lease.hold(ctx, h.log, h.scanner(lease, func() { h.Deliver(ctx) }).run)
+}
+
+// Deliver has what is due delivered, until nothing is or ctx ends. It does not wait for that.
+func (h *Held) Deliver(ctx context.Context) {
+	if !h.feed.registered() {
+		return // whoever is at work goes on
+	}
+	h.process.delivering.Go(func() {
+		err := h.besideScan(h.deliverer().run(ctx))
+		if err == nil {
+			return
+		}
+		h.cache.clear()
+		if ctx.Err() == nil {
+			h.process.failed(h.in, err)
+		}
+	})
+}
+
+// Adopt takes over the connection of a Held that is used no more, and what it knows of the folders.
+func (h *Held) Adopt(from *Held) {
+	h.session, from.session = from.session, nil
+}
+
+// Ready reports whether there is a connection, and all folders were scanned: the inbox needs no
+// Visit before Await.
+func (h *Held) Ready() bool { return h.session.connected() && h.session.scanned.has(h.in.Watched()) }
+
+// Connected reports whether there is a connection.
+func (h *Held) Connected() bool { return h.session.connected() }
+
+// Totals count what became of messages since the inbox is held.
+func (h *Held) Totals() Counters { return h.tally.report().Counters }
+
+// OfInbox reports whether an error is that of one inbox, its account or its server, and not of what
+// all inboxes share: the database, the disk.
+func OfInbox(err error) bool {
+	var dial *dialError
+	var server *imapsrc.Error
+	var paused *PausedError
+	return errors.As(err, &dial) || errors.As(err, &server) || errors.As(err, &paused) || errors.Is(err, errTakenOver) ||
+		errors.Is(err, errEpoch) || errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
+}
+
+// BackOff is for how long the server asked to be left alone; 0 when it did not.
+func BackOff(err error) time.Duration { return backOff(err) }

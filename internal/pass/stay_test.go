@@ -1,0 +1,321 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"postrider/internal/inbox"
+)
+
+// stay begins a process that stays up and holds boxA. Both end with the test.
+func (s *site) stay() (*Process, *Held, context.Context) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	pr := s.pass.Stay(ctx, Staying{
+		RelayAgain: func(n int) time.Duration { return time.Duration(n) * time.Minute },
+		Failed: func(in inbox.Inbox, err error) {
+			s.pass.Log.Error("delivering failed", "inbox", in.Address, "error", err)
+		},
+	})
+	h := pr.Hold(s.inboxes([]string{boxA})[0])
+	s.t.Cleanup(func() {
+		cancel()
+		pr.End()
+		h.Close()
+	})
+	return pr, h, ctx
+}
+
+// visit visits the inbox, and waits until what is due is delivered.
+func (s *site) visit(ctx context.Context, h *Held) {
+	s.t.Helper()
+	busy, err := h.Visit(ctx)
+	check(s.t, err)
+	if busy != nil {
+		s.t.Fatalf("the inbox is busy: %+v", busy)
+	}
+	synctest.Wait()
+}
+
+var anHour = Patience{Idle: time.Hour, Poll: time.Minute}
+
+// wantAwait waits for mail, and checks what came of it and how long it took.
+func (s *site) wantAwait(ctx context.Context, h *Held, want bool, within time.Duration) {
+	s.t.Helper()
+	begun := time.Now()
+	arrived, err := h.Await(ctx, anHour)
+	if took := time.Since(begun); arrived != want || err != nil || took > within {
+		s.t.Errorf("Await = %v, %v after %s; want %v and no error within %s", arrived, err, took, want, within)
+	}
+}
+
+// TestStay: visit after visit goes over one connection, and each sends what has arrived.
+func TestStay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.put("one")
+		s.visit(ctx, h)
+		s.wantSent("one")
+		s.wantAwait(ctx, h, false, time.Hour)
+		time.AfterFunc(time.Minute, func() { s.put("two") })
+		s.wantAwait(ctx, h, true, time.Minute)
+		s.visit(ctx, h)
+		s.wantSent("one", "two")
+		if dials, _ := s.servers[boxA].counts(); dials != 1 || !h.Ready() {
+			t.Errorf("%d connections, ready is %v; want one, and that it is", dials, h.Ready())
+		}
+		if got := h.Totals(); got.Registered != 2 || got.Forwarded != 2 {
+			t.Errorf("the totals are %+v, want two registered and forwarded", got)
+		}
+	})
+}
+
+// TestAwaitBeforeIdle: what arrived after the folder was scanned, and before the wait, is seen: the
+// server may have told the deliverer, which opened the folder again.
+func TestAwaitBeforeIdle(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.visit(ctx, h)
+		s.put("one")
+		check(t, h.session.in(ctx, "INBOX", true, idleIn)) // and with that the server has told it
+		s.wantAwait(ctx, h, true, 0)
+	})
+}
+
+// TestAwaitPolls a server without IDLE, and any server about other folders.
+func TestAwaitPolls(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.servers[boxA].noIdle = true
+		_, h, ctx := s.stay()
+		s.visit(ctx, h)
+		time.AfterFunc(90*time.Second, func() { s.put("one") })
+		s.wantAwait(ctx, h, true, 2*time.Minute)
+	})
+	onSite(t, func(t *testing.T, s *site) {
+		s.addFolder("Junk")
+		_, h, ctx := s.stay()
+		s.visit(ctx, h)
+		time.AfterFunc(90*time.Second, func() { s.servers[boxA].put("Junk", "one") })
+		s.wantAwait(ctx, h, true, 2*time.Minute)
+		s.visit(ctx, h)
+		s.wantSent("one")
+	})
+}
+
+// addFolder gives boxA one more folder.
+func (s *site) addFolder(name string) {
+	s.t.Helper()
+	in := &s.boxes.rows[0]
+	id, err := s.queue.AddFolder(in.ID, name, 7)
+	check(s.t, err)
+	row := in.Folders[0]
+	row.ID, row.Name = id, name
+	in.Folders = append(in.Folders, row)
+	s.servers[boxA].folders[name] = &fakeFolder{validity: 7, next: 1, mail: map[uint32][]byte{}}
+}
+
+// TestAwaitGivesWay to a deliverer that has to fetch a message.
+func TestAwaitGivesWay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one") // no body of it is here
+		_, h, ctx := s.stay()
+		s.boxes.busy = &inbox.Busy{Holder: "other:1", Until: time.Now().Add(time.Minute)}
+		if busy, err := h.Visit(ctx); busy == nil || err != nil {
+			t.Errorf("Visit beside another run = %v, %v; want that run", busy, err)
+		}
+		synctest.Wait()
+		s.wantSent("one")
+
+		s.boxes.busy = nil
+		s.visit(ctx, h)
+		s.registered(boxA, "two")
+		s.visit(ctx, h)
+		s.registered(boxA, "three")
+		awaited := make(chan bool, 1)
+		go func() {
+			h.session.scanned.add("INBOX", h.session.folder) // so that only three is news, and not at once
+			_, err := h.Await(ctx, anHour)
+			awaited <- err == nil
+		}()
+		synctest.Wait()
+		h.Deliver(ctx)
+		synctest.Wait()
+		s.wantSent("one", "two", "three")
+	})
+}
+
+// TestStayLost: a connection that is lost while it waits is opened again by the next visit, and by
+// nobody else.
+func TestStayLost(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.visit(ctx, h)
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op == "idle" {
+				return errNetwork
+			}
+			return nil
+		}
+		for range 2 {
+			if _, err := h.Await(ctx, anHour); err == nil || !OfInbox(err) {
+				t.Errorf("Await = %v, want the error of a lost connection", err)
+			}
+		}
+		if h.Connected() {
+			t.Error("a connection that was lost is connected")
+		}
+		s.visit(ctx, h)
+		if dials, _ := s.servers[boxA].counts(); dials != 2 {
+			t.Errorf("%d connections, want 2", dials)
+		}
+	})
+}
+
+// TestStayTriesAgain: a server that could not be reached is tried again by each visit.
+func TestStayTriesAgain(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		down := true
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op == "dial" && down {
+				return errNetwork
+			}
+			return nil
+		}
+		s.put("one")
+		for range 3 {
+			if _, err := h.Visit(ctx); !errors.Is(err, errNetwork) || !OfInbox(err) {
+				t.Errorf("Visit = %v, want %v", err, errNetwork)
+			}
+		}
+		down = false
+		s.visit(ctx, h)
+		s.wantSent("one")
+	})
+}
+
+// TestStayRelay: a relay that is at fault is tried again after a pause, and both ends are said
+// once.
+func TestStayRelay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		pr, h, ctx := s.stay()
+		s.relay.onBegin = func(context.Context, string) error { return errRelay }
+		s.put("one", "two")
+		s.visit(ctx, h)
+		for range 2 {
+			if pr.RelayFault() == nil {
+				t.Error("the relay is at fault: RelayFault is nil")
+			}
+			h.Deliver(ctx)
+			synctest.Wait()
+			time.Sleep(2 * time.Minute)
+		}
+		s.want("one received 0", "two received 0")
+		s.relay.onBegin = nil
+		h.Deliver(ctx)
+		synctest.Wait()
+		s.wantSent("one", "two")
+		for _, line := range []string{"the relay is at fault: what is not forwarded waits", "the relay takes messages again"} {
+			if n := strings.Count(s.log.String(), line); n != 1 {
+				t.Errorf("the log says %d times %q, want once", n, line)
+			}
+		}
+	})
+}
+
+// TestStayDatabase: a deliverer that the database stopped begins again at the next occasion.
+func TestStayDatabase(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.queue.hook = func(method string, _ int64) error {
+			if method == "Receive" {
+				return errAway
+			}
+			return nil
+		}
+		s.put("one", "two", "three")
+		s.visit(ctx, h)
+		s.wantLog("delivering failed", errAway.Error())
+		if OfInbox(errAway) {
+			t.Error("an error of the database counts as one of an inbox")
+		}
+		s.queue.hook = nil
+		h.Deliver(ctx)
+		synctest.Wait()
+		s.wantSent("one", "two", "three")
+	})
+}
+
+// TestStayScans while the relay hangs, and what comes then is delivered by the deliverer that is at
+// work.
+func TestStayScans(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		hang := make(chan struct{})
+		s.relay.onSend = func(string) error { <-hang; return nil }
+		for _, subject := range []string{"one", "two", "three", "four"} {
+			s.put(subject)
+			s.visit(ctx, h)
+		}
+		if n := len(s.tasks()); n != 4 {
+			t.Errorf("%d messages are registered while the relay hangs, want 4", n)
+		}
+		close(hang)
+		synctest.Wait()
+		s.wantSent("one", "two", "three", "four")
+	})
+}
+
+// TestAdopt: a changed configuration costs no connection, and the old deliverer finishes.
+func TestAdopt(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, old, ctx := s.stay()
+		s.put("one")
+		s.visit(ctx, old)
+		pr := s.pass.Stay(ctx, Staying{})
+		h := pr.Hold(old.in)
+		h.Adopt(old)
+		old.Close()
+		if !h.Ready() {
+			t.Error("an adopted connection is not ready")
+		}
+		s.put("two")
+		s.wantAwait(ctx, h, true, 0)
+		s.visit(ctx, h)
+		s.wantSent("one", "two")
+		if dials, _ := s.servers[boxA].counts(); dials != 1 {
+			t.Errorf("%d connections, want 1", dials)
+		}
+		pr.End()
+		h.Close()
+	})
+}
+
+// TestStayStops: when its context ends, what is on the wire is finished and the rest is released.
+func TestStayStops(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		ctx, cancel := context.WithCancel(t.Context())
+		pr := s.pass.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}})
+		h := pr.Hold(s.inboxes([]string{boxA})[0])
+		s.relay.onSend = func(string) error { cancel(); time.Sleep(time.Minute); return nil }
+		s.put("one", "two", "three", "four", "five")
+		_, _ = h.Visit(ctx) // interrupted
+		pr.End()
+		h.Close()
+		if n := len(s.relay.subjects()); n == 0 || n > 2 {
+			t.Errorf("%d messages were sent, want those that were on the wire: two at most", n)
+		}
+		for _, one := range s.tasks() {
+			if one.Status == "in_progress" {
+				t.Errorf("the task of %q is still claimed", one.Identity.Subject)
+			}
+		}
+		if arrived, err := h.Await(ctx, anHour); arrived || err != nil {
+			t.Errorf("Await with an ended context = %v, %v; want false and no error", arrived, err)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+)
+
+// Dials limits how many connections are opened at once: in all, and to one server. A server gets
+// few at first, more when that works, and one at a time while it cannot be reached, so that a
+// silent one keeps no others waiting.
+type Dials struct {
+	all chan struct{} // holds an element for each that is being opened
+
+	mu      sync.Mutex
+	servers map[string]*line
+	most    int // to one server
+}
+
+// line is what waits for one server.
+type line struct {
+	allowed int
+	busy    int
+	changed chan struct{} // closed when a place may be free
+}
+
+// NewDials allows most connections to be opened at once, and perServer of them to one server.
+func NewDials(most, perServer int) *Dials {
+	return &Dials{all: make(chan struct{}, most), servers: map[string]*line{}, most: perServer}
+}
+
+// firstDials is how many connections may be opened at once to a server of which nothing is known.
+const firstDials = 4
+
+// Dial connects to an inbox.
+type Dial func(ctx context.Context, in inbox.Inbox) (pass.Source, error)
+
+// Through is dial within the limits.
+func (d *Dials) Through(dial Dial) Dial {
+	return func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
+		leave, err := d.Enter(ctx, server(in))
+		if err != nil {
+			return nil, err
+		}
+		src, err := dial(ctx, in)
+		e := new(imapsrc.Error)
+		leave(!errors.As(err, &e) || e.Kind != imapsrc.KindNetwork)
+		return src, err
+	}
+}
+
+// server names the server of an inbox.
+func server(in inbox.Inbox) string { return fmt.Sprintf("%s:%d", strings.ToLower(in.Host), in.Port) }
+
+// Enter waits until a connection to a server may be opened. Leave has to be called when that is
+// over, and whether the server could be reached.
+func (d *Dials) Enter(ctx context.Context, server string) (leave func(reached bool), err error) {
+	l, err := d.place(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case d.all <- struct{}{}:
+	case <-ctx.Done():
+		d.leave(l, func(allowed int) int { return allowed })
+		return nil, ctx.Err()
+	}
+	return func(reached bool) {
+		<-d.all
+		d.leave(l, func(allowed int) int {
+			if reached {
+				return min(2*allowed, d.most)
+			}
+			return 1
+		})
+	}, nil
+}
+
+func (d *Dials) place(ctx context.Context, server string) (*line, error) {
+	for {
+		d.mu.Lock()
+		l := d.servers[server]
+		if l == nil {
+			l = &line{allowed: min(firstDials, d.most), changed: make(chan struct{})}
+			d.servers[server] = l
+		}
+		free, changed := l.busy < l.allowed, l.changed
+		if free {
+			l.busy++
+		}
+		d.mu.Unlock()
+		if free {
+			return l, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (d *Dials) leave(l *line, allow func(int) int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.busy--
+	l.allowed = allow(l.allowed)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}

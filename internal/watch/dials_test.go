@@ -1,0 +1,63 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+)
+
+// TestDials: a server that is silent keeps at most a few places, and then one; others go on.
+func TestDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		silent, reached := make(chan error), 0
+		var trying atomic.Int32
+		d := NewDials(8, 6).Through(func(_ context.Context, in inbox.Inbox) (pass.Source, error) {
+			if in.Host != "silent" {
+				reached++
+				return nil, errAuth // which reached it
+			}
+			trying.Add(1)
+			defer trying.Add(-1)
+			return nil, <-silent
+		})
+		for range 20 {
+			go func() { _, _ = d(ctx, inbox.Inbox{Host: "silent"}) }()
+		}
+		synctest.Wait()
+		if trying.Load() != firstDials {
+			t.Errorf("%d connections to a server of which nothing is known, want %d", trying.Load(), firstDials)
+		}
+		for range 10 {
+			_, _ = d(ctx, inbox.Inbox{Host: "other"})
+		}
+		if reached != 10 {
+			t.Errorf("%d connections to another server, want 10", reached)
+		}
+		for range firstDials {
+			silent <- errNetwork
+			synctest.Wait()
+		}
+		if trying.Load() != 1 {
+			t.Errorf("%d connections to a server that cannot be reached, want 1 at a time", trying.Load())
+		}
+		for _, want := range []int32{2, 4, 6} { // one ends, and twice as many may begin, up to six
+			silent <- nil
+			synctest.Wait()
+			if trying.Load() != want {
+				t.Errorf("%d connections to a server that is there again, want %d", trying.Load(), want)
+			}
+		}
+		cancel()
+		if _, err := d(ctx, inbox.Inbox{Host: "silent"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("who waits is stopped with %v, want %v", err, context.Canceled)
+		}
+		close(silent)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,158 @@
+package watch
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+)
+
+// sync keeps the inboxes that are active now, each as it is now, and no others.
+func (w *Watch) sync(ctx context.Context) {
+	boxes, err := w.current().Inboxes(ctx)
+	if err != nil {
+		w.failed(ctx, err)
+		return
+	}
+	w.trouble.over(looking)
+	active := map[int64]bool{}
+	for _, in := range boxes {
+		active[in.ID] = true
+		k := w.keeper(in.ID)
+		switch {
+		case k == nil:
+			w.set(in.ID, w.keep(ctx, in, nil))
+		case !reflect.DeepEqual(settings(k.in), settings(in)):
+			w.set(in.ID, w.keep(ctx, in, w.session(k, in, true)))
+		}
+	}
+	for _, k := range w.all() {
+		if !active[k.in.ID] {
+			w.remove(k)
+		}
+	}
+}
+
+// failed notes an error of the database, unless the process is about to end.
+func (w *Watch) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		w.trouble.met(looking, err)
+	}
+}
+
+// session ends a keeper, and returns what has its session, for a keeper of the same inbox; nil when
+// another login is needed.
+func (w *Watch) session(k *keeper, in inbox.Inbox, sameLogins bool) Held {
+	held := k.stop()
+	if sameLogins && login(k.in) == login(in) {
+		return held
+	}
+	held.Close()
+	return nil
+}
+
+func (w *Watch) remove(k *keeper) {
+	k.stop().Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.keepers, k.in.ID)
+}
+
+// renew keeps all inboxes by the setup that is in force now. Inboxes are those of another database
+// if their IDs and addresses say so.
+func (w *Watch) renew(ctx context.Context, sameLogins bool) {
+	boxes, err := w.current().Inboxes(ctx)
+	now := map[int64]inbox.Inbox{}
+	if err != nil { // as they were; sync sees later what has changed
+		w.failed(ctx, err)
+		for _, k := range w.all() {
+			now[k.in.ID] = k.in
+		}
+	}
+	for _, in := range boxes {
+		now[in.ID] = in
+	}
+	var stopping sync.WaitGroup
+	for _, k := range w.all() {
+		stopping.Go(func() {
+			in, ok := now[k.in.ID]
+			if !ok {
+				w.remove(k)
+				return
+			}
+			w.set(in.ID, w.keep(ctx, in, w.session(k, in, sameLogins)))
+		})
+	}
+	stopping.Wait()
+	w.sync(ctx)
+}
+
+// stopAll ends all keepers, and returns what they held.
+func (w *Watch) stopAll() []Held {
+	keepers := w.all()
+	held := make([]Held, len(keepers))
+	var stopping sync.WaitGroup
+	for i, k := range keepers {
+		stopping.Go(func() { held[i] = k.stop() })
+	}
+	stopping.Wait()
+	return held
+}
+
+func (w *Watch) keeper(id int64) *keeper {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keepers[id]
+}
+
+func (w *Watch) set(id int64, k *keeper) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keepers[id] = k
+}
+
+func (w *Watch) all() []*keeper {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]*keeper, 0, len(w.keepers))
+	for _, k := range w.keepers {
+		all = append(all, k)
+	}
+	return all
+}
+
+func (w *Watch) ids() (ids []int64) {
+	for _, k := range w.all() {
+		ids = append(ids, k.in.ID)
+	}
+	return ids
+}
+
+// settings is what an operator sets of an inbox: without what scans change.
+func settings(in inbox.Inbox) inbox.Inbox {
+	in.LastError, in.LastScannedAt, in.UpdatedAt = "", nil, time.Time{}
+	folders := in.Folders
+	in.Folders = nil
+	for _, f := range folders {
+		in.Folders = append(in.Folders, inbox.Folder{ID: f.ID, Name: f.Name, Active: f.Active})
+	}
+	return in
+}
+
+// logins is what a session was opened with.
+type logins struct {
+	address, host, username, auth, password, caFile, fingerprint, clientCert string
+	security                                                                 inbox.Security
+	port                                                                     int
+	plaintext                                                                bool
+}
+
+func login(in inbox.Inbox) logins {
+	return logins{
+		address: in.Address, host: in.Host, username: in.Username, auth: in.Auth, password: string(in.Password),
+		caFile: in.CAFile, fingerprint: in.TLSFingerprint, clientCert: in.ClientCert,
+		security: in.Security, port: in.Port, plaintext: in.AllowPlaintext,
+	}
+}

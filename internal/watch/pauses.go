@@ -1,0 +1,103 @@
+package watch
+
+import (
+	"errors"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/pass"
+)
+
+// pauses are how long a keeper waits before it visits its inbox again. They double, and no two
+// keepers wait equally long.
+type pauses struct{ failures, losses, visits int }
+
+// worked is called after a visit that worked, and reset when the inbox has worked for a while.
+func (p *pauses) worked() { p.failures = 0 }
+
+func (p *pauses) reset() { *p = pauses{} }
+
+// growth is the first pause, and the longest.
+type growth struct{ first, longest time.Duration }
+
+func (g growth) nth(n int) time.Duration { return min(g.first<<min(n, 20), g.longest) }
+
+// How pauses grow.
+var (
+	whenBusy   = growth{time.Second, 30 * time.Second}
+	whenShared = growth{time.Second, 30 * time.Second}
+	whenLost   = growth{3 * time.Second, 30 * time.Second}
+	whenRelay  = growth{10 * time.Second, 5 * time.Minute}
+	byDefault  = growth{10 * time.Second, 5 * time.Minute}
+	// An operator has to do something. A changed inbox is visited at once, and a server may lock an
+	// account after some wrong passwords.
+	whenRefused = growth{time.Minute, 15 * time.Minute}
+	// The server asks for less, without saying how much less.
+	whenLimited = growth{time.Minute, 15 * time.Minute}
+)
+
+var byKind = map[imapsrc.Kind]growth{
+	imapsrc.KindAuth: whenRefused, imapsrc.KindExpired: whenRefused, imapsrc.KindToken: whenRefused, imapsrc.KindTLS: whenRefused,
+	imapsrc.KindPlaintext: whenRefused, imapsrc.KindNoFolder: whenRefused, imapsrc.KindNoCursor: whenRefused,
+	imapsrc.KindLimit: whenLimited,
+}
+
+// busy is the pause after a visit that found another run at work.
+func (p *pauses) busy(random func() float64) time.Duration {
+	p.visits++
+	return around(whenBusy.nth(p.visits-1), random)
+}
+
+// shared is the pause after a failure of what all inboxes share.
+func (p *pauses) shared(random func() float64) time.Duration {
+	p.visits++
+	return around(whenShared.nth(p.visits-1), random)
+}
+
+// lost is the pause after a connection that had worked was lost. All connections to a server may be
+// lost at once, so the pause may be short or long.
+func (p *pauses) lost(err error, random func() float64) time.Duration {
+	p.losses++
+	pause := time.Duration(random() * float64(whenLost.nth(p.losses-1)))
+	if g, ok := byKind[kindOf(err)]; ok {
+		pause = around(g.first, random)
+	}
+	return max(pause, hint(err, random))
+}
+
+// failed is the pause after a visit that failed.
+func (p *pauses) failed(err error, random func() float64) time.Duration {
+	p.failures++
+	g, ok := byKind[kindOf(err)]
+	if !ok {
+		g = byDefault
+	}
+	return max(around(g.nth(p.failures-1), random), hint(err, random))
+}
+
+// hint is what the server asked for, and a little more.
+func hint(err error, random func() float64) time.Duration {
+	asked := pass.BackOff(err)
+	if paused := new(pass.PausedError); errors.As(err, &paused) {
+		asked = time.Until(paused.Until)
+	}
+	if asked <= 0 {
+		return 0
+	}
+	return asked + time.Duration(random()*float64(10*time.Second))
+}
+
+// around is a time from half to one and a half of d.
+func around(d time.Duration, random func() float64) time.Duration {
+	return time.Duration((0.5 + random()) * float64(d))
+}
+
+func kindOf(err error) imapsrc.Kind {
+	if e := new(imapsrc.Error); errors.As(err, &e) {
+		return e.Kind
+	}
+	return ""
+}
+
+// RelayAgain is how long nothing is handed to a relay after its nth fault in a row.
+func RelayAgain(n int) time.Duration { return whenRelay.nth(n - 1) }

@@ -1,0 +1,72 @@
+package watch
+
+import "context"
+
+// readIfChanged reads the configuration again when a file has changed, and has not changed since
+// the last look: its author may still be writing.
+func (w *Watch) readIfChanged(ctx context.Context) {
+	now := w.cfg.Files()
+	settled := now == w.seen
+	w.seen = now
+	if now != w.config && settled {
+		w.read(ctx)
+	}
+}
+
+// readIfStale reads it again when the directory has changed.
+func (w *Watch) readIfStale(ctx context.Context) {
+	stale, err := w.current().Stale(ctx)
+	if err != nil {
+		w.failed(ctx, err)
+	}
+	if stale {
+		w.read(ctx)
+	}
+}
+
+// read reads the configuration again, and works by it from now on unless it has errors.
+func (w *Watch) read(ctx context.Context) {
+	w.cfg.Notify.Reloading()
+	defer func() { w.cfg.Notify.Send("READY=1", w.status()) }()
+	w.config = w.cfg.Files()
+	next, err := w.cfg.Load(ctx)
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			next.End()
+			next.Close()
+		}
+		return
+	case err != nil:
+		if w.fails(err.Error()) {
+			w.cfg.Log.Error("the configuration could not be read again; the old one stays in force", "error", err)
+		}
+		return
+	}
+	w.fails("")
+	w.cfg.Log.Info("the configuration was read again")
+	old := w.use(next)
+	w.renew(ctx, old.Logins == next.Logins)
+	w.ending.Go(func() {
+		old.End()
+		old.Close()
+	})
+}
+
+// fails notes why the configuration could not be read, and reports whether that is news. Why is
+// empty when it could.
+func (w *Watch) fails(why string) (news bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news = w.broken != why
+	w.broken = why
+	return news
+}
+
+// use puts a setup into force, and returns the old one.
+func (w *Watch) use(next *Setup) (old *Setup) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old, w.setup = w.setup, next
+	return old
+}

@@ -1,0 +1,106 @@
+package watch
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// edit changes the file.
+func (s *site) edit(to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = to
+}
+
+// TestReload: a changed file is read once it no longer changes, and sessions go on.
+func TestReload(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		after(filesEvery)
+		if n := s.number(&s.loads); n != 0 {
+			t.Errorf("a file that did not change was read %d times", n)
+		}
+		s.edit("2")
+		after(filesEvery)
+		s.edit("3") // it is still being written
+		after(filesEvery)
+		if s.number(&s.loads) != 0 {
+			t.Error("a file was read while it was being written")
+		}
+		after(filesEvery)
+		loads, ends, opened := s.number(&s.loads), s.number(&s.ends), s.number(&s.opened)
+		if loads != 1 || ends != 1 || opened != 2 {
+			t.Errorf("%d loads, %d ends of the old setup, %d sessions; want 1, 1, and only the 2 of before", loads, ends, opened)
+		}
+		s.wantVisits(1, 0) // its session is ready
+		s.box(1).news <- struct{}{}
+		after(0)
+		s.wantVisits(1, 1)
+		after(time.Minute)
+		if n := s.number(&s.loads); n != 1 {
+			t.Errorf("it was read %d times, want once", n)
+		}
+	})
+}
+
+// TestReloadWithoutDatabase: sessions go on when the inboxes cannot be listed in that moment.
+func TestReloadWithoutDatabase(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		s.change(func() { s.away = errAway })
+		s.w.Reload()
+		after(time.Second)
+		s.change(func() { s.away = nil })
+		after(time.Minute)
+		if n := s.number(&s.opened); n != 2 {
+			t.Errorf("%d sessions, want the 2 of before", n)
+		}
+	})
+}
+
+// TestReloadLogins: what concerns all logins has all sessions opened again.
+func TestReloadLogins(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		s.change(func() { s.load = func() (*Setup, error) { return s.setup("other logins"), nil } })
+		s.w.Reload()
+		after(0)
+		if n := s.number(&s.opened); n != 4 {
+			t.Errorf("%d sessions, want 4", n)
+		}
+	})
+}
+
+// TestBroken: a broken edit is said once, and the old setup stays in force until it is fixed.
+func TestBroken(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		works := s.load
+		s.change(func() { s.load = func() (*Setup, error) { return nil, errors.New("line 7: unknown key") } })
+		s.edit("2")
+		after(time.Minute)
+		s.w.Reload()
+		after(time.Minute)
+		s.wantLogged("the old one stays in force", 1)
+		s.wantStatus("STATUS=1 of 1 inbox, the configuration has errors")
+		s.box(1).news <- struct{}{}
+		after(0)
+		s.wantVisits(1, 2)
+		s.change(func() { s.load = works })
+		s.edit("3")
+		after(time.Minute)
+		s.wantLogged("the configuration was read again", 1)
+		s.wantStatus("STATUS=1 of 1 inbox")
+	})
+}
+
+// TestStale: so has a changed directory the configuration read again.
+func TestStale(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		s.change(func() {
+			s.stale = true
+			s.load = func() (*Setup, error) { s.stale = false; return s.setup("logins"), nil }
+		})
+		after(2 * staleEvery)
+		if n := s.number(&s.loads); n != 1 {
+			t.Errorf("it was read %d times, want once", n)
+		}
+	})
+}

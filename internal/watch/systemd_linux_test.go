@@ -1,0 +1,39 @@
+package watch
+
+import (
+	"net"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// TestSystemd: the manager's socket gets what is sent, and its watchdog is heeded.
+func TestSystemd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	for name, listen := range map[string]string{path: path, "@postrider-test-notify": "\x00postrider-test-notify"} {
+		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: listen, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		env := map[string]string{"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "7"}
+		s := NewSystemd(func(key string) (string, bool) { v, ok := env[key]; return v, ok }, 7)
+		if s.Watchdog() != 30*time.Second {
+			t.Errorf("the watchdog is %s, want 30s", s.Watchdog())
+		}
+		s.Send("READY=1", "STATUS=ok")
+		s.Reloading()
+		for _, want := range []string{`^READY=1\nSTATUS=ok$`, `^RELOADING=1\nMONOTONIC_USEC=[1-9]\d+$`} {
+			buffer := make([]byte, 100)
+			n, err := conn.Read(buffer)
+			if err != nil || !regexp.MustCompile(want).Match(buffer[:n]) {
+				t.Errorf("the manager was sent %q, %v; want a match of %s", buffer[:n], err, want)
+			}
+		}
+		if other := NewSystemd(func(key string) (string, bool) { v, ok := env[key]; return v, ok }, 8); other.Watchdog() != 0 {
+			t.Error("the watchdog of another process is heeded")
+		}
+	}
+	NewSystemd(func(string) (string, bool) { return "", false }, 7).Send("READY=1") // no manager
+}

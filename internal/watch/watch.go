@@ -1,0 +1,196 @@
+// Package watch stays up: it holds one session for each active inbox, and has what arrives
+// registered and forwarded at once, by the scanner and the deliverer of package pass.
+//
+// An inbox is visited when its server reports something, when that was not heard for
+// Setup.Patience, and after its connection was lost. It is visited under its scan lease, like by a
+// pass: when another run has the lease, that run scans, this process delivers, and it visits the
+// inbox again soon, so that it takes over when the other one goes. Tasks are delivered when they
+// are due, whoever registered them.
+//
+// What goes wrong stays where it belongs. An inbox that cannot be read is tried again after a pause
+// that grows, and is as long as the server asks for; no two inboxes pause equally long. When the
+// database or the relay fails, everything stays up and is tried again. What is wrong is logged when
+// it begins and when it is over, and not in between.
+//
+// The configuration is read again when its file or the directory changes, and on Reload. While it
+// has errors, the old one stays in force; that is logged once. Sessions outlive a change that does
+// not concern their login.
+//
+// Nothing depends on the process going on: killed anywhere, it leaves what a killed pass leaves.
+// When its context ends, messages on the wire are finished and the rest is released.
+package watch
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+)
+
+// Held is an inbox that is held, *pass.Held.
+type Held interface {
+	Visit(ctx context.Context) (busy *inbox.Busy, err error)
+	Await(ctx context.Context, p pass.Patience) (arrived bool, err error)
+	Deliver(ctx context.Context) // may be called at any time
+	Ready() bool
+	Connected() bool
+	Close()
+}
+
+// Tasks is what to know of the queue, tasks.Queue.
+type Tasks interface {
+	DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error)
+	NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error)
+}
+
+// Setup is what the configuration leads to. All fields must be set.
+type Setup struct {
+	Patience pass.Patience
+	Inboxes  func(ctx context.Context) ([]inbox.Inbox, error) // the active ones
+	Hold     func(in inbox.Inbox, from Held) Held             // from is nil, or has a session to adopt
+	Tasks    Tasks
+	Logins   string // of what all logins have in common: sessions outlive a change that leaves it
+	// Stale reports whether something has changed that Load reads, and Files does not know of.
+	Stale func(ctx context.Context) (bool, error)
+	// Chores is what else there is to do from time to time. It is called beside all others.
+	Chores     func(ctx context.Context)
+	RelayFault func() error
+	// End is called when nothing is visited any more. It waits until what is on the wire is
+	// finished.
+	End func()
+	// Close is called after End, when all sessions are closed or adopted.
+	Close func()
+}
+
+// Config is how a process stays up. All fields must be set.
+type Config struct {
+	Load   func(ctx context.Context) (*Setup, error) // reads the configuration
+	Files  func() string                             // differs when the files of the configuration do
+	Random func() float64                            // in [0, 1)
+	Notify Notify
+	Log    *slog.Logger
+}
+
+// How often things are looked at.
+const (
+	filesEvery   = 2 * time.Second
+	inboxesEvery = 15 * time.Second
+	dueEvery     = 10 * time.Second
+	staleEvery   = time.Minute
+	choresEvery  = time.Minute
+)
+
+// Watch is a process that stays up.
+type Watch struct {
+	cfg     Config
+	trouble *trouble // of the database
+	servers *servers
+	reload  chan struct{}
+
+	config string // Config.Files when the configuration was last read
+	seen   string // Config.Files at the last look
+
+	ending sync.WaitGroup // setups that are no longer in force
+	chores sync.WaitGroup
+
+	mu      sync.Mutex
+	setup   *Setup
+	broken  string            // why the configuration could not be read again; empty when it could
+	keepers map[int64]*keeper // by the inbox
+}
+
+// New makes a process with a first setup.
+func New(cfg Config, first *Setup) *Watch {
+	files := cfg.Files()
+	return &Watch{
+		cfg: cfg, setup: first, config: files, seen: files, keepers: map[int64]*keeper{}, reload: make(chan struct{}, 1),
+		trouble: &trouble{log: cfg.Log, by: map[work]bool{}}, servers: &servers{ill: map[string]int{}},
+	}
+}
+
+// Reload has the configuration read again.
+func (w *Watch) Reload() {
+	select {
+	case w.reload <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until ctx ends, and reports whether nothing is left to be tried again.
+func (w *Watch) Run(ctx context.Context) (clean bool) {
+	w.sync(ctx)
+	w.cfg.Notify.Send("READY=1", w.status())
+	stopNotifying := w.keepNotified(ctx)
+	w.loop(ctx)
+	stopNotifying()
+	w.cfg.Notify.Send("STOPPING=1")
+	return w.end(context.WithoutCancel(ctx))
+}
+
+func (w *Watch) loop(ctx context.Context) {
+	files, inboxes := time.NewTicker(filesEvery), time.NewTicker(inboxesEvery)
+	stale, chores := time.NewTicker(staleEvery), time.NewTicker(choresEvery)
+	defer files.Stop()
+	defer inboxes.Stop()
+	defer stale.Stop()
+	defer chores.Stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	working := make(chan struct{}, 1) // has an element while chores are done
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-files.C:
+			w.readIfChanged(ctx)
+		case <-w.reload:
+			w.read(ctx)
+		case <-stale.C:
+			w.readIfStale(ctx)
+		case <-inboxes.C:
+			w.sync(ctx)
+		case <-due.C:
+			due.Reset(w.deliver(ctx))
+		case <-chores.C:
+			w.doChores(ctx, working)
+		}
+	}
+}
+
+// doChores does the chores, unless the last ones are not done yet.
+func (w *Watch) doChores(ctx context.Context, working chan struct{}) {
+	select {
+	case working <- struct{}{}:
+		do := w.current().Chores
+		w.chores.Go(func() {
+			do(ctx)
+			<-working
+		})
+	default:
+	}
+}
+
+// end ends all that Run began, and reports whether nothing is left to be tried again.
+func (w *Watch) end(ctx context.Context) (clean bool) {
+	clean = w.clean()
+	w.chores.Wait()
+	setup, held := w.current(), w.stopAll()
+	setup.End()
+	due, err := setup.Tasks.DueOf(ctx, w.ids())
+	for _, h := range held {
+		h.Close()
+	}
+	setup.Close()
+	w.ending.Wait()
+	return clean && err == nil && len(due) == 0
+}
+
+// current is the setup that is in force.
+func (w *Watch) current() *Setup {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.setup
+}

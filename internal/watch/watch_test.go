@@ -1,0 +1,285 @@
+package watch
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wantVisits checks how often an inbox was visited.
+func (s *site) wantVisits(id int64, want int) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := s.held[id].visits; got != want {
+		s.t.Errorf("inbox %d was visited %d times, want %d", id, got, want)
+	}
+}
+
+// TestVisits: an inbox is visited at the start, when something arrives, and now and then.
+func TestVisits(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		s.wantVisits(1, 1)
+		s.box(1).news <- struct{}{}
+		after(0)
+		s.wantVisits(1, 2)
+		s.wantVisits(2, 1)
+		after(9 * time.Minute)
+		s.wantVisits(1, 3)
+		s.wantVisits(2, 2)
+		if !s.end() {
+			t.Error("all is well, and Run says that something is left")
+		}
+	})
+}
+
+// TestNotInStep: inboxes that were visited at the same time are not visited at the same time again.
+func TestNotInStep(t *testing.T) {
+	onSite(t, 3, func(t *testing.T, s *site) {
+		n := 0.0
+		s.w.cfg.Random = func() float64 { s.mu.Lock(); defer s.mu.Unlock(); n += 0.1; return n }
+		for id := range int64(3) {
+			s.box(id + 1).news <- struct{}{}
+			after(0)
+		}
+		waits := map[time.Duration]bool{}
+		for id := range int64(3) {
+			all := s.box(id + 1).waited()
+			waits[all[len(all)-1]] = true
+		}
+		if len(waits) != 3 {
+			t.Errorf("three inboxes wait for %v, want three different times", waits)
+		}
+	})
+}
+
+// TestUnreachable: pauses grow, the failure and its end are logged once, and the status has it.
+func TestUnreachable(t *testing.T) {
+	onSite(t, 3, func(t *testing.T, s *site) {
+		for id := range int64(2) {
+			s.box(id + 1).does(failing(errNetwork))
+			s.box(id + 1).lost <- errNetwork
+		}
+		after(5 * time.Second) // at once or so, and then after 10 s, 20 s, 40 s, 80 s, and 160 s
+		s.wantVisits(1, 2)
+		after(4 * time.Minute)
+		s.wantVisits(1, 6)
+		s.wantStatus("STATUS=1 of 3 inboxes, 2 unreachable")
+		s.wantLogged("level=ERROR", 1) // both have the same server
+		s.wantLogged("the inbox cannot be read", 2)
+		for id := range int64(2) {
+			s.box(id + 1).does(nil)
+		}
+		after(10 * time.Minute)
+		s.wantStatus("STATUS=3 of 3 inboxes")
+		s.wantLogged("the inbox can be read again", 2)
+		s.wantLogged("level=WARN", 1)
+	})
+}
+
+func (s *site) wantStatus(want string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last string
+	for _, told := range s.told {
+		if i := strings.Index(told, "STATUS="); i >= 0 {
+			last = told[i:]
+		}
+	}
+	if last != want {
+		s.t.Errorf("the last status is %q, want %q", last, want)
+	}
+}
+
+// TestUncleanEnd: what is left to be tried again shows in the exit code.
+func TestUncleanEnd(t *testing.T) {
+	for name, spoil := range map[string]func(s *site){
+		"an inbox": func(s *site) {
+			s.box(1).does(failing(errNetwork))
+			s.box(1).news <- struct{}{}
+			after(0)
+		},
+		"the relay": func(s *site) { s.change(func() { s.relay = errors.New("421") }) },
+		"a task":    func(s *site) { s.change(func() { s.due = map[int64]int{1: 1} }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				spoil(s)
+				if s.end() {
+					t.Error("something is left, and Run says that all is well")
+				}
+			})
+		})
+	}
+}
+
+// TestHints: a server that asks to be left alone is left alone, a wrong password is not tried often,
+// and a folder that cannot be opened keeps nobody from watching the others.
+func TestHints(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err   error
+		least time.Duration
+	}{
+		"a hint":           {&imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: errors.New("later"), BackOff: 20 * time.Minute}, 20 * time.Minute},
+		"a pause":          {&pass.PausedError{Until: time.Date(2000, 1, 1, 0, 30, 0, 0, time.UTC)}, 29*time.Minute + 30*time.Second},
+		"a wrong password": {errAuth, time.Minute},
+		"a limit":          {&imapsrc.Error{Kind: imapsrc.KindLimit, Err: errors.New("too many")}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				s.box(1).does(failing(tt.err))
+				s.box(1).news <- struct{}{}
+				after(tt.least - time.Second)
+				s.wantVisits(1, 2)
+				after(40 * time.Second)
+				s.wantVisits(1, 3)
+			})
+		})
+	}
+}
+
+// TestBusy: while another run scans, this one asks again soon, and does not wait for mail.
+func TestBusy(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		s.box(1).does(func() (*inbox.Busy, error) { return &inbox.Busy{Holder: "other"}, nil })
+		s.box(1).news <- struct{}{}
+		after(10 * time.Second) // after 1 s, 2 s, 4 s, ...
+		s.wantVisits(1, 5)
+		after(10 * time.Minute)
+		s.box(1).does(nil)
+		after(30 * time.Second)
+		before := s.number(&s.box(1).visits)
+		s.box(1).news <- struct{}{}
+		after(0)
+		s.wantVisits(1, before+1)
+	})
+}
+
+// TestDatabase: it is said once that the database is away, and once that it is there again.
+func TestDatabase(t *testing.T) {
+	onSite(t, 5, func(t *testing.T, s *site) {
+		s.change(func() { s.away = errAway })
+		for id := range int64(5) {
+			s.box(id + 1).does(failing(errAway))
+			s.box(id + 1).news <- struct{}{}
+		}
+		after(time.Minute)
+		s.wantLogged("the database cannot be used", 1)
+		s.wantLogged("the inbox cannot be read", 0)
+		s.wantStatus("STATUS=5 of 5 inboxes, the database cannot be used")
+		s.change(func() { s.away = nil })
+		for id := range int64(5) {
+			s.box(id + 1).does(nil)
+		}
+		after(time.Minute)
+		s.wantLogged("the database can be used again", 1)
+	})
+}
+
+// TestFullDisk: what can be read still says nothing of what can be written.
+func TestFullDisk(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		for id := range int64(2) {
+			s.box(id + 1).does(failing(errAway))
+			s.box(id + 1).news <- struct{}{}
+		}
+		after(5 * time.Minute)
+		s.wantLogged("the database cannot be used", 1)
+		s.wantLogged("the database can be used again", 0)
+	})
+}
+
+// TestDue: tasks are delivered when they are due, and those that others put back soon after.
+func TestDue(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		s.change(func() { s.next = 3 * time.Second })
+		after(dueEvery)
+		s.change(func() { s.due = map[int64]int{2: 1} })
+		after(3*time.Second + 2*atOnce)
+		if one, two := s.number(&s.box(1).delivered), s.number(&s.box(2).delivered); two == 0 || one > 0 {
+			t.Errorf("inbox 1 was delivered %d times and inbox 2 %d times, want only inbox 2", one, two)
+		}
+		s.box(2).does(failing(errNetwork))
+		s.box(2).lost <- errNetwork
+		after(10 * time.Second)
+		before := s.number(&s.box(2).delivered)
+		after(10 * time.Second)
+		if s.number(&s.box(2).delivered) != before {
+			t.Error("an inbox that cannot be read is delivered: its messages cannot be fetched")
+		}
+	})
+}
+
+// TestInboxes: an inbox that is added, changed or disabled is noticed, and a session outlives a
+// change that does not concern its login.
+func TestInboxes(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		first, second := s.box(1), s.box(2)
+		s.mu.Lock()
+		s.boxes = slices.Clone(s.boxes)
+		s.boxes[0].Labels = inbox.Labels{"tenant": "acme"}
+		s.boxes[1].Password = "another"
+		s.boxes = append(s.boxes, inbox.Inbox{ID: 3, Address: "new"})
+		s.mu.Unlock()
+		after(inboxesEvery)
+		s.wantVisits(3, 1)
+		if n := s.number(&s.opened); n != 4 || !first.isClosed() || !second.isClosed() {
+			t.Errorf("%d sessions were opened, want 4: of three inboxes, and again of the one with a new password", n)
+		}
+		now := time.Now()
+		s.mu.Lock()
+		s.boxes = slices.Clone(s.boxes[:2])
+		s.boxes[0].LastScannedAt, s.boxes[0].LastError = &now, "of a scan"
+		s.mu.Unlock()
+		first = s.box(1)
+		after(inboxesEvery)
+		if !s.box(3).isClosed() || s.box(1) != first {
+			t.Error("an inbox that was disabled is still held, or one that was only scanned is held again")
+		}
+	})
+}
+
+// TestRemoved: an inbox that was removed, which is not known yet, is no trouble.
+func TestRemoved(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		s.box(1).does(failing(inbox.ErrRemoved))
+		s.box(1).news <- struct{}{}
+		s.change(func() { s.boxes = nil })
+		after(inboxesEvery)
+		if !s.box(1).isClosed() {
+			t.Error("an inbox that was removed is still held")
+		}
+		s.wantLogged("level=", 0)
+	})
+}
+
+// TestWatchdog: the manager hears of the start, of the end, and in between.
+func TestWatchdog(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		after(5 * time.Minute)
+		s.end()
+		alive := 0
+		for _, told := range s.told {
+			if told == "WATCHDOG=1" {
+				alive++
+			}
+		}
+		if s.told[0] != "READY=1 STATUS=0 of 1 inbox" || alive != 10 || s.told[len(s.told)-1] != "STOPPING=1" {
+			t.Errorf("the manager was told %q; want READY=1, WATCHDOG=1 ten times, STOPPING=1", s.told)
+		}
+		if n := s.number(&s.chores); n != 5 {
+			t.Errorf("the chores were done %d times in five minutes, want 5", n)
+		}
+	})
+}
