@@ -28,6 +28,7 @@ func (a *app) commands() []*cobra.Command {
 		a.statusCommand(),
 		a.metricsCommand(),
 		a.auditCommand(),
+		a.serveCommand(),
 		a.smtpCommand(), a.srsCommand(),
 		a.checkCommand(),
 		a.demoCommand(),

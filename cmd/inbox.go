@@ -271,13 +271,16 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 }
 
 func (a *app) inboxEnableCommand() *cobra.Command {
-	enable := func(ctx context.Context, s *services, in inbox.Inbox) error { return s.inboxes.Enable(ctx, in.Address) }
+	enable := func(ctx context.Context, s *services, in inbox.Inbox) error {
+		by := tasks.By(a.who(s.host()))
+		return s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail())
+	}
 	return a.switchCommand("enable", "Process inboxes again", "Enabled", enable)
 }
 
 func (a *app) inboxDisableCommand() *cobra.Command {
 	disable := func(ctx context.Context, s *services, in inbox.Inbox) error {
-		return s.queue.Disable(ctx, a.who(s.host()), in.ID)
+		return s.queue.Disable(ctx, tasks.By(a.who(s.host())), in.ID)
 	}
 	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", disable)
 }

@@ -90,7 +90,7 @@ func (a *app) when(t *time.Time) string {
 	case t == nil:
 		return "never"
 	case isTerminal(a.out):
-		return ago(time.Since(*t)) + t.Local().Format(" (2006-01-02 15:04:05)")
+		return text.Ago(time.Since(*t)) + t.Local().Format(" (2006-01-02 15:04:05)")
 	}
 	return t.UTC().Format(time.RFC3339)
 }
@@ -101,27 +101,6 @@ func (a *app) whenKnown(t *time.Time) string {
 		return ""
 	}
 	return a.when(t)
-}
-
-// ago is how long something is past, or ahead.
-func ago(d time.Duration) string {
-	form := "%s ago"
-	if d < 0 {
-		form, d = "in %s", -d
-	}
-	return fmt.Sprintf(form, span(d))
-}
-
-func span(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
 func yesNo(b bool) string {

@@ -244,37 +244,43 @@ func (a *app) fromFile(name string, opts routeOptions) (pass.Specimen, error) {
 }
 
 // fromTask fetches the message of a task from its server.
-func (a *app) fromTask(ctx context.Context, id int64) (s pass.Specimen, err error) {
-	err = a.with(ctx, func(sv *services) error {
-		t, err := sv.queue.Get(ctx, id)
+func (a *app) fromTask(ctx context.Context, id int64) (found pass.Specimen, err error) {
+	err = a.with(ctx, func(s *services) error {
+		t, err := s.queue.Get(ctx, id)
 		switch {
 		case errors.Is(err, tasks.ErrNotFound):
 			return noTask(id)
 		case err != nil:
 			return err
 		}
-		in, err := sv.inboxes.Get(ctx, t.Inbox)
-		if err != nil {
-			return err
-		}
-		dial := func() (pass.Source, error) {
-			d, err := sv.dialer()
-			if err != nil {
-				return nil, err
-			}
-			return d.server(ctx, in)
-		}
-		m, err := pass.Fetch(ctx, dial, t, int64(sv.cfg.Forward.MaxSize), notices(sv.cfg))
-		if err != nil {
-			return fmt.Errorf("fetch the message of task %d: %w", id, err)
-		}
-		s = pass.Specimen{Task: t, Mail: route.Mail{
-			Inbox: t.Inbox, Labels: in.Labels.Texts(), Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt,
-		}}
-		if m.HeaderOnly {
-			s.Size = t.Identity.Size
-		}
-		return nil
+		found, err = s.specimen(ctx, t)
+		return err
 	})
-	return s, err
+	return found, err
+}
+
+// specimen fetches the message of a task from its server. Close it.
+func (s *services) specimen(ctx context.Context, t tasks.Task) (pass.Specimen, error) {
+	in, err := s.inboxes.Get(ctx, t.Inbox)
+	if err != nil {
+		return pass.Specimen{}, err
+	}
+	dial := func() (pass.Source, error) {
+		d, err := s.dialer()
+		if err != nil {
+			return nil, err
+		}
+		return d.server(ctx, in)
+	}
+	m, err := pass.Fetch(ctx, dial, t, int64(s.cfg.Forward.MaxSize), notices(s.cfg))
+	if err != nil {
+		return pass.Specimen{}, fmt.Errorf("fetch the message of task %d: %w", t.ID, err)
+	}
+	found := pass.Specimen{Task: t, Mail: route.Mail{
+		Inbox: t.Inbox, Labels: in.Labels.Texts(), Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt,
+	}}
+	if m.HeaderOnly {
+		found.Size = t.Identity.Size
+	}
+	return found, nil
 }

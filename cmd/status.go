@@ -144,10 +144,10 @@ func (a *app) statusTable(boxes []status.Inbox) *terminal.Table {
 			backlog += fmt.Sprintf(" (%d due)", b.Due)
 		}
 		if b.OldestWaitingAt != nil {
-			oldest = span(b.Numbers.OldestWaiting)
+			oldest = text.Span(b.Numbers.OldestWaiting)
 		}
 		if b.LastScannedAt != nil {
-			scan = ago(b.Numbers.SinceScan)
+			scan = text.Ago(b.Numbers.SinceScan)
 		}
 		g.Add(b.Email, yesNo(b.Active), backlog, states(b.Counts), lastDay(b), oldest, scan)
 	}

@@ -12,23 +12,6 @@ import (
 	"postrider/internal/tasks"
 )
 
-func TestAgo(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0:                           "0 s ago",
-		59 * time.Second:            "59 s ago",
-		90 * time.Second:            "1 min ago",
-		59*time.Minute + 59:         "59 min ago",
-		47 * time.Hour:              "47 h ago",
-		100 * time.Hour:             "4 days ago",
-		-30 * time.Minute:           "in 30 min",
-		-(48*time.Hour + time.Hour): "in 2 days",
-	} {
-		if got := ago(d); got != want {
-			t.Errorf("ago(%v) is %q, want %q", d, got, want)
-		}
-	}
-}
-
 func TestParseAge(t *testing.T) {
 	for in, want := range map[string]time.Duration{
 		"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "0s": 0, "1h30m": 90 * time.Minute,

@@ -26,7 +26,7 @@ func (f taskFake) Get(_ context.Context, id int64) (tasks.Task, error) {
 	return tasks.Task{ID: id, Status: tasks.Dead}, nil
 }
 
-func (f taskFake) Requeue(ctx context.Context, _ string, ids ...int64) (n int, err error) {
+func (f taskFake) Requeue(ctx context.Context, _ tasks.By, ids ...int64) (n int, err error) {
 	if f.meanwhile != nil {
 		err = f.meanwhile(f, ids[0])
 	}

@@ -43,6 +43,7 @@ var rules = []rule{
 	{pkg: "internal/message", never: []string{"internal"}},
 	{pkg: "internal/text", never: []string{"internal"}},
 	{pkg: "internal/terminal", never: []string{"internal/db", "internal/tasks", "internal/inbox", "internal/pass", "internal/imapsrc", "internal/route", "internal/forward"}},
+	{pkg: "internal/web", never: []string{"internal/pass", "internal/imapsrc", "internal/testserver"}},
 	{pkg: "internal/status", never: []string{"internal/pass", "internal/imapsrc", "internal/testserver"}},
 	{pkg: "internal/measure", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/testserver"}},
 	{pkg: "internal/transcript", never: []string{"internal/message", "internal/tasks", "internal/imapsrc", "internal/forward", "internal/pass"}},

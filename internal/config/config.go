@@ -47,6 +47,7 @@ type Config struct {
 	Retention   Retention     `yaml:"retention"`
 	Notify      Notify        `yaml:"notify"`
 	Hook        []string      `yaml:"hook"` // a program and its arguments
+	Web         Web           `yaml:"web"`
 	Routes      []route.Rule  `yaml:"routes"`
 }
 

@@ -49,6 +49,7 @@ func (r *reader) finish(c *Config) {
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.inherit(c)
 	r.notify(c)
+	r.web(&c.Web)
 	r.metrics(c.Metrics)
 }
 

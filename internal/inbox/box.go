@@ -2,7 +2,9 @@ package inbox
 
 import (
 	"context"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -92,4 +94,21 @@ func (s *Sealer) Decrypt(sealed string, binding []byte) (string, error) {
 		return "", ErrBinding
 	}
 	return string(secret), nil
+}
+
+// Derive returns a key of 32 octets for another purpose, made from the key of the file. Without
+// that file it is ErrNoKey: the file is made with the first password.
+func (s *Sealer) Derive(purpose string) ([]byte, error) {
+	key, err := s.readKey()
+	if err != nil {
+		return nil, err
+	}
+	return hkdf.Expand(sha256.New, key, "postrider "+purpose, 32)
+}
+
+// RandomKey is a key like one of Derive, for as long as somebody has it.
+func RandomKey() ([]byte, error) {
+	key := make([]byte, sha256.Size)
+	_, err := rand.Read(key)
+	return key, err
 }

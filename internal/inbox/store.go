@@ -186,15 +186,22 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 	return watch(tx, in.ID, have, folders)
 }
 
-// Enable makes an inbox active again. Package tasks disables inboxes.
-func (s *Store) Enable(ctx context.Context, address string) error {
+// Enable makes an inbox active again. Its audit trail has a line about it, with who and the detail,
+// unless it was active already. Package tasks disables inboxes.
+func (s *Store) Enable(ctx context.Context, address, who, detail string) error {
 	in, err := s.Get(ctx, address)
 	if err != nil {
 		return err
 	}
 	now, err := s.clock(ctx)
 	if err == nil {
-		err = s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlEnableInbox, now, in.ID).Error })
+		err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+			enabled := tx.Exec(sqlEnableInbox, now, in.ID)
+			if enabled.Error != nil || enabled.RowsAffected == 0 {
+				return enabled.Error
+			}
+			return tx.Exec(sqlEnabled, in.ID, now, db.Cut(who, 255), db.Cut(detail, 4000)).Error
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("enable inbox %s: %w", in.Address, err)

@@ -277,7 +277,7 @@ func TestListEnableDisableRemove(t *testing.T) {
 		}
 		wantList(t, b, true, "a@x.org[INBOX true] b@x.org[INBOX true]")
 		wantList(t, b, false, "a@x.org[INBOX true] b@x.org[INBOX true Junk false] c@x.org[INBOX true]")
-		if err := b.Enable(b.ctx, "c@x.org"); err != nil {
+		if err := b.Enable(b.ctx, "c@x.org", "ann", "by an operator"); err != nil {
 			t.Fatal(err)
 		}
 		b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)

@@ -46,17 +46,23 @@ func (s *Store) View(in Inbox) View {
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
 		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
 		CAFile: in.CAFile, TLSFingerprint: in.TLSFingerprint, ClientCert: in.ClientCert,
-		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: []FolderView{}, Labels: Labels{},
+		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: in.FolderViews(), Labels: Labels{},
 		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
 	}
 	maps.Copy(v.Labels, in.Labels)
+	return v
+}
+
+// FolderViews are the folders as JSON.
+func (in Inbox) FolderViews() []FolderView {
+	out := []FolderView{}
 	for _, f := range in.Folders {
-		v.Folders = append(v.Folders, FolderView{
+		out = append(out, FolderView{
 			Name: f.Name, Active: f.Active, UIDValidity: f.Epoch(), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,
 			InitializedAt: utc(f.InitializedAt), LastScannedAt: utc(f.LastScannedAt),
 		})
 	}
-	return v
+	return out
 }
 
 func utc(t *time.Time) *time.Time {

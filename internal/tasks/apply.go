@@ -12,10 +12,10 @@ import (
 // Changer is what Apply needs of a queue.
 type Changer interface {
 	Get(ctx context.Context, id int64) (Task, error)
-	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
-	Skip(ctx context.Context, who string, ids ...int64) (int, error)
-	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
-	Purge(ctx context.Context, who string, ids ...int64) (int, error)
+	Requeue(ctx context.Context, by By, ids ...int64) (int, error)
+	Skip(ctx context.Context, by By, ids ...int64) (int, error)
+	Resolve(ctx context.Context, by By, ids ...int64) (int, error)
+	Purge(ctx context.Context, by By, ids ...int64) (int, error)
 }
 
 // Command is what an operator does to tasks.
@@ -23,7 +23,7 @@ type Command struct {
 	Change
 	Ended bool // its ages count from the end of a task, not from its registration
 
-	do   func(q Changer, ctx context.Context, who string, ids ...int64) (int, error)
+	do   func(q Changer, ctx context.Context, by By, ids ...int64) (int, error)
 	kept string // why the queue may refuse a task in one of these states that nobody else has changed
 }
 
@@ -69,7 +69,7 @@ func (c Command) Select(f Filter) (Filter, error) {
 type Job struct {
 	Queue Changer
 	Command
-	Who    string // the operator, for the audit trail
+	By     By
 	IDs    []int64
 	Bulk   bool // a filter chose the tasks: they are changed in batches, and Each is called for those not changed
 	DryRun bool // change nothing; call Each for all tasks
@@ -138,7 +138,7 @@ func (j *Job) batch(ctx context.Context, ids []int64, r *Applied) error {
 	if len(fit) == 0 {
 		return nil
 	}
-	changed, err := j.do(j.Queue, ctx, j.Who, fit...)
+	changed, err := j.do(j.Queue, ctx, j.By, fit...)
 	if err != nil {
 		return err
 	}

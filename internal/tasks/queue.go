@@ -12,6 +12,7 @@ type Queue interface {
 	Worker
 	Operator
 	Reader
+	Finder
 	Auditor
 	Retention
 }
@@ -69,24 +70,26 @@ type Worker interface {
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 
-// Operator is for people. What an operator does is a line in the audit trail, with who and when.
+// Operator is for people. What an operator does is a line in the audit trail, with who, when and
+// why.
 // Tasks in a state that it is not for stay as they are. The methods report how many tasks changed.
 type Operator interface {
 	// Requeue starts tasks again. Recipients that were delivered stay delivered. When no recipient
 	// has the message, it is decided again.
-	Requeue(ctx context.Context, who string, ids ...int64) (int, error)
+	Requeue(ctx context.Context, by By, ids ...int64) (int, error)
 	// Skip ends tasks. They own their recipients from then on: equal messages are their duplicates,
 	// also once they are purged.
-	Skip(ctx context.Context, who string, ids ...int64) (int, error)
+	Skip(ctx context.Context, by By, ids ...int64) (int, error)
 	// Resolve settles unknown outcomes: the recipients in question have the message. The task ends
 	// as forwarded, or goes on for recipients that do not have it.
-	Resolve(ctx context.Context, who string, ids ...int64) (int, error)
+	Resolve(ctx context.Context, by By, ids ...int64) (int, error)
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known.
-	Purge(ctx context.Context, who string, ids ...int64) (int, error)
+	Purge(ctx context.Context, by By, ids ...int64) (int, error)
 	// Disable takes an inbox out of use: none of its tasks is claimed any more. Its live tasks lose
 	// their claims, unless the relay has the message and its reply is not recorded yet, and give up
-	// the recipients that they have not delivered to.
-	Disable(ctx context.Context, who string, inboxID int64) error
+	// the recipients that they have not delivered to. The inbox's own trail has a line about it, if
+	// it was active.
+	Disable(ctx context.Context, by By, inboxID int64) error
 	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
 	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
 	// inbox is disabled and has no cursors and no live tasks: doing it again goes on.
@@ -104,6 +107,9 @@ type Reader interface {
 	Get(ctx context.Context, id int64) (Task, error)
 	// Events is the audit trail of a task, in order. It outlives the task.
 	Events(ctx context.Context, taskID int64) ([]Event, error)
+	// InboxEvents is what operators did to an inbox, the newest first, at most limit of them. It
+	// outlives the inbox.
+	InboxEvents(ctx context.Context, inboxID int64, limit int) ([]Event, error)
 	// Stats are those of each of the inboxes. Any number of them takes a few statements.
 	Stats(ctx context.Context, inboxIDs []int64) (map[int64]Stats, error)
 	// Due counts the tasks that could be claimed now. Ended tasks cost nothing.

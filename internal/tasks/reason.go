@@ -63,7 +63,12 @@ func owners(ds []Delivery, in DeliveryStatus) string {
 }
 
 // BySkip is the reason of a task that an operator skipped.
-func BySkip(who string) string { return "by_operator: " + who }
+func BySkip(by By) string {
+	if why := by.Why(); why != "" {
+		return "by_operator: " + by.Who() + ": " + why
+	}
+	return "by_operator: " + by.Who()
+}
 
 // Disabled is why tasks lose their claims when their inbox is disabled.
 const Disabled = "its inbox was disabled"

@@ -146,9 +146,9 @@ func stands(ds []Delivery, in ...DeliveryStatus) bool {
 // Reached reports whether a recipient has the message by this task, or may have it.
 func Reached(ds []Delivery) bool { return stands(ds, Delivered, Sending) }
 
-// Event is one line of the audit trail.
+// Event is one line of the audit trail: of a task, or of an inbox.
 type Event struct {
-	TaskID int64
+	TaskID int64 // 0 of an inbox
 	At     time.Time
 	Worker string
 	Event  string

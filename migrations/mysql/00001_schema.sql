@@ -127,12 +127,13 @@ CREATE TABLE IF NOT EXISTS monitored_emails_once (
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 CREATE TABLE IF NOT EXISTS monitored_emails_events (
-    id      BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    task_id BIGINT       NOT NULL, -- no foreign key: the audit trail outlives the task
-    at      DATETIME(6)  NOT NULL,
-    worker  VARCHAR(255) NOT NULL,
-    event   VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    detail  TEXT         NOT NULL,
+    id       BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    task_id  BIGINT       NOT NULL,           -- no foreign key: the audit trail outlives the task; 0 for what an operator did to an inbox
+    inbox_id BIGINT       NOT NULL DEFAULT 0, -- of a line about an inbox; 0 in those of tasks
+    at       DATETIME(6)  NOT NULL,
+    worker   VARCHAR(255) NOT NULL,
+    event    VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    detail   TEXT         NOT NULL,
     KEY monitored_emails_events_task (task_id, id),
     KEY monitored_emails_events_kind (event, at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;

@@ -125,12 +125,13 @@ CREATE TABLE monitored_emails_once (
 CREATE INDEX monitored_emails_once_task ON monitored_emails_once (task_id);
 
 CREATE TABLE monitored_emails_events (
-    id      INTEGER  PRIMARY KEY AUTOINCREMENT,
-    task_id INTEGER  NOT NULL, -- no foreign key: the audit trail outlives the task
-    at      DATETIME NOT NULL,
-    worker  TEXT     NOT NULL,
-    event   TEXT     NOT NULL,
-    detail  TEXT     NOT NULL
+    id       INTEGER  PRIMARY KEY AUTOINCREMENT,
+    task_id  INTEGER  NOT NULL, -- no foreign key: the audit trail outlives the task; 0 for what an operator did to an inbox
+    inbox_id INTEGER  NOT NULL DEFAULT 0, -- of a line about an inbox; 0 in those of tasks
+    at       DATETIME NOT NULL,
+    worker   TEXT     NOT NULL,
+    event    TEXT     NOT NULL,
+    detail   TEXT     NOT NULL
 );
 CREATE INDEX monitored_emails_events_task ON monitored_emails_events (task_id, id);
 CREATE INDEX monitored_emails_events_kind ON monitored_emails_events (event, at);

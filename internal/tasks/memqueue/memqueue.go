@@ -30,6 +30,8 @@ type Queue struct {
 	once    map[onceKey]int64 // the task that owns it; below 0 when that was purged
 	ledger  ledger
 	trail   []tasks.Event
+
+	inboxTrail map[int64][]tasks.Event
 }
 
 var _ tasks.Queue = (*Queue)(nil)
@@ -60,7 +62,8 @@ func New(now func() time.Time) *Queue {
 	return &Queue{
 		clock: now, inboxes: map[int64]*inbox{}, folders: map[int64]*folder{},
 		tasks: map[int64]*task{}, once: map[onceKey]int64{},
-		ledger: ledger{at: map[place]*row{}, like: map[message.Fingerprint][]*row{}},
+		inboxTrail: map[int64][]tasks.Event{},
+		ledger:     ledger{at: map[place]*row{}, like: map[message.Fingerprint][]*row{}},
 	}
 }
 

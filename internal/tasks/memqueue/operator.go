@@ -11,8 +11,8 @@ import (
 )
 
 // Requeue implements tasks.Queue.
-func (q *Queue) Requeue(_ context.Context, who string, ids ...int64) (int, error) {
-	return q.change(who, "requeued", ids, tasks.FromByOperator(tasks.Received), func(t *task, now time.Time) {
+func (q *Queue) Requeue(_ context.Context, by tasks.By, ids ...int64) (int, error) {
+	return q.change(by, "requeued", ids, tasks.FromByOperator(tasks.Received), func(t *task, now time.Time) {
 		for i := range t.Deliveries {
 			d := &t.Deliveries[i]
 			t.InDoubt = t.InDoubt || d.Status == tasks.Sending
@@ -26,9 +26,9 @@ func (q *Queue) Requeue(_ context.Context, who string, ids ...int64) (int, error
 }
 
 // Skip implements tasks.Queue.
-func (q *Queue) Skip(_ context.Context, who string, ids ...int64) (int, error) {
-	return q.change(who, "skipped", ids, tasks.FromByOperator(tasks.Skipped), func(t *task, now time.Time) {
-		q.end(t, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(who), now)
+func (q *Queue) Skip(_ context.Context, by tasks.By, ids ...int64) (int, error) {
+	return q.change(by, "skipped", ids, tasks.FromByOperator(tasks.Skipped), func(t *task, now time.Time) {
+		q.end(t, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(by), now)
 		for _, d := range t.Deliveries {
 			q.keep(t, d.Recipient)
 		}
@@ -52,8 +52,8 @@ func (q *Queue) keep(t *task, recipient string) {
 
 // Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
 // those that were put off, and to report those that were refused.
-func (q *Queue) Resolve(_ context.Context, who string, ids ...int64) (int, error) {
-	return q.change(who, "resolved", ids, tasks.FromByOperator(tasks.Forwarded), func(t *task, now time.Time) {
+func (q *Queue) Resolve(_ context.Context, by tasks.By, ids ...int64) (int, error) {
+	return q.change(by, "resolved", ids, tasks.FromByOperator(tasks.Forwarded), func(t *task, now time.Time) {
 		without := false
 		for i := range t.Deliveries {
 			d := &t.Deliveries[i]
@@ -73,8 +73,8 @@ func (q *Queue) Resolve(_ context.Context, who string, ids ...int64) (int, error
 }
 
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
-func (q *Queue) Purge(_ context.Context, who string, ids ...int64) (int, error) {
-	return q.change(who, "purged", ids, tasks.Purgeable, func(t *task, now time.Time) { q.delete(t, now) }), nil
+func (q *Queue) Purge(_ context.Context, by tasks.By, ids ...int64) (int, error) {
+	return q.change(by, "purged", ids, tasks.Purgeable, func(t *task, now time.Time) { q.delete(t, now) }), nil
 }
 
 // delete deletes a task. Whoever waits for one of its deliveries finds that settled.
@@ -103,7 +103,7 @@ func recipientsOf(t *task) []string {
 }
 
 // change changes those tasks that stand in one of the states. Their receipts are no longer good.
-func (q *Queue) change(who, what string, ids []int64, from []tasks.Status, do func(*task, time.Time)) int {
+func (q *Queue) change(by tasks.By, what string, ids []int64, from []tasks.Status, do func(*task, time.Time)) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
@@ -116,7 +116,7 @@ func (q *Queue) change(who, what string, ids []int64, from []tasks.Status, do fu
 		do(t, now)
 		changed++
 		t.receipt = ""
-		q.event(now, id, who, what, "by an operator")
+		q.event(now, id, by.Who(), what, by.Detail())
 	}
 	return changed
 }
@@ -125,10 +125,15 @@ func (q *Queue) change(who, what string, ids []int64, from []tasks.Status, do fu
 func (q *Queue) Forget(context.Context, string, int64, int64, ...uint32) (int, error) { return 0, nil }
 
 // Disable implements tasks.Queue.
-func (q *Queue) Disable(_ context.Context, who string, inboxID int64) error {
+func (q *Queue) Disable(_ context.Context, by tasks.By, inboxID int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.disable(who, inboxID, q.now())
+	now := q.now()
+	if in := q.inboxes[inboxID]; in != nil && in.active {
+		q.inboxTrail[inboxID] = append(q.inboxTrail[inboxID],
+			tasks.Event{At: now, Worker: by.Who(), Event: "disabled", Detail: by.Detail()})
+	}
+	q.disable(by.Who(), inboxID, now)
 	return nil
 }
 

@@ -7,14 +7,22 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
 // Disable implements tasks.Queue. It is one transaction, however many tasks are live: either all
 // tasks that wait for one of them are made due, or none.
-func (q *Queue) Disable(ctx context.Context, who string, inboxID int64) error {
+func (q *Queue) Disable(ctx context.Context, by tasks.By, inboxID int64) error {
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
-		_, err := q.disable(tx, now, who, inboxID)
+		active, err := db.Query(tx, db.Value[bool], sqlIsActive, inboxID)
+		if err == nil {
+			_, err = q.disable(tx, now, by.Who(), inboxID)
+		}
+		if err != nil || len(active) == 0 || !active[0] {
+			return err // disabled before: there is nothing to add to the trail
+		}
+		_, err = db.Exec(tx, sqlInboxEvent, inboxID, now, db.Cut(by.Who(), 255), "disabled", cut(by.Detail()))
 		return err
 	})
 	return wrap(err, "disable inbox %d", inboxID)

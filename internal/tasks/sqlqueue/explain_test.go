@@ -119,7 +119,7 @@ func TestIndexes(t *testing.T) {
 		desk := []string{"desk@firm.example"}
 		list, listed := New(r.DB).portion(tasks.Filter{InboxID: inboxID, Within: time.Hour}, old, 5, 500)
 		r.events(t, 20_000)
-		sorted := map[string]bool{"conflicts": true, "ledger by content": true} // few rows
+		sorted := map[string]bool{"conflicts": true, "ledger by content": true, "history": true} // few rows, or few groups
 		for _, when := range []string{"as filled", "analyzed"} {
 			if when == "analyzed" {
 				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_deliveries, monitored_emails_once, monitored_emails_events")
@@ -145,6 +145,12 @@ func TestIndexes(t *testing.T) {
 				{"tasks of conflicts", "t", "eq_ref", "PRIMARY", sqlConflicts, []any{soon.Add(-2 * time.Hour)}, 1},
 				{"ended long ago", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", r.Lock(sqlExpired), []any{boxes, old, 100}, 1000},
 				{"a portion purged as", "monitored_emails_seen", "range", "monitored_emails_seen_task", sqlPurgedAs, []any{"forwarded", ids}, 2000},
+				{"search", "monitored_emails_tasks", "range", "PRIMARY", sqlCandidates, []any{1, 1000, 1000}, 2000},
+				{"search among few", "monitored_emails_tasks", "range", "PRIMARY", sqlCandidatesOf, []any{ids}, 10},
+				{"recipients of a search", "monitored_emails_deliveries", "range", "PRIMARY", sqlRecipients, []any{ids}, 20},
+				{"few in a state", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlFew, []any{boxes[:fewRanges], []tasks.Status{tasks.Dead}, 100}, 1000},
+				{"history", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlHistory, []any{boxes[:4], endings, old, soon}, 100_000},
+				{"trail of an inbox", "monitored_emails_events", "ref", "monitored_emails_events_task", sqlInboxEvents, []any{inboxID, 50}, 10},
 				{"oldest events", "monitored_emails_events", "index", "PRIMARY", sqlOldestEvents, []any{100}, 1000},
 				{"audit", "s", "range", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1000},
 				{"tasks of an audit", "t", "eq_ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1},

@@ -108,6 +108,10 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 		{"live", 1400, raws(sqlLiveCounts, now.UnixMicro(), []int64{inboxID})},
 		{"what is live in the inbox", 700, raws(sqlLive, inboxID)},
 		{"ids of a page of 100", 300, raws(sqlTaskIDs, folderID, 1, uids)},
+		{"a portion of a search", 1100, raws(sqlCandidates, 1, million, 1000)},
+		{"few in a state", 300, raws(sqlFew, []int64{inboxID}, []tasks.Status{tasks.Dead, tasks.Uncertain}, 100)},
+		{"the first of many in a state", 300, raws(sqlFew, []int64{inboxID}, []tasks.Status{tasks.Forwarded}, 100)},
+		{"what ended in an hour", 8000, raws(sqlHistory, []int64{inboxID}, endings, now.Add(-2*time.Hour), now.Add(-time.Hour))},
 		{"100 that ended long ago", 300, raws(sqlExpired, []int64{inboxID}, now, 100)},
 		{"deletion of 100 that ended long ago", 1200, func(tx *gorm.DB) error {
 			ids, err := New(r.DB).expire(tx, now, []int64{inboxID}, 0, 100)

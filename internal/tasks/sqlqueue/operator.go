@@ -11,8 +11,8 @@ import (
 )
 
 // Requeue implements tasks.Queue.
-func (q *Queue) Requeue(ctx context.Context, who string, ids ...int64) (int, error) {
-	return q.byOperator(ctx, who, "requeued", ids, tasks.FromByOperator(tasks.Received), requeue)
+func (q *Queue) Requeue(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
+	return q.byOperator(ctx, by, "requeued", ids, tasks.FromByOperator(tasks.Received), requeue)
 }
 
 func requeue(tx *gorm.DB, now time.Time, id int64) error {
@@ -44,10 +44,10 @@ func end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.S
 }
 
 // Skip implements tasks.Queue.
-func (q *Queue) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
+func (q *Queue) Skip(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Skipped)
-	return q.byOperator(ctx, who, "skipped", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
-		if err := end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(who)); err != nil {
+	return q.byOperator(ctx, by, "skipped", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
+		if err := end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(by)); err != nil {
 			return err
 		}
 		own, waiting, err := around(tx, []int64{id})
@@ -84,9 +84,9 @@ func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
 
 // Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
 // those that were put off, and to report those that were refused.
-func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, error) {
+func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Forwarded)
-	return q.byOperator(ctx, who, "resolved", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
+	return q.byOperator(ctx, by, "resolved", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
 		if err := tx.Exec(sqlResolveDeliveries, now, id).Error; err != nil {
 			return err
 		}
@@ -110,8 +110,8 @@ func (q *Queue) Resolve(ctx context.Context, who string, ids ...int64) (int, err
 }
 
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
-func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
-	return q.byOperator(ctx, who, "purged", ids, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
+func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
+	return q.byOperator(ctx, by, "purged", ids, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
 		row, err := taskByID(tx, id)
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (q *Queue) Purge(ctx context.Context, who string, ids ...int64) (int, error
 
 // byOperator changes those tasks that stand in one of the states. Their receipts are no longer
 // good.
-func (q *Queue) byOperator(ctx context.Context, who, what string, ids []int64, from []tasks.Status,
+func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []int64, from []tasks.Status,
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
@@ -139,7 +139,7 @@ func (q *Queue) byOperator(ctx context.Context, who, what string, ids []int64, f
 			if err := do(tx, now, id); err != nil {
 				return err
 			}
-			if err := event(tx, now, id, who, what, "by an operator"); err != nil {
+			if err := event(tx, now, id, by.Who(), what, by.Detail()); err != nil {
 				return err
 			}
 		}

@@ -177,6 +177,14 @@ DELETE FROM monitored_emails_once WHERE scope = ? AND fingerprint = ? AND recipi
 const (
 	sqlEvent = `INSERT INTO monitored_emails_events (task_id, at, worker, event, detail) VALUES (?, ?, ?, ?, ?)`
 
+	// Of an inbox. The task 0 is none.
+	sqlInboxEvent = `
+INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, ?, ?)`
+
+	sqlInboxEvents = `
+SELECT task_id, at, worker, event, detail FROM monitored_emails_events WHERE task_id = 0 AND inbox_id = ?
+ORDER BY id DESC LIMIT ?`
+
 	sqlEventLike = `SELECT COUNT(*) FROM monitored_emails_events WHERE task_id = ? AND event = ? AND detail = ?`
 )
 
@@ -242,6 +250,8 @@ UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt =
 WHERE id IN ?`
 
 	sqlUndecide = `UPDATE monitored_emails_tasks SET revision = '' WHERE id IN ?`
+
+	sqlIsActive = `SELECT is_active FROM monitored_emails WHERE id = ?`
 
 	sqlDisable = `UPDATE monitored_emails SET is_active = 0, updated_at = ? WHERE id = ?`
 
@@ -352,4 +362,29 @@ ORDER BY s.uid`
 	sqlNextPage = `
 SELECT MIN(uid) AS first, MAX(uid) AS last FROM (
   SELECT uid FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? ORDER BY uid LIMIT ?) AS page`
+)
+
+// Searching.
+const (
+	candidateColumns = `id, inbox_id, status, created_at, sender, subject, message_id`
+
+	// By PRIMARY KEY, no more rows than the limit.
+	sqlCandidates = `
+SELECT ` + candidateColumns + ` FROM monitored_emails_tasks WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?`
+
+	sqlCandidatesOf = `SELECT ` + candidateColumns + ` FROM monitored_emails_tasks WHERE id IN ? ORDER BY id DESC`
+
+	// By PRIMARY KEY.
+	sqlRecipients = `SELECT task_id, recipient FROM monitored_emails_deliveries WHERE task_id IN ?`
+
+	// By monitored_emails_tasks_ended, which has all columns.
+	sqlFew = `SELECT id FROM monitored_emails_tasks WHERE inbox_id IN ? AND status IN ? LIMIT ?`
+
+	sqlInboxIDs = `SELECT id FROM monitored_emails`
+
+	// By monitored_emails_tasks_ended, which has all columns. The text of a time begins with the day
+	// and the hour.
+	sqlHistory = `
+SELECT SUBSTR(CAST(finished_at AS CHAR), 1, 13), status, COUNT(*) FROM monitored_emails_tasks
+WHERE inbox_id IN ? AND status IN ? AND finished_at >= ? AND finished_at < ? GROUP BY 1, 2`
 )

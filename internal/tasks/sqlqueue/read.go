@@ -150,6 +150,16 @@ func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error)
 	return out, wrap(err, "read the audit trail")
 }
 
+// InboxEvents implements tasks.Queue.
+func (q *Queue) InboxEvents(ctx context.Context, inboxID int64, limit int) ([]tasks.Event, error) {
+	var out []tasks.Event
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		out = nil
+		return tx.Raw(sqlInboxEvents, inboxID, limit).Scan(&out).Error
+	})
+	return out, wrap(err, "read the audit trail of an inbox")
+}
+
 // inboxesAtOnce is how many inboxes one statement is for. MariaDB turns a list of 1,000 into a
 // join.
 const inboxesAtOnce = 512

@@ -229,7 +229,7 @@ func (o Operate) play(s *side) string {
 			ids = append(ids, t.id)
 		}
 	}
-	do := map[string]func(context.Context, string, ...int64) (int, error){
+	do := map[string]func(context.Context, tasks.By, ...int64) (int, error){
 		"requeue": s.Queue.Requeue, "skip": s.Queue.Skip, "resolve": s.Queue.Resolve, "purge": s.Queue.Purge,
 	}[o.What]
 	n, err := do(s.ctx, "ann", ids...)

@@ -109,7 +109,7 @@ func (q blind) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservati
 // stubborn disables nothing.
 type stubborn struct{ tasks.Queue }
 
-func (stubborn) Disable(context.Context, string, int64) error { return nil }
+func (stubborn) Disable(context.Context, tasks.By, int64) error { return nil }
 
 // forgetful does not record what a released task had delivered.
 type forgetful struct{ tasks.Queue }

@@ -45,7 +45,7 @@ func testStale(s *suite) {
 		s.Age(s.t, lease+time.Second)
 		return p.claimed(1, 1)[0]
 	}
-	operator := func(c tasks.Claim, as tasks.Status, do func(context.Context, string, ...int64) (int, error)) {
+	operator := func(c tasks.Claim, as tasks.Status, do func(context.Context, tasks.By, ...int64) (int, error)) {
 		s.finish(c, as)
 		s.byAnn(do(s.ctx, "ann", c.Task.ID))
 	}

@@ -88,7 +88,7 @@ func withReceipt() []deed {
 var errNone = errors.New("no task changed")
 
 func byOperator(name string, from []tasks.Status, to tasks.Status,
-	do func(q tasks.Queue, ctx context.Context, who string, ids ...int64) (int, error),
+	do func(q tasks.Queue, ctx context.Context, by tasks.By, ids ...int64) (int, error),
 ) deed {
 	return deed{name: name, from: from, to: to, operator: true, do: func(p place, c tasks.Claim) error {
 		n, err := do(p.Queue, p.ctx, "ann", c.Task.ID)

@@ -1,0 +1,149 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/config"
+	"postrider/internal/inbox"
+	"postrider/internal/metrics"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
+	"postrider/internal/web"
+)
+
+// pageAddress is where the page is unless told otherwise.
+const pageAddress = "127.0.0.1:8420"
+
+func (a *app) serveCommand() *cobra.Command {
+	var listen string
+	c := &cobra.Command{
+		Use:   "serve [--listen ADDR]",
+		Short: "Show the status page, for those who run passes from cron",
+		Long: `serve shows the status page until it is stopped: what needs a person, whether a
+message reached somebody, each message with its trail, and the inboxes. It
+fetches and sends no mail; ` + "`postrider run`" + ` does. The same data is at /api/v1
+as JSON (described by /api/v1/openapi.json). /healthz and /readyz are for
+monitoring, and need no login.
+
+Only this host can reach the default address, and there is no login. Any other
+address needs users and a certificate (web.users, web.tls), or a proxy that
+logs users in (web.proxy).
+
+  postrider serve                          on http://127.0.0.1:8420/
+  postrider serve --listen 127.0.0.1:9000  on another port
+  postrider serve --listen :8443           for others, with web.users and web.tls
+  ssh -L 8420:127.0.0.1:8420 mailhost      the page of another host, from here
+
+SIGTERM and SIGINT end it, with exit code 0.
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), listen) },
+	}
+	c.Flags().StringVar(&listen, "listen", pageAddress, "the `ADDR` to listen on, host:port")
+	return c
+}
+
+func (a *app) serve(ctx context.Context, listen string) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	cfg, err := a.loadConfig(ctx)
+	if err != nil {
+		return err
+	}
+	access, l, err := openPage(ctx, cfg, listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }()
+	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	defer context.AfterFunc(ctx, s.db.StopWaiting)()
+	page, done, err := s.page(access)
+	if err != nil {
+		return err
+	}
+	defer done()
+	where := "http://" + l.Addr().String() + "/"
+	if cfg.Web.TLS.Cert != "" {
+		where = "https://" + l.Addr().String() + "/"
+	}
+	s.log.Info("the status page is up", "address", where)
+	if err := a.tell("The status page is at %s Ctrl-C ends it.\n", where); err != nil {
+		return err
+	}
+	return page.Serve(ctx, l)
+}
+
+// openPage checks who may use the page, and begins to listen. Nothing else has begun by then: its
+// errors are about the usage.
+func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Access, net.Listener, error) {
+	key, err := inbox.OpenSealer(cfg.Secrets.KeyFile).Derive("sessions of the status page")
+	if errors.Is(err, inbox.ErrNoKey) { // sessions end with this process
+		key, err = inbox.RandomKey()
+	}
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	access, err := web.Open(web.Settings{
+		Listen: listen, UsersFile: cfg.Web.Users, Operators: cfg.Web.Operators, CertFile: cfg.Web.TLS.Cert, KeyFile: cfg.Web.TLS.Key,
+		ProxyFrom: cfg.Web.Proxy.Networks(), ProxyHeader: cfg.Web.Proxy.UserHeader, Key: key, Now: time.Now,
+	})
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	l, err := access.Bind(ctx)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	return access, l, nil
+}
+
+// page wires the status page. Call done when it is not used any more.
+func (s *services) page(access *web.Access) (page *web.Server, done func(), err error) {
+	relay, err := s.relay()
+	if err != nil {
+		return nil, nil, err
+	}
+	passEvery := time.Hour
+	if s.cfg.Alerts.LastScan != nil {
+		passEvery = *s.cfg.Alerts.LastScan
+	}
+	return web.New(web.Options{
+		Access: access, Queue: s.queue, Inboxes: s.inboxes, Status: s.status().Read, Explain: s.explain,
+		Relay: web.Relay{
+			Name: net.JoinHostPort(s.cfg.SMTP.Host, strconv.Itoa(s.cfg.SMTP.Port)),
+			Probe: func(ctx context.Context) error {
+				if _, err := relay.Info(ctx, nil); err != nil {
+					return errors.New(text.Brief(err))
+				}
+				return nil
+			},
+		},
+		Metrics:   metrics.Handler(s.status().Read, s.metricsOptions()),
+		PassEvery: passEvery, Now: time.Now, Zone: time.Local, Log: s.log,
+	}), func() { _ = relay.Close() }, nil
+}
+
+// explain tries the current routes on the message of a task.
+func (s *services) explain(ctx context.Context, t tasks.Task) ([]route.Step, error) {
+	table, err := s.routes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.specimen(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Message.Close() }()
+	return table.Explain(ctx, found.Mail), nil
+}

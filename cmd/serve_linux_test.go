@@ -1,0 +1,66 @@
+package cmd
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestServe: the page is up, knows the relay, explains a message by the current routes, and ends
+// with exit code 0 when it is stopped.
+func TestServe(t *testing.T) {
+	dir := newTerminalWorld(t, t.TempDir(), idle)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log, shown := io.Pipe()
+	a := &app{in: strings.NewReader(""), out: shown, err: shown, env: func(string) (string, bool) { return "", false }}
+	ended := make(chan int, 1)
+	go func() {
+		ended <- a.run(ctx, []string{"-c", filepath.Join(dir, "postrider.yaml"), "-v", "serve", "--listen", "127.0.0.1:0"})
+		_ = shown.Close()
+	}()
+	first := make([]byte, 4<<10)
+	n, err := log.Read(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, log) }()
+	found := regexp.MustCompile(`address=(http://127\.0\.0\.1:\d+)/`).FindStringSubmatch(string(first[:n]))
+	if found == nil {
+		t.Fatalf("it logs %q, want its address", first[:n])
+	}
+	for _, tt := range []struct {
+		method, path string
+		code         int
+		has          string
+	}{
+		{"GET", "/", 200, "1 ok"},
+		{"GET", "/metrics", 200, "postrider_"},
+		{"GET", "/readyz", 200, `"relay":"ok"`},
+		{"GET", "/messages?q=clerk", 200, "intake@firm.example"},
+		{"POST", "/messages/1/explain", 200, "no match"},
+		{"GET", "/api/v1/messages/1", 200, `"status":"forwarded"`},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, found[1]+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil || res.StatusCode != tt.code || !strings.Contains(string(body), tt.has) {
+			t.Errorf("%s %s: %d, %v, want %d and %q in it:\n%s", tt.method, tt.path, res.StatusCode, err, tt.code, tt.has, body)
+		}
+	}
+	stop()
+	if code := <-ended; code != exitOK {
+		t.Errorf("stopped, it ends with %d, want 0", code)
+	}
+}

@@ -1,0 +1,76 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Finder answers what people ask about messages. Each call reads a bounded number of rows.
+type Finder interface {
+	// Search returns tasks that match, the newest first.
+	Search(ctx context.Context, s Search) (Found, error)
+	// History counts the tasks of the inboxes that ended since then, by the hour and the state they
+	// stand in. Purged tasks are not in it.
+	History(ctx context.Context, inboxIDs []int64, since time.Time) ([]Ended, error)
+}
+
+// Search is what people know of a message. Empty fields match everything. Texts are parts, and
+// upper and lower case are the same.
+type Search struct {
+	Text                                  string // of the sender, a recipient, the subject or the Message-ID
+	Sender, Recipient, Subject, MessageID string
+	Statuses                              []Status
+	Inboxes                               []int64   // one of these; nil for all
+	Since, Until                          time.Time // registered from Since on, and before Until
+
+	Before int64 // only tasks with a lower ID; 0 for all
+	Limit  int   // of the answer
+	// Examine is how many tasks are read at most. Few tasks in some states, or of some inboxes, are
+	// found by an index, whatever their age, and all of them are read.
+	Examine int
+}
+
+// Found is the answer to a Search.
+type Found struct {
+	Tasks []Task
+	// Next is Search.Before for the older ones; 0 when there are none.
+	Next int64
+	// Until is when the oldest task that was looked at was registered, if the search ended because
+	// it had read Search.Examine tasks; nil otherwise.
+	Until *time.Time
+}
+
+// Ended is how many tasks ended in one hour.
+type Ended struct {
+	Hour   time.Time // its beginning, in UTC
+	Status Status
+	N      int
+}
+
+// Matches reports whether a task is one of those that the search is for. Before does not count.
+func (s Search) Matches(t Task) bool {
+	return (len(s.Statuses) == 0 || slices.Contains(s.Statuses, t.Status)) &&
+		(s.Inboxes == nil || slices.Contains(s.Inboxes, t.InboxID)) &&
+		(s.Since.IsZero() || !t.CreatedAt.Before(s.Since)) && (s.Until.IsZero() || t.CreatedAt.Before(s.Until)) &&
+		has(t.Identity.Sender, s.Sender) && has(t.Identity.Subject, s.Subject) && has(t.Identity.MessageID, s.MessageID) &&
+		(s.Recipient == "" || s.hasRecipient(t, s.Recipient)) &&
+		(s.Text == "" || has(t.Identity.Sender, s.Text) || has(t.Identity.Subject, s.Text) ||
+			has(t.Identity.MessageID, s.Text) || s.hasRecipient(t, s.Text))
+}
+
+func (Search) hasRecipient(t Task, part string) bool {
+	return slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return has(d.Recipient, part) })
+}
+
+// ByText reports whether texts have to be compared, and ByRecipient whether those of recipients.
+func (s Search) ByText() bool { return s.Sender+s.Subject+s.MessageID != "" || s.ByRecipient() }
+
+// ByRecipient is explained at ByText.
+func (s Search) ByRecipient() bool { return s.Recipient+s.Text != "" }
+
+// has reports whether part is in text, whatever their case.
+func has(text, part string) bool {
+	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}

@@ -1,0 +1,27 @@
+package text
+
+import (
+	"fmt"
+	"time"
+)
+
+// Ago is how long something is past, or ahead: "5 min ago", "in 3 h".
+func Ago(d time.Duration) string {
+	if d < 0 {
+		return "in " + Span(-d)
+	}
+	return Span(d) + " ago"
+}
+
+// Span is a duration in its largest unit.
+func Span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}

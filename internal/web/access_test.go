@@ -1,0 +1,367 @@
+package web_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"postrider/internal/testserver"
+	"postrider/internal/web"
+)
+
+// usersFile has anna, who operates in the tests, and ben. The password of each is the name and 1.
+func usersFile(t *testing.T) string {
+	t.Helper()
+	var lines strings.Builder
+	for _, name := range []string{"anna", "ben"} {
+		hash, err := bcrypt.GenerateFromPassword([]byte(name+"1"), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.WriteString(name + ":" + strings.Replace(string(hash), "$2a$", "$2y$", 1) + "\n")
+	}
+	return write(t, "users", "# who may\n\n"+lines.String())
+}
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// withUsers has people log in; anna operates.
+func withUsers(s *site) {
+	s.settings.UsersFile, s.settings.Operators = usersFile(s.t), []string{"anna"}
+}
+
+// logIn returns a client with the session of a user.
+func (s *site) logIn(name string) *http.Client {
+	s.t.Helper()
+	c := client(s.t)
+	s.do(c, http.MethodPost, "/login", form("name", name, "password", name+"1")).has(s.t, http.StatusSeeOther)
+	return c
+}
+
+// certificateFiles has a certificate and its key.
+func certificateFiles(t *testing.T) (cert, key string) {
+	t.Helper()
+	pair, _, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
+		write(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+}
+
+// TestOpen: what others could reach without a login is refused, with the fix.
+func TestOpen(t *testing.T) {
+	cert, key := certificateFiles(t)
+	users := usersFile(t)
+	writable := usersFile(t)
+	if err := os.Chmod(writable, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for _, tt := range []struct {
+		name string
+		s    web.Settings
+		want string // of the error; empty for none
+	}{
+		{"loopback", web.Settings{Listen: "127.0.0.1:8420"}, ""},
+		{"loopback, IPv6", web.Settings{Listen: "[::1]:8420"}, ""},
+		{"localhost", web.Settings{Listen: "localhost:8420"}, ""},
+		{"all addresses", web.Settings{Listen: ":8420"}, "set web.users and web.tls, or web.proxy"},
+		{"another address", web.Settings{Listen: "192.0.2.1:8420"}, "nobody would have to log in"},
+		{"a name", web.Settings{Listen: "mail.firm.example:8420"}, "nobody would have to log in"},
+		{"no port", web.Settings{Listen: "127.0.0.1"}, "write it like 127.0.0.1:8420"},
+		{"users without TLS", web.Settings{Listen: ":8420", UsersFile: users}, "passwords would be sent unencrypted"},
+		{"TLS without users", web.Settings{Listen: ":8420", CertFile: cert, KeyFile: key}, "nobody would have to log in"},
+		{"users and TLS", web.Settings{Listen: ":8420", UsersFile: users, CertFile: cert, KeyFile: key}, ""},
+		{"users on loopback", web.Settings{Listen: "127.0.0.1:8420", UsersFile: users}, ""},
+		{"a proxy", web.Settings{Listen: ":8420", ProxyFrom: proxy, ProxyHeader: "X-Remote-User"}, ""},
+		{"a proxy and users", web.Settings{Listen: ":8420", ProxyFrom: proxy, ProxyHeader: "X-Remote-User", UsersFile: users}, "exclude each other"},
+		{"users that others can write", web.Settings{Listen: "127.0.0.1:0", UsersFile: writable}, "chmod go-w " + writable},
+		{"no users file", web.Settings{Listen: "127.0.0.1:0", UsersFile: users + "x"}, "htpasswd -B -c"},
+		{"an empty users file", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "# none\n")}, "there is no user in"},
+		{"MD5", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "anna:$apr1$x$y\n")}, "line 1 of"},
+		{"no colon", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "anna\n")}, "is not NAME:PASSWORD"},
+		{"no certificate", web.Settings{Listen: "127.0.0.1:0", CertFile: cert + "x", KeyFile: key}, "read the certificate"},
+		{"the key of another", web.Settings{Listen: "127.0.0.1:0", CertFile: cert, KeyFile: users}, "are not a certificate and its key"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.s.Now = time.Now
+			_, err := web.Open(tt.s)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Fatalf("Open returned %v, want %q", err, tt.want)
+			}
+		})
+	}
+	t.Run("expired", func(t *testing.T) {
+		_, err := web.Open(web.Settings{
+			Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key,
+			Now: func() time.Time { return time.Now().AddDate(200, 0, 0) },
+		})
+		if err == nil || !strings.Contains(err.Error(), "expired on") {
+			t.Fatalf("Open returned %v, want that the certificate has expired", err)
+		}
+	})
+}
+
+func TestLogin(t *testing.T) {
+	s := newSite(t, withUsers)
+	s.get("/messages?q=x").has(t, http.StatusSeeOther)
+	if got := s.get("/messages?q=x").header.Get("Location"); got != "/login?next=%2Fmessages%3Fq%3Dx" {
+		t.Errorf("without a session a page leads to %q, want the login that comes back to it", got)
+	}
+	for _, path := range []string{"/healthz", "/login", "/assets/style.css"} {
+		s.get(path).has(t, http.StatusOK)
+	}
+	s.get("/api/v1/status").has(t, http.StatusUnauthorized, "Log in first")
+	c := client(t)
+	for _, wrong := range []string{form("name", "anna", "password", "ben1"), form("name", "eve", "password", "nobody"), form("name", "anna"), ""} {
+		s.do(c, http.MethodPost, "/login", wrong).has(t, http.StatusUnauthorized, "The name or the password is wrong.")
+	}
+	s.do(c, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
+	in := s.do(c, http.MethodPost, "/login", form("name", "anna", "password", "anna1", "next", "/inboxes"))
+	in.has(t, http.StatusSeeOther)
+	if got := in.header.Get("Location"); got != "/inboxes" {
+		t.Errorf("after the login comes %q, want /inboxes", got)
+	}
+	cookie := in.header.Get("Set-Cookie")
+	for _, want := range []string{"HttpOnly", "SameSite=Lax", "Path=/"} {
+		if !strings.Contains(cookie, want) {
+			t.Errorf("the cookie is %q, want %s in it", cookie, want)
+		}
+	}
+	s.do(c, http.MethodGet, "/", "").has(t, http.StatusOK, "anna", "Log out")
+	s.do(c, http.MethodGet, "/api/v1/status", "").has(t, http.StatusOK)
+	s.do(c, http.MethodPost, "/logout", "").has(t, http.StatusSeeOther)
+	s.do(c, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
+}
+
+// TestLoginLeadsNowhereElse: what comes after a login is a page of ours.
+func TestLoginLeadsNowhereElse(t *testing.T) {
+	s := newSite(t, withUsers)
+	for _, next := range []string{"https://evil.example/", "//evil.example/", "///evil.example/", `/\evil.example`, "javascript:alert(1)", "x", "", "/\tx", "http:/x"} {
+		in := s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", "anna1", "next", next))
+		if got := in.header.Get("Location"); got != "/" {
+			t.Errorf("with next %q the login leads to %q, want /", next, got)
+		}
+	}
+}
+
+// TestForgedSessions: only what we signed, for that user, password and time, is a session.
+func TestForgedSessions(t *testing.T) {
+	s := newSite(t, withUsers)
+	in := s.do(client(t), http.MethodPost, "/login", form("name", "ben", "password", "ben1"))
+	good, _, _ := strings.Cut(strings.TrimPrefix(in.header.Get("Set-Cookie"), "postrider="), ";")
+	parts := strings.Split(good, ".")
+	with := func(value string) int {
+		return s.do(client(t), http.MethodGet, "/", "", "Cookie", value).code
+	}
+	if got := with("postrider=" + good); got != http.StatusOK {
+		t.Fatalf("the session that was given answers %d, want 200", got)
+	}
+	for name, value := range map[string]string{
+		"another user":  "postrider=YW5uYQ." + parts[1] + "." + parts[2],
+		"longer":        "postrider=" + parts[0] + ".99999999999." + parts[2],
+		"no signature":  "postrider=" + parts[0] + "." + parts[1] + ".",
+		"two parts":     "postrider=" + parts[0] + "." + parts[1],
+		"given twice":   "postrider=" + good + "; postrider=" + good,
+		"no base64":     "postrider=" + good + "!",
+		"empty":         "postrider=",
+		"an empty user": "postrider=.99999999999.",
+	} {
+		if got := with(value); got != http.StatusSeeOther {
+			t.Errorf("%s: %d, want the login", name, got)
+		}
+	}
+	s.now = s.now.Add(12 * time.Hour)
+	if got := with("postrider=" + good); got != http.StatusSeeOther {
+		t.Errorf("after twelve hours the session answers %d, want the login", got)
+	}
+	s.now = noon
+	changed := strings.Replace(string(read(t, s.settings.UsersFile)), "ben:", "bob:", 1)
+	if err := os.WriteFile(s.settings.UsersFile, []byte(changed+"#\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := with("postrider=" + good); got != http.StatusSeeOther {
+		t.Errorf("when the user is gone the session answers %d, want the login", got)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestUsersFileSpoilt: nobody can log in while others can write the file.
+func TestUsersFileSpoilt(t *testing.T) {
+	s := newSite(t, withUsers)
+	anna := s.logIn("anna")
+	if err := os.Chmod(s.settings.UsersFile, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s.do(anna, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
+	s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", "anna1")).has(t, http.StatusServiceUnavailable)
+}
+
+// TestTooManyLogins: after ten wrong passwords from one place there is a pause.
+func TestTooManyLogins(t *testing.T) {
+	s := newSite(t, withUsers)
+	try := func(password string) answer {
+		return s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", password))
+	}
+	for range 10 {
+		try("wrong").has(t, http.StatusUnauthorized)
+	}
+	try("anna1").has(t, http.StatusTooManyRequests, "too many attempts")
+	req := s.do(client(t), http.MethodGet, "/api/v1/status", "", "Authorization", "Basic YW5uYTphbm5hMQ==")
+	req.has(t, http.StatusTooManyRequests)
+	s.now = s.now.Add(10 * time.Minute)
+	try("anna1").has(t, http.StatusSeeOther)
+}
+
+// TestBasic: programs log in with each request; pages do not take that.
+func TestBasic(t *testing.T) {
+	s := newSite(t, withUsers)
+	s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, `"messages":[]`)
+	s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic ZXZlOm5vYm9keQ==").has(t, http.StatusUnauthorized) // eve, nobody
+	refused := s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic YmVuOmJlbjI=")
+	refused.has(t, http.StatusUnauthorized)
+	if got := refused.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
+		t.Errorf("WWW-Authenticate is %q, want Basic", got)
+	}
+	s.do(client(t), http.MethodGet, "/", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusSeeOther)
+}
+
+func TestProxy(t *testing.T) {
+	s := newSite(t, func(s *site) {
+		s.settings.Listen, s.settings.ProxyHeader, s.settings.Operators = ":0", "X-Remote-User", []string{"anna"}
+		s.settings.ProxyFrom = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	})
+	as := func(name string) answer {
+		return s.do(client(t), http.MethodGet, "/", "", "X-Remote-User", name, "Host", "mail.firm.example")
+	}
+	as("anna").has(t, http.StatusOK, "anna")
+	as("anna").lacks(t, "looks only", "Log out")
+	as("ben").has(t, http.StatusOK, "looks only")
+	as("a\u202eb").has(t, http.StatusForbidden)
+	s.get("/").has(t, http.StatusForbidden, "does not say who you are")
+	s.get("/api/v1/status").has(t, http.StatusForbidden)
+	elsewhere := newSite(t, func(s *site) {
+		s.settings.Listen, s.settings.ProxyHeader = ":0", "X-Remote-User"
+		s.settings.ProxyFrom = []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}
+	})
+	elsewhere.do(client(t), http.MethodGet, "/", "", "X-Remote-User", "anna").has(t, http.StatusForbidden, "through its proxy")
+	elsewhere.get("/healthz").has(t, http.StatusOK)
+}
+
+// TestRebinding: without a login the page answers to names of this host alone.
+func TestRebinding(t *testing.T) {
+	s := newSite(t)
+	for _, host := range []string{"localhost", "localhost:8420", "LOCALHOST", "127.0.0.1", "127.1.2.3:80", "[::1]:8420", "[::1]"} {
+		if got := s.do(client(t), http.MethodGet, "/", "", "Host", host); got.code != http.StatusOK {
+			t.Errorf("host %s: %d, want 200", host, got.code)
+		}
+	}
+	for _, host := range []string{"evil.example", "evil.example:8420", "127.0.0.1.evil.example", "192.0.2.1", "localhost.evil.example"} {
+		got := s.do(client(t), http.MethodGet, "/", "", "Host", host)
+		got.has(t, http.StatusMisdirectedRequest, "only at localhost")
+		got.lacks(t, "Overview</h1>", "smtp.firm.example")
+	}
+}
+
+// TestCrossOrigin: another site can make nobody's browser change anything.
+func TestCrossOrigin(t *testing.T) {
+	s := newSite(t, withUsers)
+	s.firm()
+	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
+	anna := s.logIn("anna")
+	for _, path := range []string{"/messages/" + itoa(dead) + "/retry", "/inboxes/office@firm.example/disable", "/login", "/logout"} {
+		for _, from := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+		} {
+			s.do(anna, http.MethodPost, path, form("why", "x", "name", "ben", "password", "ben1"), from...).has(t, http.StatusForbidden, "another site")
+		}
+	}
+	if got := s.number(`SELECT COUNT(*) FROM monitored_emails_tasks WHERE status = 'dead'`); got != 1 {
+		t.Errorf("%d tasks are dead, want 1 as before", got)
+	}
+	s.do(anna, http.MethodGet, "/messages/"+itoa(dead)+"/retry?why=x", "").has(t, http.StatusNotFound)
+}
+
+// TestHeaders: each answer forbids what is not ours.
+func TestHeaders(t *testing.T) {
+	s := newSite(t, withUsers)
+	for _, path := range []string{"/", "/login", "/healthz", "/readyz", "/nothing", "/api/v1/status", "/assets/style.css"} {
+		h := s.get(path).header
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"Referrer-Policy":         "same-origin", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		} {
+			if got := h.Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+		if got := h.Get("Cache-Control"); got != "no-store" && !strings.HasPrefix(path, "/assets/") {
+			t.Errorf("%s: Cache-Control is %q, want no-store", path, got)
+		}
+	}
+}
+
+// TestRenewedCertificate: a certificate that is replaced is used at once, a broken one is not.
+func TestRenewedCertificate(t *testing.T) {
+	users := usersFile(t)
+	cert, key := certificateFiles(t)
+	a, err := web.Open(web.Settings{Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		pair, err := a.TLS().GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pair.Certificate[0])
+	}
+	old := shown()
+	replace := func(path string, text []byte, at time.Time) {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := time.Now().Add(time.Hour)
+	replace(cert, []byte("half a certif"), later)
+	if shown() != old {
+		t.Error("a broken certificate is used")
+	}
+	newCert, newKey := certificateFiles(t)
+	replace(key, read(t, newKey), later)
+	replace(cert, read(t, newCert), later.Add(time.Hour))
+	if shown() == old {
+		t.Error("the old certificate is still used")
+	}
+}

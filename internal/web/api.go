@@ -1,0 +1,212 @@
+package web
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/status"
+	"postrider/internal/tasks"
+)
+
+// openAPI describes what follows.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// apiFound is a page of messages.
+type apiFound struct {
+	Messages      []tasks.View `json:"messages"`
+	Next          int64        `json:"next"`           // before, for the older ones; 0 when there are none
+	SearchedUntil *time.Time   `json:"searched_until"` // the search ended here, and not at the last message; else null
+}
+
+// apiInboxView is an inbox. Where its password comes from is not in it.
+type apiInboxView struct {
+	status.Inbox
+	Description string             `json:"description"`
+	Host        string             `json:"host"`
+	Port        int                `json:"port"`
+	Security    inbox.Security     `json:"security"`
+	Labels      inbox.Labels       `json:"labels"`
+	Folders     []inbox.FolderView `json:"folders"`
+	Since       *time.Time         `json:"failing_since"`
+}
+
+// apiEnded is an hour of the history.
+type apiEnded struct {
+	Hour   time.Time    `json:"hour"`
+	Status tasks.Status `json:"status"`
+	N      int          `json:"count"`
+}
+
+func (s *Server) apiDocument(w http.ResponseWriter, _ *http.Request, _ user) error {
+	w.Header().Set("Content-Type", "application/json")
+	_, err := w.Write(openAPI)
+	return err
+}
+
+func (s *Server) apiStatus(w http.ResponseWriter, r *http.Request, _ user) error {
+	report, err := s.report.get(r.Context())
+	if err == nil {
+		writeJSON(w, http.StatusOK, report)
+	}
+	return err
+}
+
+func (s *Server) apiMessages(w http.ResponseWriter, r *http.Request, _ user) error {
+	if err := onlyKnown(r.URL.Query(), "q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before"); err != nil {
+		return err
+	}
+	found, _, err := s.find(r.Context(), formOf(r.URL.Query()))
+	if err != nil {
+		return err
+	}
+	out := apiFound{Messages: []tasks.View{}, Next: found.Next, SearchedUntil: found.Until}
+	for _, t := range found.Tasks {
+		out.Messages = append(out.Messages, tasks.ViewOf(t))
+	}
+	writeJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// onlyKnown refuses a misspelt parameter, which would select everything.
+func onlyKnown(q url.Values, known ...string) error {
+	for name := range q {
+		found := false
+		for _, k := range known {
+			found = found || k == name
+		}
+		if !found {
+			return &failure{http.StatusBadRequest, fmt.Sprintf("There is no parameter %q; there are %v.", name, known)}
+		}
+	}
+	return nil
+}
+
+func (s *Server) apiMessage(w http.ResponseWriter, r *http.Request, _ user) error {
+	id, err := messageID(r)
+	if err != nil {
+		return err
+	}
+	t, err := s.Queue.Get(r.Context(), id)
+	gone := errors.Is(err, tasks.ErrNotFound)
+	if err != nil && !gone {
+		return err
+	}
+	events, err := s.Queue.Events(r.Context(), id)
+	switch {
+	case err != nil:
+		return err
+	case gone && len(events) == 0:
+		return tasks.ErrNotFound
+	case gone:
+		writeJSON(w, http.StatusOK, tasks.GoneView{ID: id, Gone: true, Events: tasks.EventsOf(events)})
+	default:
+		writeJSON(w, http.StatusOK, tasks.DetailsOf(t, events))
+	}
+	return nil
+}
+
+func (s *Server) apiInboxes(w http.ResponseWriter, r *http.Request, _ user) error {
+	rows, err := s.rows(r)
+	if err != nil {
+		return err
+	}
+	out := []apiInboxView{}
+	for _, row := range rows {
+		out = append(out, row.view())
+	}
+	writeJSON(w, http.StatusOK, map[string][]apiInboxView{"inboxes": out})
+	return nil
+}
+
+func (s *Server) apiInbox(w http.ResponseWriter, r *http.Request, _ user) error {
+	in, err := s.Inboxes.Get(r.Context(), r.PathValue("address"))
+	if err != nil {
+		return err
+	}
+	rows, err := s.rows(r)
+	for _, row := range rows {
+		if row.Inbox.ID == in.ID {
+			writeJSON(w, http.StatusOK, row.view())
+			return nil
+		}
+	}
+	if err == nil {
+		err = &inbox.NotFoundError{Address: in.Address}
+	}
+	return err
+}
+
+func (r inboxRow) view() apiInboxView {
+	in := r.Inbox
+	v := apiInboxView{
+		Inbox: r.Status, Description: in.Description, Host: in.Host, Port: in.Port, Security: in.Security, Labels: inbox.Labels{},
+		Folders: in.FolderViews(), Since: in.FailingSince,
+	}
+	if in.Labels != nil {
+		v.Labels = in.Labels
+	}
+	return v
+}
+
+func (s *Server) apiHistory(w http.ResponseWriter, r *http.Request, _ user) error {
+	hours, err := s.history.get(r.Context())
+	if err != nil {
+		return err
+	}
+	out := []apiEnded{}
+	for _, h := range hours {
+		out = append(out, apiEnded(h))
+	}
+	writeJSON(w, http.StatusOK, map[string][]apiEnded{"hours": out})
+	return nil
+}
+
+// readiness is the answer of /readyz. It needs no login, so it has no names and no errors.
+type readiness struct {
+	Ready    bool       `json:"ready"`
+	Database string     `json:"database"` // ok, failed
+	Relay    string     `json:"relay"`
+	LastPass string     `json:"last_pass"` // ok, late, never
+	PassedAt *time.Time `json:"last_pass_at"`
+}
+
+// ready says whether mail can go its way: the database and the relay answer, and passes are done.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	out := readiness{Database: "ok", Relay: "ok", LastPass: "ok"}
+	report, err := s.report.get(r.Context())
+	if err != nil {
+		out.Database, out.LastPass = "failed", "unknown"
+	}
+	if _, err := s.probe.get(r.Context()); err != nil {
+		out.Relay = "failed"
+	}
+	active := 0
+	for _, in := range report.Inboxes {
+		if in.Active {
+			active++
+			if at := in.LastScannedAt; at != nil && (out.PassedAt == nil || at.After(*out.PassedAt)) {
+				out.PassedAt = at
+			}
+		}
+	}
+	switch {
+	case err != nil || active == 0:
+	case out.PassedAt == nil:
+		out.LastPass = "never"
+	case s.Now().Sub(*out.PassedAt) > s.PassEvery:
+		out.LastPass = "late"
+	}
+	out.Ready = out.Database == "ok" && out.Relay == "ok" && out.LastPass == "ok"
+	code := http.StatusOK
+	if !out.Ready {
+		code = http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, out)
+}

@@ -1,0 +1,176 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/status"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
+)
+
+const inboxesOnPage = 100
+
+// inboxesBody is what the list of inboxes shows.
+type inboxesBody struct {
+	Now    time.Time
+	Q      string // a part of the address, or a label
+	Show   string // failing, disabled, or empty for all
+	Rows   []inboxRow
+	All    int // that match
+	Next   string
+	First  string // the address of the first ones; empty when these are they
+	Counts inboxCounts
+}
+
+// inboxRow is an inbox and where it stands.
+type inboxRow struct {
+	Inbox  inbox.Inbox
+	Status status.Inbox
+}
+
+// Trouble is why somebody should look at the inbox; empty when nobody has to.
+func (r inboxRow) Trouble() string {
+	switch {
+	case !r.Inbox.Active:
+		return ""
+	case r.Status.NeedsLogin != "":
+		return "needs a login: " + r.Status.NeedsLogin
+	}
+	return r.Inbox.LastError
+}
+
+// rows are all inboxes with where they stand, sorted by their address.
+func (s *Server) rows(r *http.Request) ([]inboxRow, error) {
+	report, err := s.report.get(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	boxes, err := s.Inboxes.List(r.Context(), false)
+	if err != nil {
+		return nil, err
+	}
+	states := map[string]status.Inbox{}
+	for _, in := range report.Inboxes {
+		states[in.Email] = in
+	}
+	out := make([]inboxRow, len(boxes))
+	for i, in := range boxes {
+		out[i] = inboxRow{in, states[in.Address]}
+	}
+	return out, nil
+}
+
+// matches reports whether an inbox has the text in its address, its description or a label.
+func (r inboxRow) matches(q, show string) bool {
+	switch {
+	case show == "failing" && r.Trouble() == "", show == "disabled" && r.Inbox.Active:
+		return false
+	}
+	has := func(s string) bool { return contains(s, q) }
+	return q == "" || has(r.Inbox.Address) || has(r.Inbox.Description) || slices.ContainsFunc(r.Inbox.Labels.Texts(), has)
+}
+
+func (s *Server) inboxes(w http.ResponseWriter, r *http.Request, u user) error {
+	all, err := s.rows(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	b := inboxesBody{Now: s.Now(), Q: text.Cut(text.Line(q.Get("q")), maxText), Show: q.Get("show")}
+	for _, row := range all {
+		switch {
+		case !row.Inbox.Active:
+			b.Counts.Disabled++
+		case row.Trouble() != "":
+			b.Counts.Failing++
+		default:
+			b.Counts.Active++
+		}
+	}
+	all = slices.DeleteFunc(all, func(row inboxRow) bool { return !row.matches(b.Q, b.Show) })
+	b.All = len(all)
+	page1 := func(after string) string {
+		v := url.Values{"q": {b.Q}, "show": {b.Show}, "after": {after}}
+		return "/inboxes?" + v.Encode()
+	}
+	if after := q.Get("after"); after != "" {
+		all = slices.DeleteFunc(all, func(row inboxRow) bool { return row.Inbox.Address <= after })
+		b.First = page1("")
+	}
+	if len(all) > inboxesOnPage {
+		all = all[:inboxesOnPage]
+		b.Next = page1(all[inboxesOnPage-1].Inbox.Address)
+	}
+	b.Rows = all
+	s.show(w, http.StatusOK, "inboxes", page{Title: "Inboxes", Nav: "inboxes", User: u, Body: b})
+	return nil
+}
+
+// inboxBody is what the page of one inbox shows.
+type inboxBody struct {
+	Now     time.Time
+	Inbox   inbox.Inbox
+	Status  status.Inbox
+	Counts  []stateCount
+	Trail   []moment
+	Latest  []messageRow
+	Done    string
+	Problem string
+	Why     string
+}
+
+// Trouble is as inboxRow has it.
+func (b inboxBody) Trouble() string { return inboxRow{b.Inbox, b.Status}.Trouble() }
+
+// Labels are in order.
+func (b inboxBody) Labels() []string { return b.Inbox.Labels.Texts() }
+
+// trailOfInbox is how many lines of its trail an inbox shows.
+const trailOfInbox = 50
+
+func (s *Server) inbox(w http.ResponseWriter, r *http.Request, u user) error {
+	in, err := s.Inboxes.Get(r.Context(), r.PathValue("address"))
+	if err != nil {
+		return err
+	}
+	done := map[string]string{
+		"enable":  "The inbox is enabled: the next pass reads it.",
+		"disable": "The inbox is disabled: nothing of it is read or forwarded.",
+	}[r.URL.Query().Get("done")]
+	return s.showInbox(w, r, u, http.StatusOK, inboxBody{Inbox: in, Done: done})
+}
+
+func (s *Server) showInbox(w http.ResponseWriter, r *http.Request, u user, code int, b inboxBody) error {
+	report, err := s.report.get(r.Context())
+	if err != nil {
+		return err
+	}
+	for _, in := range report.Inboxes {
+		if in.Email == b.Inbox.Address {
+			b.Status = in
+		}
+	}
+	for _, state := range tasks.Statuses {
+		if n := b.Status.Counts[state]; n > 0 {
+			b.Counts = append(b.Counts, stateCount{state, n})
+		}
+	}
+	events, err := s.Queue.InboxEvents(r.Context(), b.Inbox.ID, trailOfInbox)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		b.Trail = append(b.Trail, moment{At: e.At, What: eventWords[e.Event], Detail: e.Detail, By: e.Worker})
+	}
+	latest, err := s.Queue.Search(r.Context(), tasks.Search{Inboxes: []int64{b.Inbox.ID}, Limit: latestOnHome, Examine: examined})
+	if err != nil {
+		return err
+	}
+	b.Now, b.Latest = s.Now(), rowsOf(latest.Tasks)
+	s.show(w, code, "inbox", page{Title: b.Inbox.Address, Nav: "inboxes", User: u, Body: b})
+	return nil
+}

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"postrider/internal/secret"
+)
+
+// certificate is one from files. It is read again when the file changes; one that cannot be used
+// does not replace the one in use.
+type certificate struct {
+	certFile, keyFile string
+	now               func() time.Time
+
+	mu   sync.Mutex
+	time time.Time
+	pair *tls.Certificate
+}
+
+func openCertificate(certFile, keyFile string, now func() time.Time) (*certificate, error) {
+	c := &certificate{certFile: certFile, keyFile: keyFile, now: now}
+	return c, c.read()
+}
+
+func (c *certificate) read() error {
+	info, err := os.Stat(c.certFile)
+	if err != nil {
+		return fmt.Errorf("read the certificate: %w", err)
+	}
+	for _, file := range []string{c.certFile, c.keyFile} {
+		found, err := os.Stat(file)
+		if err != nil {
+			return fmt.Errorf("read the certificate: %w", err)
+		}
+		if others := secret.CheckWriters(file, found); others != nil {
+			return fmt.Errorf("%s is not used: %w", file, others)
+		}
+	}
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return fmt.Errorf("%s and %s are not a certificate and its key: %w", c.certFile, c.keyFile, err)
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s: %w", c.certFile, err)
+	case c.now().After(leaf.NotAfter):
+		return fmt.Errorf("the certificate in %s expired on %s; renew it", c.certFile, leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	c.pair, c.time = &pair, info.ModTime()
+	return nil
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if info, err := os.Stat(c.certFile); err == nil && !info.ModTime().Equal(c.time) {
+		_ = c.read() // while it is being replaced, the old one goes on
+	}
+	return c.pair, nil
+}
+
+// Bind begins to listen.
+func (a *Access) Bind(ctx context.Context) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", a.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", a.Listen, err)
+	}
+	if config := a.TLS(); config != nil {
+		return tls.NewListener(l, config), nil
+	}
+	return l, nil
+}
+
+// drainTime is how long requests may take when the page is stopped.
+const drainTime = 5 * time.Second
+
+// Serve answers until the context ends, and then lets the requests under way end.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	srv := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what strangers send
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		err := srv.Shutdown(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = srv.Close()
+		}
+		stopped <- err
+	})
+	err := srv.Serve(l)
+	if stop() || !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
+}

@@ -1,0 +1,233 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
+)
+
+// What one request of a search reads and shows at most.
+const (
+	messagesOnPage = 50
+	examined       = 50_000
+	maxText        = 500 // characters of a search
+)
+
+// searchForm is what was asked for, as it was typed.
+type searchForm struct {
+	Q, From, To, Subject, MessageID string
+	Since, Until                    string // days
+	Inbox, Label, State             string
+	Before                          int64
+}
+
+// searchBody is what the list of messages shows.
+type searchBody struct {
+	Form    searchForm
+	More    bool // more than the text was asked for
+	States  []tasks.Status
+	Inboxes []string
+	Labels  []string
+	Found   []messageRow
+	ID      int64  // a message that has the text as its number; 0 for none
+	Older   string // the address of the older ones; empty when there are none
+	Until   *time.Time
+	Newest  string // the address of the newest ones; empty when these are they
+	Problem string
+}
+
+// formOf reads a search.
+func formOf(q url.Values) searchForm {
+	get := func(name string) string { return text.Cut(text.Line(q.Get(name)), maxText) }
+	f := searchForm{
+		Q: get("q"), From: get("from"), To: get("to"), Subject: get("subject"), MessageID: get("message_id"),
+		Since: get("since"), Until: get("until"), Inbox: get("inbox"), Label: get("label"), State: get("state"),
+	}
+	f.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
+	return f
+}
+
+// address is the page of the search before a message.
+func (f searchForm) address(before int64) string {
+	q := url.Values{}
+	for name, value := range map[string]string{
+		"q": f.Q, "from": f.From, "to": f.To, "subject": f.Subject, "message_id": f.MessageID, "since": f.Since, "until": f.Until,
+		"inbox": f.Inbox, "label": f.Label, "state": f.State,
+	} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if before != 0 {
+		q.Set("before", strconv.FormatInt(before, 10))
+	}
+	if len(q) == 0 {
+		return "/messages"
+	}
+	return "/messages?" + q.Encode()
+}
+
+// Only is whether nothing but the text was asked for.
+func (f searchForm) only() bool {
+	return f.From+f.To+f.Subject+f.MessageID+f.Since+f.Until+f.Inbox+f.Label+f.State == ""
+}
+
+// waitingState and attention select several states.
+const (
+	waitingStates   = "waiting"
+	attentionStates = "attention"
+)
+
+// search is what the queue is asked for. Its failures name the field.
+func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Search, error) {
+	q := tasks.Search{
+		Text: f.Q, Sender: f.From, Recipient: f.To, Subject: f.Subject, MessageID: f.MessageID,
+		Before: max(0, f.Before), Limit: messagesOnPage, Examine: examined,
+	}
+	var err error
+	if q.Since, err = day(f.Since, zone); err != nil {
+		return q, err
+	}
+	if q.Until, err = day(f.Until, zone); err != nil {
+		return q, err
+	}
+	if !q.Until.IsZero() {
+		q.Until = q.Until.AddDate(0, 0, 1) // that day, too
+	}
+	switch f.State {
+	case "":
+	case waitingStates:
+		q.Statuses = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}
+	case attentionStates:
+		q.Statuses = []tasks.Status{tasks.Dead, tasks.Uncertain}
+	default:
+		if q.Statuses, err = tasks.ParseStatuses([]string{f.State}); err != nil {
+			return q, &failure{http.StatusBadRequest, err.Error()}
+		}
+	}
+	if f.Inbox+f.Label != "" {
+		q.Inboxes = []int64{}
+		for _, in := range boxes {
+			if (f.Inbox == "" || strings.EqualFold(in.Address, f.Inbox)) && (f.Label == "" || slices.Contains(in.Labels.Texts(), f.Label)) {
+				q.Inboxes = append(q.Inboxes, in.ID)
+			}
+		}
+	}
+	return q, nil
+}
+
+func day(s string, zone *time.Location) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.ParseInLocation(time.DateOnly, s, zone)
+	if err != nil || t.Year() < 1971 || t.Year() > 9000 {
+		return time.Time{}, &failure{http.StatusBadRequest, strconv.Quote(s) + " is not a day; write it like 2026-03-31."}
+	}
+	return t, nil
+}
+
+// find runs a search.
+func (s *Server) find(ctx context.Context, f searchForm) (tasks.Found, []inbox.Inbox, error) {
+	boxes, err := s.Inboxes.List(ctx, false)
+	if err != nil {
+		return tasks.Found{}, nil, err
+	}
+	q, err := f.search(boxes, s.Zone)
+	if err != nil {
+		return tasks.Found{}, boxes, err
+	}
+	found, err := s.Queue.Search(ctx, q)
+	return found, boxes, err
+}
+
+func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error {
+	f := formOf(r.URL.Query())
+	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, ID: s.numbered(r.Context(), f.Q)}
+	found, boxes, err := s.find(r.Context(), f)
+	code := http.StatusOK
+	var bad *failure // of the form
+	if errors.As(err, &bad) {
+		code, b.Problem = bad.code, bad.says
+	} else if err != nil {
+		return err
+	}
+	for _, in := range boxes {
+		b.Inboxes = append(b.Inboxes, in.Address)
+	}
+	b.Labels = labels(boxes)
+	b.Found, b.Until = rowsOf(found.Tasks, f.Q, f.To), found.Until
+	if found.Next != 0 {
+		b.Older = f.address(found.Next)
+	}
+	if f.Before != 0 {
+		b.Newest = f.address(0)
+	}
+	s.show(w, code, "messages", page{Title: "Messages", Nav: "messages", User: u, Query: f.Q, Body: b})
+	return nil
+}
+
+// numbered is the message whose number was searched for; 0 when there is none.
+func (s *Server) numbered(ctx context.Context, q string) int64 {
+	id, err := strconv.ParseInt(strings.TrimPrefix(q, "#"), 10, 64)
+	if err != nil || id < 1 {
+		return 0
+	}
+	if _, err := s.Queue.Get(ctx, id); err != nil {
+		return 0
+	}
+	return id
+}
+
+// labels are those of all inboxes, each once.
+func labels(boxes []inbox.Inbox) []string {
+	var out []string
+	for _, in := range boxes {
+		out = append(out, in.Labels.Texts()...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// messageRow is a message in a list.
+type messageRow struct {
+	tasks.Task
+	To   []tasks.Delivery
+	More int // recipients that are not in To
+}
+
+// recipientsInList is how many recipients a message in a list has at most.
+const recipientsInList = 5
+
+// rowsOf are messages for a list. Recipients that were searched for come first.
+func rowsOf(all []tasks.Task, searched ...string) []messageRow {
+	out := make([]messageRow, len(all))
+	for i, t := range all {
+		var first, others []tasks.Delivery
+		for _, d := range t.Deliveries {
+			if slices.ContainsFunc(searched, func(q string) bool { return q != "" && contains(d.Recipient, q) }) {
+				first = append(first, d)
+			} else {
+				others = append(others, d)
+			}
+		}
+		to := slices.Concat(first, others)
+		n := min(len(to), recipientsInList)
+		out[i] = messageRow{t, to[:n], len(to) - n}
+	}
+	return out
+}
+
+// contains reports whether a part is in a text, whatever their case.
+func contains(s, part string) bool {
+	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}

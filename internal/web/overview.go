@@ -1,0 +1,223 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/status"
+	"postrider/internal/tasks"
+)
+
+// overviewBody is what the overview shows.
+type overviewBody struct {
+	Now      time.Time
+	Needs    []need
+	More     int // needs that are not listed
+	Latest   []messageRow
+	Counts   []stateCount
+	Charts   []chart
+	Inboxes  inboxCounts
+	Due      int
+	Waiting  *waiting // the oldest message that is not forwarded
+	Relay    relayState
+	LastScan *time.Time
+}
+
+// need is something that a person has to look at.
+type need struct {
+	Title string // what is wrong
+	Since *time.Time
+	Says  string // the error
+	Fix   string
+	Link  string // where more is said, or done
+}
+
+// stateCount is how many messages are in a state.
+type stateCount struct {
+	Status tasks.Status
+	N      int
+}
+
+// inboxCounts are how many inboxes are how.
+type inboxCounts struct{ Active, Failing, Disabled int }
+
+// waiting is the inbox with the oldest message that is not forwarded.
+type waiting struct {
+	Inbox string
+	Since time.Time
+}
+
+// relayState is what is known of the relay.
+type relayState struct {
+	Name    string
+	Problem string // empty: it can be used
+}
+
+const (
+	mostNeeds    = 20
+	latestOnHome = 8
+	historyDays  = 30
+)
+
+func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error {
+	ctx := r.Context()
+	report, err := s.report.get(ctx)
+	if err != nil {
+		return err
+	}
+	hours, err := s.history.get(ctx)
+	if err != nil {
+		return err
+	}
+	boxes, err := s.Inboxes.List(ctx, false)
+	if err != nil {
+		return err
+	}
+	latest, err := s.Queue.Search(ctx, tasks.Search{Limit: latestOnHome, Examine: latestOnHome + 1})
+	if err != nil {
+		return err
+	}
+	b := overviewBody{Now: s.Now(), Latest: rowsOf(latest.Tasks), Charts: charts(hours, s.Now(), s.Zone), Relay: relayState{Name: s.Relay.Name}}
+	if _, err := s.probe.get(ctx); err != nil {
+		b.Relay.Problem = err.Error()
+	}
+	b.sum(report)
+	b.need(report, boxes)
+	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
+	return nil
+}
+
+// need lists what a person has to look at, the most urgent first.
+func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox) {
+	b.Needs = slices.Concat(b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report))
+	for _, a := range report.Alerts {
+		b.Needs = append(b.Needs, need{Title: a.Message, Link: inboxPath(a.Inbox)})
+	}
+	for _, n := range report.Notices {
+		if n.LastError != "" {
+			b.Needs = append(b.Needs, need{
+				Title: fmt.Sprintf("Notices for %s could not be sent", n.Channel), Says: n.LastError,
+				Fix: "postrider tries again with the next pass. Correct notify or hook in the configuration if the error stays.",
+			})
+		}
+	}
+	if b.More = max(0, len(b.Needs)-mostNeeds); b.More > 0 {
+		b.Needs = b.Needs[:mostNeeds]
+	}
+}
+
+// readHistory reads what the charts show.
+func (s *Server) readHistory(ctx context.Context) ([]tasks.Ended, error) {
+	boxes, err := s.Inboxes.List(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return s.Queue.History(ctx, inbox.IDs(boxes), s.Now().AddDate(0, 0, -historyDays))
+}
+
+// sum adds up the inboxes.
+func (b *overviewBody) sum(report status.Report) {
+	all := map[tasks.Status]int{}
+	for _, in := range report.Inboxes {
+		switch {
+		case !in.Active:
+			b.Inboxes.Disabled++
+		case in.LastError+in.NeedsLogin != "":
+			b.Inboxes.Failing++
+		default:
+			b.Inboxes.Active++
+		}
+		for state, n := range in.Counts {
+			all[state] += n
+		}
+		b.Due += in.Due
+		if at := in.OldestWaitingAt; at != nil && (b.Waiting == nil || at.Before(b.Waiting.Since)) {
+			b.Waiting = &waiting{in.Email, *at}
+		}
+		if at := in.LastScannedAt; at != nil && (b.LastScan == nil || at.After(*b.LastScan)) {
+			b.LastScan = at
+		}
+	}
+	for _, state := range tasks.Statuses {
+		b.Counts = append(b.Counts, stateCount{state, all[state]})
+	}
+}
+
+// relayNeeds are first: nothing goes out without a relay.
+func (b *overviewBody) relayNeeds(report status.Report) (out []need) {
+	switch {
+	case report.RelayNeedsLogin != "":
+		out = append(out, need{
+			Title: "The relay needs a login", Says: report.RelayNeedsLogin, Fix: "Run `postrider smtp login` on the server.",
+		})
+	case b.Relay.Problem != "":
+		out = append(out, need{
+			Title: "The relay " + b.Relay.Name + " cannot be used", Says: b.Relay.Problem,
+			Fix: "Mail waits, and goes out when the relay is back. Run `postrider check` on the server to test it.",
+		})
+	}
+	if report.LimitReached != "" {
+		out = append(out, need{Title: "Mail waits for a limit of the relay's provider", Says: report.LimitReached})
+	}
+	return out
+}
+
+// inboxNeeds are those of inboxes that are not read.
+func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
+	since := map[string]*time.Time{}
+	for _, in := range boxes {
+		since[in.Address] = in.FailingSince
+	}
+	for _, in := range report.Inboxes {
+		switch {
+		case !in.Active:
+		case in.NeedsLogin != "":
+			out = append(out, need{
+				Title: in.Email + " needs a login", Since: since[in.Email], Says: in.NeedsLogin,
+				Fix: "Run `postrider inbox login " + in.Email + "` on the server.", Link: inboxPath(in.Email),
+			})
+		case in.LastError != "":
+			out = append(out, need{
+				Title: in.Email + " cannot be read", Since: since[in.Email], Says: in.LastError,
+				Fix: "Run `postrider inbox check " + in.Email + "` on the server to test it.", Link: inboxPath(in.Email),
+			})
+		}
+	}
+	return out
+}
+
+// messageNeeds are those of messages that nobody got, or perhaps nobody.
+func messageNeeds(report status.Report) (out []need) {
+	dead, uncertain := 0, 0
+	for _, in := range report.Inboxes {
+		dead += in.Dead
+		uncertain += in.Uncertain
+	}
+	if dead > 0 {
+		out = append(out, need{
+			Title: number(dead, "message was", "messages were") + " not delivered (dead)",
+			Fix:   "Open each: retry it, or skip it.", Link: "/messages?state=dead",
+		})
+	}
+	if uncertain > 0 {
+		out = append(out, need{
+			Title: "Of " + number(uncertain, "message", "messages") + " it is not known whether it arrived (uncertain)",
+			Fix:   "Ask the recipient, then say whether it arrived.", Link: "/messages?state=uncertain",
+		})
+	}
+	return out
+}
+
+func number(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(n) + " " + more
+}
+
+func inboxPath(address string) string { return "/inboxes/" + url.PathEscape(address) }

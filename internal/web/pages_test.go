@@ -1,0 +1,268 @@
+package web_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+func TestOverview(t *testing.T) {
+	s := newSite(t)
+	s.get("/").has(t, http.StatusOK, "Nothing. All inboxes are read", "No message is registered yet")
+	s.firm()
+	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
+	home := s.get("/")
+	home.has(t, http.StatusOK,
+		"billing@firm.example cannot be read", "the server refused the password", "3 h ago", "inbox check billing@firm.example",
+		"1 message was not delivered (dead)", "Of 1 message it is not known whether it arrived (uncertain)",
+		`href="/messages?state=dead"`, "2 ok", "1 failing", "1 disabled", "Last 24 hours: ", "Last 30 days: ", "smtp.firm.example:587",
+		"Appointment next week?", "typo@firm.exmaple", "5.1.2")
+	if search, needs := strings.Index(home.body, `role="search"`), strings.Index(home.body, "Needs a person"); search < 0 || search > needs {
+		t.Error("the search box does not come first")
+	}
+	s.relay, s.logins[0] = errRefused, ""
+	s.now = s.now.Add(2 * time.Minute)
+	s.get("/").has(t, http.StatusOK, "The relay smtp.firm.example:587 cannot be used", "connection refused", "postrider check")
+	s.logins[0], s.logins[s.inboxID["office@firm.example"]] = "the refresh token expired", "the password was changed"
+	s.now = s.now.Add(2 * time.Minute)
+	s.get("/").has(t, http.StatusOK, "The relay needs a login", "the refresh token expired", "postrider smtp login",
+		"office@firm.example needs a login", "postrider inbox login office@firm.example")
+}
+
+// TestChart: each message that ended is in one bar of each chart that its time is in.
+func TestChart(t *testing.T) {
+	s := newSite(t)
+	s.add("a@firm.example")
+	for _, m := range []msg{
+		{ago: time.Minute, status: tasks.Forwarded},
+		{ago: 23 * time.Hour, status: tasks.Dead},
+		{ago: 25 * time.Hour, status: tasks.Skipped},
+		{ago: 29 * 24 * time.Hour, status: tasks.SkippedNoMatch},
+		{ago: 40 * 24 * time.Hour, status: tasks.Forwarded},
+		{ago: time.Minute, status: tasks.Received},
+	} {
+		m.inbox = "a@firm.example"
+		s.put(m)
+	}
+	s.get("/").has(t, http.StatusOK, "Last 24 hours: 1 forwarded, 0 skipped, 1 failed.", "Last 30 days: 1 forwarded, 2 skipped, 1 failed.",
+		"<title>12:00: 1 forwarded, 0 skipped, 0 failed</title>", "<title>Mon 2 Mar: 0 forwarded, 1 skipped, 0 failed</title>")
+}
+
+// TestSearch: who asks whether something arrived finds it by any of its names.
+func TestSearch(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	hearing := "Hearing on 14 April: change of room"
+	for _, query := range []string{
+		"q=LI.WEI", "q=hearing", "q=registry%40", "to=li.wei", "from=court+of", "subject=change+of+room", "inbox=intake%40firm.example&q=room",
+		"label=vip%3Dyes&q=hearing", "state=forwarded&q=room", "q=room&since=2026-03-31", "q=room&until=2026-03-31",
+	} {
+		s.get("/messages?"+query).has(t, http.StatusOK, hearing, "li.wei@firm.example", "accepted by the relay", "queued as 4XkQ7z1Jp2")
+	}
+	for _, query := range []string{
+		"q=nobody", "q=room&inbox=office%40firm.example", "q=room&inbox=nosuch%40firm.example", "q=room&label=tenant%3Dbeta", "q=room&state=dead",
+		"q=room&since=2026-04-01", "q=room&until=2026-03-30", "to=li.wei&from=bank", "state=attention&q=room", "state=waiting&q=room",
+	} {
+		got := s.get("/messages?" + query)
+		got.has(t, http.StatusOK, "No message matches.")
+		got.lacks(t, hearing)
+	}
+	s.get("/messages?state=attention").has(t, http.StatusOK, "Service of documents", "Kontoauszug März · 帐户对账单")
+	s.get("/messages?state=waiting").has(t, http.StatusOK, "Re: signed contract", "Appointment next week?", "not sent yet")
+	id := s.number(`SELECT MAX(id) FROM monitored_emails_tasks`)
+	s.get("/messages?q=%23"+itoa(id)).has(t, http.StatusOK, fmt.Sprintf(`<a href="/messages/%d">Message number %[1]d</a>`, id))
+	s.get("/messages?since=yesterday").has(t, http.StatusBadRequest, "is not a day; write it like 2026-03-31")
+	s.get("/messages?state=ded").has(t, http.StatusBadRequest, "did you mean dead?")
+}
+
+// TestSearchPages: the links lead through all messages, each once.
+func TestSearchPages(t *testing.T) {
+	s := newSite(t)
+	s.add("a@firm.example")
+	s.atOnce(func() {
+		for i := range 120 {
+			s.put(msg{inbox: "a@firm.example", subject: fmt.Sprintf("number %d.", i), status: tasks.Forwarded, ago: time.Hour})
+		}
+	})
+	seen, path := 0, "/messages?q=number"
+	for path != "" {
+		got := s.get(path)
+		got.has(t, http.StatusOK)
+		for i := range 120 {
+			seen += strings.Count(got.body, fmt.Sprintf("number %d.<", i))
+		}
+		_, rest, found := strings.Cut(got.body, `rel="next" href="`)
+		if path = ""; found {
+			path, _, _ = strings.Cut(rest, `"`)
+			path = strings.ReplaceAll(path, "&amp;", "&")
+		}
+	}
+	if seen != 120 {
+		t.Errorf("the pages show %d messages, want each of 120 once", seen)
+	}
+}
+
+// TestMessage shows everything that is known of one.
+func TestMessage(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
+	got := s.get("/messages/" + itoa(dead))
+	got.has(t, http.StatusOK, "Service of documents 7 C 114/26", "anna.berg@firm.example", "typo@firm.exmaple", "not delivered", "550 5.1.2",
+		"Failed, and will be tried again", "Given up", "mail-a:4242:KX7PQ2AB", "court-notices", "redirect", "UIDVALIDITY 1", "7f3a@mail.example&gt;",
+		`formaction="/messages/`+itoa(dead)+`/retry"`, `formaction="/messages/`+itoa(dead)+`/skip"`)
+	got.lacks(t, "/delivered", "Explain")
+	order := []string{"Sent, by its Date field", "Registered</strong>", "Accepted by the relay for anna", "Failed, and will be tried again", "Given up", "Ended: dead"}
+	if !slices.IsSortedFunc(order, func(a, b string) int { return strings.Index(got.body, a) - strings.Index(got.body, b) }) {
+		t.Errorf("the timeline is not in the order %q", order)
+	}
+	for _, path := range []string{"/messages/99999999", "/messages/0", "/messages/-1", "/messages/x", "/messages/1/x"} {
+		s.get(path).has(t, http.StatusNotFound)
+	}
+	done := s.number(`SELECT MIN(id) FROM monitored_emails_tasks WHERE status = 'forwarded'`)
+	s.get("/messages/"+itoa(done)).lacks(t, "Decide", "formaction")
+}
+
+// TestGone: of a message that was purged the trail is left.
+func TestGone(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	id := s.number(`SELECT MIN(id) FROM monitored_emails_tasks WHERE status = 'forwarded'`)
+	if n, err := s.queue.Purge(t.Context(), "ann", id); n != 1 || err != nil {
+		t.Fatalf("purged %d tasks, %v", n, err)
+	}
+	s.get("/messages/"+itoa(id)).has(t, http.StatusOK, "no longer in the registry", "Deleted from the registry", "ann")
+	s.get("/api/v1/messages/"+itoa(id)).has(t, http.StatusOK, `"gone":true`)
+}
+
+// TestChangeMessage: each action does what its command does, once, with who and why in the trail.
+func TestChangeMessage(t *testing.T) {
+	for _, tt := range []struct {
+		from   tasks.Status
+		action string
+		want   tasks.Status
+		event  string
+		says   string
+	}{
+		{tasks.Dead, "retry", tasks.Received, "requeued", "tried again"},
+		{tasks.Dead, "skip", tasks.Skipped, "skipped", "is skipped"},
+		{tasks.Uncertain, "delivered", tasks.Forwarded, "resolved", "counts as delivered"},
+		{tasks.Uncertain, "not-delivered", tasks.Received, "requeued", "sent again"},
+		{tasks.Uncertain, "skip", tasks.Skipped, "skipped", "is skipped"},
+		{tasks.Error, "retry", tasks.Received, "requeued", "tried again"},
+		{tasks.Received, "skip", tasks.Skipped, "skipped", "is skipped"},
+	} {
+		t.Run(string(tt.from)+" "+tt.action, func(t *testing.T) {
+			s := newSite(t, withUsers)
+			s.firm()
+			id := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = ?`, tt.from)
+			anna, path := s.logIn("anna"), "/messages/"+itoa(id)
+			s.do(anna, http.MethodPost, path+"/"+tt.action, form("why", " ")).has(t, http.StatusUnprocessableEntity, "write why")
+			s.do(anna, http.MethodPost, path+"/"+tt.action, form("why", strings.Repeat("x", 201))).has(t, http.StatusUnprocessableEntity, "200 characters")
+			before := len(s.trail(id))
+			got := s.do(anna, http.MethodPost, path+"/"+tt.action, form("why", "she\nasked <b>twice</b>"))
+			got.has(t, http.StatusSeeOther)
+			if task, err := s.queue.Get(t.Context(), id); err != nil || task.Status != tt.want {
+				t.Fatalf("the task is %s (%v), want %s", task.Status, err, tt.want)
+			}
+			trail := s.trail(id)
+			want := tt.event + " by anna (status page): by an operator: she asked <b>twice</b>"
+			if len(trail) != before+1 || trail[before] != want {
+				t.Errorf("the trail is %q, want %q at its end", trail, want)
+			}
+			s.do(anna, http.MethodGet, got.header.Get("Location"), "").has(t, http.StatusOK, tt.says, "she asked &lt;b&gt;twice", "anna (status page)")
+			s.do(anna, http.MethodPost, path+"/delivered", form("why", "again")).has(t, http.StatusConflict, "Nothing was changed")
+			if len(s.trail(id)) != before+1 {
+				t.Errorf("a second change left the trail %q, want nothing of it there", s.trail(id))
+			}
+		})
+	}
+}
+
+// TestOnlyLooks: who may not operate sees no form, and can change nothing.
+func TestOnlyLooks(t *testing.T) {
+	s := newSite(t, withUsers)
+	s.firm()
+	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
+	ben := s.logIn("ben")
+	s.do(ben, http.MethodGet, "/messages/"+itoa(dead), "").lacks(t, "formaction", "Decide")
+	s.do(ben, http.MethodGet, "/inboxes/office@firm.example", "").lacks(t, "Disable")
+	for _, path := range []string{"/messages/" + itoa(dead) + "/retry", "/inboxes/office@firm.example/disable"} {
+		s.do(ben, http.MethodPost, path, form("why", "x")).has(t, http.StatusForbidden, "web.operators")
+		s.do(client(t), http.MethodPost, path, form("why", "x")).has(t, http.StatusUnauthorized)
+	}
+	if len(s.trail(dead)) != 2 {
+		t.Errorf("the trail is %q, want it as before", s.trail(dead))
+	}
+}
+
+func TestInboxes(t *testing.T) {
+	s := newSite(t)
+	s.get("/inboxes").has(t, http.StatusOK, "There is no inbox")
+	s.firm()
+	s.now = s.now.Add(time.Minute)
+	s.get("/inboxes").has(t, http.StatusOK, "office@firm.example", "billing@firm.example", "tenant=acme", "2 ok, 1 failing, 1 disabled")
+	failing := s.get("/inboxes?show=failing")
+	failing.has(t, http.StatusOK, "billing@firm.example", "refused the password")
+	failing.lacks(t, "office@firm.example", "old@firm.example")
+	s.get("/inboxes?show=disabled").lacks(t, "office@firm.example")
+	vip := s.get("/inboxes?q=VIP")
+	vip.has(t, http.StatusOK, "intake@firm.example")
+	vip.lacks(t, "office@firm.example")
+	s.get("/inboxes?q=none").has(t, http.StatusOK, "No inbox matches.")
+	s.get("/inboxes/billing@firm.example").has(t, http.StatusOK, "What is wrong", "refused the password", "Since", "INBOX", "4711", "1743400000", "imap.firm.example:993")
+	s.get("/inboxes/nosuch@firm.example").has(t, http.StatusNotFound, "there is no inbox nosuch@firm.example")
+	s.get("/inboxes/office@firm.example").lacks(t, "sesame", "v1:")
+}
+
+// TestSwitchInbox: an inbox is disabled and enabled, with who and why in its trail, once.
+func TestSwitchInbox(t *testing.T) {
+	s := newSite(t, withUsers)
+	s.add("office@firm.example")
+	anna, path := s.logIn("anna"), "/inboxes/office@firm.example"
+	for i, action := range []string{"disable", "enable"} {
+		s.do(anna, http.MethodPost, path+"/"+action, form()).has(t, http.StatusUnprocessableEntity, "write why")
+		for range 2 {
+			s.do(anna, http.MethodPost, path+"/"+action, form("why", "moved "+action)).has(t, http.StatusSeeOther)
+		}
+		if got := s.number(`SELECT is_active FROM monitored_emails`); got != int64(i) {
+			t.Errorf("after %s is_active is %d, want %d", action, got, i)
+		}
+		s.do(anna, http.MethodGet, path+"?done="+action, "").has(t, http.StatusOK, "The inbox is "+action+"d", "by an operator: moved "+action, "anna (status page)")
+	}
+	if got := s.number(`SELECT COUNT(*) FROM monitored_emails_events`); got != 2 {
+		t.Errorf("the trail has %d lines, want one for each change", got)
+	}
+	s.do(anna, http.MethodPost, path+"/remove", form("why", "x")).has(t, http.StatusNotFound)
+}
+
+// TestExplain: the routes are shown with what they compared, and nothing of the content.
+func TestExplain(t *testing.T) {
+	steps := []route.Step{{
+		Route: "court-notices", Outcome: route.Matched, Conditions: []route.Check{
+			{Key: "subject", Is: route.Held, On: "Hearing", By: "hearing"},
+			{Key: "any[0]", Is: route.Held, Of: []route.Check{{Key: "any[0].body", Is: route.Held, Want: []string{"room"}, On: "the secret room", Got: []string{"the secret room"}, By: "room"}}},
+		},
+	}}
+	failed := errors.New("connect to imap.firm.example:993: refused")
+	var err error
+	s := newSite(t, func(s *site) {
+		s.options.Explain = func(context.Context, tasks.Task) ([]route.Step, error) { return steps, err }
+	})
+	s.firm()
+	path := "/messages/" + itoa(s.number(`SELECT MAX(id) FROM monitored_emails_tasks`))
+	s.get(path).has(t, http.StatusOK, "Explain by the current routes")
+	got := s.do(client(t), http.MethodPost, path+"/explain", "")
+	got.has(t, http.StatusOK, "court-notices", "matched", "subject has &#34;Hearing&#34;, as wanted by", "any[0].body held, wanted room")
+	got.lacks(t, "secret")
+	steps, err = nil, failed
+	s.do(client(t), http.MethodPost, path+"/explain", "").has(t, http.StatusOK, "could not be fetched", "refused")
+}

@@ -1,0 +1,165 @@
+package web_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/tasks"
+	"postrider/internal/web"
+)
+
+// TestHostile: what strangers write stays text.
+func TestHostile(t *testing.T) {
+	s := newSite(t)
+	s.add("office@firm.example")
+	evil := `<script>alert(1)</script>"'><img src=x onerror=alert(2)>`
+	for _, subject := range []string{evil, "abc\u202edcba\u2066x", strings.Repeat("界", 10_000), "a\x00b\x1b[31mc\r\nd\u0085", "\xff\xfe", "javascript:alert(1)", "{{.}}", "&lt;b&gt;"} {
+		s.put(msg{
+			inbox: "office@firm.example", from: subject, subject: subject, status: tasks.Dead, reason: subject,
+			to: []tasks.Delivery{{Recipient: subject[:min(len(subject), 200)], Status: tasks.Failed, Reply: subject}},
+		})
+		id := s.number(`SELECT MAX(id) FROM monitored_emails_tasks`)
+		s.event(id, "error", subject, subject, 0)
+	}
+	s.exec(`UPDATE monitored_emails SET last_error = ?, description = ?`, evil, evil)
+	paths := []string{"/", "/messages", "/inboxes", "/inboxes/office@firm.example", "/messages?q=" + strings.ReplaceAll(form("", evil), "=", "")}
+	for id := range s.number(`SELECT MAX(id) FROM monitored_emails_tasks`) {
+		paths = append(paths, "/messages/"+itoa(id+1))
+	}
+	for _, path := range paths {
+		got := s.get(path)
+		got.has(t, http.StatusOK)
+		got.lacks(t, "<script>alert", "<img", "\u202e", "\u2066", "\x00", "\x1b", "\x85")
+		if (path == "/" || path == "/messages") && strings.Contains(got.body, strings.Repeat("界", 400)) {
+			t.Errorf("%s has more than the beginning of a subject", path)
+		}
+		if len(got.body) > 300_000 {
+			t.Errorf("%s has %d octets", path, len(got.body))
+		}
+	}
+	for _, path := range []string{"/messages?q=%00%ff", "/messages?before=-5", "/messages?before=99999999999999999999", "/inboxes?after=%ff", "/messages?q=" + strings.Repeat("x", 9000)} {
+		s.get(path).has(t, http.StatusOK)
+	}
+	s.do(client(t), http.MethodPost, "/messages/1/retry", form("why", strings.Repeat("x", 20_000))).has(t, http.StatusUnprocessableEntity)
+}
+
+// TestThousandInboxes: they are shown a hundred at once, and the trouble among them first.
+func TestThousandInboxes(t *testing.T) {
+	s := newSite(t)
+	s.add("box-0000@firm.example")
+	s.atOnce(func() {
+		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+			INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth, start,
+			last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
+			SELECT printf('box-%04d@firm.example', i), '', '', 1, host, port, security, 0, username, auth, start, '', '', 0, 0, created_at, updated_at, last_scanned_at
+			FROM monitored_emails, n`)
+		s.exec(`UPDATE monitored_emails SET last_error = 'cannot be reached' WHERE email_address LIKE '%50@firm.example'`)
+	})
+	first := s.get("/inboxes")
+	first.has(t, http.StatusOK, "990 ok, 10 failing", "box-0000@", "box-0099@", "after=box-0099%40firm.example")
+	first.lacks(t, "box-0100@")
+	s.get("/inboxes?after=box-0899%40firm.example").has(t, http.StatusOK, "box-0900@", "box-0999@")
+	s.get("/inboxes?show=failing").has(t, http.StatusOK, "box-0050@", "box-0950@")
+	s.get("/").has(t, http.StatusOK, "box-0050@firm.example cannot be read", "990 ok", "10 failing")
+	s.get("/messages?inbox=box-0500%40firm.example").has(t, http.StatusOK, "No message matches.")
+}
+
+// TestSearchIsBounded: a search that finds nothing stops after a number of messages, says how far
+// it came, and goes on from there. By state and by day it finds what is far behind.
+func TestSearchIsBounded(t *testing.T) {
+	const n = 60_000
+	s := newSite(t)
+	s.add("office@firm.example")
+	s.put(msg{inbox: "office@firm.example", subject: "the oldest", status: tasks.Dead, ago: 2 * n * time.Minute})
+	s.atOnce(func() {
+		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+			INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender, size, route, priority, status,
+			attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
+			SELECT inbox_id, folder_id, 2, i, '', fingerprint, printf('number %d', i), '', 1, '', 0, 'forwarded', 1, 0, '', '', '',
+			datetime('2026-03-31', printf('-%d minutes', ? - i)) || '+00:00', queued_at, updated_at, finished_at FROM monitored_emails_tasks, n`, n, n)
+	})
+	first := s.get("/messages?q=oldest")
+	first.has(t, http.StatusOK, "Nothing found so far.", "Searched back to", "Search older messages")
+	_, rest, _ := strings.Cut(first.body, `rel="next" href="`)
+	next, _, _ := strings.Cut(rest, `"`)
+	s.get(strings.ReplaceAll(next, "&amp;", "&")).has(t, http.StatusOK, ">the oldest<")
+	s.get("/messages?state=dead").has(t, http.StatusOK, ">the oldest<")
+	s.get("/messages?until=2026-02-01&q=oldest").has(t, http.StatusOK, ">the oldest<")
+	day := s.get("/messages?since=2026-03-20&until=2026-03-20")
+	day.has(t, http.StatusOK, "2026-03-20 23:59 UTC")
+	day.lacks(t, "2026-03-21", "2026-03-19")
+}
+
+// TestDatabaseGone: pages say so, and come back with it.
+func TestDatabaseGone(t *testing.T) {
+	s := newSite(t)
+	s.add("office@firm.example")
+	s.exec(`ALTER TABLE monitored_emails RENAME TO hidden`)
+	s.get("/").has(t, http.StatusServiceUnavailable, "does not answer")
+	s.get("/messages").lacks(t, "no such table")
+	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"database":"failed"`)
+	s.get("/healthz").has(t, http.StatusOK)
+	s.get("/api/v1/status").has(t, http.StatusServiceUnavailable, `"error"`)
+	s.exec(`ALTER TABLE hidden RENAME TO monitored_emails`)
+	s.now = s.now.Add(time.Minute)
+	s.get("/").has(t, http.StatusOK, "1 ok")
+}
+
+func TestReady(t *testing.T) {
+	s := newSite(t)
+	s.get("/readyz").has(t, http.StatusOK, `"ready":true`)
+	s.add("office@firm.example")
+	s.now = s.now.Add(20 * time.Second)
+	s.get("/readyz").has(t, http.StatusOK, `"last_pass":"ok"`)
+	s.now = s.now.Add(2 * time.Hour)
+	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"last_pass":"late"`)
+	s.exec(`UPDATE monitored_emails SET last_scanned_at = NULL`)
+	s.now = s.now.Add(20 * time.Second)
+	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"last_pass":"never"`)
+	s.exec(`UPDATE monitored_emails SET last_scanned_at = ?`, s.now)
+	s.relay = errRefused
+	s.now = s.now.Add(2 * time.Minute)
+	gone := s.get("/readyz")
+	gone.has(t, http.StatusServiceUnavailable, `"relay":"failed"`)
+	gone.lacks(t, "smtp.firm.example")
+}
+
+// TestMetrics: what is given is there, for those who may look.
+func TestMetrics(t *testing.T) {
+	s := newSite(t, withUsers, func(s *site) {
+		s.options.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })
+	})
+	s.get("/metrics").has(t, http.StatusUnauthorized)
+	s.do(client(t), http.MethodGet, "/metrics", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, "up 1")
+	newSite(t).get("/metrics").has(t, http.StatusNotFound)
+}
+
+// TestServe: it ends with its context, over TLS, with a cookie that only goes there.
+func TestServe(t *testing.T) {
+	s := newSite(t, withUsers, func(s *site) {
+		s.settings.CertFile, s.settings.KeyFile = certificateFiles(s.t)
+		s.settings.Now = time.Now // which the certificate goes by
+	})
+	l, err := s.options.Access.Bind(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- web.New(s.options).Serve(ctx, l) }()
+	c := trusting(t, s.settings.CertFile)
+	s.URL = "https://" + strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
+	in := s.do(c, http.MethodPost, "/login", form("name", "anna", "password", "anna1"))
+	in.has(t, http.StatusSeeOther)
+	if cookie := in.header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-postrider=") || !strings.Contains(cookie, "Secure") {
+		t.Errorf("over TLS the cookie is %q, want it Secure and bound to the host", cookie)
+	}
+	s.do(c, http.MethodGet, "/", "").has(t, http.StatusOK, "anna")
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Serve ended with %v, want no error", err)
+	}
+}

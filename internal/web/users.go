@@ -1,0 +1,94 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"postrider/internal/secret"
+)
+
+// users are those of a file. It is read again when it changes. While it cannot be used nobody can
+// log in, and no session is valid.
+type users struct {
+	path string
+
+	mu     sync.Mutex
+	time   time.Time
+	size   int64
+	hashes map[string][]byte // by name
+	err    error
+}
+
+func openUsers(path string) (*users, error) {
+	u := &users{path: path}
+	u.refresh()
+	return u, u.err
+}
+
+// refresh reads the file if it has changed.
+func (u *users) refresh() {
+	info, err := os.Stat(u.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no file %s; make it with `htpasswd -B -c %[1]s NAME`", u.path)
+	}
+	if err == nil {
+		if others := secret.CheckWriters(u.path, info); others != nil {
+			err = fmt.Errorf("%s is not used, because whoever can write it can log in: %w", u.path, others)
+		}
+	}
+	if err != nil {
+		u.hashes, u.err, u.time = nil, err, time.Time{}
+		return
+	}
+	if info.ModTime().Equal(u.time) && info.Size() == u.size {
+		return
+	}
+	content, err := os.ReadFile(u.path)
+	if err == nil {
+		u.hashes, err = parseUsers(u.path, content)
+	}
+	u.err, u.time, u.size = err, info.ModTime(), info.Size()
+}
+
+// hash is the password of a user, encrypted.
+func (u *users) hash(name string) ([]byte, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.refresh()
+	return u.hashes[name], u.err
+}
+
+// parseUsers reads lines with a name, a colon and what bcrypt makes of the password.
+func parseUsers(path string, content []byte) (map[string][]byte, error) {
+	out, n := map[string][]byte{}, 0
+	for line := range bytes.Lines(content) {
+		n++
+		line := strings.TrimSpace(string(line))
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, hash, ok := strings.Cut(line, ":")
+		if !ok || !validName(name) {
+			return nil, fmt.Errorf("line %d of %s is not NAME:PASSWORD; make it with `htpasswd -B %[2]s NAME`", n, path)
+		}
+		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
+			return nil, fmt.Errorf("line %d of %s: the password of %s is not encrypted with bcrypt; set it again with `htpasswd -B %[2]s %[3]s`", n, path, name)
+		}
+		if out[name] != nil {
+			return nil, fmt.Errorf("line %d of %s: there is another %s above; remove one of them", n, path, name)
+		}
+		out[name] = []byte(hash)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("there is no user in %s; add one with `htpasswd -B %[1]s NAME`", path)
+	}
+	return out, nil
+}

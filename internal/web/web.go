@@ -1,0 +1,149 @@
+// Package web is the status page and its endpoints: what needs a person, whether a message reached
+// somebody, each message with its trail, and the inboxes.
+//
+// It shows and stores no message content: subjects, senders, recipients and the relay's words are
+// all that it has. It decides nothing: what it shows comes from package status and the queue, and
+// what it changes is what the commands change, in the same transactions. A change needs an
+// operator, and names who and why in the audit trail, in that transaction. A process that is killed
+// before the commit has changed nothing.
+//
+// Everything that others wrote is escaped, and made one printable line. A page needs no script and
+// has none of its own in it; the policy that goes with each answer forbids any but ours.
+//
+// Access says who may look and who may change. Loopback needs no login. Any other address needs
+// users with TLS, or a proxy that logs them in; without these Open refuses.
+//
+// Each request reads a bounded number of rows, whatever the registry holds. What is counted over
+// the whole registry is kept for a few seconds, for all who ask.
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/status"
+	"postrider/internal/tasks"
+)
+
+// Queue is what the page needs of a queue.
+type Queue interface {
+	tasks.Finder
+	tasks.Changer
+	List(ctx context.Context, f tasks.Filter, each func(tasks.Task) error) error
+	Events(ctx context.Context, taskID int64) ([]tasks.Event, error)
+	InboxEvents(ctx context.Context, inboxID int64, limit int) ([]tasks.Event, error)
+	Disable(ctx context.Context, by tasks.By, inboxID int64) error
+}
+
+// Inboxes is what the page needs of *inbox.Store.
+type Inboxes interface {
+	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
+	Get(ctx context.Context, address string) (inbox.Inbox, error)
+	Enable(ctx context.Context, address, who, detail string) error
+}
+
+// Relay is what is known of the relay.
+type Relay struct {
+	Name  string                          // host:port
+	Probe func(ctx context.Context) error // whether it can be used now
+}
+
+// Options are what the page shows, and how.
+type Options struct {
+	Access  *Access
+	Queue   Queue
+	Inboxes Inboxes
+	Status  func(ctx context.Context) (status.Report, error)
+	Relay   Relay
+	// Explain tries the current routes on the message of a task, which it fetches from its server;
+	// nil if that is not offered.
+	Explain func(ctx context.Context, t tasks.Task) ([]route.Step, error)
+	Metrics http.Handler // of /metrics; nil for none
+	// PassEvery is how long after the last complete scan the page is not ready any more.
+	PassEvery time.Duration
+	Now       func() time.Time
+	Zone      *time.Location // of the times on the pages
+	Log       *slog.Logger
+}
+
+// Server is the page.
+type Server struct {
+	Options
+	pages   pages
+	report  cached[status.Report]
+	history cached[[]tasks.Ended]
+	probe   cached[struct{}] // of the relay
+}
+
+// How long what is counted over the whole registry is kept.
+const (
+	keepReport  = 10 * time.Second
+	keepHistory = time.Minute
+	keepRelay   = time.Minute
+
+	relayPatience = 5 * time.Second
+)
+
+// New returns the page.
+func New(o Options) *Server {
+	s := &Server{Options: o, pages: parsePages(o.Zone)}
+	s.report = cached[status.Report]{now: o.Now, keep: keepReport, read: o.Status}
+	s.history = cached[[]tasks.Ended]{now: o.Now, keep: keepHistory, read: s.readHistory}
+	s.probe = cached[struct{}]{now: o.Now, keep: keepRelay, read: func(ctx context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, relayPatience)
+		defer cancel()
+		return struct{}{}, o.Relay.Probe(ctx)
+	}}
+	return s
+}
+
+// Handler answers everything.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	s.open(mux)
+	look := func(pattern string, h handler) { mux.Handle(pattern, s.allow(false, h)) }
+	change := func(pattern string, h handler) { mux.Handle(pattern, s.allow(true, h)) }
+	look("GET /{$}", s.overview)
+	look("GET /messages", s.messages)
+	look("GET /messages/{id}", s.message)
+	look("GET /inboxes", s.inboxes)
+	look("GET /inboxes/{address}", s.inbox)
+	look("POST /messages/{id}/explain", s.explain)
+	change("POST /messages/{id}/{action}", s.changeMessage)
+	change("POST /inboxes/{address}/{action}", s.changeInbox)
+	look("GET /api/v1/status", s.apiStatus)
+	look("GET /api/v1/messages", s.apiMessages)
+	look("GET /api/v1/messages/{id}", s.apiMessage)
+	look("GET /api/v1/inboxes", s.apiInboxes)
+	look("GET /api/v1/inboxes/{address}", s.apiInbox)
+	look("GET /api/v1/history", s.apiHistory)
+	look("GET /api/v1/openapi.json", s.apiDocument)
+	if s.Metrics != nil {
+		look("GET /metrics", func(w http.ResponseWriter, r *http.Request, _ user) error {
+			s.Metrics.ServeHTTP(w, r)
+			return nil
+		})
+	}
+	look("/", func(http.ResponseWriter, *http.Request, user) error { return errNoPage })
+	crossOrigin := http.NewCrossOriginProtection()
+	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, user{}, &failure{http.StatusForbidden, "This request came from another site, so nothing was done."})
+	}))
+	return s.guarded(crossOrigin.Handler(mux))
+}
+
+// open has what needs no login.
+func (s *Server) open(mux *http.ServeMux) {
+	mux.Handle("GET /assets/", assets())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"process": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("GET /login", s.loginForm)
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("POST /logout", s.logout)
+}

@@ -1,0 +1,64 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"postrider/internal/route"
+	"postrider/internal/text"
+)
+
+// whyStep is what one route does with a message.
+type whyStep struct {
+	Route   string
+	Outcome route.Outcome
+	Lines   []string // its conditions
+}
+
+// explain tries the current routes on a message.
+func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
+	id, err := messageID(r)
+	if err != nil {
+		return err
+	}
+	if s.Explain == nil {
+		return errNoPage
+	}
+	t, err := s.Queue.Get(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	b := messageBody{ID: id}
+	steps, err := s.Explain(r.Context(), t)
+	if err != nil {
+		b.Problem = "The routes could not be tried, because the message could not be fetched: " + text.Error(err)
+	}
+	for _, step := range steps {
+		b.Steps = append(b.Steps, whyStep{step.Route, step.Outcome, conditions(step.Conditions, "")})
+	}
+	return s.showMessage(w, r, u, http.StatusOK, b)
+}
+
+// shown are the conditions whose texts of the message may be shown. Those of others, such as body,
+// are content.
+var shown = map[string]bool{
+	"inbox": true, "label": true, "folder": true, "from": true, "to": true, "cc": true, "recipient": true, "subject": true,
+	"larger": true, "smaller": true, "age": true, "weekday": true, "hours": true, "has_attachment": true,
+}
+
+// conditions are lines for a person. A group is followed by its conditions.
+func conditions(checks []route.Check, indent string) (out []string) {
+	for _, c := range checks {
+		line := c.String()
+		if key := c.Key[strings.LastIndexByte(c.Key, '.')+1:]; len(c.Of) == 0 && !shown[key] {
+			line = fmt.Sprintf("%s %s", c.Key, c.Is)
+			if len(c.Want) > 0 {
+				line += fmt.Sprintf(", wanted %s", strings.Join(c.Want, " or "))
+			}
+		}
+		out = append(out, indent+text.Cut(text.Line(line), 400))
+		out = append(out, conditions(c.Of, indent+"\u2003")...)
+	}
+	return out
+}
