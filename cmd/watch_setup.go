@@ -89,7 +89,7 @@ func (w *watching) begin(ctx context.Context) *watch.Setup {
 		Stale: w.stale, Chores: w.chores, RelayFault: w.process.RelayFault,
 		End: w.process.End,
 		Close: func() {
-			s.keepMeasures(context.WithoutCancel(ctx))
+			w.measure(ctx)
 			stop()
 			_ = w.relay.Close()
 			s.close()
@@ -119,12 +119,17 @@ func (w *watching) chores(ctx context.Context) {
 		return // that is logged elsewhere
 	}
 	s.report(ctx, w.notices, w.process.RelayFault() == nil)
-	s.meter.Working(w.process.RelayTook())
-	s.keepMeasures(ctx)
+	w.measure(ctx)
 	w.pass.Tidy(ctx, boxes)
 	if alerts, err := s.alertsAfter(ctx, nil, runOptions{}); err == nil {
 		w.alerts.say(s.log, alerts)
 	}
+}
+
+// measure records what was measured since it was called last.
+func (w *watching) measure(ctx context.Context) {
+	w.services.meter.Working(w.process.RelayTook())
+	w.services.keepMeasures(ctx)
 }
 
 // imapSettings is what all sessions are opened with, besides what is stored with each inbox.
