@@ -59,7 +59,9 @@ done
 step "the template, as the user postrider"
 install -o postrider -g postrider -m 600 /dev/null /etc/postrider/smtp-password
 echo "secret" >/etc/postrider/smtp-password
-(cd /var/lib/postrider && postrider_user postrider migrate)
+# from a directory that this user may not enter, as after sudo -u
+chmod 700 /root
+(cd /root && postrider_user postrider migrate)
 postrider_user sh -c "echo 'the database' >/var/lib/postrider/kept"
 data_is_there
 
