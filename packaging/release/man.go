@@ -77,8 +77,8 @@ func manualPage(c *cobra.Command, version string, at time.Time) []byte {
 // title is a line of a help text that begins a section of a page.
 var title = regexp.MustCompile(`^(Examples|Exit codes):$`)
 
-// sections is a help text as man(7). Lines that are indented, or are followed by such lines, stay as
-// they are.
+// sections is a help text as man(7). Lines that are indented, or are followed by such lines, stay
+// as they are.
 func sections(text string) string {
 	var b strings.Builder
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
