@@ -63,11 +63,26 @@ func Main() int {
 }
 
 func (a *app) run(ctx context.Context, args []string) int {
-	root := a.rootCommand()
+	root := a.tree()
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if text := errorText(err); text != "" {
+		_, _ = fmt.Fprintln(a.err, text)
+	}
+	return exitCode(err)
+}
+
+// Commands is the whole command line, for manual pages and completions. It is not for running.
+func Commands() *cobra.Command {
+	return (&app{env: func(string) (string, bool) { return "", false }}).tree()
+}
+
+// tree is the root command with all others, and their help texts as they are printed.
+func (a *app) tree() *cobra.Command {
+	root := a.rootCommand()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -78,11 +93,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		}
 	}
 	fit(root)
-	err := root.ExecuteContext(ctx)
-	if text := errorText(err); text != "" {
-		_, _ = fmt.Fprintln(a.err, text)
-	}
-	return exitCode(err)
+	return root
 }
 
 func (a *app) rootCommand() *cobra.Command {

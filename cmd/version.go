@@ -11,7 +11,13 @@ import (
 // release is the version being built; a build from a tagged module has its own.
 const release = "0.1.0"
 
+// packaged is the version of a package, which scripts/package sets when it links; else empty.
+var packaged string
+
 func version() string {
+	if packaged != "" {
+		return packaged
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version
 	}

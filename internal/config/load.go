@@ -40,7 +40,9 @@ func Find(flag string, env Lookup) (string, error) {
 	places := []string{here, "/etc/postrider/postrider.yaml"}
 	var unsafe string
 	for _, p := range places {
-		if _, err := os.Stat(p); errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Stat(p)
+		// A working directory that this user may not enter has no file for it, as after sudo -u.
+		if errors.Is(err, fs.ErrNotExist) || p == here && errors.Is(err, fs.ErrPermission) {
 			continue
 		}
 		if p == here && !searched() {
