@@ -73,15 +73,20 @@ func (a *app) serve(ctx context.Context, listen string) error {
 		return err
 	}
 	defer done()
-	where := "http://" + l.Addr().String() + "/"
-	if cfg.Web.TLS.Cert != "" {
-		where = "https://" + l.Addr().String() + "/"
-	}
+	where := pageURL(access, l)
 	s.log.Info("the status page is up", "address", where)
 	if err := a.tell("The status page is at %s Ctrl-C ends it.\n", where); err != nil {
 		return err
 	}
-	return page.Serve(ctx, l)
+	return web.Serve(ctx, l, page.Handler(), s.log)
+}
+
+// pageURL is where the page is.
+func pageURL(access *web.Access, l net.Listener) string {
+	if access.TLS() != nil {
+		return "https://" + l.Addr().String() + "/"
+	}
+	return "http://" + l.Addr().String() + "/"
 }
 
 // openPage checks who may use the page, and begins to listen. Nothing else has begun by then: its

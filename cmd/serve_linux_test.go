@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -13,6 +14,15 @@ import (
 // TestServe: the page is up, knows the relay, explains a message by the current routes, and ends
 // with exit code 0 when it is stopped.
 func TestServe(t *testing.T) {
+	for _, command := range []string{"serve", "watch"} {
+		t.Run(command, func(t *testing.T) { shows(t, command) })
+	}
+}
+
+var pageAt = regexp.MustCompile(`address=(http://127\.0\.0\.1:\d+)/`)
+
+// shows runs a command that shows the page.
+func shows(t *testing.T, command string) {
 	dir := newTerminalWorld(t, t.TempDir(), idle)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -20,19 +30,17 @@ func TestServe(t *testing.T) {
 	a := &app{in: strings.NewReader(""), out: shown, err: shown, env: func(string) (string, bool) { return "", false }}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- a.run(ctx, []string{"-c", filepath.Join(dir, "postrider.yaml"), "-v", "serve", "--listen", "127.0.0.1:0"})
+		ended <- a.run(ctx, []string{"-c", filepath.Join(dir, "postrider.yaml"), "-v", command, "--listen", "127.0.0.1:0"})
 		_ = shown.Close()
 	}()
-	first := make([]byte, 4<<10)
-	n, err := log.Read(first)
-	if err != nil {
-		t.Fatal(err)
+	var found []string
+	for lines := bufio.NewScanner(log); found == nil && lines.Scan(); {
+		found = pageAt.FindStringSubmatch(lines.Text())
+	}
+	if found == nil {
+		t.Fatal("it does not log its address")
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }()
-	found := regexp.MustCompile(`address=(http://127\.0\.0\.1:\d+)/`).FindStringSubmatch(string(first[:n]))
-	if found == nil {
-		t.Fatalf("it logs %q, want its address", first[:n])
-	}
 	for _, tt := range []struct {
 		method, path string
 		code         int

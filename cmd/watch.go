@@ -18,13 +18,14 @@ import (
 )
 
 type watchOptions struct {
+	listen  string
 	timeout time.Duration
 }
 
 func (a *app) watchCommand() *cobra.Command {
 	var opts watchOptions
 	c := &cobra.Command{
-		Use:   "watch [--timeout D]",
+		Use:   "watch [--listen ADDR] [--timeout D]",
 		Short: "Stay up, and forward what arrives at once",
 		Long: `watch stays up. It holds one connection to each active inbox and forwards what
 arrives within a second, where the server offers IDLE; other servers, and other
@@ -38,6 +39,8 @@ file or the directory changes, and on SIGHUP; while that has errors the old one
 stays in force. Inboxes that are added, changed or disabled are noticed within
 15 seconds.
 
+With --listen it also shows the status page, as ` + "`postrider serve`" + ` does.
+
 SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
 the rest waits for the next start. A second signal ends it at once; that loses
 nothing either. Under systemd use Type=notify; the watchdog is served.
@@ -45,11 +48,13 @@ nothing either. Under systemd use Type=notify; the watchdog is served.
 Examples:
   postrider watch                # until Ctrl-C
   postrider watch -v             # log each login and each message
+  postrider watch --listen 127.0.0.1:8420
   systemctl reload postrider     # read the configuration again
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.watch(c.Context(), opts) },
 	}
+	c.Flags().StringVar(&opts.listen, "listen", "", "show the status page, too, at `ADDR`, host:port")
 	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after the duration `D`, such as 10m")
 	return c
 }
@@ -74,17 +79,25 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 		return usage(err)
 	}
 	l := &watchLoader{app: a, log: log}
+	if opts.listen != "" {
+		if l.page, err = a.openLivePage(ctx, opts.listen); err != nil {
+			return err
+		}
+		defer l.page.close()
+	}
 	first, err := l.load(ctx)
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
-	// --listen starts its server here, with what l has loaded, and stops it when Run has ended.
 	w := watch.New(watch.Config{
 		Load: l.load, Files: func() string { return fileState(path) }, Random: mathrand.Float64,
 		Notify: watch.NewSystemd(a.env, os.Getpid()), Log: log,
 	}, first)
 	defer a.thrifty()()
 	defer reloadOnHangup(w)()
+	if l.page != nil {
+		defer l.page.serve(ctx, log)()
+	}
 	if isTerminal(a.err) {
 		_, _ = fmt.Fprintln(a.err, "Watching; Ctrl-C ends it.")
 	}

@@ -22,6 +22,7 @@ type watchLoader struct {
 	log    *slog.Logger
 	dials  *watch.Dials // of the first configuration: connections that are being opened outlive it
 	alerts alertLog
+	page   *livePage // nil without --listen
 }
 
 func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
@@ -47,10 +48,11 @@ type watching struct {
 	notices  *notify.Notifier
 	alerts   *alertLog
 	people   string // the directory, as the routes know it
+	endPage  func()
 }
 
 func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
-	w := &watching{services: s, alerts: &l.alerts}
+	w := &watching{services: s, alerts: &l.alerts, endPage: func() {}}
 	var err error
 	if w.people, err = s.directory(ctx); err != nil {
 		return nil, err
@@ -72,6 +74,15 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
 	}
 	w.pass.Dial = l.dials.Through(w.pass.Dial)
+	if l.page == nil {
+		return w.begin(ctx), nil
+	}
+	page, done, err := s.page(l.page.access)
+	if err != nil {
+		return nil, err
+	}
+	w.endPage = done
+	l.page.show(page)
 	return w.begin(ctx), nil
 }
 
@@ -91,6 +102,7 @@ func (w *watching) begin(ctx context.Context) *watch.Setup {
 		Close: func() {
 			w.measure(ctx)
 			stop()
+			w.endPage()
 			_ = w.relay.Close()
 			s.close()
 		},

@@ -85,12 +85,13 @@ func (a *Access) Bind(ctx context.Context) (net.Listener, error) {
 // drainTime is how long requests may take when the page is stopped.
 const drainTime = 5 * time.Second
 
-// Serve answers until the context ends, and then lets the requests under way end.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+// Serve answers with the handler of a Server until the context ends, and then lets the requests
+// under way end.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what strangers send
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // what strangers send
 	}
 	stopped := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

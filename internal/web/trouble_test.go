@@ -149,7 +149,7 @@ func TestServe(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- web.New(s.options).Serve(ctx, l) }()
+	go func() { ended <- web.Serve(ctx, l, web.New(s.options).Handler(), s.options.Log) }()
 	c := trusting(t, s.settings.CertFile)
 	s.URL = "https://" + strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
 	in := s.do(c, http.MethodPost, "/login", form("name", "anna", "password", "anna1"))

@@ -1,0 +1,58 @@
+package cmd
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	"postrider/internal/web"
+)
+
+// livePage is the status page of a process that stays up. It shows what the configuration in force
+// leads to. Who may use it is as it was at the start.
+type livePage struct {
+	access   *web.Access
+	listener net.Listener
+	current  atomic.Pointer[http.Handler]
+}
+
+// openLivePage checks who may use the page, and begins to listen.
+func (a *app) openLivePage(ctx context.Context, listen string) (*livePage, error) {
+	cfg, err := a.loadConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	access, l, err := openPage(ctx, cfg, listen)
+	if err != nil {
+		return nil, err
+	}
+	return &livePage{access: access, listener: l}, nil
+}
+
+// show has requests answered by a page from now on.
+func (p *livePage) show(page *web.Server) {
+	h := page.Handler()
+	p.current.Store(&h)
+}
+
+// ServeHTTP implements http.Handler.
+func (p *livePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	(*p.current.Load()).ServeHTTP(w, r)
+}
+
+// serve answers until ctx ends. It needs a page to show. Wait returns when no request is under way.
+func (p *livePage) serve(ctx context.Context, log *slog.Logger) (wait func()) {
+	log.Info("the status page is up", "address", pageURL(p.access, p.listener))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := web.Serve(ctx, p.listener, p, log); err != nil {
+			log.Error("the status page ended; mail goes on", "error", err)
+		}
+	}()
+	return func() { <-done }
+}
+
+func (p *livePage) close() { _ = p.listener.Close() }
