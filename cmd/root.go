@@ -65,9 +65,6 @@ func Main() int {
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.tree()
 	root.SetArgs(args)
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
 	if text := errorText(err); text != "" {
 		_, _ = fmt.Fprintln(a.err, text)
@@ -83,6 +80,9 @@ func Commands() *cobra.Command {
 // tree is the root command with all others, and their help texts as they are printed.
 func (a *app) tree() *cobra.Command {
 	root := a.rootCommand()
+	root.SetIn(a.in)
+	root.SetOut(a.out) // completion keeps what is set when it is made
+	root.SetErr(a.err)
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
