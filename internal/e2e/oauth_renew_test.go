@@ -23,11 +23,15 @@ import (
 func (w *world) ageToken(issued, expires time.Duration) {
 	w.t.Helper()
 	w.behind(func(tx *gorm.DB) error {
-		var row struct{ Account, Sealed string }
-		if err := tx.Raw("SELECT account, sealed FROM oauth_tokens").Scan(&row).Error; err != nil {
+		var row struct {
+			ID              int64
+			Account, Sealed string
+		}
+		err := tx.Raw("SELECT e.id, t.account, t.sealed FROM oauth_tokens t, monitored_emails e WHERE e.email_address = ?", office).Scan(&row).Error
+		if err != nil {
 			return err
 		}
-		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), w.binding()
+		sealer, binding := inbox.OpenSealer(w.path("postrider.key")), w.binding(row.ID)
 		text, err := sealer.Decrypt(row.Sealed, binding)
 		if err != nil {
 			return err
@@ -50,8 +54,8 @@ func (w *world) ageToken(issued, expires time.Duration) {
 }
 
 // binding is what the token of the inbox is encrypted for.
-func (w *world) binding() []byte {
-	in := inbox.Inbox{ID: 1, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office}
+func (w *world) binding(id int64) []byte {
+	in := inbox.Inbox{ID: id, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office}
 	return tokens.ForInbox(in, w.app).Binding()
 }
 

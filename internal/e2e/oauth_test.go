@@ -379,7 +379,7 @@ func TestTokenCommand(t *testing.T) {
 		if err := tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&sealed).Error; err != nil {
 			return err
 		}
-		text, err := inbox.OpenSealer(w.path("postrider.key")).Decrypt(sealed, w.binding())
+		text, err := inbox.OpenSealer(w.path("postrider.key")).Decrypt(sealed, w.binding(1))
 		if err != nil {
 			return err
 		}

@@ -263,6 +263,7 @@ func TestWatchDrains(t *testing.T) {
 	msgs := w.arrive(3, "drained")
 	<-at
 	_ = w.p.cmd.Process.Signal(syscall.SIGTERM)
+	w.says("stopping: messages in flight are finished")
 	close(answer)
 	if res := w.p.wait(); res.code != 75 {
 		t.Errorf("watch ended with %d, want 75: two messages are left\n%s", res.code, res.stderr)

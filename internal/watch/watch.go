@@ -125,6 +125,7 @@ func (w *Watch) Run(ctx context.Context) (clean bool) {
 	w.cfg.Notify.Send("READY=1", w.status())
 	stopNotifying := w.keepNotified(ctx)
 	w.loop(ctx)
+	w.cfg.Log.Info("stopping: messages in flight are finished, the rest waits for the next start")
 	stopNotifying()
 	w.cfg.Notify.Send("STOPPING=1")
 	return w.end(context.WithoutCancel(ctx))
