@@ -53,9 +53,6 @@ func (d *deliverer) follow(ctx context.Context) error {
 		news, err := d.feed.next(ctx)
 		claimed := d.claimed
 		if err == nil {
-			if !news { // what was in work may make others due that waited for it
-				d.inFlight.Wait()
-			}
 			err = d.drain(ctx)
 		}
 		switch {
@@ -178,7 +175,11 @@ func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 		claims = claims[n:]
 		ready, err := d.withBodies(ctx, jobs)
 		for _, j := range ready {
-			d.inFlight.Go(func() { d.deliver(ctx, j) })
+			d.feed.took()
+			d.inFlight.Go(func() {
+				defer d.feed.ended()
+				d.deliver(ctx, j)
+			})
 		}
 		if err != nil {
 			return errors.Join(err, d.giveBack(ctx, claims, "its message could not be fetched: "+text.Error(err)))

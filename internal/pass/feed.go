@@ -13,6 +13,7 @@ type feed struct {
 	scanning bool          // more may come
 	news     bool          // there may be something to claim
 	working  bool          // a deliverer
+	inFlight int           // claims in work
 }
 
 func newFeed() *feed { return &feed{changed: make(chan struct{})} }
@@ -33,6 +34,11 @@ func (f *feed) end() { f.change(func() { f.scanning = false }) }
 // employ says that a deliverer is started now.
 func (f *feed) employ() { f.change(func() { f.working = true }) }
 
+// took says that a claim is in work, ended that it is not any more.
+func (f *feed) took() { f.change(func() { f.inFlight++ }) }
+
+func (f *feed) ended() { f.change(func() { f.inFlight-- }) }
+
 // registered says that there may be something to claim. start means that no deliverer is at work:
 // the caller has to start one.
 func (f *feed) registered() (start bool) {
@@ -43,14 +49,15 @@ func (f *feed) registered() (start bool) {
 	return start
 }
 
-// next waits for news. Without any, it waits until no scan is under way.
+// next waits for news. Without any, it waits until no scan is under way and no claim is in work:
+// what was in work may make others due that waited for it.
 func (f *feed) next(ctx context.Context) (news bool, err error) {
 	for {
 		f.mu.Lock()
-		news, scanning, changed := f.news, f.scanning, f.changed
+		news, idle, changed := f.news, !f.scanning && f.inFlight == 0, f.changed
 		f.news = false
 		f.mu.Unlock()
-		if news || !scanning {
+		if news || idle {
 			return news, nil
 		}
 		select {

@@ -3,6 +3,7 @@ package said
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"postrider/internal/health"
@@ -53,8 +54,8 @@ func (s *Store) AfterPass(ctx context.Context, r pass.Report, alerts []health.Al
 		states = append(states, State{ofNoInbox, len(r.Inboxes) == 0})
 	}
 	changes, err := s.Changes(ctx, states, all...)
-	if err != nil {
-		changes = holding(states)
+	if err != nil { // what was taken before is said, too: nobody else does
+		changes = slices.Concat(holding(states), changes)
 	}
 	return lines(r, alerts, bySubject(changes)), err
 }

@@ -104,9 +104,9 @@ func (s *Store) Changes(ctx context.Context, states []State, whole ...string) ([
 		}
 	}
 	if len(out) > 0 {
-		err = s.forget(ctx, now)
+		_ = s.forget(ctx, now) // else the next one does it
 	}
-	return out, err
+	return out, nil
 }
 
 // over are the states that were said, and that hold no more because they are not listed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -28,7 +29,12 @@ type line struct {
 	allowed int
 	busy    int
 	changed chan struct{} // closed when a place may be free
+	why     error         // why it could not be reached the last time; nil if it could
 }
+
+// lineTime is how long an inbox waits at most for its turn at a server that could not be reached.
+// It has its scan lease meanwhile, and another host may reach the server.
+const lineTime = 10 * time.Second
 
 // NewDials allows most connections to be opened at once, and perServer of them to one server.
 func NewDials(most, perServer int) *Dials {
@@ -50,7 +56,9 @@ func (d *Dials) Through(dial Dial) Dial {
 		}
 		src, err := dial(ctx, in)
 		e := new(imapsrc.Error)
-		leave(!errors.As(err, &e) || e.Kind != imapsrc.KindNetwork)
+		reached := !errors.As(err, &e) || e.Kind != imapsrc.KindNetwork
+		d.remember(server(in), reached, err)
+		leave(reached)
 		return src, err
 	}
 }
@@ -82,7 +90,18 @@ func (d *Dials) Enter(ctx context.Context, server string) (leave func(reached bo
 	}, nil
 }
 
+// remember notes why a server could not be reached.
+func (d *Dials) remember(server string, reached bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.servers[server].why = err; reached {
+		d.servers[server].why = nil
+	}
+}
+
 func (d *Dials) place(ctx context.Context, server string) (*line, error) {
+	late := time.NewTimer(lineTime)
+	defer late.Stop()
 	for {
 		d.mu.Lock()
 		l := d.servers[server]
@@ -94,12 +113,17 @@ func (d *Dials) place(ctx context.Context, server string) (*line, error) {
 		if free {
 			l.busy++
 		}
+		why := l.why
 		d.mu.Unlock()
 		if free {
 			return l, nil
 		}
 		select {
 		case <-changed:
+		case <-late.C:
+			if why != nil {
+				return nil, fmt.Errorf("another inbox tries to reach the server: %w", why)
+			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

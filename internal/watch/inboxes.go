@@ -132,7 +132,7 @@ func (w *Watch) ids() (ids []int64) {
 
 // settings is what an operator sets of an inbox: without what scans change.
 func settings(in inbox.Inbox) inbox.Inbox {
-	in.LastError, in.LastScannedAt, in.UpdatedAt = "", nil, time.Time{}
+	in.LastError, in.LastScannedAt, in.FailingSince, in.UpdatedAt = "", nil, nil, time.Time{}
 	folders := in.Folders
 	in.Folders = nil
 	for _, f := range folders {

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"postrider/internal/inbox"
@@ -16,6 +17,7 @@ type keeper struct {
 	held     Held
 	patience pass.Patience
 	health   health
+	reached  atomic.Bool // after a visit that failed: there is a connection all the same
 
 	ctx    context.Context // ends with the keeper
 	cancel context.CancelFunc
@@ -48,7 +50,7 @@ func (k *keeper) stop() Held {
 
 // deliver has what is due delivered. Without a connection that has to wait.
 func (k *keeper) deliver() {
-	if k.health.isWell() {
+	if k.health.isWell() || k.reached.Load() {
 		k.held.Deliver(k.ctx)
 	}
 }
@@ -106,7 +108,9 @@ func (k *keeper) await(ctx context.Context, p pass.Patience) error {
 
 // recover pauses after a failure. When only some folders failed, the others are watched meanwhile.
 func (k *keeper) recover(ctx context.Context, pause time.Duration) {
-	if k.held.Connected() {
+	k.reached.Store(k.held.Connected())
+	defer k.reached.Store(false)
+	if k.reached.Load() {
 		_, _ = k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
 		return
 	}

@@ -13,8 +13,13 @@ func (w *Watch) readIfChanged(ctx context.Context) {
 	}
 }
 
-// readIfStale reads it again when the directory has changed.
+// readIfStale reads it again when the directory has changed, and when it could not be read: that may
+// have been the database, or the program of a secret.
 func (w *Watch) readIfStale(ctx context.Context) {
+	if w.isBroken() {
+		w.read(ctx)
+		return
+	}
 	stale, err := w.current().Stale(ctx)
 	if err != nil {
 		w.failed(ctx, err)

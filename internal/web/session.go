@@ -89,32 +89,26 @@ var (
 	errTooMany    = &failure{http.StatusTooManyRequests, "There were too many attempts. Try again in a few minutes."}
 )
 
-// nobody is compared for a user that there is not, so that the answer takes the same time.
-var nobody = sync.OnceValue(func() []byte {
-	hash, _ := bcrypt.GenerateFromPassword([]byte("nobody"), bcrypt.DefaultCost)
-	return hash
-})
-
-// logIn checks a password, within the limits on attempts.
+// logIn checks a password, within the limits on attempts. An attempt counts from its beginning, so
+// that many at once are no more than many one after the other. For a user that there is not another
+// hash is compared: the answer takes the same time.
 func (a *Access) logIn(r *http.Request, name, password string) error {
-	from := "from " + network(r.RemoteAddr)
-	if !a.attempts.may(from, perNetwork) || !a.attempts.may("to "+name, perUser) {
-		return errTooMany
-	}
 	hash, err := a.users.hash(name)
 	if err != nil {
 		return err
 	}
 	known := hash != nil
 	if !known {
-		hash = nobody()
+		hash = a.users.slowest()
 	}
-	wrong := a.attempts.compare(hash, password)
-	if wrong || !known {
-		a.attempts.failed(from)
-		a.attempts.failed("to " + name)
+	from, to := "from "+network(r.RemoteAddr), "to "+name
+	if !a.attempts.begin(from, to) {
+		return errTooMany
+	}
+	if wrong := a.attempts.compare(hash, password); wrong || !known {
 		return errWrongLogin
 	}
+	a.attempts.succeeded(from, to)
 	return nil
 }
 
@@ -142,7 +136,7 @@ const (
 	maxCounted  = 10_000
 )
 
-// attempts counts failed logins.
+// attempts counts logins that failed, or are being checked.
 type attempts struct {
 	now func() time.Time
 
@@ -153,20 +147,31 @@ type attempts struct {
 	comparing sync.Mutex // a password costs much time: one at a time, so that mail is not held up
 }
 
-// may reports whether there may be another attempt. With too many to count nobody may log in.
-func (t *attempts) may(key string, most int) bool {
+// begin counts an attempt, and reports whether there may be one. With too many to count nobody may
+// log in.
+func (t *attempts) begin(from, to string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.now(); now.Sub(t.since) >= attemptTime {
 		t.since, t.counts = now, map[string]int{}
 	}
-	return t.counts[key] < most && len(t.counts) < maxCounted
+	if t.counts[from] >= perNetwork || t.counts[to] >= perUser || len(t.counts) >= maxCounted {
+		return false
+	}
+	t.counts[from]++
+	t.counts[to]++
+	return true
 }
 
-func (t *attempts) failed(key string) {
+// succeeded takes an attempt back.
+func (t *attempts) succeeded(keys ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.counts[key]++
+	for _, key := range keys {
+		if t.counts[key]--; t.counts[key] <= 0 {
+			delete(t.counts, key)
+		}
+	}
 }
 
 func (t *attempts) compare(hash []byte, password string) (wrong bool) {

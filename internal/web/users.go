@@ -52,10 +52,25 @@ func (u *users) refresh() {
 		return
 	}
 	content, err := os.ReadFile(u.path)
-	if err == nil {
-		u.hashes, err = parseUsers(u.path, content)
+	if err != nil { // it may pass
+		u.hashes, u.err, u.time = nil, err, time.Time{}
+		return
 	}
-	u.err, u.time, u.size = err, info.ModTime(), info.Size()
+	u.hashes, u.err = parseUsers(u.path, content)
+	u.time, u.size = info.ModTime(), info.Size()
+}
+
+// slowest is the hash that takes longest to compare.
+func (u *users) slowest() (hash []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	most := -1
+	for _, other := range u.hashes {
+		if cost, err := bcrypt.Cost(other); err == nil && cost > most {
+			most, hash = cost, other
+		}
+	}
+	return hash
 }
 
 // hash is the password of a user, encrypted.
