@@ -74,6 +74,28 @@ func TestStay(t *testing.T) {
 	})
 }
 
+// TestStayBesideARelayThatHangs: a message that the relay does not answer holds up no later one.
+func TestStayBesideARelayThatHangs(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		release := make(chan struct{})
+		s.relay.onSend = func(subject string) error {
+			if subject == "one" {
+				<-release
+			}
+			return nil
+		}
+		s.put("one")
+		s.visit(ctx, h)
+		s.put("two")
+		s.visit(ctx, h)
+		s.wantSent("two")
+		close(release)
+		synctest.Wait()
+		s.wantSent("one", "two")
+	})
+}
+
 // TestAwaitBeforeIdle: what arrived after the folder was scanned, and before the wait, is seen: the
 // server may have told the deliverer, which opened the folder again.
 func TestAwaitBeforeIdle(t *testing.T) {

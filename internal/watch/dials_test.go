@@ -6,10 +6,37 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"postrider/internal/inbox"
 	"postrider/internal/pass"
 )
+
+// TestDialsInLine: who waits for a server that cannot be reached has its scan lease, and does not wait
+// for long.
+func TestDialsInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		first := true
+		d := NewDials(8, 1).Through(func(context.Context, inbox.Inbox) (pass.Source, error) {
+			if first {
+				first = false
+				return nil, errNetwork
+			}
+			<-release
+			return nil, errNetwork
+		})
+		_, _ = d(t.Context(), inbox.Inbox{Host: "silent"})
+		go func() { _, _ = d(t.Context(), inbox.Inbox{Host: "silent"}) }()
+		synctest.Wait()
+		began := time.Now()
+		if _, err := d(t.Context(), inbox.Inbox{Host: "silent"}); !errors.Is(err, errNetwork) || time.Since(began) != lineTime {
+			t.Errorf("who waits in line gets %v after %s, want what the others met after %s", err, time.Since(began), lineTime)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
 
 // TestDials: a server that is silent keeps at most a few places, and then one; others go on.
 func TestDials(t *testing.T) {

@@ -91,6 +91,21 @@ func TestBroken(t *testing.T) {
 	})
 }
 
+// TestBrokenForAWhile: what could not be read may be readable later, without an edit.
+func TestBrokenForAWhile(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		works := s.load
+		s.change(func() { s.load = func() (*Setup, error) { return nil, errors.New("the database is away") } })
+		s.edit("2")
+		after(10 * time.Second)
+		s.wantStatus("STATUS=1 of 1 inbox, the configuration has errors")
+		s.change(func() { s.load = works })
+		after(staleEvery)
+		s.wantLogged("the configuration was read again", 1)
+		s.wantStatus("STATUS=1 of 1 inbox")
+	})
+}
+
 // TestStale: so has a changed directory the configuration read again.
 func TestStale(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {

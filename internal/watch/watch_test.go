@@ -240,7 +240,7 @@ func TestInboxes(t *testing.T) {
 		now := time.Now()
 		s.mu.Lock()
 		s.boxes = slices.Clone(s.boxes[:2])
-		s.boxes[0].LastScannedAt, s.boxes[0].LastError = &now, "of a scan"
+		s.boxes[0].LastScannedAt, s.boxes[0].LastError, s.boxes[0].FailingSince = &now, "of a scan", &now
 		s.mu.Unlock()
 		first = s.box(1)
 		after(inboxesEvery)
