@@ -37,12 +37,16 @@ func (s *session) await(ctx context.Context, d, poll time.Duration) (arrived boo
 	if len(others) > 0 || !idles {
 		d = min(d, poll)
 	}
-	if folder == "" || !idles {
+	if folder == "" { // nothing was scanned: the inbox was disabled at the last visit
+		sleep(ctx, min(d, poll))
+		return ctx.Err() == nil, nil
+	}
+	if !idles {
 		sleep(ctx, d)
 	} else if arrived, err = s.idle(ctx, folder, d); arrived || err != nil {
 		return arrived, err
 	}
-	if folder == "" || ctx.Err() != nil || idles && len(others) == 0 {
+	if ctx.Err() != nil || idles && len(others) == 0 {
 		return false, nil
 	}
 	return s.poll(ctx, folder, others)

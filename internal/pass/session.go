@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"postrider/internal/imapsrc"
 )
@@ -58,17 +59,23 @@ func (s *session) take(ctx context.Context) error {
 		return nil
 	default:
 	}
-	select {
-	case s.wanted <- struct{}{}:
-	default:
-	}
-	select {
-	case <-s.turn:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	for {
+		select {
+		case s.wanted <- struct{}{}:
+		default:
+		}
+		select {
+		case <-s.turn:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(askAgain): // whoever waits for mail may have heard it, and got the turn again
+		}
 	}
 }
+
+// askAgain is how often the turn is asked for.
+const askAgain = 100 * time.Millisecond
 
 func (s *session) give() { s.turn <- struct{}{} }
 
