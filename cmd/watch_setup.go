@@ -23,6 +23,7 @@ type watchLoader struct {
 	dials  *watch.Dials // of the first configuration: connections that are being opened outlive it
 	alerts alertLog
 	page   *livePage // nil without --listen
+	last   *pass.Process
 }
 
 func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
@@ -75,7 +76,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	}
 	w.pass.Dial = l.dials.Through(w.pass.Dial)
 	if l.page == nil {
-		return w.begin(ctx), nil
+		return l.begin(ctx, w), nil
 	}
 	page, done, err := s.page(l.page.access)
 	if err != nil {
@@ -83,16 +84,17 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	}
 	w.endPage = done
 	l.page.show(page)
-	return w.begin(ctx), nil
+	return l.begin(ctx, w), nil
 }
 
-func (w *watching) begin(ctx context.Context) *watch.Setup {
+func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 	s := w.services
 	if err := s.db.Exposed(); err != nil {
 		s.log.Warn("other users can read the database", "error", err)
 	}
 	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal
-	w.process = w.pass.Stay(ctx, pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed})
+	w.process = w.pass.Stay(ctx, pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed, Before: l.last})
+	l.last = w.process
 	return &watch.Setup{
 		Patience: pass.Patience{Idle: s.cfg.Watch.Idle, Poll: s.cfg.Watch.Poll},
 		Inboxes:  func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) },

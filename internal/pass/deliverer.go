@@ -22,6 +22,7 @@ type deliverer struct {
 	gate     *gate
 	slots    *slots
 	leases   *leases
+	inHand   func() []int64 // tasks whose claims this process has
 	in       inbox.Inbox
 	log      *slog.Logger
 	session  *session
@@ -118,7 +119,7 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 		MaxLostLeases: d.pass.Config.Policy.MaxLostLeases,
 		// While the database is away, leases run out. Who claimed such a task again would send it
 		// twice.
-		InHand: d.leases.tasks(),
+		InHand: d.inHand(),
 		Poisoned: func(t tasks.Task) {
 			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
 			d.tally.ended(t.Status)

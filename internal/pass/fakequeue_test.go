@@ -72,6 +72,13 @@ func (q *fakeQueue) Due(ctx context.Context, inboxID int64) (int, error) {
 	return q.Queue.Due(ctx, inboxID)
 }
 
+func (q *fakeQueue) Extend(ctx context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
+	if err := q.before("Extend", 0); err != nil {
+		return nil, err
+	}
+	return q.Queue.Extend(ctx, lease, receipts)
+}
+
 func (q *fakeQueue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	if err := q.before("Receive", want.InboxID); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"postrider/internal/inbox"
@@ -22,6 +23,8 @@ type Process struct {
 
 	delivering sync.WaitGroup // deliverers of a process that stays up
 	stop       []func()
+	before     atomic.Pointer[Process] // what this one takes the place of, until that has ended
+	ended      atomic.Bool
 }
 
 // begin keeps what is held of leases and limits until End.
@@ -46,13 +49,31 @@ type Staying struct {
 	// Failed is called when the deliverer of an inbox had to stop. It begins again at the next
 	// Visit or Deliver.
 	Failed func(in inbox.Inbox, err error)
+	// Before is the Process that this one takes the place of, in the same operating system process;
+	// nil if there is none. What that one still sends is not claimed.
+	Before *Process
 }
 
 // Stay begins a process that stays up. End it.
 func (p *Pass) Stay(ctx context.Context, s Staying) *Process {
 	pr := p.begin(ctx)
 	pr.gate.again, pr.failed = s.RelayAgain, s.Failed
+	pr.before.Store(s.Before)
 	return pr
+}
+
+// inHand are the tasks whose claims this operating system process has.
+func (pr *Process) inHand() []int64 {
+	ids := pr.leases.tasks()
+	before := pr.before.Load()
+	switch {
+	case before == nil:
+		return ids
+	case before.ended.Load():
+		pr.before.Store(nil)
+		return ids
+	}
+	return append(ids, before.inHand()...)
 }
 
 // End waits until all deliverers have ended, and gives up what the process holds. The contexts of
@@ -63,6 +84,7 @@ func (pr *Process) End() {
 	for _, stop := range pr.stop {
 		stop()
 	}
+	pr.ended.Store(true)
 }
 
 // RelayFault is why the relay was at fault when it was last tried; nil when it was not.
