@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
@@ -50,39 +49,10 @@ func (w *watching) says(text string) {
 	w.await("the log says "+text, func() bool { return strings.Contains(w.p.stderr.String(), text) })
 }
 
-// await waits until something holds, for a minute.
-func (w *world) await(what string, holds func() bool) {
-	w.t.Helper()
-	w.awaitFor(time.Minute, what, holds)
-}
-
-func (w *world) awaitFor(most time.Duration, what string, holds func() bool) {
-	w.t.Helper()
-	deadline := time.After(most)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline:
-			w.t.Fatalf("waited in vain: %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 // came waits until so many messages have come to the relay.
 func (w *world) came(n int) {
 	w.t.Helper()
 	w.await(fmt.Sprintf("%d messages come", n), func() bool { return len(w.sink.Messages()) >= n })
-}
-
-// end sends SIGTERM, and expects an exit code.
-func (w *world) end(p *process, code int) {
-	w.t.Helper()
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	if res := p.wait(); res.code != code {
-		w.t.Fatalf("watch ended with %d, want %d\n%s", res.code, code, res.stderr)
-	}
 }
 
 // arrive puts messages into the inbox.
