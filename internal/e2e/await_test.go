@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"syscall"
+	"time"
+)
+
+// await waits until something holds, for a minute.
+func (w *world) await(what string, holds func() bool) {
+	w.t.Helper()
+	w.awaitFor(time.Minute, what, holds)
+}
+
+func (w *world) awaitFor(most time.Duration, what string, holds func() bool) {
+	w.t.Helper()
+	deadline := time.After(most)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			w.t.Fatalf("waited in vain: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// end sends SIGTERM, and expects an exit code.
+func (w *world) end(p *process, code int) {
+	w.t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if res := p.wait(); res.code != code {
+		w.t.Fatalf("watch ended with %d, want %d\n%s", res.code, code, res.stderr)
+	}
+}
