@@ -29,7 +29,7 @@ type loginOptions struct {
 func (o *loginOptions) register(c *cobra.Command) {
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "the browser is on another host: paste the address at which it ends")
 	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may open this mailbox (a shared one)")
-	c.Flags().DurationVar(&o.timeout, "timeout", 0, "give up when nobody has logged in after the duration `D`, such as 5m (default 10m with a browser, else when the code expires)")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0, "give up when there was no login within the duration `D`, such as 5m (default 10m with a browser, else when the code expires)")
 }
 
 const loginHelp = `
@@ -174,7 +174,7 @@ func (a *app) askLogin(ctx context.Context, acct tokens.Account, names []string,
 	defer cancel()
 	grant, err := acct.App.Login(waiting, acct.Use, names[0], operator{a}, !opts.noBrowser)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return none, fmt.Errorf("nobody logged in as %s within %s; nothing was stored; log in again", acct.Name, opts.timeout)
+		return none, fmt.Errorf("there was no login as %s within %s; nothing was stored; log in again", acct.Name, opts.timeout)
 	}
 	if err != nil && ctx.Err() != nil {
 		return none, fmt.Errorf("the login of %s was stopped; nothing was stored", acct.Name)

@@ -47,12 +47,12 @@ func TestLoginsThatFail(t *testing.T) {
 		{
 			"a code that nobody enters", code, pending,
 			[]string{"devices", "--timeout", "50ms"},
-			"inbox office@firm.example was not added: nobody logged in as office@firm.example within 50ms; nothing was stored; log in again\n",
+			"inbox office@firm.example was not added: there was no login as office@firm.example within 50ms; nothing was stored; log in again\n",
 		},
 		{
 			"a browser that does not come back", code, pending,
 			[]string{"browsers", "--timeout", "50ms"},
-			"nobody logged in as office@firm.example within 50ms; nothing was stored; log in again\n",
+			"there was no login as office@firm.example within 50ms; nothing was stored; log in again\n",
 		},
 		{
 			"no address that is pasted", code, pending, []string{"browsers", "--no-browser"}, "no address was given\n",

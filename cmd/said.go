@@ -12,7 +12,7 @@ import (
 // mails it otherwise.
 func (a *app) watched(opts runOptions) bool { return opts.dryRun || isTerminal(a.err) }
 
-// sayChanges prints what has changed since earlier passes, when nobody watches this one.
+// sayChanges prints what has changed since earlier passes, when no terminal shows this one.
 func (a *app) sayChanges(ctx context.Context, s *services, r passReport, opts runOptions) error {
 	if opts.quiet || a.watched(opts) {
 		return nil
