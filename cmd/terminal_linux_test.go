@@ -127,7 +127,7 @@ var terminalCases = []terminalCase{
 	{"inbox add new@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no IMAP server was found for firm\.example \(MX: there is none; .*\); give it with --host HOST\n$`}},
 	{"inbox login desk@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: inbox desk@firm\.example logs in with a password; to use OAuth2: `}},
 	{"smtp login", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: the relay does not log in with OAuth2; set smtp\.auth to oauth`}},
-	{"serve --listen 0.0.0.0:0", "", "2 2 2 2 2 2", map[string]string{idle: `^postrider: 0\.0\.0\.0:0 can be reached from other hosts, and nobody would have to log in;`}},
+	{"serve --listen 0.0.0.0:0", "", "2 2 2 2 2 2", map[string]string{idle: `^postrider: 0\.0\.0\.0:0 can be reached from other hosts, and no login would be needed;`}},
 	{"inbox list", "", "0 0 0 0 2 1", nil},
 	{"inbox show desk@firm.example", "", "0 0 0 0 2 1", nil},
 	{"inbox show deks@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `did you mean desk@firm\.example\?`}},

@@ -46,7 +46,7 @@ func Open(s Settings) (*Access, error) {
 	case proxied && s.UsersFile != "":
 		return nil, errors.New("web.users and web.proxy exclude each other: either postrider or the proxy logs users in; remove one")
 	case !loopback && !proxied && s.UsersFile == "":
-		return nil, fmt.Errorf("%s can be reached from other hosts, and nobody would have to log in; "+
+		return nil, fmt.Errorf("%s can be reached from other hosts, and no login would be needed; "+
 			"set web.users and web.tls, or web.proxy, or listen on 127.0.0.1", s.Listen)
 	case !loopback && !proxied && s.CertFile == "":
 		return nil, fmt.Errorf("%s can be reached from other hosts, and passwords would be sent unencrypted; "+
