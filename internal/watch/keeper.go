@@ -33,9 +33,13 @@ func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held) *keeper {
 	}
 	k.health.watch, k.health.in = w, in
 	k.ctx, k.cancel = context.WithCancel(ctx)
+	ready := k.held.Ready()
+	if ready {
+		k.health.well() // before the next status is sent
+	}
 	go func() {
 		defer close(k.done)
-		k.run(k.ctx)
+		k.run(k.ctx, ready)
 	}()
 	return k
 }
@@ -55,10 +59,9 @@ func (k *keeper) deliver() {
 	}
 }
 
-// run visits the inbox, waits, and visits it again.
-func (k *keeper) run(ctx context.Context) {
-	if k.held.Ready() {
-		k.health.well()
+// run visits the inbox, waits, and visits it again. With a session that is ready it waits first.
+func (k *keeper) run(ctx context.Context, ready bool) {
+	if ready {
 		_ = k.await(ctx, k.patience) // the next visit meets the same error
 	}
 	for pauses := new(pauses); ctx.Err() == nil; {
