@@ -1,0 +1,123 @@
+// Package outbox works off what follows from a task's end: events for other systems, and actions on
+// the IMAP server.
+//
+// What happened is noted in the transaction in which it happened (Occurrence), so that neither a
+// crash nor a database that goes away can lose it. Nothing else is done there: who is told, and
+// what, is found out afterwards, by the configuration, in a transaction that replaces the
+// occurrence by an Entry for each destination. An entry is worked off like a task: it is claimed
+// with a receipt and a lease, and ends done, dead or skipped.
+//
+// An entry goes out at least once. Its ID and its octets stay the same in all tries. Entries of one
+// task go to one destination in their order; nothing is promised across tasks. A destination that
+// is at fault holds up nothing but itself.
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// Kind is what happened.
+type Kind string
+
+// The kinds: to a task, and to an inbox.
+const (
+	Registered     Kind = "registered"
+	Forwarded      Kind = "forwarded"
+	SkippedNoMatch Kind = "skipped_no_match"
+	Skipped        Kind = "skipped"
+	Dead           Kind = "dead"
+	Uncertain      Kind = "uncertain"
+
+	InboxUnreachable Kind = "inbox_unreachable"
+	InboxOK          Kind = "inbox_ok"
+	NeedsLogin       Kind = "needs_login"
+)
+
+// Server is the destination of actions on the IMAP server. No destination of events has that name.
+const Server = "imap"
+
+// Status is where an entry stands.
+type Status string
+
+// The states of an entry.
+const (
+	Waiting    Status = "waiting" // to be done, not before VisibleAt
+	InProgress Status = "in_progress"
+	Done       Status = "done"
+	DeadLetter Status = "dead"
+	Dropped    Status = "skipped" // by an operator, or because there was nothing left to do
+)
+
+// Entry is what follows from one occurrence for one destination.
+type Entry struct {
+	ID          int64
+	EventID     string // the same in all tries, and never used twice
+	Destination string
+	Kind        Kind
+	TaskID      int64 // 0: of an inbox
+	InboxID     int64
+	Action      string // for Server: seen, flag:KEYWORD, move:FOLDER, delete
+	Body        []byte // for others: a CloudEvent as JSON
+
+	Status     Status
+	Attempts   int // counted at the claim
+	Worker     string
+	VisibleAt  *time.Time // not before; nil once it has ended
+	Error      string     // of the last try
+	CreatedAt  time.Time
+	FinishedAt *time.Time
+}
+
+// Claim is an entry in the hands of a worker.
+type Claim struct {
+	Entry
+	Receipt string
+}
+
+// Want says what Receive may claim.
+type Want struct {
+	Destination string
+	InboxID     int64 // 0: of any inbox
+	Max         int
+	Lease       time.Duration
+	Worker      string
+}
+
+// Outcome is what became of a claim: Done, DeadLetter, Dropped, or Waiting when it is to be tried
+// again after Delay.
+type Outcome struct {
+	Claim     Claim
+	Status    Status
+	Error     string
+	Delay     time.Duration
+	Uncounted bool // of Waiting: the try was not the entry's fault
+}
+
+// Work is for those who work entries off.
+type Work interface {
+	// Receive claims entries that are due, oldest first, and none whose predecessor of the same
+	// task and destination has not ended.
+	Receive(ctx context.Context, want Want) ([]Claim, error)
+	// Finish records outcomes. Those whose lease was lost are left alone.
+	Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, err error)
+	// Extend renews leases.
+	Extend(ctx context.Context, lease time.Duration, claims ...Claim) (lost []Claim, err error)
+}
+
+// Message is an event on its way to a destination.
+type Message struct {
+	ID   string
+	Kind Kind
+	Key  string // of what it is about: messages with the same key stay in order
+	Body []byte // a CloudEvent as JSON (structured mode)
+}
+
+// Publisher hands events to one destination.
+type Publisher interface {
+	// Publish hands over messages, in order, and returns once the destination has acknowledged them
+	// or has failed to: an error for each message, nil for those that arrived. An error that is
+	// neither *Refused, *Later nor ErrGone is the destination's fault, not the message's.
+	Publish(ctx context.Context, batch []Message) []error
+	Close(ctx context.Context) error
+}
