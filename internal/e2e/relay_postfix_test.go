@@ -271,18 +271,28 @@ func killOnce() func(*relayWorld, map[string]string) string {
 	}
 }
 
-// stops stops the relay when it is asked about the content of the fourth message. The messages
-// before it have arrived by then.
+// stops stops the relay when three messages have arrived and each connection waits for its answer to
+// DATA.
 func stops() relayCase {
+	const arrived, connections = 3, 8
 	var asked atomic.Int32
 	var once sync.Once
+	allWait := make(chan struct{})
 	return relayCase{
 		mails:    mails(40, "letter"),
 		policyAt: "smtpd_data_restrictions = POLICY",
 		policy: func(w *relayWorld, _ map[string]string) string {
-			if asked.Add(1) > 3 {
+			n := asked.Add(1)
+			if n == arrived+connections {
+				close(allWait)
+			}
+			if n > arrived {
 				once.Do(func() {
-					if err := w.sink.Wait(w.t.Context(), 3); err != nil {
+					select {
+					case <-allWait:
+					case <-w.t.Context().Done():
+					}
+					if err := w.sink.Wait(w.t.Context(), arrived); err != nil {
 						w.t.Error(err)
 					}
 					w.relay.Drain(w.t)
