@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"sync"
 
 	"postrider/internal/web"
 )
@@ -15,7 +15,15 @@ import (
 type livePage struct {
 	access   *web.Access
 	listener net.Listener
-	current  atomic.Pointer[http.Handler]
+
+	mu      sync.Mutex
+	current *shownPage
+}
+
+// shownPage is the page of one configuration.
+type shownPage struct {
+	http.Handler
+	requests sync.WaitGroup // under way
 }
 
 // openLivePage checks who may use the page, and begins to listen.
@@ -31,15 +39,35 @@ func (a *app) openLivePage(ctx context.Context, listen string) (*livePage, error
 	return &livePage{access: access, listener: l}, nil
 }
 
-// show has requests answered by a page from now on.
-func (p *livePage) show(page *web.Server) {
-	h := page.Handler()
-	p.current.Store(&h)
+// show has requests answered by a page from now on. Done has new ones refused, unless another page
+// is shown, and waits for those under way.
+func (p *livePage) show(page *web.Server) (done func()) {
+	now := &shownPage{Handler: page.Handler()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = now
+	return func() { p.hide(now) }
+}
+
+func (p *livePage) hide(page *shownPage) {
+	p.mu.Lock()
+	if p.current == page {
+		p.current = &shownPage{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "postrider is stopping", http.StatusServiceUnavailable)
+		})}
+	}
+	p.mu.Unlock()
+	page.requests.Wait()
 }
 
 // ServeHTTP implements http.Handler.
 func (p *livePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	(*p.current.Load()).ServeHTTP(w, r)
+	p.mu.Lock()
+	page := p.current
+	page.requests.Add(1)
+	p.mu.Unlock()
+	defer page.requests.Done()
+	page.ServeHTTP(w, r)
 }
 
 // serve answers until ctx ends. It needs a page to show. Wait returns when no request is under way.

@@ -8,22 +8,21 @@ import (
 
 	"postrider/internal/contacts"
 	"postrider/internal/forward"
-	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/notify"
 	"postrider/internal/pass"
+	"postrider/internal/said"
 	"postrider/internal/tasks"
 	"postrider/internal/watch"
 )
 
 // watchLoader reads the configuration for `watch`, each time it changes.
 type watchLoader struct {
-	app    *app
-	log    *slog.Logger
-	dials  *watch.Dials // of the first configuration: connections that are being opened outlive it
-	alerts alertLog
-	page   *livePage // nil without --listen
-	last   *pass.Process
+	app   *app
+	log   *slog.Logger
+	dials *watch.Dials // of the first configuration: connections that are being opened outlive it
+	page  *livePage    // nil without --listen
+	last  *pass.Process
 }
 
 func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
@@ -42,18 +41,18 @@ func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
 
 // watching is what one configuration leads to.
 type watching struct {
+	app      *app
 	services *services
 	relay    *forward.Relay
 	pass     *pass.Pass
 	process  *pass.Process
 	notices  *notify.Notifier
-	alerts   *alertLog
 	people   string // the directory, as the routes know it
 	endPage  func()
 }
 
 func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
-	w := &watching{services: s, alerts: &l.alerts, endPage: func() {}}
+	w := &watching{app: l.app, services: s, endPage: func() {}}
 	var err error
 	if w.people, err = s.directory(ctx); err != nil {
 		return nil, err
@@ -70,6 +69,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if w.pass, err = s.pass(ctx, w.relay, silent{}, false); err != nil {
 		return nil, err
 	}
+	w.pass.Config.Quiet = true // say tells it
 	w.notices = l.app.notifier(s, w.pass.Composer, w.relay)
 	if l.dials == nil {
 		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
@@ -82,8 +82,11 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if err != nil {
 		return nil, err
 	}
-	w.endPage = done
-	l.page.show(page)
+	hide := l.page.show(page)
+	w.endPage = func() {
+		hide()
+		done()
+	}
 	return l.begin(ctx, w), nil
 }
 
@@ -99,7 +102,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 		Patience: pass.Patience{Idle: s.cfg.Watch.Idle, Poll: s.cfg.Watch.Poll},
 		Inboxes:  func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) },
 		Hold:     watch.Over(w.process), Tasks: s.queue, Logins: s.imapSettings(),
-		Stale: w.stale, Chores: w.chores, RelayFault: w.process.RelayFault,
+		Stale: w.stale, Chores: w.chores, Say: w.say, RelayFault: w.process.RelayFault,
 		End: w.process.End,
 		Close: func() {
 			w.measure(ctx)
@@ -135,8 +138,24 @@ func (w *watching) chores(ctx context.Context) {
 	s.report(ctx, w.notices, w.process.RelayFault() == nil)
 	w.measure(ctx)
 	w.pass.Tidy(ctx, boxes)
-	if alerts, err := s.alertsAfter(ctx, nil, runOptions{}); err == nil {
-		w.alerts.say(s.log, alerts)
+}
+
+// say prints what has changed, as passes do that nobody watches. A database that cannot be asked is
+// logged elsewhere, and then nothing is said.
+func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) {
+	s := w.services
+	alerts, err := s.alertsAfter(ctx, nil, runOptions{})
+	if err != nil {
+		return
+	}
+	relay := said.Relay{Tried: w.process.RelayTook() != nil, Fault: w.process.RelayFault()}
+	lines, _ := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, inboxes, relay, alerts)
+	for _, l := range lines {
+		if l.Sentence != "" {
+			s.log.Warn(l.Sentence)
+			continue
+		}
+		_ = w.app.sayLine(ctx, s, l) // fails when the database does
 	}
 }
 
@@ -163,20 +182,6 @@ func (s *services) directory(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, all))), nil
-}
-
-// alertLog logs an alert when it begins.
-type alertLog struct{ said map[string]bool }
-
-func (l *alertLog) say(log *slog.Logger, alerts []health.Alert) {
-	said := map[string]bool{}
-	for _, alert := range alerts {
-		key := alert.Inbox + "/" + string(alert.Kind)
-		if said[key] = true; !l.said[key] {
-			log.Warn(alert.Message)
-		}
-	}
-	l.said = said
 }
 
 // silent is an observer that shows nothing.

@@ -158,13 +158,13 @@ func TestWatchRestarts(t *testing.T) {
 	w.imap.DeleteFolder(t, desk, "Junk")
 	w.imap.Append(t, desk, "Junk", append(junk, mails(1, "after")...)...)
 	w.arrive(2, "away")
-	w.says("the inbox cannot be read")
+	w.says("the server cannot be reached")
 	w.proxy.Refuse(t, false)
 	w.came(10)
-	w.says("the inbox can be read again")
+	w.says("again reachable after")
 	w.end(w.p, 0)
-	if n := strings.Count(w.p.stderr.String(), "the inbox cannot be read"); n != 1 {
-		t.Errorf("it is said %d times that the inbox cannot be read, want once", n)
+	if n := strings.Count(w.p.stderr.String(), "the server cannot be reached"); n != 1 {
+		t.Errorf("it is said %d times that the server cannot be reached, want once", n)
 	}
 	if got := w.arrived(); len(got) != 10 || len(w.sink.Messages()) != 10 {
 		t.Errorf("%d messages came, %d different ones; want 10, each once", len(w.sink.Messages()), len(got))

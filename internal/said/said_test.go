@@ -1,6 +1,7 @@
 package said
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -227,4 +228,30 @@ func TestNoDatabase(t *testing.T) {
 		t.Error("there is no error, want that the database is closed")
 	}
 	w.want("without a database:", texts(lines), "desk@firm.example: the inbox failed: refused")
+}
+
+// TestMeanwhile: a process that stays up does not repeat what a pass said, nor a pass what that said.
+// Of a relay that was not tried it says nothing.
+func TestMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	meanwhile := func(relay Relay, inboxes ...pass.InboxReport) []string {
+		t.Helper()
+		lines, err := New(w.db, time.Hour).Meanwhile(t.Context(), inboxes, relay, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return texts(lines)
+	}
+	a, b := pass.InboxReport{Email: "a", Error: "no route", Left: "imap"}, pass.InboxReport{Email: "b", Error: "no route", Left: "imap"}
+	down := errors.New("connection refused")
+	w.want("two inboxes:", meanwhile(Relay{}, a, b), "a, b: the server cannot be reached; it is tried again from time to time: no route")
+	w.want("a pass:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayError: "connection refused"}),
+		"the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next: connection refused")
+	w.want("after it:", meanwhile(Relay{true, down}, a, b))
+	a.Error, b.Error, b.Busy = "", "", "not known yet"
+	w.want("one works:", meanwhile(Relay{}, a, b), "a: again reachable after 0 s")
+	w.want("the relay works:", meanwhile(Relay{Tried: true}, a, b), "the relay takes mail again after 0 s")
+	b.Busy = ""
+	w.want("the other works:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}}), "b: again reachable after 0 s")
+	w.want("no inbox:", meanwhile(Relay{}), "no inbox")
 }

@@ -37,6 +37,7 @@ type site struct {
 	ends   int // of setups
 	relay  error
 	chores int
+	says   [][]pass.InboxReport
 	told   []string
 	log    bytes.Buffer
 }
@@ -94,8 +95,11 @@ func (s *site) setup(logins string) *Setup {
 			return s.boxes, s.away
 		},
 		Hold: s.hold, Tasks: s, Logins: logins,
-		Stale:      func(context.Context) (bool, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.stale, nil },
-		Chores:     func(context.Context) { s.count(&s.chores) },
+		Stale:  func(context.Context) (bool, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.stale, nil },
+		Chores: func(context.Context) { s.count(&s.chores) },
+		Say: func(_ context.Context, r []pass.InboxReport) {
+			s.change(func() { s.says = append(s.says, r) })
+		},
 		RelayFault: func() error { s.mu.Lock(); defer s.mu.Unlock(); return s.relay },
 		End:        func() { s.count(&s.ends) },
 		Close:      func() {},

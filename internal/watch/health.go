@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -9,9 +8,11 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
+	"postrider/internal/text"
 )
 
-// health is whether an inbox can be read. It is logged when that changes.
+// health is whether an inbox can be read.
 type health struct {
 	watch *Watch
 	in    inbox.Inbox
@@ -19,7 +20,7 @@ type health struct {
 	mu    sync.Mutex
 	known bool      // a visit has ended
 	since time.Time // when it could be read no more; zero while it can
-	via   string    // the server that could not be reached; empty for another reason
+	err   error     // of the last visit that failed; nil while it can be read
 }
 
 func (h *health) isWell() bool {
@@ -38,71 +39,47 @@ func (h *health) isSick() bool {
 func (h *health) well() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.known = true
-	if h.since.IsZero() {
-		return
+	news := !h.known || h.err != nil
+	if h.err != nil {
+		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.in.Address, "after", time.Since(h.since).Round(time.Second))
 	}
-	level := h.watch.servers.well(h.via)
-	h.watch.cfg.Log.Log(context.Background(), level, "the inbox can be read again", "inbox", h.in.Address, "after", time.Since(h.since).Round(time.Second))
-	h.since, h.via = time.Time{}, ""
+	h.known, h.since, h.err = true, time.Time{}, nil
+	if news {
+		h.watch.tell()
+	}
 }
 
 // sick notes that it cannot.
 func (h *health) sick(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.known = true
-	if !h.since.IsZero() {
-		return
+	news := h.err == nil
+	if news {
+		h.since = time.Now()
+		h.watch.cfg.Log.Info("the inbox cannot be read; it is tried again from time to time", "inbox", h.in.Address, "error", err)
 	}
-	h.since = time.Now()
-	if e := new(imapsrc.Error); errors.As(err, &e) && e.Kind == imapsrc.KindNetwork {
-		h.via = server(h.in)
+	h.known, h.err = true, err
+	if news {
+		h.watch.tell()
 	}
-	level := h.watch.servers.sick(h.via)
-	h.watch.cfg.Log.Log(context.Background(), level, "the inbox cannot be read; it is tried again from time to time", "inbox", h.in.Address, "error", err)
 }
 
-// forget is called when the inbox is no longer kept.
-func (h *health) forget() {
+// report is what to say of the inbox.
+func (h *health) report() pass.InboxReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.since.IsZero() {
-		h.watch.servers.well(h.via)
+	r := pass.InboxReport{Email: h.in.Address}
+	switch e := new(imapsrc.Error); {
+	case !h.known:
+		r.Busy = "not known yet"
+	case h.err == nil:
+	case errors.As(h.err, &e) && e.Kind == imapsrc.KindNetwork:
+		r.Left = server(h.in)
+		fallthrough
+	default:
+		r.Error = text.Error(h.err)
 	}
-}
-
-// servers are those that cannot be reached: the first inbox of a server says it, and the last one
-// says that it is over.
-type servers struct {
-	mu  sync.Mutex
-	ill map[string]int // inboxes by server
-}
-
-// sick and well return the level at which an inbox logs it.
-func (s *servers) sick(server string) slog.Level {
-	if server == "" {
-		return slog.LevelError
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ill[server]++; s.ill[server] > 1 {
-		return slog.LevelInfo
-	}
-	return slog.LevelError
-}
-
-func (s *servers) well(server string) slog.Level {
-	if server == "" {
-		return slog.LevelWarn
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ill[server]--; s.ill[server] > 0 {
-		return slog.LevelInfo
-	}
-	delete(s.ill, server)
-	return slog.LevelWarn
+	return r
 }
 
 // trouble is that of what all inboxes share: the database, the disk. It is logged when it begins,

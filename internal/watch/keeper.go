@@ -48,7 +48,6 @@ func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held) *keeper {
 func (k *keeper) stop() Held {
 	k.cancel()
 	<-k.done
-	k.health.forget()
 	return k.held
 }
 

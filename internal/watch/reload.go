@@ -54,6 +54,8 @@ func (w *Watch) read(ctx context.Context) {
 	w.renew(ctx, old.Logins == next.Logins)
 	w.ending.Go(func() {
 		old.End()
+		w.chores.wait() // they may be the old ones
+		w.sayer.wait()
 		old.Close()
 	})
 }

@@ -9,8 +9,8 @@
 //
 // What goes wrong stays where it belongs. An inbox that cannot be read is tried again after a pause
 // that grows, and is as long as the server asks for; no two inboxes pause equally long. When the
-// database or the relay fails, everything stays up and is tried again. What is wrong is logged when
-// it begins and when it is over, and not in between.
+// database or the relay fails, everything stays up and is tried again. That of the database is
+// logged when it begins and when it is over. All else is handed to Setup.Say.
 //
 // The configuration is read again when its file or the directory changes, and on Reload. While it
 // has errors, the old one stays in force; that is logged once. Sessions outlive a change that does
@@ -56,7 +56,10 @@ type Setup struct {
 	// Stale reports whether something has changed that Load reads, and Files does not know of.
 	Stale func(ctx context.Context) (bool, error)
 	// Chores is what else there is to do from time to time. It is called beside all others.
-	Chores     func(ctx context.Context)
+	Chores func(ctx context.Context)
+	// Say is called soon after the state of an inbox has changed, and each minute. It is called beside
+	// all others, and says what is worth saying.
+	Say        func(ctx context.Context, inboxes []pass.InboxReport)
 	RelayFault func() error
 	// End is called when nothing is visited any more. It waits until what is on the wire is
 	// finished.
@@ -81,20 +84,23 @@ const (
 	dueEvery     = 10 * time.Second
 	staleEvery   = time.Minute
 	choresEvery  = time.Minute
+	sayEvery     = time.Minute
+	sayAfter     = time.Second // inboxes of one server seldom fail at the same moment
 )
 
 // Watch is a process that stays up.
 type Watch struct {
 	cfg     Config
 	trouble *trouble // of the database
-	servers *servers
 	reload  chan struct{}
+	changed chan struct{} // has an element when the state of an inbox has changed
 
 	config string // Config.Files when the configuration was last read
 	seen   string // Config.Files at the last look
 
 	ending sync.WaitGroup // setups that are no longer in force
-	chores sync.WaitGroup
+	chores chore
+	sayer  chore
 
 	mu      sync.Mutex
 	setup   *Setup
@@ -106,8 +112,9 @@ type Watch struct {
 func New(cfg Config, first *Setup) *Watch {
 	files := cfg.Files()
 	return &Watch{
-		cfg: cfg, setup: first, config: files, seen: files, keepers: map[int64]*keeper{}, reload: make(chan struct{}, 1),
-		trouble: &trouble{log: cfg.Log, by: map[work]bool{}}, servers: &servers{ill: map[string]int{}},
+		cfg: cfg, setup: first, config: files, seen: files, keepers: map[int64]*keeper{},
+		reload: make(chan struct{}, 1), changed: make(chan struct{}, 1),
+		trouble: &trouble{log: cfg.Log, by: map[work]bool{}}, chores: make(chore, 1), sayer: make(chore, 1),
 	}
 }
 
@@ -138,9 +145,9 @@ func (w *Watch) loop(ctx context.Context) {
 	defer inboxes.Stop()
 	defer stale.Stop()
 	defer chores.Stop()
-	due := time.NewTimer(0)
+	due, say := time.NewTimer(0), time.NewTimer(sayEvery)
 	defer due.Stop()
-	working := make(chan struct{}, 1) // has an element while chores are done
+	defer say.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -156,28 +163,23 @@ func (w *Watch) loop(ctx context.Context) {
 		case <-due.C:
 			due.Reset(w.deliver(ctx))
 		case <-chores.C:
-			w.doChores(ctx, working)
+			setup := w.current()
+			w.chores.do(func() { setup.Chores(ctx) })
+		case <-w.changed:
+			say.Reset(sayAfter)
+		case <-say.C:
+			setup, reports := w.current(), w.reports()
+			w.sayer.do(func() { setup.Say(ctx, reports) })
+			say.Reset(sayEvery)
 		}
-	}
-}
-
-// doChores does the chores, unless the last ones are not done yet.
-func (w *Watch) doChores(ctx context.Context, working chan struct{}) {
-	select {
-	case working <- struct{}{}:
-		do := w.current().Chores
-		w.chores.Go(func() {
-			do(ctx)
-			<-working
-		})
-	default:
 	}
 }
 
 // end ends all that Run began, and reports whether nothing is left to be tried again.
 func (w *Watch) end(ctx context.Context) (clean bool) {
 	clean = w.clean()
-	w.chores.Wait()
+	w.chores.wait()
+	w.sayer.wait()
 	setup, held := w.current(), w.stopAll()
 	setup.End()
 	due, err := setup.Tasks.DueOf(ctx, w.ids())

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -63,7 +64,8 @@ func TestNotInStep(t *testing.T) {
 	})
 }
 
-// TestUnreachable: pauses grow, the failure and its end are logged once, and the status has it.
+// TestUnreachable: pauses grow. The status has the failure, and what to say has it soon and each
+// minute.
 func TestUnreachable(t *testing.T) {
 	onSite(t, 3, func(t *testing.T, s *site) {
 		for id := range int64(2) {
@@ -75,7 +77,6 @@ func TestUnreachable(t *testing.T) {
 		after(4 * time.Minute)
 		s.wantVisits(1, 6)
 		s.wantStatus("STATUS=1 of 3 inboxes, 2 unreachable")
-		s.wantLogged("level=ERROR", 1) // both have the same server
 		s.wantLogged("the inbox cannot be read", 2)
 		for id := range int64(2) {
 			s.box(id + 1).does(nil)
@@ -83,8 +84,40 @@ func TestUnreachable(t *testing.T) {
 		after(10 * time.Minute)
 		s.wantStatus("STATUS=3 of 3 inboxes")
 		s.wantLogged("the inbox can be read again", 2)
-		s.wantLogged("level=WARN", 1)
+		s.wantLogged("level=ERROR", 0)
 	})
+}
+
+// TestSay: what to say is asked soon after a change, and each minute. Inboxes that fail together are
+// in it together.
+func TestSay(t *testing.T) {
+	onSite(t, 3, func(t *testing.T, s *site) {
+		after(sayAfter)
+		s.wantSaid(1, pass.InboxReport{Email: "box"})
+		down := pass.InboxReport{Email: "box", Error: "imap imap.example:993: connect: no route to host", Left: "imap.example:993"}
+		for id := range int64(3) {
+			s.box(id + 1).does(failing(errNetwork))
+			s.box(id + 1).lost <- errNetwork
+		}
+		after(4*time.Second + sayAfter)
+		s.wantSaid(2, down)
+		after(sayEvery)
+		s.wantSaid(3, down)
+		if r := (&health{}).report(); r.Busy == "" || r.Error != "" {
+			t.Errorf("an inbox that was not visited is reported as %+v, want neither as failing nor as working", r)
+		}
+	})
+}
+
+// wantSaid checks how often it was asked what to say, and what of the inboxes the last time.
+func (s *site) wantSaid(times int, each pass.InboxReport) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.says[len(s.says)-1]
+	if want := slices.Repeat([]pass.InboxReport{each}, len(s.boxes)); len(s.says) != times || !reflect.DeepEqual(last, want) {
+		s.t.Errorf("asked %d times, the last time with %+v; want %d times, and %+v", len(s.says), last, times, want)
+	}
 }
 
 func (s *site) wantStatus(want string) {
