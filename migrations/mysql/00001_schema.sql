@@ -220,7 +220,55 @@ CREATE TABLE IF NOT EXISTS oauth_tokens (
     CONSTRAINT oauth_tokens_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- What has happened, noted in the transaction in which it happened, until it is known what follows.
+CREATE TABLE IF NOT EXISTS monitored_occurrences (
+    id       BIGINT      NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    kind     VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- registered, forwarded, dead, ..., inbox_unreachable
+    task_id  BIGINT      NOT NULL, -- no foreign key; 0: of an inbox
+    inbox_id BIGINT      NOT NULL, -- no foreign key
+    at       BIGINT      NOT NULL, -- microseconds since 1970 by the database's clock
+    KEY monitored_occurrences_task (task_id)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- What follows: events for other systems, and actions on the IMAP server. One row for each occurrence and destination.
+CREATE TABLE IF NOT EXISTS monitored_outbox (
+    id            BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    occurrence_id BIGINT       NOT NULL, -- the row of monitored_occurrences that it took the place of
+    destination   VARCHAR(64)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, -- a name of events in the configuration; imap: an action on the server
+    event_id      VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- the same in all tries
+    kind          VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    task_id       BIGINT       NOT NULL, -- no foreign key; 0: of an inbox
+    inbox_id      BIGINT       NOT NULL, -- no foreign key
+    action        VARCHAR(400) NOT NULL, -- seen, flag:KEYWORD, move:FOLDER, delete; empty in events
+    body          LONGBLOB     NOT NULL, -- a CloudEvent as JSON; empty in actions
+    status        VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- waiting, in_progress, done, dead, skipped
+    attempt_count INT          NOT NULL,
+    visible_at    BIGINT       NULL, -- not before; NULL once it has ended. Microseconds since 1970 by the database's clock
+    receipt       VARCHAR(64)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- of the last claim
+    worker        VARCHAR(255) NOT NULL, -- who made the last claim
+    error_message TEXT         NOT NULL, -- of the last try
+    created_at    DATETIME(6)  NOT NULL,
+    finished_at   DATETIME(6)  NULL,
+    UNIQUE KEY monitored_outbox_once (occurrence_id, destination),
+    KEY monitored_outbox_claim (destination, visible_at, id),
+    KEY monitored_outbox_order (task_id, destination, occurrence_id),
+    KEY monitored_outbox_ended (status, finished_at)
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
+-- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE IF NOT EXISTS monitored_destinations (
+    name       VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
+    target     VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- a digest of where it is: another one begins anew
+    failures   INT         NOT NULL, -- in a row
+    retry_at   BIGINT      NOT NULL, -- nothing is tried before
+    gone       TINYINT     NOT NULL, -- 1: it wants no more events
+    last_error TEXT        NOT NULL  -- empty when the last try did not fail
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 -- +goose Down
+DROP TABLE monitored_destinations;
+DROP TABLE monitored_outbox;
+DROP TABLE monitored_occurrences;
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;

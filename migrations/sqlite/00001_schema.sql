@@ -218,7 +218,55 @@ CREATE TABLE oauth_tokens (
 );
 CREATE INDEX oauth_tokens_of_inbox ON oauth_tokens (inbox_id);
 
+-- What has happened, noted in the transaction in which it happened, until it is known what follows.
+CREATE TABLE monitored_occurrences (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind     TEXT    NOT NULL, -- registered, forwarded, dead, ..., inbox_unreachable
+    task_id  INTEGER NOT NULL, -- no foreign key; 0: of an inbox
+    inbox_id INTEGER NOT NULL, -- no foreign key
+    at       INTEGER NOT NULL  -- microseconds since 1970 by the database's clock
+);
+CREATE INDEX monitored_occurrences_task ON monitored_occurrences (task_id);
+
+-- What follows: events for other systems, and actions on the IMAP server. One row for each occurrence and destination.
+CREATE TABLE monitored_outbox (
+    id            INTEGER  PRIMARY KEY AUTOINCREMENT,
+    occurrence_id INTEGER  NOT NULL, -- the row of monitored_occurrences that it took the place of
+    destination   TEXT     NOT NULL, -- a name of events in the configuration; imap: an action on the server
+    event_id      TEXT     NOT NULL, -- the same in all tries
+    kind          TEXT     NOT NULL,
+    task_id       INTEGER  NOT NULL, -- no foreign key; 0: of an inbox
+    inbox_id      INTEGER  NOT NULL, -- no foreign key
+    action        TEXT     NOT NULL, -- seen, flag:KEYWORD, move:FOLDER, delete; empty in events
+    body          BLOB     NOT NULL, -- a CloudEvent as JSON; empty in actions
+    status        TEXT     NOT NULL, -- waiting, in_progress, done, dead, skipped
+    attempt_count INTEGER  NOT NULL,
+    visible_at    INTEGER  NULL, -- not before; NULL once it has ended. Microseconds since 1970 by the database's clock
+    receipt       TEXT     NOT NULL, -- of the last claim
+    worker        TEXT     NOT NULL, -- who made the last claim
+    error_message TEXT     NOT NULL, -- of the last try
+    created_at    DATETIME NOT NULL,
+    finished_at   DATETIME NULL,
+    UNIQUE (occurrence_id, destination)
+);
+CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
+CREATE INDEX monitored_outbox_order ON monitored_outbox (task_id, destination, occurrence_id);
+CREATE INDEX monitored_outbox_ended ON monitored_outbox (status, finished_at);
+
+-- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE monitored_destinations (
+    name       TEXT    NOT NULL PRIMARY KEY,
+    target     TEXT    NOT NULL, -- a digest of where it is: another one begins anew
+    failures   INTEGER NOT NULL, -- in a row
+    retry_at   INTEGER NOT NULL, -- nothing is tried before
+    gone       INTEGER NOT NULL, -- 1: it wants no more events
+    last_error TEXT    NOT NULL  -- empty when the last try did not fail
+);
+
 -- +goose Down
+DROP TABLE monitored_destinations;
+DROP TABLE monitored_outbox;
+DROP TABLE monitored_occurrences;
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;
 DROP TABLE monitored_emails_told;
