@@ -224,8 +224,8 @@ CREATE TABLE IF NOT EXISTS oauth_tokens (
 CREATE TABLE IF NOT EXISTS monitored_occurrences (
     id       BIGINT      NOT NULL AUTO_INCREMENT PRIMARY KEY,
     kind     VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- registered, forwarded, dead, ..., inbox_unreachable
-    task_id  BIGINT      NOT NULL, -- no foreign key; 0: of an inbox
-    inbox_id BIGINT      NOT NULL, -- no foreign key
+    task_id  BIGINT      NOT NULL, -- no foreign key; 0: to an inbox
+    inbox_id BIGINT      NOT NULL, -- no foreign key; 0: to a task
     at       BIGINT      NOT NULL, -- microseconds since 1970 by the database's clock
     KEY monitored_occurrences_task (task_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;

@@ -222,8 +222,8 @@ CREATE INDEX oauth_tokens_of_inbox ON oauth_tokens (inbox_id);
 CREATE TABLE monitored_occurrences (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
     kind     TEXT    NOT NULL, -- registered, forwarded, dead, ..., inbox_unreachable
-    task_id  INTEGER NOT NULL, -- no foreign key; 0: of an inbox
-    inbox_id INTEGER NOT NULL, -- no foreign key
+    task_id  INTEGER NOT NULL, -- no foreign key; 0: to an inbox
+    inbox_id INTEGER NOT NULL, -- no foreign key; 0: to a task
     at       INTEGER NOT NULL  -- microseconds since 1970 by the database's clock
 );
 CREATE INDEX monitored_occurrences_task ON monitored_occurrences (task_id);

@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 )
 
@@ -78,6 +79,17 @@ func (b *batch) registrations() []tasks.Registration {
 	}
 	for _, t := range b.tasks {
 		out[t.entry].TaskID, out[t.entry].Status, out[t.entry].Skip = max(t.ID, 0), t.Status, t.Skip
+	}
+	return out
+}
+
+// occurrences are the registrations, and the ends of what ended at once. The tasks have their ids.
+func (b *batch) occurrences() (out []outbox.Occurrence) {
+	for _, t := range b.tasks {
+		out = append(out, outbox.Occurrence{Kind: outbox.Registered, TaskID: t.ID})
+		if t.Status.Ended() {
+			out = append(out, outbox.Occurrence{Kind: outbox.Kind(t.Status), TaskID: t.ID})
+		}
 	}
 	return out
 }

@@ -107,7 +107,7 @@ func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []t
 			if err != nil {
 				return nil, nil, err
 			}
-			next, ended, err := take(tx, want, now, taken, due)
+			next, ended, err := q.take(tx, want, now, taken, due)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -156,14 +156,14 @@ func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...)
 
 // take picks due rows that never lost a lease, or a single one that did. It ends those that lost
 // too many.
-func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, poisoned []tasks.Task, _ error) {
+func (q *Queue) take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, poisoned []tasks.Task, _ error) {
 	for _, r := range due {
 		expired := r.Status == tasks.InProgress
 		if expired {
 			r.LostLeases++
 		}
 		if expired && r.LostLeases > want.MaxLostLeases {
-			t, err := poison(tx, r, now)
+			t, err := q.poison(tx, r, now)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -183,7 +183,7 @@ func take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ 
 }
 
 // poison ends a task that lost too many leases, and returns it.
-func poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
+func (q *Queue) poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 	ds, err := deliveries(tx, []int64{r.ID})
 	if err != nil {
 		return tasks.Task{}, err
@@ -200,6 +200,9 @@ func poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error) {
 		return t, err
 	}
 	t.Deliveries = all[r.ID]
+	if err := q.ended(tx, now, r.ID, t.Status); err != nil {
+		return t, err
+	}
 	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
 }
 

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 )
 
@@ -54,7 +55,7 @@ func (q *Queue) together(ctx context.Context, batch []*change) error {
 		case !held:
 			return false, nil
 		}
-		return true, settleAll(tx, now, batch)
+		return true, q.settleAll(tx, now, batch)
 	})
 }
 
@@ -90,12 +91,19 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 	return true, nil
 }
 
-func settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
+func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 	settlements := make([]settlement, len(batch))
+	var ends []outbox.Occurrence
 	for i, c := range batch {
 		settlements[i] = settlement{c.receipt.TaskID, c.target, c.deliveries}
+		if c.target.Ended() {
+			ends = append(ends, outbox.Occurrence{Kind: outbox.Kind(c.target), TaskID: c.receipt.TaskID})
+		}
 	}
 	all, err := settle(tx, now, settlements)
+	if err == nil {
+		err = q.note(tx, now, ends)
+	}
 	if err != nil {
 		return err
 	}

@@ -39,15 +39,18 @@ func restart(tx *gorm.DB, now time.Time, id int64) error {
 }
 
 // end ends a task.
-func end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.SkipReason, reason string) error {
-	return tx.Exec(sqlEnd, status, skip, cut(reason), now, id).Error
+func (q *Queue) end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.SkipReason, reason string) error {
+	if err := tx.Exec(sqlEnd, status, skip, cut(reason), now, id).Error; err != nil {
+		return err
+	}
+	return q.ended(tx, now, id, status)
 }
 
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Skipped)
 	return q.byOperator(ctx, by, "skipped", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
-		if err := end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(by)); err != nil {
+		if err := q.end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(by)); err != nil {
 			return err
 		}
 		own, waiting, err := around(tx, []int64{id})
@@ -100,7 +103,7 @@ func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, er
 			status = tasks.Received
 			err = again(tx, now, id)
 		} else {
-			err = end(tx, now, id, status, "", "")
+			err = q.end(tx, now, id, status, "", "")
 		}
 		if err != nil {
 			return err

@@ -91,7 +91,11 @@ func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page) ([]tasks.R
 	if err != nil {
 		return nil, err
 	}
-	return b.carryOut(tx)
+	out, err := b.carryOut(tx)
+	if err != nil {
+		return nil, err
+	}
+	return out, q.note(tx, now, b.occurrences())
 }
 
 // preview says what Register would do.

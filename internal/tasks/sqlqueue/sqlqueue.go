@@ -26,6 +26,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 )
 
@@ -33,6 +34,7 @@ import (
 type Queue struct {
 	db       *db.DB
 	journal  *db.Group[*change]
+	follows  map[outbox.Kind]bool
 	patience time.Duration // with those who have locked all that is due
 	page     int           // rows of the ledger that are read, or deleted, at once
 }

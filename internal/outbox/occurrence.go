@@ -1,0 +1,30 @@
+package outbox
+
+import (
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// Occurrence is something that happened, to a task or to an inbox.
+type Occurrence struct {
+	ID      int64
+	Kind    Kind
+	TaskID  int64 // 0: to an inbox
+	InboxID int64 // 0: to a task
+	At      time.Time
+}
+
+const columnsOfOccurrences = "kind, task_id, inbox_id, at"
+
+// Note notes occurrences in the transaction in which they happened, which is now. Their IDs and
+// times are not looked at.
+func Note(tx *gorm.DB, now time.Time, os []Occurrence) error {
+	rows := make([][]any, len(os))
+	for i, o := range os {
+		rows[i] = []any{o.Kind, o.TaskID, o.InboxID, now.UnixMicro()}
+	}
+	return db.Insert(tx, "monitored_occurrences", columnsOfOccurrences, rows)
+}
