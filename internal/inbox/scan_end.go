@@ -79,11 +79,18 @@ func (s *Store) finishTogether(ctx context.Context, batch []finish) error {
 				return err
 			}
 		}
+		before, err := s.troubles(tx, batch)
+		if err != nil {
+			return err
+		}
 		held, err := s.succeeded(tx, now, done)
 		for _, f := range batch {
 			if err == nil && held && !f.end.plain() {
 				held, err = f.record(tx, now)
 			}
+		}
+		if err == nil && held {
+			err = s.noteTroubles(tx, now, batch, before)
 		}
 		switch {
 		case err != nil || held:

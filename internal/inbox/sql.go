@@ -72,6 +72,8 @@ const (
 		failing_since = CASE WHEN failed_scans = 0 OR login_needed <> ? THEN ? ELSE failing_since END,
 		failed_scans = CASE WHEN login_needed <> ? THEN 1 ELSE failed_scans + 1 END, login_needed = ?,
 		` + scanEnds
+	sqlTroubles = `SELECT id, CASE WHEN outage_since IS NULL OR outage_until IS NOT NULL THEN 'inbox_ok'
+		WHEN login_needed = 1 THEN 'needs_login' ELSE 'inbox_unreachable' END FROM monitored_emails WHERE id IN ?`
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
 		WHERE id = ? AND (failed_scans >= ? OR login_needed = 1)`
 )

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/outbox"
 	"postrider/internal/secret"
 	"postrider/internal/text"
 )
@@ -21,6 +22,8 @@ type Store struct {
 	db     *db.DB
 	sealer *Sealer
 	files  secret.Files
+
+	follows map[outbox.Kind]bool
 
 	acquisitions *db.Group[*acquisition]
 	ends         *db.Group[finish]

@@ -200,7 +200,7 @@ func (q *Queue) poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error
 		return t, err
 	}
 	t.Deliveries = all[r.ID]
-	if err := q.ended(tx, now, r.ID, t.Status); err != nil {
+	if err := q.noteEnd(tx, now, r.ID, t.Status); err != nil {
 		return t, err
 	}
 	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)

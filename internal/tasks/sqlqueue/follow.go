@@ -29,7 +29,7 @@ func (q *Queue) note(tx *gorm.DB, now time.Time, os []outbox.Occurrence) error {
 	return outbox.Note(tx, now, followed)
 }
 
-// ended notes that a task has ended.
-func (q *Queue) ended(tx *gorm.DB, now time.Time, id int64, as tasks.Status) error {
+// noteEnd notes that a task has ended.
+func (q *Queue) noteEnd(tx *gorm.DB, now time.Time, id int64, as tasks.Status) error {
 	return q.note(tx, now, []outbox.Occurrence{{Kind: outbox.Kind(as), TaskID: id}})
 }

@@ -127,7 +127,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 						if held, err := hold(tx, now, changes); err != nil || !held {
 							return fmt.Errorf("held %t, %w", held, err)
 						}
-						return settleAll(tx, now, changes)
+						return q.settleAll(tx, now, changes)
 					}, func() error { _, err := other.Register(t.Context(), pages[1]); return err })
 					of := map[tasks.DeliveryStatus]int64{tasks.Duplicated: id}[c.copied]
 					r.wantDelivery(t, name, r.taskOf(t, pages[1]), c.copied, of)

@@ -43,7 +43,7 @@ func (q *Queue) end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, s
 	if err := tx.Exec(sqlEnd, status, skip, cut(reason), now, id).Error; err != nil {
 		return err
 	}
-	return q.ended(tx, now, id, status)
+	return q.noteEnd(tx, now, id, status)
 }
 
 // Skip implements tasks.Queue.
