@@ -1,6 +1,9 @@
 package outbox
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -27,4 +30,10 @@ func Note(tx *gorm.DB, now time.Time, os []Occurrence) error {
 		rows[i] = []any{o.Kind, o.TaskID, o.InboxID, now.UnixMicro()}
 	}
 	return db.Insert(tx, "monitored_occurrences", columnsOfOccurrences, rows)
+}
+
+// EventID is the ID of the event of an occurrence at a destination: always the same one.
+func EventID(o Occurrence, destination string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%d\n%d\n%d\n%s", o.ID, o.Kind, o.TaskID, o.InboxID, o.At.UnixMicro(), destination))
+	return hex.EncodeToString(sum[:16])
 }

@@ -51,14 +51,15 @@ const (
 
 // Entry is what follows from one occurrence for one destination.
 type Entry struct {
-	ID          int64
-	EventID     string // the same in all tries, and never used twice
-	Destination string
-	Kind        Kind
-	TaskID      int64 // 0: of an inbox
-	InboxID     int64
-	Action      string // for Server: seen, flag:KEYWORD, move:FOLDER, delete
-	Body        []byte // for others: a CloudEvent as JSON
+	ID           int64
+	OccurrenceID int64
+	EventID      string // the same in all tries, and never used twice
+	Destination  string
+	Kind         Kind
+	TaskID       int64 // 0: of an inbox
+	InboxID      int64
+	Action       string // for Server: seen, flag:KEYWORD, move:FOLDER, delete
+	Body         []byte // for others: a CloudEvent as JSON
 
 	Status     Status
 	Attempts   int // counted at the claim

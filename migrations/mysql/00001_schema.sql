@@ -251,7 +251,7 @@ CREATE TABLE IF NOT EXISTS monitored_outbox (
     finished_at   DATETIME(6)  NULL,
     UNIQUE KEY monitored_outbox_once (occurrence_id, destination),
     KEY monitored_outbox_claim (destination, visible_at, id),
-    KEY monitored_outbox_order (task_id, destination, occurrence_id),
+    KEY monitored_outbox_order (task_id, inbox_id, destination, occurrence_id),
     KEY monitored_outbox_ended (status, finished_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 

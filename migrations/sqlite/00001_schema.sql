@@ -250,7 +250,7 @@ CREATE TABLE monitored_outbox (
     UNIQUE (occurrence_id, destination)
 );
 CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
-CREATE INDEX monitored_outbox_order ON monitored_outbox (task_id, destination, occurrence_id);
+CREATE INDEX monitored_outbox_order ON monitored_outbox (task_id, inbox_id, destination, occurrence_id);
 CREATE INDEX monitored_outbox_ended ON monitored_outbox (status, finished_at);
 
 -- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.

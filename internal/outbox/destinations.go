@@ -1,0 +1,96 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// Destination is where events go. Name and Target are the caller's; Target is a digest of its
+// address, and another one begins anew.
+type Destination struct {
+	Name   string
+	Target string
+
+	Failures  int           // in a row
+	RetryIn   time.Duration // until it is tried again; 0 when it may be tried now
+	Gone      bool          // it wants no more events, until an operator enables it
+	LastError string        // empty when the last try did not fail
+}
+
+type destinationRow struct {
+	Destination
+	retryAt int64
+}
+
+func (r *destinationRow) into() []any {
+	return []any{&r.Name, &r.Target, &r.Failures, &r.retryAt, &r.Gone, &r.LastError}
+}
+
+// Destinations are those that have failed since they last worked, by name.
+func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error) {
+	out := map[string]Destination{}
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := db.Query(tx, (*destinationRow).into, sqlDestinations)
+		for _, r := range rows {
+			r.RetryIn = max(0, time.Duration(r.retryAt-now)*time.Microsecond)
+			out[r.Name] = r.Destination
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the state of the destinations: %w", err)
+	}
+	return out, nil
+}
+
+// The pauses of a destination that is at fault: they double.
+const (
+	firstPause = 5 * time.Second
+	maxPause   = 15 * time.Minute
+)
+
+// Fault records that a destination is at fault, and pauses it, for all processes and for at least so
+// long. Gone disables it. It reports whether that is news: it worked before, or was not gone.
+func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone bool) (news bool, _ error) {
+	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)
+		if err != nil {
+			return err
+		}
+		before := destinationRow{}
+		if len(rows) > 0 && rows[0].Target == d.Target {
+			before = rows[0]
+		}
+		news = before.Failures == 0 || gone && !before.Gone
+		pause := max(atLeast, min(firstPause<<min(before.Failures, 20), maxPause))
+		row := []any{d.Name, d.Target, before.Failures + 1, now + pause.Microseconds(), gone || before.Gone, db.Cut(why, 4000)}
+		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
+	})
+	if err != nil {
+		return false, fmt.Errorf("record that the destination %q is at fault: %w", d.Name, err)
+	}
+	return news, nil
+}
+
+// Works forgets the faults of a destination. So does an operator who enables one that was gone. It
+// reports whether there were any.
+func (s *Store) Works(ctx context.Context, name string) (news bool, _ error) {
+	err := s.change(ctx, func(tx *gorm.DB, _ int64) error {
+		n, err := db.Exec(tx, sqlForgetDestination, name)
+		news = n > 0
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("record that the destination %q works: %w", name, err)
+	}
+	return news, nil
+}

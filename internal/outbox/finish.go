@@ -1,0 +1,71 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// Finish implements Work. Doing it twice changes nothing.
+func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, _ error) {
+	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		var err error
+		lost, err = finish(tx, now, alike(outcomes))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record what became of what follows: %w", err)
+	}
+	return lost, nil
+}
+
+// result is what Finish makes of an entry.
+type result struct {
+	status    Status
+	err       string
+	delay     time.Duration
+	uncounted bool
+}
+
+// alike groups the claims with the same result: one statement is for all of them.
+func alike(outcomes []Outcome) map[result][]Claim {
+	out := map[result][]Claim{}
+	for _, o := range outcomes {
+		r := result{o.Status, db.Cut(o.Error, 4000), o.Delay, o.Uncounted}
+		out[r] = append(out[r], o.Claim)
+	}
+	return out
+}
+
+func finish(tx *gorm.DB, now int64, outcomes map[result][]Claim) (lost []Claim, _ error) {
+	for r, claims := range outcomes {
+		var visible, ended any
+		if r.status == Waiting {
+			visible = now + r.delay.Microseconds()
+		} else {
+			ended = time.UnixMicro(now).UTC()
+		}
+		back := 0
+		if r.uncounted {
+			back = 1
+		}
+		ids, receipts := keysOf(claims)
+		matched, err := db.Exec(tx, sqlFinish, r.status, visible, r.err, back, ended, ids, receipts)
+		if err != nil {
+			return nil, err
+		}
+		if matched == int64(len(claims)) {
+			continue
+		}
+		held, err := stand(tx, claims, r.status) // also by an earlier try whose answer was lost
+		if err != nil {
+			return nil, err
+		}
+		lost = append(lost, without(claims, held)...)
+	}
+	return lost, nil
+}

@@ -1,0 +1,169 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// ErrNotFound reports that there is no such entry.
+var ErrNotFound = errors.New("no such entry")
+
+// Filter selects entries. Empty fields select all.
+type Filter struct {
+	Destination string
+	Statuses    []Status
+	Kind        Kind
+	TaskID      int64
+	Within      time.Duration // created at most so long ago
+	Limit       int           // the newest first when set, the oldest first otherwise
+}
+
+// List calls each for the entries that a filter selects.
+func (s *Store) List(ctx context.Context, f Filter, each func(Entry) error) error {
+	var rows []entryRow
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		query, args := f.query(now)
+		rows, err = db.Query(tx, (*entryRow).into, query, args...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("list the outbox: %w", err)
+	}
+	for _, r := range rows {
+		if err := each(r.entry()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f Filter) query(now int64) (string, []any) {
+	where, args := []string{"1 = 1"}, []any{}
+	and := func(set bool, condition string, arg any) {
+		if set {
+			where, args = append(where, condition), append(args, arg)
+		}
+	}
+	and(f.Destination != "", "destination = ?", f.Destination)
+	and(len(f.Statuses) > 0, "status IN ?", f.Statuses)
+	and(f.Kind != "", "kind = ?", f.Kind)
+	and(f.TaskID != 0, "task_id = ?", f.TaskID)
+	and(f.Within != 0, "created_at >= ?", time.UnixMicro(now).UTC().Add(-f.Within))
+	order := " ORDER BY id"
+	if f.Limit > 0 {
+		order, args = " ORDER BY id DESC LIMIT ?", append(args, f.Limit)
+	}
+	return "SELECT " + entryColumns + " FROM " + tableOutbox + " WHERE " + strings.Join(where, " AND ") + order, args
+}
+
+// Get fails with ErrNotFound.
+func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
+	var rows []entryRow
+	err := s.db.View(ctx, func(tx *gorm.DB) (err error) {
+		rows, err = db.Query(tx, (*entryRow).into, sqlEntry, id)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Entry{}, fmt.Errorf("read entry %d of the outbox: %w", id, err)
+	case len(rows) == 0:
+		return Entry{}, ErrNotFound
+	}
+	return rows[0].entry(), nil
+}
+
+// Retry has dead and skipped entries tried again, with all their attempts. It reports how many.
+func (s *Store) Retry(ctx context.Context, ids ...int64) (int, error) {
+	return s.alter(ctx, func(now int64) (string, []any) {
+		return sqlRetry, []any{now, time.UnixMicro(now).UTC(), ids}
+	})
+}
+
+// Skip ends entries that wait, and dead ones. It reports how many.
+func (s *Store) Skip(ctx context.Context, why string, ids ...int64) (int, error) {
+	return s.alter(ctx, func(now int64) (string, []any) {
+		return sqlSkip, []any{db.Cut(why, 4000), time.UnixMicro(now).UTC(), ids}
+	})
+}
+
+// Purge deletes entries that have ended. It reports how many.
+func (s *Store) Purge(ctx context.Context, ids ...int64) (int, error) {
+	return s.alter(ctx, func(int64) (string, []any) { return sqlPurge, []any{ids} })
+}
+
+// Expire deletes entries that were done or skipped longer than age ago, at most limit of them.
+func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int, _ error) {
+	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		ids, err := db.Query(tx, db.Value[int64], sqlOld, time.UnixMicro(now).UTC().Add(-age), limit)
+		if err != nil || len(ids) == 0 {
+			n = 0
+			return err
+		}
+		gone, err := db.Exec(tx, sqlPurge, ids)
+		n = int(gone)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("delete what was done long ago from the outbox: %w", err)
+	}
+	return n, nil
+}
+
+func (s *Store) alter(ctx context.Context, statement func(now int64) (string, []any)) (n int, _ error) {
+	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		query, args := statement(now)
+		matched, err := db.Exec(tx, query, args...)
+		n = int(matched)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("change the outbox: %w", err)
+	}
+	return n, nil
+}
+
+// Count is how many entries of a destination stand in a status.
+type Count struct {
+	Destination string
+	Status      Status
+	N           int
+	Oldest      time.Time // when the oldest of them was made
+}
+
+// Stats counts the entries, and the occurrences of which is not known yet what follows. It takes two
+// queries.
+func (s *Store) Stats(ctx context.Context) (counts []Count, occurrences int, _ error) {
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		n, err := db.Query(tx, db.Value[int], sqlNotExpanded)
+		if err != nil {
+			return err
+		}
+		occurrences, counts = n[0], nil
+		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.oldest} }, sqlStats)
+		for _, r := range rows {
+			r.Oldest = r.oldest.Time
+			counts = append(counts, r.Count)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("count the outbox: %w", err)
+	}
+	return counts, occurrences, nil
+}
+
+type countRow struct {
+	Count
+	oldest db.Time
+}

@@ -1,0 +1,83 @@
+package outbox
+
+const (
+	tableOccurrences  = "monitored_occurrences"
+	tableOutbox       = "monitored_outbox"
+	tableDestinations = "monitored_destinations"
+
+	entryColumns = `id, event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, status, attempt_count, worker,
+  visible_at, error_message, created_at, finished_at`
+
+	newColumns = "event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, status, attempt_count, visible_at, " +
+		"receipt, worker, error_message, created_at"
+)
+
+// Occurrences, by PRIMARY KEY (id).
+const (
+	sqlOccurrences = `SELECT id, kind, task_id, inbox_id, at FROM monitored_occurrences ORDER BY id LIMIT ?`
+
+	sqlTakeOccurrences = `DELETE FROM monitored_occurrences WHERE id IN ?`
+)
+
+// Working entries off. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
+// entries have no visible_at and are not in range. monitored_outbox_order (task_id, inbox_id,
+// destination, occurrence_id) has the predecessors.
+const (
+	sqlDue = `
+SELECT ` + entryColumns + ` FROM monitored_outbox o
+WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND NOT EXISTS (
+  SELECT 1 FROM monitored_outbox p WHERE p.task_id = o.task_id AND p.inbox_id = o.inbox_id AND p.destination = o.destination
+    AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0)
+ORDER BY visible_at, id LIMIT ?`
+
+	// The new receipt makes two claims of one entry conflict.
+	sqlClaim = `
+UPDATE monitored_outbox SET status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?,
+  receipt = CONCAT(?, '-', id), worker = ?
+WHERE id IN ? AND visible_at <= ?`
+
+	underReceipts = ` id IN ? AND receipt IN ? AND status = 'in_progress'`
+
+	sqlFinish = `
+UPDATE monitored_outbox SET status = ?, visible_at = ?, error_message = ?, attempt_count = attempt_count - ?, finished_at = ?
+WHERE` + underReceipts
+
+	sqlExtend = `UPDATE monitored_outbox SET visible_at = ? WHERE` + underReceipts
+
+	sqlStand = `SELECT receipt FROM monitored_outbox WHERE id IN ? AND receipt IN ? AND status = ?`
+)
+
+// What an operator does, by PRIMARY KEY (id).
+const (
+	sqlEntry = `SELECT ` + entryColumns + ` FROM monitored_outbox WHERE id = ?`
+
+	sqlRetry = `
+UPDATE monitored_outbox SET status = 'waiting', attempt_count = 0, visible_at = ?, receipt = '', finished_at = NULL, created_at = ?
+WHERE id IN ? AND status IN ('dead', 'skipped')`
+
+	sqlSkip = `
+UPDATE monitored_outbox SET status = 'skipped', visible_at = NULL, receipt = '', error_message = ?, finished_at = ?
+WHERE id IN ? AND status IN ('waiting', 'dead')`
+
+	sqlPurge = `DELETE FROM monitored_outbox WHERE id IN ? AND status IN ('done', 'dead', 'skipped')`
+
+	// By monitored_outbox_ended (status, finished_at).
+	sqlOld = `SELECT id FROM monitored_outbox WHERE status IN ('done', 'skipped') AND finished_at < ? ORDER BY status, finished_at LIMIT ?`
+
+	// Reads the whole index: the table has what retention leaves.
+	sqlStats = `
+SELECT destination, status, COUNT(*), MIN(created_at) FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
+
+	sqlNotExpanded = `SELECT COUNT(*) FROM monitored_occurrences`
+)
+
+// Destinations, by PRIMARY KEY (name).
+const (
+	destinationColumns = "target, failures, retry_at, gone, last_error"
+
+	sqlDestinations = `SELECT name, ` + destinationColumns + ` FROM monitored_destinations`
+
+	sqlDestination = sqlDestinations + ` WHERE name = ?`
+
+	sqlForgetDestination = `DELETE FROM monitored_destinations WHERE name = ?`
+)

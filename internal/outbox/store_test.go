@@ -1,0 +1,261 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// TestOrder: of the entries of one task, the next is claimed when the one before has ended, also
+// badly. Those of other tasks, inboxes and destinations do not wait.
+func TestOrder(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2},
+			Occurrence{Kind: InboxUnreachable, InboxID: 7}, Occurrence{Kind: InboxOK, InboxID: 8})
+		b.expand(to("crm", "bus"))
+		first := b.receive("crm")
+		if got := kinds(first); got != "registered 1, registered 2, inbox_unreachable 0, inbox_ok 0" {
+			t.Fatalf("the first claim has %s", got)
+		}
+		if more := b.receive("crm"); len(more) != 0 {
+			t.Fatalf("%s is claimed while its predecessor is in progress", kinds(more))
+		}
+		b.finish(Outcome{Claim: first[0], Status: Waiting, Delay: time.Hour})
+		if more := b.receive("crm"); len(more) != 0 {
+			t.Fatalf("%s is claimed while its predecessor waits", kinds(more))
+		}
+		b.later()
+		again := b.receive("crm")
+		b.finish(Outcome{Claim: again[0], Status: DeadLetter, Error: "no"})
+		if got := kinds(b.receive("crm")); got != "forwarded 1" {
+			t.Errorf("after its predecessor died, %q is claimed", got)
+		}
+		if got := kinds(b.receive("bus")); got != kinds(first) {
+			t.Errorf("the other destination gets %q first", got)
+		}
+	})
+}
+
+func kinds(claims []Claim) string {
+	var out string
+	for _, c := range claims {
+		out += fmt.Sprintf(", %s %d", c.Kind, c.TaskID)
+	}
+	if out == "" {
+		return out
+	}
+	return out[2:]
+}
+
+// TestReceipts: the receipt alone decides. A lease that ran out and was not claimed again is good.
+func TestReceipts(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Dead, TaskID: 1})
+		b.expand(to("crm"))
+		one := b.receive("crm")[0]
+		b.later()
+		two := b.receive("crm")[0]
+		if two.Attempts != 2 || two.Receipt == one.Receipt || two.EventID != one.EventID || string(two.Body) != `{"x":1}` {
+			t.Errorf("claimed again it is %+v, want two attempts, another receipt, and the same event as %+v", two, one)
+		}
+		if lost, err := b.Extend(t.Context(), time.Hour, one, two); err != nil || len(lost) != 1 || lost[0].Receipt != one.Receipt {
+			t.Errorf("renewed are all but %v, %v; want all but the first", lost, err)
+		}
+		if lost := b.finish(Outcome{Claim: one, Status: Done}); len(lost) != 1 {
+			t.Error("a receipt that is no longer good ends the entry")
+		}
+		b.later()
+		for range 2 { // as when the answer to the first is lost
+			if lost := b.finish(Outcome{Claim: two, Status: Waiting, Error: "down", Uncounted: true}); len(lost) != 0 {
+				t.Error("a lease that ran out is not good, though nobody has claimed it")
+			}
+		}
+		if e := b.all()[0]; e.Attempts != 1 || e.Status != Waiting || e.Error != "down" || e.VisibleAt == nil {
+			t.Errorf("it is %+v, want one attempt counted, and waiting", e)
+		}
+	})
+}
+
+// TestRace: processes that expand and claim at the same time make each entry once, and claim it
+// once.
+func TestRace(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		const n, processes = 60, 4
+		for id := range int64(n) {
+			b.happen(Occurrence{Kind: Registered, TaskID: id + 1})
+		}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		done := map[string]int{}
+		for range processes {
+			s := b.another()
+			wg.Go(func() {
+				for {
+					expanded, err := s.Expand(t.Context(), 7, to("crm", "bus"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					claims, err := s.Receive(t.Context(), Want{Destination: "crm", Max: 5, Lease: time.Hour, Worker: "w"})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, c := range claims {
+						mu.Lock()
+						done[c.EventID]++
+						mu.Unlock()
+						if _, err := s.Finish(t.Context(), Outcome{Claim: c, Status: Done}); err != nil {
+							t.Error(err)
+						}
+					}
+					if expanded == 0 && len(claims) == 0 {
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		b.expand(to("crm", "bus"))
+		for _, c := range b.receive("crm") {
+			done[c.EventID]++
+		}
+		for id, times := range done {
+			if times != 1 {
+				t.Errorf("%s was claimed %d times", id, times)
+			}
+		}
+		if all := b.all(); len(done) != n || len(all) != 2*n {
+			t.Errorf("%d entries were claimed, and there are %d; want %d and %d", len(done), len(all), n, 2*n)
+		}
+	})
+}
+
+// TestCutShort: what fails before its commit leaves the occurrence, and nothing else.
+func TestCutShort(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		failed := errors.New("the power fails")
+		err := b.db.Tx(t.Context(), func(tx *gorm.DB) error {
+			if err := Note(tx, time.Now(), []Occurrence{{Kind: Dead, TaskID: 1}}); err != nil {
+				return err
+			}
+			return failed
+		})
+		if _, n, statErr := b.Stats(t.Context()); !errors.Is(err, failed) || statErr != nil || n != 0 {
+			t.Errorf("%v: %d occurrences are left of a transaction that failed; %v", err, n, statErr)
+		}
+		b.happen(Occurrence{Kind: Dead, TaskID: 1})
+		if _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
+			t.Errorf("the plan's error is %v", err)
+		}
+		twice := func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+			ps, _ := to("crm", "crm")(ctx, os)
+			return ps, nil
+		}
+		if _, err := b.Expand(t.Context(), 10, twice); err == nil {
+			t.Error("an occurrence has two entries for one destination")
+		}
+		if _, n, err := b.Stats(t.Context()); err != nil || n != 1 || len(b.all()) != 0 {
+			t.Errorf("%d occurrences and %d entries are left, %v; want the occurrence alone", n, len(b.all()), err)
+		}
+	})
+}
+
+// TestOperator: what a person does, and what is left in the end.
+func TestOperator(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		for id := range int64(4) {
+			b.happen(Occurrence{Kind: Dead, TaskID: id + 1})
+		}
+		b.expand(to("crm"))
+		c := b.receive("crm")
+		b.finish(Outcome{Claim: c[0], Status: Done}, Outcome{Claim: c[1], Status: DeadLetter, Error: "no"}, Outcome{Claim: c[2], Status: Waiting, Delay: time.Hour})
+		ids := []int64{c[0].ID, c[1].ID, c[2].ID, c[3].ID}
+		count := func(n int, err error) int { b.must(err); return n }
+		if n := count(b.Skip(t.Context(), "anna: not needed", ids...)); n != 2 {
+			t.Errorf("%d were skipped, want the dead one and the one that waits", n)
+		}
+		if lost := b.finish(Outcome{Claim: c[2], Status: Done}); len(lost) != 1 {
+			t.Error("the receipt of a skipped entry is good")
+		}
+		if n := count(b.Retry(t.Context(), ids...)); n != 2 {
+			t.Errorf("%d are tried again, want those that were skipped", n)
+		}
+		if again := b.receive("crm"); len(again) != 2 || again[0].Attempts != 1 {
+			t.Errorf("claimed again are %+v, want two in their first attempt", again)
+		}
+		if n := count(b.Expire(t.Context(), time.Hour, 10)); n != 0 {
+			t.Errorf("%d were deleted before their time", n)
+		}
+		if n := count(b.Expire(t.Context(), -time.Hour, 10)); n != 1 {
+			t.Errorf("%d were deleted, want the one that is done", n)
+		}
+		counts, _, err := b.Stats(t.Context())
+		b.must(err)
+		if len(counts) != 1 || counts[0].Status != InProgress || counts[0].N != 3 || counts[0].Oldest.IsZero() {
+			t.Errorf("the counts are %+v, want three in progress", counts)
+		}
+		if n := count(b.Purge(t.Context(), ids...)); n != 0 {
+			t.Errorf("%d live entries were deleted", n)
+		}
+		if _, err := b.Get(t.Context(), c[0].ID); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Get returns %v for what was deleted", err)
+		}
+	})
+}
+
+// TestDestinations: a destination that is at fault is left alone, longer each time, for all
+// processes.
+func TestDestinations(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		crm := Destination{Name: "crm", Target: "a"}
+		var news []bool
+		fault := func(d Destination, atLeast time.Duration, gone bool) {
+			is, err := b.Fault(t.Context(), d, "HTTP 500", atLeast, gone)
+			b.must(err)
+			news = append(news, is)
+		}
+		look := func() Destination {
+			all, err := b.another().Destinations(t.Context())
+			b.must(err)
+			return all["crm"]
+		}
+		fault(crm, 0, false)
+		if d := look(); d.Failures != 1 || d.RetryIn <= 0 || d.RetryIn > firstPause || d.LastError != "HTTP 500" {
+			t.Errorf("after a fault it is %+v", d)
+		}
+		for range 30 {
+			fault(crm, 0, false)
+		}
+		if d := look(); d.Failures != 31 || d.RetryIn <= firstPause || d.RetryIn > maxPause {
+			t.Errorf("after many faults it is %+v", d)
+		}
+		fault(crm, time.Hour, false)
+		if d := look(); d.RetryIn <= maxPause || d.Gone {
+			t.Errorf("when it asks for an hour it is %+v", d)
+		}
+		fault(crm, 0, true)
+		fault(crm, 0, false)
+		if d := look(); !d.Gone {
+			t.Error("it is no longer gone")
+		}
+		crm.Target = "b"
+		fault(crm, 0, false)
+		if d := look(); d.Gone || d.Failures != 1 {
+			t.Errorf("elsewhere it is %+v, want it to begin anew", d)
+		}
+		want := append([]bool{true}, make([]bool, 31)...)
+		if want = append(want, true, false, true); !slices.Equal(news, want) {
+			t.Errorf("news are %v, want %v", news, want)
+		}
+		if worked, err := b.Works(t.Context(), "crm"); err != nil || !worked || look().Failures != 0 {
+			t.Errorf("when it works again that is %t, %v, and it is %+v", worked, err, look())
+		}
+	})
+}
