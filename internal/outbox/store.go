@@ -82,7 +82,7 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 			ids[i] = r.ID
 			r.Status, r.Worker, r.visibleAt = InProgress, want.Worker, &until
 			r.Attempts++
-			claims = append(claims, Claim{r.entry(), fmt.Sprintf("%s-%d", token, r.ID)})
+			claims = append(claims, Claim{r.entry(), fmt.Sprintf("%s-%d", token, r.ID), time.UnixMicro(now).Sub(r.CreatedAt)})
 		}
 		matched, err := db.Exec(tx, sqlClaim, until, token, db.Cut(want.Worker, 255), ids, now)
 		if err == nil && matched != int64(len(ids)) {

@@ -1,0 +1,110 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Target is a destination of events, and how to hand them to it.
+type Target struct {
+	Destination
+	Publisher Publisher
+	Batch     int           // at most so many at once
+	Timeout   time.Duration // of a batch
+	GiveUp    time.Duration // an event that fails and is older is dead
+}
+
+// Dispatcher finds out what follows from occurrences, and hands events to their destinations. All
+// fields must be set. Any number of processes may do that.
+type Dispatcher struct {
+	Store   *Store
+	Plan    Plan
+	Targets []Target
+	Worker  string
+	Log     *slog.Logger
+}
+
+// How often things are looked at, and how much at once.
+const (
+	lookEvery    = 5 * time.Second
+	expandAtOnce = 200
+	gather       = 20 * time.Millisecond // what woke Run may be committed only now
+)
+
+// Run publishes until ctx ends: soon after woken has an element, and every few seconds. One
+// destination does not wait for another. What fails is logged, and tried again.
+func (d *Dispatcher) Run(ctx context.Context, woken <-chan struct{}) {
+	var wg sync.WaitGroup
+	news := make([]chan struct{}, len(d.Targets))
+	for i, t := range d.Targets {
+		news[i] = make(chan struct{}, 1)
+		wg.Go(func() {
+			for wait(ctx, news[i]) {
+				d.logged(ctx, d.publish(ctx, t))
+			}
+		})
+	}
+	for {
+		d.logged(ctx, d.expand(ctx))
+		for _, n := range news {
+			wake(n)
+		}
+		if !wait(ctx, woken) {
+			break
+		}
+	}
+	wg.Wait()
+}
+
+// wait waits for news, but not longer than lookEvery, and reports whether ctx goes on.
+func wait(ctx context.Context, news <-chan struct{}) bool {
+	timer := time.NewTimer(lookEvery)
+	defer timer.Stop()
+	select {
+	case <-news:
+		timer.Reset(gather)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+func wake(news chan struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
+	}
+}
+
+// Drain publishes what is due, once, and returns when that is done or ctx ends.
+func (d *Dispatcher) Drain(ctx context.Context) {
+	d.logged(ctx, d.expand(ctx))
+	var wg sync.WaitGroup
+	for _, t := range d.Targets {
+		wg.Go(func() { d.logged(ctx, d.publish(ctx, t)) })
+	}
+	wg.Wait()
+}
+
+func (d *Dispatcher) logged(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		d.Log.Error("events wait; they are tried again", "error", err)
+	}
+}
+
+// expand expands all occurrences that there are.
+func (d *Dispatcher) expand(ctx context.Context) error {
+	for ctx.Err() == nil {
+		n, err := d.Store.Expand(ctx, expandAtOnce, d.Plan)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+	return nil
+}

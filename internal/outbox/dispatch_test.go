@@ -1,0 +1,220 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"postrider/internal/db"
+)
+
+// receiver is a destination. It takes what its rule has no error for.
+type receiver struct {
+	mu   sync.Mutex
+	rule func(Message) error // nil: it takes all
+	got  []string            // what it took: the kind, and the key
+	ids  map[string]int
+}
+
+func (r *receiver) Publish(ctx context.Context, batch []Message) []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	errs := make([]error, len(batch))
+	for i, m := range batch {
+		if errs[i] = ctx.Err(); errs[i] == nil && r.rule != nil {
+			errs[i] = r.rule(m)
+		}
+		if errs[i] == nil {
+			r.got = append(r.got, string(m.Kind)+" "+m.Key)
+			r.ids[m.ID]++
+		}
+	}
+	return errs
+}
+
+func (r *receiver) Close(context.Context) error { return nil }
+
+// takes sets the rule.
+func (r *receiver) takes(rule func(Message) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rule = rule
+}
+
+// desk is a dispatcher with two destinations.
+type desk struct {
+	bench
+	*Dispatcher
+	crm, bus *receiver
+	log      *strings.Builder
+}
+
+func newDesk(t *testing.T) *desk {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	d := &desk{bench: b, crm: &receiver{ids: map[string]int{}}, bus: &receiver{ids: map[string]int{}}, log: new(strings.Builder)}
+	d.Dispatcher = &Dispatcher{Store: b.Store, Plan: to("crm", "bus"), Worker: "w", Log: slog.New(slog.NewTextHandler(d.log, nil))}
+	for name, r := range map[string]*receiver{"crm": d.crm, "bus": d.bus} {
+		d.Targets = append(d.Targets, Target{
+			Destination: Destination{Name: name, Target: "there"}, Publisher: r, Batch: 10, Timeout: time.Minute, GiveUp: 96 * time.Hour,
+		})
+	}
+	return d
+}
+
+// drain publishes after a pause.
+func (d *desk) drain(pause time.Duration) {
+	d.t.Helper()
+	d.ahead.Add(int64(pause))
+	d.Drain(d.t.Context())
+}
+
+func (d *desk) want(r *receiver, what ...string) {
+	d.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Equal(r.got, what) {
+		d.t.Errorf("it has %q, want %q\n%s", r.got, what, d.log)
+	}
+}
+
+var errDown = errors.New("connection refused")
+
+// TestDown: a destination that is down gets everything later, in order and once, and holds up
+// nothing but itself. Its fault and its end are logged once.
+func TestDown(t *testing.T) {
+	d := newDesk(t)
+	d.crm.takes(func(Message) error { return errDown })
+	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2})
+	all := []string{"registered task:1", "registered task:2", "forwarded task:1"}
+	for range 10 {
+		d.drain(maxPause)
+	}
+	d.want(d.bus, all...)
+	d.crm.takes(nil)
+	d.drain(0)
+	d.want(d.crm) // it is left alone
+	d.drain(maxPause)
+	d.drain(maxPause) // what may have been the reason waits longest
+	slices.Sort(d.crm.got)
+	d.want(d.crm, "forwarded task:1", "registered task:1", "registered task:2")
+	for id, n := range d.crm.ids {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+	if log := d.log.String(); strings.Count(log, "is at fault") != 1 || strings.Count(log, "takes events again") != 1 {
+		t.Errorf("the log has\n%s\nwant the fault and its end once", log)
+	}
+}
+
+// TestPoison: a message that a destination never takes does not hold up the others for ever.
+func TestPoison(t *testing.T) {
+	d := newDesk(t)
+	d.crm.takes(func(m Message) error {
+		if m.Key == "task:1" {
+			return errors.New("500")
+		}
+		return nil
+	})
+	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2})
+	for range 4 {
+		d.drain(firstPause)
+	}
+	d.want(d.crm, "registered task:2")
+	d.drain(96 * time.Hour)
+	for _, e := range d.all() {
+		if dead := e.Destination == "crm" && e.TaskID == 1; dead != (e.Status == DeadLetter) || !dead && e.Status != Done {
+			t.Errorf("%+v, want all done but one, which is dead", e)
+		}
+	}
+}
+
+// TestAnswers: what a destination says of one message, and of itself.
+func TestAnswers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err    error
+		status Status
+		again  time.Duration // after which it is tried again; 0: never
+	}{
+		"refused": {&Refused{errors.New("422")}, DeadLetter, 0},
+		"later":   {&Later{20 * time.Minute, errors.New("429")}, Waiting, 20 * time.Minute},
+		"gone":    {ErrGone, Waiting, 0},
+		"other":   {errDown, Waiting, firstPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.crm.takes(func(Message) error { return tt.err })
+			d.happen(Occurrence{Kind: Dead, TaskID: 1})
+			d.drain(0)
+			if e := d.all()[0]; e.Destination != "crm" || e.Status != tt.status || e.Error == "" {
+				t.Errorf("it is %+v, want %s", e, tt.status)
+			}
+			d.crm.takes(nil)
+			if tt.again > time.Second {
+				d.drain(tt.again - time.Second)
+				d.want(d.crm)
+			}
+			d.drain(time.Second + 30*time.Minute)
+			if tt.again == 0 {
+				d.want(d.crm)
+			} else {
+				d.want(d.crm, "dead task:1")
+			}
+			if name == "gone" {
+				_, err := d.Works(t.Context(), "crm") // an operator enables it
+				d.must(err)
+				d.drain(0)
+				d.want(d.crm, "dead task:1")
+			}
+		})
+	}
+}
+
+// TestStopped: what is under way when the process is to end is nobody's fault, and goes out next
+// time.
+func TestStopped(t *testing.T) {
+	d := newDesk(t)
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	d.crm.takes(func(Message) error { cancel(); return ctx.Err() })
+	d.bus.takes(func(Message) error { <-ctx.Done(); return ctx.Err() })
+	d.Drain(ctx)
+	d.crm.takes(nil)
+	d.bus.takes(nil)
+	d.drain(0)
+	d.want(d.crm, "dead task:1")
+	d.want(d.bus, "dead task:1")
+	if d.log.Len() > 0 {
+		t.Errorf("it is logged\n%s", d.log)
+	}
+}
+
+// TestRun: what happens is published when that is told, to one destination while another hangs.
+func TestRun(t *testing.T) {
+	d := newDesk(t)
+	d.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	hangs, came := make(chan struct{}), make(chan struct{}, 10)
+	d.crm.takes(func(Message) error { <-hangs; return nil })
+	d.bus.takes(func(Message) error { came <- struct{}{}; return nil })
+	woken, done := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		d.Run(ctx, woken)
+	}()
+	for id := range int64(3) {
+		d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
+		wake(woken)
+		<-came
+	}
+	cancel()
+	close(hangs)
+	<-done
+}

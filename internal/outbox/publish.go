@@ -1,0 +1,134 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// publish hands over what is due, until nothing is, or the destination fails.
+func (d *Dispatcher) publish(ctx context.Context, t Target) error {
+	states, err := d.Store.Destinations(ctx)
+	if err != nil {
+		return err
+	}
+	if state := states[t.Name]; state.Target == t.Target && (state.Gone || state.RetryIn > 0) {
+		return nil
+	}
+	failed := states[t.Name].Failures > 0
+	for ctx.Err() == nil {
+		claims, err := d.Store.Receive(ctx, Want{Destination: t.Name, Max: t.Batch, Lease: t.Timeout + time.Minute, Worker: d.Worker})
+		if err != nil || len(claims) == 0 {
+			return err
+		}
+		well, err := d.batch(ctx, t, claims, failed)
+		if err != nil || !well {
+			return err
+		}
+		failed = false
+	}
+	return nil
+}
+
+// batch hands over one batch, and records what became of it. It reports whether the destination
+// works.
+func (d *Dispatcher) batch(ctx context.Context, t Target, claims []Claim, failed bool) (well bool, _ error) {
+	batch := make([]Message, len(claims))
+	for i, c := range claims {
+		batch[i] = Message{ID: c.EventID, Kind: c.Kind, Key: key(c.Entry), Body: c.Body}
+	}
+	within, cancel := context.WithTimeout(ctx, t.Timeout)
+	errs := t.Publisher.Publish(within, batch)
+	cancel()
+	v := judge(claims, errs, t.GiveUp, ctx.Err() != nil)
+	after := context.WithoutCancel(ctx)
+	if _, err := d.Store.Finish(after, v.outcomes...); err != nil {
+		return false, err
+	}
+	for _, o := range v.outcomes {
+		if o.Status == DeadLetter {
+			d.Log.Warn("an event was given up", "destination", t.Name, "event", o.Claim.ID, "kind", o.Claim.Kind, "task", o.Claim.TaskID, "error", o.Error)
+		}
+	}
+	switch {
+	case v.fault != nil:
+		return false, d.fault(after, t, v)
+	case failed && v.taken > 0:
+		return true, d.works(after, t)
+	}
+	return true, nil
+}
+
+// key is what the order is kept of.
+func key(e Entry) string {
+	if e.TaskID == 0 {
+		return "inbox:" + strconv.FormatInt(e.InboxID, 10)
+	}
+	return "task:" + strconv.FormatInt(e.TaskID, 10)
+}
+
+// verdict is what became of a batch.
+type verdict struct {
+	outcomes []Outcome
+	taken    int
+	fault    error         // of the destination; nil when it works
+	atLeast  time.Duration // that it asks to be left alone
+	gone     bool
+}
+
+// judge decides by the errors of a batch. The first message that a destination failed to take waits
+// longer each time, in case it is the reason; those behind it do not. Stopped says that this process
+// is to end, which is nobody's fault.
+func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) verdict {
+	var v verdict
+	for i, c := range claims {
+		o := Outcome{Claim: c, Status: Done}
+		refused, later := new(Refused), new(Later)
+		switch err := errs[i]; {
+		case err == nil:
+			v.taken++
+		case errors.As(err, &refused):
+			o.Status, o.Error = DeadLetter, err.Error()
+		case stopped:
+			o.Status, o.Error, o.Uncounted = Waiting, c.Error, true
+		case v.fault != nil:
+			o.Status, o.Error, o.Uncounted = Waiting, err.Error(), true
+		default:
+			v.fault = err
+			o.Status, o.Error = Waiting, err.Error()
+			v.gone = errors.Is(err, ErrGone)
+			if errors.As(err, &later) {
+				v.atLeast = later.After
+			}
+			if o.Uncounted = v.gone || v.atLeast > 0; !o.Uncounted {
+				o.Delay = min(firstPause<<min(c.Attempts-1, 20), maxPause)
+			}
+			if c.Age > giveUp {
+				o.Status, o.Error = DeadLetter, "given up after "+giveUp.String()+": "+err.Error()
+			}
+		}
+		v.outcomes = append(v.outcomes, o)
+	}
+	return v
+}
+
+func (d *Dispatcher) works(ctx context.Context, t Target) error {
+	news, err := d.Store.Works(ctx, t.Name)
+	if news {
+		d.Log.Warn("the destination takes events again", "destination", t.Name)
+	}
+	return err
+}
+
+func (d *Dispatcher) fault(ctx context.Context, t Target, v verdict) error {
+	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.atLeast, v.gone)
+	switch {
+	case !news:
+	case v.gone:
+		d.Log.Error("the destination wants no more events; to send them again: postrider event enable "+t.Name, "destination", t.Name, "error", v.fault)
+	default:
+		d.Log.Warn("the destination is at fault; events wait, and it is tried again", "destination", t.Name, "error", v.fault)
+	}
+	return err
+}
