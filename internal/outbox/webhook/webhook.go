@@ -21,6 +21,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -164,11 +165,16 @@ func drain(body io.Reader, cancel func()) {
 	_, _ = io.CopyN(io.Discard, body, maxBody)
 }
 
-// bare takes away the URL that net/http puts into its errors.
+// bare takes away the URLs that net/http puts into its errors.
 func bare(err error) error {
-	var shown *url.Error
-	for errors.As(err, &shown) {
-		err = shown.Err
+	for {
+		var shown *url.Error
+		if !errors.As(err, &shown) {
+			return err
+		}
+		// This error has no type of its own, and quotes an address that the server made up.
+		if err = shown.Err; strings.Contains(err.Error(), "parse Location header") {
+			return errors.New("it redirects to an address that cannot be read")
+		}
 	}
-	return err
 }
