@@ -34,7 +34,6 @@ func newClient(set Settings, g guard) *http.Client {
 			},
 			TLSClientConfig:        &tls.Config{RootCAs: set.RootCAs, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    min(set.Timeout, 10*time.Second),
-			ResponseHeaderTimeout:  set.Timeout,
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConnsPerHost:    atOnce,
 			IdleConnTimeout:        90 * time.Second,
