@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -80,4 +81,17 @@ func bareURL(err error) error {
 		err = shown.Err
 	}
 	return err
+}
+
+// number reads a parameter from least to most, otherwise if it is not there.
+func (a address) number(name string, otherwise, least, most int64) (int64, error) {
+	value := a.query.Get(name)
+	if value == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("the url %s://... has %s=%s; it is a number from %d to %d", a.scheme, name, value, least, most)
+	}
+	return n, nil
 }

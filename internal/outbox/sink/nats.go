@@ -22,6 +22,7 @@ type natsPublisher struct {
 	tls     bool
 	subject string
 	conn    *nats.Conn
+	closed  chan struct{} // when conn is
 	stream  jetstream.JetStream
 }
 
@@ -58,7 +59,7 @@ func (p *natsPublisher) Publish(ctx context.Context, batch []outbox.Message) []e
 	}
 	for i, ack := range acks {
 		if errs[i] == nil {
-			errs[i] = await(ctx, ack)
+			errs[i] = p.await(ctx, ack)
 		}
 		errs[i] = p.judge(ctx, errs[i])
 	}
@@ -66,14 +67,14 @@ func (p *natsPublisher) Publish(ctx context.Context, batch []outbox.Message) []e
 }
 
 // await returns nil for an acknowledgement.
-func await(ctx context.Context, ack jetstream.PubAckFuture) error {
+func (p *natsPublisher) await(ctx context.Context, ack jetstream.PubAckFuture) error {
 	select {
 	case <-ack.Ok():
 		return nil
 	case err := <-ack.Err():
 		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	case <-p.closed: // the library would wait on
+		return errors.New("the connection broke before the acknowledgement")
 	}
 }
 
@@ -105,7 +106,10 @@ func (p *natsPublisher) connect(ctx context.Context) error {
 		p.conn.Close()
 		p.conn = nil
 	}
+	closed := make(chan struct{})
+	p.closed = closed
 	options := []nats.Option{
+		nats.ClosedHandler(func(*nats.Conn) { close(closed) }),
 		nats.Name(p.set.Agent), nats.NoReconnect(), nats.Timeout(p.set.Timeout), nats.SetCustomDialer(ctxDialer{ctx}),
 	}
 	if p.at.user != "" && p.at.password == "" {

@@ -1,115 +1,124 @@
 package sink
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/cloudevent"
 )
 
-// maxStreams bounds the parameter streams.
-const maxStreams = 1024
+// replicasTime is how long WAIT waits for replicas.
+const replicasTime = 5 * time.Second
 
 // redisStreams appends to a stream, or to several among which the keys are spread, so that the
 // nodes of a cluster share them. The entries have the fields id, type, key and event.
+//
+// A node of a cluster that fails over forgets what its replicas do not have. So an event has arrived
+// once they have it, too (WAIT), as many as the parameter replicas says.
 type redisStreams struct {
-	set    Settings
-	at     address
-	client redis.UniversalClient
-	stream string
-	count  int   // of streams
-	maxLen int64 // of each stream, roughly; 0: without a limit
+	set      Settings
+	at       address
+	single   *redis.Client        // nil for a cluster
+	cluster  *redis.ClusterClient // nil for a single server
+	stream   string
+	count    int   // of streams
+	maxLen   int64 // of each stream, roughly; 0: without a limit
+	replicas int
 }
 
-func openRedis(set Settings) (outbox.Publisher, error) {
-	at, err := parse(set.URL, "6379", "stream", "streams", "maxlen")
-	if err != nil {
-		return nil, err
-	}
-	p := &redisStreams{set: set, at: at, stream: at.query.Get("stream"), count: 1}
-	if p.stream == "" {
-		return nil, fmt.Errorf("the url %s has no stream; add ?stream=NAME", at.name())
-	}
-	if text := at.query.Get("streams"); text != "" {
-		if p.count, err = strconv.Atoi(text); err != nil || p.count < 1 || p.count > maxStreams {
-			return nil, fmt.Errorf("the url %s has streams=%s; it is a number from 1 to %d", at.name(), text, maxStreams)
-		}
-	}
-	if text := at.query.Get("maxlen"); text != "" {
-		if p.maxLen, err = strconv.ParseInt(text, 10, 64); err != nil || p.maxLen < 1 {
-			return nil, fmt.Errorf("the url %s has maxlen=%s; it is a number of entries", at.name(), text)
-		}
-	}
-	cluster := strings.HasSuffix(at.scheme, "-cluster")
-	database := 0
-	if at.path != "" {
-		if database, err = strconv.Atoi(at.path); err != nil || cluster {
-			return nil, fmt.Errorf("the url %s has the database %q; it is a number, and a cluster has none", at.name(), at.path)
-		}
-	}
-	if !cluster && len(at.hosts) > 1 {
-		return nil, fmt.Errorf("the url %s has several hosts; that is for redis-cluster://", at.name())
-	}
-	p.client = redis.NewUniversalClient(p.options(database, cluster))
-	return p, nil
-}
-
-// options turns the library's retries off: the outbox does them, and counts them. Maintenance
-// notifications are of Redis Enterprise.
-func (p *redisStreams) options(database int, cluster bool) *redis.UniversalOptions {
-	var secure *tls.Config
-	if strings.HasPrefix(p.at.scheme, "rediss") {
-		secure = tlsConfig(p.set)
-	}
-	return &redis.UniversalOptions{
-		Addrs: p.at.hosts, ClientName: "postrider", DB: database, Username: p.at.user, Password: p.at.password,
-		TLSConfig: secure, IsClusterMode: cluster, MaxRetries: -1, ContextTimeoutEnabled: true,
-		DialTimeout: p.set.Timeout, ReadTimeout: p.set.Timeout, WriteTimeout: p.set.Timeout,
-		PoolSize: 2, Protocol: 2, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-}
-
-// Publish sends a pipeline. The server answers each entry on its own.
 func (p *redisStreams) Publish(ctx context.Context, batch []outbox.Message) []error {
 	ctx, cancel := within(ctx, p.set)
 	defer cancel()
-	pipe := p.client.Pipeline()
-	replies := make([]*redis.StringCmd, len(batch))
+	var streams []string
+	of := map[string][]int{}
 	for i, m := range batch {
-		replies[i] = pipe.XAdd(ctx, &redis.XAddArgs{
-			Stream: p.streamOf(m.Key), MaxLen: p.maxLen, Approx: p.maxLen > 0,
-			Values: []any{"id", m.ID, "type", cloudevent.Type(m.Kind), "key", m.Key, "event", m.Body},
-		})
+		stream := p.streamOf(m.Key)
+		if of[stream] == nil {
+			streams = append(streams, stream)
+		}
+		of[stream] = append(of[stream], i)
 	}
-	_, failed := pipe.Exec(ctx)
 	errs := make([]error, len(batch))
-	for i, reply := range replies {
-		entry, err := reply.Result()
-		if err == nil && entry == "" { // never asked
-			err = cmpError(failed, errors.New("no reply"))
-		}
-		if err != nil {
-			errs[i] = fmt.Errorf("add to the stream %s in %s: %w", p.streamOf(batch[i].Key), p.at.name(), because(ctx, err))
-		}
+	for _, stream := range streams {
+		p.add(ctx, stream, of[stream], batch, errs)
 	}
 	return errs
 }
 
-func cmpError(err, otherwise error) error {
-	if err != nil {
-		return err
+// add appends some messages of a batch to a stream, by one pipeline, and puts in errs what became of
+// them.
+func (p *redisStreams) add(ctx context.Context, stream string, some []int, batch []outbox.Message, errs []error) {
+	fail := func(i int, err error) {
+		errs[i] = fmt.Errorf("add to the stream %s in %s: %w", stream, p.at.name(), because(ctx, err))
 	}
-	return otherwise
+	node, err := p.node(ctx, stream)
+	if err != nil {
+		for _, i := range some {
+			fail(i, err)
+		}
+		return
+	}
+	conn := node.Conn() // WAIT is about what came over its own connection
+	defer func() { _ = conn.Close() }()
+	pipe, replies := conn.Pipeline(), map[int]*redis.StringCmd{}
+	for _, i := range some {
+		m := batch[i]
+		replies[i] = pipe.XAdd(ctx, &redis.XAddArgs{
+			Stream: stream, MaxLen: p.maxLen, Approx: p.maxLen > 0,
+			Values: []any{"id", m.ID, "type", cloudevent.Type(m.Kind), "key", m.Key, "event", m.Body},
+		})
+	}
+	var waited *redis.Cmd
+	if p.replicas > 0 {
+		waited = pipe.Do(ctx, "WAIT", p.replicas, min(replicasTime, p.set.Timeout).Milliseconds())
+	}
+	_, failed := pipe.Exec(ctx)
+	if failed != nil && p.cluster != nil {
+		p.cluster.ReloadState(ctx) // another node may have the stream by now
+	}
+	short := p.short(waited)
+	for _, i := range some {
+		entry, err := replies[i].Result()
+		switch {
+		case err != nil:
+			fail(i, err)
+		case entry == "":
+			fail(i, cmp.Or(failed, errors.New("no reply")))
+		case short != nil:
+			fail(i, short)
+		}
+	}
+}
+
+// short returns an error if fewer replicas have what was sent than there should be.
+func (p *redisStreams) short(waited *redis.Cmd) error {
+	if waited == nil {
+		return nil
+	}
+	have, err := waited.Int64()
+	if err == nil && have < int64(p.replicas) {
+		err = fmt.Errorf("%d of %d replicas have it; start them, or set the parameter replicas", have, p.replicas)
+	}
+	return err
+}
+
+// node returns the server that has a stream.
+func (p *redisStreams) node(ctx context.Context, stream string) (*redis.Client, error) {
+	if p.cluster == nil {
+		return p.single, nil
+	}
+	node, err := p.cluster.MasterForKey(ctx, stream)
+	if err != nil {
+		p.cluster.ReloadState(ctx)
+	}
+	return node, err
 }
 
 // streamOf spreads keys: those of one task are in one stream. The braces have the number alone
@@ -123,4 +132,9 @@ func (p *redisStreams) streamOf(key string) string {
 	return fmt.Sprintf("%s:{%d}", p.stream, hash.Sum32()%uint32(p.count))
 }
 
-func (p *redisStreams) Close(context.Context) error { return p.client.Close() }
+func (p *redisStreams) Close(context.Context) error {
+	if p.cluster != nil {
+		return p.cluster.Close()
+	}
+	return p.single.Close()
+}
