@@ -1,11 +1,13 @@
 package testserver
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // Redis starts a Redis server that writes each change to disk before it answers.
@@ -45,5 +47,22 @@ func RedisCluster(t testing.TB) []*Broker {
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("create a cluster of Redis: %v\n%s", err, out)
 	}
+	deadline := time.Now().Add(startTimeout)
+	for _, node := range nodes {
+		for !redisReady(cli, node.port) {
+			if time.Now().After(deadline) {
+				t.Fatalf("create a cluster of Redis: %s is not ready after %v", node.Address, startTimeout)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
 	return nodes
+}
+
+// redisReady reports whether a node of a cluster can be written to, and its replica has what it has.
+func redisReady(cli string, port int) bool {
+	state, err1 := exec.Command(cli, "-p", fmt.Sprint(port), "cluster", "info").Output()
+	links, err2 := exec.Command(cli, "-p", fmt.Sprint(port), "info", "replication").Output()
+	linked := bytes.Contains(links, []byte("state=online")) || bytes.Contains(links, []byte("master_link_status:up"))
+	return err1 == nil && err2 == nil && linked && bytes.Contains(state, []byte("cluster_state:ok"))
 }

@@ -69,7 +69,7 @@ func messages(n int) []outbox.Message {
 func TestKilled(t *testing.T) {
 	eachBroker(t, func(t *testing.T, b broker) {
 		b.prepare(t)
-		const total, few, killAt = 200, 10, 60
+		const total, few, killAt = 200, 40, 80
 		p := openAt(t, b.url, 10*time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 		defer cancel()

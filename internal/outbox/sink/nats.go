@@ -75,6 +75,8 @@ func (p *natsPublisher) await(ctx context.Context, ack jetstream.PubAckFuture) e
 		return err
 	case <-p.closed: // the library would wait on
 		return errors.New("the connection broke before the acknowledgement")
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
