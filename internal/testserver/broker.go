@@ -55,7 +55,10 @@ func (b *Broker) Start(t testing.TB) {
 func (b *Broker) Kill() { b.proc.kill() }
 
 // Freeze stops the broker where it is: connections stay open, and nothing is answered.
-func (b *Broker) Freeze() { b.proc.freeze() }
+func (b *Broker) Freeze() {
+	b.proc.freeze()
+	awaitStopped(b.proc.cmd.Process.Pid)
+}
 
 // Thaw lets a frozen broker go on.
 func (b *Broker) Thaw() { b.proc.thaw() }

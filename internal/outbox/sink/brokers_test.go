@@ -106,7 +106,17 @@ func redisClusterBroker(t testing.TB) broker {
 	}
 	return broker{
 		url: "redis-cluster://" + strings.Join(addresses, ",") + "?stream=events&streams=12", kill: nodes[0].Kill,
-		start: nodes[0].Start, freeze: nodes[0].Freeze, thaw: nodes[0].Thaw, prepare: func(testing.TB) {},
+		start: nodes[0].Start, prepare: func(testing.TB) {},
+		freeze: func() {
+			for _, node := range nodes {
+				node.Freeze()
+			}
+		},
+		thaw: func() {
+			for _, node := range nodes {
+				node.Thaw()
+			}
+		},
 		ids: func(t testing.TB) []string {
 			client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addresses})
 			defer func() { _ = client.Close() }()

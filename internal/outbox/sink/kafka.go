@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,6 +16,8 @@ import (
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/cloudevent"
 )
+
+const pause = 200 * time.Millisecond // before the library tries again
 
 // kafka produces to a topic with acks from all in-sync replicas. A key is always in one partition.
 type kafka struct {
@@ -38,6 +41,8 @@ func openKafka(set Settings) (outbox.Publisher, error) {
 		kgo.SeedBrokers(at.hosts...), kgo.ClientID(set.Agent), kgo.DefaultProduceTopic(at.path),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(set.Timeout),
+		// The outbox tries again, and counts it.
+		kgo.RecordRetries(2), kgo.RequestRetries(2), kgo.MetadataMinAge(pause), kgo.RetryBackoffFn(func(int) time.Duration { return pause }),
 	}
 	secure, err := at.yes("tls")
 	if err != nil {
