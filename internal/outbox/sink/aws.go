@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"postrider/internal/outbox"
 )
@@ -96,7 +97,7 @@ func awsConfig(set Settings, at address) (aws.Config, error) {
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.TLSClientConfig = tlsConfig(set)
 	})
-	options := []func(*config.LoadOptions) error{config.WithHTTPClient(client), config.WithAppID(set.Agent)}
+	options := []func(*config.LoadOptions) error{config.WithHTTPClient(client), config.WithAppID(set.Agent), config.WithLogger(logging.Nop{})}
 	if region := at.query.Get("region"); region != "" {
 		options = append(options, config.WithRegion(region))
 	}

@@ -21,8 +21,9 @@ type broker struct {
 	start   func(testing.TB)
 	freeze  func()
 	thaw    func()
-	prepare func(testing.TB)          // makes the stream, queue or topic
-	ids     func(testing.TB) []string // of what is there, in the order of each key
+	prepare func(testing.TB)                         // makes the stream, queue or topic
+	bind    func(t testing.TB, exchange, key string) // RabbitMQ alone
+	ids     func(testing.TB) []string                // of what is there, in the order of each key
 }
 
 // running are the brokers of this build.

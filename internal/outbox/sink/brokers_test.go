@@ -67,6 +67,11 @@ func rabbitBroker(t testing.TB) broker {
 		prepare: func(t testing.TB) {
 			must[amqp.Queue](t)(channel(t).QueueDeclare("events", true, false, false, false, nil))
 		},
+		bind: func(t testing.TB, exchange, key string) {
+			if err := channel(t).QueueBind("events", key, exchange, false, nil); err != nil {
+				t.Fatal(err)
+			}
+		},
 		ids: func(t testing.TB) []string {
 			ch := channel(t)
 			var ids []string

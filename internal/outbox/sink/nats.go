@@ -111,6 +111,7 @@ func (p *natsPublisher) connect(ctx context.Context) error {
 	closed := make(chan struct{})
 	p.closed = closed
 	options := []nats.Option{
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // the usual one writes to standard error
 		nats.ClosedHandler(func(*nats.Conn) { close(closed) }),
 		nats.Name(p.set.Agent), nats.NoReconnect(), nats.Timeout(p.set.Timeout), nats.SetCustomDialer(ctxDialer{ctx}),
 	}

@@ -77,7 +77,7 @@ func (p *redisStreams) add(ctx context.Context, stream string, some []int, batch
 	}
 	var waited *redis.Cmd
 	if p.replicas > 0 {
-		waited = pipe.Do(ctx, "WAIT", p.replicas, min(replicasTime, p.set.Timeout).Milliseconds())
+		waited = pipe.Do(ctx, "WAIT", p.replicas, min(replicasTime, p.set.Timeout/2).Milliseconds())
 	}
 	_, failed := pipe.Exec(ctx)
 	if failed != nil && p.cluster != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"postrider/internal/outbox"
@@ -43,6 +44,7 @@ func openRedis(set Settings) (outbox.Publisher, error) {
 			return nil, fmt.Errorf("the url %s has the database %q; it is a number, and a cluster has none", at.name(), at.path)
 		}
 	}
+	logging.Disable() // it would write to standard error
 	options := p.options(database)
 	if cluster {
 		p.cluster = redis.NewClusterClient(options.Cluster())
@@ -64,7 +66,7 @@ func (p *redisStreams) options(database int) *redis.UniversalOptions {
 	}
 	return &redis.UniversalOptions{
 		Addrs: p.at.hosts, ClientName: "postrider", DB: database, Username: p.at.user, Password: p.at.password,
-		TLSConfig: secure, MaxRetries: -1, ContextTimeoutEnabled: true,
+		TLSConfig: secure, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		DialTimeout: p.set.Timeout, ReadTimeout: p.set.Timeout, WriteTimeout: p.set.Timeout,
 		PoolSize: 2, Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
