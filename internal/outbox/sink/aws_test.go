@@ -3,7 +3,7 @@
 package sink
 
 import (
-	"crypto/md5" //nolint:gosec // SQS answers with it, and the library checks it
+	"crypto/md5" // SQS answers with it, and the library checks it
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -49,7 +49,7 @@ func (f *fakeAmazon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *fakeAmazon) sqs(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Entries []struct{ Id, MessageBody, MessageGroupId, MessageDeduplicationId string } //nolint:revive // the names are Amazon's
+		Entries []struct{ Id, MessageBody, MessageGroupId, MessageDeduplicationId string }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		panic(http.ErrAbortHandler)
@@ -61,7 +61,7 @@ func (f *fakeAmazon) sqs(w http.ResponseWriter, r *http.Request) {
 	taken, refused := f.take(entries)
 	out := map[string][]map[string]any{"Successful": {}, "Failed": {}}
 	for _, e := range taken {
-		sum := fmt.Sprintf("%x", md5.Sum([]byte(e.MessageBody))) //nolint:gosec // see above
+		sum := fmt.Sprintf("%x", md5.Sum([]byte(e.MessageBody)))
 		out["Successful"] = append(out["Successful"], map[string]any{"Id": e.ID, "MessageId": "m" + e.ID, "MD5OfMessageBody": sum})
 	}
 	for _, e := range refused {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -8,8 +9,6 @@ import (
 	"net/netip"
 	"net/url"
 	"time"
-
-	"context"
 
 	"postrider/internal/proxy"
 )
