@@ -139,7 +139,9 @@ func TestHostile(t *testing.T) {
 		}, "server response headers exceeded"},
 		{"100 MB", func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n")
-			_, _ = io.Copy(c, io.LimitReader(zeros{}, 100<<20))
+			if n, err := io.Copy(c, io.LimitReader(zeros{}, 100<<20)); err == nil {
+				t.Errorf("%d octets of a body were read, want few", n)
+			}
 		}, ""},
 		{"no HTTP", says("220 mail.example ESMTP\r\n"), "malformed HTTP"},
 		{"control characters", says("HTTP/1.1 500 \x1b[31mred\r\n\r\n"), "answered 500 Internal Server Error"},
