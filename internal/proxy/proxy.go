@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/net/http/httpproxy"
 	socks "golang.org/x/net/proxy"
@@ -32,6 +33,10 @@ type Dialer struct {
 	RootCAs *x509.CertPool // for an https proxy; nil for the system's
 
 	Resolver *net.Resolver // for connections without a proxy; nil for the system's
+
+	// Control may refuse an address before a connection without a proxy is opened to it. It gets the
+	// address that the name was resolved to. Nil refuses none.
+	Control func(network, address string, conn syscall.RawConn) error
 }
 
 // Error is a failure of a connection that a proxy had to open.
@@ -76,7 +81,7 @@ func (d Dialer) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	if via == nil {
-		return (&net.Dialer{Resolver: d.Resolver}).DialContext(ctx, "tcp", address)
+		return (&net.Dialer{Resolver: d.Resolver, Control: d.Control}).DialContext(ctx, "tcp", address)
 	}
 	conn, err := d.through(ctx, via, address)
 	if err != nil {

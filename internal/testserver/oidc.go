@@ -8,9 +8,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -25,23 +23,7 @@ type OIDC struct {
 }
 
 // buildOIDC builds the provider once for all tests of a process.
-var buildOIDC = sync.OnceValues(func() (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	dir, err := os.MkdirTemp("", "oidcprovider")
-	if err != nil {
-		return "", err
-	}
-	sharedServers.Lock()
-	sharedServers.dirs = append(sharedServers.dirs, dir)
-	sharedServers.Unlock()
-	build := exec.Command("go", "build", "-mod=mod", "-o", filepath.Join(dir, "oidcprovider"), ".")
-	build.Dir = filepath.Join(filepath.Dir(here), "oidcprovider")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the OpenID provider: %w\n%s", err, out)
-	}
-	return filepath.Join(dir, "oidcprovider"), nil
-})
+var buildOIDC = sync.OnceValues(func() (string, error) { return buildCommand("oidcprovider") })
 
 // NewOIDC starts a provider with these users, and stops it when the test is over. A client of it is
 // native (the browser's flow), device (which has the secret "secret"), or sid1 (an application that

@@ -17,3 +17,5 @@ func (p *process) freeze() {}
 func (p *process) thaw() {}
 
 func plainUmask() {}
+
+func awaitStopped(int) {}

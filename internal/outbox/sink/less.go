@@ -1,0 +1,19 @@
+//go:build !events_all
+
+package sink
+
+import (
+	"fmt"
+
+	"postrider/internal/outbox"
+)
+
+// moreOpeners are those that would make the program more than half as large again.
+func moreOpeners() map[string]opener {
+	return map[string]opener{"kafka": notBuilt, "awssqs": notBuilt, "awssns": notBuilt}
+}
+
+func notBuilt(set Settings) (outbox.Publisher, error) {
+	scheme, _, _ := cutScheme(set.URL)
+	return nil, fmt.Errorf("this postrider is built without %s://; build one with it: go build -tags events_all", scheme)
+}

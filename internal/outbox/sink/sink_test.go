@@ -1,0 +1,167 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/outbox"
+)
+
+const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// TestOpen checks which URLs are taken, and that no error has the password.
+func TestOpen(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://example.com/hook?a=hunter2":                         "",
+		"nats://user:hunter2@a,b:4223,[::1]:4224/events.mail":        "",
+		"nats://a/events?tls=true":                                   "",
+		"amqp://user:hunter2@a/%2Fvhost?queue=events":                "",
+		"amqps://a/?exchange=events":                                 "",
+		"amqps://a?exchange=events&key=mail":                         "",
+		"redis://:hunter2@a:6380/3?stream=events&maxlen=10":          "",
+		"rediss://a?stream=events":                                   "",
+		"redis-cluster://u:hunter2@a,b?stream=e&streams=4":           "",
+		"gopher://u:hunter2@a/":                                      "does not begin with one of amqp://, amqps://, awssns://",
+		"hunter2":                                                    "does not begin with one of",
+		"":                                                           "does not begin with one of",
+		"http://example.com/hunter2":                                 "use https",
+		"nats://user:hunter2@a":                                      "has no subject",
+		"nats://user:hunter2@a/events.>":                             "has no subject",
+		"nats://user:hunter2@a/e?tls=maybe":                          "tls=maybe; it is true or false",
+		"nats://user:hunter2@a/e?durable=1":                          `has the parameter "durable"; known are: tls`,
+		"nats://user:hunt/er2@a/e":                                   "cannot be read",
+		"nats://user:hunter2@a:port/e":                               "cannot be read",
+		"nats://user:%zzhunter2@a/e":                                 "cannot be read",
+		"nats://user:hunter2@a,,b/e":                                 "cannot be read",
+		"nats:///events":                                             "has no host",
+		"amqp://user:hunter2@a/":                                     "either ?queue=NAME or ?exchange=NAME",
+		"amqp://user:hunter2@a/?queue=a&exchange=b":                  "either ?queue=NAME or ?exchange=NAME",
+		"amqp://user:hunter2@a/?queue=a&key=b":                       "either ?queue=NAME or ?exchange=NAME",
+		"amqp://user:hunter2@a,b/?queue=a":                           "one host",
+		"redis://user:hunter2@a":                                     "has no stream",
+		"redis://user:hunter2@a/x?stream=e":                          `the database "x"`,
+		"redis://user:hunter2@a,b?stream=e":                          "redis-cluster://",
+		"redis-cluster://user:hunter2@a,b/1?stream=e":                "a cluster has none",
+		"redis://user:hunter2@a?stream=e&streams=0":                  "streams=0; it is a number from 1 to 1024",
+		"redis://user:hunter2@a?stream=e&maxlen=1e3":                 "maxlen=1e3; it is a number from 1 to",
+		"redis-cluster://user:hunter2@a?stream=e&replicas=-1":        "replicas=-1; it is a number from 0 to 100",
+		"redis-cluster://user:hunter2@a?stream=e&replicas=0":         "",
+		"redis://user:hunter2@a:99999999999999999999/?stream=events": "",
+	} {
+		t.Run(url, func(t *testing.T) {
+			p, err := Open(Settings{URL: url, Secrets: []string{secret}})
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("the error is %v, want one with %q", err, want)
+			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error %q has the password", err)
+			}
+			if p != nil {
+				_ = p.Close(t.Context())
+			}
+		})
+	}
+}
+
+// TestUnreachable checks that a destination that is down makes no event arrive, none refused, and
+// does not tell the password.
+func TestUnreachable(t *testing.T) {
+	for _, url := range []string{
+		"nats://user:hunter2@127.0.0.1:1/events", "amqp://user:hunter2@127.0.0.1:1/?queue=events",
+		"redis://user:hunter2@127.0.0.1:1?stream=events", "redis-cluster://user:hunter2@127.0.0.1:1?stream=events",
+	} {
+		t.Run(url, func(t *testing.T) {
+			for _, err := range openAt(t, url, 5*time.Second).Publish(t.Context(), messages(25)) {
+				if err == nil || refused(err) || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+					t.Fatalf("the error is %v, want one of the destination, with its address and without the password", err)
+				}
+			}
+		})
+	}
+}
+
+// recorder is a publisher that takes what fails does not refuse.
+type recorder struct {
+	fails  map[string]error
+	rounds []string // the IDs of each
+}
+
+func (r *recorder) Publish(_ context.Context, batch []outbox.Message) []error {
+	var ids []string
+	var errs []error
+	for _, m := range batch {
+		ids, errs = append(ids, m.ID), append(errs, r.fails[m.ID])
+	}
+	r.rounds = append(r.rounds, strings.Join(ids, " "))
+	return errs
+}
+
+func (r *recorder) Close(context.Context) error { return nil }
+
+// TestOrdered checks that no round has a key twice, and what a failure does to the rounds after it.
+func TestOrdered(t *testing.T) {
+	batch := []outbox.Message{{ID: "a1", Key: "a"}, {ID: "b1", Key: "b"}, {ID: "a2", Key: "a"}, {ID: "c1", Key: "c"}, {ID: "a3", Key: "a"}}
+	down := errors.New("down")
+	for name, tt := range map[string]struct {
+		fails  map[string]error
+		rounds string
+		failed int
+	}{
+		"well":    {nil, "a1 b1|a2 c1|a3", 0},
+		"down":    {map[string]error{"b1": down}, "a1 b1", 4},
+		"gone":    {map[string]error{"c1": outbox.ErrGone}, "a1 b1|a2 c1", 2},
+		"later":   {map[string]error{"a1": &outbox.Later{Err: down}}, "a1 b1", 4},
+		"refused": {map[string]error{"a1": &outbox.Refused{Err: down}}, "a1 b1|a2 c1|a3", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &recorder{fails: tt.fails}
+			errs := newOrdered(r).Publish(t.Context(), batch)
+			failed := 0
+			for _, err := range errs {
+				if err != nil {
+					failed++
+				}
+			}
+			if got := strings.Join(r.rounds, "|"); got != tt.rounds || failed != tt.failed || len(errs) != len(batch) {
+				t.Errorf("the rounds are %s and %d failed (%v), want %s and %d", got, failed, errs, tt.rounds, tt.failed)
+			}
+			if last := errs[4]; tt.failed > 1 && meaningOf(last) != meaningOf(firstOf(errs)) {
+				t.Errorf("the last is %v, want what the first failure %v means", last, firstOf(errs))
+			}
+		})
+	}
+}
+
+func firstOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func meaningOf(err error) string {
+	var later *outbox.Later
+	switch {
+	case errors.Is(err, outbox.ErrGone):
+		return "gone"
+	case errors.As(err, &later):
+		return "later"
+	}
+	return "fault"
+}
+
+// TestOneAtATime checks that Publish waits for the one before it no longer than its context lets it.
+func TestOneAtATime(t *testing.T) {
+	o := newOrdered(&recorder{})
+	o.turn <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if errs := o.Publish(ctx, messages(2)); !errors.Is(errs[1], context.Canceled) {
+		t.Errorf("the errors are %v, want context.Canceled", errs)
+	}
+}

@@ -1,0 +1,180 @@
+// Package webhook hands events to a web server: a POST for each, signed as the specification
+// Standard Webhooks says, with a CloudEvent in structured mode as its body.
+//
+// A status of 2xx acknowledges an event, whatever the body says. 410 is ErrGone. 429 and 503 with a
+// Retry-After are *Later. 400, 413, 415 and 422 are about the message: *Refused. Everything else,
+// 401, 403 and 404 among it, is the destination's fault: a person has to put the receiver right, and
+// no event is to be lost until then.
+//
+// A redirect is followed by 307 and 308 to https on the same host and port. No error has the path,
+// the query, the user or the password of the URL: each may be a secret.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"postrider/internal/outbox"
+	"postrider/internal/outbox/cloudevent"
+)
+
+const (
+	defaultTimeout = 30 * time.Second
+	atOnce         = 8        // requests at the same time
+	maxBody        = 64 << 10 // octets of an answer that are read, to use its connection again
+	bodyTimeout    = 2 * time.Second
+)
+
+// Settings are those of one destination.
+type Settings struct {
+	URL           string   // https, or http to an address inside
+	Secrets       []string // whsec_...; more than one while they are replaced
+	AllowInternal bool     // loopback, link-local and private addresses
+
+	Proxy   string         // see proxy.Dialer
+	RootCAs *x509.CertPool // nil for the system's
+	Timeout time.Duration  // of one request as a whole; 0: 30 s
+	Agent   string         // the header User-Agent; empty: postrider
+	Now     func() time.Time
+}
+
+// Publisher posts events. It can be used by several goroutines.
+type Publisher struct {
+	set    Settings
+	to     *url.URL
+	keys   [][]byte
+	client *http.Client
+}
+
+// Open checks the settings. It opens no connection.
+func Open(set Settings) (*Publisher, error) {
+	to, err := url.Parse(set.URL)
+	if err != nil || to.Hostname() == "" || to.Scheme != "https" && to.Scheme != "http" {
+		return nil, errors.New("the url of a webhook is not https://HOST/PATH")
+	}
+	if to.Scheme == "http" && !set.AllowInternal {
+		return nil, fmt.Errorf("http://%s is not encrypted: use https, "+
+			"or set allow_internal: true if the address is inside the network", to.Host)
+	}
+	g := guard{allowInside: set.AllowInternal, insideOnly: to.Scheme == "http"}
+	if address, err := netip.ParseAddr(to.Hostname()); err == nil { // a proxy would be asked for it
+		if err := g.check(address); err != nil {
+			return nil, err
+		}
+	}
+	keys, err := parseSecrets(set.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	if set.Timeout == 0 {
+		set.Timeout = defaultTimeout
+	}
+	if set.Agent == "" {
+		set.Agent = "postrider"
+	}
+	if set.Now == nil {
+		set.Now = time.Now
+	}
+	return &Publisher{set: set, to: to, keys: keys, client: newClient(set, g)}, nil
+}
+
+// Close closes the idle connections.
+func (p *Publisher) Close(context.Context) error {
+	p.client.CloseIdleConnections()
+	return nil
+}
+
+// Publish implements outbox.Publisher, except that it does not keep the order: messages go out
+// eight at a time. After a failure of the destination no further one is sent: those get the same
+// error.
+func (p *Publisher) Publish(ctx context.Context, batch []outbox.Message) []error {
+	errs := make([]error, len(batch))
+	var halt struct {
+		sync.Mutex
+		err error
+	}
+	stopped := func() error {
+		halt.Lock()
+		defer halt.Unlock()
+		return halt.err
+	}
+	var next sync.WaitGroup
+	turn := make(chan struct{}, atOnce)
+	for i, m := range batch {
+		turn <- struct{}{}
+		if errs[i] = stopped(); errs[i] != nil {
+			<-turn
+			continue
+		}
+		next.Go(func() {
+			defer func() { <-turn }()
+			errs[i] = p.post(ctx, m)
+			var refused *outbox.Refused
+			if errs[i] != nil && !errors.As(errs[i], &refused) {
+				halt.Lock()
+				halt.err = errs[i]
+				halt.Unlock()
+			}
+		})
+	}
+	next.Wait()
+	return errs
+}
+
+func (p *Publisher) post(ctx context.Context, m outbox.Message) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.set.Timeout, fmt.Errorf("no answer within %s", p.set.Timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.to.String(), bytes.NewReader(m.Body))
+	if err != nil {
+		return fmt.Errorf("post to %s: %w", p.to.Host, bare(err))
+	}
+	at := p.set.Now()
+	req.Header.Set("Content-Type", cloudevent.ContentType)
+	req.Header.Set("User-Agent", p.set.Agent)
+	req.Header.Set("Webhook-Id", m.ID)
+	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set("Webhook-Signature", sign(p.keys, m.ID, at, m.Body))
+	resp, err := p.client.Do(req)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return fmt.Errorf("post to %s: %w", p.to.Host, bare(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	drain(resp.Body, cancel)
+	return p.judge(resp)
+}
+
+// drain reads a short body, so that the connection can be used again. What is in it does not
+// matter, nor that it breaks off.
+func drain(body io.Reader, cancel func()) {
+	late := time.AfterFunc(bodyTimeout, cancel)
+	defer late.Stop()
+	_, _ = io.CopyN(io.Discard, body, maxBody)
+}
+
+// bare takes away the URLs that net/http puts into its errors.
+func bare(err error) error {
+	for {
+		var shown *url.Error
+		if !errors.As(err, &shown) {
+			return err
+		}
+		// This error has no type of its own, and quotes an address that the server made up.
+		if err = shown.Err; strings.Contains(err.Error(), "parse Location header") {
+			return errors.New("it redirects to an address that cannot be read")
+		}
+	}
+}
