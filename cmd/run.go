@@ -108,7 +108,14 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if !opts.dryRun && s.quota.Limited() { // else endless mail would use up the limits before each notice
 		s.report(signalled, notices, true)
 	}
+	endEvents := func(time.Duration) {}
+	if !opts.dryRun {
+		if endEvents, err = s.publish(ctx); err != nil {
+			return err
+		}
+	}
 	report := passReport{Report: p.Run(ctx, boxes)}
+	endEvents(drainTime)
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"postrider/internal/contacts"
 	"postrider/internal/forward"
@@ -49,6 +50,8 @@ type watching struct {
 	notices  *notify.Notifier
 	people   string // the directory, as the routes know it
 	endPage  func()
+
+	endEvents func(patience time.Duration)
 }
 
 func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
@@ -75,11 +78,15 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
 	}
 	w.pass.Dial = l.dials.Through(w.pass.Dial)
+	if w.endEvents, err = s.publish(ctx); err != nil {
+		return nil, err
+	}
 	if l.page == nil {
 		return l.begin(ctx, w), nil
 	}
 	page, done, err := s.page(l.page.access)
 	if err != nil {
+		w.endEvents(0)
 		return nil, err
 	}
 	hide := l.page.show(page)
@@ -106,6 +113,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 		End: w.process.End,
 		Close: func() {
 			w.measure(ctx)
+			w.endEvents(0)
 			stop()
 			w.endPage()
 			_ = w.relay.Close()
@@ -138,6 +146,7 @@ func (w *watching) chores(ctx context.Context) {
 	s.report(ctx, w.notices, w.process.RelayFault() == nil)
 	w.measure(ctx)
 	w.pass.Tidy(ctx, boxes)
+	s.tidyEvents(ctx)
 }
 
 // say prints what has changed, as passes do that nobody watches. A database that cannot be asked is

@@ -25,6 +25,7 @@ import (
 	"postrider/internal/measure"
 	"postrider/internal/message"
 	"postrider/internal/oauth"
+	"postrider/internal/outbox"
 	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/srs"
@@ -44,6 +45,8 @@ type services struct {
 	queue   *sqlqueue.Queue
 	quota   *limits.Quota
 	tokens  *tokens.Store
+	outbox  *outbox.Store
+	events  chan struct{} // has an element when something is to be published
 
 	measures *measure.Store
 	meter    *measure.Meter // of this process
@@ -98,10 +101,12 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),
 		apps:    map[string]*oauth.App{},
+		outbox:  outbox.New(d), events: make(chan struct{}, 1),
 
 		measures: measure.New(d), meter: measure.NewMeter(),
 	}
 	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
+	s.follow()
 	for name, o := range cfg.OAuth {
 		s.apps[name], _ = o.App(name) // the configuration is valid
 	}

@@ -42,7 +42,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestAlertsAndRetention(t *testing.T) {
-	if got := load(t, minimal); got.Alerts.Set() || got.Retention != (Retention{}) {
+	if got := load(t, minimal); got.Alerts.Set() || got.Retention != Default().Retention || got.Retention.Forwarded+got.Retention.Events != 0 {
 		t.Errorf("alerts are %+v and retention is %+v, want no alert, and all kept for ever", got.Alerts, got.Retention)
 	}
 	c := load(t, minimal+`

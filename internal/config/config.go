@@ -36,19 +36,20 @@ type Config struct {
 
 	OAuth map[string]OAuth `yaml:"oauth"` // applications, by name
 
-	Retry       Retry         `yaml:"retry"`
-	Dedupe      string        `yaml:"dedupe"` // inbox, all, off
-	Concurrency Concurrency   `yaml:"concurrency"`
-	Watch       Watch         `yaml:"watch"`
-	Secrets     Secrets       `yaml:"secrets"`
-	Alerts      health.Limits `yaml:"alerts"`
-	Report      Report        `yaml:"report"`
-	Metrics     Metrics       `yaml:"metrics"`
-	Retention   Retention     `yaml:"retention"`
-	Notify      Notify        `yaml:"notify"`
-	Hook        []string      `yaml:"hook"` // a program and its arguments
-	Web         Web           `yaml:"web"`
-	Routes      []route.Rule  `yaml:"routes"`
+	Retry       Retry             `yaml:"retry"`
+	Dedupe      string            `yaml:"dedupe"` // inbox, all, off
+	Concurrency Concurrency       `yaml:"concurrency"`
+	Watch       Watch             `yaml:"watch"`
+	Secrets     Secrets           `yaml:"secrets"`
+	Alerts      health.Limits     `yaml:"alerts"`
+	Report      Report            `yaml:"report"`
+	Metrics     Metrics           `yaml:"metrics"`
+	Retention   Retention         `yaml:"retention"`
+	Notify      Notify            `yaml:"notify"`
+	Hook        []string          `yaml:"hook"` // a program and its arguments
+	Web         Web               `yaml:"web"`
+	Events      map[string]Events `yaml:"events"` // destinations, by name
+	Routes      []route.Rule      `yaml:"routes"`
 }
 
 // Database is where the registry is kept.
@@ -176,10 +177,11 @@ type Secrets struct {
 	FilesIn []string `yaml:"files_in"` // directories; after Load that of the file is the first
 }
 
-// Retention is how long the registry keeps ended tasks and their events.
+// Retention is how long the registry keeps what has ended.
 type Retention struct {
 	Forwarded Age `yaml:"forwarded"` // tasks, since they were forwarded
 	Events    Age `yaml:"events"`    // lines of the audit trail
+	Outbox    Age `yaml:"outbox"`    // what was done of it
 }
 
 // Report is what a pass prints when nobody watches it.
@@ -221,6 +223,7 @@ func Default() *Config {
 		Watch:       Watch{Poll: time.Minute, Idle: 9 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
+		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
 		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
 	}
 }

@@ -50,6 +50,7 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	t.Setenv("POSTRIDER_DSN", "user:password@tcp(host:3306)/postrider")
 	t.Setenv("SMTP_PASSWORD", "password")
 	t.Setenv("MS_SECRET", "secret")
+	t.Setenv("CRM_SECRET", "whsec_"+strings.Repeat("QUJD", 10))
 	t.Setenv("GOOGLE_SECRET", "secret")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "service-account.json"), serviceAccount(t), 0o600); err != nil {
 		t.Fatal(err)

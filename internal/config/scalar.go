@@ -105,7 +105,7 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 // holdsPassword reports whether a secret in plain text contains a password: the URL of a proxy or a
 // data source name may have none.
 func holdsPassword(key, text string) bool {
-	if key == "smtp.password" || key == "srs.secret" || strings.HasPrefix(key, "oauth.") {
+	if key == "smtp.password" || key == "srs.secret" || strings.HasPrefix(key, "oauth.") || strings.HasPrefix(key, "events.") && strings.Contains(key, ".secrets[") {
 		return true
 	}
 	if _, rest, ok := strings.Cut(text, "://"); ok {

@@ -50,6 +50,7 @@ func (r *reader) finish(c *Config) {
 	r.inherit(c)
 	r.notify(c)
 	r.web(&c.Web)
+	r.events(c)
 	r.metrics(c.Metrics)
 }
 

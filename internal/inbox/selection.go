@@ -184,3 +184,14 @@ func keep[T any](all []T, is func(T) bool) []T {
 	}
 	return kept
 }
+
+// Has reports whether the selection chooses an inbox.
+func (s Selection) Has(in Inbox) bool {
+	if slices.ContainsFunc(s.Labels, func(label string) bool { return !in.Labels.has(label) }) {
+		return false
+	}
+	return len(s.Inboxes) == 0 || slices.ContainsFunc(s.Inboxes, func(address string) bool {
+		is, err := addressed(fold(address))
+		return err == nil && is(in)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -30,6 +31,17 @@ func Note(tx *gorm.DB, now time.Time, os []Occurrence) error {
 		rows[i] = []any{o.Kind, o.TaskID, o.InboxID, now.UnixMicro()}
 	}
 	return db.Insert(tx, "monitored_occurrences", columnsOfOccurrences, rows)
+}
+
+// Digest tells one URL of a destination from another. Its user, its password and its parameters do
+// not count: the digest of a password would help to guess it.
+func Digest(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	scheme, rest, _ := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	sum := sha256.Sum256([]byte(scheme + "://" + host + "/" + path))
+	return hex.EncodeToString(sum[:16])
 }
 
 // EventID is the ID of the event of an occurrence at a destination: always the same one.

@@ -48,8 +48,7 @@ type Event struct {
 type Inbox struct {
 	Inbox  string            `json:"inbox"` // the address
 	Labels map[string]string `json:"labels,omitempty"`
-	Since  *time.Time        `json:"since"` // of the outage; null when there is none
-	Until  *time.Time        `json:"until"` // of the outage; null while it lasts
+	Since  *time.Time        `json:"since"` // of the failure; null when there is none
 	Error  string            `json:"error"` // of the last scan; empty when it was well
 }
 

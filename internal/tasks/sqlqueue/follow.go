@@ -10,9 +10,10 @@ import (
 )
 
 // Follow has registrations and ends of tasks noted, each in its own transaction (package outbox).
-// Call it before anything else.
-func (q *Queue) Follow(kinds ...outbox.Kind) {
-	q.follows = map[outbox.Kind]bool{}
+// Woken is called when that is done, mostly before the transaction is committed. Call it before
+// anything else.
+func (q *Queue) Follow(woken func(), kinds ...outbox.Kind) {
+	q.follows, q.woken = map[outbox.Kind]bool{}, woken
 	for _, k := range kinds {
 		q.follows[k] = true
 	}
@@ -26,6 +27,10 @@ func (q *Queue) note(tx *gorm.DB, now time.Time, os []outbox.Occurrence) error {
 			followed = append(followed, o)
 		}
 	}
+	if len(followed) == 0 {
+		return nil
+	}
+	q.woken()
 	return outbox.Note(tx, now, followed)
 }
 

@@ -27,8 +27,8 @@ func TestFollow(t *testing.T) {
 			taskstest.Model(t, n, func(t *testing.T) taskstest.Fixture {
 				r := newRegistry(t, kind)
 				f := r.fixture(t)
-				f.Queue.(*Queue).Follow(everything...)
-				f.Other.(*Queue).Follow(everything...)
+				f.Queue.(*Queue).Follow(func() {}, everything...)
+				f.Other.(*Queue).Follow(func() {}, everything...)
 				f.Queue = &followed{Queue: f.Queue, t: t, r: r, stood: map[int64]tasks.Status{}}
 				return f
 			})

@@ -300,6 +300,8 @@ LEFT JOIN monitored_folders f ON f.id = t.folder_id`
 
 	sqlEvents = `SELECT * FROM monitored_emails_events WHERE task_id = ? ORDER BY id`
 
+	sqlTrails = `SELECT * FROM monitored_emails_events WHERE task_id IN ? ORDER BY id`
+
 	// By monitored_emails_tasks_ended, which has all columns. Live tasks have not finished.
 	sqlCounts = `
 SELECT inbox_id, status, COUNT(*), SUM(CASE WHEN finished_at > ? THEN 1 ELSE 0 END),

@@ -150,6 +150,37 @@ func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error)
 	return out, wrap(err, "read the audit trail")
 }
 
+// Tasks are those of the tasks that are there, by their IDs.
+func (q *Queue) Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, error) {
+	out := map[int64]tasks.Task{}
+	for some := range slices.Chunk(ids, 500) {
+		found, err := q.read(ctx, sqlTasks+"\nWHERE t.id IN ?", some)
+		if err != nil {
+			return nil, wrap(err, "read tasks")
+		}
+		for _, t := range found {
+			out[t.ID] = t
+		}
+	}
+	return out, nil
+}
+
+// Trails are the audit trails of tasks, in order.
+func (q *Queue) Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Event, error) {
+	out := map[int64][]tasks.Event{}
+	for some := range slices.Chunk(ids, 500) {
+		var found []tasks.Event
+		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlTrails, some).Scan(&found).Error })
+		if err != nil {
+			return nil, wrap(err, "read audit trails")
+		}
+		for _, e := range found {
+			out[e.TaskID] = append(out[e.TaskID], e)
+		}
+	}
+	return out, nil
+}
+
 // InboxEvents implements tasks.Queue.
 func (q *Queue) InboxEvents(ctx context.Context, inboxID int64, limit int) ([]tasks.Event, error) {
 	var out []tasks.Event

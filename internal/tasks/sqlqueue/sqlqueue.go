@@ -35,6 +35,7 @@ type Queue struct {
 	db       *db.DB
 	journal  *db.Group[*change]
 	follows  map[outbox.Kind]bool
+	woken    func()        // when something is noted
 	patience time.Duration // with those who have locked all that is due
 	page     int           // rows of the ledger that are read, or deleted, at once
 }

@@ -1,0 +1,125 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"postrider/internal/address"
+	"postrider/internal/outbox"
+	"postrider/internal/outbox/plan"
+	"postrider/internal/outbox/sink"
+	"postrider/internal/text"
+)
+
+// drainTime is how long a pass goes on at its end, so that its own events go out.
+const drainTime = 10 * time.Second
+
+// follow has the queue and the inboxes note what destinations want to know.
+func (s *services) follow() {
+	kinds := plan.Kinds(s.cfg.EventRules())
+	s.queue.Follow(s.wakeEvents, kinds...)
+	s.inboxes.Follow(kinds...)
+}
+
+// wakeEvents has events published soon.
+func (s *services) wakeEvents() {
+	select {
+	case s.events <- struct{}{}:
+	default:
+	}
+}
+
+// dispatcher opens the destinations. It is nil when there are none. Close ends them.
+func (s *services) dispatcher() (_ *outbox.Dispatcher, closeAll func(), _ error) {
+	rules := s.cfg.EventRules()
+	if len(rules) == 0 {
+		return nil, func() {}, nil
+	}
+	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Log: s.log}
+	planner := &plan.Planner{Rules: rules, Source: s.eventSource(), Tasks: s.queue, Inboxes: s.inboxes}
+	d.Plan = planner.Plan
+	closeAll = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		for _, t := range d.Targets {
+			_ = t.Publisher.Close(ctx) // what was acknowledged is recorded; the rest goes out again
+		}
+	}
+	for _, r := range rules {
+		t, err := s.target(r.Destination)
+		if err != nil {
+			closeAll()
+			return nil, nil, usage(fmt.Errorf("events.%s: %w", r.Destination, err))
+		}
+		d.Targets = append(d.Targets, t)
+	}
+	return d, closeAll, nil
+}
+
+func (s *services) target(name string) (outbox.Target, error) {
+	e := s.cfg.Events[name]
+	set := e.Settings("postrider/" + version())
+	roots, err := certPool("events."+name+".ca_file", e.CAFile)
+	if err != nil {
+		return outbox.Target{}, err
+	}
+	set.RootCAs = roots
+	p, err := sink.Open(set)
+	return outbox.Target{
+		Destination: outbox.Destination{Name: name, Target: outbox.Digest(set.URL)}, Publisher: p,
+		Batch: e.Batch, Timeout: e.Timeout, GiveUp: e.GiveUp,
+	}, err
+}
+
+// eventSource names the installation, the same on all its hosts.
+func (s *services) eventSource() string {
+	if from := s.cfg.Forward.From; from != "" {
+		if _, at, err := address.ParseNamed(from); err == nil {
+			return "postrider://" + at.Wire[strings.LastIndexByte(at.Wire, '@')+1:]
+		}
+	}
+	return "postrider://" + s.cfg.SMTP.Host
+}
+
+// publish hands events to their destinations until stop is called, which waits for those of this
+// process if patience is not zero.
+func (s *services) publish(ctx context.Context) (stop func(patience time.Duration), _ error) {
+	d, closeAll, err := s.dispatcher()
+	if d == nil || err != nil {
+		return func(time.Duration) {}, err
+	}
+	running, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.Run(running, s.events)
+	}()
+	return func(patience time.Duration) {
+		cancel()
+		<-done
+		if patience > 0 && ctx.Err() == nil {
+			last, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			d.Drain(last)
+		}
+		closeAll()
+		s.tidyEvents(ctx)
+	}, nil
+}
+
+// tidyEvents deletes what was done of the outbox long ago.
+func (s *services) tidyEvents(ctx context.Context) {
+	const portion = 500
+	age := time.Duration(s.cfg.Retention.Outbox)
+	for age > 0 && ctx.Err() == nil {
+		n, err := s.outbox.Expire(ctx, age, portion)
+		if err != nil {
+			s.log.Warn("what retention.outbox does not keep could not be deleted; the next pass goes on", "error", text.Error(err))
+		}
+		if err != nil || n < portion {
+			return
+		}
+	}
+}

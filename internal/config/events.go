@@ -1,0 +1,138 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/outbox/plan"
+	"postrider/internal/outbox/sink"
+	"postrider/internal/route"
+	"postrider/internal/secret"
+)
+
+// Events is a destination of events, and what it gets.
+type Events struct {
+	URL   secret.String `yaml:"url"` // it may have a password
+	On    []string      `yaml:"on"`
+	Inbox []string      `yaml:"inbox"` // addresses, also with * and ?
+	Label []string      `yaml:"label"` // name=value, or a name; an inbox has all of them
+	Route []string      `yaml:"route"` // names
+
+	Secrets       []secret.String `yaml:"secrets"`        // of a webhook, that sign
+	AllowInternal bool            `yaml:"allow_internal"` // of a webhook
+	CAFile        string          `yaml:"ca_file"`        // besides the system's
+	Proxy         secret.String   `yaml:"proxy"`          // of a webhook
+
+	Batch   int           `yaml:"batch"`
+	Timeout time.Duration `yaml:"timeout"`
+	GiveUp  time.Duration `yaml:"give_up_after"`
+}
+
+// What is used where a destination says nothing.
+const (
+	eventsBatch   = 50
+	eventsTimeout = 30 * time.Second
+	eventsGiveUp  = 96 * time.Hour
+)
+
+// EventKinds are the values of events.NAME.on.
+var EventKinds = []string{
+	string(outbox.Registered), string(outbox.Forwarded), string(outbox.SkippedNoMatch), string(outbox.Skipped), string(outbox.Dead),
+	string(outbox.Uncertain), string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin),
+}
+
+// EventRules are the rules of all destinations, by name.
+func (c *Config) EventRules() []plan.Rule {
+	var rules []plan.Rule
+	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
+		e := c.Events[name]
+		r := plan.Rule{Destination: name, Inboxes: inbox.Selection{Inboxes: e.Inbox, Labels: e.Label}, Routes: e.Route}
+		for _, kind := range e.On {
+			r.On = append(r.On, outbox.Kind(kind))
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+var eventsName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+func (r *reader) events(c *Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
+		e := c.Events[name]
+		r.destination(name, &e, c)
+		c.Events[name] = e
+	}
+}
+
+// destination checks one destination, and fills in what it does not say.
+func (r *reader) destination(name string, e *Events, c *Config) {
+	at := "events." + name
+	switch {
+	case name == outbox.Server:
+		r.refuse(at, "is the name of something else; use another one")
+	case !eventsName.MatchString(name):
+		r.refuse(at, "is not a valid name; use up to 64 lower-case letters, digits, - and _")
+	}
+	if e.URL == "" && !r.hasError(at+".url") {
+		r.refuse(at+".url", "is missing; say where events go, such as https://crm.example.com/hook or nats://bus.example.com/SUBJECT")
+	}
+	if len(e.On) == 0 && !r.hasErrorWithin(at+".on") {
+		r.refuse(at+".on", "is missing; say what it gets: %s", strings.Join(EventKinds, ", "))
+	}
+	for i, kind := range e.On {
+		r.oneOf(fmt.Sprintf("%s.on[%d]", at, i), kind, EventKinds...)
+	}
+	r.eventRoutes(at, *e, c)
+	e.CAFile = relativeTo(r.path, e.CAFile)
+	r.certificates(at+".ca_file", e.CAFile)
+	r.proxy(at+".proxy", string(e.Proxy))
+	for _, n := range []struct {
+		key string
+		v   *time.Duration
+		def time.Duration
+	}{{"timeout", &e.Timeout, eventsTimeout}, {"give_up_after", &e.GiveUp, eventsGiveUp}} {
+		if *n.v < 0 {
+			r.refuse(at+"."+n.key, "is negative")
+		} else if *n.v == 0 {
+			*n.v = n.def
+		}
+	}
+	if e.Batch < 0 || e.Batch > 1000 {
+		r.refuse(at+".batch", "is %d; it is a number from 1 to 1000", e.Batch)
+	}
+	if e.Batch == 0 {
+		e.Batch = eventsBatch
+	}
+	if e.URL != "" && !r.hasErrorWithin(at) {
+		if _, err := sink.Open(e.Settings("")); err != nil {
+			r.refuse(at, "cannot be used: %v", err)
+		}
+	}
+}
+
+func (r *reader) eventRoutes(at string, e Events, c *Config) {
+	for i, name := range e.Route {
+		known := slices.ContainsFunc(c.Routes, func(rule route.Rule) bool { return rule.Name == name })
+		if !known && !r.hasErrorWithin("routes") {
+			r.refuse(fmt.Sprintf("%s.route[%d]", at, i), "there is no route %q", name)
+		}
+	}
+}
+
+// Settings are what the destination is opened with, but for the certificates of its ca_file.
+func (e Events) Settings(agent string) sink.Settings {
+	s := sink.Settings{
+		URL: string(e.URL), Timeout: e.Timeout, Agent: agent, AllowInternal: e.AllowInternal, Proxy: string(e.Proxy),
+	}
+	for _, one := range e.Secrets {
+		s.Secrets = append(s.Secrets, string(one))
+	}
+	return s
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/outbox"
+)
+
+func TestEvents(t *testing.T) {
+	t.Setenv("HOOK", "https://crm.example.com/hook?key=1")
+	c := load(t, minimal+`
+events:
+  crm: {url: env:HOOK, on: [forwarded, dead], inbox: "*@firm.example", label: tenant=acme, give_up_after: 1h}
+  bus: {url: "nats://bus.example.com/mail", on: registered, batch: 7, timeout: 5s}
+`)
+	rules := c.EventRules()
+	if len(rules) != 2 || rules[0].Destination != "bus" || rules[1].On[1] != outbox.Dead || rules[1].Inboxes.Labels[0] != "tenant=acme" {
+		t.Errorf("the rules are %+v", rules)
+	}
+	crm, bus := c.Events["crm"], c.Events["bus"]
+	if crm.URL != "https://crm.example.com/hook?key=1" || crm.Batch != 50 || crm.Timeout != 30*time.Second || crm.GiveUp != time.Hour ||
+		bus.Batch != 7 || bus.Timeout != 5*time.Second || bus.GiveUp != 96*time.Hour {
+		t.Errorf("the destinations are %+v and %+v", crm, bus)
+	}
+}
+
+func TestEventErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`{url: "https://a.example/"}`:                                       `events.crm.on: is missing; say what it gets: registered, forwarded`,
+		`{on: [dead]}`:                                                      `events.crm.url: is missing`,
+		`{url: "https://a.example/", on: [delivered]}`:                      `events.crm.on[0]: "delivered" is not one of`,
+		`{url: "ftp://a.example/", on: [dead]}`:                             `events.crm: cannot be used: the url of the destination does not begin with one of`,
+		`{url: "http://a.example/", on: [dead]}`:                            `events.crm: cannot be used: `,
+		`{url: "https://a.example/", on: [dead], route: [nobody]}`:          `events.crm.route[0]: there is no route "nobody"`,
+		`{url: "https://a.example/", on: [dead], batch: 5000}`:              `events.crm.batch: is 5000`,
+		`{url: "https://a.example/", on: [dead], timeout: -1s}`:             `events.crm.timeout: `,
+		`{url: "https://a.example/", on: [dead], secrets: [whsec_short]}`:   `events.crm: cannot be used: the secret of a webhook is not whsec_`,
+		`{url: "https://u:geheim@a.example/x y", on: [dead], ca_file: nix}`: `events.crm.ca_file: `,
+	} {
+		got := loadErrors(t, write(t, minimal+"events:\n  crm: "+text+"\n"), variables())
+		if !strings.Contains(got, want) || strings.Contains(got, "geheim") {
+			t.Errorf("%s: the errors are %s; want %q, and no password", text, got, want)
+		}
+	}
+	got := loadErrors(t, write(t, minimal+"events:\n  imap: {url: 'https://a.example/', on: [dead]}\n  Ä: {url: 'https://a.example/', on: [dead]}\n"), variables())
+	if !strings.Contains(got, "events.imap: is the name of something else") || !strings.Contains(got, "events.Ä: is not a valid name") {
+		t.Errorf("the errors are %s", got)
+	}
+}

@@ -1,0 +1,142 @@
+// Package plan finds out what follows from what has happened: which destinations get an event, and
+// what is in it. It reads the registry as it is now: a task that was put back since is told as it
+// stands.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/outbox/cloudevent"
+	"postrider/internal/tasks"
+)
+
+// Rule is which events a destination gets. Empty lists hold for all.
+type Rule struct {
+	Destination string
+	On          []outbox.Kind
+	Inboxes     inbox.Selection
+	Routes      []string
+}
+
+// Registry is what is read of tasks.
+type Registry interface {
+	// Tasks are those that are there, by their IDs.
+	Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, error)
+	// Trails are the audit trails of tasks, in order.
+	Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Event, error)
+}
+
+// Inboxes lists all inboxes, disabled ones too.
+type Inboxes interface {
+	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
+}
+
+// Planner has the rules.
+type Planner struct {
+	Rules   []Rule
+	Source  string // of events: a URI of the installation
+	Tasks   Registry
+	Inboxes Inboxes
+}
+
+// Kinds are those that a rule wants.
+func Kinds(rules []Rule) (kinds []outbox.Kind) {
+	for _, r := range rules {
+		for _, k := range r.On {
+			if !slices.Contains(kinds, k) {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
+}
+
+// Plan implements outbox.Plan. What was deleted since has no events: a task that was purged, an
+// inbox that was removed.
+func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Planned, error) {
+	if len(p.Rules) == 0 {
+		return nil, nil
+	}
+	known, err := p.read(ctx, os)
+	if err != nil {
+		return nil, err
+	}
+	var planned []outbox.Planned
+	for _, o := range os {
+		id, route := o.InboxID, ""
+		task, isTask := known.tasks[o.TaskID]
+		if isTask {
+			id, route = task.InboxID, task.Route
+		}
+		in, ok := known.inboxes[id]
+		if !ok || o.TaskID != 0 && !isTask {
+			continue
+		}
+		for _, r := range p.Rules {
+			if !r.wants(o.Kind, in, route) {
+				continue
+			}
+			event := cloudevent.Event{ID: outbox.EventID(o, r.Destination), Source: p.Source, Kind: o.Kind, Time: o.At}
+			if isTask {
+				event.Subject, event.Data = strconv.FormatInt(o.TaskID, 10), known.details(task, in)
+			} else {
+				event.Subject, event.Data = in.Address, details(in)
+			}
+			body, err := cloudevent.Encode(event)
+			if err != nil {
+				return nil, fmt.Errorf("event of %q: %w", r.Destination, err)
+			}
+			planned = append(planned, outbox.Planned{
+				Occurrence: o, Destination: r.Destination, EventID: event.ID, InboxID: id, Body: body,
+			})
+		}
+	}
+	return planned, nil
+}
+
+func (r Rule) wants(kind outbox.Kind, in inbox.Inbox, route string) bool {
+	return slices.Contains(r.On, kind) && r.Inboxes.Has(in) && (len(r.Routes) == 0 || slices.Contains(r.Routes, route))
+}
+
+// known is what occurrences are about.
+type known struct {
+	tasks   map[int64]tasks.Task
+	trails  map[int64][]tasks.Event
+	inboxes map[int64]inbox.Inbox
+}
+
+func (p *Planner) read(ctx context.Context, os []outbox.Occurrence) (k known, err error) {
+	var ids []int64
+	for _, o := range os {
+		if o.TaskID != 0 && !slices.Contains(ids, o.TaskID) {
+			ids = append(ids, o.TaskID)
+		}
+	}
+	if k.tasks, err = p.Tasks.Tasks(ctx, ids); err != nil {
+		return k, err
+	}
+	if k.trails, err = p.Tasks.Trails(ctx, ids); err != nil {
+		return k, err
+	}
+	boxes, err := p.Inboxes.List(ctx, false)
+	k.inboxes = map[int64]inbox.Inbox{}
+	for _, in := range boxes {
+		k.inboxes[in.ID] = in
+	}
+	return k, err
+}
+
+func (k known) details(t tasks.Task, in inbox.Inbox) tasks.Details {
+	d := tasks.DetailsOf(t, k.trails[t.ID])
+	d.Labels = in.Labels
+	return d
+}
+
+func details(in inbox.Inbox) cloudevent.Inbox {
+	return cloudevent.Inbox{Inbox: in.Address, Labels: in.Labels, Since: in.FailingSince, Error: in.LastError}
+}
