@@ -9,10 +9,11 @@ import (
 )
 
 func TestEvents(t *testing.T) {
+	t.Setenv("SIGN", "whsec_"+strings.Repeat("QUJD", 10))
 	t.Setenv("HOOK", "https://crm.example.com/hook?key=1")
 	c := load(t, minimal+`
 events:
-  crm: {url: env:HOOK, on: [forwarded, dead], inbox: "*@firm.example", label: tenant=acme, give_up_after: 1h}
+  crm: {url: env:HOOK, secrets: env:SIGN, on: [forwarded, dead], inbox: "*@firm.example", label: tenant=acme, give_up_after: 1h}
   bus: {url: "nats://bus.example.com/mail", on: registered, batch: 7, timeout: 5s}
 `)
 	rules := c.EventRules()
@@ -27,12 +28,13 @@ events:
 }
 
 func TestEventErrors(t *testing.T) {
+	t.Setenv("SIGN", "whsec_"+strings.Repeat("QUJD", 10))
 	for text, want := range map[string]string{
 		`{url: "https://a.example/"}`:                                       `events.crm.on: is missing; say what it gets: registered, forwarded`,
 		`{on: [dead]}`:                                                      `events.crm.url: is missing`,
 		`{url: "https://a.example/", on: [delivered]}`:                      `events.crm.on[0]: "delivered" is not one of`,
 		`{url: "ftp://a.example/", on: [dead]}`:                             `events.crm: cannot be used: the url of the destination does not begin with one of`,
-		`{url: "http://a.example/", on: [dead]}`:                            `events.crm: cannot be used: `,
+		`{url: "http://a.example/", secrets: env:SIGN, on: [dead]}`:         `events.crm: cannot be used: `,
 		`{url: "https://a.example/", on: [dead], route: [nobody]}`:          `events.crm.route[0]: there is no route "nobody"`,
 		`{url: "https://a.example/", on: [dead], batch: 5000}`:              `events.crm.batch: is 5000`,
 		`{url: "https://a.example/", on: [dead], timeout: -1s}`:             `events.crm.timeout: `,
