@@ -83,7 +83,8 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	return rows[0].entry(), nil
 }
 
-// Retry has dead and skipped entries tried again, with all their attempts. It reports how many.
+// Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once.
+// It reports how many.
 func (s *Store) Retry(ctx context.Context, ids ...int64) (int, error) {
 	return s.alter(ctx, func(now int64) (string, []any) {
 		return sqlRetry, []any{now, time.UnixMicro(now).UTC(), ids}

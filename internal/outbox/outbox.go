@@ -49,6 +49,9 @@ const (
 	Dropped    Status = "skipped" // by an operator, or because there was nothing left to do
 )
 
+// Statuses are all states, in the order in which people read them.
+var Statuses = []Status{Waiting, InProgress, DeadLetter, Done, Dropped}
+
 // Entry is what follows from one occurrence for one destination.
 type Entry struct {
 	ID           int64

@@ -53,7 +53,7 @@ const (
 
 	sqlRetry = `
 UPDATE monitored_outbox SET status = 'waiting', attempt_count = 0, visible_at = ?, receipt = '', finished_at = NULL, created_at = ?
-WHERE id IN ? AND status IN ('dead', 'skipped')`
+WHERE id IN ? AND status IN ('waiting', 'dead', 'skipped')`
 
 	sqlSkip = `
 UPDATE monitored_outbox SET status = 'skipped', visible_at = NULL, receipt = '', error_message = ?, finished_at = ?

@@ -1,0 +1,241 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/config"
+	"postrider/internal/outbox"
+	"postrider/internal/text"
+)
+
+func (a *app) eventCommand() *cobra.Command {
+	return group("event", "Look at events for other systems, and decide about those that did not arrive",
+		a.eventListCommand(), a.eventShowCommand(),
+		a.eventChangeCommand(retryEvents()), a.eventChangeCommand(skipEvents()), a.eventChangeCommand(purgeEvents()),
+		a.eventEnableCommand())
+}
+
+// eventFilter are the flags that select events.
+type eventFilter struct {
+	destination, kind, since string
+	statuses                 []string
+	task                     int64
+}
+
+func (f *eventFilter) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.destination, "destination", "", "only events for this destination")
+	c.Flags().StringSliceVar(&f.statuses, "status", nil, "only events in this state; may be repeated")
+	c.Flags().StringVar(&f.kind, "kind", "", "only events of this kind, such as forwarded")
+	c.Flags().Int64Var(&f.task, "task", 0, "only events of the task with this `ID`")
+	c.Flags().StringVar(&f.since, "since", "", "only events of the last `D`, such as 2d or 36h")
+	values(c, "status", eventStates()...)
+	values(c, "kind", config.EventKinds...)
+}
+
+func (f *eventFilter) any() bool {
+	return f.destination != "" || f.kind != "" || f.since != "" || len(f.statuses) > 0 || f.task != 0
+}
+
+func eventStates() []string {
+	var all []string
+	for _, s := range outbox.Statuses {
+		all = append(all, string(s))
+	}
+	return all
+}
+
+func (f *eventFilter) parse() (outbox.Filter, error) {
+	out := outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
+	for _, s := range f.statuses {
+		if !slices.Contains(eventStates(), s) {
+			return out, usage(fmt.Errorf("--status %s: there are %s%s", s, strings.Join(eventStates(), ", "), text.DidYouMean(s, eventStates())))
+		}
+		out.Statuses = append(out.Statuses, outbox.Status(s))
+	}
+	if f.kind != "" && !slices.Contains(config.EventKinds, f.kind) {
+		return out, usage(fmt.Errorf("--kind %s: there are %s%s", f.kind, strings.Join(config.EventKinds, ", "), text.DidYouMean(f.kind, config.EventKinds)))
+	}
+	if f.since != "" {
+		age, err := parseAge("--since", f.since)
+		if err != nil {
+			return out, err
+		}
+		out.Within = age
+	}
+	return out, nil
+}
+
+func (a *app) eventListCommand() *cobra.Command {
+	var f eventFilter
+	var limit int
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list [--destination NAME] [--status S]...",
+		Short: "List events and their states",
+		Long: `list shows events for other systems (events in the configuration). The table
+has the newest ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, oldest first,
+one object a line; with --limit the newest.
+
+States: waiting, in_progress, dead, done, skipped
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if limit < 0 {
+				return usage(errors.New("--limit is negative"))
+			}
+			filter, err := f.parse()
+			if err != nil {
+				return err
+			}
+			filter.Limit = limit
+			return a.with(c.Context(), func(s *services) error { return a.listEvents(c.Context(), s, filter, asJSON) })
+		},
+	}
+	f.register(c)
+	c.Flags().IntVar(&limit, "limit", 0, "at most the newest `N`")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return c
+}
+
+// eventView is the JSON of an event.
+type eventView struct {
+	ID          int64           `json:"id"`
+	EventID     string          `json:"event_id"`
+	Destination string          `json:"destination"`
+	Kind        outbox.Kind     `json:"kind"`
+	TaskID      int64           `json:"task_id,omitempty"`
+	Inbox       string          `json:"inbox"`
+	Status      outbox.Status   `json:"status"`
+	Attempts    int             `json:"attempt_count"`
+	Error       string          `json:"error_message"`
+	Worker      string          `json:"worker"`
+	CreatedAt   time.Time       `json:"created_at"`
+	VisibleAt   *time.Time      `json:"visible_at"`
+	FinishedAt  *time.Time      `json:"finished_at"`
+	Event       json.RawMessage `json:"event,omitempty"` // of show
+}
+
+func viewOfEvent(e outbox.Entry, addresses map[int64]string) eventView {
+	return eventView{
+		ID: e.ID, EventID: e.EventID, Destination: e.Destination, Kind: e.Kind, TaskID: e.TaskID, Inbox: addresses[e.InboxID],
+		Status: e.Status, Attempts: e.Attempts, Error: e.Error, Worker: e.Worker,
+		CreatedAt: e.CreatedAt.UTC(), VisibleAt: inUTC(e.VisibleAt), FinishedAt: inUTC(e.FinishedAt),
+	}
+}
+
+func inUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	utc := t.UTC()
+	return &utc
+}
+
+func (s *services) addresses(ctx context.Context) (map[int64]string, error) {
+	boxes, err := s.inboxes.List(ctx, false)
+	out := map[int64]string{}
+	for _, in := range boxes {
+		out[in.ID] = in.Address
+	}
+	return out, err
+}
+
+func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJSON bool) error {
+	addresses, err := s.addresses(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		out := bufio.NewWriter(a.out)
+		err := s.outbox.List(ctx, f, func(e outbox.Entry) error { return printJSON(out, viewOfEvent(e, addresses)) })
+		return errors.Join(err, out.Flush())
+	}
+	limit := f.Limit
+	if limit == 0 {
+		limit, f.Limit = tableLimit, tableLimit+1
+	}
+	g, n := a.table("id", "destination", "kind", "about", "state", "tries", "made", "error"), 0
+	err = s.outbox.List(ctx, f, func(e outbox.Entry) error {
+		if n++; n > limit {
+			return nil
+		}
+		about := addresses[e.InboxID]
+		if e.TaskID != 0 {
+			about = fmt.Sprint("task ", e.TaskID)
+		}
+		g.Add(e.ID, e.Destination, e.Kind, about, e.Status, e.Attempts, a.whenKnown(&e.CreatedAt), text.Cut(text.Line(e.Error), 60))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.show(g, "No event; destinations stand in the section events of the configuration."); err != nil || n <= limit {
+		return err
+	}
+	return a.tell("There are more; --limit shows more of them.\n")
+}
+
+func (a *app) eventShowCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show ID [--json]",
+		Short: "Show an event: where it stands, and what is sent",
+		Args:  takes(1, 1, "the ID of one event"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ids, err := parseIDs(args)
+			if err != nil {
+				return err
+			}
+			return a.with(c.Context(), func(s *services) error { return a.showEvent(c.Context(), s, ids[0], asJSON) })
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (a *app) showEvent(ctx context.Context, s *services, id int64, asJSON bool) error {
+	e, err := s.outbox.Get(ctx, id)
+	if errors.Is(err, outbox.ErrNotFound) {
+		return fmt.Errorf("there is no event %d; `postrider event list` shows them", id)
+	}
+	if err != nil {
+		return err
+	}
+	addresses, err := s.addresses(ctx)
+	if err != nil {
+		return err
+	}
+	v := viewOfEvent(e, addresses)
+	v.Event = e.Body
+	if asJSON {
+		return a.printJSON(v)
+	}
+	return a.printEvent(e, v.Inbox)
+}
+
+func (a *app) printEvent(e outbox.Entry, inboxAddress string) error {
+	task := ""
+	if e.TaskID != 0 {
+		task = strconv.FormatInt(e.TaskID, 10)
+	}
+	err := a.fields(
+		"event", e.EventID, "destination", e.Destination, "kind", string(e.Kind), "task", task, "inbox", inboxAddress,
+		"status", string(e.Status), "tries", strconv.Itoa(e.Attempts), "error", e.Error, "made", a.whenKnown(&e.CreatedAt),
+		"not before", a.whenKnown(e.VisibleAt), "ended", a.whenKnown(e.FinishedAt), "by", e.Worker,
+	)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "\n%s\n", text.Line(string(e.Body)))
+	return err
+}

@@ -1,0 +1,182 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/outbox"
+	"postrider/internal/text"
+)
+
+// eventChange is a command for events.
+type eventChange struct {
+	name, short string
+	ask, done   string
+	from        []outbox.Status // it is for events in these states
+	do          func(ctx context.Context, s *services, who string, ids []int64) (int, error)
+}
+
+func retryEvents() eventChange {
+	return eventChange{
+		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "to be sent",
+		from: []outbox.Status{outbox.Waiting, outbox.DeadLetter, outbox.Dropped},
+		do: func(ctx context.Context, s *services, _ string, ids []int64) (int, error) {
+			return s.outbox.Retry(ctx, ids...)
+		},
+	}
+}
+
+func skipEvents() eventChange {
+	return eventChange{
+		name: "skip", short: "Do not send events", ask: "Skip", done: "skipped", from: []outbox.Status{outbox.Waiting, outbox.DeadLetter},
+		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
+			return s.outbox.Skip(ctx, "skipped by "+who, ids...)
+		},
+	}
+}
+
+func purgeEvents() eventChange {
+	return eventChange{
+		name: "purge", short: "Delete events that have ended", ask: "Delete", done: "deleted",
+		from: []outbox.Status{outbox.Done, outbox.DeadLetter, outbox.Dropped},
+		do: func(ctx context.Context, s *services, _ string, ids []int64) (int, error) {
+			return s.outbox.Purge(ctx, ids...)
+		},
+	}
+}
+
+func (a *app) eventChangeCommand(how eventChange) *cobra.Command {
+	var f eventFilter
+	var yes, dryRun bool
+	var states []string
+	for _, s := range how.from {
+		states = append(states, string(s))
+	}
+	c := &cobra.Command{
+		Use:   how.name + " {ID... | FILTER...}",
+		Short: how.short,
+		Long: how.short + `.
+
+It is for events that are ` + strings.Join(states, ", ") + `. Name them by their IDs, or
+select them with filters; all of the filters have to match. With filters the
+command counts the events and asks; --yes answers for a script, --dry-run only
+counts them.
+` + exitHelp,
+		RunE: func(c *cobra.Command, args []string) error {
+			ids, err := parseIDs(args)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 == f.any() {
+				return usage(fmt.Errorf("`%s` needs either the IDs of events, or a filter such as --destination NAME; see `%[1]s --help`", c.CommandPath()))
+			}
+			filter, err := f.parse()
+			if err != nil {
+				return err
+			}
+			for _, s := range filter.Statuses {
+				if !slices.Contains(how.from, s) {
+					return usage(fmt.Errorf("`%s` is not for events that are %s, but for %s", c.CommandPath(), s, strings.Join(states, ", ")))
+				}
+			}
+			if len(filter.Statuses) == 0 {
+				filter.Statuses = how.from
+			}
+			return a.with(c.Context(), func(s *services) error { return a.changeEvents(c.Context(), s, how, ids, filter, yes, dryRun) })
+		},
+	}
+	f.register(c)
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "only count what would be changed")
+	return c
+}
+
+func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool) error {
+	filtered := len(ids) == 0
+	if filtered {
+		err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
+			ids = append(ids, e.ID)
+			return nil
+		})
+		switch {
+		case err != nil:
+			return err
+		case len(ids) == 0:
+			return a.tell("No event matches; nothing was changed.\n")
+		}
+	}
+	if dryRun {
+		return a.tell("%s would be %s.\n", text.Count(len(ids), "event"), how.done)
+	}
+	if filtered {
+		if err := a.confirm(yes, fmt.Sprintf("%s %s?", how.ask, text.Count(len(ids), "event"))); err != nil {
+			return err
+		}
+	}
+	changed := 0
+	for some := range slices.Chunk(ids, 500) {
+		n, err := how.do(ctx, s, a.who(s.host()), some)
+		changed += n
+		if err != nil {
+			return fmt.Errorf("%w; %d of %d events had been changed before that", err, changed, len(ids))
+		}
+	}
+	if err := a.tell("%s %s.\n", text.Count(changed, "event"), how.done); err != nil {
+		return err
+	}
+	if !filtered && changed < len(ids) {
+		return fmt.Errorf("%d of %d events are not there, or not in a state that this is for; see `postrider event list`", len(ids)-changed, len(ids))
+	}
+	return nil
+}
+
+func (a *app) eventEnableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "enable NAME",
+		Short: "Send events to a destination again that wanted no more, or at once",
+		Long: `enable ends the pause of a destination that was at fault. One that answered
+410 Gone gets events again.
+` + exitHelp,
+		Args: takes(1, 1, "the name of one destination"),
+		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return a.destinations(c.Context()), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.with(c.Context(), func(s *services) error {
+				if _, ok := s.cfg.Events[args[0]]; !ok {
+					names := a.destinations(c.Context())
+					if len(names) == 0 {
+						return usage(errors.New("there is no destination; the section events of the configuration has none"))
+					}
+					return usage(fmt.Errorf("there is no destination %q; there are %s", args[0], strings.Join(names, ", ")))
+				}
+				news, err := s.outbox.Works(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if !news {
+					return a.tell("%s was not at fault.\n", args[0])
+				}
+				return a.tell("%s gets events again.\n", args[0])
+			})
+		},
+	}
+}
+
+// destinations are their names.
+func (a *app) destinations(ctx context.Context) []string {
+	cfg, err := a.loadConfig(ctx)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, r := range cfg.EventRules() {
+		names = append(names, r.Destination)
+	}
+	return names
+}
