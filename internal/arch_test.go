@@ -51,9 +51,8 @@ var rules = []rule{
 	{pkg: "internal/csvfile", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},
 	{pkg: "internal/dmarc", never: []string{"internal"}},
-	{pkg: "internal/outbox/cloudevent", never: []string{"internal/tasks", "internal/db", "internal/pass", "internal/inbox", "internal/testserver"}},
-	{pkg: "internal/outbox/sink", never: []string{"internal/tasks", "internal/db", "internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/testserver"}},
-	{pkg: "internal/outbox/webhook", never: []string{"internal/tasks", "internal/db", "internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/testserver"}},
+	{pkg: "internal/outbox/sink", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
+	{pkg: "internal/outbox/webhook", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
 	{pkg: "internal/proxy", never: []string{"internal/config", "internal/db", "internal/imapsrc", "internal/forward", "internal/testserver"}},
 }
 

@@ -127,9 +127,12 @@ func (p *natsPublisher) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.stream, err = jetstream.New(conn); err != nil {
+		conn.Close()
+		return err
+	}
 	p.conn = conn
-	p.stream, err = jetstream.New(conn)
-	return err
+	return nil
 }
 
 // ctxDialer is a dialer of a library that has no context.

@@ -52,12 +52,13 @@ func firstRound(batch []outbox.Message) []outbox.Message {
 	return batch
 }
 
-// Close closes the connections once nobody publishes.
+// Close closes the connections once nobody publishes. When ctx ends before, they stay open.
 func (o *ordered) Close(ctx context.Context) error {
 	select {
 	case o.turn <- struct{}{}:
 		defer func() { <-o.turn }()
-	case <-ctx.Done(): // closing makes the one who publishes fail
+		return o.next.Close(ctx)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return o.next.Close(ctx)
 }

@@ -156,12 +156,16 @@ func (p *rabbit) connect(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = p.raw.Close() })
 	defer stop()
-	p.conn = conn
-	if p.channel, err = conn.Channel(); err != nil {
+	channel, err := conn.Channel()
+	if err == nil {
+		err = channel.Confirm(false)
+	}
+	if err != nil {
+		p.drop()
 		return err
 	}
-	p.returns = p.channel.NotifyReturn(make(chan amqp.Return, rabbitBatch))
-	return p.channel.Confirm(false)
+	p.conn, p.channel, p.returns = conn, channel, channel.NotifyReturn(make(chan amqp.Return, rabbitBatch))
+	return nil
 }
 
 // drop closes the connection without a word to the broker, which might not answer.
