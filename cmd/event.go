@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) eventCommand() *cobra.Command {
-	return group("event", "Look at events for other systems, and decide about those that did not arrive",
+	return group("event", "Look at events for other systems, send them again, skip them",
 		a.eventListCommand(), a.eventShowCommand(),
 		a.eventChangeCommand(retryEvents()), a.eventChangeCommand(skipEvents()), a.eventChangeCommand(purgeEvents()),
 		a.eventEnableCommand())

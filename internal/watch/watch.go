@@ -57,8 +57,8 @@ type Setup struct {
 	Stale func(ctx context.Context) (bool, error)
 	// Chores is what else there is to do from time to time. It is called beside all others.
 	Chores func(ctx context.Context)
-	// Say is called soon after the state of an inbox has changed, and each minute. It is called beside
-	// all others, and says what is worth saying.
+	// Say is called soon after the state of an inbox has changed, each minute, and at the end. It is
+	// called beside all others, and says what is worth saying.
 	Say        func(ctx context.Context, inboxes []pass.InboxReport)
 	RelayFault func() error
 	// End is called when nothing is visited any more. It waits until what is on the wire is
@@ -180,7 +180,9 @@ func (w *Watch) end(ctx context.Context) (clean bool) {
 	clean = w.clean()
 	w.chores.wait()
 	w.sayer.wait()
-	setup, held := w.current(), w.stopAll()
+	setup := w.current()
+	setup.Say(ctx, w.reports()) // what has changed just now
+	held := w.stopAll()
 	setup.End()
 	due, err := setup.Tasks.DueOf(ctx, w.ids())
 	for _, h := range held {
