@@ -123,3 +123,36 @@ func (s *services) tidyEvents(ctx context.Context) {
 		}
 	}
 }
+
+// standings are where the destinations of events stand.
+func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
+	var names []string
+	for _, r := range s.cfg.EventRules() {
+		names = append(names, r.Destination)
+	}
+	return s.outbox.Standings(ctx, time.Now(), names...)
+}
+
+// printStandings prints a line for each destination with events that wait, or are dead.
+func (a *app) printStandings(all []outbox.Standing) error {
+	for _, st := range all {
+		live, dead := st.Counts[outbox.Waiting]+st.Counts[outbox.InProgress], st.Counts[outbox.DeadLetter]
+		if live+dead == 0 && st.LastError == "" {
+			continue
+		}
+		line := fmt.Sprintf("events for %s: %d waiting", st.Name, live)
+		if dead > 0 {
+			line += fmt.Sprintf(", %d dead (postrider event list --destination %s --status dead)", dead, st.Name)
+		}
+		switch {
+		case st.Gone:
+			line += "; it wants no more events; to send them again: postrider event enable " + st.Name
+		case st.LastError != "":
+			line += "; the last attempt failed: " + text.Cut(st.LastError, 300)
+		}
+		if _, err := fmt.Fprintln(a.out, text.Line(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -75,7 +75,7 @@ func (a *app) status(ctx context.Context, opts statusOptions) error {
 			err = a.printJSON(report)
 		default:
 			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.relayLogin(report.RelayNeedsLogin), a.limitReached(report.LimitReached),
-				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.needOperator(report.Inboxes))
+				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.printStandings(report.Events), a.needOperator(report.Inboxes))
 		}
 		if err == nil && len(report.Alerts) > 0 {
 			return errRetry
@@ -109,7 +109,7 @@ func (a *app) needOperator(boxes []status.Inbox) error {
 func (s *services) status() status.Sources {
 	return status.Sources{
 		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log, Notices: s.waitingNotices, Logins: s.logins,
-		Measures: s.measured,
+		Measures: s.measured, Events: s.standings,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"postrider/internal/measure"
+	"postrider/internal/outbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
 )
@@ -88,6 +89,13 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		waiting += w.Waiting
 	}
 	e.gauge(noticesWaiting, float64(waiting))
+	for _, d := range r.Events {
+		for _, s := range outbox.Statuses {
+			e.gauge(events, float64(d.Counts[s]), d.Name, string(s))
+		}
+		e.time(eventsOldest, d.OldestWaitingAt, d.Name)
+		e.gauge(eventsUp, number(d.LastError == ""), d.Name)
+	}
 	e.state(relayUp, r.RelayUp)
 	e.gauge(relayLogin, number(r.RelayNeedsLogin != ""))
 	e.time(relayCertificate, r.RelayCertificateUntil)

@@ -26,9 +26,14 @@ type Metric struct {
 // All returns the metrics in the order in which the documentation has them.
 func All() []Metric { return all }
 
-var ofInbox = []string{labelInbox}
+var (
+	ofInbox       = []string{labelInbox}
+	ofDestination = []string{labelDestination}
+)
 
 const (
+	labelDestination = "destination"
+
 	labelInbox  = "inbox"
 	labelStatus = "status"
 	labelResult = "result"
@@ -42,6 +47,9 @@ const (
 	passSeconds      = "postrider_pass_duration_seconds"
 	deliverySeconds  = "postrider_delivery_duration_seconds"
 	noticesWaiting   = "postrider_notices_waiting"
+	events           = "postrider_events"
+	eventsOldest     = "postrider_events_oldest_waiting_timestamp_seconds"
+	eventsUp         = "postrider_events_destination_up"
 	relayUp          = "postrider_relay_up"
 	relayLogin       = "postrider_relay_needs_login"
 	relayCertificate = "postrider_relay_certificate_expiry_timestamp_seconds"
@@ -64,6 +72,9 @@ var all = []Metric{
 	{passSeconds, Histogram, "How long passes took.", nil},
 	{deliverySeconds, Histogram, "Time from the registration of a message to the relay's acceptance, for each recipient.", nil},
 	{noticesWaiting, Gauge, "Failures that could not be reported yet (notify, hook).", nil},
+	{events, Gauge, "Events for other systems, by destination and status; falls when they are deleted.", []string{labelDestination, labelStatus}},
+	{eventsOldest, Gauge, "When the longest waiting event was made; absent when none waits.", ofDestination},
+	{eventsUp, Gauge, "Whether the destination took events when it was last tried.", ofDestination},
 	{relayUp, Gauge, "Whether the relay took mail when it was last tried.", nil},
 	{relayLogin, Gauge, "Whether a person has to log in to the relay (OAuth2).", nil},
 	{relayCertificate, Gauge, "When the certificate of the relay expires, as seen at the last login.", nil},

@@ -21,6 +21,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/measure"
 	"postrider/internal/notify"
+	"postrider/internal/outbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
 )
@@ -48,7 +49,11 @@ func report() status.Report {
 			{Email: "failing@firm.example", Active: true, LastError: "refused"},
 			{Email: "off@firm.example", LastError: "refused", NeedsLogin: "never"},
 		},
-		Notices:    []notify.Waiting{{Waiting: 2}, {Waiting: 1}},
+		Notices: []notify.Waiting{{Waiting: 2}, {Waiting: 1}},
+		Events: []outbox.Standing{
+			{Name: "bus", Counts: map[outbox.Status]int{outbox.Done: 7}},
+			{Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 2, outbox.DeadLetter: 1}, OldestWaitingAt: &noon, LastError: "refused"},
+		},
 		LastPassAt: &noon, RelayUp: &yes, RelayCertificateUntil: &noon, RelayNeedsLogin: "expired", LimitReached: "per_hour",
 		DeliverySeconds: histogram, PassSeconds: histogram,
 	}

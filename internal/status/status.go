@@ -18,6 +18,7 @@ import (
 	"postrider/internal/limits"
 	"postrider/internal/measure"
 	"postrider/internal/notify"
+	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 )
 
@@ -48,6 +49,8 @@ type Sources struct {
 	Logins func(ctx context.Context) (map[int64]string, error)
 	// Measures are what passes measured, (*measure.Store).Read.
 	Measures func(ctx context.Context) (measure.Numbers, error)
+	// Events says where the destinations of events stand; nil when there are none.
+	Events func(ctx context.Context) ([]outbox.Standing, error)
 
 	Alerts health.Limits
 	Only   inbox.Selection // the inboxes to report on
@@ -61,6 +64,8 @@ type Report struct {
 
 	Notices         []notify.Waiting `json:"notices,omitempty"`           // not sent yet
 	RelayNeedsLogin string           `json:"relay_needs_login,omitempty"` // why a person has to log in to the relay (OAuth2)
+
+	Events []outbox.Standing `json:"events,omitempty"` // destinations of events
 
 	LimitReached string `json:"limit_reached,omitempty"` // which of smtp.limits due tasks wait for, and until when
 
@@ -131,6 +136,9 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	})
 	if err == nil {
 		r.Notices, err = s.Notices(ctx)
+	}
+	if err == nil && s.Events != nil {
+		r.Events, err = s.Events(ctx)
 	}
 	return r, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"postrider/internal/inbox"
+	"postrider/internal/outbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
 )
@@ -105,6 +106,17 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox) {
 				Fix: "postrider tries again with the next pass. Correct notify or hook in the configuration if the error stays.",
 			})
 		}
+	}
+	for _, d := range report.Events {
+		if d.LastError == "" && d.Counts[outbox.DeadLetter] == 0 {
+			continue
+		}
+		n := need{Title: fmt.Sprintf("%d events for %s wait, %d are dead", d.Counts[outbox.Waiting], d.Name, d.Counts[outbox.DeadLetter]), Says: d.LastError}
+		n.Fix = "postrider tries again by itself. Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
+		if d.Gone {
+			n.Fix = "It wants no more events. To send them again: postrider event enable " + d.Name
+		}
+		b.Needs = append(b.Needs, n)
 	}
 	if b.More = max(0, len(b.Needs)-mostNeeds); b.More > 0 {
 		b.Needs = b.Needs[:mostNeeds]

@@ -1,0 +1,59 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+)
+
+// Standing is where a destination stands. Its JSON is what `status --json` prints.
+type Standing struct {
+	Name            string         `json:"name"`
+	Counts          map[Status]int `json:"counts"`             // events by status
+	OldestWaitingAt *time.Time     `json:"oldest_waiting_at"`  // when it was made; null when none waits
+	LastError       string         `json:"last_error"`         // empty when the last try did not fail
+	RetryAt         *time.Time     `json:"retry_at,omitempty"` // nothing is sent before
+	Gone            bool           `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
+}
+
+// Standings are those of the named destinations, and of others that have events which have not
+// ended, by name. It takes a few queries.
+func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) ([]Standing, error) {
+	counts, _, err := s.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, err := s.Destinations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := map[string]*Standing{}
+	for _, name := range names {
+		by[name] = &Standing{Name: name, Counts: map[Status]int{}}
+	}
+	for _, c := range counts {
+		live := c.Status == Waiting || c.Status == InProgress
+		if by[c.Destination] == nil && live && c.Destination != Server {
+			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}}
+		}
+		if st := by[c.Destination]; st != nil {
+			st.Counts[c.Status] = c.N
+			if oldest := c.Oldest.UTC(); live && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
+				st.OldestWaitingAt = &oldest
+			}
+		}
+	}
+	out := []Standing{}
+	for name, st := range by {
+		d := states[name]
+		st.LastError, st.Gone = d.LastError, d.Gone
+		if d.RetryIn > 0 {
+			at := now.Add(d.RetryIn).UTC()
+			st.RetryAt = &at
+		}
+		out = append(out, *st)
+	}
+	slices.SortFunc(out, func(a, b Standing) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
