@@ -37,7 +37,7 @@ func (s *services) dispatcher() (_ *outbox.Dispatcher, closeAll func(), _ error)
 	if len(rules) == 0 {
 		return nil, func() {}, nil
 	}
-	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Log: s.log}
+	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Grace: drainTime, Log: s.log}
 	planner := &plan.Planner{Rules: rules, Source: s.eventSource(), Tasks: s.queue, Inboxes: s.inboxes}
 	d.Plan = planner.Plan
 	closeAll = func() {

@@ -3,6 +3,7 @@ package cmd
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ var jsonCases = []struct{ section, args string }{
 	{"run", "run"},
 	{"run --dry-run", "run --dry-run"},
 	{"status", "status"},
+	{"event list", "event list"},
 	{"task list", "task list"},
 	{"task show", "task show 1"},
 	{"task show", "task show 2"},
@@ -97,6 +99,21 @@ func documented(t *testing.T) map[string]map[string]string {
 	return out
 }
 
+// withEvents has a pass in a folder make events for a destination that is down.
+func withEvents(t *testing.T, home string) {
+	t.Helper()
+	file, err := os.OpenFile(filepath.Join(home, "postrider.yaml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := "whsec_" + strings.Repeat("QUJD", 10)
+	_, err = fmt.Fprintf(file, "\nevents: {crm: {url: 'http://127.0.0.1:1/', allow_internal: true, secrets: %s, on: [registered, dead]}}\n", secret)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	printed(t, home, "run", map[string]map[string]bool{})
+}
+
 // TestJSONIsDocumented: what each command prints with --json is what docs/json.md says, path by path
 // and type by type; and each path that is documented without "if" is printed.
 func TestJSONIsDocumented(t *testing.T) {
@@ -112,9 +129,13 @@ func TestJSONIsDocumented(t *testing.T) {
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			err := errors.Join(os.CopyFS(dir, os.DirFS(home)), os.Chmod(filepath.Join(dir, "postrider.key"), 0o600))
+			err := errors.Join(os.CopyFS(dir, os.DirFS(home)), os.Chmod(filepath.Join(dir, "postrider.key"), 0o600),
+				os.Chmod(filepath.Join(dir, "postrider.yaml"), 0o600))
 			if err != nil {
 				t.Fatal(err)
+			}
+			if c.section == "status" || c.section == "event list" {
+				withEvents(t, dir)
 			}
 			printed(t, dir, c.args, seen[c.section])
 		}

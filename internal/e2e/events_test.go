@@ -134,3 +134,28 @@ func testEvents(t *testing.T, w *world) {
 		t.Errorf("the events are %q, want that task 4 was skipped", got)
 	}
 }
+
+// TestEventsOfWatch: watch tells at once what it does, and a reload loses nothing.
+func TestEventsOfWatch(t *testing.T) {
+	world := newWorld(t, "sqlite")
+	h := withHook(t, world, "[forwarded]")
+	world.addInbox(desk, "--start", "now")
+	w := &watching{world: world}
+	w.restart()
+	came := func(n int) {
+		t.Helper()
+		w.await("the events come", func() bool { types, _ := h.events(); return len(types) >= n })
+	}
+	w.arrive(3, "before")
+	came(3)
+	other := newHook(t)
+	world.extra = strings.Replace(world.extra, h.URL, other.URL, 1)
+	world.configure()
+	w.says("the configuration was read again")
+	w.arrive(2, "after")
+	w.await("the events come elsewhere", func() bool { types, _ := other.events(); return len(types) == 2 })
+	w.end(w.p, 0)
+	if types, n := h.events(); len(types) != 3 || n != 3 {
+		t.Errorf("the first receiver has %d events, %d in all, want 3, once each", len(types), n)
+	}
+}

@@ -23,6 +23,7 @@ type Dispatcher struct {
 	Plan    Plan
 	Targets []Target
 	Worker  string
+	Grace   time.Duration // a batch that is under way when it is to end
 	Log     *slog.Logger
 }
 

@@ -38,11 +38,12 @@ func (d *Dispatcher) batch(ctx context.Context, t Target, claims []Claim, failed
 	for i, c := range claims {
 		batch[i] = Message{ID: c.EventID, Kind: c.Kind, Key: key(c.Entry), Body: c.Body}
 	}
-	within, cancel := context.WithTimeout(ctx, t.Timeout)
-	errs := t.Publisher.Publish(within, batch)
-	cancel()
-	v := judge(claims, errs, t.GiveUp, ctx.Err() != nil)
 	after := context.WithoutCancel(ctx)
+	within, cancel := context.WithTimeout(after, t.Timeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.Grace, cancel) })()
+	errs := t.Publisher.Publish(within, batch)
+	v := judge(claims, errs, t.GiveUp, errors.Is(within.Err(), context.Canceled))
 	if _, err := d.Store.Finish(after, v.outcomes...); err != nil {
 		return false, err
 	}

@@ -6,9 +6,7 @@
 // of RabbitMQ for a message that reached a queue, the reply to XADD, an entry under Successful of
 // SQS and SNS. docs/events-destinations.md says what each of them stands for.
 //
-// Each broker is spoken to by a library of its makers or of its field, not by gocloud.dev/pubsub: that
-// publishes to NATS without JetStream, so without an acknowledgement, and sends batches beside each
-// other, so without an order.
+// Each broker is spoken to by a library of its makers or of its field.
 package sink
 
 import (

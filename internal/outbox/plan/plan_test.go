@@ -1,0 +1,95 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/tasks"
+)
+
+// registry is what is known of tasks and inboxes.
+type registry struct {
+	tasks   map[int64]tasks.Task
+	inboxes []inbox.Inbox
+}
+
+func (r registry) Tasks(_ context.Context, ids []int64) (map[int64]tasks.Task, error) {
+	out := map[int64]tasks.Task{}
+	for _, id := range ids {
+		if t, ok := r.tasks[id]; ok {
+			out[id] = t
+		}
+	}
+	return out, nil
+}
+
+func (r registry) Trails(_ context.Context, ids []int64) (map[int64][]tasks.Event, error) {
+	out := map[int64][]tasks.Event{}
+	for _, id := range ids {
+		out[id] = []tasks.Event{{TaskID: id, Event: "requeued"}}
+	}
+	return out, nil
+}
+
+func (r registry) List(context.Context, bool) ([]inbox.Inbox, error) { return r.inboxes, nil }
+
+// TestPlan: who gets which event. What was deleted since has none, and the IDs are always the same.
+func TestPlan(t *testing.T) {
+	known := registry{
+		tasks: map[int64]tasks.Task{
+			1: {ID: 1, InboxID: 7, Inbox: "desk@firm.example", Route: "court", Status: tasks.Forwarded},
+			2: {ID: 2, InboxID: 8, Inbox: "sales@other.example", Route: "all", Status: tasks.Dead},
+		},
+		inboxes: []inbox.Inbox{
+			{ID: 7, Address: "desk@firm.example", Labels: inbox.Labels{"tenant": "acme"}},
+			{ID: 8, Address: "sales@other.example", LastError: "refused"},
+		},
+	}
+	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{
+		{Destination: "all", On: []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}},
+		{Destination: "court", On: []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}, Routes: []string{"court"}},
+		{Destination: "firm", On: []outbox.Kind{outbox.Forwarded, outbox.Dead}, Inboxes: inbox.Selection{Inboxes: []string{"*@FIRM.example"}}},
+		{Destination: "acme", On: []outbox.Kind{outbox.Dead}, Inboxes: inbox.Selection{Labels: []string{"tenant=acme"}}},
+	}}
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	happened := []outbox.Occurrence{
+		{ID: 1, Kind: outbox.Registered, TaskID: 1, At: at},
+		{ID: 2, Kind: outbox.Forwarded, TaskID: 1, At: at},
+		{ID: 3, Kind: outbox.Dead, TaskID: 2, At: at},
+		{ID: 4, Kind: outbox.Dead, TaskID: 99, At: at},
+		{ID: 5, Kind: outbox.InboxUnreachable, InboxID: 8, At: at},
+		{ID: 6, Kind: outbox.InboxUnreachable, InboxID: 99, At: at},
+	}
+	planned, err := p.Plan(t.Context(), happened)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range planned {
+		var event struct{ ID, Source, Type, Subject string }
+		if err := json.Unmarshal(e.Body, &event); err != nil || event.ID != e.EventID || event.Source != p.Source {
+			t.Errorf("the body is %s, %v; want an event with the ID %s", e.Body, err, e.EventID)
+		}
+		got = append(got, fmt.Sprint(e.Destination, " ", event.Type, " ", event.Subject, " ", e.InboxID))
+	}
+	want := []string{
+		"all postrider.task.forwarded.v1 1 7", "court postrider.task.forwarded.v1 1 7", "firm postrider.task.forwarded.v1 1 7",
+		"all postrider.task.dead.v1 2 8", "all postrider.inbox.unreachable.v1 sales@other.example 8",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("planned are\n%q\nwant\n%q", got, want)
+	}
+	again, err := p.Plan(t.Context(), happened)
+	if err != nil || len(again) != len(planned) || again[0].EventID != planned[0].EventID || planned[0].EventID == planned[1].EventID {
+		t.Errorf("planned again are %+v, %v; want the same IDs, a different one for each destination", again, err)
+	}
+	if kinds := Kinds(p.Rules); !slices.Equal(kinds, []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}) {
+		t.Errorf("wanted are %q", kinds)
+	}
+}
