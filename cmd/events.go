@@ -80,7 +80,11 @@ func (s *services) eventSource() string {
 			return "postrider://" + at.Wire[strings.LastIndexByte(at.Wire, '@')+1:]
 		}
 	}
-	return "postrider://" + s.cfg.SMTP.Host
+	host := s.cfg.SMTP.Host
+	if strings.Contains(host, ":") { // an IPv6 address
+		host = "[" + host + "]"
+	}
+	return "postrider://" + host
 }
 
 // publish hands events to their destinations until stop is called, which waits for those of this

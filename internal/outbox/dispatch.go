@@ -35,20 +35,21 @@ const (
 )
 
 // Run publishes until ctx ends: soon after woken has an element, and every few seconds. One
-// destination does not wait for another. What fails is logged, and tried again.
+// destination does not wait for another. What fails is logged once, and tried again.
 func (d *Dispatcher) Run(ctx context.Context, woken <-chan struct{}) {
 	var wg sync.WaitGroup
 	news := make([]chan struct{}, len(d.Targets))
 	for i, t := range d.Targets {
 		news[i] = make(chan struct{}, 1)
 		wg.Go(func() {
+			var trouble trouble
 			for wait(ctx, news[i]) {
-				d.logged(ctx, d.publish(ctx, t))
+				trouble.log(ctx, d.Log, d.publish(ctx, t))
 			}
 		})
 	}
-	for {
-		d.logged(ctx, d.expand(ctx))
+	for trouble := new(trouble); ; {
+		trouble.log(ctx, d.Log, d.expand(ctx))
 		for _, n := range news {
 			wake(n)
 		}
@@ -85,18 +86,22 @@ func wake(news chan struct{}) {
 
 // Drain publishes what is due, once, and returns when that is done or ctx ends.
 func (d *Dispatcher) Drain(ctx context.Context) {
-	d.logged(ctx, d.expand(ctx))
+	new(trouble).log(ctx, d.Log, d.expand(ctx))
 	var wg sync.WaitGroup
 	for _, t := range d.Targets {
-		wg.Go(func() { d.logged(ctx, d.publish(ctx, t)) })
+		wg.Go(func() { new(trouble).log(ctx, d.Log, d.publish(ctx, t)) })
 	}
 	wg.Wait()
 }
 
-func (d *Dispatcher) logged(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		d.Log.Error("events wait; they are tried again", "error", err)
+// trouble is that of the database. It is logged when it begins.
+type trouble struct{ known bool }
+
+func (t *trouble) log(ctx context.Context, log *slog.Logger, err error) {
+	if err != nil && !t.known && ctx.Err() == nil {
+		log.Error("events wait for the database; that is tried again", "error", err)
 	}
+	t.known = err != nil
 }
 
 // expand expands all occurrences that there are.

@@ -223,3 +223,16 @@ func TestRun(t *testing.T) {
 	close(hangs)
 	<-done
 }
+
+// TestDatabaseAway: that the database is away is logged once in a row.
+func TestDatabaseAway(t *testing.T) {
+	var log strings.Builder
+	l, away := slog.New(slog.NewTextHandler(&log, nil)), errors.New("no route to host")
+	var trouble trouble
+	for _, err := range []error{away, away, nil, away} {
+		trouble.log(t.Context(), l, err)
+	}
+	if n := strings.Count(log.String(), "events wait for the database"); n != 2 {
+		t.Errorf("the log has\n%s\nwant two lines", &log)
+	}
+}
