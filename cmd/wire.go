@@ -187,7 +187,7 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
-		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), Unstored: in.ID == 0,
+		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), NoIDLE: account.NoIDLE(in.Host), Unstored: in.ID == 0,
 		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
 		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client, Certificate: d.services.certificateOf(in.ID),
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,

@@ -25,6 +25,7 @@ type Preset struct {
 	Logins      []Login // over IMAP
 	Connections int     // that one account may have; 0 when the provider does not say
 	NeedsID     bool    // opens no folder before the client sends ID (RFC 2971)
+	NoIDLE      bool    // does not tell what arrives (RFC 2177): it has to be asked
 	Hint        string  // what a refused password probably means, and what to do
 }
 
@@ -78,14 +79,14 @@ var Presets = []Preset{
 			"yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.mx", "yahoo.de", "yahoo.es", "yahoo.fr", "yahoo.it", "yahoo.se",
 		},
 		IMAP: tls("imap.mail.yahoo.com", 993), SMTP: tls("smtp.mail.yahoo.com", 465),
-		Logins: []Login{AppPassword, OAuth2},
-		Hint:   "Yahoo takes an app password, not the password of the account; make one at https://login.yahoo.com/account/security",
+		Logins: []Login{AppPassword, OAuth2}, NoIDLE: true,
+		Hint: "Yahoo takes an app password, not the password of the account; make one at https://login.yahoo.com/account/security",
 	},
 	{
 		Name: "AOL", Domains: []string{"aol.com", "aim.com", "aol.co.uk", "aol.de", "aol.fr"},
 		IMAP: tls("imap.aol.com", 993), SMTP: tls("smtp.aol.com", 465),
-		Logins: []Login{AppPassword, OAuth2},
-		Hint:   "AOL takes an app password, not the password of the account; make one at https://login.aol.com/account/security",
+		Logins: []Login{AppPassword, OAuth2}, NoIDLE: true,
+		Hint: "AOL takes an app password, not the password of the account; make one at https://login.aol.com/account/security",
 	},
 	{
 		Name: "Fastmail", Domains: []string{"fastmail.com", "fastmail.fm"},
@@ -147,13 +148,13 @@ var Presets = []Preset{
 	{
 		Name: "163", Domains: []string{"163.com"},
 		IMAP: tls("imap.163.com", 993), SMTP: tls("smtp.163.com", 465),
-		Logins: []Login{AppPassword}, NeedsID: true,
+		Logins: []Login{AppPassword}, NeedsID: true, NoIDLE: true,
 		Hint: "163" + netease + "https://mail.163.com/ (设置 > POP3/SMTP/IMAP)",
 	},
 	{
 		Name: "126", Domains: []string{"126.com"},
 		IMAP: tls("imap.126.com", 993), SMTP: tls("smtp.126.com", 465),
-		Logins: []Login{AppPassword}, NeedsID: true,
+		Logins: []Login{AppPassword}, NeedsID: true, NoIDLE: true,
 		Hint: "126" + netease + "https://mail.126.com/ (设置 > POP3/SMTP/IMAP)",
 	},
 	{
@@ -223,6 +224,12 @@ func Connections(host string) int {
 		return p.Connections
 	}
 	return 0
+}
+
+// NoIDLE reports whether an IMAP server does not tell what arrives, whatever it offers.
+func NoIDLE(host string) bool {
+	p := byHost(host)
+	return p != nil && p.NoIDLE
 }
 
 // NeedsID reports whether an IMAP server opens no folder before the client sends ID.

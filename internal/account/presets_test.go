@@ -50,10 +50,14 @@ func TestHint(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for host, want := range map[string]struct {
 		connections int
-		id          bool
-	}{"imap.gmail.com": {15, false}, "IMAP.163.com": {0, true}, "imap.126.com": {0, true}, "imap.firm.example": {}} {
-		if got, id := account.Connections(host), account.NeedsID(host); got != want.connections || id != want.id {
-			t.Errorf("%s: %d connections and ID %v, want %+v", host, got, id, want)
+		id, noIDLE  bool
+	}{
+		"imap.gmail.com": {15, false, false}, "IMAP.163.com": {0, true, true}, "imap.126.com": {0, true, true},
+		"imap.mail.yahoo.com": {0, false, true}, "imap.firm.example": {},
+	} {
+		got, id, noIDLE := account.Connections(host), account.NeedsID(host), account.NoIDLE(host)
+		if got != want.connections || id != want.id || noIDLE != want.noIDLE {
+			t.Errorf("%s: %d connections, ID %v, no IDLE %v; want %+v", host, got, id, noIDLE, want)
 		}
 	}
 }

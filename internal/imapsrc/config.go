@@ -67,6 +67,7 @@ type Config struct {
 
 	ClientName, ClientVersion string // for ID; no ID is sent without a name
 	NeedsID                   bool   // ID is sent even when the server does not offer it
+	NoIDLE                    bool   // IDLE is not used even when the server offers it
 
 	Spooler *message.Spooler // nil spools everything to temporary files
 	Logger  *slog.Logger     // each login, and at lower levels more; no credentials, no message data; nil for none

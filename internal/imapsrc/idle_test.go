@@ -32,6 +32,15 @@ func openIdling(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
 	return c
 }
 
+// TestNoIDLE: the IDLE of a server that is known not to tell what arrives is not used.
+func TestNoIDLE(t *testing.T) {
+	cfg := fake(t, idling[0], idling[1], logout)
+	cfg.NoIDLE = true
+	if dial(t, cfg).Idles() {
+		t.Error("Idles is true, want false")
+	}
+}
+
 // wantIdle checks what Idle says.
 func wantIdle(t *testing.T, c *imapsrc.Conn, d time.Duration, want bool) {
 	t.Helper()

@@ -122,7 +122,7 @@ func (c *Conn) capabilities(ctx context.Context) error {
 		}
 		slices.Sort(c.caps)
 		c.unidentified = (caps.Has(imap.CapID) || c.cfg.NeedsID) && c.cfg.ClientName != ""
-		c.idles = caps.Has(imap.CapIdle)
+		c.idles = caps.Has(imap.CapIdle) && !c.cfg.NoIDLE
 		return nil
 	})
 }
