@@ -81,19 +81,27 @@ func kafkaLogin(at address) ([]kgo.Opt, error) {
 func (p *kafka) Publish(ctx context.Context, batch []outbox.Message) []error {
 	ctx, cancel := within(ctx, p.set)
 	defer cancel()
-	errs := make([]error, len(batch))
 	records, index := make([]*kgo.Record, len(batch)), map[*kgo.Record]int{}
 	for i, m := range batch {
 		records[i] = &kgo.Record{Key: []byte(m.Key), Value: m.Body, Headers: []kgo.RecordHeader{
 			{Key: "content-type", Value: []byte(cloudevent.ContentType)}, {Key: "id", Value: []byte(m.ID)},
 		}}
 		index[records[i]] = i
-		errs[i] = errors.New("no answer") // until there is one
 	}
-	for _, result := range p.client.ProduceSync(ctx, records...) {
-		errs[index[result.Record]] = p.judge(ctx, result.Err)
+	// The library may wait for the answer to a request that is out although ctx has ended. What arrives
+	// after that is a repeat.
+	answered := make(chan kgo.ProduceResults, 1)
+	go func() { answered <- p.client.ProduceSync(ctx, records...) }()
+	select {
+	case results := <-answered:
+		errs := all(len(batch), errors.New("no answer")) // until there is one
+		for _, result := range results {
+			errs[index[result.Record]] = p.judge(ctx, result.Err)
+		}
+		return errs
+	case <-ctx.Done():
+		return all(len(batch), p.judge(ctx, ctx.Err()))
 	}
-	return errs
 }
 
 func (p *kafka) judge(ctx context.Context, err error) error {
