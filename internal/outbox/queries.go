@@ -64,7 +64,7 @@ WHERE id IN ? AND status IN ('waiting', 'dead')`
 	// By monitored_outbox_ended (status, finished_at).
 	sqlOld = `SELECT id FROM monitored_outbox WHERE status IN ('done', 'skipped') AND finished_at < ? ORDER BY status, finished_at LIMIT ?`
 
-	// Reads the whole index: the table has what retention leaves.
+	// Reads the whole table, which has what retention leaves.
 	sqlStats = `
 SELECT destination, status, COUNT(*), MIN(created_at) FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
 
