@@ -96,7 +96,8 @@ func (t *Transaction) envelope(ctx context.Context) error {
 	if !ok || err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = t.c.raw.Close() })
+	raw := t.c.raw // the transaction may be over when it is closed
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	rep, err := t.mail(params)
 	if !stop() {
 		t.c.dead = true

@@ -3,12 +3,16 @@ package forward
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"postrider/internal/testserver/smtpsink"
+	"postrider/internal/transcript"
 )
 
 // begin is Begin, which must accept all.
@@ -122,6 +126,42 @@ func TestSendAfterTheContext(t *testing.T) {
 		}
 		wantOver(t, r, tx)
 	})
+}
+
+// endsAtReply is a log that ends a context when the reply to MAIL is read.
+type endsAtReply struct {
+	slog.Handler
+	end      context.CancelFunc
+	expected bool
+}
+
+func (h *endsAtReply) Handle(_ context.Context, line slog.Record) error {
+	switch {
+	case strings.Contains(line.Message, "C: MAIL FROM"):
+		h.expected = true
+	case h.expected:
+		h.expected = false
+		h.end()
+	}
+	return nil
+}
+
+func (h *endsAtReply) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// TestContextEndsWithTheReply: what is done in a goroutine of its own when the context ends may be
+// done after the transaction is over.
+func TestContextEndsWithTheReply(t *testing.T) {
+	log := &endsAtReply{Handler: slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: transcript.Level})}
+	r := relayOn(t, sink(t, smtpsink.Options{}).Port(), func(c *Config) { c.Logger = slog.New(log) })
+	for range 50 {
+		var ctx context.Context
+		ctx, log.end = context.WithCancel(t.Context())
+		tx, err := r.Begin(ctx, Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("Begin = %v, want the context's error", err)
+		}
+		wantOver(t, r, tx)
+	}
 }
 
 // TestConnectionIsKept: between Begin and Send nobody else uses the connection.

@@ -75,7 +75,8 @@ func (p *rabbit) Publish(ctx context.Context, batch []outbox.Message) []error {
 }
 
 func (p *rabbit) confirmed(ctx context.Context, batch []outbox.Message) []error {
-	stop := context.AfterFunc(ctx, func() { _ = p.raw.Close() }) // ends a write that hangs
+	raw := p.raw                                               // may be another one when it is closed
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // ends a write that hangs
 	defer stop()
 	confirms, errs := make([]*amqp.DeferredConfirmation, len(batch)), make([]error, len(batch))
 	for i, m := range batch {
@@ -154,7 +155,8 @@ func (p *rabbit) connect(ctx context.Context) error {
 	if err != nil {
 		return bareURL(err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = p.raw.Close() })
+	raw := p.raw
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	channel, err := conn.Channel()
 	if err == nil {
