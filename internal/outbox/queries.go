@@ -30,6 +30,9 @@ WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND NOT EX
     AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0)
 ORDER BY visible_at, id LIMIT ?`
 
+	// By monitored_outbox_claim.
+	sqlInboxesDue = `SELECT DISTINCT inbox_id FROM monitored_outbox WHERE destination = ? AND visible_at <= ?`
+
 	// The new receipt makes two claims of one entry conflict.
 	sqlClaim = `
 UPDATE monitored_outbox SET status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?,
