@@ -14,10 +14,11 @@ func (c *Conn) SelectToChange(ctx context.Context, name string) (Folder, error) 
 	return c.selectFolder(ctx, name, false)
 }
 
-// Keeps reports whether the open folder keeps a flag for good (PERMANENTFLAGS, RFC 3501 7.1).
+// Keeps reports whether the open folder keeps a flag for good (PERMANENTFLAGS, RFC 3501 7.1). One
+// that does not say keeps all.
 func (c *Conn) Keeps(flag string) bool {
-	return slices.ContainsFunc(c.flags, func(f imap.Flag) bool {
-		return strings.EqualFold(string(f), flag) || f == imap.FlagWildcard && !strings.HasPrefix(flag, `\`)
+	return c.flags == nil || slices.ContainsFunc(c.flags, func(f imap.Flag) bool {
+		return strings.EqualFold(string(f), flag) || f == imap.FlagWildcard
 	})
 }
 
