@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // TestOrder: of the entries of one task, the next is claimed when the one before has ended, also
@@ -256,6 +258,45 @@ func TestDestinations(t *testing.T) {
 		}
 		if worked, err := b.Works(t.Context(), "crm"); err != nil || !worked || look().Failures != 0 {
 			t.Errorf("when it works again that is %t, %v, and it is %+v", worked, err, look())
+		}
+	})
+}
+
+// TestServerActions: an occurrence may have several actions, whose inboxes are found, and their ends
+// stand in the audit trail of the task, once.
+func TestServerActions(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Forwarded, TaskID: 5})
+		_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
+			for _, action := range []string{"seen", "delete"} {
+				all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: action, InboxID: 7, Action: action})
+			}
+			return append(all, Planned{Occurrence: os[0], Destination: Server, EventID: "later", InboxID: 8, Action: "delete it", Delay: time.Hour}), nil
+		})
+		b.must(err)
+		due, err := b.InboxesDue(t.Context(), Server)
+		if err != nil || !slices.Equal(due, []int64{7}) {
+			t.Errorf("the inboxes %d are due, %v; want 7", due, err)
+		}
+		claims, err := b.Receive(t.Context(), Want{Destination: Server, InboxID: 7, Max: 9, Lease: time.Minute, Worker: "w"})
+		b.must(err)
+		if len(claims) != 2 {
+			t.Fatalf("%d claims, want 2", len(claims))
+		}
+		end := Outcome{Claim: claims[0], Status: Done, Trail: Line{"server", "marked as read"}}
+		lost := end
+		lost.Claim.Receipt = "another"
+		for range 2 {
+			_, err = b.Finish(t.Context(), end, lost)
+			b.must(err)
+		}
+		var lines []string
+		b.must(b.db.View(t.Context(), func(tx *gorm.DB) (err error) {
+			lines, err = db.Query(tx, db.Value[string], "SELECT CONCAT(task_id, ' ', worker, ' ', event, ' ', detail) FROM monitored_emails_events")
+			return err
+		}))
+		if want := []string{"5 w server marked as read"}; !slices.Equal(lines, want) {
+			t.Errorf("the trail is %q, want %q", lines, want)
 		}
 	})
 }

@@ -250,7 +250,7 @@ CREATE TABLE IF NOT EXISTS monitored_outbox (
     error_message TEXT         NOT NULL, -- of the last try
     created_at    DATETIME(6)  NOT NULL,
     finished_at   DATETIME(6)  NULL,
-    UNIQUE KEY monitored_outbox_once (occurrence_id, destination),
+    UNIQUE KEY monitored_outbox_once (occurrence_id, destination, action),
     KEY monitored_outbox_claim (destination, visible_at, id),
     KEY monitored_outbox_order (task_id, inbox_id, destination, occurrence_id),
     KEY monitored_outbox_ended (status, finished_at)
