@@ -103,9 +103,13 @@ func (s *Store) Purge(ctx context.Context, ids ...int64) (int, error) {
 	return s.alter(ctx, func(int64) (string, []any) { return sqlPurge, []any{ids} })
 }
 
-// Expire deletes entries that were done or skipped longer than age ago, at most limit of them.
+// Expire deletes entries that were done or skipped longer than age ago, at most limit of them. It
+// skips actions in inboxes that were removed.
 func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int, _ error) {
 	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		if _, err := db.Exec(tx, sqlSkipOrphans, "the inbox was removed", time.UnixMicro(now).UTC(), Server); err != nil {
+			return err
+		}
 		ids, err := db.Query(tx, db.Value[int64], sqlOld, time.UnixMicro(now).UTC().Add(-age), limit)
 		if err != nil || len(ids) == 0 {
 			n = 0

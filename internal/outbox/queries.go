@@ -62,6 +62,11 @@ WHERE id IN ? AND status IN ('waiting', 'dead', 'skipped')`
 UPDATE monitored_outbox SET status = 'skipped', visible_at = NULL, receipt = '', error_message = ?, finished_at = ?
 WHERE id IN ? AND status IN ('waiting', 'dead')`
 
+	// By monitored_outbox_claim.
+	sqlSkipOrphans = `
+UPDATE monitored_outbox SET status = 'skipped', visible_at = NULL, receipt = '', error_message = ?, finished_at = ?
+WHERE destination = ? AND visible_at > 0 AND inbox_id NOT IN (SELECT id FROM monitored_emails)`
+
 	sqlPurge = `DELETE FROM monitored_outbox WHERE id IN ? AND status IN ('done', 'dead', 'skipped')`
 
 	// By monitored_outbox_ended (status, finished_at).
