@@ -38,8 +38,9 @@ nothing. It prints all errors of the file with their lines.
 The first line names the columns, in any order: address, host, port, security,
 username, password, folders (separated by ;), start, description, active (yes or
 no), auth, allow_plaintext, labels (NAME=VALUE, separated by ;), ca_file,
-tls_fingerprint, client_cert. Only address is required. An empty field means the
-default for a new inbox, and no change for an existing one.
+tls_fingerprint, client_cert. Only address is required; a new inbox also needs
+host and password. Another empty field means the default for a new inbox, and no
+change for an existing one.
 
 The password is env:NAME, file:PATH, command:PROGRAM ARGUMENT..., oauth:NAME, or
 the password itself, which is stored encrypted. With a command or a password only
