@@ -56,8 +56,9 @@ func (v *visit) creating(ctx context.Context, folder string, f func() error) err
 	if !v.CreateFolders {
 		return &notNow{fmt.Sprintf("there is no folder %q; create it, or set after.create_folders", folder)}
 	}
-	if err := v.conn.Create(ctx, folder); err != nil {
-		return err
+	made := v.conn.Create(ctx, folder) // which may fail because somebody else was faster
+	if err = f(); made != nil && err != nil {
+		return made
 	}
-	return f()
+	return err
 }

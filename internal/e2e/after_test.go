@@ -16,16 +16,22 @@ import (
 	"postrider/internal/testserver"
 )
 
+// What an IMAP server offers.
 const (
+	cyrus       = "Cyrus"
 	withMove    = "IMAP4rev1 IDLE UIDPLUS MOVE ESEARCH NAMESPACE LITERAL+"
 	withUIDPlus = "IMAP4rev1 IDLE UIDPLUS ESEARCH NAMESPACE LITERAL+"
 	withNeither = "IMAP4rev1 IDLE ESEARCH NAMESPACE LITERAL+"
 )
 
-// newWorldOf is newWorld with a Dovecot that has these capabilities, behind a proxy.
+// newWorldOf is newWorld with a Dovecot that has these capabilities, or a Cyrus, behind a proxy.
 func newWorldOf(t *testing.T, kind, capabilities, after string) *world {
 	w := newWorld(t, kind)
-	w.imap = testserver.DovecotOffering(t, capabilities)
+	if capabilities == cyrus {
+		w.imap = testserver.Cyrus(t)
+	} else {
+		w.imap = testserver.DovecotOffering(t, capabilities)
+	}
 	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
 	w.imapPort = w.proxy.Port
 	w.extra = "after: " + after
@@ -35,8 +41,9 @@ func newWorldOf(t *testing.T, kind, capabilities, after string) *world {
 }
 
 // movingOnEach runs a test on every kind of database, with a server that has MOVE and one that has
-// not.
+// not, and with Cyrus.
 func movingOnEach(t *testing.T, test func(t *testing.T, kind, capabilities string)) {
+	t.Run(cyrus, func(t *testing.T) { test(t, "sqlite", cyrus) })
 	for name, capabilities := range map[string]string{"MOVE": withMove, "UIDPLUS": withUIDPlus} {
 		for _, kind := range all {
 			t.Run(name+"/"+kind, func(t *testing.T) { test(t, kind, capabilities) })

@@ -3,6 +3,7 @@ package testserver
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/emersion/go-imap/v2"
@@ -44,7 +45,7 @@ func (s *IMAP) Append(t testing.TB, user, folder string, msgs ...[]byte) []uint3
 func createMissing(c *imapclient.Client, folder string) error {
 	err := c.Create(folder, nil).Wait()
 	var no *imap.Error
-	if errors.As(err, &no) && no.Code == imap.ResponseCodeAlreadyExists {
+	if errors.As(err, &no) && (no.Code == imap.ResponseCodeAlreadyExists || strings.Contains(no.Text, "already exists")) { // Cyrus has no code
 		return nil
 	}
 	return err
