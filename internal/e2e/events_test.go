@@ -33,6 +33,7 @@ type event struct {
 		Inbox      string
 		Status     string
 		Deliveries []struct{ Status string }
+		Header     []struct{ Name, Value string }
 	}
 }
 
@@ -93,7 +94,7 @@ func TestEvents(t *testing.T) {
 }
 
 func testEvents(t *testing.T, w *world) {
-	h := withHook(t, w, "[registered, forwarded, skipped]")
+	h := withHook(t, w, "[registered, forwarded, skipped], include: headers")
 	h.status.Store(http.StatusInternalServerError)
 	w.addInbox(desk, "--start", "all")
 	w.imap.Append(t, desk, "INBOX", mails(3, "letter")...)
@@ -122,6 +123,9 @@ func testEvents(t *testing.T, w *world) {
 		if e := same[0]; strings.Contains(e.Type, "forwarded") &&
 			(e.Data.Inbox != desk || e.Data.Status != "forwarded" || len(e.Data.Deliveries) != 1 || e.Data.Deliveries[0].Status != "delivered") {
 			t.Errorf("the event is %+v, want the task as it ended", e)
+		}
+		if e := same[0]; !slices.ContainsFunc(e.Data.Header, func(f struct{ Name, Value string }) bool { return f.Name == "subject" }) {
+			t.Errorf("the event is %+v, want the header fields", e)
 		}
 	}
 	w.startSink(func(e smtpsink.Event) smtpsink.Action { return smtpsink.Action{Code: 450} })
