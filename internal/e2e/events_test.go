@@ -163,3 +163,27 @@ func TestEventsOfWatch(t *testing.T) {
 		t.Errorf("the first receiver has %d events, %d in all, want 3, once each", len(types), n)
 	}
 }
+
+// TestEventAlerts: dead events are an alert until an operator has seen to them. A report on one
+// inbox has none.
+func TestEventAlerts(t *testing.T) {
+	w := newWorld(t, "sqlite")
+	h := withHook(t, w, "[forwarded]")
+	w.extra += "\nalerts: {events_dead: 0}"
+	w.configure()
+	h.status.Store(http.StatusUnprocessableEntity)
+	w.addInbox(desk, "--start", "all")
+	w.imap.Append(t, desk, "INBOX", mails(1, "letter")...)
+	const alert = `"alert":"events_dead","value":1,"threshold":0`
+	if _, res := w.pass(75); !strings.Contains(res.stdout, alert) || !strings.Contains(res.stdout, `"destination":"crm"`) {
+		t.Errorf("the pass says\n%s\nwant the alert", res.stdout)
+	}
+	if out := w.must(75, "status").stdout; strings.Count(out, "more than alerts.events_dead (0)") != 1 {
+		t.Errorf("status says\n%s\nwant the alert once", out)
+	}
+	w.must(0, "status", "--inbox", desk)
+	w.pass(0, "--inbox", desk)
+	w.must(0, "event", "skip", "--status", "dead", "--yes")
+	w.must(0, "status")
+	w.pass(0)
+}

@@ -139,21 +139,26 @@ type Count struct {
 	Destination string
 	Status      Status
 	N           int
-	Oldest      time.Time // when the oldest of them was made
+	Oldest      time.Time     // when the oldest of them was made
+	Age         time.Duration // of the oldest
 }
 
-// Stats counts the entries, and the occurrences of which is not known yet what follows. It takes two
-// queries.
+// Stats counts the entries, and the occurrences of which is not known yet what follows. It takes a
+// few queries.
 func (s *Store) Stats(ctx context.Context) (counts []Count, occurrences int, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		n, err := db.Query(tx, db.Value[int], sqlNotExpanded)
 		if err != nil {
 			return err
 		}
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
 		occurrences, counts = n[0], nil
 		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.oldest} }, sqlStats)
 		for _, r := range rows {
-			r.Oldest = r.oldest.Time
+			r.Oldest, r.Age = r.oldest.Time, time.UnixMicro(now).Sub(r.oldest.Time)
 			counts = append(counts, r.Count)
 		}
 		return err
