@@ -51,6 +51,9 @@ WHERE` + underReceipts
 const (
 	sqlEntry = `SELECT ` + entryColumns + ` FROM monitored_outbox WHERE id = ?`
 
+	sqlToChange = `
+SELECT id, task_id, inbox_id, kind, destination FROM monitored_outbox WHERE id IN ? AND status IN ? ORDER BY id`
+
 	sqlRetry = `
 UPDATE monitored_outbox SET status = 'waiting', attempt_count = 0, visible_at = ?, receipt = '', finished_at = NULL, created_at = ?
 WHERE id IN ? AND status IN ('waiting', 'dead', 'skipped')`
