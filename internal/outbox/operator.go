@@ -83,12 +83,12 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	return rows[0].entry(), nil
 }
 
-// Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once.
-// It reports how many. The trail of the task, or of the inbox, of each has a line with the operator;
+// Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once;
+// but not an event that could not be made. It reports how many. The trail of the task, or of the inbox, of each has a line with the operator;
 // likewise with Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
 	from := []Status{Waiting, DeadLetter, Dropped}
-	return s.byOperator(ctx, who, "event_retried", ids, from, func(ids []int64, now time.Time) (string, []any) {
+	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, from, func(ids []int64, now time.Time) (string, []any) {
 		return sqlRetry, []any{now.UnixMicro(), now, ids}
 	})
 }
@@ -96,7 +96,7 @@ func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error
 // Skip ends entries that wait, and dead ones. It reports how many.
 func (s *Store) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
 	from := []Status{Waiting, DeadLetter}
-	return s.byOperator(ctx, who, "event_skipped", ids, from, func(ids []int64, now time.Time) (string, []any) {
+	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, from, func(ids []int64, now time.Time) (string, []any) {
 		return sqlSkip, []any{db.Cut("skipped by "+who, 4000), now, ids}
 	})
 }
@@ -104,7 +104,7 @@ func (s *Store) Skip(ctx context.Context, who string, ids ...int64) (int, error)
 // Purge deletes entries that have ended. It reports how many.
 func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
 	from := []Status{Done, DeadLetter, Dropped}
-	return s.byOperator(ctx, who, "event_purged", ids, from, func(ids []int64, _ time.Time) (string, []any) {
+	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, from, func(ids []int64, _ time.Time) (string, []any) {
 		return sqlPurge, []any{ids}
 	})
 }
@@ -138,12 +138,12 @@ func (c *changed) into() []any {
 }
 
 // byOperator changes those entries that stand in one of the states.
-func (s *Store) byOperator(ctx context.Context, who, what string, ids []int64, from []Status,
+func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []int64, from []Status,
 	statement func(ids []int64, now time.Time) (string, []any),
 ) (n int, _ error) {
 	err := s.change(ctx, func(tx *gorm.DB, micros int64) error {
 		now := time.UnixMicro(micros).UTC()
-		found, err := db.Query(tx, (*changed).into, s.db.Lock(sqlToChange), ids, from)
+		found, err := db.Query(tx, (*changed).into, s.db.Lock(find+" ORDER BY id"), ids, from)
 		if n = len(found); err != nil || n == 0 {
 			return err
 		}

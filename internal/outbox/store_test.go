@@ -328,3 +328,32 @@ func TestTrail(t *testing.T) {
 		}
 	})
 }
+
+// TestNotMade: an event that could not be made is dead. It holds up no other event of its task, and
+// there is nothing to send again.
+func TestNotMade(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1})
+		plan := to("crm")
+		b.expand(func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+			planned, err := plan(ctx, os)
+			if len(planned) > 0 {
+				planned[0].Body, planned[0].Error = nil, "no such year"
+			}
+			return planned, err
+		})
+		e := b.all()[0]
+		if e.Status != DeadLetter || e.Error != "no such year" || e.VisibleAt != nil || e.FinishedAt == nil || len(e.Body) > 0 {
+			t.Errorf("it is %+v, want it dead, with its error", e)
+		}
+		if n, err := b.Retry(t.Context(), "anna", e.ID); err != nil || n != 0 {
+			t.Errorf("%d are tried again, %v; want none", n, err)
+		}
+		if got := kinds(b.receive("crm")); got != "forwarded 1" {
+			t.Errorf("claimed is %q, want the next event of the task", got)
+		}
+		if n, err := b.Skip(t.Context(), "anna", e.ID); err != nil || n != 1 {
+			t.Errorf("%d are skipped, %v; want it", n, err)
+		}
+	})
+}

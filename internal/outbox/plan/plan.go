@@ -5,7 +5,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -65,7 +64,7 @@ func IncludeHeaders(rules []Rule, in inbox.Inbox) bool {
 }
 
 // Plan implements outbox.Plan. What was deleted since has no events: a task that was purged, an
-// inbox that was removed.
+// inbox that was removed. An event that cannot be written is dead.
 func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Planned, error) {
 	if len(p.Rules) == 0 {
 		return nil, nil
@@ -95,13 +94,11 @@ func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Pl
 			} else {
 				event.Subject, event.Data = in.Address, details(in)
 			}
-			body, err := cloudevent.Encode(event)
-			if err != nil {
-				return nil, fmt.Errorf("event of %q: %w", r.Destination, err)
+			one := outbox.Planned{Occurrence: o, Destination: r.Destination, EventID: event.ID, InboxID: id}
+			if one.Body, err = cloudevent.Encode(event); err != nil {
+				one.Error = err.Error() // it must not hold up what comes after it
 			}
-			planned = append(planned, outbox.Planned{
-				Occurrence: o, Destination: r.Destination, EventID: event.ID, InboxID: id, Body: body,
-			})
+			planned = append(planned, one)
 		}
 	}
 	return planned, nil

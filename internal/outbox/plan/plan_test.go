@@ -126,3 +126,22 @@ func TestPlanHeaders(t *testing.T) {
 		t.Error("headers are to be kept of the first inbox alone")
 	}
 }
+
+// TestPlanBroken: an event that cannot be written is dead, and holds up no other.
+func TestPlanBroken(t *testing.T) {
+	known := registry{
+		tasks: map[int64]tasks.Task{
+			1: {ID: 1, InboxID: 7, CreatedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}, // JSON has no such year
+			2: {ID: 2, InboxID: 7},
+		},
+		inboxes: []inbox.Inbox{{ID: 7, Address: "desk@firm.example"}},
+	}
+	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{{Destination: "crm", On: []outbox.Kind{outbox.Dead}}}}
+	planned, err := p.Plan(t.Context(), []outbox.Occurrence{{ID: 1, Kind: outbox.Dead, TaskID: 1}, {ID: 2, Kind: outbox.Dead, TaskID: 2}})
+	if err != nil || len(planned) != 2 {
+		t.Fatalf("planned are %+v, %v; want two", planned, err)
+	}
+	if planned[0].Error == "" || planned[0].Body != nil || planned[1].Error != "" || planned[1].Body == nil {
+		t.Errorf("planned are %+v, want the first without a body and with its error, and the other with a body", planned)
+	}
+}

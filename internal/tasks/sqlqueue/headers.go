@@ -36,7 +36,7 @@ type headerRow struct {
 
 func (r *headerRow) into() []any { return []any{&r.taskID, &r.text} }
 
-// Headers are those of tasks, where they are known.
+// Headers are those of tasks, where they are known and can be read.
 func (q *Queue) Headers(ctx context.Context, ids []int64) (map[int64]tasks.Header, error) {
 	out := map[int64]tasks.Header{}
 	for some := range slices.Chunk(ids, 500) {
@@ -44,10 +44,9 @@ func (q *Queue) Headers(ctx context.Context, ids []int64) (map[int64]tasks.Heade
 			rows, err := db.Query(tx, (*headerRow).into, sqlHeaders, some)
 			for _, r := range rows {
 				var h tasks.Header
-				if err := json.Unmarshal(r.text, &h); err != nil {
-					return err
+				if json.Unmarshal(r.text, &h) == nil {
+					out[r.taskID] = h
 				}
-				out[r.taskID] = h
 			}
 			return err
 		})
