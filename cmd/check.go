@@ -240,7 +240,11 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 		f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
 		conn, err := d.dial(ctx, in)
 		if f.err = err; err == nil {
-			if err := pass.OpenFolders(ctx, conn, in); err != nil {
+			err := pass.OpenFolders(ctx, conn, in)
+			if err == nil {
+				err = s.checkAfter(ctx, conn, in)
+			}
+			if err != nil {
 				f.err = errors.New(text.Brief(err)) // the line names the inbox
 			}
 			_ = conn.Close()

@@ -59,20 +59,28 @@ func TestDiscoveryThroughTheCommand(t *testing.T) {
 // webServer is the environment of a command for which every web server is this one.
 func webServer(t *testing.T, serve http.HandlerFunc) map[string]string {
 	t.Helper()
-	server := httptest.NewUnstartedServer(serve)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that hang up
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	dir := t.TempDir()
-	trust := filepath.Join(dir, "ca.pem")
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(trust, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	gateway := testserver.StartGateway(t, server.Listener.Addr().String(), testserver.SOCKSProxy)
+	address, trust := secureServer(t, serve)
+	dir := filepath.Dir(trust)
+	gateway := testserver.StartGateway(t, address, testserver.SOCKSProxy)
 	return map[string]string{
 		"POSTRIDER_DATABASE_PATH": filepath.Join(dir, "p.db"), "POSTRIDER_SMTP_HOST": "smtp.firm.example",
 		"POSTRIDER_SECRETS_KEY_FILE": filepath.Join(dir, "key"), "POSTRIDER_DNS_SERVER": testserver.NameServer(t, nil).Address,
 		"POSTRIDER_IMAP_PROXY": fmt.Sprintf("socks5h://bob:p%%3Aw@%s", gateway.Addr), "POSTRIDER_IMAP_CA_FILE": trust,
 	}
+}
+
+// secureServer is an HTTPS server, and the file of its certificate, which is for example.com and the
+// names below it.
+func secureServer(t *testing.T, serve http.Handler) (address, trust string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(serve)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs clients that hang up
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	trust = filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(trust, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server.Listener.Addr().String(), trust
 }

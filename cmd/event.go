@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) eventCommand() *cobra.Command {
-	return group("event", "Look at events for other systems, send them again, skip them",
+	return group("event", "Look at events and at actions on the server, try them again, skip them",
 		a.eventListCommand(), a.eventShowCommand(),
 		a.eventChangeCommand(retryEvents()), a.eventChangeCommand(skipEvents()), a.eventChangeCommand(purgeEvents()),
 		a.eventEnableCommand())
@@ -82,7 +82,8 @@ func (a *app) eventListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--destination NAME] [--status S]...",
 		Short: "List events and their states",
-		Long: `list shows events for other systems (events in the configuration). The table
+		Long: `list shows events for other systems (events in the configuration), and what is
+done with messages on their server (after): that is for the destination imap. The table
 has the newest ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, oldest first,
 one object a line; with --limit the newest.
 
@@ -113,6 +114,7 @@ type eventView struct {
 	EventID     string          `json:"event_id"`
 	Destination string          `json:"destination"`
 	Kind        outbox.Kind     `json:"kind"`
+	Action      string          `json:"action,omitempty"` // for imap: seen, flag:FLAG, move:FOLDER, delete
 	TaskID      int64           `json:"task_id,omitempty"`
 	Inbox       string          `json:"inbox"`
 	Status      outbox.Status   `json:"status"`
@@ -127,7 +129,7 @@ type eventView struct {
 
 func viewOfEvent(e outbox.Entry, addresses map[int64]string) eventView {
 	return eventView{
-		ID: e.ID, EventID: e.EventID, Destination: e.Destination, Kind: e.Kind, TaskID: e.TaskID, Inbox: addresses[e.InboxID],
+		ID: e.ID, EventID: e.EventID, Destination: e.Destination, Kind: e.Kind, Action: e.Action, TaskID: e.TaskID, Inbox: addresses[e.InboxID],
 		Status: e.Status, Attempts: e.Attempts, Error: e.Error, Worker: e.Worker,
 		CreatedAt: e.CreatedAt.UTC(), VisibleAt: inUTC(e.VisibleAt), FinishedAt: inUTC(e.FinishedAt),
 	}
@@ -173,13 +175,17 @@ func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJS
 		if e.TaskID != 0 {
 			about = fmt.Sprint("task ", e.TaskID)
 		}
-		g.Add(e.ID, e.Destination, e.Kind, about, e.Status, e.Attempts, a.whenKnown(&e.CreatedAt), text.Cut(text.Line(e.Error), 60))
+		kind := string(e.Kind)
+		if e.Action != "" {
+			kind += ", " + text.Line(e.Action)
+		}
+		g.Add(e.ID, e.Destination, kind, about, e.Status, e.Attempts, a.whenKnown(&e.CreatedAt), text.Cut(text.Line(e.Error), 60))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.show(g, "No event; destinations stand in the section events of the configuration."); err != nil || n <= limit {
+	if err := a.show(g, "No event; the sections events and after of the configuration say what follows."); err != nil || n <= limit {
 		return err
 	}
 	return a.tell("There are more; --limit shows more of them.\n")
@@ -229,13 +235,15 @@ func (a *app) printEvent(e outbox.Entry, inboxAddress string) error {
 		task = strconv.FormatInt(e.TaskID, 10)
 	}
 	err := a.fields(
-		"event", e.EventID, "destination", e.Destination, "kind", string(e.Kind), "task", task, "inbox", inboxAddress,
+		"event", e.EventID, "destination", e.Destination, "kind", string(e.Kind), "action", e.Action, "task", task, "inbox", inboxAddress,
 		"status", string(e.Status), "tries", strconv.Itoa(e.Attempts), "error", e.Error, "made", a.whenKnown(&e.CreatedAt),
 		"not before", a.whenKnown(e.VisibleAt), "ended", a.whenKnown(e.FinishedAt), "by", e.Worker,
 	)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "\n%s\n", text.Line(string(e.Body)))
+	if len(e.Body) > 0 {
+		_, err = fmt.Fprintf(a.out, "\n%s\n", text.Line(string(e.Body)))
+	}
 	return err
 }

@@ -19,8 +19,8 @@ const drainTime = 10 * time.Second
 // follow has the queue and the inboxes note what destinations want to know.
 func (s *services) follow() {
 	kinds := plan.Kinds(s.cfg.EventRules())
-	s.queue.Follow(s.wakeEvents, kinds...)
 	s.inboxes.Follow(kinds...)
+	s.queue.Follow(s.wakeEvents, append(kinds, s.cfg.AfterKinds()...)...)
 }
 
 // wakeEvents has events published soon.
@@ -31,14 +31,15 @@ func (s *services) wakeEvents() {
 	}
 }
 
-// dispatcher opens the destinations. It is nil when there are none. Close ends them.
+// dispatcher opens the destinations. It is nil when nothing follows from anything. Close ends them.
 func (s *services) dispatcher() (_ *outbox.Dispatcher, closeAll func(), _ error) {
 	rules := s.cfg.EventRules()
-	if len(rules) == 0 {
-		return nil, func() {}, nil
+	after, err := s.after()
+	if err != nil || len(rules) == 0 && after == nil {
+		return nil, func() {}, err
 	}
 	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Grace: drainTime, Log: s.log}
-	planner := &plan.Planner{Rules: rules, Source: s.eventSource(), Tasks: s.queue, Inboxes: s.inboxes}
+	planner := &plan.Planner{Rules: rules, Source: s.eventSource(), Tasks: s.queue, Inboxes: s.inboxes, After: after}
 	d.Plan = planner.Plan
 	closeAll = func() {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
@@ -143,6 +144,9 @@ func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
 	for _, r := range s.cfg.EventRules() {
 		names = append(names, r.Destination)
 	}
+	if len(s.cfg.AfterKinds()) > 0 {
+		names = append(names, outbox.Server)
+	}
 	return s.outbox.Standings(ctx, time.Now(), names...)
 }
 
@@ -154,6 +158,9 @@ func (a *app) printStandings(all []outbox.Standing) error {
 			continue
 		}
 		line := fmt.Sprintf("events for %s: %d waiting", st.Name, live)
+		if st.Name == outbox.Server {
+			line = fmt.Sprintf("actions on the servers: %d waiting", live)
+		}
 		if dead > 0 {
 			line += fmt.Sprintf(", %d dead (postrider event list --destination %s --status dead)", dead, st.Name)
 		}

@@ -31,6 +31,7 @@ type inboxFlags struct {
 	port           int
 	security       inbox.Security
 	allowPlaintext bool
+	allowDelete    bool
 	username       string
 	auth           string
 	description    string
@@ -49,6 +50,8 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringVar((*string)(&f.security), "security", "", "`tls|starttls|none` (default tls)")
 	flags.BoolVar(&f.allowPlaintext, "allow-plaintext", false,
 		"with --security none: send the password unencrypted to a host other than this one")
+	flags.BoolVar(&f.allowDelete, "allow-delete", false,
+		"let messages be deleted on the server, where the configuration says so (after); --allow-delete=false ends that")
 	flags.StringVar(&f.username, "username", "", "`NAME` for the login (default ADDR)")
 	flags.StringVar(&f.auth, "auth", "", "`auto|plain|login` (default auto)")
 	flags.StringVar(&f.description, "description", "", "a note for people, any `TEXT`")
@@ -81,7 +84,7 @@ func (f *inboxFlags) check(c *cobra.Command) (err error) {
 func (f *inboxFlags) inbox(address string) inbox.Inbox {
 	in := inbox.Inbox{
 		Address: address, Description: f.description, Host: f.host, Port: f.port, Security: f.security,
-		AllowPlaintext: f.allowPlaintext, Username: f.username, Auth: f.auth, Start: f.start,
+		AllowPlaintext: f.allowPlaintext, AllowDelete: f.allowDelete, Username: f.username, Auth: f.auth, Start: f.start,
 		Labels: f.labels,
 		CAFile: f.certs.caFile, TLSFingerprint: f.certs.fingerprint, ClientCert: f.certs.clientCert,
 	}
@@ -99,6 +102,7 @@ func (f *inboxFlags) changes(c *cobra.Command) inbox.Changes {
 		Port:           given(c, "port", &f.port),
 		Security:       given(c, "security", &f.security),
 		AllowPlaintext: given(c, "allow-plaintext", &f.allowPlaintext),
+		AllowDelete:    given(c, "allow-delete", &f.allowDelete),
 		Username:       given(c, "username", &f.username),
 		Auth:           given(c, "auth", &f.auth),
 		CAFile:         given(c, "ca-file", &f.certs.caFile),

@@ -38,8 +38,9 @@ nothing. It prints all errors of the file with their lines.
 The first line names the columns, in any order: address, host, port, security,
 username, password, folders (separated by ;), start, description, active (yes or
 no), auth, allow_plaintext, labels (NAME=VALUE, separated by ;), ca_file,
-tls_fingerprint, client_cert. Only address is required. An empty field means the
-default for a new inbox, and no change for an existing one.
+tls_fingerprint, client_cert. Only address is required; a new inbox also needs
+host and password. Another empty field means the default for a new inbox, and no
+change for an existing one.
 
 The password is env:NAME, file:PATH, command:PROGRAM ARGUMENT..., oauth:NAME, or
 the password itself, which is stored encrypted. With a command or a password only
@@ -67,7 +68,7 @@ may be able to read it.
 	}
 	flags := c.Flags()
 	flags.BoolVar(&opts.Update, "update", false, "change inboxes that exist with other settings")
-	flags.BoolVar(&opts.check, "check", false, "log in to each inbox that is new or changes; if one fails, store nothing")
+	flags.BoolVar(&opts.check, "check", false, "log in to each inbox that is new or changes, unless a person has to (OAuth2); if one fails, store nothing")
 	flags.StringVar((*string)(&opts.Start), "start", "",
 		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD (default latest; now with --from)")
 	flags.StringVar(&opts.from, "from", "", "the file is of another program: `fetchmailrc|getmailrc`")
@@ -103,7 +104,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 			}
 		}
 		if opts.check {
-			if err := s.checkPlanned(ctx, plans); err != nil {
+			if err := a.checkPlanned(ctx, s, plans); err != nil {
 				return noneImported(err)
 			}
 		}
@@ -132,16 +133,20 @@ func noneImported(err error) error {
 }
 
 // checkPlanned logs in to the inboxes that an import would add or change. Its error has a line for
-// each that fails.
-func (s *services) checkPlanned(ctx context.Context, plans []inbox.Planned) error {
+// each that fails. It prints which need a person.
+func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Planned) error {
 	plans, err := s.inboxes.Unstored(ctx, plans)
 	if err != nil {
 		return err
 	}
 	var boxes []inbox.Inbox
-	plans = slices.DeleteFunc(plans, func(p inbox.Planned) bool { // a person logs in later
+	plans = slices.DeleteFunc(plans, func(p inbox.Planned) bool {
 		acct, err := s.account(p.New)
-		return err == nil && acct != nil && acct.App.Personal()
+		if err != nil || acct == nil || !acct.App.Personal() {
+			return false
+		}
+		_, _ = fmt.Fprintf(a.err, "note: %s: inbox %s is not tried, because a person has to log in; after the import: %s\n", p.Where, p.New.Address, acct.Login)
+		return true
 	})
 	for _, p := range plans {
 		in := p.New

@@ -38,7 +38,7 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
 			"username", in.Username, "auth", in.Auth, "CA file", in.CAFile, "TLS fingerprint", in.TLSFingerprint,
 			"client certificate", in.ClientCert, "password", s.inboxes.PasswordFrom(in), "start", string(in.Start),
-			"labels", strings.Join(in.Labels.Texts(), ", "),
+			"may delete", yesNo(in.AllowDelete), "labels", strings.Join(in.Labels.Texts(), ", "),
 			"added", a.when(&in.CreatedAt), "changed", a.when(&in.UpdatedAt),
 			"last scan", a.when(in.LastScannedAt), "last error", in.LastError)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 func TestLoginsThatFail(t *testing.T) {
 	answer := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, body)
 		}
@@ -48,6 +49,11 @@ func TestLoginsThatFail(t *testing.T) {
 			"a code that nobody enters", code, pending,
 			[]string{"devices", "--timeout", "50ms"},
 			"inbox office@firm.example was not added: there was no login as office@firm.example within 50ms; nothing was stored; log in again\n",
+		},
+		{
+			"a code that has expired", code, answer(http.StatusBadRequest, `{"error":"expired_token"}`),
+			[]string{"devices"},
+			"log in as office@firm.example: the code was not entered in time; log in again for a new one\n",
 		},
 		{
 			"a browser that does not come back", code, pending,

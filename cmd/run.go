@@ -116,10 +116,18 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
 	endEvents(drainTime)
+	if !opts.dryRun {
+		s.act(ctx, boxes)
+	}
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {
 		s.report(signalled, notices, report.RelayError == "")
 		s.keepPass(ctx, report.Report)
+	}
+	if opts.dryRun {
+		if report.WouldDelete, err = s.deletions(ctx, boxes); err != nil {
+			return err
+		}
 	}
 	var unknown error
 	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
@@ -161,7 +169,8 @@ func beforeItBegan(ctx context.Context, err error) error {
 // passReport is what `run --json` prints.
 type passReport struct {
 	pass.Report
-	Alerts []health.Alert `json:"alerts"`
+	Alerts      []health.Alert `json:"alerts"`
+	WouldDelete []wouldDelete  `json:"would_delete,omitempty"` // of --dry-run: on the server
 }
 
 // printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints what
@@ -172,10 +181,10 @@ func (a *app) printReport(r passReport, watch *observer, opts runOptions) error 
 		return watch.printDryRun(r)
 	case opts.json:
 		return json.NewEncoder(a.out).Encode(r)
-	case opts.dryRun && watch.found == 0 && r.Clean():
+	case opts.dryRun && watch.found == 0 && len(r.WouldDelete) == 0 && r.Clean():
 		return a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
 	case opts.dryRun:
-		return nil
+		return a.printDeletions(r.WouldDelete)
 	case opts.quiet:
 		return nil
 	case isTerminal(a.out):

@@ -124,7 +124,7 @@ var terminalCases = []terminalCase{
 	{"migrate", "", "0 0 0 0 2 1", nil},
 	{"migrate --status", "", "0 0 0 0 2 1", nil},
 	{"event", "", "0 0 0 0 0 0", nil},
-	{"event list", "", "0 0 0 0 2 1", map[string]string{idle: `^No event; destinations stand in the section events`}},
+	{"event list", "", "0 0 0 0 2 1", map[string]string{idle: `^No event; the sections events and after`}},
 	{"event show 1", "", "1 1 1 1 2 1", map[string]string{idle: `^postrider: there is no event 1; `}},
 	{"event retry 1", "", "1 1 1 1 2 1", map[string]string{idle: `1 of 1 events are not there`}},
 	{"event skip --destination crm", "", "0 0 0 0 2 1", map[string]string{idle: `^No event matches; nothing was changed\.\n$`}},

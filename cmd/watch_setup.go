@@ -51,7 +51,8 @@ type watching struct {
 	people   string // the directory, as the routes know it
 	endPage  func()
 
-	endEvents func(patience time.Duration)
+	endEvents  func(patience time.Duration)
+	endActions func()
 }
 
 func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
@@ -81,11 +82,13 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if w.endEvents, err = s.publish(ctx); err != nil {
 		return nil, err
 	}
+	w.endActions = s.actOn(ctx)
 	if l.page == nil {
 		return l.begin(ctx, w), nil
 	}
 	page, done, err := s.page(l.page.access)
 	if err != nil {
+		w.endActions()
 		w.endEvents(0)
 		return nil, err
 	}
@@ -113,6 +116,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 		End: w.process.End,
 		Close: func() {
 			w.measure(ctx)
+			w.endActions()
 			w.endEvents(0)
 			stop()
 			w.endPage()

@@ -53,6 +53,7 @@ var rules = []rule{
 	{pkg: "internal/dmarc", never: []string{"internal"}},
 	{pkg: "internal/outbox/sink", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
 	{pkg: "internal/outbox/webhook", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
+	{pkg: "internal/after", never: []string{"internal/pass", "internal/forward", "internal/testserver"}},
 	{pkg: "internal/proxy", never: []string{"internal/config", "internal/db", "internal/imapsrc", "internal/forward", "internal/testserver"}},
 }
 

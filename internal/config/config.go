@@ -49,6 +49,7 @@ type Config struct {
 	Hook        []string          `yaml:"hook"` // a program and its arguments
 	Web         Web               `yaml:"web"`
 	Events      map[string]Events `yaml:"events"` // destinations, by name
+	After       After             `yaml:"after"`
 	Routes      []route.Rule      `yaml:"routes"`
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"postrider/internal/health"
+	"postrider/internal/route"
 	"postrider/internal/secret"
 )
 
@@ -73,6 +74,8 @@ func kindOf(v reflect.Value) string {
 		return "a share such as 20% or 0.2"
 	case *Age:
 		return "never, or " + aDuration
+	case *route.Action:
+		return "keep, seen, delete, {flag: FLAG} or {move: FOLDER}"
 	case encoding.TextUnmarshaler:
 		return "a size such as 50MiB"
 	case *time.Duration:

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"postrider/internal/route"
 	"postrider/internal/secret"
 )
 
@@ -63,7 +64,7 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	if r.tooManyValues(key) {
 		return
 	}
-	n = resolve(n)
+	n = action(resolve(n), v)
 	kind := v.Kind()
 	switch {
 	case (kind == reflect.Struct || kind == reflect.Map) && isNull(n):
@@ -84,6 +85,20 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	case !r.overridden(key):
 		r.scalar(key, n.Value, v)
 	}
+}
+
+// action makes one value of {move: FOLDER}: "move: FOLDER".
+func action(n *yaml.Node, v reflect.Value) *yaml.Node {
+	if v.Type() != reflect.TypeFor[route.Action]() || n.Kind != yaml.MappingNode || len(n.Content) != 2 {
+		return n
+	}
+	key, value := resolve(n.Content[0]), resolve(n.Content[1])
+	if key.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode {
+		return n
+	}
+	one := *value
+	one.Value = key.Value + ": " + value.Value
+	return &one
 }
 
 // tooManyValues reports whether maxNodes is exceeded, and adds that error once.

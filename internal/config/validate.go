@@ -47,6 +47,7 @@ func (r *reader) finish(c *Config) {
 	r.certificates("imap.ca_file", c.IMAP.CAFile)
 	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
 	r.note(c.Forward.Note, r.routes(c.Routes))
+	r.after(c)
 	r.inherit(c)
 	r.notify(c)
 	r.web(&c.Web)

@@ -190,6 +190,7 @@ func TestPastedAddress(t *testing.T) {
 	}{
 		{"another login's", "its state differs", 1, func(s string) string { return strings.Replace(s, "state=", "state=x", 1) }},
 		{"not the address", "this is not the address at which the login ended", 1, func(string) string { return "http://localhost/" }},
+		{"refused there", "corp refuses the login (access_denied)", 1, func(s string) string { return strings.Replace(s, "code=", "error=access_denied&x=", 1) }},
 		{"nothing", "no address was given", 1, func(string) string { return "" }},
 		{"right", "", 0, func(s string) string { return s + "\n" }},
 	} {

@@ -91,18 +91,22 @@ type Destination struct {
 	OldestWaiting time.Duration // 0 when no event waits
 	Dead          int           // events
 	LastError     string        // of the last try; empty when it did not fail
+	Actions       bool          // on the IMAP servers, instead of events
 }
 
 // CheckDestination is Check for a destination of events.
 func CheckDestination(d Destination, l Limits) []Alert {
-	c := checker{who: "events for " + d.Name, of: Alert{Destination: d.Name}}
+	c, dead := checker{who: "events for " + d.Name, of: Alert{Destination: d.Name}}, "dead events"
+	if d.Actions {
+		c.who, dead = "actions on the servers", "dead actions"
+	}
 	list := "see `postrider event list --destination " + d.Name
 	waiting := list + " --status waiting`"
 	if d.LastError != "" {
 		waiting += "; the last error was: " + text.Line(d.LastError)
 	}
 	c.age(EventsWaiting, d.OldestWaiting, l.EventsWaiting, "age of the oldest waiting event", waiting)
-	c.count(EventsDead, d.Dead, l.EventsDead, "dead events", list+" --status dead`, then `postrider event retry` or `skip` them")
+	c.count(EventsDead, d.Dead, l.EventsDead, dead, list+" --status dead`, then `postrider event retry` or `skip` them")
 	return c.alerts
 }
 

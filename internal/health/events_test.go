@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -26,5 +27,9 @@ func TestCheckDestination(t *testing.T) {
 	}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("past them it raises\n%+v\nwant\n%+v", got, want)
+	}
+	got = CheckDestination(Destination{Name: "imap", Dead: 1, Actions: true}, Limits{EventsDead: ptr(0)})
+	if len(got) != 1 || !strings.HasPrefix(got[0].Message, "actions on the servers: dead actions: 1, more than alerts.events_dead (0)") {
+		t.Errorf("of actions it raises %+v", got)
 	}
 }

@@ -30,20 +30,12 @@ const (
 func (c *Conn) Folders(ctx context.Context) ([]string, error) {
 	var names []string
 	err := c.do(ctx, "list the folders", listAnswer, func() error {
-		cmd := c.client.List("", "*", nil)
-		n := 0
-		for f := cmd.Next(); f != nil; f = cmd.Next() {
-			n++
-			if n <= maxFolders && len(f.Mailbox) <= maxName && !slices.Contains(f.Attrs, imap.MailboxAttrNoSelect) &&
+		return c.eachFolder(func(f *imap.ListData) {
+			if len(f.Mailbox) <= maxName && !slices.Contains(f.Attrs, imap.MailboxAttrNoSelect) &&
 				!slices.Contains(f.Attrs, imap.MailboxAttrNonExistent) {
 				names = append(names, f.Mailbox)
 			}
-		}
-		err := cmd.Close()
-		if err == nil && n > maxFolders {
-			return &Error{Kind: KindProtocol, Err: fmt.Errorf("the server lists more than %d folders", maxFolders)}
-		}
-		return err
+		})
 	})
 	if err != nil {
 		return nil, err
@@ -52,17 +44,37 @@ func (c *Conn) Folders(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// eachFolder runs one LIST, within do.
+func (c *Conn) eachFolder(each func(*imap.ListData)) error {
+	cmd := c.client.List("", "*", nil)
+	n := 0
+	for f := cmd.Next(); f != nil; f = cmd.Next() {
+		if n++; n <= maxFolders {
+			each(f)
+		}
+	}
+	err := cmd.Close()
+	if err == nil && n > maxFolders {
+		return &Error{Kind: KindProtocol, Err: fmt.Errorf("the server lists more than %d folders", maxFolders)}
+	}
+	return err
+}
+
 // Select opens a folder read-only (EXAMINE, RFC 3501 6.3.2). The error is KindNoCursor when the
 // folder's UIDs are not persistent, and KindNoFolder when the server does not open it.
 func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
+	return c.selectFolder(ctx, name, true)
+}
+
+func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Folder, error) {
 	if strings.EqualFold(name, "INBOX") {
 		name = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 	}
-	c.folder, c.messages = name, 0
+	c.folder, c.messages, c.flags = name, 0, nil
 	c.forgetArrivals()
 	var f Folder
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
-		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
+		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: readOnly}).Wait()
 		var no *imap.Error
 		if errors.As(err, &no) {
 			return &Error{
@@ -71,7 +83,7 @@ func (c *Conn) Select(ctx context.Context, name string) (Folder, error) {
 			}
 		}
 		f = Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext), Messages: data.NumMessages}
-		c.messages = f.Messages
+		c.messages, c.flags = f.Messages, data.PermanentFlags
 		if c.wire.countedAgain() { // UIDNEXT may be from before that
 			c.noteArrival(nil)
 		}

@@ -1,7 +1,8 @@
 // Package imapsrc connects to one IMAP account, lists UIDs and fetches messages by UID.
 //
-// One goroutine at a time uses a Conn. The package never changes the account: it opens folders with
-// EXAMINE and fetches bodies with BODY.PEEK[]. A call ends when its context ends, or when the
+// One goroutine at a time uses a Conn. Reading changes nothing: folders are opened with EXAMINE, and
+// bodies fetched with BODY.PEEK[]. What changes an account is in change.go, and needs
+// SelectToChange. A call ends when its context ends, or when the
 // server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or sends what
 // is not IMAP or more than the limits allow (see guard and wire). All of these close the
 // connection, and every later call fails.
@@ -25,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
@@ -48,6 +50,7 @@ type Conn struct {
 	asked        bool          // the server asked for a certificate
 	unidentified bool          // ID is still to be sent
 	messages     uint32        // in the folder when it was opened
+	flags        []imap.Flag   // that the folder keeps
 	idles        bool          // IDLE can be used
 	arrived      chan struct{} // has an element when a message arrived since the folder was opened
 

@@ -35,6 +35,7 @@ type Inbox struct {
 	Port           int
 	Security       Security
 	AllowPlaintext bool   // security none is allowed for a host other than loopback
+	AllowDelete    bool   // messages may be deleted on the server
 	Username       string // for the login
 	Auth           string // auto, plain, login
 	CAFile         string // with certificates to trust besides those of the system and of imap.ca_file

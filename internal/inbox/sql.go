@@ -4,7 +4,7 @@ package inbox
 
 const (
 	inboxColumns = `id, email_address, email_password, description, is_active, host, port, security,
-		allow_plaintext, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, failing_since, created_at, updated_at, last_scanned_at`
+		allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, failing_since, created_at, updated_at, last_scanned_at`
 	sqlInboxes = `SELECT ` + inboxColumns + ` FROM monitored_emails `
 
 	sqlListInboxes       = sqlInboxes + `ORDER BY email_address`
@@ -14,11 +14,11 @@ const (
 	sqlIDs               = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
 
 	sqlInsertInbox = `INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
-		security, allow_plaintext, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, 0, ?, ?)`
+		security, allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, 0, ?, ?)`
 	sqlTouchInbox  = `UPDATE monitored_emails SET updated_at = ? WHERE id = ?`
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
-		security = ?, allow_plaintext = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?, updated_at = ? WHERE id = ?`
+		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?, updated_at = ? WHERE id = ?`
 
 	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ? AND is_active = 0`
 	sqlEnabled     = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, 'enabled', ?)`

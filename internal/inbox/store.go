@@ -44,6 +44,7 @@ type Changes struct {
 	Port           *int
 	Security       *Security // moves the port from the old default to the new one
 	AllowPlaintext *bool
+	AllowDelete    *bool
 	Username       *string
 	Auth           *string
 	CAFile         *string
@@ -94,7 +95,7 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 		return &ExistsError{Address: in.Address}
 	}
 	err = tx.Exec(sqlInsertInbox, in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port,
-		in.Security, in.AllowPlaintext, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
+		in.Security, in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
 		in.Start, in.CreatedAt, in.CreatedAt).Error
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return &ExistsError{Address: in.Address}
@@ -175,7 +176,7 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 		}
 	}
 	err = tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
-		in.AllowPlaintext, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID).Error
+		in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID).Error
 	if err == nil && c.Labels != nil {
 		err = saveLabels(tx, in.ID, in.Labels)
 	}
@@ -327,6 +328,7 @@ func (in *Inbox) apply(c Changes) {
 	set(&in.Port, c.Port)
 	set(&in.Security, c.Security)
 	set(&in.AllowPlaintext, c.AllowPlaintext)
+	set(&in.AllowDelete, c.AllowDelete)
 	set(&in.Username, c.Username)
 	set(&in.Auth, c.Auth)
 	set(&in.CAFile, c.CAFile)

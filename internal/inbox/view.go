@@ -14,6 +14,7 @@ type View struct {
 	Port           int          `json:"port"`
 	Security       Security     `json:"security"`
 	AllowPlaintext bool         `json:"allow_plaintext"`
+	AllowDelete    bool         `json:"allow_delete"`
 	Username       string       `json:"username"`
 	Auth           string       `json:"auth"`
 	CAFile         string       `json:"ca_file"`
@@ -44,7 +45,7 @@ type FolderView struct {
 func (s *Store) View(in Inbox) View {
 	v := View{
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
-		Security: in.Security, AllowPlaintext: in.AllowPlaintext, Username: in.Username, Auth: in.Auth,
+		Security: in.Security, AllowPlaintext: in.AllowPlaintext, AllowDelete: in.AllowDelete, Username: in.Username, Auth: in.Auth,
 		CAFile: in.CAFile, TLSFingerprint: in.TLSFingerprint, ClientCert: in.ClientCert,
 		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: in.FolderViews(), Labels: Labels{},
 		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),

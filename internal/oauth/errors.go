@@ -91,7 +91,7 @@ func (a *App) explain(err error, secrets ...string) error {
 	case errors.As(err, &login), errors.As(err, &wrong):
 		return err
 	case !errors.As(err, &refused):
-		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; check that this host reaches it (HTTPS_PROXY)", a.Name, err)}
+		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; check that this host reaches it (ALL_PROXY, HTTPS_PROXY)", a.Name, err)}
 	}
 	clean := func(s string) string { return clean(hide(s, append(secrets, a.ClientSecret))) }
 	if refused.ErrorCode == "" { // the library leaves it out for service accounts

@@ -81,6 +81,8 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
+		case errors.As(err, &refused) && refused.ErrorCode == "expired_token":
+			return nil, errLate
 		case err == nil || errors.As(err, &refused) && refused.ErrorCode != "":
 			return got, err
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):

@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"postrider/internal/proxy"
 )
 
 // Use is what a token is for.
@@ -115,6 +117,20 @@ func withClient(ctx context.Context) context.Context {
 var httpClient = &http.Client{
 	Timeout:       patience,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Transport: &http.Transport{
+		DialContext:         dial,
+		TLSHandshakeTimeout: patience,
+		IdleConnTimeout:     90 * time.Second,
+		ForceAttemptHTTP2:   true,
+	},
+}
+
+// dial goes through the proxy of the environment. The transport does not cancel ctx with the
+// request.
+func dial(ctx context.Context, _, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return proxy.Dialer{}.Dial(ctx, address)
 }
 
 // Secure reports whether an URL may get a secret: over TLS, or on this host.

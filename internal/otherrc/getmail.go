@@ -95,13 +95,22 @@ var taken = []string{
 	"timeout", "use_peek", "imap_on_delete", "record_mailbox", "ssl_version", "ssl_ciphers",
 }
 
+// certificates are keys of [retriever] that an operator sets otherwise.
+var certificates = map[string]string{
+	"ca_certs": ownTLS, "ssl_fingerprints": ownTLS, "ssl_cert_hostname": ownTLS, "certfile": ownClient, "keyfile": ownClient,
+}
+
 // noteKeys notes what postrider does not do, or does differently.
 func noteKeys(retriever map[string]value, sections []section, notes *noteList) {
 	for _, s := range sections {
 		switch s.name {
 		case "retriever":
 			for _, key := range s.keys {
-				if !slices.Contains(taken, key.name) {
+				switch {
+				case slices.Contains(taken, key.name):
+				case certificates[key.name] != "":
+					notes.add(key.line, "%s is not taken: %s", key.name, certificates[key.name])
+				default:
 					notes.add(key.line, "%s is not taken", key.name)
 				}
 			}

@@ -59,7 +59,8 @@ const (
 	byRoutes  = "postrider forwards by the routes of its configuration"
 	unchanged = "postrider forwards mail as it came, see forward.mode"
 	noHooks   = "postrider runs no command around a connection"
-	ownTLS    = "postrider checks certificates always, with imap.ca_file for a CA of your own"
+	ownTLS    = "postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`"
+	ownClient = "for a client certificate: `inbox set --client-cert`"
 	multidrop = "routes can match any header field"
 )
 
@@ -67,7 +68,7 @@ var differences = map[string]difference{
 	"keep":     {0, ""}, // but see no keep
 	"flush":    {0, "postrider deletes nothing on the server"},
 	"fetchall": {0, "postrider forwards what arrives from now on; --start all forwards everything"},
-	"idle":     {0, "run postrider from cron or a timer"},
+	"idle":     {0, "`postrider watch` uses it wherever the server offers it"},
 
 	"limitflush": {0, "postrider deletes nothing on the server"},
 	"limit":      {1, "postrider has forward.max_size, for all inboxes"},
@@ -81,7 +82,7 @@ var differences = map[string]difference{
 	"preconnect": {1, noHooks}, "postconnect": {1, noHooks}, "plugin": {1, noHooks}, "plugout": {1, noHooks},
 	"interface": {1, "postrider uses any network interface"}, "monitor": {1, "postrider uses any network interface"},
 	"sslcertck": {0, ""}, "sslcertpath": {1, ownTLS}, "sslcertfile": {1, ownTLS}, "sslfingerprint": {1, ownTLS}, "sslcommonname": {1, ownTLS},
-	"sslkey": {1, "client certificates are not taken"}, "sslcert": {1, "client certificates are not taken"},
+	"sslkey": {1, ownClient}, "sslcert": {1, ownClient},
 	"envelope": {-1, multidrop}, "qvirtual": {1, multidrop}, "localdomains": {-1, multidrop}, "aka": {-1, multidrop},
 
 	// Nothing is lost: details of a protocol, or of what fetchmail prints.

@@ -116,6 +116,18 @@ func TestRead(t *testing.T) {
 				`rc:4: "h" port 0 tls user "b" password "x" folders [] skipped false` + "\n" +
 				"note: rc:4: auth is not taken: postrider chooses how to log in; `inbox set --auth` changes that\n",
 		},
+		{
+			"certificates", "fetchmailrc", "poll h proto imap user a pass x ssl\nsslcertfile ca.pem\nsslcert c.pem",
+			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
+				"note: rc:2: sslcertfile is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n" +
+				"note: rc:3: sslcert is not taken: for a client certificate: `inbox set --client-cert`\n",
+		},
+		{
+			"certificates of getmail", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\nca_certs=ca.pem\nkeyfile=k.pem\n",
+			`rc:2: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
+				"note: rc:6: ca_certs is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n" +
+				"note: rc:7: keyfile is not taken: for a client certificate: `inbox set --client-cert`\n",
+		},
 		{"Latin-1", "getmailrc", "\xe4", "error: rc: is not UTF-8 (perhaps Latin-1); save it as UTF-8\n"},
 		{"too large", "fetchmailrc", strings.Repeat("#", maxFile+1), "error: rc: is larger than 1 MiB; split it into several files\n"},
 		{"unknown", "mbsyncrc", "", "error: the format is \"mbsyncrc\"; use fetchmailrc or getmailrc\n"},

@@ -25,7 +25,7 @@ type Planned struct {
 }
 
 // Plan finds out what follows from occurrences: any number of entries from each, and at most one for
-// each destination.
+// each destination and action.
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
 // Expand puts entries in the place of the oldest occurrences, at most so many, and returns of how

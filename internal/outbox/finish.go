@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,6 +14,9 @@ import (
 // Finish implements Work. Doing it twice changes nothing.
 func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, _ error) {
 	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		if err := trail(tx, now, outcomes); err != nil {
+			return err
+		}
 		var err error
 		lost, err = finish(tx, now, alike(outcomes))
 		return err
@@ -21,6 +25,26 @@ func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, 
 		return nil, fmt.Errorf("record what became of what follows: %w", err)
 	}
 	return lost, nil
+}
+
+// trail writes the lines of those outcomes that count.
+func trail(tx *gorm.DB, now int64, outcomes []Outcome) error {
+	outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return o.Trail == Line{} })
+	claims := make([]Claim, len(outcomes))
+	for i, o := range outcomes {
+		claims[i] = o.Claim
+	}
+	held, err := stand(tx, claims, InProgress)
+	if err != nil {
+		return err
+	}
+	var rows [][]any
+	for _, o := range outcomes {
+		if held[o.Claim.Receipt] {
+			rows = append(rows, []any{o.Claim.TaskID, time.UnixMicro(now).UTC(), db.Cut(o.Claim.Worker, 255), o.Trail.Event, db.Cut(o.Trail.Detail, 4000)})
+		}
+	}
+	return db.Insert(tx, "monitored_emails_events", "task_id, at, worker, event, detail", rows)
 }
 
 // result is what Finish makes of an entry.

@@ -109,9 +109,13 @@ func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error
 	})
 }
 
-// Expire deletes entries that were done or skipped longer than age ago, at most limit of them.
+// Expire deletes entries that were done or skipped longer than age ago, at most limit of them. It
+// skips actions in inboxes that were removed.
 func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int, _ error) {
 	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+		if _, err := db.Exec(tx, sqlSkipOrphans, "the inbox was removed", time.UnixMicro(now).UTC(), Server); err != nil {
+			return err
+		}
 		ids, err := db.Query(tx, db.Value[int64], sqlOld, time.UnixMicro(now).UTC().Add(-age), limit)
 		if err != nil || len(ids) == 0 {
 			n = 0
@@ -129,12 +133,12 @@ func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int
 
 // changed is a row of sqlToChange.
 type changed struct {
-	id, taskID, inboxID int64
-	kind, destination   string
+	id, taskID, inboxID       int64
+	kind, destination, action string
 }
 
 func (c *changed) into() []any {
-	return []any{&c.id, &c.taskID, &c.inboxID, &c.kind, &c.destination}
+	return []any{&c.id, &c.taskID, &c.inboxID, &c.kind, &c.destination, &c.action}
 }
 
 // byOperator changes those entries that stand in one of the states.
@@ -155,6 +159,9 @@ func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []in
 			}
 			some = append(some, c.id)
 			detail := fmt.Sprintf("by an operator: event %d (%s) for %s", c.id, c.kind, c.destination)
+			if c.action != "" {
+				detail += ": " + c.action
+			}
 			trail = append(trail, []any{c.taskID, c.inboxID, now, db.Cut(who, 255), what, detail})
 		}
 		query, args := statement(some, now)

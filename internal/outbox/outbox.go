@@ -97,7 +97,11 @@ type Outcome struct {
 	Error     string
 	Delay     time.Duration
 	Uncounted bool // of Waiting: the try was not the entry's fault
+	Trail     Line // of its task's audit trail; empty for none
 }
+
+// Line is a line of a task's audit trail.
+type Line struct{ Event, Detail string }
 
 // Work is for those who work entries off.
 type Work interface {

@@ -30,6 +30,9 @@ WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND NOT EX
     AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0)
 ORDER BY visible_at, id LIMIT ?`
 
+	// By monitored_outbox_claim.
+	sqlInboxesDue = `SELECT DISTINCT inbox_id FROM monitored_outbox WHERE destination = ? AND visible_at <= ?`
+
 	// The new receipt makes two claims of one entry conflict.
 	sqlClaim = `
 UPDATE monitored_outbox SET status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?,
@@ -51,7 +54,7 @@ WHERE` + underReceipts
 const (
 	sqlEntry = `SELECT ` + entryColumns + ` FROM monitored_outbox WHERE id = ?`
 
-	sqlToChange = `SELECT id, task_id, inbox_id, kind, destination FROM monitored_outbox WHERE id IN ? AND status IN ?`
+	sqlToChange = `SELECT id, task_id, inbox_id, kind, destination, action FROM monitored_outbox WHERE id IN ? AND status IN ?`
 
 	// An event that could not be made has nothing to send.
 	sqlToRetry = sqlToChange + ` AND (action <> '' OR LENGTH(body) > 0)`
@@ -63,6 +66,11 @@ WHERE id IN ? AND status IN ('waiting', 'dead', 'skipped')`
 	sqlSkip = `
 UPDATE monitored_outbox SET status = 'skipped', visible_at = NULL, receipt = '', error_message = ?, finished_at = ?
 WHERE id IN ? AND status IN ('waiting', 'dead')`
+
+	// By monitored_outbox_claim.
+	sqlSkipOrphans = `
+UPDATE monitored_outbox SET status = 'skipped', visible_at = NULL, receipt = '', error_message = ?, finished_at = ?
+WHERE destination = ? AND visible_at > 0 AND inbox_id NOT IN (SELECT id FROM monitored_emails)`
 
 	sqlPurge = `DELETE FROM monitored_outbox WHERE id IN ? AND status IN ('done', 'dead', 'skipped')`
 

@@ -11,7 +11,7 @@ import (
 type Standing struct {
 	Name            string         `json:"name"`
 	Counts          map[Status]int `json:"counts"`             // events by status
-	OldestWaitingAt *time.Time     `json:"oldest_waiting_at"`  // when it was made; null when none waits
+	OldestWaitingAt *time.Time     `json:"oldest_waiting_at"`  // when it was made; null when none waits, and for imap, where waiting may be on purpose
 	LastError       string         `json:"last_error"`         // empty when the last try did not fail
 	RetryAt         *time.Time     `json:"retry_at,omitempty"` // nothing is sent before
 	Gone            bool           `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
@@ -41,7 +41,7 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 		}
 		if st := by[c.Destination]; st != nil {
 			st.Counts[c.Status] = c.N
-			if oldest := c.Oldest.UTC(); live && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
+			if oldest := c.Oldest.UTC(); live && c.Destination != Server && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
 				st.OldestWaitingAt, st.OldestWaiting = &oldest, c.Age
 			}
 		}

@@ -96,6 +96,22 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 	return claims, nil
 }
 
+// InboxesDue are the inboxes of entries that are due.
+func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64, _ error) {
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		ids, err = db.Query(tx, db.Value[int64], sqlInboxesDue, destination, now)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for what follows for %q: %w", destination, err)
+	}
+	return ids, nil
+}
+
 // stand returns the receipts of those claims that are good in a status.
 func stand(tx *gorm.DB, claims []Claim, status Status) (map[string]bool, error) {
 	out := map[string]bool{}

@@ -296,6 +296,9 @@ func TestTrail(t *testing.T) {
 			planned, err := plan(ctx, os)
 			for i := range planned {
 				planned[i].InboxID = 3 // those of tasks have it, too
+				if planned[i].Occurrence.TaskID == 8 {
+					planned[i].Action, planned[i].Body = "delete", nil
+				}
 			}
 			return planned, err
 		})
@@ -307,6 +310,7 @@ func TestTrail(t *testing.T) {
 			func() (int, error) { return b.Skip(t.Context(), "anna", ids...) },
 			func() (int, error) { return b.Skip(t.Context(), "anna", ids...) }, // not again
 			func() (int, error) { return b.Purge(t.Context(), "berta", ids[0]) },
+			func() (int, error) { return b.Retry(t.Context(), "berta", all[2].ID) },
 		} {
 			_, err := do()
 			b.must(err)
@@ -318,7 +322,7 @@ func TestTrail(t *testing.T) {
 		task, in := fmt.Sprintf(" by an operator: event %d (dead) for crm", ids[0]), fmt.Sprintf(" by an operator: event %d (inbox_ok) for crm", ids[1])
 		want := []string{
 			"7 0 anna event_retried" + task, "0 3 anna event_retried" + in, "7 0 anna event_skipped" + task, "0 3 anna event_skipped" + in,
-			"7 0 berta event_purged" + task,
+			"7 0 berta event_purged" + task, fmt.Sprintf("8 0 berta event_retried by an operator: event %d (dead) for crm: delete", all[2].ID),
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("the trail is\n%q\nwant\n%q", got, want)
@@ -354,6 +358,45 @@ func TestNotMade(t *testing.T) {
 		}
 		if n, err := b.Skip(t.Context(), "anna", e.ID); err != nil || n != 1 {
 			t.Errorf("%d are skipped, %v; want it", n, err)
+		}
+	})
+}
+
+// TestServerActions: an occurrence may have several actions, whose inboxes are found, and their ends
+// stand in the audit trail of the task, once.
+func TestServerActions(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Forwarded, TaskID: 5})
+		_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
+			for _, action := range []string{"seen", "delete"} {
+				all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: action, InboxID: 7, Action: action})
+			}
+			return append(all, Planned{Occurrence: os[0], Destination: Server, EventID: "later", InboxID: 8, Action: "delete it", Delay: time.Hour}), nil
+		})
+		b.must(err)
+		due, err := b.InboxesDue(t.Context(), Server)
+		if err != nil || !slices.Equal(due, []int64{7}) {
+			t.Errorf("the inboxes %d are due, %v; want 7", due, err)
+		}
+		claims, err := b.Receive(t.Context(), Want{Destination: Server, InboxID: 7, Max: 9, Lease: time.Minute, Worker: "w"})
+		b.must(err)
+		if len(claims) != 2 {
+			t.Fatalf("%d claims, want 2", len(claims))
+		}
+		end := Outcome{Claim: claims[0], Status: Done, Trail: Line{"server", "marked as read"}}
+		lost := end
+		lost.Claim.Receipt = "another"
+		for range 2 {
+			_, err = b.Finish(t.Context(), end, lost)
+			b.must(err)
+		}
+		var lines []string
+		b.must(b.db.View(t.Context(), func(tx *gorm.DB) (err error) {
+			lines, err = db.Query(tx, db.Value[string], "SELECT CONCAT(task_id, ' ', worker, ' ', event, ' ', detail) FROM monitored_emails_events")
+			return err
+		}))
+		if want := []string{"5 w server marked as read"}; !slices.Equal(lines, want) {
+			t.Errorf("the trail is %q, want %q", lines, want)
 		}
 	})
 }

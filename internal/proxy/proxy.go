@@ -1,9 +1,9 @@
-// Package proxy opens connections to mail servers, through a proxy where there is one.
+// Package proxy opens connections to servers, through a proxy where there is one.
 //
 // A proxy is a URL (socks5, socks5h, http or https, with user:password), or comes from the
 // environment variables ALL_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case. A proxy from
-// the environment is not used for loopback addresses. IMAP and SMTP follow the same rules. No error
-// has the user or the password of a proxy.
+// the environment is not used for loopback addresses. IMAP, SMTP and OAuth2 follow the same rules. No
+// error has the user or the password of a proxy.
 package proxy
 
 import (

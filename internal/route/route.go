@@ -59,6 +59,7 @@ type Rule struct {
 	Mode       Mode        `yaml:"mode"`
 	Fallback   Fallback    `yaml:"fallback"`
 	Resent     *bool       `yaml:"resent"`
+	After      After       `yaml:"after"`
 	Continue   bool        `yaml:"continue"` // collect To and go on to the next rule
 	Skip       bool        `yaml:"skip"`     // do not forward, on purpose
 }

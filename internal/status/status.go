@@ -152,6 +152,7 @@ func (s Sources) eventAlerts(named []string, all []outbox.Standing) (alerts []he
 	for _, st := range all {
 		alerts = append(alerts, health.CheckDestination(health.Destination{
 			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter], LastError: st.LastError,
+			Actions: st.Name == outbox.Server,
 		}, s.Alerts)...)
 	}
 	return alerts

@@ -109,9 +109,14 @@ func TestDelayProxyToNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := dialDelayed(t, address(port), time.Millisecond)
-	if rest, err := io.ReadAll(conn); !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("read %q, %v; want a connection reset: the backend does not listen", rest, err)
+	proxy := NewDelayProxy(t, address(port), time.Millisecond)
+	conn, err := net.Dial("tcp", address(proxy.Port))
+	if err == nil { // else it was reset before Dial had returned
+		defer func() { _ = conn.Close() }()
+		_, err = io.ReadAll(conn)
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v; want a connection reset: the backend does not listen", err)
 	}
 }
 

@@ -31,11 +31,17 @@ type IMAP struct {
 	as        *account
 	provider  *OIDC    // of access tokens; nil for none
 	bearer    []string // the mechanisms for them
+	offers    string   // its capabilities; empty for its own
 	passwords sync.Map // by user
 }
 
 // Dovecot starts a server of the test's own, without users, and stops it when the test is over.
-func Dovecot(t testing.TB) *IMAP { return startDovecot(t, nil) }
+func Dovecot(t testing.TB) *IMAP { return startDovecot(t, &IMAP{}) }
+
+// DovecotOffering is Dovecot with these capabilities after the login: "IMAP4rev1 UIDPLUS".
+func DovecotOffering(t testing.TB, capabilities string) *IMAP {
+	return startDovecot(t, &IMAP{offers: capabilities})
+}
 
 // DovecotWithTokens takes access tokens, too, which it has the provider check (RFC 7662). It offers
 // these mechanisms; without any, xoauth2 and oauthbearer.
@@ -43,14 +49,14 @@ func DovecotWithTokens(t testing.TB, provider *OIDC, mechanisms ...string) *IMAP
 	if len(mechanisms) == 0 {
 		mechanisms = []string{"xoauth2", "oauthbearer"}
 	}
-	return startDovecot(t, provider, mechanisms...)
+	return startDovecot(t, &IMAP{provider: provider, bearer: mechanisms})
 }
 
-func startDovecot(t testing.TB, provider *OIDC, bearer ...string) *IMAP {
+func startDovecot(t testing.TB, s *IMAP) *IMAP {
 	t.Helper()
 	binary, version := findDovecot(t)
-	if provider != nil && version != "2.3" {
-		t.Skip("the configuration for access tokens is that of Dovecot 2.3")
+	if (s.provider != nil || s.offers != "") && version != "2.3" {
+		t.Skip("the configuration for access tokens and for capabilities is that of Dovecot 2.3")
 	}
 	as, err := plainAccount()
 	if err != nil {
@@ -60,7 +66,7 @@ func startDovecot(t testing.TB, provider *OIDC, bearer ...string) *IMAP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &IMAP{Host: loopback, Port: ports[0], TLSPort: ports[1], AuthPort: ports[2], as: as, provider: provider, bearer: bearer}
+	s.Host, s.Port, s.TLSPort, s.AuthPort, s.as = loopback, ports[0], ports[1], ports[2], as
 	if err := s.prepare(t, version); err != nil {
 		t.Fatalf("prepare a Dovecot: %v", err)
 	}
@@ -150,7 +156,7 @@ func (s *IMAP) config(version string) ([]byte, error) {
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{
 		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid, "Port": s.Port, "TLSPort": s.TLSPort, "AuthPort": s.AuthPort,
-		"Bearer": s.bearer,
+		"Bearer": s.bearer, "Offers": s.offers,
 	})
 	return []byte(text.String()), err
 }

@@ -16,6 +16,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails (
     port            INT          NOT NULL,
     security        VARCHAR(16)  NOT NULL, -- tls, starttls, none
     allow_plaintext TINYINT      NOT NULL, -- 1: security none is allowed for a host other than loopback
+    allow_delete    TINYINT      NOT NULL DEFAULT 0, -- 1: messages may be deleted on the server (after)
     username        VARCHAR(320) NOT NULL,
     auth            VARCHAR(16)  NOT NULL, -- auto, plain, login
     ca_file         VARCHAR(1024) NOT NULL DEFAULT '', -- a file with certificates to trust besides the system's
@@ -258,7 +259,7 @@ CREATE TABLE IF NOT EXISTS monitored_outbox (
     error_message TEXT         NOT NULL, -- of the last try
     created_at    DATETIME(6)  NOT NULL,
     finished_at   DATETIME(6)  NULL,
-    UNIQUE KEY monitored_outbox_once (occurrence_id, destination),
+    UNIQUE KEY monitored_outbox_once (occurrence_id, destination, action),
     KEY monitored_outbox_claim (destination, visible_at, id),
     KEY monitored_outbox_order (task_id, inbox_id, destination, occurrence_id),
     KEY monitored_outbox_ended (status, finished_at)

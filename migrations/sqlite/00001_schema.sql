@@ -14,6 +14,7 @@ CREATE TABLE monitored_emails (
     port            INTEGER  NOT NULL,
     security        TEXT     NOT NULL, -- tls, starttls, none
     allow_plaintext INTEGER  NOT NULL, -- 1: security none is allowed for a host other than loopback
+    allow_delete    INTEGER  NOT NULL DEFAULT 0, -- 1: messages may be deleted on the server (after)
     username        TEXT     NOT NULL,
     auth            TEXT     NOT NULL, -- auto, plain, login
     ca_file         TEXT     NOT NULL DEFAULT '', -- a file with certificates to trust besides the system's
@@ -256,7 +257,7 @@ CREATE TABLE monitored_outbox (
     error_message TEXT     NOT NULL, -- of the last try
     created_at    DATETIME NOT NULL,
     finished_at   DATETIME NULL,
-    UNIQUE (occurrence_id, destination)
+    UNIQUE (occurrence_id, destination, action)
 );
 CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
 CREATE INDEX monitored_outbox_order ON monitored_outbox (task_id, inbox_id, destination, occurrence_id);

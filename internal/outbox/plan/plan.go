@@ -1,5 +1,5 @@
-// Package plan finds out what follows from what has happened: which destinations get an event, and
-// what is in it. It reads the registry as it is now: a task that was put back since is told as it
+// Package plan finds out what follows from what has happened: which destinations get an event and
+// what is in it, and what is done on the IMAP server. It reads the registry as it is now: a task that was put back since is told as it
 // stands.
 package plan
 
@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
@@ -44,6 +45,13 @@ type Planner struct {
 	Source  string // of events: a URI of the installation
 	Tasks   Registry
 	Inboxes Inboxes
+	After   func(kind outbox.Kind, route string) []Step // on the server; nil for nothing
+}
+
+// Step is one thing to do on the server once a task has ended.
+type Step struct {
+	Action string // as in outbox.Entry
+	Delay  time.Duration
 }
 
 // Kinds are those that a rule wants.
@@ -66,7 +74,7 @@ func IncludeHeaders(rules []Rule, in inbox.Inbox) bool {
 // Plan implements outbox.Plan. What was deleted since has no events: a task that was purged, an
 // inbox that was removed. An event that cannot be written is dead.
 func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Planned, error) {
-	if len(p.Rules) == 0 {
+	if len(p.Rules) == 0 && p.After == nil {
 		return nil, nil
 	}
 	known, err := p.read(ctx, os)
@@ -84,6 +92,7 @@ func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Pl
 		if !ok || o.TaskID != 0 && !isTask {
 			continue
 		}
+		planned = append(planned, p.steps(o, id, route)...)
 		for _, r := range p.Rules {
 			if !r.wants(o.Kind, in, route) {
 				continue
@@ -102,6 +111,20 @@ func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Pl
 		}
 	}
 	return planned, nil
+}
+
+// steps are what is done on the server after what happened to a task.
+func (p *Planner) steps(o outbox.Occurrence, inboxID int64, route string) (planned []outbox.Planned) {
+	if p.After == nil || o.TaskID == 0 {
+		return nil
+	}
+	for _, s := range p.After(o.Kind, route) {
+		planned = append(planned, outbox.Planned{
+			Occurrence: o, Destination: outbox.Server, EventID: outbox.EventID(o, outbox.Server+" "+s.Action), InboxID: inboxID,
+			Action: s.Action, Delay: s.Delay,
+		})
+	}
+	return planned
 }
 
 func (r Rule) wants(kind outbox.Kind, in inbox.Inbox, route string) bool {

@@ -145,3 +145,27 @@ func TestPlanBroken(t *testing.T) {
 		t.Errorf("planned are %+v, want the first without a body and with its error, and the other with a body", planned)
 	}
 }
+
+// TestPlanAfter: what is done on the server follows from ends of tasks, beside the events.
+func TestPlanAfter(t *testing.T) {
+	known := registry{
+		tasks:   map[int64]tasks.Task{1: {ID: 1, InboxID: 7, Route: "court", Status: tasks.Forwarded}},
+		inboxes: []inbox.Inbox{{ID: 7, Address: "desk@firm.example"}},
+	}
+	p := &Planner{Tasks: known, Inboxes: known, After: func(kind outbox.Kind, route string) []Step {
+		return []Step{{Action: fmt.Sprintf("flag:%s-%s", kind, route)}, {Action: "delete", Delay: time.Hour}}
+	}}
+	got, err := p.Plan(t.Context(), []outbox.Occurrence{
+		{ID: 3, Kind: outbox.Forwarded, TaskID: 1}, {ID: 4, Kind: outbox.Forwarded, TaskID: 9}, {ID: 5, Kind: outbox.InboxOK, InboxID: 7},
+	})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("Plan = %+v, %v; want two", got, err)
+	}
+	one, two := got[0], got[1]
+	if one.Destination != outbox.Server || one.InboxID != 7 || one.Action != "flag:forwarded-court" || one.Delay != 0 || one.Occurrence.ID != 3 {
+		t.Errorf("the first is %+v", one)
+	}
+	if two.Action != "delete" || two.Delay != time.Hour || two.EventID == one.EventID {
+		t.Errorf("the second is %+v", two)
+	}
+}

@@ -25,6 +25,7 @@ import (
 type Options struct {
 	TLS         *tls.Config // when set, STARTTLS is offered and required before a login
 	ImplicitTLS bool        // TLS from the first octet instead
+	Without     []imap.Cap  // of what it offers otherwise
 }
 
 // Server is a running server.
@@ -56,11 +57,15 @@ func Start(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("start an IMAP server: %w", err)
 	}
 	s := &Server{ln: ln, users: map[string]*account{}}
+	caps := imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapUIDPlus: {}, imap.CapNamespace: {}, imap.CapESearch: {}, imap.CapMove: {}}
+	for _, c := range opts.Without {
+		delete(caps, c)
+	}
 	s.imap = imapserver.New(&imapserver.Options{
 		NewSession:   s.newSession,
 		TLSConfig:    opts.TLS,
 		InsecureAuth: opts.TLS == nil,
-		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapUIDPlus: {}, imap.CapNamespace: {}, imap.CapESearch: {}, imap.CapMove: {}},
+		Caps:         caps,
 		Logger:       log.New(io.Discard, "", 0), // it logs clients that hang up
 	})
 	if opts.ImplicitTLS {

@@ -1,0 +1,178 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"postrider/internal/after"
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/outbox/plan"
+	"postrider/internal/route"
+	"postrider/internal/text"
+)
+
+// after says what happens to messages on their server; nil for nothing.
+func (s *services) after() (func(kind outbox.Kind, route string) []plan.Step, error) {
+	if len(s.cfg.AfterKinds()) == 0 {
+		return nil, nil
+	}
+	table, err := s.tableAlone()
+	general := s.cfg.After.Rule()
+	return func(kind outbox.Kind, name string) []plan.Step { return steps(kind, table.After(name, general)) }, err
+}
+
+func steps(kind outbox.Kind, a route.After) (out []plan.Step) {
+	action := map[outbox.Kind]route.Action{
+		outbox.Forwarded: a.Forwarded, outbox.SkippedNoMatch: a.SkippedNoMatch, outbox.Dead: a.Dead,
+	}[kind]
+	if action.Acts() {
+		out = append(out, plan.Step{Action: string(action)})
+	}
+	if d := a.Deletes(); d > 0 && kind == outbox.Forwarded {
+		out = append(out, plan.Step{Action: string(route.Delete), Delay: d})
+	}
+	return out
+}
+
+// actor does what the configuration wants done on the servers; nil when that is nothing.
+func (s *services) actor() (*after.Worker, error) {
+	if len(s.cfg.AfterKinds()) == 0 {
+		return nil, nil
+	}
+	d, err := s.dialer()
+	if err != nil {
+		return nil, err
+	}
+	return &after.Worker{
+		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Name: s.worker(), Log: s.log,
+		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
+			conn, err := d.dial(ctx, in)
+			if err != nil {
+				return nil, err // and not a nil *imapsrc.Conn
+			}
+			return conn, nil
+		},
+	}, nil
+}
+
+// act does what is due on the servers of the inboxes. What fails is logged, and tried again later.
+func (s *services) act(ctx context.Context, boxes []inbox.Inbox) {
+	w, err := s.actor()
+	if err == nil && w != nil {
+		err = w.Work(ctx, boxes)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("what follows on the servers waits", "error", err)
+	}
+}
+
+// actEvery is how often a process that stays up looks for what is due on the servers.
+const actEvery = 5 * time.Second
+
+// actOn does what is due on the servers until stop is called.
+func (s *services) actOn(ctx context.Context) (stop func()) {
+	w, err := s.actor()
+	if w == nil || err != nil {
+		return func() {} // dial has the same error for each inbox
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(actEvery)
+		defer tick.Stop()
+		known := false // an error of the database is logged once
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			boxes, err := s.inboxes.List(ctx, true)
+			if err == nil {
+				err = w.Work(ctx, boxes)
+			}
+			if err != nil && !known && ctx.Err() == nil {
+				s.log.Error("what follows on the servers waits for the database; that is tried again", "error", err)
+			}
+			known = err != nil
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// wouldDelete is what `run --dry-run --json` prints of a message that is to be deleted.
+type wouldDelete struct {
+	Inbox   string    `json:"inbox"`
+	Folder  string    `json:"folder"`
+	UID     uint32    `json:"uid"`
+	Task    int64     `json:"task"`
+	Subject string    `json:"subject"`
+	At      time.Time `json:"at"` // not before
+}
+
+// deletions are the messages of the inboxes that are to be deleted.
+func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldDelete, error) {
+	of := map[int64]inbox.Inbox{}
+	for _, in := range boxes {
+		of[in.ID] = in
+	}
+	var entries []outbox.Entry
+	var ids []int64
+	wanted := outbox.Filter{Destination: outbox.Server, Statuses: []outbox.Status{outbox.Waiting, outbox.InProgress}}
+	err := s.outbox.List(ctx, wanted, func(e outbox.Entry) error {
+		if in, ok := of[e.InboxID]; ok && in.AllowDelete && e.Action == string(route.Delete) {
+			entries, ids = append(entries, e), append(ids, e.TaskID)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	known, err := s.queue.Tasks(ctx, ids)
+	out := []wouldDelete{}
+	for _, e := range entries {
+		if t, ok := known[e.TaskID]; ok {
+			out = append(out, wouldDelete{
+				Inbox: t.Inbox, Folder: t.Folder, UID: t.UID, Task: t.ID, Subject: t.Identity.Subject, At: e.VisibleAt.UTC(),
+			})
+		}
+	}
+	return out, err
+}
+
+// printDeletions names what is to be deleted, with dates.
+func (a *app) printDeletions(all []wouldDelete) error {
+	for _, d := range all {
+		_, err := fmt.Fprintf(a.out, "%s %s UID %d %q: would be deleted on the server, not before %s\n",
+			d.Inbox, text.Line(d.Folder), d.UID, text.Cut(text.Line(d.Subject), 60), a.when(&d.At))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAfter fails when something that the configuration wants done cannot be done in an inbox.
+func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.Inbox) error {
+	if len(s.cfg.AfterKinds()) == 0 {
+		return nil
+	}
+	table, err := s.tableAlone()
+	if err != nil {
+		return err
+	}
+	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders}
+	problems, err := w.Check(ctx, conn, in, table.Actions(s.cfg.After.Rule()))
+	if err == nil && len(problems) > 0 {
+		err = errors.New(strings.Join(problems, "; "))
+	}
+	return err
+}

@@ -1,0 +1,338 @@
+// Package after does on the IMAP server what the configuration wants done with a message once its
+// task has ended: mark it, move it, delete it.
+//
+// What is to be done are entries of the outbox for the destination outbox.Server. They are claimed
+// with a lease, an inbox at a time, on a session of their own. Before a message is changed, it is
+// compared with the registry: its folder has the task's UIDVALIDITY, and it has the size and the
+// INTERNALDATE that were noted; before it is deleted, and where these differ, its content is
+// compared, too. Anything else is left alone.
+//
+// Killed anywhere, the next worker finds out what happened and goes on; doing it twice changes
+// nothing. A message is moved with MOVE (RFC 6851), or else copied, unless its copy is there
+// already, and expunged by its UID (RFC 4315). A plain EXPUNGE is never sent.
+package after
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/outbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
+)
+
+// Server is a session, *imapsrc.Conn.
+type Server interface {
+	Select(ctx context.Context, folder string) (imapsrc.Folder, error)
+	Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
+	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+	Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error)
+	WithMessageID(ctx context.Context, id string) ([]uint32, error)
+
+	SelectToChange(ctx context.Context, folder string) (imapsrc.Folder, error)
+	AddFlag(ctx context.Context, uids []uint32, flag string) error
+	Move(ctx context.Context, uids []uint32, folder string) error
+	Copy(ctx context.Context, uids []uint32, folder string) error
+	Expunge(ctx context.Context, uids []uint32) error
+	Create(ctx context.Context, folder string) error
+
+	Keeps(flag string) bool
+	Moves() bool
+	ExpungesByUID() bool
+	IsGmail() bool
+	Trash(ctx context.Context) (string, error)
+	Close() error
+}
+
+// Registry is what is known of tasks and their messages.
+type Registry interface {
+	Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, error)
+	Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Noted, error)
+}
+
+// Outbox has what is to be done.
+type Outbox interface {
+	outbox.Work
+	InboxesDue(ctx context.Context, destination string) ([]int64, error)
+}
+
+// Worker does it. All fields must be set. Any number of processes may work.
+type Worker struct {
+	Outbox        Outbox
+	Registry      Registry
+	Dial          func(ctx context.Context, in inbox.Inbox) (Server, error)
+	CreateFolders bool // to which messages are moved
+	Name          string
+	Log           *slog.Logger
+}
+
+// How much is done at once, and how often.
+const (
+	atOnce      = 50
+	inboxes     = 8 // at the same time
+	lease       = 5 * time.Minute
+	serverAgain = 5 * time.Minute // after a server could not be reached
+	firstPause  = time.Minute     // after a refusal; it doubles
+	longest     = time.Hour
+	maxTries    = 20 // then it is given up
+)
+
+// Work does what is due of the inboxes. It returns when that is done, or ctx ends; what is under way
+// on a server is given back then. The error is the database's.
+func (w *Worker) Work(ctx context.Context, boxes []inbox.Inbox) error {
+	due, err := w.Outbox.InboxesDue(ctx, outbox.Server)
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	places := make(chan struct{}, inboxes)
+	for _, in := range boxes {
+		if !slices.Contains(due, in.ID) {
+			continue
+		}
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			if err := w.inbox(ctx, in); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = errors.Join(failed, err)
+			}
+		})
+	}
+	wg.Wait()
+	return failed
+}
+
+func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
+	v := &visit{Worker: w, in: in, log: w.Log.With("inbox", in.Address)}
+	defer v.close()
+	for ctx.Err() == nil && !v.broken {
+		claims, err := w.Outbox.Receive(ctx, outbox.Want{
+			Destination: outbox.Server, InboxID: in.ID, Max: atOnce, Lease: lease, Worker: w.Name,
+		})
+		if err != nil || len(claims) == 0 {
+			return err
+		}
+		if err := v.work(ctx, claims); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit is a session with the server of one inbox.
+type visit struct {
+	*Worker
+	in     inbox.Inbox
+	log    *slog.Logger
+	conn   Server // nil before it is needed
+	broken bool   // the session is of no use any more
+}
+
+func (v *visit) close() {
+	if v.conn != nil {
+		_ = v.conn.Close()
+	}
+}
+
+// job is one claim.
+type job struct {
+	log   *slog.Logger
+	claim outbox.Claim
+	task  tasks.Task
+	noted tasks.Noted
+	size  int64           // of the message, as the server says
+	end   *outbox.Outcome // nil while it is not decided
+}
+
+// place is where jobs can be done together.
+type place struct {
+	folder   string
+	folderID int64
+	epoch    int64
+	action   route.Action
+}
+
+// work works claims off, those of a folder together, and records what became of them. The error is
+// the database's.
+func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
+	ids := make([]int64, len(claims))
+	for i, c := range claims {
+		ids[i] = c.TaskID
+	}
+	known, err := v.Registry.Tasks(ctx, ids)
+	if err != nil {
+		return err
+	}
+	groups, order := map[place][]*job{}, []place{}
+	for _, c := range claims {
+		j := &job{log: v.log, claim: c, task: known[c.TaskID]}
+		at := place{j.task.Folder, j.task.FolderID, j.task.Epoch, route.Action(c.Action)}
+		if groups[at] == nil {
+			order = append(order, at)
+		}
+		groups[at] = append(groups[at], j)
+	}
+	for _, at := range order {
+		jobs := groups[at]
+		for _, j := range jobs {
+			v.admit(j, at)
+		}
+		if err := v.group(ctx, at, open(jobs)); err != nil {
+			return err
+		}
+		var outcomes []outbox.Outcome
+		for _, j := range jobs {
+			if j.end == nil { // the session broke, or ctx has ended
+				j.back(0)
+			}
+			outcomes = append(outcomes, *j.end)
+		}
+		if _, err := v.Outbox.Finish(context.WithoutCancel(ctx), outcomes...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open are the jobs that are not decided yet.
+func open(jobs []*job) (out []*job) {
+	for _, j := range jobs {
+		if j.end == nil {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// group does what is wanted of messages in one folder. The error is the database's.
+func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
+	if len(jobs) == 0 || v.broken || ctx.Err() != nil {
+		return nil
+	}
+	claims := make([]outbox.Claim, len(jobs))
+	for i, j := range jobs {
+		claims[i] = j.claim
+	}
+	lost, err := v.Outbox.Extend(ctx, lease, claims...)
+	if err != nil {
+		return err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool {
+		return slices.ContainsFunc(lost, func(c outbox.Claim) bool { return c.ID == j.claim.ID })
+	})
+	if v.conn == nil {
+		if v.conn, err = v.Dial(ctx, v.in); err != nil {
+			v.conn = nil
+			v.fail(ctx, jobs, err)
+			v.broken = true
+			return nil
+		}
+	}
+	if err := v.openFolder(ctx, at); err != nil {
+		v.fail(ctx, jobs, err)
+		return nil
+	}
+	if err := v.identify(ctx, at, jobs); err != nil {
+		return err
+	}
+	v.act(ctx, at, open(jobs))
+	return nil
+}
+
+// errRenewed is a folder whose UIDs are not those of the task any more.
+var errRenewed = &notNow{"the folder's UIDVALIDITY has changed, so which message is meant is not certain before the next scan"}
+
+func (v *visit) openFolder(ctx context.Context, at place) error {
+	f, err := v.conn.SelectToChange(ctx, at.folder)
+	if err == nil && f.UIDValidity != uint32(at.epoch) {
+		return errRenewed
+	}
+	return err
+}
+
+// act does what is wanted of messages that are the right ones. What a server refuses for several
+// messages is tried for each.
+func (v *visit) act(ctx context.Context, at place, jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	err := v.do(ctx, at, jobs)
+	switch {
+	case err == nil:
+		for _, j := range jobs {
+			j.done(did(at.action))
+			v.log.Info(did(at.action), "task", j.task.ID, "folder", at.folder, "uid", j.task.UID)
+		}
+	case ofKind(err, imapsrc.KindMessage) && len(jobs) > 1:
+		for _, j := range jobs {
+			if err := v.openFolder(ctx, at); err != nil {
+				v.fail(ctx, open(jobs), err)
+				return
+			}
+			v.act(ctx, at, []*job{j})
+		}
+	default:
+		v.fail(ctx, jobs, err)
+	}
+}
+
+func (v *visit) do(ctx context.Context, at place, jobs []*job) error {
+	uids := uidsOf(jobs)
+	if flag, ok := at.action.Flag(); ok {
+		if !v.conn.Keeps(flag) {
+			return &cannot{"the folder does not keep the flag " + flag}
+		}
+		return v.conn.AddFlag(ctx, uids, flag)
+	}
+	if folder, ok := at.action.Folder(); ok {
+		return v.move(ctx, at, jobs, folder)
+	}
+	if v.conn.IsGmail() { // where EXPUNGE archives a message
+		trash, err := v.conn.Trash(ctx)
+		if err == nil && trash == "" {
+			err = errNoTrash
+		}
+		if err != nil {
+			return err
+		}
+		return v.conn.Move(ctx, uids, trash)
+	}
+	if !v.conn.ExpungesByUID() {
+		return errNoUIDPLUS
+	}
+	return v.conn.Expunge(ctx, uids)
+}
+
+func uidsOf(jobs []*job) []uint32 {
+	uids := make([]uint32, len(jobs))
+	for i, j := range jobs {
+		uids[i] = j.task.UID
+	}
+	return uids
+}
+
+// did is what an action has done, for people.
+func did(a route.Action) string {
+	if a == route.Seen {
+		return "marked as read"
+	}
+	if flag, ok := a.Flag(); ok {
+		return "flag " + flag + " set"
+	}
+	if folder, ok := a.Folder(); ok {
+		return "moved to " + text.Line(folder)
+	}
+	return "deleted"
+}

@@ -1,0 +1,286 @@
+package after
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver"
+)
+
+func TestMain(m *testing.M) { testserver.Main(m) }
+
+// moveAndNot are servers with MOVE, and with UIDPLUS alone.
+func moveAndNot(t *testing.T, test func(t *testing.T, without []imap.Cap)) {
+	t.Helper()
+	t.Run("MOVE", func(t *testing.T) { test(t, nil) })
+	t.Run("UIDPLUS", func(t *testing.T) { test(t, []imap.Cap{imap.CapMove}) })
+}
+
+func TestMoves(t *testing.T) {
+	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
+		r := newRig(t, 3, without...)
+		r.wants("move:Done", 1, 3)
+		before := r.octets("INBOX", r.tasks[1].UID)
+		r.work()
+		r.wantIn("INBOX", "message 1")
+		r.wantIn("Done", "message 0", "message 2")
+		if got := r.octets("Done", 1); got != before {
+			t.Errorf("the message became %q, want %q", got, before)
+		}
+		r.wantEnd(1, outbox.Done, "")
+		r.wantEnd(2, outbox.Done, "")
+		if want := []string{"1 server: moved to Done", "3 server: moved to Done"}; !slices.Equal(r.trail, want) {
+			t.Errorf("the trail has %q, want %q", r.trail, want)
+		}
+	})
+}
+
+// TestDeletesNoOther: a second client has marked another message as deleted.
+func TestDeletesNoOther(t *testing.T) {
+	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
+		for _, action := range []string{"delete", "move:Done"} {
+			t.Run(action, func(t *testing.T) {
+				r := newRig(t, 2, without...)
+				check(t, r.open("INBOX").AddFlag(t.Context(), []uint32{r.tasks[2].UID}, `\Deleted`))
+				r.wants(action, 1)
+				r.work()
+				r.wantIn("INBOX", "message 1")
+				r.wantEnd(1, outbox.Done, "")
+			})
+		}
+	})
+}
+
+func TestFlags(t *testing.T) {
+	r := newRig(t, 2)
+	r.wants("seen", 1)
+	r.wants("flag:$Forwarded", 2)
+	r.work()
+	r.wantEnd(1, outbox.Done, "")
+	r.wantEnd(2, outbox.Done, "")
+	for flag, want := range map[imap.Flag]uint32{`\Seen`: r.tasks[1].UID, "$Forwarded": r.tasks[2].UID} {
+		if got := r.flagged(flag); !slices.Equal(got, []uint32{want}) {
+			t.Errorf("%s is set on %d, want %d", flag, got, want)
+		}
+	}
+}
+
+// TestLeavesAlone: what is not certainly the message of a task that ended like that is left alone.
+func TestLeavesAlone(t *testing.T) {
+	tests := []struct {
+		name, action string
+		change       func(r *rig, task *tasks.Task)
+		status       outbox.Status
+		why          string
+	}{
+		{"requeued", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, outbox.Dropped, "the task is received now"},
+		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "a recipient did not get"},
+		{"not allowed", "delete", func(r *rig, _ *tasks.Task) { r.in.AllowDelete = false }, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
+		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "in that folder"},
+		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) { task.Epoch++ }, outbox.Waiting, "UIDVALIDITY"},
+		{"another content", "delete", func(r *rig, task *tasks.Task) {
+			n := r.noted[task.UID]
+			n.Fingerprint[0]++
+			r.noted[task.UID] = n
+		}, outbox.DeadLetter, "another message"},
+		{"another size and content", "seen", func(r *rig, task *tasks.Task) {
+			n := r.noted[task.UID]
+			n.Fingerprint[0]++
+			n.Stated.Size++
+			r.noted[task.UID] = n
+		}, outbox.DeadLetter, "another message"},
+		{"another size and date, never read", "seen", func(r *rig, task *tasks.Task) {
+			n := r.noted[task.UID]
+			n.Stated = tasks.Stated{Size: n.Stated.Size + 1, Received: n.Stated.Received.Add(time.Hour)}
+			n.Fingerprint = n.Stated.Outline()
+			r.noted[task.UID] = n
+		}, outbox.DeadLetter, "another message"},
+		{"never read", "delete", func(r *rig, task *tasks.Task) {
+			n := r.noted[task.UID]
+			n.Fingerprint = n.Stated.Outline()
+			r.noted[task.UID] = n
+		}, outbox.Dropped, "never read"},
+		{"not in the ledger", "seen", func(r *rig, task *tasks.Task) { delete(r.noted, task.UID) }, outbox.DeadLetter, "registry"},
+		{"no folder", "move:Nowhere", func(*rig, *tasks.Task) {}, outbox.Waiting, "after.create_folders"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t, 1)
+			r.wants(tt.action, 1)
+			task := r.tasks[1]
+			tt.change(r, &task)
+			r.tasks[1] = task
+			r.work()
+			r.wantEnd(1, tt.status, tt.why)
+			r.wantIn("INBOX", "message 0")
+			r.wantIn("Done")
+			if got := r.flagged(`\Seen`); len(got) > 0 {
+				t.Errorf("%d is marked", got)
+			}
+		})
+	}
+}
+
+// TestGone: what is not there any more is moved or deleted already, and cannot be marked.
+func TestGone(t *testing.T) {
+	r := newRig(t, 3)
+	r.wants("delete", 1)
+	r.wants("move:Done", 2)
+	r.wants("seen", 3)
+	check(t, r.imap.Expunge(user, "INBOX", r.uids("INBOX")...))
+	r.work()
+	r.wantEnd(1, outbox.Done, "not in its folder")
+	r.wantEnd(2, outbox.Done, "not in its folder")
+	r.wantEnd(3, outbox.Dropped, "not in its folder")
+}
+
+// TestServerWithNeither: nothing is expunged by a server that would expunge more.
+func TestServerWithNeither(t *testing.T) {
+	r := newRig(t, 2, imap.CapMove, imap.CapUIDPlus)
+	r.wants("delete", 1)
+	r.wants("move:Done", 2)
+	r.work()
+	r.wantEnd(1, outbox.DeadLetter, "UIDPLUS")
+	r.wantEnd(2, outbox.DeadLetter, "neither MOVE")
+	r.wantIn("INBOX", "message 0", "message 1")
+	if got := r.flagged(imap.FlagDeleted); len(got) > 0 {
+		t.Errorf("%d is marked as deleted", got)
+	}
+}
+
+func TestCreatesFolders(t *testing.T) {
+	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
+		r := newRig(t, 1, without...)
+		r.worker.CreateFolders = true
+		r.wants("move:Archive/2026", 1)
+		r.work()
+		r.wantEnd(1, outbox.Done, "")
+		r.wantIn("Archive/2026", "message 0")
+	})
+}
+
+// errKilled is what a worker meets that is killed.
+var errKilled = errors.New("killed")
+
+// mortal is a session whose worker is killed before or after its nth step.
+type mortal struct {
+	*imapsrc.Conn
+	r     *rig
+	left  *int
+	after bool
+}
+
+func (m *mortal) step(f func() error) error {
+	*m.left--
+	switch {
+	case *m.left > 0:
+		return f()
+	case *m.left < 0:
+		return errKilled
+	}
+	m.r.dead = true
+	if m.after {
+		_ = f()
+	}
+	return errKilled
+}
+
+func (m *mortal) AddFlag(ctx context.Context, uids []uint32, flag string) error {
+	return m.step(func() error { return m.Conn.AddFlag(ctx, uids, flag) })
+}
+
+func (m *mortal) Move(ctx context.Context, uids []uint32, folder string) error {
+	return m.step(func() error { return m.Conn.Move(ctx, uids, folder) })
+}
+
+func (m *mortal) Copy(ctx context.Context, uids []uint32, folder string) error {
+	return m.step(func() error { return m.Conn.Copy(ctx, uids, folder) })
+}
+
+func (m *mortal) Create(ctx context.Context, folder string) error {
+	return m.step(func() error { return m.Conn.Create(ctx, folder) })
+}
+
+func (m *mortal) Expunge(ctx context.Context, uids []uint32) error {
+	if err := m.step(func() error { return m.AddFlag(ctx, uids, `\Deleted`) }); err != nil {
+		return err
+	}
+	return m.step(func() error { return m.Conn.Expunge(ctx, uids) })
+}
+
+// TestKilled kills the worker before and after each step. The next one goes on, and in the end each
+// message is where it should be, once.
+func TestKilled(t *testing.T) {
+	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
+		for n := 1; n <= 5; n++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("step %d, after it %t", n, after), func(t *testing.T) {
+					r := newRig(t, 4, without...)
+					r.worker.CreateFolders = true
+					r.wants("move:Archive", 1, 2)
+					r.wants("delete", 3)
+					left := n
+					dial := r.worker.Dial
+					r.worker.Dial = func(ctx context.Context, _ inbox.Inbox) (Server, error) {
+						conn, err := r.dial(ctx)
+						return &mortal{conn, r, &left, after}, err
+					}
+					_ = r.worker.Work(t.Context(), []inbox.Inbox{r.in}) // fails when it is killed
+					r.worker.Dial, r.dead = dial, false
+					r.now += lease
+					r.work()
+					r.wantIn("Archive", "message 0", "message 1")
+					r.wantIn("INBOX", "message 3")
+					for id := range int64(3) {
+						r.wantEnd(id+1, outbox.Done, "")
+					}
+				})
+			}
+		}
+	})
+}
+
+// TestNoServer: what a server cannot be reached for waits, and no try counts.
+func TestNoServer(t *testing.T) {
+	r := newRig(t, 1)
+	dial := r.worker.Dial
+	r.worker.Dial = func(context.Context, inbox.Inbox) (Server, error) { return nil, errors.New("no route to host") }
+	r.wants("seen", 1)
+	r.work()
+	r.wantEnd(1, outbox.Waiting, "no route to host")
+	if got := r.entries[0].Attempts; got != 0 {
+		t.Errorf("%d tries count, want none", got)
+	}
+	r.worker.Dial = dial
+	r.now += serverAgain
+	r.work()
+	r.wantEnd(1, outbox.Done, "")
+}
+
+func (r *rig) flagged(flag imap.Flag) []uint32 {
+	r.t.Helper()
+	client, err := imapclient.DialInsecure(r.imap.Addr(), nil)
+	check(r.t, err)
+	defer func() { _ = client.Close() }()
+	check(r.t, client.Login(user, password).Wait())
+	_, err = client.Select("INBOX", nil).Wait()
+	check(r.t, err)
+	found, err := client.UIDSearch(&imap.SearchCriteria{Flag: []imap.Flag{flag}}, nil).Wait()
+	check(r.t, err)
+	var uids []uint32
+	for _, uid := range found.AllUIDs() {
+		uids = append(uids, uint32(uid))
+	}
+	return uids
+}

@@ -1,0 +1,70 @@
+package after
+
+import (
+	"context"
+	"fmt"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/text"
+)
+
+// Check says which of the actions cannot be done in an inbox, and how to mend that. It changes
+// nothing.
+func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, actions []route.Action) (problems []string, _ error) {
+	for _, action := range actions {
+		problem, err := w.check(ctx, conn, in, action)
+		if err != nil {
+			return nil, err
+		}
+		if problem != "" {
+			problems = append(problems, "after: "+problem)
+		}
+	}
+	return problems, nil
+}
+
+func (w *Worker) check(ctx context.Context, conn Server, in inbox.Inbox, action route.Action) (string, error) {
+	if flag, ok := action.Flag(); ok {
+		return unkept(ctx, conn, in, flag)
+	}
+	folder, moves := action.Folder()
+	switch {
+	case moves && !conn.Moves() && !conn.ExpungesByUID():
+		return errNoMove.Error(), nil
+	case moves:
+		_, err := conn.Select(ctx, folder)
+		if ofKind(err, imapsrc.KindNoFolder) {
+			if w.CreateFolders {
+				return "", nil
+			}
+			return text.Brief(err) + "; create it, or set after.create_folders", nil
+		}
+		return "", err
+	case !in.AllowDelete:
+		return fmt.Sprintf("nothing is deleted here before it is allowed: postrider inbox set %s --allow-delete", in.Address), nil
+	case conn.IsGmail():
+		trash, err := conn.Trash(ctx)
+		if err == nil && trash == "" {
+			return errNoTrash.Error(), nil
+		}
+		return "", err
+	case !conn.ExpungesByUID():
+		return errNoUIDPLUS.Error(), nil
+	}
+	return "", nil
+}
+
+// unkept says in which folders of the inbox a flag does not last.
+func unkept(ctx context.Context, conn Server, in inbox.Inbox, flag string) (string, error) {
+	for _, folder := range in.Watched() {
+		if _, err := conn.SelectToChange(ctx, folder); err != nil {
+			return "", err
+		}
+		if !conn.Keeps(flag) {
+			return fmt.Sprintf("the folder %s does not keep the flag %s", folder, flag), nil
+		}
+	}
+	return "", nil
+}

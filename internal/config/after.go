@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"postrider/internal/outbox"
+	"postrider/internal/route"
+)
+
+// After is what happens to messages on their server once their tasks have ended.
+type After struct {
+	Forwarded      route.Action   `yaml:"forwarded"`
+	SkippedNoMatch route.Action   `yaml:"skipped_no_match"`
+	Dead           route.Action   `yaml:"dead"`
+	DeleteAfter    *time.Duration `yaml:"delete_after"`
+	CreateFolders  bool           `yaml:"create_folders"` // those of move
+}
+
+// Rule is what holds where a route says nothing.
+func (a After) Rule() route.After {
+	return route.After{Forwarded: a.Forwarded, SkippedNoMatch: a.SkippedNoMatch, Dead: a.Dead, DeleteAfter: a.DeleteAfter}
+}
+
+// AfterKinds are the ends after which something happens on the server.
+func (c *Config) AfterKinds() (kinds []outbox.Kind) {
+	all := []route.After{c.After.Rule()}
+	for _, r := range c.Routes {
+		all = append(all, r.After)
+	}
+	for _, of := range []struct {
+		kind outbox.Kind
+		acts func(route.After) bool
+	}{
+		{outbox.Forwarded, func(a route.After) bool { return a.Forwarded.Acts() || a.Deletes() > 0 }},
+		{outbox.SkippedNoMatch, func(a route.After) bool { return a.SkippedNoMatch.Acts() }},
+		{outbox.Dead, func(a route.After) bool { return a.Dead.Acts() }},
+	} {
+		if slices.ContainsFunc(all, of.acts) {
+			kinds = append(kinds, of.kind)
+		}
+	}
+	return kinds
+}
+
+// after checks what happens to messages on their server, in general and by each route.
+func (r *reader) after(c *Config) {
+	r.afterOf("after", c.After.Rule(), c)
+	if r.hasErrorWithin("after") {
+		return
+	}
+	for i, rule := range c.Routes {
+		if rule.After != (route.After{}) {
+			r.afterOf(fmt.Sprintf("routes[%d].after", i), rule.After.Or(c.After.Rule()), c)
+		}
+	}
+}
+
+func (r *reader) afterOf(at string, a route.After, c *Config) {
+	key, problem := a.Check()
+	_, moves := a.Forwarded.Folder()
+	kept := time.Duration(c.Retention.Forwarded)
+	switch {
+	case problem != "":
+		r.refuse(at+"."+key, "%s", problem)
+	case moves && c.Dedupe == "off":
+		r.refuse(at+".forwarded", "cannot be move while dedupe is off: a message that is moved to a watched folder would be forwarded again; set dedupe to inbox or all")
+	case a.Deletes() > 0 && kept > 0 && kept < a.Deletes():
+		r.refuse(at+".delete_after", "is longer than retention.forwarded, and what a task has to say is gone by then; make retention.forwarded longer")
+	}
+}

@@ -1,0 +1,270 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"postrider/internal/testserver"
+)
+
+const (
+	withMove    = "IMAP4rev1 IDLE UIDPLUS MOVE ESEARCH NAMESPACE LITERAL+"
+	withUIDPlus = "IMAP4rev1 IDLE UIDPLUS ESEARCH NAMESPACE LITERAL+"
+	withNeither = "IMAP4rev1 IDLE ESEARCH NAMESPACE LITERAL+"
+)
+
+// newWorldOf is newWorld with a Dovecot that has these capabilities, behind a proxy.
+func newWorldOf(t *testing.T, kind, capabilities, after string) *world {
+	w := newWorld(t, kind)
+	w.imap = testserver.DovecotOffering(t, capabilities)
+	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
+	w.imapPort = w.proxy.Port
+	w.extra = "after: " + after
+	w.routes = "  - {name: kept, match: {subject: kept}, skip: true}\n  - {name: letters, match: {subject: /^letter/}, to: [intake@firm.example]}\n"
+	w.configure()
+	return w
+}
+
+// movingOnEach runs a test on every kind of database, with a server that has MOVE and one that has
+// not.
+func movingOnEach(t *testing.T, test func(t *testing.T, kind, capabilities string)) {
+	for name, capabilities := range map[string]string{"MOVE": withMove, "UIDPLUS": withUIDPlus} {
+		for _, kind := range all {
+			t.Run(name+"/"+kind, func(t *testing.T) { test(t, kind, capabilities) })
+		}
+	}
+}
+
+// message is one in a folder.
+type message struct {
+	subject string
+	flags   []imap.Flag
+}
+
+// client is a second client of the desk's inbox.
+func (w *world) client() *imapclient.Client {
+	w.t.Helper()
+	c, err := imapclient.DialInsecure(fmt.Sprintf("127.0.0.1:%d", w.imap.Port), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() })
+	if err := c.Login(desk, password).Wait(); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// in are the messages in a folder, by subject; nil if there is no such folder.
+func (w *world) in(folder string) []message {
+	w.t.Helper()
+	c := w.client()
+	data, err := c.Select(folder, &imap.SelectOptions{ReadOnly: true}).Wait()
+	if err != nil || data.NumMessages == 0 {
+		return nil
+	}
+	msgs, err := c.Fetch(imap.SeqSet{{Start: 1, Stop: 0}}, &imap.FetchOptions{Envelope: true, Flags: true}).Collect()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []message
+	for _, m := range msgs {
+		flags := slices.DeleteFunc(m.Flags, func(f imap.Flag) bool { return f == `\Recent` })
+		out = append(out, message{m.Envelope.Subject, flags})
+	}
+	slices.SortFunc(out, func(a, b message) int { return strings.Compare(a.subject, b.subject) })
+	return out
+}
+
+// wantIn checks the subjects in a folder, sorted, each with its flags.
+func (w *world) wantIn(folder string, want ...string) {
+	w.t.Helper()
+	var got []string
+	for _, m := range w.in(folder) {
+		got = append(got, strings.TrimSpace(m.subject+" "+strings.Trim(fmt.Sprint(m.flags), "[]")))
+	}
+	if !slices.Equal(got, want) {
+		w.t.Errorf("%s has %q, want %q", folder, got, want)
+	}
+}
+
+// TestAfter: what was forwarded is moved to a folder that is made for it, and watched: it is not
+// forwarded again. What no route wants is marked. The trail has it.
+func TestAfter(t *testing.T) {
+	movingOnEach(t, func(t *testing.T, kind, capabilities string) {
+		after := "{forwarded: {move: Done}, skipped_no_match: {flag: $Nobody}, create_folders: true}"
+		w := newWorldOf(t, kind, capabilities, after)
+		w.addInbox(desk, "--start", "all", "--folder", "INBOX")
+		w.put(desk, "letter 1", "other", "letter 2")
+		w.pass(0)
+		w.wantIn("INBOX", "other $Nobody")
+		w.wantIn("Done", "letter 1", "letter 2")
+		w.must(0, "inbox", "set", desk, "--folder", "INBOX", "--folder", "Done")
+		w.put(desk, "letter 3")
+		w.pass(0)
+		w.pass(0)
+		w.wantIn("Done", "letter 1", "letter 2", "letter 3")
+		if n := len(w.arrivedFor("intake@firm.example")); n != 3 {
+			t.Errorf("%d messages were forwarded, want 3", n)
+		}
+		if out := w.must(0, "task", "show", "1").stdout; !strings.Contains(out, "moved to Done") {
+			t.Errorf("task show prints\n%s\nwant where the message was moved", out)
+		}
+	})
+}
+
+// TestDeleteAfter: a message is deleted when it is time, if the inbox allows it. A dry run names it
+// before, with the date.
+func TestDeleteAfter(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withUIDPlus, "{forwarded: seen, delete_after: 30d}")
+	w.addInbox(desk, "--start", "all")
+	w.put(desk, "letter 1", "other")
+	if out := w.must(75, "check").stdout; !strings.Contains(out, "inbox set "+desk+" --allow-delete") {
+		t.Errorf("check prints\n%s\nwant the command that allows it", out)
+	}
+	w.pass(0)
+	w.wantIn("INBOX", `letter 1 \Seen`, "other")
+	w.must(0, "inbox", "set", desk, "--allow-delete")
+	w.must(0, "check", "--inbox", desk)
+	out := w.must(0, "run", "--dry-run").stdout
+	if !strings.Contains(out, `"letter 1": would be deleted on the server, not before `) || strings.Contains(out, "other") {
+		t.Errorf("run --dry-run prints\n%s\nwant the letter, with a date", out)
+	}
+	if out := w.must(0, "run", "--dry-run", "--json").stdout; !strings.Contains(out, `"would_delete":[{"inbox":"`+desk) {
+		t.Errorf("run --dry-run --json prints\n%s\nwant what would be deleted", out)
+	}
+	w.pass(0)
+	w.wantIn("INBOX", `letter 1 \Seen`, "other")
+	w.must(0, "event", "retry", "--destination", "imap", "--status", "waiting", "--yes") // which is now
+	w.pass(0)
+	w.wantIn("INBOX", "other")
+	w.must(0, "audit")
+}
+
+// TestServerCannot: a server with neither MOVE nor UIDPLUS keeps everything, check says why, and so
+// does the action.
+func TestServerCannot(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withNeither, "{forwarded: {move: Done}, skipped_no_match: delete, create_folders: true}")
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	if out := w.must(75, "check").stdout; !strings.Contains(out, "neither MOVE") || !strings.Contains(out, "no UIDPLUS") {
+		t.Errorf("check prints\n%s\nwant what the server lacks", out)
+	}
+	w.put(desk, "letter 1", "other")
+	w.pass(0)
+	w.wantIn("INBOX", "letter 1", "other")
+	if out := w.must(0, "event", "list", "--destination", "imap", "--status", "dead", "--json").stdout; strings.Count(out, "UIDPLUS") != 2 {
+		t.Errorf("event list prints\n%s\nwant two that are dead", out)
+	}
+	if out := w.must(0, "status").stdout; !strings.Contains(out, "actions on the servers: 0 waiting, 2 dead") {
+		t.Errorf("status prints\n%s\nwant the two", out)
+	}
+}
+
+// TestAfterKilled kills passes at each command that changes something, before the server hears it
+// and before its answer is heard, while a second client adds, marks and deletes messages of its own.
+// In the end each letter is in its folder once, what is to be deleted is, and nothing else is
+// missing.
+func TestAfterKilled(t *testing.T) {
+	movingOnEach(t, testAfterKilled)
+}
+
+func testAfterKilled(t *testing.T, kind, capabilities string) {
+	w := newWorldOf(t, kind, capabilities, "{forwarded: {move: Done}, skipped_no_match: delete, create_folders: true}")
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	other := w.client()
+	if _, err := other.Select("INBOX", nil).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var letters, kept []string
+	commands := []string{"CREATE", "UID MOVE", "UID STORE", "UID EXPUNGE"}
+	if capabilities == withUIDPlus {
+		commands = []string{"CREATE", "UID COPY", "UID STORE", "UID EXPUNGE"}
+	}
+	for round, command := range commands {
+		for _, heard := range []bool{false, true} {
+			name := fmt.Sprintf("letter %d %t", round, heard)
+			w.put(desk, name, "other "+name)
+			w.killAt(command, heard, func() {
+				w.put(desk, "kept "+name, "gone")
+				mark(t, other, "kept")
+				if err := other.UIDExpunge(imap.UIDSetNum(mark(t, other, "gone")...)).Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			letters, kept = append(letters, name), append(kept, "kept "+name)
+			w.sql("UPDATE monitored_outbox SET visible_at = 1 WHERE status = 'in_progress'") // the lease is over
+			w.sql("UPDATE monitored_emails SET scan_until = 0")
+			w.sql("UPDATE monitored_emails_tasks SET visible_at = 1 WHERE status = 'in_progress'")
+		}
+	}
+	w.pass(0)
+	w.pass(0)
+	slices.Sort(letters)
+	slices.Sort(kept)
+	w.wantIn("Done", letters...)
+	for i := range kept {
+		kept[i] += ` \Deleted`
+	}
+	w.wantIn("INBOX", kept...)
+}
+
+// mark marks what has a word in its subject as deleted.
+func mark(t *testing.T, c *imapclient.Client, word string) []imap.UID {
+	t.Helper()
+	if err := c.Noop().Wait(); err != nil { // which shows what has arrived
+		t.Fatal(err)
+	}
+	field := imap.SearchCriteriaHeaderField{Key: "Subject", Value: word}
+	found, err := c.UIDSearch(&imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{field}}, nil).Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	uids := found.AllUIDs()
+	deleted := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagDeleted}}
+	if err := c.Store(imap.UIDSetNum(uids...), deleted, nil).Close(); err != nil {
+		t.Fatal(err)
+	}
+	return uids
+}
+
+// killAt kills a pass when it sends a command: before the server hears it, or before its answer is
+// heard. A pass that sends none ends by itself.
+func (w *world) killAt(command string, heard bool, meanwhile func()) {
+	w.t.Helper()
+	var once atomic.Bool
+	came, over := make(chan struct{}), make(chan struct{})
+	w.proxy.Watch(func() testserver.Look {
+		return func(p testserver.Piece) (int, func() testserver.End) {
+			asked := !p.FromServer && bytes.Contains(p.Data, []byte(" "+command+" "))
+			answered := p.FromServer && bytes.Contains(p.Before, []byte(" "+command+" "))
+			if heard && !answered || !heard && !asked || !once.CompareAndSwap(false, true) {
+				return 0, nil
+			}
+			return 0, func() testserver.End {
+				close(came)
+				<-over
+				return testserver.RST
+			}
+		}
+	})
+	defer w.proxy.Watch(nil)
+	p := w.start(nil, "run")
+	select {
+	case <-came:
+		meanwhile()
+		_ = p.cmd.Process.Kill()
+	case <-p.over:
+		meanwhile()
+	}
+	p.wait()
+	close(over)
+}

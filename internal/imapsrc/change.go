@@ -1,0 +1,141 @@
+package imapsrc
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/emersion/go-imap/v2"
+)
+
+// SelectToChange is Select for a folder whose messages are to be changed (SELECT, RFC 3501 6.3.1).
+func (c *Conn) SelectToChange(ctx context.Context, name string) (Folder, error) {
+	return c.selectFolder(ctx, name, false)
+}
+
+// Keeps reports whether the open folder keeps a flag for good (PERMANENTFLAGS, RFC 3501 7.1). One
+// that does not say keeps all.
+func (c *Conn) Keeps(flag string) bool {
+	return c.flags == nil || slices.ContainsFunc(c.flags, func(f imap.Flag) bool {
+		return strings.EqualFold(string(f), flag) || f == imap.FlagWildcard
+	})
+}
+
+// Moves reports whether the server has MOVE (RFC 6851).
+func (c *Conn) Moves() bool { return c.client.Caps().Has(imap.CapMove) }
+
+// ExpungesByUID reports whether the server has UID EXPUNGE (RFC 4315).
+func (c *Conn) ExpungesByUID() bool { return c.client.Caps().Has(imap.CapUIDPlus) }
+
+// AddFlag sets a flag on messages of the open folder. A message that does not exist is no error.
+// The error of this and the next methods is KindMessage when the server refuses, and KindNoFolder
+// when there is no such folder.
+func (c *Conn) AddFlag(ctx context.Context, uids []uint32, flag string) error {
+	return c.change(ctx, "set "+flag+" in folder", uids, func(set imap.UIDSet) error { return c.store(set, flag) })
+}
+
+func (c *Conn) store(set imap.UIDSet, flag string) error {
+	cmd := c.client.Store(set, &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.Flag(flag)}}, nil)
+	for msg := cmd.Next(); msg != nil; msg = cmd.Next() { // silent or not, some servers show them
+		c.handle(msg)
+	}
+	return cmd.Close()
+}
+
+// errNoMove and errNoExpunge are what a server cannot do.
+var (
+	errNoMove    = errors.New("the server does not offer MOVE")
+	errNoExpunge = errors.New("the server does not offer UIDPLUS, and without it other messages would be expunged, too")
+)
+
+// Move moves messages of the open folder to another one in one step. A message that does not exist
+// is no error. The server must have MOVE: otherwise nothing happens.
+func (c *Conn) Move(ctx context.Context, uids []uint32, folder string) error {
+	return c.change(ctx, "move to "+folder+" from folder", uids, func(set imap.UIDSet) error {
+		if !c.Moves() { // the library would expunge whatever is marked as deleted
+			return &Error{Kind: KindMessage, Err: errNoMove}
+		}
+		_, err := c.client.Move(set, folder).Wait()
+		return err
+	})
+}
+
+// Copy copies messages of the open folder to another one.
+func (c *Conn) Copy(ctx context.Context, uids []uint32, folder string) error {
+	return c.change(ctx, "copy to "+folder+" from folder", uids, func(set imap.UIDSet) error {
+		_, err := c.client.Copy(set, folder).Wait()
+		return err
+	})
+}
+
+// Expunge deletes messages of the open folder for good, and no others. The server must have UID
+// EXPUNGE: otherwise nothing happens.
+func (c *Conn) Expunge(ctx context.Context, uids []uint32) error {
+	return c.change(ctx, "delete from folder", uids, func(set imap.UIDSet) error {
+		if !c.ExpungesByUID() {
+			return &Error{Kind: KindMessage, Err: errNoExpunge}
+		}
+		if err := c.store(set, string(imap.FlagDeleted)); err != nil {
+			return err
+		}
+		return c.client.UIDExpunge(set).Close()
+	})
+}
+
+// change runs f for messages of the open folder, in as many commands as their UIDs need.
+func (c *Conn) change(ctx context.Context, op string, uids []uint32, f func(imap.UIDSet) error) error {
+	for _, set := range sets(sortedUnique(uids)) {
+		err := c.do(ctx, op, smallAnswer, func() error { return c.refusedChange(f(set)) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusedChange says what a NO or BAD means: there is no such folder, or the server does not do it.
+func (c *Conn) refusedChange(err error) error {
+	var no *imap.Error
+	switch {
+	case !errors.As(err, &no):
+		return err
+	case no.Code == imap.ResponseCodeTryCreate || no.Code == imap.ResponseCodeNonExistent:
+		return &Error{Kind: KindNoFolder, Err: c.answer(no)}
+	}
+	return &Error{Kind: kindOf(no, KindMessage), Err: c.answer(no), BackOff: backOff(no.Text)}
+}
+
+// Create makes a folder. That it exists already is no error.
+func (c *Conn) Create(ctx context.Context, folder string) error {
+	return c.do(ctx, "create the folder "+folder+", with folder", smallAnswer, func() error {
+		err := c.client.Create(folder, nil).Wait()
+		var no *imap.Error
+		if errors.As(err, &no) && no.Code == imap.ResponseCodeAlreadyExists {
+			return nil
+		}
+		return c.refusedChange(err)
+	})
+}
+
+// WithMessageID returns the UIDs of messages in the open folder whose Message-ID contains id.
+func (c *Conn) WithMessageID(ctx context.Context, id string) ([]uint32, error) {
+	field := imap.SearchCriteriaHeaderField{Key: "Message-ID", Value: id}
+	return c.search(ctx, &imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{field}}, 1, 1<<32-1)
+}
+
+// IsGmail reports whether the server is Google's, where EXPUNGE takes a label from a message and
+// keeps the message (X-GM-EXT-1).
+func (c *Conn) IsGmail() bool { return slices.Contains(c.caps, "X-GM-EXT-1") }
+
+// Trash is the folder for deleted messages (RFC 6154); empty when the server names none.
+func (c *Conn) Trash(ctx context.Context) (folder string, _ error) {
+	err := c.do(ctx, "list the folders", listAnswer, func() error {
+		return c.eachFolder(func(f *imap.ListData) {
+			if slices.Contains(f.Attrs, imap.MailboxAttrTrash) && len(f.Mailbox) <= maxName {
+				folder = f.Mailbox
+			}
+		})
+	})
+	return folder, err
+}

@@ -1,0 +1,173 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Action is what happens to a message on its server once its task has ended: Keep, Seen, Delete,
+// "flag:" and a flag, or "move:" and a folder. Empty: nothing is said.
+type Action string
+
+// Actions without an argument.
+const (
+	Keep   Action = "keep"   // nothing
+	Seen   Action = "seen"   // \Seen (RFC 3501 2.3.2)
+	Delete Action = "delete" // for good
+)
+
+const (
+	flagPrefix = "flag:"
+	movePrefix = "move:"
+)
+
+// Acts reports whether something is said, and not to keep the message as it is.
+func (a Action) Acts() bool { return a != "" && a != Keep }
+
+// Flag is the flag that a message gets, if it gets one.
+func (a Action) Flag() (string, bool) {
+	if a == Seen {
+		return `\Seen`, true
+	}
+	return strings.CutPrefix(string(a), flagPrefix)
+}
+
+// Folder is where a message is moved, if it is moved.
+func (a Action) Folder() (string, bool) { return strings.CutPrefix(string(a), movePrefix) }
+
+// maxFolder is the longest name of a folder, in octets.
+const maxFolder = 240
+
+// UnmarshalText reads keep, seen, delete, "flag: FLAG" and "move: FOLDER".
+func (a *Action) UnmarshalText(b []byte) error {
+	in := strings.TrimSpace(string(b))
+	word, arg, has := strings.Cut(in, ":")
+	arg = strings.TrimSpace(arg)
+	switch word = strings.TrimSpace(word); {
+	case !has && slices.Contains([]Action{Keep, Seen, Delete}, Action(in)):
+		*a = Action(in)
+	case has && word == "flag":
+		if err := checkFlag(arg); err != nil {
+			return err
+		}
+		*a = Action(flagPrefix + arg)
+	case has && word == "move":
+		if arg == "" || len(arg) > maxFolder || strings.ContainsFunc(arg, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return fmt.Errorf("%q is not the name of a folder; it has 1 to %d octets and no control characters", arg, maxFolder)
+		}
+		*a = Action(movePrefix + arg)
+	default:
+		return fmt.Errorf("has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not %q", in)
+	}
+	return nil
+}
+
+// systemFlags are those that a client may set (RFC 3501 2.3.2) and that do not delete.
+var systemFlags = []string{`\Answered`, `\Flagged`, `\Seen`}
+
+// checkFlag accepts keywords, which are atoms (RFC 3501 9), and systemFlags.
+func checkFlag(flag string) error {
+	switch {
+	case strings.HasPrefix(flag, `\`) && !slices.Contains(systemFlags, flag):
+		return fmt.Errorf("%s is not a flag that can be set; use %s or a keyword such as $Forwarded", flag, strings.Join(systemFlags, ", "))
+	case strings.HasPrefix(flag, `\`):
+		return nil
+	case flag == "" || len(flag) > maxFolder || strings.ContainsFunc(flag, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`(){%*"\]`, r) }):
+		return fmt.Errorf(`%q is not a keyword; it has ASCII letters and digits, and none of (){%%*"\]`, flag)
+	}
+	return nil
+}
+
+// After is what happens to messages on their server, by how their tasks ended.
+type After struct {
+	Forwarded      Action         `yaml:"forwarded"`
+	SkippedNoMatch Action         `yaml:"skipped_no_match"`
+	Dead           Action         `yaml:"dead"`
+	DeleteAfter    *time.Duration `yaml:"delete_after"` // a forwarded message is deleted so long after its end; nil or 0: never
+}
+
+// Deletes is how long after its end a forwarded message is deleted; 0 for never.
+func (a After) Deletes() time.Duration {
+	if a.DeleteAfter == nil {
+		return 0
+	}
+	return *a.DeleteAfter
+}
+
+// Or is what a says, and general what it does not say.
+func (a After) Or(general After) After {
+	set(&general.Forwarded, a.Forwarded)
+	set(&general.SkippedNoMatch, a.SkippedNoMatch)
+	set(&general.Dead, a.Dead)
+	if a.DeleteAfter != nil {
+		general.DeleteAfter = a.DeleteAfter
+	}
+	return general
+}
+
+func set(to *Action, a Action) {
+	if a != "" {
+		*to = a
+	}
+}
+
+// After is what happens after messages that the named route decided: that of a Decision, of this
+// table or an earlier one. The first rule with a key decides, and general where none has it. Where
+// the names were cut off, a rule that was left out may say keep: then nothing happens.
+func (t *Table) After(route string, general After) After {
+	var said After
+	for name := range strings.SplitSeq(route, separator) {
+		if name == ellipsis {
+			never := time.Duration(0)
+			return said.Or(After{Forwarded: Keep, SkippedNoMatch: Keep, Dead: Keep, DeleteAfter: &never})
+		}
+		for _, r := range t.rules {
+			if r.Name == name {
+				said = said.Or(r.After)
+			}
+		}
+	}
+	return said.Or(general)
+}
+
+// Check returns what is wrong with a as a whole, and the key; empty strings if nothing is.
+func (a After) Check() (key, problem string) {
+	kind := kindOf(a.Forwarded)
+	switch d := a.Deletes(); {
+	case a.Dead == Delete || kindOf(a.Dead) == "move":
+		return "dead", "cannot be " + kindOf(a.Dead) + ": the message has to stay where it is, so that `postrider task retry` finds it; use keep, seen or flag"
+	case d < 0:
+		return "delete_after", "is negative"
+	case d > 0 && (kind == "delete" || kind == "move"):
+		return "delete_after", "does not go with forwarded: " + kind + ", because the message is gone from its folder by then; use one of them (delete_after: 0s is never)"
+	}
+	return "", ""
+}
+
+func kindOf(a Action) string {
+	kind, _, _ := strings.Cut(string(a), ":")
+	return kind
+}
+
+// Actions are all actions that a or a rule of the table says, without keep.
+func (t *Table) Actions(general After) []Action {
+	var all []Action
+	add := func(a After) {
+		one := []Action{a.Forwarded, a.SkippedNoMatch, a.Dead}
+		if a.Deletes() > 0 {
+			one = append(one, Delete)
+		}
+		for _, action := range one {
+			if action.Acts() && !slices.Contains(all, action) {
+				all = append(all, action)
+			}
+		}
+	}
+	add(general)
+	for _, r := range t.rules {
+		add(r.After)
+	}
+	return all
+}

@@ -1,0 +1,60 @@
+package route
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAction(t *testing.T) {
+	for in, want := range map[string]Action{
+		"keep": Keep, "seen": Seen, "delete": Delete, "flag: $Forwarded": "flag:$Forwarded", `flag: \Flagged`: `flag:\Flagged`,
+		"move: Archive/2026": "move:Archive/2026", "move: Erledigt & alt": "move:Erledigt & alt", " move :A": "move:A",
+	} {
+		var got Action
+		if err := got.UnmarshalText([]byte(in)); err != nil || got != want {
+			t.Errorf("%q is %q, %v; want %q", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"": "keep, seen", "remove": "keep, seen", "seen: x": "keep, seen", "delete:": "keep, seen", "move:": "name of a folder", "move: a\tb": "name of a folder",
+		"move: " + strings.Repeat("x", 300): "name of a folder", "flag:": "keyword", "flag: a b": "keyword", "flag: ü": "keyword", "flag: (x": "keyword",
+		`flag: \Deleted`: "not a flag that can be set", `flag: \Recent`: "not a flag that can be set",
+	} {
+		var got Action
+		if err := got.UnmarshalText([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is %q, %v; want an error with %q", in, got, err, want)
+		}
+	}
+}
+
+// TestAfter: the first rule with a key decides, key by key.
+func TestAfter(t *testing.T) {
+	day, never := 24*time.Hour, time.Duration(0)
+	table, err := Compile([]Rule{
+		{Name: "a", To: []string{"a@x.example"}, After: After{Dead: Seen}},
+		{Name: "b", To: []string{"a@x.example"}, After: After{Forwarded: "move:B", Dead: Keep, DeleteAfter: &never}},
+		{Name: "c", To: []string{"a@x.example"}, After: After{Forwarded: Delete}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	general := After{Forwarded: "flag:$X", SkippedNoMatch: Seen, DeleteAfter: &day}
+	for route, want := range map[string]struct {
+		forwarded, noMatch, dead Action
+		deletes                  time.Duration
+	}{
+		"":      {"flag:$X", Seen, "", day},
+		"a":     {"flag:$X", Seen, Seen, day},
+		"b+c":   {"move:B", Seen, Keep, 0},
+		"a+c":   {Delete, Seen, Seen, day},
+		"gone":  {"flag:$X", Seen, "", day},
+		"a+b+…": {"move:B", Keep, Seen, 0},
+		"a+…":   {Keep, Keep, Seen, 0},
+	} {
+		got := table.After(route, general)
+		if got.Forwarded != want.forwarded || got.SkippedNoMatch != want.noMatch || got.Dead != want.dead || got.Deletes() != want.deletes {
+			t.Errorf("after %q: %q, %q, %q, %s; want %+v", route, got.Forwarded, got.SkippedNoMatch, got.Dead, got.Deletes(), want)
+		}
+	}
+}
