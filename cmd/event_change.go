@@ -25,8 +25,8 @@ func retryEvents() eventChange {
 	return eventChange{
 		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "to be sent",
 		from: []outbox.Status{outbox.Waiting, outbox.DeadLetter, outbox.Dropped},
-		do: func(ctx context.Context, s *services, _ string, ids []int64) (int, error) {
-			return s.outbox.Retry(ctx, ids...)
+		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
+			return s.outbox.Retry(ctx, who, ids...)
 		},
 	}
 }
@@ -35,7 +35,7 @@ func skipEvents() eventChange {
 	return eventChange{
 		name: "skip", short: "Do not send events", ask: "Skip", done: "skipped", from: []outbox.Status{outbox.Waiting, outbox.DeadLetter},
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
-			return s.outbox.Skip(ctx, "skipped by "+who, ids...)
+			return s.outbox.Skip(ctx, who, ids...)
 		},
 	}
 }
@@ -44,8 +44,8 @@ func purgeEvents() eventChange {
 	return eventChange{
 		name: "purge", short: "Delete events that have ended", ask: "Delete", done: "deleted",
 		from: []outbox.Status{outbox.Done, outbox.DeadLetter, outbox.Dropped},
-		do: func(ctx context.Context, s *services, _ string, ids []int64) (int, error) {
-			return s.outbox.Purge(ctx, ids...)
+		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
+			return s.outbox.Purge(ctx, who, ids...)
 		},
 	}
 }
@@ -65,7 +65,7 @@ func (a *app) eventChangeCommand(how eventChange) *cobra.Command {
 It is for events that are ` + strings.Join(states, ", ") + `. Name them by their IDs, or
 select them with filters; all of the filters have to match. With filters the
 command counts the events and asks; --yes answers for a script, --dry-run only
-counts them.
+counts them. The trail of each event's task, or inbox, says who did it.
 ` + exitHelp,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
@@ -162,6 +162,7 @@ func (a *app) eventEnableCommand() *cobra.Command {
 				if !news {
 					return a.tell("%s was not at fault.\n", args[0])
 				}
+				s.log.Info("an operator enabled the destination", "destination", args[0], "by", a.who(s.host()))
 				return a.tell("%s gets events again.\n", args[0])
 			})
 		},

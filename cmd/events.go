@@ -92,8 +92,11 @@ func (s *services) eventSource() string {
 // process if patience is not zero.
 func (s *services) publish(ctx context.Context) (stop func(patience time.Duration), _ error) {
 	d, closeAll, err := s.dispatcher()
-	if d == nil || err != nil {
+	if err != nil {
 		return func(time.Duration) {}, err
+	}
+	if d == nil {
+		return func(time.Duration) { s.tidyEvents(ctx) }, nil
 	}
 	running, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -114,12 +117,18 @@ func (s *services) publish(ctx context.Context) (stop func(patience time.Duratio
 	}, nil
 }
 
-// tidyEvents deletes what was done of the outbox long ago.
+// tidyEvents deletes what was done of the outbox long ago, and the headers of messages that ended
+// so long ago.
 func (s *services) tidyEvents(ctx context.Context) {
+	s.tidy(ctx, s.outbox.Expire)
+	s.tidy(ctx, s.queue.ExpireHeaders)
+}
+
+func (s *services) tidy(ctx context.Context, expire func(ctx context.Context, age time.Duration, limit int) (int, error)) {
 	const portion = 500
 	age := time.Duration(s.cfg.Retention.Outbox)
 	for age > 0 && ctx.Err() == nil {
-		n, err := s.outbox.Expire(ctx, age, portion)
+		n, err := expire(ctx, age, portion)
 		if err != nil {
 			s.log.Warn("what retention.outbox does not keep could not be deleted; the next pass goes on", "error", text.Error(err))
 		}

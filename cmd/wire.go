@@ -26,6 +26,7 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/oauth"
 	"postrider/internal/outbox"
+	"postrider/internal/outbox/plan"
 	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/srs"
@@ -323,7 +324,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 }
 
 func (s *services) passConfig(dryRun bool) pass.Config {
-	cfg := s.cfg
+	cfg, rules := s.cfg, s.cfg.EventRules()
 	return pass.Config{
 		Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
 		Inboxes: cfg.Concurrency.Inboxes, PerHost: cfg.Concurrency.PerHost, PerAccount: perAccount, Senders: cfg.SMTP.Connections,
@@ -332,6 +333,7 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 		Retention: pass.Retention{
 			Forwarded: time.Duration(cfg.Retention.Forwarded), Events: time.Duration(cfg.Retention.Events),
 		},
+		Headers: func(in inbox.Inbox) bool { return plan.IncludeHeaders(rules, in) },
 	}
 }
 

@@ -18,6 +18,8 @@ func (r *reader) alerts(at string, l health.Limits, keep Retention) {
 	notNegative(r, at+".uncertain", l.Uncertain)
 	notNegative(r, at+".conflicts", l.Conflicts)
 	notNegative(r, at+".last_scan", l.LastScan)
+	notNegative(r, at+".events_waiting", l.EventsWaiting)
+	notNegative(r, at+".events_dead", l.EventsDead)
 	r.deletedEarly("retention.forwarded", keep.Forwarded, at+".retry_rate", l.RetryRate != nil)
 	r.deletedEarly("retention.forwarded", keep.Forwarded, at+".conflicts", l.Conflicts != nil)
 	r.deletedEarly("retention.events", keep.Events, at+".conflicts", l.Conflicts != nil)
@@ -34,6 +36,9 @@ func (r *reader) alertLabels(labels map[string]health.Limits, keep Retention) {
 		}
 		if len(labels[name].Labels) > 0 {
 			r.refuse(at+".labels", "there are no labels within labels; an inbox with several labels has the smallest of their thresholds")
+		}
+		if l := labels[name]; l.EventsWaiting != nil || l.EventsDead != nil {
+			r.refuse(at, "has a threshold of events, which belong to no label; write it right below alerts")
 		}
 		r.alerts(at, labels[name], keep)
 	}

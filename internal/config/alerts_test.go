@@ -46,7 +46,7 @@ func TestAlertsAndRetention(t *testing.T) {
 		t.Errorf("alerts are %+v and retention is %+v, want no alert, and all kept for ever", got.Alerts, got.Retention)
 	}
 	c := load(t, minimal+`
-alerts: {dead: 0, oldest_waiting: 1d12h, retry_rate: 20%, last_scan: 15m}
+alerts: {dead: 0, oldest_waiting: 1d12h, retry_rate: 20%, last_scan: 15m, events_waiting: 1h, events_dead: 0}
 retention: {forwarded: 30d, events: never}
 `, "POSTRIDER_ALERTS_DEAD", "7", "POSTRIDER_ALERTS_UNCERTAIN", "0", "POSTRIDER_ALERTS_DUE", "", "POSTRIDER_ALERTS_CONFLICTS", "3",
 		"POSTRIDER_ALERTS_LAST_SCAN", "2d", "POSTRIDER_RETENTION_EVENTS", "90d")
@@ -57,6 +57,7 @@ retention: {forwarded: 30d, events: never}
 	for name, ok := range map[string]bool{
 		"dead": *l.Dead == 7, "uncertain": *l.Uncertain == 0, "conflicts": *l.Conflicts == 3,
 		"oldest_waiting": *l.OldestWaiting == 36*time.Hour, "last_scan": *l.LastScan == 48*time.Hour, "retry_rate": *l.RetryRate == 0.2,
+		"events_waiting": *l.EventsWaiting == time.Hour, "events_dead": *l.EventsDead == 0,
 		"forwarded": time.Duration(c.Retention.Forwarded) == 720*time.Hour, "events": time.Duration(c.Retention.Events) == 2160*time.Hour,
 	} {
 		if !ok {

@@ -24,6 +24,8 @@ type Events struct {
 	Label []string      `yaml:"label"` // name=value, or a name; an inbox has all of them
 	Route []string      `yaml:"route"` // names
 
+	Include []string `yaml:"include"` // headers: what an event of a message has besides
+
 	Secrets       []secret.String `yaml:"secrets"`        // of a webhook, that sign
 	AllowInternal bool            `yaml:"allow_internal"` // of a webhook
 	CAFile        string          `yaml:"ca_file"`        // besides the system's
@@ -47,12 +49,14 @@ var EventKinds = []string{
 	string(outbox.Uncertain), string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin),
 }
 
+const includeHeaders = "headers"
+
 // EventRules are the rules of all destinations, by name.
 func (c *Config) EventRules() []plan.Rule {
 	var rules []plan.Rule
 	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
 		e := c.Events[name]
-		r := plan.Rule{Destination: name, Inboxes: inbox.Selection{Inboxes: e.Inbox, Labels: e.Label}, Routes: e.Route}
+		r := plan.Rule{Destination: name, Inboxes: inbox.Selection{Inboxes: e.Inbox, Labels: e.Label}, Routes: e.Route, Headers: slices.Contains(e.Include, includeHeaders)}
 		for _, kind := range e.On {
 			r.On = append(r.On, outbox.Kind(kind))
 		}
@@ -88,6 +92,9 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	}
 	for i, kind := range e.On {
 		r.oneOf(fmt.Sprintf("%s.on[%d]", at, i), kind, EventKinds...)
+	}
+	for i, what := range e.Include {
+		r.oneOf(fmt.Sprintf("%s.include[%d]", at, i), what, includeHeaders)
 	}
 	r.eventRoutes(at, *e, c)
 	e.CAFile = relativeTo(r.path, e.CAFile)

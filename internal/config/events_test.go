@@ -14,10 +14,11 @@ func TestEvents(t *testing.T) {
 	c := load(t, minimal+`
 events:
   crm: {url: env:HOOK, secrets: env:SIGN, on: [forwarded, dead], inbox: "*@firm.example", label: tenant=acme, give_up_after: 1h}
-  bus: {url: "nats://bus.example.com/mail", on: registered, batch: 7, timeout: 5s}
+  bus: {url: "nats://bus.example.com/mail", on: registered, include: headers, batch: 7, timeout: 5s}
 `)
 	rules := c.EventRules()
-	if len(rules) != 2 || rules[0].Destination != "bus" || rules[1].On[1] != outbox.Dead || rules[1].Inboxes.Labels[0] != "tenant=acme" {
+	if len(rules) != 2 || rules[0].Destination != "bus" || rules[1].On[1] != outbox.Dead || rules[1].Inboxes.Labels[0] != "tenant=acme" ||
+		!rules[0].Headers || rules[1].Headers {
 		t.Errorf("the rules are %+v", rules)
 	}
 	crm, bus := c.Events["crm"], c.Events["bus"]
@@ -36,6 +37,7 @@ func TestEventErrors(t *testing.T) {
 		`{url: "ftp://a.example/", on: [dead]}`:                             `events.crm: cannot be used: the url of the destination does not begin with one of`,
 		`{url: "http://a.example/", secrets: env:SIGN, on: [dead]}`:         `events.crm: cannot be used: `,
 		`{url: "https://a.example/", on: [dead], route: [nobody]}`:          `events.crm.route[0]: there is no route "nobody"`,
+		`{url: "https://a.example/", on: [dead], include: [body]}`:          `events.crm.include[0]: "body" is not one of`,
 		`{url: "https://a.example/", on: [dead], batch: 5000}`:              `events.crm.batch: is 5000`,
 		`{url: "https://a.example/", on: [dead], timeout: -1s}`:             `events.crm.timeout: `,
 		`{url: "https://a.example/", on: [dead], secrets: [whsec_short]}`:   `events.crm: cannot be used: the secret of a webhook is not whsec_`,

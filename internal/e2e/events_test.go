@@ -33,6 +33,7 @@ type event struct {
 		Inbox      string
 		Status     string
 		Deliveries []struct{ Status string }
+		Header     []struct{ Name, Value string }
 	}
 }
 
@@ -93,7 +94,7 @@ func TestEvents(t *testing.T) {
 }
 
 func testEvents(t *testing.T, w *world) {
-	h := withHook(t, w, "[registered, forwarded, skipped]")
+	h := withHook(t, w, "[registered, forwarded, skipped], include: headers")
 	h.status.Store(http.StatusInternalServerError)
 	w.addInbox(desk, "--start", "all")
 	w.imap.Append(t, desk, "INBOX", mails(3, "letter")...)
@@ -122,6 +123,9 @@ func testEvents(t *testing.T, w *world) {
 		if e := same[0]; strings.Contains(e.Type, "forwarded") &&
 			(e.Data.Inbox != desk || e.Data.Status != "forwarded" || len(e.Data.Deliveries) != 1 || e.Data.Deliveries[0].Status != "delivered") {
 			t.Errorf("the event is %+v, want the task as it ended", e)
+		}
+		if e := same[0]; !slices.ContainsFunc(e.Data.Header, func(f struct{ Name, Value string }) bool { return f.Name == "subject" }) {
+			t.Errorf("the event is %+v, want the header fields", e)
 		}
 	}
 	w.startSink(func(e smtpsink.Event) smtpsink.Action { return smtpsink.Action{Code: 450} })
@@ -158,4 +162,28 @@ func TestEventsOfWatch(t *testing.T) {
 	if types, n := h.events(); len(types) != 3 || n != 3 {
 		t.Errorf("the first receiver has %d events, %d in all, want 3, once each", len(types), n)
 	}
+}
+
+// TestEventAlerts: dead events are an alert until an operator has seen to them. A report on one
+// inbox has none.
+func TestEventAlerts(t *testing.T) {
+	w := newWorld(t, "sqlite")
+	h := withHook(t, w, "[forwarded]")
+	w.extra += "\nalerts: {events_dead: 0}"
+	w.configure()
+	h.status.Store(http.StatusUnprocessableEntity)
+	w.addInbox(desk, "--start", "all")
+	w.imap.Append(t, desk, "INBOX", mails(1, "letter")...)
+	const alert = `"alert":"events_dead","value":1,"threshold":0`
+	if _, res := w.pass(75); !strings.Contains(res.stdout, alert) || !strings.Contains(res.stdout, `"destination":"crm"`) {
+		t.Errorf("the pass says\n%s\nwant the alert", res.stdout)
+	}
+	if out := w.must(75, "status").stdout; strings.Count(out, "more than alerts.events_dead (0)") != 1 {
+		t.Errorf("status says\n%s\nwant the alert once", out)
+	}
+	w.must(0, "status", "--inbox", desk)
+	w.pass(0, "--inbox", desk)
+	w.must(0, "event", "skip", "--status", "dead", "--yes")
+	w.must(0, "status")
+	w.pass(0)
 }

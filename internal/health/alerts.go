@@ -8,13 +8,15 @@ import (
 	"postrider/internal/text"
 )
 
-// Alert says that one number of one inbox is above its limit.
+// Alert says that one number of one inbox, or of one destination of events, is above its limit.
 type Alert struct {
-	Inbox   string  `json:"inbox"`
+	Inbox   string  `json:"inbox"` // empty in those of a destination
 	Kind    Kind    `json:"alert"`
 	Value   float64 `json:"value"` // messages, seconds, or a share from 0 to 1
 	Limit   float64 `json:"threshold"`
-	Message string  `json:"message"` // one line with the inbox and what to do
+	Message string  `json:"message"` // one line with the inbox, or the destination, and what to do
+
+	Destination string `json:"destination,omitempty"`
 }
 
 // Kind is the key of the limit in the configuration.
@@ -31,11 +33,13 @@ const (
 	Conflicts     Kind = "conflicts"
 	RetryRate     Kind = "retry_rate"
 	LastScan      Kind = "last_scan"
+	EventsWaiting Kind = "events_waiting"
+	EventsDead    Kind = "events_dead"
 )
 
 // Check returns an alert for each number of an inbox that is above its limit.
 func Check(f Facts, l Limits) []Alert {
-	n, c := Count(f), checker{facts: f}
+	n, c := Count(f), checker{who: f.Inbox, of: Alert{Inbox: f.Inbox}}
 	l = l.Of(f)
 	list := "see `postrider task list --inbox " + f.Inbox
 	if f.Active {
@@ -81,9 +85,35 @@ func lastScanFix(f Facts) string {
 	return fix
 }
 
-// checker collects the alerts of an inbox.
+// Destination is where a destination of events stands.
+type Destination struct {
+	Name          string
+	OldestWaiting time.Duration // 0 when no event waits
+	Dead          int           // events
+	LastError     string        // of the last try; empty when it did not fail
+	Actions       bool          // on the IMAP servers, instead of events
+}
+
+// CheckDestination is Check for a destination of events.
+func CheckDestination(d Destination, l Limits) []Alert {
+	c, dead := checker{who: "events for " + d.Name, of: Alert{Destination: d.Name}}, "dead events"
+	if d.Actions {
+		c.who, dead = "actions on the servers", "dead actions"
+	}
+	list := "see `postrider event list --destination " + d.Name
+	waiting := list + " --status waiting`"
+	if d.LastError != "" {
+		waiting += "; the last error was: " + text.Line(d.LastError)
+	}
+	c.age(EventsWaiting, d.OldestWaiting, l.EventsWaiting, "age of the oldest waiting event", waiting)
+	c.count(EventsDead, d.Dead, l.EventsDead, dead, list+" --status dead`, then `postrider event retry` or `skip` them")
+	return c.alerts
+}
+
+// checker collects the alerts of an inbox, or of a destination.
 type checker struct {
-	facts  Facts
+	who    string
+	of     Alert // what all of them have
 	alerts []Alert
 }
 
@@ -107,7 +137,9 @@ func (c *checker) share(k Kind, v Share, limit *Share, what, fix string) {
 }
 
 func (c *checker) add(k Kind, v, limit float64, text, fix string) {
-	c.alerts = append(c.alerts, Alert{c.facts.Inbox, k, v, limit, c.facts.Inbox + ": " + text + "; " + fix})
+	a := c.of
+	a.Kind, a.Value, a.Limit, a.Message = k, v, limit, c.who+": "+text+"; "+fix
+	c.alerts = append(c.alerts, a)
 }
 
 // Span formats a duration rounded to seconds; from two days on, with days.

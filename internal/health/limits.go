@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Limits are the greatest numbers of an inbox that raise no alert. nil is no limit.
+// Limits are the greatest numbers of an inbox, or of a destination of events, that raise no alert.
+// nil is no limit.
 type Limits struct {
 	Backlog       *int           `yaml:"backlog"`
 	Due           *int           `yaml:"due"`
@@ -20,6 +21,10 @@ type Limits struct {
 	Conflicts     *int           `yaml:"conflicts"`
 	RetryRate     *Share         `yaml:"retry_rate"`
 	LastScan      *time.Duration `yaml:"last_scan"`
+
+	// Of a destination of events:
+	EventsWaiting *time.Duration `yaml:"events_waiting"`
+	EventsDead    *int           `yaml:"events_dead"`
 
 	// Labels are the limits of inboxes with a label (name=value, or name with any value), in place
 	// of those above. If several labels of an inbox say a limit, the smallest counts.

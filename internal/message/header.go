@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 	"net/mail"
 	"strings"
 	"time"
@@ -93,6 +94,17 @@ func newHeader(fields []field) Header {
 func unfolded(raw []byte) string {
 	_, v, _ := bytes.Cut(raw, []byte(":"))
 	return strings.TrimSpace(string(bytes.ReplaceAll(v, crlf, nil)))
+}
+
+// All are the names of all fields, in lower case, and their raw values, unfolded, in order.
+func (h Header) All() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, f := range h.fields {
+			if !yield(f.name, f.value) {
+				return
+			}
+		}
+	}
 }
 
 // Values returns the raw values of all fields of that name, unfolded, in order. Names are

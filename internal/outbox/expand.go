@@ -21,6 +21,7 @@ type Planned struct {
 	Action      string
 	Body        []byte
 	Delay       time.Duration // not before that has passed
+	Error       string        // why there is no Body: the entry is dead from the beginning; else empty
 }
 
 // Plan finds out what follows from occurrences: any number of entries from each, and at most one for
@@ -111,9 +112,14 @@ func rowsOf(planned []Planned, now int64) [][]any {
 		if body == nil {
 			body = []byte{}
 		}
+		at := time.UnixMicro(now).UTC()
+		status, visible, ended := Waiting, any(now+p.Delay.Microseconds()), any(nil)
+		if p.Error != "" {
+			status, visible, ended = DeadLetter, nil, at
+		}
 		rows[i] = []any{
 			p.EventID, p.Occurrence.ID, p.Destination, p.Occurrence.Kind, p.Occurrence.TaskID, cmp.Or(p.InboxID, p.Occurrence.InboxID), p.Action, body,
-			Waiting, 0, now + p.Delay.Microseconds(), "", "", "", time.UnixMicro(now).UTC(),
+			status, 0, visible, "", "", db.Cut(p.Error, 4000), at, ended,
 		}
 	}
 	return rows

@@ -83,24 +83,30 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	return rows[0].entry(), nil
 }
 
-// Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once.
-// It reports how many.
-func (s *Store) Retry(ctx context.Context, ids ...int64) (int, error) {
-	return s.alter(ctx, func(now int64) (string, []any) {
-		return sqlRetry, []any{now, time.UnixMicro(now).UTC(), ids}
+// Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once;
+// but not an event that could not be made. It reports how many. The trail of the task, or of the inbox, of each has a line with the operator;
+// likewise with Skip and Purge.
+func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
+	from := []Status{Waiting, DeadLetter, Dropped}
+	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, from, func(ids []int64, now time.Time) (string, []any) {
+		return sqlRetry, []any{now.UnixMicro(), now, ids}
 	})
 }
 
 // Skip ends entries that wait, and dead ones. It reports how many.
-func (s *Store) Skip(ctx context.Context, why string, ids ...int64) (int, error) {
-	return s.alter(ctx, func(now int64) (string, []any) {
-		return sqlSkip, []any{db.Cut(why, 4000), time.UnixMicro(now).UTC(), ids}
+func (s *Store) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
+	from := []Status{Waiting, DeadLetter}
+	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, from, func(ids []int64, now time.Time) (string, []any) {
+		return sqlSkip, []any{db.Cut("skipped by "+who, 4000), now, ids}
 	})
 }
 
 // Purge deletes entries that have ended. It reports how many.
-func (s *Store) Purge(ctx context.Context, ids ...int64) (int, error) {
-	return s.alter(ctx, func(int64) (string, []any) { return sqlPurge, []any{ids} })
+func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
+	from := []Status{Done, DeadLetter, Dropped}
+	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, from, func(ids []int64, _ time.Time) (string, []any) {
+		return sqlPurge, []any{ids}
+	})
 }
 
 // Expire deletes entries that were done or skipped longer than age ago, at most limit of them. It
@@ -125,12 +131,48 @@ func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int
 	return n, nil
 }
 
-func (s *Store) alter(ctx context.Context, statement func(now int64) (string, []any)) (n int, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
-		query, args := statement(now)
+// changed is a row of sqlToChange.
+type changed struct {
+	id, taskID, inboxID       int64
+	kind, destination, action string
+}
+
+func (c *changed) into() []any {
+	return []any{&c.id, &c.taskID, &c.inboxID, &c.kind, &c.destination, &c.action}
+}
+
+// byOperator changes those entries that stand in one of the states.
+func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []int64, from []Status,
+	statement func(ids []int64, now time.Time) (string, []any),
+) (n int, _ error) {
+	err := s.change(ctx, func(tx *gorm.DB, micros int64) error {
+		now := time.UnixMicro(micros).UTC()
+		found, err := db.Query(tx, (*changed).into, s.db.Lock(find+" ORDER BY id"), ids, from)
+		if n = len(found); err != nil || n == 0 {
+			return err
+		}
+		var some []int64
+		var trail [][]any
+		for _, c := range found {
+			if c.taskID != 0 {
+				c.inboxID = 0
+			}
+			some = append(some, c.id)
+			detail := fmt.Sprintf("by an operator: event %d (%s) for %s", c.id, c.kind, c.destination)
+			if c.action != "" {
+				detail += ": " + c.action
+			}
+			trail = append(trail, []any{c.taskID, c.inboxID, now, db.Cut(who, 255), what, detail})
+		}
+		query, args := statement(some, now)
 		matched, err := db.Exec(tx, query, args...)
-		n = int(matched)
-		return err
+		if err == nil && matched != int64(n) {
+			err = errChanged
+		}
+		if err != nil {
+			return err
+		}
+		return db.Insert(tx, "monitored_emails_events", "task_id, inbox_id, at, worker, event, detail", trail)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("change the outbox: %w", err)
@@ -143,21 +185,26 @@ type Count struct {
 	Destination string
 	Status      Status
 	N           int
-	Oldest      time.Time // when the oldest of them was made
+	Oldest      time.Time     // when the oldest of them was made
+	Age         time.Duration // of the oldest
 }
 
-// Stats counts the entries, and the occurrences of which is not known yet what follows. It takes two
-// queries.
+// Stats counts the entries, and the occurrences of which is not known yet what follows. It takes a
+// few queries.
 func (s *Store) Stats(ctx context.Context) (counts []Count, occurrences int, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		n, err := db.Query(tx, db.Value[int], sqlNotExpanded)
 		if err != nil {
 			return err
 		}
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
 		occurrences, counts = n[0], nil
 		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.oldest} }, sqlStats)
 		for _, r := range rows {
-			r.Oldest = r.oldest.Time
+			r.Oldest, r.Age = r.oldest.Time, time.UnixMicro(now).Sub(r.oldest.Time)
 			counts = append(counts, r.Count)
 		}
 		return err

@@ -9,7 +9,7 @@ const (
   visible_at, error_message, created_at, finished_at`
 
 	newColumns = "event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, status, attempt_count, visible_at, " +
-		"receipt, worker, error_message, created_at"
+		"receipt, worker, error_message, created_at, finished_at"
 )
 
 // Occurrences, by PRIMARY KEY (id).
@@ -53,6 +53,11 @@ WHERE` + underReceipts
 // What an operator does, by PRIMARY KEY (id).
 const (
 	sqlEntry = `SELECT ` + entryColumns + ` FROM monitored_outbox WHERE id = ?`
+
+	sqlToChange = `SELECT id, task_id, inbox_id, kind, destination, action FROM monitored_outbox WHERE id IN ? AND status IN ?`
+
+	// An event that could not be made has nothing to send.
+	sqlToRetry = sqlToChange + ` AND (action <> '' OR LENGTH(body) > 0)`
 
 	sqlRetry = `
 UPDATE monitored_outbox SET status = 'waiting', attempt_count = 0, visible_at = ?, receipt = '', finished_at = NULL, created_at = ?

@@ -15,6 +15,8 @@ type Standing struct {
 	LastError       string         `json:"last_error"`         // empty when the last try did not fail
 	RetryAt         *time.Time     `json:"retry_at,omitempty"` // nothing is sent before
 	Gone            bool           `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
+
+	OldestWaiting time.Duration `json:"-"` // its age by the database's clock
 }
 
 // Standings are those of the named destinations, and of others that have events which have not
@@ -40,7 +42,7 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 		if st := by[c.Destination]; st != nil {
 			st.Counts[c.Status] = c.N
 			if oldest := c.Oldest.UTC(); live && c.Destination != Server && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
-				st.OldestWaitingAt = &oldest
+				st.OldestWaitingAt, st.OldestWaiting = &oldest, c.Age
 			}
 		}
 	}

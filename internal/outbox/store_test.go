@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -180,13 +181,13 @@ func TestOperator(t *testing.T) {
 		b.finish(Outcome{Claim: c[0], Status: Done}, Outcome{Claim: c[1], Status: DeadLetter, Error: "no"}, Outcome{Claim: c[2], Status: Waiting, Delay: time.Hour})
 		ids := []int64{c[0].ID, c[1].ID, c[2].ID, c[3].ID}
 		count := func(n int, err error) int { b.must(err); return n }
-		if n := count(b.Skip(t.Context(), "anna: not needed", ids...)); n != 2 {
+		if n := count(b.Skip(t.Context(), "anna", ids...)); n != 2 {
 			t.Errorf("%d were skipped, want the dead one and the one that waits", n)
 		}
 		if lost := b.finish(Outcome{Claim: c[2], Status: Done}); len(lost) != 1 {
 			t.Error("the receipt of a skipped entry is good")
 		}
-		if n := count(b.Retry(t.Context(), ids...)); n != 2 {
+		if n := count(b.Retry(t.Context(), "berta", ids...)); n != 2 {
 			t.Errorf("%d are tried again, want those that were skipped", n)
 		}
 		if again := b.receive("crm"); len(again) != 2 || again[0].Attempts != 1 {
@@ -203,7 +204,7 @@ func TestOperator(t *testing.T) {
 		if len(counts) != 1 || counts[0].Status != InProgress || counts[0].N != 3 || counts[0].Oldest.IsZero() {
 			t.Errorf("the counts are %+v, want three in progress", counts)
 		}
-		if n := count(b.Purge(t.Context(), ids...)); n != 0 {
+		if n := count(b.Purge(t.Context(), "anna", ids...)); n != 0 {
 			t.Errorf("%d live entries were deleted", n)
 		}
 		if _, err := b.Get(t.Context(), c[0].ID); !errors.Is(err, ErrNotFound) {
@@ -258,6 +259,105 @@ func TestDestinations(t *testing.T) {
 		}
 		if worked, err := b.Works(t.Context(), "crm"); err != nil || !worked || look().Failures != 0 {
 			t.Errorf("when it works again that is %t, %v, and it is %+v", worked, err, look())
+		}
+	})
+}
+
+// TestStandings: the age of what waits goes by the database's clock. What has ended does not wait.
+func TestStandings(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b.happen(Occurrence{Kind: Dead, TaskID: 1})
+	b.expand(to("bus"))
+	b.finish(Outcome{Claim: b.receive("bus")[0], Status: DeadLetter})
+	b.ahead.Add(int64(time.Hour))
+	b.happen(Occurrence{Kind: Dead, TaskID: 2})
+	b.expand(to("crm", "bus"))
+	b.ahead.Add(int64(2 * time.Hour))
+	all, err := b.Standings(t.Context(), time.Now(), "bus", "idle")
+	b.must(err)
+	for i, name := range []string{"bus", "crm", "idle"} {
+		st, wants := all[i], name != "idle"
+		if st.Name != name || wants != (st.OldestWaitingAt != nil) || wants && (st.OldestWaiting < 2*time.Hour || st.OldestWaiting > 3*time.Hour) ||
+			!wants && st.OldestWaiting != 0 {
+			t.Errorf("%s stands at %+v, want what waits for two hours", name, st)
+		}
+	}
+	if all[0].Counts[DeadLetter] != 1 || all[0].Counts[Waiting] != 1 {
+		t.Errorf("the counts are %v, want one dead and one that waits", all[0].Counts)
+	}
+}
+
+// TestTrail: what an operator does to an entry stands in the trail of its task, or of its inbox.
+func TestTrail(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Dead, TaskID: 7}, Occurrence{Kind: InboxOK, InboxID: 3}, Occurrence{Kind: Dead, TaskID: 8})
+		plan := to("crm")
+		b.expand(func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+			planned, err := plan(ctx, os)
+			for i := range planned {
+				planned[i].InboxID = 3 // those of tasks have it, too
+				if planned[i].Occurrence.TaskID == 8 {
+					planned[i].Action, planned[i].Body = "delete", nil
+				}
+			}
+			return planned, err
+		})
+		all := b.all()
+		ids := []int64{all[0].ID, all[1].ID}
+		for _, do := range []func() (int, error){
+			func() (int, error) { return b.Retry(t.Context(), "anna", ids...) },
+			func() (int, error) { return b.Purge(t.Context(), "anna", ids...) }, // not yet
+			func() (int, error) { return b.Skip(t.Context(), "anna", ids...) },
+			func() (int, error) { return b.Skip(t.Context(), "anna", ids...) }, // not again
+			func() (int, error) { return b.Purge(t.Context(), "berta", ids[0]) },
+			func() (int, error) { return b.Retry(t.Context(), "berta", all[2].ID) },
+		} {
+			_, err := do()
+			b.must(err)
+		}
+		var got []string
+		b.must(b.db.View(t.Context(), func(tx *gorm.DB) error {
+			return tx.Raw(`SELECT CONCAT(task_id, ' ', inbox_id, ' ', worker, ' ', event, ' ', detail) FROM monitored_emails_events ORDER BY id`).Scan(&got).Error
+		}))
+		task, in := fmt.Sprintf(" by an operator: event %d (dead) for crm", ids[0]), fmt.Sprintf(" by an operator: event %d (inbox_ok) for crm", ids[1])
+		want := []string{
+			"7 0 anna event_retried" + task, "0 3 anna event_retried" + in, "7 0 anna event_skipped" + task, "0 3 anna event_skipped" + in,
+			"7 0 berta event_purged" + task, fmt.Sprintf("8 0 berta event_retried by an operator: event %d (dead) for crm: delete", all[2].ID),
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the trail is\n%q\nwant\n%q", got, want)
+		}
+		if e := b.all()[0]; e.Status != Dropped || e.Error != "skipped by anna" {
+			t.Errorf("the skipped one is %+v", e)
+		}
+	})
+}
+
+// TestNotMade: an event that could not be made is dead. It holds up no other event of its task, and
+// there is nothing to send again.
+func TestNotMade(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1})
+		plan := to("crm")
+		b.expand(func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+			planned, err := plan(ctx, os)
+			if len(planned) > 0 {
+				planned[0].Body, planned[0].Error = nil, "no such year"
+			}
+			return planned, err
+		})
+		e := b.all()[0]
+		if e.Status != DeadLetter || e.Error != "no such year" || e.VisibleAt != nil || e.FinishedAt == nil || len(e.Body) > 0 {
+			t.Errorf("it is %+v, want it dead, with its error", e)
+		}
+		if n, err := b.Retry(t.Context(), "anna", e.ID); err != nil || n != 0 {
+			t.Errorf("%d are tried again, %v; want none", n, err)
+		}
+		if got := kinds(b.receive("crm")); got != "forwarded 1" {
+			t.Errorf("claimed is %q, want the next event of the task", got)
+		}
+		if n, err := b.Skip(t.Context(), "anna", e.ID); err != nil || n != 1 {
+			t.Errorf("%d are skipped, %v; want it", n, err)
 		}
 	})
 }

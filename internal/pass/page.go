@@ -214,6 +214,9 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 		return e, nil
 	}
 	e.Identity = identity(it.msg, e.Identity)
+	if wanted := s.pass.Config.Headers; wanted != nil && wanted(s.in) {
+		e.Header = tasks.HeaderOf(it.msg.Header)
+	}
 	m := route.Mail{
 		Inbox: s.in.Address, Labels: s.in.Labels.Texts(), Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
 	}

@@ -140,6 +140,7 @@ type Config struct {
 	Quiet       bool // log failures of inboxes and of the relay at level info: the caller reports them
 	DryRun      bool // register nothing, send nothing, show Observer.Preview what would happen
 	Retention   Retention
+	Headers     func(in inbox.Inbox) bool // events include the headers of its messages; nil: of none
 }
 
 // Observer sees how a pass comes along. Its methods may be called from several goroutines at once.

@@ -1,6 +1,7 @@
 package said
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -131,4 +132,6 @@ func statesOf(r pass.Report, alerts []health.Alert) []State {
 	return states
 }
 
-func alertSubject(a health.Alert) string { return ofAlert + string(a.Kind) + ":" + a.Inbox }
+func alertSubject(a health.Alert) string {
+	return ofAlert + string(a.Kind) + ":" + cmp.Or(a.Inbox, a.Destination)
+}

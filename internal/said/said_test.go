@@ -171,6 +171,10 @@ func TestAlerts(t *testing.T) {
 	w.want("while it lasts:", w.pass(works, alert))
 	w.want("its end:", w.pass(works))
 	w.want("again:", w.pass(works, alert), "desk: too many")
+	crm := health.Alert{Destination: "crm", Kind: health.EventsDead, Message: "crm: too many"}
+	bus := health.Alert{Destination: "bus", Kind: health.EventsDead, Message: "bus: too many"}
+	w.want("of a destination:", w.pass(works, alert, crm), "crm: too many")
+	w.want("of another:", w.pass(works, alert, crm, bus), "bus: too many")
 }
 
 func TestNoInbox(t *testing.T) {

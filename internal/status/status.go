@@ -139,8 +139,23 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	}
 	if err == nil && s.Events != nil {
 		r.Events, err = s.Events(ctx)
+		r.Alerts = append(r.Alerts, s.eventAlerts(nil, r.Events)...)
 	}
 	return r, err
+}
+
+// eventAlerts are those of the destinations of events. A report on chosen inboxes has none.
+func (s Sources) eventAlerts(named []string, all []outbox.Standing) (alerts []health.Alert) {
+	if len(named) > 0 || !s.Only.Empty() {
+		return nil
+	}
+	for _, st := range all {
+		alerts = append(alerts, health.CheckDestination(health.Destination{
+			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter], LastError: st.LastError,
+			Actions: st.Name == outbox.Server,
+		}, s.Alerts)...)
+	}
+	return alerts
 }
 
 func (r *Report) measured(n measure.Numbers) {
@@ -159,7 +174,8 @@ func known(times map[int64]time.Time, id int64) *time.Time {
 	return nil
 }
 
-// After are the alerts after a pass: of the inboxes that it was to work on by name, or of all.
+// After are the alerts after a pass: of the inboxes that it was to work on by name, or of all, and
+// then of the destinations of events, too.
 func (s Sources) After(ctx context.Context, named []string) ([]health.Alert, error) {
 	alerts := []health.Alert{}
 	if !s.Alerts.Set() {
@@ -167,7 +183,11 @@ func (s Sources) After(ctx context.Context, named []string) ([]health.Alert, err
 	}
 	left, _ := s.left(ctx)
 	err := s.each(ctx, named, left, func(_ inbox.Inbox, f health.Facts) { alerts = append(alerts, health.Check(f, s.Alerts)...) })
-	return alerts, err
+	if err != nil || s.Events == nil {
+		return alerts, err
+	}
+	events, err := s.Events(ctx)
+	return append(alerts, s.eventAlerts(named, events)...), err
 }
 
 // left is how many recipients smtp.limits allow now, nil for any number. When that is none, why is

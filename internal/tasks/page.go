@@ -32,6 +32,7 @@ type Entry struct {
 	Identity Identity
 	Decision *Decision // nil: to be decided at the first claim
 	Mode     string    // the form in which it has to go out; mostly empty, and decided later
+	Header   *Header   // to be kept for events; nil when no event includes it, or it is not known
 }
 
 // Read reports whether the content is known, and not only the outline.

@@ -115,6 +115,7 @@ var eventWords = map[string]string{
 	"released": "Given back by its worker", "conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
 	"error": "Failed, and will be tried again", "dead": "Given up", "uncertain": "Outcome unknown", "forwarded": "Forwarded",
 	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled",
+	"event_retried": "Event to be sent again", "event_skipped": "Event skipped", "event_purged": "Event deleted",
 }
 
 // timeline is everything that happened to a message, in order.

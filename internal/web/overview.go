@@ -97,7 +97,11 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox) {
 	b.Needs = slices.Concat(b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report))
 	for _, a := range report.Alerts {
-		b.Needs = append(b.Needs, need{Title: a.Message, Link: inboxPath(a.Inbox)})
+		n := need{Title: a.Message}
+		if a.Inbox != "" {
+			n.Link = inboxPath(a.Inbox)
+		}
+		b.Needs = append(b.Needs, n)
 	}
 	for _, n := range report.Notices {
 		if n.LastError != "" {

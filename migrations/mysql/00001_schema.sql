@@ -231,6 +231,15 @@ CREATE TABLE IF NOT EXISTS monitored_occurrences (
     KEY monitored_occurrences_task (task_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- The headers of messages, while a destination of events includes them.
+CREATE TABLE IF NOT EXISTS monitored_emails_headers (
+    task_id    BIGINT      NOT NULL PRIMARY KEY,
+    created_at DATETIME(6) NOT NULL, -- when the task was registered
+    header     MEDIUMBLOB  NOT NULL, -- JSON: the fields in order, at most 64 KiB of them
+    KEY monitored_emails_headers_created (created_at),
+    CONSTRAINT monitored_emails_headers_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 -- What follows: events for other systems, and actions on the IMAP server. One row for each occurrence and destination.
 CREATE TABLE IF NOT EXISTS monitored_outbox (
     id            BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -269,6 +278,7 @@ CREATE TABLE IF NOT EXISTS monitored_destinations (
 -- +goose Down
 DROP TABLE monitored_destinations;
 DROP TABLE monitored_outbox;
+DROP TABLE monitored_emails_headers;
 DROP TABLE monitored_occurrences;
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;

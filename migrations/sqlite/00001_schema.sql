@@ -229,6 +229,15 @@ CREATE TABLE monitored_occurrences (
 );
 CREATE INDEX monitored_occurrences_task ON monitored_occurrences (task_id);
 
+-- The headers of messages, while a destination of events includes them.
+CREATE TABLE monitored_emails_headers (
+    task_id    INTEGER  PRIMARY KEY,
+    created_at DATETIME NOT NULL, -- when the task was registered
+    header     BLOB     NOT NULL, -- JSON: the fields in order, at most 64 KiB of them
+    CONSTRAINT monitored_emails_headers_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+);
+CREATE INDEX monitored_emails_headers_created ON monitored_emails_headers (created_at);
+
 -- What follows: events for other systems, and actions on the IMAP server. One row for each occurrence and destination.
 CREATE TABLE monitored_outbox (
     id            INTEGER  PRIMARY KEY AUTOINCREMENT,
@@ -267,6 +276,7 @@ CREATE TABLE monitored_destinations (
 -- +goose Down
 DROP TABLE monitored_destinations;
 DROP TABLE monitored_outbox;
+DROP TABLE monitored_emails_headers;
 DROP TABLE monitored_occurrences;
 DROP TABLE oauth_tokens;
 DROP TABLE monitored_emails_channels;

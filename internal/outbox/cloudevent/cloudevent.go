@@ -12,6 +12,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"postrider/internal/outbox"
+	"postrider/internal/tasks"
 )
 
 // ContentType is the media type of what Encode returns.
@@ -41,7 +42,13 @@ type Event struct {
 	Kind    outbox.Kind
 	Subject string // the task's id, or the inbox's address
 	Time    time.Time
-	Data    any // written as JSON: tasks.Details (or tasks.View with more) of a task, Inbox of an inbox
+	Data    any // written as JSON: Task or Inbox
+}
+
+// Task is the data of an event of a task.
+type Task struct {
+	tasks.Details
+	*tasks.Header // nil: not included, or not known
 }
 
 // Inbox is the data of an event of an inbox.

@@ -42,7 +42,7 @@ func data(kind outbox.Kind) any {
 	}
 	details := tasks.DetailsOf(task, []tasks.Event{{At: at, Worker: "w", Event: "claimed", Detail: "d"}})
 	details.Labels = map[string]string{"team": "a"}
-	return details
+	return cloudevent.Task{Details: details, Header: &tasks.Header{Fields: []tasks.HeaderField{{Name: "from", Value: "a@b.example"}}}}
 }
 
 func encode(t *testing.T, kind outbox.Kind) []byte {
@@ -89,7 +89,7 @@ func TestSchemas(t *testing.T) {
 // withoutEach takes each key of the event and of its data away.
 func withoutEach(t *testing.T, schema *jsonschema.Schema, event map[string]any) {
 	t.Helper()
-	optional := map[string]bool{"labels": true, "skip_reason": true}
+	optional := map[string]bool{"labels": true, "skip_reason": true, "header": true, "header_cut": true}
 	for _, object := range []map[string]any{event, event["data"].(map[string]any)} {
 		for key, value := range object {
 			delete(object, key)

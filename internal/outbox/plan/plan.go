@@ -5,7 +5,6 @@ package plan
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -22,6 +21,7 @@ type Rule struct {
 	On          []outbox.Kind
 	Inboxes     inbox.Selection
 	Routes      []string
+	Headers     bool // the event has the message's header fields, where they are known
 }
 
 // Registry is what is read of tasks.
@@ -30,6 +30,8 @@ type Registry interface {
 	Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, error)
 	// Trails are the audit trails of tasks, in order.
 	Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Event, error)
+	// Headers are the headers of tasks, where they are known.
+	Headers(ctx context.Context, ids []int64) (map[int64]tasks.Header, error)
 }
 
 // Inboxes lists all inboxes, disabled ones too.
@@ -64,8 +66,13 @@ func Kinds(rules []Rule) (kinds []outbox.Kind) {
 	return kinds
 }
 
+// IncludeHeaders reports whether events of the inbox's messages have their header fields.
+func IncludeHeaders(rules []Rule, in inbox.Inbox) bool {
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Headers && r.Inboxes.Has(in) })
+}
+
 // Plan implements outbox.Plan. What was deleted since has no events: a task that was purged, an
-// inbox that was removed.
+// inbox that was removed. An event that cannot be written is dead.
 func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Planned, error) {
 	if len(p.Rules) == 0 && p.After == nil {
 		return nil, nil
@@ -92,17 +99,15 @@ func (p *Planner) Plan(ctx context.Context, os []outbox.Occurrence) ([]outbox.Pl
 			}
 			event := cloudevent.Event{ID: outbox.EventID(o, r.Destination), Source: p.Source, Kind: o.Kind, Time: o.At}
 			if isTask {
-				event.Subject, event.Data = strconv.FormatInt(o.TaskID, 10), known.details(task, in)
+				event.Subject, event.Data = strconv.FormatInt(o.TaskID, 10), known.task(task, in, r.Headers)
 			} else {
 				event.Subject, event.Data = in.Address, details(in)
 			}
-			body, err := cloudevent.Encode(event)
-			if err != nil {
-				return nil, fmt.Errorf("event of %q: %w", r.Destination, err)
+			one := outbox.Planned{Occurrence: o, Destination: r.Destination, EventID: event.ID, InboxID: id}
+			if one.Body, err = cloudevent.Encode(event); err != nil {
+				one.Error = err.Error() // it must not hold up what comes after it
 			}
-			planned = append(planned, outbox.Planned{
-				Occurrence: o, Destination: r.Destination, EventID: event.ID, InboxID: id, Body: body,
-			})
+			planned = append(planned, one)
 		}
 	}
 	return planned, nil
@@ -130,6 +135,7 @@ func (r Rule) wants(kind outbox.Kind, in inbox.Inbox, route string) bool {
 type known struct {
 	tasks   map[int64]tasks.Task
 	trails  map[int64][]tasks.Event
+	headers map[int64]tasks.Header
 	inboxes map[int64]inbox.Inbox
 }
 
@@ -146,6 +152,11 @@ func (p *Planner) read(ctx context.Context, os []outbox.Occurrence) (k known, er
 	if k.trails, err = p.Tasks.Trails(ctx, ids); err != nil {
 		return k, err
 	}
+	if slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Headers }) {
+		if k.headers, err = p.Tasks.Headers(ctx, ids); err != nil {
+			return k, err
+		}
+	}
 	boxes, err := p.Inboxes.List(ctx, false)
 	k.inboxes = map[int64]inbox.Inbox{}
 	for _, in := range boxes {
@@ -154,9 +165,12 @@ func (p *Planner) read(ctx context.Context, os []outbox.Occurrence) (k known, er
 	return k, err
 }
 
-func (k known) details(t tasks.Task, in inbox.Inbox) tasks.Details {
-	d := tasks.DetailsOf(t, k.trails[t.ID])
+func (k known) task(t tasks.Task, in inbox.Inbox, header bool) cloudevent.Task {
+	d := cloudevent.Task{Details: tasks.DetailsOf(t, k.trails[t.ID])}
 	d.Labels = in.Labels
+	if h, ok := k.headers[t.ID]; ok && header {
+		d.Header = &h
+	}
 	return d
 }
 

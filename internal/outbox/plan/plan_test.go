@@ -37,6 +37,10 @@ func (r registry) Trails(_ context.Context, ids []int64) (map[int64][]tasks.Even
 	return out, nil
 }
 
+func (r registry) Headers(context.Context, []int64) (map[int64]tasks.Header, error) {
+	return map[int64]tasks.Header{1: {Fields: []tasks.HeaderField{{Name: "x-case", Value: "7"}}, Cut: true}}, nil
+}
+
 func (r registry) List(context.Context, bool) ([]inbox.Inbox, error) { return r.inboxes, nil }
 
 // TestPlan: who gets which event. What was deleted since has none, and the IDs are always the same.
@@ -91,6 +95,54 @@ func TestPlan(t *testing.T) {
 	}
 	if kinds := Kinds(p.Rules); !slices.Equal(kinds, []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}) {
 		t.Errorf("wanted are %q", kinds)
+	}
+}
+
+// TestPlanHeaders: an event has the header where it is to be included, and is known.
+func TestPlanHeaders(t *testing.T) {
+	known := registry{
+		tasks:   map[int64]tasks.Task{1: {ID: 1, InboxID: 7}, 2: {ID: 2, InboxID: 7}},
+		inboxes: []inbox.Inbox{{ID: 7, Address: "desk@firm.example"}, {ID: 8, Address: "sales@other.example"}},
+	}
+	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{
+		{Destination: "with", On: []outbox.Kind{outbox.Dead}, Inboxes: inbox.Selection{Inboxes: []string{"desk@*"}}, Headers: true},
+		{Destination: "without", On: []outbox.Kind{outbox.Dead}},
+	}}
+	planned, err := p.Plan(t.Context(), []outbox.Occurrence{{ID: 1, Kind: outbox.Dead, TaskID: 1}, {ID: 2, Kind: outbox.Dead, TaskID: 2}})
+	if err != nil || len(planned) != 4 {
+		t.Fatalf("planned are %+v, %v; want four", planned, err)
+	}
+	for i, e := range planned {
+		var event struct{ Data map[string]json.RawMessage }
+		if err := json.Unmarshal(e.Body, &event); err != nil {
+			t.Fatal(err)
+		}
+		header, cut := string(event.Data["header"]), string(event.Data["header_cut"])
+		if has := i == 0; has && (header != `[{"name":"x-case","value":"7"}]` || cut != "true") || !has && header+cut != "" {
+			t.Errorf("the event of task %d for %s has the header %s, cut: %s; want one in the first alone", e.Occurrence.TaskID, e.Destination, header, cut)
+		}
+	}
+	if in := known.inboxes; !IncludeHeaders(p.Rules, in[0]) || IncludeHeaders(p.Rules, in[1]) {
+		t.Error("headers are to be kept of the first inbox alone")
+	}
+}
+
+// TestPlanBroken: an event that cannot be written is dead, and holds up no other.
+func TestPlanBroken(t *testing.T) {
+	known := registry{
+		tasks: map[int64]tasks.Task{
+			1: {ID: 1, InboxID: 7, CreatedAt: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}, // JSON has no such year
+			2: {ID: 2, InboxID: 7},
+		},
+		inboxes: []inbox.Inbox{{ID: 7, Address: "desk@firm.example"}},
+	}
+	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{{Destination: "crm", On: []outbox.Kind{outbox.Dead}}}}
+	planned, err := p.Plan(t.Context(), []outbox.Occurrence{{ID: 1, Kind: outbox.Dead, TaskID: 1}, {ID: 2, Kind: outbox.Dead, TaskID: 2}})
+	if err != nil || len(planned) != 2 {
+		t.Fatalf("planned are %+v, %v; want two", planned, err)
+	}
+	if planned[0].Error == "" || planned[0].Body != nil || planned[1].Error != "" || planned[1].Body == nil {
+		t.Errorf("planned are %+v, want the first without a body and with its error, and the other with a body", planned)
 	}
 }
 

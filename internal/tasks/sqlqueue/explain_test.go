@@ -220,6 +220,8 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"tasks of conflicts", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlConflicts, []any{now}},
 		{"ended long ago", "monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at<?)", sqlExpired, []any{ids, now, 100}},
 		{"oldest events", "SCAN monitored_emails_events}", sqlOldestEvents, []any{100}},
+		{"old headers", "SEARCH h USING COVERING INDEX monitored_emails_headers_created (created_at<?)", sqlOldHeaders, []any{now, now, 100}},
+		{"tasks of old headers", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlOldHeaders, []any{now, now, 100}},
 		{"audit", "sqlite_autoindex_monitored_emails_seen_1 (folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlSeenBetween, []any{1, 1, 1, 9}},
 		{"tasks of an audit", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
 		{"deliveries of an audit", "SEARCH d USING INDEX sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlSeenBetween, []any{1, 1, 1, 9}},

@@ -92,6 +92,9 @@ func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page) ([]tasks.R
 		return nil, err
 	}
 	out, err := b.carryOut(tx)
+	if err == nil {
+		err = b.keepHeaders(tx)
+	}
 	if err != nil {
 		return nil, err
 	}
