@@ -153,13 +153,13 @@ func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
 // printStandings prints a line for each destination with events that wait, or are dead.
 func (a *app) printStandings(all []outbox.Standing) error {
 	for _, st := range all {
-		live, dead := st.Counts[outbox.Waiting]+st.Counts[outbox.InProgress], st.Counts[outbox.DeadLetter]
+		live, dead := st.Live(), st.Dead()
 		if live+dead == 0 && st.LastError == "" {
 			continue
 		}
-		line := fmt.Sprintf("events for %s: %d waiting", st.Name, live)
-		if st.Name == outbox.Server {
-			line = fmt.Sprintf("actions on the servers: %d waiting", live)
+		line := fmt.Sprintf("%s: %d waiting", st.Title(), live)
+		if st.OldestWaitingAt != nil {
+			line += ", the oldest since " + a.when(st.OldestWaitingAt)
 		}
 		if dead > 0 {
 			line += fmt.Sprintf(", %d dead (postrider event list --destination %s --status dead)", dead, st.Name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -283,4 +284,57 @@ func (r *rig) flagged(flag imap.Flag) []uint32 {
 		uids = append(uids, uint32(uid))
 	}
 	return uids
+}
+
+// gmail is a server on which EXPUNGE archives.
+type gmail struct {
+	*imapsrc.Conn
+	trash string
+}
+
+func (g gmail) IsGmail() bool { return true }
+
+func (g gmail) Trash(context.Context) (string, error) { return g.trash, nil }
+
+func (gmail) Expunge(context.Context, []uint32) error {
+	return errors.New("EXPUNGE archives the message")
+}
+
+// TestGmail: what is to be deleted goes to the folder for that, if Gmail shows it.
+func TestGmail(t *testing.T) {
+	for _, trash := range []string{"Done", ""} {
+		r := newRig(t, 1)
+		r.worker.Dial = func(ctx context.Context, _ inbox.Inbox) (Server, error) {
+			conn, err := r.dial(ctx)
+			return gmail{conn, trash}, err
+		}
+		r.wants("delete", 1)
+		r.work()
+		if trash == "" {
+			r.wantEnd(1, outbox.DeadLetter, "show it in IMAP")
+			r.wantIn("INBOX", "message 0")
+			continue
+		}
+		r.wantEnd(1, outbox.Done, "")
+		r.wantIn("INBOX")
+		r.wantIn("Done", "message 0")
+	}
+}
+
+// TestGivenUp: what a server refuses is tried again, and given up in the end. It holds up nothing
+// else.
+func TestGivenUp(t *testing.T) {
+	r := newRig(t, 3)
+	r.wants("move:Nowhere", 1)
+	r.wants("move:Done", 2)
+	for range maxTries {
+		r.work()
+		r.now += longest
+	}
+	r.wantEnd(1, outbox.DeadLetter, `no folder "Nowhere"`)
+	r.wantEnd(2, outbox.Done, "")
+	r.wantIn("INBOX", "message 0", "message 2")
+	if want := "1 server: not moved to Nowhere: "; !strings.HasPrefix(r.trail[len(r.trail)-1], want) {
+		t.Errorf("the trail ends with %q, want %q", r.trail[len(r.trail)-1], want)
+	}
 }

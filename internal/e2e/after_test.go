@@ -157,6 +157,19 @@ func TestDeleteAfter(t *testing.T) {
 	w.must(0, "audit")
 }
 
+// TestAfterInWatch: a process that stays up does it within seconds.
+func TestAfterInWatch(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withMove, "{forwarded: {move: Done}, create_folders: true}")
+	w.addInbox(desk, "--start", "all")
+	p := w.start(nil, "watch")
+	w.put(desk, "letter 1")
+	w.await("the letter is moved", func() bool { return len(w.in("Done")) == 1 })
+	w.put(desk, "letter 2")
+	w.await("the next one, too", func() bool { return len(w.in("Done")) == 2 })
+	w.end(p, 0)
+	w.wantIn("INBOX")
+}
+
 // TestServerCannot: a server with neither MOVE nor UIDPLUS keeps everything, check says why, and so
 // does the action.
 func TestServerCannot(t *testing.T) {

@@ -19,6 +19,20 @@ type Standing struct {
 	OldestWaiting time.Duration `json:"-"` // its age by the database's clock
 }
 
+// Title names a destination and what goes there.
+func (st Standing) Title() string {
+	if st.Name == Server {
+		return "actions on the servers"
+	}
+	return "events for " + st.Name
+}
+
+// Live is how much has not ended.
+func (st Standing) Live() int { return st.Counts[Waiting] + st.Counts[InProgress] }
+
+// Dead is how much was given up.
+func (st Standing) Dead() int { return st.Counts[DeadLetter] }
+
 // Standings are those of the named destinations, and of others that have events which have not
 // ended, by name. It takes a few queries.
 func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) ([]Standing, error) {

@@ -29,6 +29,7 @@ import (
 	"postrider/internal/limits"
 	"postrider/internal/measure"
 	"postrider/internal/notify"
+	"postrider/internal/outbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
@@ -48,6 +49,7 @@ type site struct {
 	now      time.Time // of the pages and of the database
 	relay    error
 	logins   map[int64]string
+	follows  []outbox.Standing
 	uid      int
 	folder   map[string]int64 // by the inbox's address
 	inboxID  map[string]int64
@@ -82,6 +84,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 		Measures: measure.New(d).Read,
 		Notices:  func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 		Logins:   func(context.Context) (map[int64]string, error) { return s.logins, nil },
+		Events:   func(context.Context) ([]outbox.Standing, error) { return s.follows, nil },
 	}
 	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now}
 	s.options = web.Options{

@@ -27,6 +27,7 @@ type overviewBody struct {
 	Waiting  *waiting // the oldest message that is not forwarded
 	Relay    relayState
 	LastScan *time.Time
+	Follows  []outbox.Standing // events and actions
 }
 
 // need is something that a person has to look at.
@@ -89,6 +90,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	}
 	b.sum(report)
 	b.need(report, boxes)
+	b.Follows = report.Events
 	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
 	return nil
 }
@@ -112,10 +114,10 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox) {
 		}
 	}
 	for _, d := range report.Events {
-		if d.LastError == "" && d.Counts[outbox.DeadLetter] == 0 {
+		if d.LastError == "" && d.Dead() == 0 {
 			continue
 		}
-		n := need{Title: fmt.Sprintf("%d events for %s wait, %d are dead", d.Counts[outbox.Waiting], d.Name, d.Counts[outbox.DeadLetter]), Says: d.LastError}
+		n := need{Title: fmt.Sprintf("%s: %d wait, %d are dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
 		n.Fix = "postrider tries again by itself. Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
 		if d.Gone {
 			n.Fix = "It wants no more events. To send them again: postrider event enable " + d.Name

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/outbox"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
@@ -35,6 +36,19 @@ func TestOverview(t *testing.T) {
 	s.now = s.now.Add(2 * time.Minute)
 	s.get("/").has(t, http.StatusOK, "The relay needs a login", "the refresh token expired", "postrider smtp login",
 		"office@firm.example needs a login", "postrider inbox login office@firm.example")
+}
+
+// TestFollows: how many events and actions wait, since when, and what was given up.
+func TestFollows(t *testing.T) {
+	s := newSite(t)
+	since := noon.Add(-time.Hour)
+	s.follows = []outbox.Standing{
+		{Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 4, outbox.InProgress: 1}, OldestWaitingAt: &since, LastError: "connection refused"},
+		{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.DeadLetter: 2}},
+	}
+	s.get("/").has(t, http.StatusOK, "events for crm: 5 wait, 0 are dead", "connection refused",
+		`<dt>events for crm</dt><dd>5 waiting <span class="muted">since `, "2026-03-31 11:34",
+		`<dt>actions on the servers</dt><dd>0 waiting, <span class="bad">2 dead</span>`)
 }
 
 // TestChart: each message that ended is in one bar of each chart that its time is in.
