@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,14 +41,18 @@ func steps(kind outbox.Kind, a route.After) (out []plan.Step) {
 
 // actor does what the configuration wants done on the servers; nil when that is nothing.
 func (s *services) actor() (*after.Worker, error) {
-	if len(s.cfg.AfterKinds()) == 0 {
-		return nil, nil
+	wanted, err := s.after()
+	if wanted == nil || err != nil {
+		return nil, err
 	}
 	d, err := s.dialer()
 	if err != nil {
 		return nil, err
 	}
 	return &after.Worker{
+		Wants: func(kind outbox.Kind, route, action string) bool {
+			return slices.ContainsFunc(wanted(kind, route), func(step plan.Step) bool { return step.Action == action })
+		},
 		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Name: s.worker(), Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
 			conn, err := d.dial(ctx, in)

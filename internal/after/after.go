@@ -69,7 +69,8 @@ type Worker struct {
 	Outbox        Outbox
 	Registry      Registry
 	Dial          func(ctx context.Context, in inbox.Inbox) (Server, error)
-	CreateFolders bool // to which messages are moved
+	Wants         func(kind outbox.Kind, route, action string) bool // the configuration still says so
+	CreateFolders bool                                              // to which messages are moved
 	Name          string
 	Log           *slog.Logger
 }

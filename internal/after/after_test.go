@@ -88,6 +88,12 @@ func TestLeavesAlone(t *testing.T) {
 		{"requeued", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, outbox.Dropped, "the task is received now"},
 		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "a recipient did not get"},
 		{"not allowed", "delete", func(r *rig, _ *tasks.Task) { r.in.AllowDelete = false }, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
+		{"not wanted any more", "delete", func(r *rig, task *tasks.Task) {
+			task.Route = "court"
+			r.worker.Wants = func(kind outbox.Kind, route, action string) bool {
+				return kind != outbox.Forwarded || route != "court" || action != "delete"
+			}
+		}, outbox.Dropped, "does not say so any more"},
 		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "in that folder"},
 		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) { task.Epoch++ }, outbox.Waiting, "UIDVALIDITY"},
 		{"another content", "delete", func(r *rig, task *tasks.Task) {

@@ -57,7 +57,7 @@ func newRig(t *testing.T, messages int, without ...imap.Cap) *rig {
 		noted: map[uint32]tasks.Noted{}, due: map[int64]time.Duration{},
 	}
 	r.worker = &Worker{
-		Outbox: r, Registry: r, Name: "test:1", Log: slog.New(slog.DiscardHandler),
+		Outbox: r, Registry: r, Name: "test:1", Wants: func(outbox.Kind, string, string) bool { return true }, Log: slog.New(slog.DiscardHandler),
 		Dial: func(ctx context.Context, _ inbox.Inbox) (Server, error) { return r.dial(ctx) },
 	}
 	for i := range messages {

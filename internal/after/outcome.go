@@ -34,6 +34,8 @@ func (v *visit) admit(j *job, at place) {
 		j.skip("the task was deleted")
 	case outbox.Kind(t.Status) != j.claim.Kind:
 		j.skip(fmt.Sprintf("the task is %s now", t.Status))
+	case !v.Wants(j.claim.Kind, t.Route, j.claim.Action):
+		j.skip("the configuration does not say so any more")
 	case (changes || moves) && t.Status == tasks.Forwarded && !arrived(t):
 		j.skip("a recipient did not get the message")
 	case moves && folder == t.Folder:

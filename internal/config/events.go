@@ -38,7 +38,7 @@ type Events struct {
 
 // What is used where a destination says nothing.
 const (
-	eventsBatch   = 16
+	eventsBatch   = 256
 	eventsTimeout = 30 * time.Second
 	eventsGiveUp  = 96 * time.Hour
 )

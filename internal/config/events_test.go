@@ -22,7 +22,7 @@ events:
 		t.Errorf("the rules are %+v", rules)
 	}
 	crm, bus := c.Events["crm"], c.Events["bus"]
-	if crm.URL != "https://crm.example.com/hook?key=1" || crm.Batch != 16 || crm.Timeout != 30*time.Second || crm.GiveUp != time.Hour ||
+	if crm.URL != "https://crm.example.com/hook?key=1" || crm.Batch != 256 || crm.Timeout != 30*time.Second || crm.GiveUp != time.Hour ||
 		bus.Batch != 7 || bus.Timeout != 5*time.Second || bus.GiveUp != 96*time.Hour {
 		t.Errorf("the destinations are %+v and %+v", crm, bus)
 	}

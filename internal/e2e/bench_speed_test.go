@@ -2,8 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +49,39 @@ func (b *bench) throughput() {
 	}
 	if theirs, ok := b.fetchmail(mailbox, port); ok {
 		b.speed("fetchmail", theirs, best, 0, "")
+	}
+}
+
+// events compares passes that send an event of each forwarded message to a web server of the test
+// with passes without events. They run by turns, and the best run of each counts.
+func (b *bench) events() {
+	port := b.smtpSink()
+	mailbox := filled(b, "sqlite", b.messages, 4<<10)
+	var came atomic.Int64
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { came.Add(1) }))
+	b.Cleanup(hook.Close)
+	b.Setenv("HOOK_SECRET", "whsec_"+strings.Repeat("QUJD", 10))
+	for _, kind := range all {
+		b.Run("events/"+kind, func(t *testing.T) {
+			one := *b
+			one.T = t
+			var without, with finished
+			for range runs {
+				without = faster(without, one.pass(one.anew(mailbox, kind, port)))
+				w := one.anew(mailbox, kind, port)
+				w.extra = "events: {crm: {url: '" + hook.URL + "', secrets: env:HOOK_SECRET, allow_internal: true, on: [forwarded]}}"
+				w.configure()
+				came.Store(0)
+				with = faster(with, one.pass(w))
+				if n := came.Load(); n != int64(b.messages) {
+					t.Errorf("%d events came during the pass, want %d", n, b.messages)
+				}
+			}
+			ratio := with.took.Seconds() / without.took.Seconds()
+			one.row("a pass without events, and with a webhook, "+kind, fmt.Sprintf("%.2f s and %.2f s = %.2f x, %.2f and %.2f CPU s per 1,000",
+				without.took.Seconds(), with.took.Seconds(), ratio, without.cpu.Seconds()*1000/float64(b.messages), with.cpu.Seconds()*1000/float64(b.messages)),
+				"<= 1.3 x", ratio <= 1.3)
+		})
 	}
 }
 

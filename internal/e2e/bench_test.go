@@ -32,6 +32,7 @@ func TestBench(t *testing.T) {
 	}
 	b.table.AppendHeader(table.Row{"case", "result", "bound", ""})
 	b.throughput()
+	b.events()
 	if os.Getenv("POSTRIDER_BENCH") != "quick" {
 		b.far()
 		b.many()

@@ -21,8 +21,10 @@ type hook struct {
 	*httptest.Server
 	status atomic.Int32 // of its answers; 0: 204
 
-	mu  sync.Mutex
-	got map[string][]event // by their IDs
+	mu    sync.Mutex
+	holds func(event) bool   // whether there is no answer; nil: there is one
+	got   map[string][]event // by their IDs
+	order []event
 }
 
 // event is a CloudEvent about a task.
@@ -35,6 +37,7 @@ type event struct {
 		Deliveries []struct{ Status string }
 		Header     []struct{ Name, Value string }
 	}
+	octets string
 }
 
 func newHook(t *testing.T) *hook {
@@ -52,9 +55,16 @@ func newHook(t *testing.T) *hook {
 			w.WriteHeader(int(status))
 			return
 		}
+		e.octets = string(body)
 		h.mu.Lock()
-		defer h.mu.Unlock()
 		h.got[e.ID] = append(h.got[e.ID], e)
+		h.order = append(h.order, e)
+		holds := h.holds
+		h.mu.Unlock()
+		if holds != nil && holds(e) {
+			<-r.Context().Done()
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(h.Close)

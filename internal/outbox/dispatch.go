@@ -108,7 +108,7 @@ func (t *trouble) log(ctx context.Context, log *slog.Logger, err error) {
 func (d *Dispatcher) expand(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := d.Store.Expand(ctx, expandAtOnce, d.Plan)
-		if err != nil || n == 0 {
+		if err != nil || n < expandAtOnce { // what comes meanwhile wakes Run again
 			return err
 		}
 	}

@@ -22,11 +22,13 @@ type receiver struct {
 	rule func(Message) error // nil: it takes all
 	got  []string            // what it took: the kind, and the key
 	ids  map[string]int
+	size []int // of the batches
 }
 
 func (r *receiver) Publish(ctx context.Context, batch []Message) []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.size = append(r.size, len(batch))
 	errs := make([]error, len(batch))
 	if r.hang {
 		<-ctx.Done()
@@ -198,6 +200,20 @@ func TestStopped(t *testing.T) {
 	d.want(d.bus, "dead task:1")
 	if d.log.Len() > 0 {
 		t.Errorf("it is logged\n%s", d.log)
+	}
+}
+
+// TestBatches: batches grow while a destination is quick.
+func TestBatches(t *testing.T) {
+	d := newDesk(t)
+	d.Targets = d.Targets[:1]
+	d.Targets[0].Batch, d.Targets[0].Timeout = 50, time.Hour
+	for id := range int64(160) {
+		d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
+	}
+	d.drain(0)
+	if got, want := d.Targets[0].Publisher.(*receiver).size, []int{16, 32, 50, 50, 12}; !slices.Equal(got, want) {
+		t.Errorf("a quick destination gets batches of %v, want %v", got, want)
 	}
 }
 

@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// Each batch is twice as large as the one before, as long as the destination takes them quickly:
+// in this part of the time that it has.
+const (
+	firstBatch = 16
+	quickPart  = 30
+)
+
 // publish hands over what is due, until nothing is, or the destination fails.
 func (d *Dispatcher) publish(ctx context.Context, t Target) error {
 	states, err := d.Store.Destinations(ctx)
@@ -16,17 +23,21 @@ func (d *Dispatcher) publish(ctx context.Context, t Target) error {
 	if state := states[t.Name]; state.Target == t.Target && (state.Gone || state.RetryIn > 0) {
 		return nil
 	}
-	failed := states[t.Name].Failures > 0
+	failed, first := states[t.Name].Failures > 0, min(firstBatch, t.Batch)
+	most := first
 	for ctx.Err() == nil {
-		claims, err := d.Store.Receive(ctx, Want{Destination: t.Name, Max: t.Batch, Lease: t.Timeout + time.Minute, Worker: d.Worker})
+		claims, err := d.Store.Receive(ctx, Want{Destination: t.Name, Max: most, Lease: t.Timeout + time.Minute, Worker: d.Worker})
 		if err != nil || len(claims) == 0 {
 			return err
 		}
+		began := time.Now()
 		well, err := d.batch(ctx, t, claims, failed)
 		if err != nil || !well {
 			return err
 		}
-		failed = false
+		if failed, most = false, min(2*most, t.Batch); time.Since(began) > t.Timeout/quickPart {
+			most = first
+		}
 	}
 	return nil
 }

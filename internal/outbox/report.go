@@ -48,14 +48,16 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 	for _, name := range names {
 		by[name] = &Standing{Name: name, Counts: map[Status]int{}}
 	}
+	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
 	for _, c := range counts {
-		live := c.Status == Waiting || c.Status == InProgress
-		if by[c.Destination] == nil && live && c.Destination != Server {
+		if by[c.Destination] == nil && live(c) && c.Destination != Server {
 			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}}
 		}
+	}
+	for _, c := range counts {
 		if st := by[c.Destination]; st != nil {
 			st.Counts[c.Status] = c.N
-			if oldest := c.Oldest.UTC(); live && c.Destination != Server && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
+			if oldest := c.Oldest.UTC(); live(c) && c.Destination != Server && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
 				st.OldestWaitingAt, st.OldestWaiting = &oldest, c.Age
 			}
 		}

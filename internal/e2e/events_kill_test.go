@@ -1,0 +1,112 @@
+//go:build linux
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEventsKilled kills a pass while a receiver has the events of registrations and has not
+// answered, and the next one while it has those of the ends. None is lost, a repeat has the same ID
+// and octets, and what belongs to one task stays in order. Nobody sends what may still be under way.
+func TestEventsKilled(t *testing.T) {
+	for _, kind := range all {
+		t.Run(kind, func(t *testing.T) {
+			testEventsKilled(t, newWorld(t, kind))
+		})
+	}
+}
+
+func testEventsKilled(t *testing.T, w *world) {
+	const n = 3
+	h := withHook(t, w, "[registered, forwarded]")
+	w.addInbox(desk, "--start", "all")
+	w.imap.Append(t, desk, "INBOX", mails(n, "letter")...)
+	h.status.Store(503) // until all is forwarded
+	w.pass(0)
+	h.status.Store(0)
+	w.must(0, "event", "enable", "crm")
+	w.must(0, "event", "retry", "--status", "waiting", "--yes")
+	for _, held := range []string{"registered", "forwarded"} {
+		h.killIn(w, held, n)
+		_, before := h.events()
+		w.aged("monitored_emails", "scan_until")
+		w.pass(0)
+		if _, after := h.events(); after != before {
+			t.Errorf("%d events came while those of the killed pass may still be under way, want none", after-before)
+		}
+		w.aged("monitored_outbox", "visible_at")
+	}
+	h.hold(nil)
+	w.pass(0)
+	want := []string{
+		"task.forwarded.v1 1", "task.forwarded.v1 2", "task.forwarded.v1 3", "task.registered.v1 1", "task.registered.v1 2", "task.registered.v1 3",
+	}
+	if types, all := h.events(); !slices.Equal(types, want) || all != 2*len(want) {
+		t.Errorf("the events are %q, %d in all; want %q, twice each", types, all, want)
+	}
+	h.wantOrder(t)
+	if left := w.must(0, "event", "list", "--status", "waiting,in_progress,dead", "--json").stdout; left != "" {
+		t.Errorf("left are\n%s\nwant all done", left)
+	}
+}
+
+// killIn starts a pass, and kills it once n events of a kind wait for their answers.
+func (h *hook) killIn(w *world, kind string, n int) {
+	w.t.Helper()
+	came := make(chan struct{}, 10*n)
+	h.hold(func(e event) bool {
+		holds := strings.Contains(e.Type, kind)
+		if holds {
+			came <- struct{}{}
+		}
+		return holds
+	})
+	p := w.start(nil, "run")
+	for range n {
+		select {
+		case <-came:
+		case <-p.ended():
+			w.t.Fatalf("the pass ended before it sent %d events of the kind %s:\n%s", n, kind, p.wait().stderr)
+		case <-time.After(time.Minute):
+			w.t.Fatalf("the pass does not send %d events of the kind %s", n, kind)
+		}
+	}
+	_ = p.cmd.Process.Kill()
+	if res := p.wait(); res.code != -1 {
+		w.t.Fatalf("exit %d, want it killed\n%s", res.code, res.stderr)
+	}
+}
+
+func (h *hook) hold(holds func(event) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = holds
+}
+
+// wantOrder checks that repeats are the same, and that no registration comes after the end of its
+// task.
+func (h *hook) wantOrder(t *testing.T) {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ended := map[string]bool{}
+	for _, e := range h.order {
+		if e.octets != h.got[e.ID][0].octets {
+			t.Errorf("the event %s has the octets\n%s\nand before it had\n%s", e.ID, e.octets, h.got[e.ID][0].octets)
+		}
+		ended[e.Subject] = ended[e.Subject] || strings.Contains(e.Type, "forwarded")
+		if ended[e.Subject] && strings.Contains(e.Type, "registered") {
+			t.Errorf("task %s is registered after it was forwarded", e.Subject)
+		}
+	}
+}
+
+// aged ends the leases of a killed process, because the tests cannot wait for them.
+func (w *world) aged(table, column string) {
+	w.t.Helper()
+	w.sql("UPDATE " + table + " SET " + column + " = 1 WHERE " + column + " > 1")
+}
