@@ -220,10 +220,7 @@ func (m *machine) retry(t *rapid.T) {
 }
 
 func (m *machine) skip(t *rapid.T) {
-	skip := func(ctx context.Context, ids ...int64) (int, error) {
-		return m.Store.Skip(ctx, "skipped by ann", ids...)
-	}
-	m.operate(t, skip, []Status{Waiting, DeadLetter}, func(e *modelled) {
+	m.operate(t, m.Store.Skip, []Status{Waiting, DeadLetter}, func(e *modelled) {
 		e.Status, e.Error, e.receipt = Dropped, "skipped by ann", ""
 	})
 }
@@ -234,7 +231,7 @@ func (m *machine) purge(t *rapid.T) {
 }
 
 // operate does something to a few entries, as an operator does: to those in some states.
-func (m *machine) operate(t *rapid.T, do func(context.Context, ...int64) (int, error), from []Status, change func(*modelled)) {
+func (m *machine) operate(t *rapid.T, do func(ctx context.Context, who string, ids ...int64) (int, error), from []Status, change func(*modelled)) {
 	m.model.clock.step++
 	all := slices.Sorted(maps.Keys(m.before)) // as in the model: in the order in which they were made
 	var ids []int64
@@ -249,7 +246,7 @@ func (m *machine) operate(t *rapid.T, do func(context.Context, ...int64) (int, e
 			change(e)
 		}
 	}
-	got, err := do(m.Context(), ids...)
+	got, err := do(m.Context(), "ann", ids...)
 	m.must(err)
 	m.same("an operator", got, n)
 }

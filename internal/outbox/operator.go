@@ -84,8 +84,8 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 }
 
 // Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once;
-// but not an event that could not be made. It reports how many. The trail of the task, or of the inbox, of each has a line with the operator;
-// likewise with Skip and Purge.
+// but not an event that could not be made. It reports how many. The trail of the task, or of the
+// inbox, of each has a line with the operator; likewise with Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
 	from := []Status{Waiting, DeadLetter, Dropped}
 	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, from, func(ids []int64, now time.Time) (string, []any) {
