@@ -30,8 +30,10 @@ type Dispatcher struct {
 // How often things are looked at, and how much at once.
 const (
 	lookEvery    = 5 * time.Second
+	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late
+	pace         = 200 * time.Millisecond // between rounds: each of them commits, beside those who forward
+	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
 	expandAtOnce = 200
-	gather       = 20 * time.Millisecond // what woke Run may be committed only now
 )
 
 // Run publishes until ctx ends: soon after woken has an element, and every few seconds. One
@@ -43,38 +45,54 @@ func (d *Dispatcher) Run(ctx context.Context, woken <-chan struct{}) {
 		news[i] = make(chan struct{}, 1)
 		wg.Go(func() {
 			var trouble trouble
-			for wait(ctx, news[i]) {
+			for wait := new(rounds); wait.next(ctx, news[i]); {
 				trouble.log(ctx, d.Log, d.publish(ctx, t))
 			}
 		})
 	}
-	for trouble := new(trouble); ; {
+	trouble, wait := new(trouble), new(rounds)
+	for {
 		trouble.log(ctx, d.Log, d.expand(ctx))
 		for _, n := range news {
 			wake(n)
 		}
-		if !wait(ctx, woken) {
+		if !wait.next(ctx, woken) {
 			break
 		}
 	}
 	wg.Wait()
 }
 
-// wait waits for news, but not longer than lookEvery, and reports whether ctx goes on.
-func wait(ctx context.Context, news <-chan struct{}) bool {
-	timer := time.NewTimer(lookEvery)
+// rounds says when to look.
+type rounds struct{ woken bool }
+
+// next waits for news, but not longer than lookEvery, and reports whether ctx goes on.
+func (r *rounds) next(ctx context.Context, news <-chan struct{}) bool {
+	pause(ctx, pace)
+	most := lookEvery
+	if r.woken {
+		most = lookAgain
+	}
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-news:
-		timer.Reset(gather)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		r.woken = true
+		pause(ctx, gather)
 	case <-timer.C:
+		r.woken = false
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func wake(news chan struct{}) {

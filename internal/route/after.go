@@ -57,6 +57,9 @@ func (a *Action) UnmarshalText(b []byte) error {
 		if arg == "" || len(arg) > maxFolder || strings.ContainsFunc(arg, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return fmt.Errorf("%q is not the name of a folder; it has 1 to %d octets and no control characters", arg, maxFolder)
 		}
+		if strings.EqualFold(arg, "INBOX") {
+			arg = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
+		}
 		*a = Action(movePrefix + arg)
 	default:
 		return fmt.Errorf("has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not %q", in)

@@ -9,7 +9,7 @@ import (
 func TestAction(t *testing.T) {
 	for in, want := range map[string]Action{
 		"keep": Keep, "seen": Seen, "delete": Delete, "flag: $Forwarded": "flag:$Forwarded", `flag: \Flagged`: `flag:\Flagged`,
-		"move: Archive/2026": "move:Archive/2026", "move: Erledigt & alt": "move:Erledigt & alt", " move :A": "move:A",
+		"move: Archive/2026": "move:Archive/2026", "move: Erledigt & alt": "move:Erledigt & alt", " move :A": "move:A", "move: Inbox": "move:INBOX",
 	} {
 		var got Action
 		if err := got.UnmarshalText([]byte(in)); err != nil || got != want {

@@ -306,15 +306,9 @@ ORDER BY h.created_at LIMIT ?`
 // Reading.
 const (
 	// LEFT: else MariaDB begins with the folder, and sorts all of its tasks for each portion.
-	sqlTasks = `
-SELECT t.*, e.email_address AS inbox, f.name AS folder
-FROM monitored_emails_tasks t
-LEFT JOIN monitored_emails e ON e.id = t.inbox_id
-LEFT JOIN monitored_folders f ON f.id = t.folder_id`
-
 	sqlEvents = `SELECT * FROM monitored_emails_events WHERE task_id = ? ORDER BY id`
 
-	sqlTrails = `SELECT * FROM monitored_emails_events WHERE task_id IN ? ORDER BY id`
+	sqlTrails = `SELECT task_id, at, worker, event, detail FROM monitored_emails_events WHERE task_id IN ? ORDER BY id`
 
 	// By monitored_emails_tasks_ended, which has all columns. Live tasks have not finished.
 	sqlCounts = `

@@ -120,19 +120,19 @@ func (q *Queue) Get(ctx context.Context, id int64) (tasks.Task, error) {
 func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task, error) {
 	var out []tasks.Task
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		var rows []readRow
 		out = nil
-		if err := tx.Raw(sql, args...).Scan(&rows).Error; err != nil || len(rows) == 0 {
+		rows, err := db.Query(tx, (*readRow).into, sql, args...)
+		if err != nil || len(rows) == 0 {
 			return err
 		}
 		ids := make([]int64, len(rows))
 		for i, r := range rows {
-			ids[i] = r.Task.ID
+			ids[i] = r.ID
 		}
 		ds, err := deliveries(tx, ids)
 		for _, r := range rows {
-			t := r.Task.task()
-			t.Inbox, t.Folder, t.Deliveries = r.Inbox, r.Folder, ds[t.ID]
+			t := r.task()
+			t.Inbox, t.Folder, t.Deliveries = r.inbox, r.folder, ds[t.ID]
 			out = append(out, t)
 		}
 		return err
@@ -170,7 +170,10 @@ func (q *Queue) Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Even
 	out := map[int64][]tasks.Event{}
 	for some := range slices.Chunk(ids, 500) {
 		var found []tasks.Event
-		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlTrails, some).Scan(&found).Error })
+		err := q.db.View(ctx, func(tx *gorm.DB) (err error) {
+			found, err = db.Query(tx, func(e *tasks.Event) []any { return []any{&e.TaskID, &e.At, &e.Worker, &e.Event, &e.Detail} }, sqlTrails, some)
+			return err
+		})
 		if err != nil {
 			return nil, wrap(err, "read audit trails")
 		}

@@ -1,6 +1,7 @@
 package sqlqueue
 
 import (
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -53,10 +54,18 @@ type taskRow struct {
 
 // readRow is a row of sqlTasks.
 type readRow struct {
-	Task   taskRow `gorm:"embedded"`
-	Inbox  string
-	Folder string
+	taskRow
+
+	inbox, folder string
 }
+
+func (r *readRow) into() []any { return append(r.taskRow.into(), &r.inbox, &r.folder) }
+
+// sqlTasks is without its condition.
+var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, '')
+FROM monitored_emails_tasks t
+LEFT JOIN monitored_emails e ON e.id = t.inbox_id
+LEFT JOIN monitored_folders f ON f.id = t.folder_id`
 
 func (r taskRow) task() tasks.Task {
 	t := tasks.Task{
