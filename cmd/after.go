@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,16 +32,34 @@ func steps(kind outbox.Kind, a route.After) (out []plan.Step) {
 	if action.Acts() {
 		out = append(out, plan.Step{Action: string(action)})
 	}
-	if d := a.Deletes(); d > 0 && kind == outbox.Forwarded {
+	_, moved := action.Folder()
+	if d := a.Deletes(); d > 0 && kind == outbox.Forwarded && action != route.Delete && !moved { // of several routes each may be one
 		out = append(out, plan.Step{Action: string(route.Delete), Delay: d})
 	}
 	return out
 }
 
-// actor does what the configuration wants done on the servers; nil when that is nothing.
+// wants reports whether the configuration has an action, and how long after a task's end.
+func (s *services) wants() (func(kind outbox.Kind, route, action string) (time.Duration, bool), error) {
+	steps, err := s.after()
+	return func(kind outbox.Kind, route, action string) (time.Duration, bool) {
+		if steps == nil {
+			return 0, false
+		}
+		for _, step := range steps(kind, route) {
+			if step.Action == action {
+				return step.Delay, true
+			}
+		}
+		return 0, false
+	}, err
+}
+
+// actor carries out the actions on the servers. Those that are no longer configured are
+// skipped.
 func (s *services) actor() (*after.Worker, error) {
-	wanted, err := s.after()
-	if wanted == nil || err != nil {
+	wants, err := s.wants()
+	if err != nil {
 		return nil, err
 	}
 	d, err := s.dialer()
@@ -50,9 +67,7 @@ func (s *services) actor() (*after.Worker, error) {
 		return nil, err
 	}
 	return &after.Worker{
-		Wants: func(kind outbox.Kind, route, action string) bool {
-			return slices.ContainsFunc(wanted(kind, route), func(step plan.Step) bool { return step.Action == action })
-		},
+		Wants: wants, Now: time.Now,
 		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Name: s.worker(), Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
 			conn, err := d.dial(ctx, in)
@@ -67,11 +82,11 @@ func (s *services) actor() (*after.Worker, error) {
 // act does what is due on the servers of the inboxes. What fails is logged, and tried again later.
 func (s *services) act(ctx context.Context, boxes []inbox.Inbox) {
 	w, err := s.actor()
-	if err == nil && w != nil {
-		err = w.Work(ctx, boxes)
+	if err == nil {
+		err = w.Work(ctx, func(context.Context) ([]inbox.Inbox, error) { return boxes, nil })
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Error("what follows on the servers waits", "error", err)
+		s.log.Error("actions on the servers wait; the next pass tries again", "error", err)
 	}
 }
 
@@ -81,9 +96,10 @@ const actEvery = 5 * time.Second
 // actOn does what is due on the servers until stop is called.
 func (s *services) actOn(ctx context.Context) (stop func()) {
 	w, err := s.actor()
-	if w == nil || err != nil {
+	if err != nil {
 		return func() {} // dial has the same error for each inbox
 	}
+	active := func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) }
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -97,12 +113,9 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			}
-			boxes, err := s.inboxes.List(ctx, true)
-			if err == nil {
-				err = w.Work(ctx, boxes)
-			}
+			err := w.Work(ctx, active)
 			if err != nil && !known && ctx.Err() == nil {
-				s.log.Error("what follows on the servers waits for the database; that is tried again", "error", err)
+				s.log.Error("cannot read the actions on the servers from the database; trying again", "error", err)
 			}
 			known = err != nil
 		}
@@ -132,7 +145,11 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 	var entries []outbox.Entry
 	var ids []int64
 	wanted := outbox.Filter{Destination: outbox.Server, Statuses: []outbox.Status{outbox.Waiting, outbox.InProgress}}
-	err := s.outbox.List(ctx, wanted, func(e outbox.Entry) error {
+	wants, err := s.wants()
+	if err != nil {
+		return nil, err
+	}
+	err = s.outbox.List(ctx, wanted, func(e outbox.Entry) error {
 		if in, ok := of[e.InboxID]; ok && in.AllowDelete && e.Action == string(route.Delete) {
 			entries, ids = append(entries, e), append(ids, e.TaskID)
 		}
@@ -144,7 +161,8 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 	known, err := s.queue.Tasks(ctx, ids)
 	out := []wouldDelete{}
 	for _, e := range entries {
-		if t, ok := known[e.TaskID]; ok {
+		t, ok := known[e.TaskID]
+		if _, wanted := wants(e.Kind, t.Route, e.Action); ok && wanted {
 			out = append(out, wouldDelete{
 				Inbox: t.Inbox, Folder: t.Folder, UID: t.UID, Task: t.ID, Subject: t.Identity.Subject, At: e.VisibleAt.UTC(),
 			})

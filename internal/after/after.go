@@ -1,14 +1,14 @@
 // Package after does on the IMAP server what the configuration wants done with a message once its
 // task has ended: mark it, move it, delete it.
 //
-// What is to be done are entries of the outbox for the destination outbox.Server. They are claimed
-// with a lease, an inbox at a time, on a session of their own. Before a message is changed, it is
+// Actions are outbox entries with the destination outbox.Server. They are claimed with a lease, an
+// inbox at a time, and carried out on a session of their own. Before a message is changed, it is
 // compared with the registry: its folder has the task's UIDVALIDITY, and it has the size and the
 // INTERNALDATE that were noted; before it is deleted, and where these differ, its content is
 // compared, too. Anything else is left alone.
 //
-// Killed anywhere, the next worker finds out what happened and goes on; doing it twice changes
-// nothing. A message is moved with MOVE (RFC 6851), or else copied, unless its copy is there
+// If a worker is killed, the next one checks what was done and continues; carrying out an action
+// twice has no further effect. A message is moved with MOVE (RFC 6851), or else copied, unless its copy is there
 // already, and expunged by its UID (RFC 4315). A plain EXPUNGE is never sent.
 package after
 
@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ type Server interface {
 	SelectToChange(ctx context.Context, folder string) (imapsrc.Folder, error)
 	AddFlag(ctx context.Context, uids []uint32, flag string) error
 	Move(ctx context.Context, uids []uint32, folder string) error
-	Copy(ctx context.Context, uids []uint32, folder string) error
+	Copy(ctx context.Context, uids []uint32, folder string) (copied []uint32, _ error)
 	Expunge(ctx context.Context, uids []uint32) error
 	Create(ctx context.Context, folder string) error
 
@@ -58,24 +59,27 @@ type Registry interface {
 	Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Noted, error)
 }
 
-// Outbox has what is to be done.
+// Outbox holds the actions.
 type Outbox interface {
 	outbox.Work
 	InboxesDue(ctx context.Context, destination string) ([]int64, error)
 }
 
-// Worker does it. All fields must be set. Any number of processes may work.
+// Worker carries out actions. All fields must be set. Any number of processes may work.
 type Worker struct {
-	Outbox        Outbox
-	Registry      Registry
-	Dial          func(ctx context.Context, in inbox.Inbox) (Server, error)
-	Wants         func(kind outbox.Kind, route, action string) bool // the configuration still says so
-	CreateFolders bool                                              // to which messages are moved
+	Outbox   Outbox
+	Registry Registry
+	Dial     func(ctx context.Context, in inbox.Inbox) (Server, error)
+	// Wants reports whether the configuration still has the action, and how long after the task's
+	// end.
+	Wants         func(kind outbox.Kind, route, action string) (delay time.Duration, wanted bool)
+	CreateFolders bool // to which messages are moved
 	Name          string
+	Now           func() time.Time
 	Log           *slog.Logger
 }
 
-// How much is done at once, and how often.
+// How many messages are changed at once, and when an action is tried again.
 const (
 	atOnce      = 50
 	inboxes     = 8 // at the same time
@@ -83,13 +87,18 @@ const (
 	serverAgain = 5 * time.Minute // after a server could not be reached
 	firstPause  = time.Minute     // after a refusal; it doubles
 	longest     = time.Hour
-	maxTries    = 20 // then it is given up
+	maxTries    = 20 // then the action is given up
 )
 
-// Work does what is due of the inboxes. It returns when that is done, or ctx ends; what is under way
-// on a server is given back then. The error is the database's.
-func (w *Worker) Work(ctx context.Context, boxes []inbox.Inbox) error {
+// Work carries out the actions of the inboxes that are due. It returns when they are done, or when
+// ctx ends; it then releases the actions under way. It returns only database errors. It lists the
+// inboxes when something is due.
+func (w *Worker) Work(ctx context.Context, list func(ctx context.Context) ([]inbox.Inbox, error)) error {
 	due, err := w.Outbox.InboxesDue(ctx, outbox.Server)
+	if err != nil || len(due) == 0 {
+		return err
+	}
+	boxes, err := list(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,7 +147,7 @@ type visit struct {
 	in     inbox.Inbox
 	log    *slog.Logger
 	conn   Server // nil before it is needed
-	broken bool   // the session is of no use any more
+	broken bool   // the connection failed
 }
 
 func (v *visit) close() {
@@ -152,6 +161,7 @@ type job struct {
 	log   *slog.Logger
 	claim outbox.Claim
 	task  tasks.Task
+	known map[int64]tasks.Task // it, and those that it is a duplicate of
 	noted tasks.Noted
 	size  int64           // of the message, as the server says
 	end   *outbox.Outcome // nil while it is not decided
@@ -165,20 +175,21 @@ type place struct {
 	action   route.Action
 }
 
-// work works claims off, those of a folder together, and records what became of them. The error is
-// the database's.
+// work carries claims out, those of a folder together, and records the outcomes. It returns only
+// database errors.
 func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 	ids := make([]int64, len(claims))
 	for i, c := range claims {
 		ids[i] = c.TaskID
 	}
-	known, err := v.Registry.Tasks(ctx, ids)
+	known, err := v.known(ctx, ids)
 	if err != nil {
 		return err
 	}
 	groups, order := map[place][]*job{}, []place{}
 	for _, c := range claims {
-		j := &job{log: v.log, claim: c, task: known[c.TaskID]}
+		j := &job{log: v.log, claim: c, known: known}
+		j.task = known[c.TaskID]
 		at := place{j.task.Folder, j.task.FolderID, j.task.Epoch, route.Action(c.Action)}
 		if groups[at] == nil {
 			order = append(order, at)
@@ -217,23 +228,13 @@ func open(jobs []*job) (out []*job) {
 	return out
 }
 
-// group does what is wanted of messages in one folder. The error is the database's.
+// group carries out one action on messages of one folder. It returns only database errors.
 func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 	if len(jobs) == 0 || v.broken || ctx.Err() != nil {
 		return nil
 	}
-	claims := make([]outbox.Claim, len(jobs))
-	for i, j := range jobs {
-		claims[i] = j.claim
-	}
-	lost, err := v.Outbox.Extend(ctx, lease, claims...)
-	if err != nil {
-		return err
-	}
-	jobs = slices.DeleteFunc(jobs, func(j *job) bool {
-		return slices.ContainsFunc(lost, func(c outbox.Claim) bool { return c.ID == j.claim.ID })
-	})
 	if v.conn == nil {
+		var err error
 		if v.conn, err = v.Dial(ctx, v.in); err != nil {
 			v.conn = nil
 			v.fail(ctx, jobs, err)
@@ -245,15 +246,77 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 		v.fail(ctx, jobs, err)
 		return nil
 	}
+	jobs, err := v.still(ctx, at, jobs) // to log in may have taken a while
+	if err != nil {
+		return err
+	}
 	if err := v.identify(ctx, at, jobs); err != nil {
 		return err
 	}
-	v.act(ctx, at, open(jobs))
-	return nil
+	still, err := v.still(ctx, at, open(jobs))
+	if err == nil {
+		v.act(ctx, at, still)
+	}
+	return err
 }
 
-// errRenewed is a folder whose UIDs are not those of the task any more.
-var errRenewed = &notNow{"the folder's UIDVALIDITY has changed, so which message is meant is not certain before the next scan"}
+// known are tasks, and those that they are duplicates of.
+func (v *visit) known(ctx context.Context, ids []int64) (map[int64]tasks.Task, error) {
+	known, err := v.Registry.Tasks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	var owners []int64
+	for _, t := range known {
+		for _, d := range t.Deliveries {
+			if d.Status == tasks.Duplicated {
+				owners = append(owners, d.DuplicateOf)
+			}
+		}
+	}
+	more, err := v.Registry.Tasks(ctx, owners)
+	maps.Copy(known, more)
+	return known, err
+}
+
+// still are the jobs whose claims are good, and whose tasks are as they were: to compare messages
+// may have taken a while.
+func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _ error) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	claims, ids := make([]outbox.Claim, len(jobs)), make([]int64, len(jobs))
+	for i, j := range jobs {
+		claims[i], ids[i] = j.claim, j.task.ID
+	}
+	lost, err := v.Outbox.Extend(ctx, lease, claims...)
+	if err != nil {
+		return nil, err
+	}
+	known, err := v.known(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		if slices.ContainsFunc(lost, func(c outbox.Claim) bool { return c.ID == j.claim.ID }) {
+			continue
+		}
+		before := j.task
+		j.task, j.known = known[before.ID], known
+		if v.admit(j, at); j.end != nil {
+			continue
+		}
+		if j.task.Epoch != before.Epoch || j.task.UID != before.UID || j.task.FolderID != before.FolderID {
+			j.back(0) // a scan found it elsewhere
+			continue
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
+// errRenewed is a folder in which the UID of the task may name another message.
+var errRenewed = &notNow{"UIDVALIDITY of the folder changed; waiting for the next scan to identify the message"}
 
 func (v *visit) openFolder(ctx context.Context, at place) error {
 	f, err := v.conn.SelectToChange(ctx, at.folder)
@@ -263,7 +326,7 @@ func (v *visit) openFolder(ctx context.Context, at place) error {
 	return err
 }
 
-// act does what is wanted of messages that are the right ones. What a server refuses for several
+// act carries out the action on messages that were identified. What a server refuses for several
 // messages is tried for each.
 func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 	if len(jobs) == 0 {
@@ -272,7 +335,7 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 	err := v.do(ctx, at, jobs)
 	switch {
 	case err == nil:
-		for _, j := range jobs {
+		for _, j := range open(jobs) {
 			j.done(did(at.action))
 			v.log.Info(did(at.action), "task", j.task.ID, "folder", at.folder, "uid", j.task.UID)
 		}
@@ -324,7 +387,7 @@ func uidsOf(jobs []*job) []uint32 {
 	return uids
 }
 
-// did is what an action has done, for people.
+// did says in words what an action has done.
 func did(a route.Action) string {
 	if a == route.Seen {
 		return "marked as read"

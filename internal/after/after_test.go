@@ -90,11 +90,21 @@ func TestLeavesAlone(t *testing.T) {
 		{"not allowed", "delete", func(r *rig, _ *tasks.Task) { r.in.AllowDelete = false }, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
 		{"not wanted any more", "delete", func(r *rig, task *tasks.Task) {
 			task.Route = "court"
-			r.worker.Wants = func(kind outbox.Kind, route, action string) bool {
-				return kind != outbox.Forwarded || route != "court" || action != "delete"
+			r.worker.Wants = func(kind outbox.Kind, route, action string) (time.Duration, bool) {
+				return 0, kind != outbox.Forwarded || route != "court" || action != "delete"
 			}
-		}, outbox.Dropped, "does not say so any more"},
-		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "in that folder"},
+		}, outbox.Dropped, "no longer in the section after"},
+		{"wanted later now", "delete", func(r *rig, task *tasks.Task) {
+			ended := time.Now().Add(-time.Hour)
+			task.FinishedAt = &ended
+			r.worker.Wants = func(outbox.Kind, string, string) (time.Duration, bool) { return 2 * time.Hour, true }
+		}, outbox.Waiting, ""},
+		{"a notice was forwarded", "delete", func(_ *rig, task *tasks.Task) { task.Form.Mode = "notice" }, outbox.Dropped, "only a notice"},
+		{"a duplicate of what nobody has", "delete", func(r *rig, task *tasks.Task) {
+			task.Deliveries[0].Status, task.Deliveries[0].DuplicateOf = tasks.Duplicated, 5
+			r.tasks[5] = tasks.Task{ID: 5, Deliveries: []tasks.Delivery{{Recipient: "x@firm.example", Status: tasks.Failed}}}
+		}, outbox.Dropped, "a recipient did not get"},
+		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "already in the folder"},
 		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) { task.Epoch++ }, outbox.Waiting, "UIDVALIDITY"},
 		{"another content", "delete", func(r *rig, task *tasks.Task) {
 			n := r.noted[task.UID]
@@ -211,8 +221,9 @@ func (m *mortal) Move(ctx context.Context, uids []uint32, folder string) error {
 	return m.step(func() error { return m.Conn.Move(ctx, uids, folder) })
 }
 
-func (m *mortal) Copy(ctx context.Context, uids []uint32, folder string) error {
-	return m.step(func() error { return m.Conn.Copy(ctx, uids, folder) })
+func (m *mortal) Copy(ctx context.Context, uids []uint32, folder string) (copied []uint32, err error) {
+	err = m.step(func() (err error) { copied, err = m.Conn.Copy(ctx, uids, folder); return err })
+	return copied, err
 }
 
 func (m *mortal) Create(ctx context.Context, folder string) error {
@@ -243,7 +254,7 @@ func TestKilled(t *testing.T) {
 						conn, err := r.dial(ctx)
 						return &mortal{conn, r, &left, after}, err
 					}
-					_ = r.worker.Work(t.Context(), []inbox.Inbox{r.in}) // fails when it is killed
+					_ = r.worker.Work(t.Context(), r.inboxes) // fails when it is killed
 					r.worker.Dial, r.dead = dial, false
 					r.now += lease
 					r.work()

@@ -10,7 +10,7 @@ import (
 	"postrider/internal/text"
 )
 
-// Check says which of the actions cannot be done in an inbox, and how to mend that. It changes
+// Check says which of the actions cannot be done in an inbox, and how to fix it. It changes
 // nothing.
 func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, actions []route.Action) (problems []string, _ error) {
 	for _, action := range actions {

@@ -57,7 +57,8 @@ func newRig(t *testing.T, messages int, without ...imap.Cap) *rig {
 		noted: map[uint32]tasks.Noted{}, due: map[int64]time.Duration{},
 	}
 	r.worker = &Worker{
-		Outbox: r, Registry: r, Name: "test:1", Wants: func(outbox.Kind, string, string) bool { return true }, Log: slog.New(slog.DiscardHandler),
+		Outbox: r, Registry: r, Name: "test:1", Now: time.Now,
+		Wants: func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }, Log: slog.New(slog.DiscardHandler),
 		Dial: func(ctx context.Context, _ inbox.Inbox) (Server, error) { return r.dial(ctx) },
 	}
 	for i := range messages {
@@ -163,7 +164,7 @@ func (r *rig) wants(action string, ids ...int64) {
 
 func (r *rig) work() {
 	r.t.Helper()
-	check(r.t, r.worker.Work(r.t.Context(), []inbox.Inbox{r.in}))
+	check(r.t, r.worker.Work(r.t.Context(), r.inboxes))
 }
 
 // wantEnd checks how an entry ended, and a part of why.
@@ -175,6 +176,8 @@ func (r *rig) wantEnd(id int64, status outbox.Status, why string) {
 }
 
 // The outbox, with one claim of an entry at a time.
+
+func (r *rig) inboxes(context.Context) ([]inbox.Inbox, error) { return []inbox.Inbox{r.in}, nil }
 
 func (r *rig) InboxesDue(context.Context, string) ([]int64, error) { return []int64{r.in.ID}, nil }
 

@@ -11,8 +11,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// identify decides the jobs whose message is not the one that their task registered. The error is
-// the database's.
+// identify decides the jobs whose message is not the one that their task registered. It returns
+// only database errors.
 func (v *visit) identify(ctx context.Context, at place, jobs []*job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (v *visit) read(ctx context.Context, jobs []*job) {
 	by := map[uint32]*job{}
 	for _, j := range jobs {
 		if !j.noted.Read() {
-			j.skip("its content was never read, so which message is meant is not certain")
+			j.skip("its content was never read, so the message cannot be identified")
 			continue
 		}
 		by[j.task.UID] = j
@@ -100,10 +100,10 @@ func (v *visit) read(ctx context.Context, jobs []*job) {
 }
 
 // copies are the jobs whose message is in the open folder already: an earlier try copied it.
-func (v *visit) copies(ctx context.Context, jobs []*job) (map[*job]bool, error) {
+func (v *visit) copies(ctx context.Context, opened imapsrc.Folder, jobs []*job) (map[*job]bool, error) {
 	out := map[*job]bool{}
 	for _, j := range jobs {
-		there, err := v.copied(ctx, j)
+		there, err := v.copied(ctx, opened, j)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +115,12 @@ func (v *visit) copies(ctx context.Context, jobs []*job) (map[*job]bool, error) 
 // maxCandidates bounds how many messages are read to find a copy: the newest ones.
 const maxCandidates = 10
 
-func (v *visit) copied(ctx context.Context, j *job) (bool, error) {
+// copied finds no copy of a message whose content is not known: an extra copy is better than a lost message. The
+// folder may be the one of the message under another name, and the message itself is no copy.
+func (v *visit) copied(ctx context.Context, opened imapsrc.Folder, j *job) (bool, error) {
+	if !j.noted.Read() {
+		return false, nil
+	}
 	var uids []uint32
 	var err error
 	if id := j.task.Identity.MessageID; id != "" {
@@ -132,12 +137,13 @@ func (v *visit) copied(ctx context.Context, j *job) (bool, error) {
 	}
 	var alike []uint32
 	for _, m := range metas {
-		if m.Size == j.size {
+		itself := opened.UIDValidity == uint32(j.task.Epoch) && m.UID == j.task.UID
+		if m.Size == j.size && !itself {
 			alike = append(alike, m.UID)
 		}
 	}
-	if len(alike) == 0 || !j.noted.Read() {
-		return len(alike) > 0, nil
+	if len(alike) == 0 {
+		return false, nil
 	}
 	found := false
 	_, err = v.conn.Bodies(ctx, alike[max(0, len(alike)-maxCandidates):], func(_ uint32, m *message.Message) error {

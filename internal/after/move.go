@@ -3,6 +3,7 @@ package after
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"postrider/internal/imapsrc"
 )
@@ -17,13 +18,17 @@ func (v *visit) move(ctx context.Context, at place, jobs []*job, folder string) 
 	return errNoMove
 }
 
+// maxCopies is how often a message is copied without a confirmation.
+const maxCopies = 3
+
 // copyAndExpunge moves messages on servers without MOVE. Killed in between, the next try finds the
 // copies.
 func (v *visit) copyAndExpunge(ctx context.Context, at place, jobs []*job, folder string) error {
 	var there map[*job]bool
-	err := v.creating(ctx, folder, func() (err error) {
-		if _, err = v.conn.Select(ctx, folder); err == nil {
-			there, err = v.copies(ctx, jobs)
+	err := v.creating(ctx, folder, func() error {
+		opened, err := v.conn.Select(ctx, folder)
+		if err == nil {
+			there, err = v.copies(ctx, opened, jobs)
 		}
 		return err
 	})
@@ -40,9 +45,22 @@ func (v *visit) copyAndExpunge(ctx context.Context, at place, jobs []*job, folde
 		}
 	}
 	if len(missing) > 0 {
-		if err := v.conn.Copy(ctx, uidsOf(missing), folder); err != nil {
+		copied, err := v.conn.Copy(ctx, uidsOf(missing), folder)
+		if err != nil {
 			return err
 		}
+		for _, j := range missing {
+			switch {
+			case slices.Contains(copied, j.task.UID):
+			case j.claim.Attempts >= maxCopies: // nor was one found by those before
+				j.dead("the server does not confirm the copy (no COPYUID); look into the folder " + folder)
+			default: // if it was copied, the next try finds it
+				j.refused("the server does not confirm the copy (no COPYUID)")
+			}
+		}
+	}
+	if jobs = open(jobs); len(jobs) == 0 {
+		return nil
 	}
 	return v.conn.Expunge(ctx, uidsOf(jobs))
 }

@@ -14,41 +14,52 @@ import (
 	"postrider/internal/text"
 )
 
-// cannot is what a server or folder is not able to do: trying again changes nothing.
+// cannot is an action that the server or the folder does not support: it is not tried again.
 type cannot struct{ why string }
 
 func (e *cannot) Error() string { return e.why }
 
 var (
-	errNoUIDPLUS = &cannot{"the server offers no UIDPLUS (RFC 4315): without it messages of others would be expunged, so nothing is"}
+	errNoUIDPLUS = &cannot{"the server offers no UIDPLUS (RFC 4315): other messages would be expunged; nothing was deleted"}
 	errNoTrash   = &cannot{"Gmail shows no folder for deleted messages; show it in IMAP (settings, Labels, Trash)"}
 	errNoMove    = &cannot{"the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), so nothing can be moved safely"}
 )
 
 // admit decides, by the task, whether anything is to be done.
 func (v *visit) admit(j *job, at place) {
-	t, changes := j.task, at.action == route.Delete
+	t, deletes := j.task, at.action == route.Delete
 	folder, moves := at.action.Folder()
+	delay, wanted := v.Wants(j.claim.Kind, t.Route, j.claim.Action)
 	switch {
 	case t.ID == 0:
 		j.skip("the task was deleted")
 	case outbox.Kind(t.Status) != j.claim.Kind:
 		j.skip(fmt.Sprintf("the task is %s now", t.Status))
-	case !v.Wants(j.claim.Kind, t.Route, j.claim.Action):
-		j.skip("the configuration does not say so any more")
-	case (changes || moves) && t.Status == tasks.Forwarded && !arrived(t):
+	case !wanted:
+		j.skip("this action is no longer in the section after of the configuration")
+	case delay > 0 && t.FinishedAt != nil && v.Now().Before(t.FinishedAt.Add(delay)):
+		j.back(t.FinishedAt.Add(delay).Sub(v.Now()))
+	case (deletes || moves) && t.Form.Mode == "notice":
+		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
+	case (deletes || moves) && t.Status == tasks.Forwarded && !arrived(t, j.known):
 		j.skip("a recipient did not get the message")
 	case moves && folder == t.Folder:
-		j.skip("the message is in that folder")
-	case changes && !v.in.AllowDelete:
+		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
+	case deletes && !v.in.AllowDelete:
 		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", v.in.Address, j.claim.ID))
 	}
 }
 
 // arrived reports whether each recipient has the message, from this task or from another one.
-func arrived(t tasks.Task) bool {
+func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	for _, d := range t.Deliveries {
-		if d.Status != tasks.Delivered && d.Status != tasks.Duplicated {
+		by := t
+		if d.Status == tasks.Duplicated {
+			by = known[d.DuplicateOf]
+		}
+		if !slices.ContainsFunc(by.Deliveries, func(own tasks.Delivery) bool {
+			return own.Recipient == d.Recipient && own.Status == tasks.Delivered
+		}) {
 			return false
 		}
 	}
@@ -59,15 +70,15 @@ func (j *job) done(what string) {
 	j.end = &outbox.Outcome{Claim: j.claim, Status: outbox.Done, Trail: outbox.Line{Event: "server", Detail: what}}
 }
 
-// gone ends a job whose message is not in its folder: it was moved or deleted, by an earlier try or
-// by somebody else.
+// gone ends a job whose message is not in its folder: an earlier try or another client moved or
+// deleted it.
 func (j *job) gone(a route.Action) {
 	const why = "the message is not in its folder any more"
 	if _, marks := a.Flag(); marks {
 		j.skip(why)
 		return
 	}
-	j.done(did(a) + ", or gone before")
+	j.done(why + " (moved or deleted earlier)")
 	j.end.Error = why
 }
 
@@ -75,21 +86,21 @@ func (j *job) skip(why string) {
 	j.end = &outbox.Outcome{Claim: j.claim, Status: outbox.Dropped, Error: why}
 }
 
-// back is to be tried again, and the try does not count.
+// back releases a job; the try does not count.
 func (j *job) back(pause time.Duration) {
 	j.end = &outbox.Outcome{Claim: j.claim, Status: outbox.Waiting, Error: j.claim.Error, Delay: pause, Uncounted: true}
 }
 
 // dead gives a job up.
 func (j *job) dead(why string) {
-	j.log.Warn("what follows on the server was given up", "task", j.task.ID, "action", j.claim.Action, "error", why)
+	j.log.Warn("action on the IMAP server given up", "task", j.task.ID, "action", j.claim.Action, "error", why)
 	j.end = &outbox.Outcome{
 		Claim: j.claim, Status: outbox.DeadLetter, Error: why,
 		Trail: outbox.Line{Event: "server", Detail: "not " + did(route.Action(j.claim.Action)) + ": " + why},
 	}
 }
 
-// refused is to be tried again, but not for ever.
+// refused ends a try that failed; after maxTries the job is dead.
 func (j *job) refused(why string) {
 	if j.claim.Attempts >= maxTries {
 		j.dead(why)
@@ -99,7 +110,7 @@ func (j *job) refused(why string) {
 	j.end = &outbox.Outcome{Claim: j.claim, Status: outbox.Waiting, Error: why, Delay: pause}
 }
 
-// notNow is what is in the way, perhaps until somebody changes it.
+// notNow is an obstacle that may be gone later.
 type notNow struct{ why string }
 
 func (e *notNow) Error() string { return e.why }

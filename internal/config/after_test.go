@@ -43,11 +43,11 @@ func TestAfterErrors(t *testing.T) {
 		{"{forwarded: {flag: \\Deleted}}", "{}", "", `after.forwarded: \Deleted is not a flag that can be set`},
 		{"{dead: {move: A}}", "{}", "", "after.dead: cannot be move"},
 		{"{dead: seen}", "{dead: delete}", "", "routes[0].after.dead: cannot be delete"},
-		{"{forwarded: delete, delete_after: 30d}", "{}", "", "after.delete_after: does not go with forwarded: delete"},
-		{"{delete_after: 30d}", "{forwarded: {move: A}}", "", "routes[0].after.delete_after: does not go with forwarded: move"},
+		{"{forwarded: delete, delete_after: 30d}", "{}", "", "after.delete_after: cannot be combined with forwarded: delete"},
+		{"{delete_after: 30d}", "{forwarded: {move: A}}", "", "routes[0].after.delete_after: cannot be combined with forwarded: move"},
 		{"{delete_after: -1s}", "{}", "", "after.delete_after: is negative"},
 		{"{forwarded: {move: A}}", "{}", "dedupe: off\n", "after.forwarded: cannot be move while dedupe is off"},
-		{"{delete_after: 30d}", "{}", "retention: {forwarded: 7d}\n", "after.delete_after: is longer than retention.forwarded"},
+		{"{delete_after: 30d}", "{}", "retention: {forwarded: 7d}\n", "after.delete_after: is too long for retention.forwarded"},
 		{"{forwarded: seen, moved: x}", "{}", "", "after.moved: unknown key"},
 	} {
 		got := loadErrors(t, write(t, afterText(tt.after, tt.ofRoute)+tt.more), variables())

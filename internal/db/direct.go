@@ -29,7 +29,7 @@ func Exec(tx *gorm.DB, query string, args ...any) (matched int64, _ error) {
 	return res.RowsAffected()
 }
 
-// Query returns the rows of a query. into has where the columns of a row go.
+// Query returns the rows of a query. into, which is called once, has where the columns of a row go.
 func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (out []R, err error) {
 	query, args = expand(query, args)
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
@@ -41,12 +41,12 @@ func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (
 			err = translated(tx, closed)
 		}
 	}()
-	for rows.Next() {
-		var r R
-		if err := rows.Scan(into(&r)...); err != nil {
+	var row, empty R
+	for columns := into(&row); rows.Next(); row = empty {
+		if err := rows.Scan(columns...); err != nil {
 			return nil, err
 		}
-		out = append(out, r)
+		out = append(out, row)
 	}
 	return out, translated(tx, rows.Err())
 }

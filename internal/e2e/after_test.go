@@ -75,6 +75,7 @@ func (w *world) client() *imapclient.Client {
 func (w *world) in(folder string) []message {
 	w.t.Helper()
 	c := w.client()
+	defer func() { _ = c.Close() }()
 	data, err := c.Select(folder, &imap.SelectOptions{ReadOnly: true}).Wait()
 	if err != nil || data.NumMessages == 0 {
 		return nil
@@ -151,10 +152,43 @@ func TestDeleteAfter(t *testing.T) {
 	}
 	w.pass(0)
 	w.wantIn("INBOX", `letter 1 \Seen`, "other")
-	w.must(0, "event", "retry", "--destination", "imap", "--status", "waiting", "--yes") // which is now
+	w.must(0, "event", "retry", "--destination", "imap", "--status", "waiting", "--yes") // it is too early
+	w.pass(0)
+	w.wantIn("INBOX", `letter 1 \Seen`, "other")
+	w.sql("UPDATE monitored_emails_tasks SET finished_at = '2020-02-29 12:00:00'")
+	w.sql("UPDATE monitored_outbox SET visible_at = 1 WHERE status = 'waiting'")
 	w.pass(0)
 	w.wantIn("INBOX", "other")
 	w.must(0, "audit")
+}
+
+// TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that. What
+// the configuration does not say any more is not done any more.
+func TestAfterOfTwoRoutes(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withMove, "{}")
+	w.routes = "  - {name: b, match: {subject: both}, to: [b@firm.example], continue: true, after: {delete_after: 30d}}\n" +
+		"  - {name: a, match: {subject: letter}, to: [a@firm.example], after: {forwarded: delete}}\n"
+	w.configure()
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	w.put(desk, "letter both", "letter 2")
+	w.pass(0)
+	w.wantIn("INBOX")
+	w.put(desk, "just both")
+	w.pass(0)
+	if out := w.must(0, "run", "--dry-run").stdout; !strings.Contains(out, `"just both": would be deleted`) {
+		t.Errorf("run --dry-run prints\n%s\nwant what is deleted later", out)
+	}
+	w.routes = "  - {name: all, match: {}, to: [a@firm.example]}\n"
+	w.configure()
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Contains(out, "would be deleted") {
+		t.Errorf("run --dry-run prints\n%s\nwant nothing to be deleted", out)
+	}
+	w.sql("UPDATE monitored_outbox SET visible_at = 1 WHERE status = 'waiting'")
+	w.pass(0)
+	w.wantIn("INBOX", "just both")
+	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "no longer in the section after") {
+		t.Errorf("event list prints\n%s\nwant why it was skipped", out)
+	}
 }
 
 // TestAfterInWatch: a process that stays up does it within seconds.

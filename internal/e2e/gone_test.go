@@ -17,12 +17,13 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// detour is a way to the database that can be closed for good.
+// detour is a way to the database that can be closed.
 type detour struct {
 	listener net.Listener
 	mu       sync.Mutex
 	conns    []net.Conn
 	closed   bool
+	refused  int // connections
 }
 
 // newDetour forwards connections on a port of its own to another.
@@ -58,6 +59,7 @@ func (d *detour) hold(conns ...net.Conn) {
 	defer d.mu.Unlock()
 	d.conns = append(d.conns, conns...)
 	if d.closed {
+		d.refused++
 		d.drop()
 	}
 }
@@ -74,6 +76,22 @@ func (d *detour) close() {
 	defer d.mu.Unlock()
 	d.closed = true
 	d.drop()
+}
+
+// refuse drops all connections and refuses new ones, until it is called with false.
+func (d *detour) refuse(all bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed = all; all {
+		d.drop()
+	}
+}
+
+// hasRefused reports whether so many new connections were refused.
+func (d *detour) hasRefused(n int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused >= n
 }
 
 // TestDatabaseGone: the database goes away for good while the relay has a message. The log names

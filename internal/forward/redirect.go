@@ -140,7 +140,7 @@ func breaks(h message.Header, name string) bool {
 // line that ends a header. A continuation line, an mbox "From " line and text without a header are
 // neither.
 func startsWithField(r io.Reader) bool {
-	line, err := bufio.NewReader(r).ReadSlice('\n')
+	line, err := bufio.NewReaderSize(r, firstLine).ReadSlice('\n')
 	if len(line) == 0 || bytes.Equal(line, []byte("\r\n")) {
 		return err == nil
 	}
@@ -148,6 +148,9 @@ func startsWithField(r io.Reader) bool {
 	name = bytes.TrimRight(name, " \t") // obsolete, but a field (RFC 5322 4.5)
 	return found && len(name) > 0 && !bytes.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
+
+// firstLine is the longest line that can be a field, in octets, with its line end (RFC 5322 2.1.1).
+const firstLine = 1000
 
 // headerIsUTF8 reports whether a header with 8-bit octets is an internationalized one (RFC 6532).
 func headerIsUTF8(r io.Reader) bool {

@@ -154,6 +154,7 @@ func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {
 // spool copies a literal. When that fails, it closes the connection, and with it the command fails.
 func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) {
 	spool = b.c.cfg.Spooler.New()
+	spool.Expect(lit.Size())
 	b.c.wire.open(lit.Size())
 	lost, local := b.copy(spool, lit)
 	if lost == nil && local == nil {

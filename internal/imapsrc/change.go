@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/emersion/go-imap/v2"
@@ -32,11 +33,11 @@ func (c *Conn) ExpungesByUID() bool { return c.client.Caps().Has(imap.CapUIDPlus
 // The error of this and the next methods is KindMessage when the server refuses, and KindNoFolder
 // when there is no such folder.
 func (c *Conn) AddFlag(ctx context.Context, uids []uint32, flag string) error {
-	return c.change(ctx, "set "+flag+" in folder", uids, func(set imap.UIDSet) error { return c.store(set, flag) })
+	return c.change(ctx, "set "+flag+" in folder", uids, func(set imap.UIDSet) error { return c.store(set, imap.StoreFlagsAdd, flag) })
 }
 
-func (c *Conn) store(set imap.UIDSet, flag string) error {
-	cmd := c.client.Store(set, &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.Flag(flag)}}, nil)
+func (c *Conn) store(set imap.UIDSet, op imap.StoreFlagsOp, flag string) error {
+	cmd := c.client.Store(set, &imap.StoreFlags{Op: op, Silent: true, Flags: []imap.Flag{imap.Flag(flag)}}, nil)
 	for msg := cmd.Next(); msg != nil; msg = cmd.Next() { // silent or not, some servers show them
 		c.handle(msg)
 	}
@@ -61,12 +62,22 @@ func (c *Conn) Move(ctx context.Context, uids []uint32, folder string) error {
 	})
 }
 
-// Copy copies messages of the open folder to another one.
-func (c *Conn) Copy(ctx context.Context, uids []uint32, folder string) error {
-	return c.change(ctx, "copy to "+folder+" from folder", uids, func(set imap.UIDSet) error {
-		_, err := c.client.Copy(set, folder).Wait()
-		return err
+// Copy copies messages of the open folder to another one. It returns those of which the server says
+// that it has copied them (COPYUID, RFC 4315 3).
+func (c *Conn) Copy(ctx context.Context, uids []uint32, folder string) (copied []uint32, _ error) {
+	err := c.change(ctx, "copy to "+folder+" from folder", uids, func(set imap.UIDSet) error {
+		data, err := c.client.Copy(set, folder).Wait()
+		if err != nil {
+			return err
+		}
+		for _, uid := range uids {
+			if data.SourceUIDs.Contains(imap.UID(uid)) {
+				copied = append(copied, uid)
+			}
+		}
+		return nil
 	})
+	return copied, err
 }
 
 // Expunge deletes messages of the open folder for good, and no others. The server must have UID
@@ -76,10 +87,15 @@ func (c *Conn) Expunge(ctx context.Context, uids []uint32) error {
 		if !c.ExpungesByUID() {
 			return &Error{Kind: KindMessage, Err: errNoExpunge}
 		}
-		if err := c.store(set, string(imap.FlagDeleted)); err != nil {
-			return err
+		err := c.store(set, imap.StoreFlagsAdd, string(imap.FlagDeleted))
+		if err == nil {
+			c.wire.expunging()
+			err = c.client.UIDExpunge(set).Close()
 		}
-		return c.client.UIDExpunge(set).Close()
+		if errors.As(err, new(*imap.Error)) { // else another client's EXPUNGE would delete them
+			err = errors.Join(err, c.store(set, imap.StoreFlagsDel, string(imap.FlagDeleted)))
+		}
+		return err
 	})
 }
 
@@ -102,13 +118,16 @@ func (c *Conn) refusedChange(err error) error {
 		return err
 	case no.Code == imap.ResponseCodeTryCreate || no.Code == imap.ResponseCodeNonExistent:
 		return &Error{Kind: KindNoFolder, Err: c.answer(no)}
+	case no.Type == imap.StatusResponseTypeBad || no.Code == imap.ResponseCodeOverQuota:
+		return &Error{Kind: KindMessage, Err: c.answer(no)}
 	}
 	return &Error{Kind: kindOf(no, KindMessage), Err: c.answer(no), BackOff: backOff(no.Text)}
 }
 
-// Create makes a folder. That it exists already is no error.
+// Create makes a folder, and no folder is open then. That it exists already is no error.
 func (c *Conn) Create(ctx context.Context, folder string) error {
-	return c.do(ctx, "create the folder "+folder+", with folder", smallAnswer, func() error {
+	c.folder = "" // which the error would name
+	return c.do(ctx, "create the folder "+strconv.Quote(folder), smallAnswer, func() error {
 		err := c.client.Create(folder, nil).Wait()
 		var no *imap.Error
 		if errors.As(err, &no) && no.Code == imap.ResponseCodeAlreadyExists {

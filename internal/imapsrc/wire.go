@@ -48,6 +48,8 @@ type wire struct {
 	counted int  // EXISTS responses to the current command
 	listed  bool // the last tagged response is an OK that lists the capabilities
 
+	expunges bool // UID EXPUNGE is running
+
 	holding bool
 	held    []byte // goes out with the next write
 	resting bool   // little is expected, for a long time
@@ -86,7 +88,7 @@ func (w *wire) begin(octets int64, limit time.Duration) {
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inData = false
+	w.inData, w.expunges = false, false
 	w.setBusy(false)
 }
 
@@ -228,8 +230,8 @@ func (w *wire) receive(p []byte) (int, error) {
 // first.
 func (w *wire) admit() {
 	n, out, err := w.guard.admit(w.raw, w.out[:0])
-	if !w.inData {
-		w.findStatus(w.raw[:n])
+	if !w.inData && !w.findStatus(w.raw[:n]) {
+		out, err = nil, errSyntax
 	}
 	w.raw, w.out = w.raw[n:], out
 	if err == nil {
@@ -294,6 +296,9 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	whole := w.held
 	w.held = nil
+	if plainExpunge(whole) {
+		return 0, w.fail(errExpunge)
+	}
 	w.mu.Unlock()
 	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.idle))
 	_, err := w.Conn.Write(whole)

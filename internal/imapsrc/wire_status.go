@@ -1,6 +1,8 @@
 package imapsrc
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 
 	"github.com/emersion/go-imap/v2"
@@ -8,8 +10,9 @@ import (
 
 // findStatus looks for BYE, which says why the server will close the connection (RFC 3501 7.1.5),
 // for UIDNOTSTICKY, which says that UIDs are not persistent (RFC 4315 4), and for capabilities in a
-// tagged OK (RFC 3501 7.1).
-func (w *wire) findStatus(p []byte) {
+// tagged OK (RFC 3501 7.1). It reports false for an EXPUNGE response of message 0 to
+// UID EXPUNGE: the library would take it for the end of the command, and read no further.
+func (w *wire) findStatus(p []byte) bool {
 	for _, c := range p {
 		if c != '\n' {
 			if len(w.line) < maxStatusLine {
@@ -21,8 +24,12 @@ func (w *wire) findStatus(p []byte) {
 		if !strings.HasPrefix(line, "* ") {
 			w.listed = listsCapabilities(line)
 		}
-		if strings.HasSuffix(strings.ToUpper(strings.TrimRight(line, "\r")), " EXISTS") {
+		switch words := strings.Fields(strings.ToUpper(line)); {
+		case len(words) != 3:
+		case words[2] == "EXISTS":
 			w.counted++
+		case w.expunges && words[2] == "EXPUNGE" && strings.Trim(words[1], "0") == "":
+			return false
 		}
 		if status := parseStatus(line); status != nil {
 			if status.Type == imap.StatusResponseTypeBye {
@@ -34,6 +41,27 @@ func (w *wire) findStatus(p []byte) {
 		}
 		w.line = w.line[:0]
 	}
+	return true
+}
+
+// errExpunge is a plain EXPUNGE: it would delete every message with \Deleted.
+var errExpunge = errors.New("an EXPUNGE without UIDs is never sent")
+
+func plainExpunge(commands []byte) bool {
+	for line := range bytes.Lines(commands) {
+		words := bytes.Fields(line)
+		if len(words) == 2 && bytes.EqualFold(words[1], []byte("EXPUNGE")) {
+			return true
+		}
+	}
+	return false
+}
+
+// expunging says that UID EXPUNGE comes, until the end of do.
+func (w *wire) expunging() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expunges = true
 }
 
 // countedAgain reports whether the number of messages changed while the current command ran.

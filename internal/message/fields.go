@@ -1,7 +1,5 @@
 package message
 
-import "bufio"
-
 // Field is one header field as it stands in the message, with folding and line ends. Name is in
 // lower case; it is empty for a line that is no field.
 type Field struct {
@@ -13,7 +11,7 @@ type Field struct {
 // is the empty line, without a name, unless the message ends before it or the header is longer than
 // 1 MiB.
 func (m *Message) Fields() ([]Field, error) {
-	fields, err := readHeader(bufio.NewReaderSize(m.Body.Reader(), 32<<10))
+	fields, err := readHeader(m.Body.buffered())
 	out := make([]Field, len(fields))
 	for i, f := range fields {
 		out[i] = Field{Name: f.name, Raw: f.raw}

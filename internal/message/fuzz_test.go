@@ -34,6 +34,7 @@ func FuzzSpool(f *testing.F) {
 		want := canonical.Replace(raw)
 		for name, parts := range map[string][]string{"cut": {raw[:cut], raw[cut:]}, "again": {want}} {
 			b := spooler.New()
+			b.Expect(int64(cut))
 			for _, p := range parts {
 				if n, err := b.Write([]byte(p)); n != len(p) || err != nil {
 					t.Fatalf("%s: Write = %d, %v, want all %d octets taken", name, n, err, len(p))

@@ -157,7 +157,10 @@ func (h Header) Received() time.Time {
 }
 
 func parseDate(s string) time.Time {
-	t, err := mail.ParseDate(s)
+	t, err := time.Parse("Mon, 2 Jan 2006 15:04:05 -0700", s) // nearly all; mail.ParseDate tries much else first
+	if err != nil {
+		t, err = mail.ParseDate(s)
+	}
 	if t = t.UTC(); err != nil || t.Year() < 1970 || t.Year() > 9999 {
 		return time.Time{}
 	}

@@ -9,7 +9,6 @@
 package message
 
 import (
-	"bufio"
 	"time"
 )
 
@@ -27,7 +26,7 @@ func Parse(body *Spool) (*Message, error) {
 	if err := body.Flush(); err != nil {
 		return nil, err
 	}
-	r := bufio.NewReaderSize(body.Reader(), 32<<10)
+	r := body.buffered()
 	fields, err := readHeader(r)
 	if err != nil {
 		return nil, err

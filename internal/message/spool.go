@@ -42,11 +42,27 @@ type Spool struct {
 // New returns an empty spool.
 func (s *Spooler) New() *Spool { return &Spool{from: s} }
 
+// maxExpected is for how many octets Expect takes memory: a server may announce more than it sends.
+const maxExpected = 64 << 10
+
+// Expect takes memory for a message of size octets at once, if it is short.
+func (b *Spool) Expect(size int64) {
+	if b.held > 0 || size > min(b.from.Limit, maxExpected) {
+		return
+	}
+	if b.from.used.Add(size) > b.from.Budget {
+		b.from.used.Add(-size)
+		return
+	}
+	b.held = size
+	b.mem.Grow(int(size))
+}
+
 // Write appends p, with line ends converted to CRLF. It returns how many octets of p it consumed,
 // not how many it stored.
 func (b *Spool) Write(p []byte) (int, error) {
 	n := len(p)
-	for len(p) > 0 {
+	for begun := false; len(p) > 0; {
 		if b.cr {
 			b.cr = false
 			if p[0] == '\n' {
@@ -57,6 +73,15 @@ func (b *Spool) Write(p []byte) (int, error) {
 			if err := b.store(crlf); err != nil {
 				return 0, err
 			}
+			continue
+		}
+		if !begun { // most messages are nothing else
+			begun = true
+			whole := wholeLines(p)
+			if err := b.store(p[:whole]); err != nil {
+				return 0, err
+			}
+			p = p[whole:]
 			continue
 		}
 		i := bytes.IndexAny(p, "\r\n")
@@ -81,6 +106,17 @@ func (b *Spool) Write(p []byte) (int, error) {
 }
 
 var crlf = []byte("\r\n")
+
+// wholeLines is the length of the lines that p begins with, up to one that does not end in CRLF alone.
+func wholeLines(p []byte) (n int) {
+	for {
+		i := bytes.IndexByte(p[n:], '\n')
+		if i < 1 || bytes.IndexByte(p[n:n+i], '\r') != i-1 {
+			return n
+		}
+		n += i + 1
+	}
+}
 
 // Flush ends the writing. Call it before the first Reader. A CR at the very end becomes a CRLF.
 func (b *Spool) Flush() error {
@@ -169,6 +205,11 @@ func (b *Spool) Changed() bool { return b.fixed }
 
 // Reader returns a reader from the start. Several readers may be used at once.
 func (b *Spool) Reader() io.Reader { return b.From(0) }
+
+// buffered is Reader with a buffer of 32 KiB, or one that the message does not fill.
+func (b *Spool) buffered() *bufio.Reader {
+	return bufio.NewReaderSize(b.Reader(), int(min(b.size+1, 32<<10)))
+}
 
 // From returns a reader that starts at an offset, in octets.
 func (b *Spool) From(offset int64) io.Reader {

@@ -14,6 +14,8 @@ type Target struct {
 	Batch     int           // at most so many at once
 	Timeout   time.Duration // of a batch
 	GiveUp    time.Duration // an event that fails and is older is dead
+
+	size int // of the next batch; 0 before the first
 }
 
 // Dispatcher finds out what follows from occurrences, and hands events to their destinations. All
@@ -31,7 +33,7 @@ type Dispatcher struct {
 const (
 	lookEvery    = 5 * time.Second
 	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late
-	pace         = 200 * time.Millisecond // between rounds: each of them commits, beside those who forward
+	pace         = 200 * time.Millisecond // between looks for occurrences: each commits, beside those who forward
 	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
 	expandAtOnce = 200
 )
@@ -41,16 +43,16 @@ const (
 func (d *Dispatcher) Run(ctx context.Context, woken <-chan struct{}) {
 	var wg sync.WaitGroup
 	news := make([]chan struct{}, len(d.Targets))
-	for i, t := range d.Targets {
+	for i := range d.Targets {
 		news[i] = make(chan struct{}, 1)
 		wg.Go(func() {
 			var trouble trouble
 			for wait := new(rounds); wait.next(ctx, news[i]); {
-				trouble.log(ctx, d.Log, d.publish(ctx, t))
+				trouble.log(ctx, d.Log, d.publish(ctx, &d.Targets[i]))
 			}
 		})
 	}
-	trouble, wait := new(trouble), new(rounds)
+	trouble, wait := new(trouble), &rounds{pace: pace, gather: gather}
 	for {
 		trouble.log(ctx, d.Log, d.expand(ctx))
 		for _, n := range news {
@@ -64,11 +66,14 @@ func (d *Dispatcher) Run(ctx context.Context, woken <-chan struct{}) {
 }
 
 // rounds says when to look.
-type rounds struct{ woken bool }
+type rounds struct {
+	pace, gather time.Duration // before and after the wait for news
+	woken        bool
+}
 
 // next waits for news, but not longer than lookEvery, and reports whether ctx goes on.
 func (r *rounds) next(ctx context.Context, news <-chan struct{}) bool {
-	pause(ctx, pace)
+	pause(ctx, r.pace)
 	most := lookEvery
 	if r.woken {
 		most = lookAgain
@@ -78,7 +83,7 @@ func (r *rounds) next(ctx context.Context, news <-chan struct{}) bool {
 	select {
 	case <-news:
 		r.woken = true
-		pause(ctx, gather)
+		pause(ctx, r.gather)
 	case <-timer.C:
 		r.woken = false
 	case <-ctx.Done():
@@ -102,12 +107,12 @@ func wake(news chan struct{}) {
 	}
 }
 
-// Drain publishes what is due, once, and returns when that is done or ctx ends.
+// Drain publishes what is due, once, and returns when that is done or ctx ends. Run must have ended.
 func (d *Dispatcher) Drain(ctx context.Context) {
 	new(trouble).log(ctx, d.Log, d.expand(ctx))
 	var wg sync.WaitGroup
-	for _, t := range d.Targets {
-		wg.Go(func() { new(trouble).log(ctx, d.Log, d.publish(ctx, t)) })
+	for i := range d.Targets {
+		wg.Go(func() { new(trouble).log(ctx, d.Log, d.publish(ctx, &d.Targets[i])) })
 	}
 	wg.Wait()
 }
@@ -117,7 +122,7 @@ type trouble struct{ known bool }
 
 func (t *trouble) log(ctx context.Context, log *slog.Logger, err error) {
 	if err != nil && !t.known && ctx.Err() == nil {
-		log.Error("events wait for the database; that is tried again", "error", err)
+		log.Error("cannot process the outbox; trying again", "error", err)
 	}
 	t.known = err != nil
 }

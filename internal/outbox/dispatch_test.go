@@ -248,7 +248,7 @@ func TestDatabaseAway(t *testing.T) {
 	for _, err := range []error{away, away, nil, away} {
 		trouble.log(t.Context(), l, err)
 	}
-	if n := strings.Count(log.String(), "events wait for the database"); n != 2 {
+	if n := strings.Count(log.String(), "cannot process the outbox"); n != 2 {
 		t.Errorf("the log has\n%s\nwant two lines", &log)
 	}
 }

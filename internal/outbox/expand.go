@@ -43,7 +43,7 @@ func (s *Store) Expand(ctx context.Context, most int, plan Plan) (expanded int, 
 		}
 		took, err := s.replace(ctx, os, planned)
 		if err != nil {
-			return 0, fmt.Errorf("record what follows from %d occurrences: %w", len(os), err)
+			return 0, fmt.Errorf("expand %d occurrence(s) into outbox entries: %w", len(os), err)
 		}
 		if took {
 			return len(os), nil
@@ -67,7 +67,7 @@ func (s *Store) oldest(ctx context.Context, most int) (out []Occurrence, _ error
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for what has happened: %w", err)
+		return nil, fmt.Errorf("read occurrences: %w", err)
 	}
 	for _, r := range rows {
 		r.At = time.UnixMicro(r.at).UTC()
@@ -77,7 +77,7 @@ func (s *Store) oldest(ctx context.Context, most int) (out []Occurrence, _ error
 }
 
 // errTaken is that others have expanded some of the occurrences.
-var errTaken = errors.New("others were faster")
+var errTaken = errors.New("the occurrences were changed concurrently")
 
 // replace reports whether all of the occurrences were there.
 func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned) (took bool, _ error) {

@@ -22,7 +22,7 @@ func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, 
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("record what became of what follows: %w", err)
+		return nil, fmt.Errorf("record results of outbox entries: %w", err)
 	}
 	return lost, nil
 }

@@ -135,3 +135,14 @@ func (b bench) all() (out []Entry) {
 	}))
 	return out
 }
+
+// reads is how many rows the connection of tx has read.
+func (b bench) reads(tx *gorm.DB) (n int64) {
+	b.t.Helper()
+	var counts []struct{ Value int64 }
+	b.must(tx.Raw(`SHOW SESSION STATUS LIKE 'Handler_read%'`).Scan(&counts).Error)
+	for _, c := range counts {
+		n += c.Value
+	}
+	return n
+}

@@ -126,7 +126,7 @@ func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("delete what was done long ago from the outbox: %w", err)
+		return 0, fmt.Errorf("delete old outbox entries: %w", err)
 	}
 	return n, nil
 }

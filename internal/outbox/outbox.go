@@ -77,7 +77,7 @@ type Entry struct {
 type Claim struct {
 	Entry
 	Receipt string
-	Age     time.Duration // since it was made, or last put back by an operator
+	Age     time.Duration // since it was created, or last requeued by an operator
 }
 
 // Want says what Receive may claim.

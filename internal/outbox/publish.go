@@ -15,7 +15,7 @@ const (
 )
 
 // publish hands over what is due, until nothing is, or the destination fails.
-func (d *Dispatcher) publish(ctx context.Context, t Target) error {
+func (d *Dispatcher) publish(ctx context.Context, t *Target) error {
 	states, err := d.Store.Destinations(ctx)
 	if err != nil {
 		return err
@@ -24,9 +24,11 @@ func (d *Dispatcher) publish(ctx context.Context, t Target) error {
 		return nil
 	}
 	failed, first := states[t.Name].Failures > 0, min(firstBatch, t.Batch)
-	most := first
+	if failed || t.size == 0 {
+		t.size = first
+	}
 	for ctx.Err() == nil {
-		claims, err := d.Store.Receive(ctx, Want{Destination: t.Name, Max: most, Lease: t.Timeout + time.Minute, Worker: d.Worker})
+		claims, err := d.Store.Receive(ctx, Want{Destination: t.Name, Max: t.size, Lease: t.Timeout + time.Minute, Worker: d.Worker})
 		if err != nil || len(claims) == 0 {
 			return err
 		}
@@ -35,8 +37,8 @@ func (d *Dispatcher) publish(ctx context.Context, t Target) error {
 		if err != nil || !well {
 			return err
 		}
-		if failed, most = false, min(2*most, t.Batch); time.Since(began) > t.Timeout/quickPart {
-			most = first
+		if failed, t.size = false, min(2*t.size, t.Batch); time.Since(began) > t.Timeout/quickPart {
+			t.size = first
 		}
 	}
 	return nil
@@ -44,7 +46,7 @@ func (d *Dispatcher) publish(ctx context.Context, t Target) error {
 
 // batch hands over one batch, and records what became of it. It reports whether the destination
 // works.
-func (d *Dispatcher) batch(ctx context.Context, t Target, claims []Claim, failed bool) (well bool, _ error) {
+func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, failed bool) (well bool, _ error) {
 	batch := make([]Message, len(claims))
 	for i, c := range claims {
 		batch[i] = Message{ID: c.EventID, Kind: c.Kind, Key: key(c.Entry), Body: c.Body}
@@ -125,7 +127,7 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 	return v
 }
 
-func (d *Dispatcher) works(ctx context.Context, t Target) error {
+func (d *Dispatcher) works(ctx context.Context, t *Target) error {
 	news, err := d.Store.Works(ctx, t.Name)
 	if news {
 		d.Log.Warn("the destination takes events again", "destination", t.Name)
@@ -133,7 +135,7 @@ func (d *Dispatcher) works(ctx context.Context, t Target) error {
 	return err
 }
 
-func (d *Dispatcher) fault(ctx context.Context, t Target, v verdict) error {
+func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
 	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.atLeast, v.gone)
 	switch {
 	case !news:

@@ -21,13 +21,16 @@ const (
 
 // Working entries off. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
 // entries have no visible_at and are not in range. monitored_outbox_order (task_id, inbox_id,
-// destination, occurrence_id) has the predecessors.
+// destination, occurrence_id) has the predecessors. MariaDB and MySQL are told to use them (SQLite
+// takes that for a comment): while the table fills, their statistics are old, and they would read all
+// that waits for each entry. So they would with NOT EXISTS, which MariaDB evaluates for the whole table.
 const (
 	sqlDue = `
-SELECT ` + entryColumns + ` FROM monitored_outbox o
-WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND NOT EXISTS (
-  SELECT 1 FROM monitored_outbox p WHERE p.task_id = o.task_id AND p.inbox_id = o.inbox_id AND p.destination = o.destination
-    AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0)
+SELECT ` + entryColumns + ` FROM monitored_outbox o /*! FORCE INDEX (monitored_outbox_claim) */
+WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND (
+  SELECT 1 FROM monitored_outbox p /*! FORCE INDEX (monitored_outbox_order) */
+  WHERE p.task_id = o.task_id AND p.inbox_id = o.inbox_id AND p.destination = o.destination
+    AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0 LIMIT 1) IS NULL
 ORDER BY visible_at, id LIMIT ?`
 
 	// By monitored_outbox_claim.
@@ -74,8 +77,8 @@ WHERE destination = ? AND visible_at > 0 AND inbox_id NOT IN (SELECT id FROM mon
 
 	sqlPurge = `DELETE FROM monitored_outbox WHERE id IN ? AND status IN ('done', 'dead', 'skipped')`
 
-	// By monitored_outbox_ended (status, finished_at).
-	sqlOld = `SELECT id FROM monitored_outbox WHERE status IN ('done', 'skipped') AND finished_at < ? ORDER BY status, finished_at LIMIT ?`
+	// By monitored_outbox_ended (finished_at). Dead entries are kept, so the query leaves them out.
+	sqlOld = `SELECT id FROM monitored_outbox WHERE finished_at < ? AND status IN ('done', 'skipped') ORDER BY finished_at LIMIT ?`
 
 	// Reads the whole table, which has what retention leaves.
 	sqlStats = `

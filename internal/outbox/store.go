@@ -24,7 +24,7 @@ func New(d *db.DB) *Store { return &Store{d} }
 // errChanged is a transaction that read what was changed concurrently.
 var errChanged = errors.New("the outbox was changed concurrently")
 
-// maxTries bounds how often a transaction is tried again because others were faster.
+// maxTries bounds how often a transaction is retried after concurrent changes.
 const maxTries = 20
 
 // change runs f in a transaction.
@@ -91,7 +91,7 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("claim what follows for %q: %w", want.Destination, err)
+		return nil, fmt.Errorf("claim outbox entries for %q: %w", want.Destination, err)
 	}
 	return claims, nil
 }
@@ -107,7 +107,7 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for what follows for %q: %w", destination, err)
+		return nil, fmt.Errorf("read outbox entries for %q: %w", destination, err)
 	}
 	return ids, nil
 }
@@ -145,7 +145,7 @@ func (s *Store) Extend(ctx context.Context, lease time.Duration, claims ...Claim
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("renew the leases of what follows: %w", err)
+		return nil, fmt.Errorf("renew outbox leases: %w", err)
 	}
 	return lost, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -397,6 +398,38 @@ func TestServerActions(t *testing.T) {
 		}))
 		if want := []string{"5 w server marked as read"}; !slices.Equal(lines, want) {
 			t.Errorf("the trail is %q, want %q", lines, want)
+		}
+	})
+}
+
+// TestClaimReads: a claim reads about as many rows as it takes, however many wait, and whatever the
+// server's statistics say of a table that has just been filled.
+func TestClaimReads(t *testing.T) {
+	const waiting, taken = 3000, 100
+	onEach(t, func(t *testing.T, b bench) {
+		if b.cfg.Driver == db.SQLite {
+			t.Skip("SQLite does not count the rows that it reads")
+		}
+		os := make([]Occurrence, waiting)
+		for i := range os {
+			os[i] = Occurrence{Kind: Forwarded, TaskID: int64(i + 1)}
+		}
+		b.happen(os...)
+		for range waiting / 500 {
+			_, err := b.Expand(t.Context(), 500, to("crm", "erp"))
+			b.must(err)
+		}
+		var before, after int64
+		b.must(b.db.Tx(t.Context(), func(tx *gorm.DB) error {
+			before = b.reads(tx)
+			due, err := db.Query(tx, (*entryRow).into, b.db.LockFree(sqlDue), "crm", int64(math.MaxInt64), 0, 0, taken)
+			if after = b.reads(tx); err == nil && len(due) != taken {
+				t.Errorf("%d entries are due, want %d", len(due), taken)
+			}
+			return err
+		}))
+		if n := after - before; n > 10*taken {
+			t.Errorf("a claim of %d entries reads %d rows, want at most %d", taken, n, 10*taken)
 		}
 	})
 }

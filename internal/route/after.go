@@ -8,7 +8,7 @@ import (
 )
 
 // Action is what happens to a message on its server once its task has ended: Keep, Seen, Delete,
-// "flag:" and a flag, or "move:" and a folder. Empty: nothing is said.
+// "flag:" and a flag, or "move:" and a folder. Empty: unset.
 type Action string
 
 // Actions without an argument.
@@ -23,7 +23,7 @@ const (
 	movePrefix = "move:"
 )
 
-// Acts reports whether something is said, and not to keep the message as it is.
+// Acts reports whether there is an action other than Keep.
 func (a Action) Acts() bool { return a != "" && a != Keep }
 
 // Flag is the flag that a message gets, if it gets one.
@@ -88,7 +88,7 @@ type After struct {
 	Forwarded      Action         `yaml:"forwarded"`
 	SkippedNoMatch Action         `yaml:"skipped_no_match"`
 	Dead           Action         `yaml:"dead"`
-	DeleteAfter    *time.Duration `yaml:"delete_after"` // a forwarded message is deleted so long after its end; nil or 0: never
+	DeleteAfter    *time.Duration `yaml:"delete_after"` // since the message was forwarded; nil or 0: never
 }
 
 // Deletes is how long after its end a forwarded message is deleted; 0 for never.
@@ -99,7 +99,7 @@ func (a After) Deletes() time.Duration {
 	return *a.DeleteAfter
 }
 
-// Or is what a says, and general what it does not say.
+// Or fills the unset keys of a from general.
 func (a After) Or(general After) After {
 	set(&general.Forwarded, a.Forwarded)
 	set(&general.SkippedNoMatch, a.SkippedNoMatch)
@@ -144,7 +144,7 @@ func (a After) Check() (key, problem string) {
 	case d < 0:
 		return "delete_after", "is negative"
 	case d > 0 && (kind == "delete" || kind == "move"):
-		return "delete_after", "does not go with forwarded: " + kind + ", because the message is gone from its folder by then; use one of them (delete_after: 0s is never)"
+		return "delete_after", "cannot be combined with forwarded: " + kind + ", because the message is gone from its folder by then; use one of them (delete_after: 0s is never)"
 	}
 	return "", ""
 }
@@ -154,7 +154,7 @@ func kindOf(a Action) string {
 	return kind
 }
 
-// Actions are all actions that a or a rule of the table says, without keep.
+// Actions are all actions of general and of the rules of the table, without Keep.
 func (t *Table) Actions(general After) []Action {
 	var all []Action
 	add := func(a After) {

@@ -1,6 +1,6 @@
-// Package plan finds out what follows from what has happened: which destinations get an event and
-// what is in it, and what is done on the IMAP server. It reads the registry as it is now: a task that was put back since is told as it
-// stands.
+// Package plan decides what follows from an occurrence: which destinations get an event and what is
+// in it, and which action is carried out on the IMAP server. It reads the registry as it is now: the
+// event of a requeued task has its current state.
 package plan
 
 import (

@@ -93,6 +93,9 @@ func TestKilled(t *testing.T) {
 			}
 			waiting = append(again, waiting[len(batch):]...)
 			if len(again) == 0 {
+				if killed != nil { // one batch goes out beside the kill, the next one after it
+					<-killed
+				}
 				continue
 			}
 			if failures++; failures == 1 {

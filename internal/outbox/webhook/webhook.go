@@ -55,6 +55,7 @@ type Publisher struct {
 	to     *url.URL
 	keys   [][]byte
 	client *http.Client
+	late   error // the cause of a request that takes too long
 }
 
 // Open checks the settings. It opens no connection.
@@ -86,7 +87,8 @@ func Open(set Settings) (*Publisher, error) {
 	if set.Now == nil {
 		set.Now = time.Now
 	}
-	return &Publisher{set: set, to: to, keys: keys, client: newClient(set, g)}, nil
+	late := fmt.Errorf("no answer within %s", set.Timeout)
+	return &Publisher{set: set, to: to, keys: keys, client: newClient(set, g), late: late}, nil
 }
 
 // Close closes the idle connections.
@@ -109,31 +111,33 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Message) []error
 		defer halt.Unlock()
 		return halt.err
 	}
-	var next sync.WaitGroup
-	turn := make(chan struct{}, atOnce)
-	for i, m := range batch {
-		turn <- struct{}{}
-		if errs[i] = stopped(); errs[i] != nil {
-			<-turn
-			continue
-		}
-		next.Go(func() {
-			defer func() { <-turn }()
-			errs[i] = p.post(ctx, m)
-			var refused *outbox.Refused
-			if errs[i] != nil && !errors.As(errs[i], &refused) {
-				halt.Lock()
-				halt.err = errs[i]
-				halt.Unlock()
+	next := make(chan int)
+	var posting sync.WaitGroup
+	for range min(atOnce, len(batch)) {
+		posting.Go(func() {
+			for i := range next {
+				if errs[i] = stopped(); errs[i] != nil {
+					continue
+				}
+				errs[i] = p.post(ctx, batch[i])
+				if errs[i] != nil && !errors.As(errs[i], new(*outbox.Refused)) {
+					halt.Lock()
+					halt.err = errs[i]
+					halt.Unlock()
+				}
 			}
 		})
 	}
-	next.Wait()
+	for i := range batch {
+		next <- i
+	}
+	close(next)
+	posting.Wait()
 	return errs
 }
 
 func (p *Publisher) post(ctx context.Context, m outbox.Message) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.set.Timeout, fmt.Errorf("no answer within %s", p.set.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.set.Timeout, p.late)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.to.String(), bytes.NewReader(m.Body))
 	if err != nil {
@@ -153,7 +157,9 @@ func (p *Publisher) post(ctx context.Context, m outbox.Message) error {
 		return fmt.Errorf("post to %s: %w", p.to.Host, bare(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	drain(resp.Body, cancel)
+	if resp.ContentLength != 0 {
+		drain(resp.Body, cancel)
+	}
 	return p.judge(resp)
 }
 

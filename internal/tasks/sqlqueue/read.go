@@ -88,6 +88,7 @@ func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (s
 	if f.Due {
 		add("t.visible_at <= ?", now.UnixMicro())
 	}
+	q.texts(f, add)
 	order := "t.id"
 	switch {
 	case f.Limit == 0:

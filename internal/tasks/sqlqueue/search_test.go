@@ -1,10 +1,12 @@
 package sqlqueue
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"gorm.io/gorm"
 
@@ -43,6 +45,41 @@ func TestSearchPlans(t *testing.T) {
 		all := strings.Join(got, "\n")
 		if !strings.Contains(all, c.want) || strings.Contains(all, "SCAN") || strings.Contains(all, "FOR ORDER BY") {
 			t.Errorf("%s: the plan is\n%s\nwant %s, and nothing sorted or read whole", c.name, all, c.want)
+		}
+	}
+}
+
+// TestTextsInSQL: the database compares texts, so that Go is handed few tasks of many.
+func TestTextsInSQL(t *testing.T) {
+	on(t, func(t *testing.T, r registry) {
+		inboxID := r.inbox(t, "texts@example.com")
+		page := tasks.Page{InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Entries: entries(1, 100)}
+		for i := range page.Entries {
+			id := &page.Entries[i].Identity
+			id.Sender, id.MessageID = "Clerk <clerk@court.example>", fmt.Sprintf("<%d@court.example>", i)
+			id.Subject = fmt.Sprintf("Hearing %d.", i)
+		}
+		page.Entries[0].Decision.Recipients = []string{"Ann@firm.example"}
+		if _, err := New(r.DB).Register(t.Context(), page); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []tasks.Filter{
+			{Sender: "court", Subject: "HEARING 7."}, {MessageID: "<7@"}, {Recipient: "aNN@"}, {Recipient: "ann@", Limit: 5},
+		} {
+			sql, args := New(r.DB).portion(f, time.Now(), 0, 500)
+			var rows []struct{ ID int64 }
+			if r.query(t, &rows, sql, args...); len(rows) != 1 {
+				t.Errorf("%+v: the database hands out %d tasks of 100, want 1", f, len(rows))
+			}
+		}
+	}, "sqlite", "mariadb", "mysql")
+}
+
+// TestCased: what has no case is no other letter in lower case.
+func TestCased(t *testing.T) {
+	for r := range unicode.MaxRune {
+		if lower := unicode.ToLower(r); lower != r && !cased(string(lower)) {
+			t.Errorf("%q is %q in lower case, which counts as without a case", r, lower)
 		}
 	}
 }

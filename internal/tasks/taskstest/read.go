@@ -155,7 +155,8 @@ func testListTexts(s *suite) {
 	}
 	p.register(about(1, "Clerk <clerk@court.example>", "Ladung ÜBER 100%", ann, bob), about(2, "clerk@other.example", "hearing_1", bob))
 	p.fill(600) // more than a portion
-	p.register(about(5001, "Clerk <CLERK@court.example>", "Hearing", ann))
+	p.register(about(5001, "Clerk <CLERK@court.example>", "Hearing", ann), about(5003, "Gericht", "通知:开庭 14/4 ", ann),
+		about(5004, "Gericht", "\u212aILO", ann), about(5005, "Gericht", "STRASSE", ann), about(5006, "Gericht", "STRAẞE", ann), about(5007, "Gericht", "İ 5007", ann))
 	for _, c := range []struct {
 		name   string
 		filter tasks.Filter
@@ -169,6 +170,14 @@ func testListTexts(s *suite) {
 		{"subject and state", tasks.Filter{Subject: "hearing", Statuses: []tasks.Status{tasks.Received}}, []uint32{2, 5001}},
 		{"Message-ID", tasks.Filter{MessageID: "2@court.example>"}, []uint32{2}},
 		{"none", tasks.Filter{Sender: "nobody"}, nil},
+		{"without letters", tasks.Filter{Subject: "100%"}, []uint32{1}},
+		{"without a case", tasks.Filter{Subject: "开庭 14/4"}, []uint32{5003}},
+		{"signs that are letters in lower case", tasks.Filter{Subject: "kilo"}, []uint32{5004}},
+		{"and the other way round", tasks.Filter{Subject: "\u212aILO"}, []uint32{5004}},
+		{"two letters for one", tasks.Filter{Subject: "strasse"}, []uint32{5005}},
+		{"one letter for two", tasks.Filter{Subject: "straße"}, []uint32{5006}},
+		{"a letter with two in lower case", tasks.Filter{Subject: "İ 5"}, []uint32{5007}},
+		{"recipient in upper case", tasks.Filter{Recipient: "ANN@", Sender: "clerk"}, []uint32{1, 5001}},
 	} {
 		if got := p.list(c.filter); !slices.Equal(got, c.want) {
 			s.t.Errorf("%s: the UIDs %v, want %v", c.name, got, c.want)

@@ -1,0 +1,138 @@
+package after
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/outbox"
+	"postrider/internal/tasks"
+	"postrider/internal/testserver"
+)
+
+// with puts something between the worker and each session.
+func (r *rig) with(wrap func(c *imapsrc.Conn) Server) {
+	r.worker.Dial = func(ctx context.Context, _ inbox.Inbox) (Server, error) {
+		c, err := r.dial(ctx)
+		return wrap(c), err
+	}
+}
+
+// alias has the INBOX under a second name, as a server with two namespaces has.
+type alias struct{ *imapsrc.Conn }
+
+func named(folder string) string {
+	if folder == "Second" {
+		return "INBOX"
+	}
+	return folder
+}
+
+func (a alias) Select(ctx context.Context, folder string) (imapsrc.Folder, error) {
+	return a.Conn.Select(ctx, named(folder))
+}
+
+func (a alias) Copy(ctx context.Context, uids []uint32, folder string) ([]uint32, error) {
+	return a.Conn.Copy(ctx, uids, named(folder))
+}
+
+// TestMovesToItself: in a folder that is the message's own under another name, the message is not
+// taken for its copy.
+func TestMovesToItself(t *testing.T) {
+	r := newRig(t, 2, imap.CapMove)
+	r.with(func(c *imapsrc.Conn) Server { return alias{c} })
+	r.wants("move:Second", 1)
+	r.work()
+	r.wantIn("INBOX", "message 0", "message 1")
+}
+
+// meanwhile calls f before contents are fetched.
+type meanwhile struct {
+	*imapsrc.Conn
+	f func()
+}
+
+func (m meanwhile) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	m.f()
+	return m.Conn.Bodies(ctx, uids, each)
+}
+
+// TestRequeuedMeanwhile: the task is put back while its message is compared.
+func TestRequeuedMeanwhile(t *testing.T) {
+	r := newRig(t, 1)
+	task := r.tasks[1]
+	task.Status, task.Deliveries = tasks.SkippedNoMatch, nil
+	r.tasks[1] = task
+	r.wants("delete", 1)
+	r.with(func(c *imapsrc.Conn) Server {
+		return meanwhile{c, func() { task.Status = tasks.Received; r.tasks[1] = task }}
+	})
+	r.work()
+	r.wantEnd(1, outbox.Dropped, "the task is received now")
+	r.wantIn("INBOX", "message 0")
+}
+
+// TestUnreadCopy: another message of the same size is no copy of one whose content is not known.
+func TestUnreadCopy(t *testing.T) {
+	r := newRig(t, 1, imap.CapMove)
+	task := r.tasks[1]
+	task.Identity.MessageID = ""
+	r.tasks[1] = task
+	n := r.noted[task.UID]
+	n.Fingerprint = n.Stated.Outline()
+	r.noted[task.UID] = n
+	_, err := r.imap.Append(user, "Done", testserver.Mail("a@client.example", user, "massage 0", "x"))
+	check(t, err)
+	r.wants("move:Done", 1)
+	r.work()
+	r.wantEnd(1, outbox.Done, "")
+	r.wantIn("Done", "massage 0", "message 0")
+}
+
+// half copies the first message alone, and says OK.
+type half struct{ *imapsrc.Conn }
+
+func (h half) Copy(ctx context.Context, uids []uint32, folder string) ([]uint32, error) {
+	return h.Conn.Copy(ctx, uids[:1], folder)
+}
+
+// TestHalfCopied: what the server has not copied is not expunged.
+func TestHalfCopied(t *testing.T) {
+	r := newRig(t, 3, imap.CapMove)
+	r.with(func(c *imapsrc.Conn) Server { return half{c} })
+	r.wants("move:Done", 1, 2, 3)
+	r.work()
+	r.wantIn("Done", "message 0")
+	r.wantIn("INBOX", "message 1", "message 2")
+	r.wantEnd(1, outbox.Done, "")
+	r.wantEnd(2, outbox.Waiting, "does not confirm the copy")
+	for range 2 {
+		r.now += time.Hour
+		r.work()
+	}
+	r.wantIn("Done", "message 0", "message 1", "message 2")
+	r.wantIn("INBOX")
+}
+
+// silent does not tell what it has copied, and keeps no message that could be found again.
+type silent struct{ *imapsrc.Conn }
+
+func (s silent) Copy(context.Context, []uint32, string) ([]uint32, error) { return nil, nil }
+
+// TestCopiesEnd: a server that does not say what it has copied is not asked to copy without end.
+func TestCopiesEnd(t *testing.T) {
+	r := newRig(t, 1, imap.CapMove)
+	r.with(func(c *imapsrc.Conn) Server { return silent{c} })
+	r.wants("move:Done", 1)
+	for range maxCopies {
+		r.work()
+		r.now += time.Hour
+	}
+	r.wantEnd(1, outbox.DeadLetter, "look into the folder Done")
+	r.wantIn("INBOX", "message 0")
+}
