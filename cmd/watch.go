@@ -93,7 +93,7 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 		Load: l.load, Files: func() string { return fileState(path) }, Random: mathrand.Float64,
 		Notify: watch.NewSystemd(a.env, os.Getpid()), Log: log,
 	}, first)
-	defer a.thrifty()()
+	defer a.garbage(garbageOfWatch)()
 	defer reloadOnHangup(w)()
 	if l.page != nil {
 		defer l.page.serve(ctx, log)()
@@ -107,16 +107,19 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 	return nil
 }
 
-// gcPercent is how much garbage a process that stays up collects before it is cleared away, in
-// percent of the memory in use. Most of what it holds are sessions that wait.
-const gcPercent = 30
+// How much garbage there may be before it is collected, in percent of the memory in use. A pass
+// holds little and ends soon. What watch holds are mostly sessions that wait.
+const (
+	garbageOfRun   = 300
+	garbageOfWatch = 30
+)
 
-// thrifty has the process use little memory, unless GOGC says how much, until restore is called.
-func (a *app) thrifty() (restore func()) {
+// garbage sets how much garbage there may be, unless GOGC says so, until restore is called.
+func (a *app) garbage(percent int) (restore func()) {
 	if _, set := a.env("GOGC"); set {
 		return func() {}
 	}
-	before := debug.SetGCPercent(gcPercent)
+	before := debug.SetGCPercent(percent)
 	return func() { debug.SetGCPercent(before) }
 }
 

@@ -28,7 +28,7 @@ type watchLoader struct {
 
 func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
 	l.app.secrets.Forget()
-	s, err := l.app.open(ctx)
+	s, err := l.app.open(ctx, checkTextFile)
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,6 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 		return nil, err
 	}
 	if _, err := s.inboxes.List(ctx, true); err != nil { // else errors of the database come later
-		return nil, err
-	}
-	if err := s.checkTextFile(); err != nil {
 		return nil, err
 	}
 	if w.relay, err = s.relay(); err != nil {

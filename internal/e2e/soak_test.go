@@ -32,6 +32,7 @@ func TestSoak(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_SOAK")); err == nil {
 		arrivals, rounds = n, n/40
 	}
+	within, _ := time.ParseDuration(os.Getenv("POSTRIDER_SOAK_FOR"))
 	s := &soak{watching: &watching{world: newWorld(t, "sqlite")}, junk: map[string][][]byte{}}
 	s.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", s.imap.Port))
 	s.imapPort = s.proxy.Port
@@ -42,6 +43,7 @@ func TestSoak(t *testing.T) {
 		s.boxes = append(s.boxes, box)
 	}
 	s.extra = "watch: {poll: 1s, idle: 5s}"
+	s.patience = within + time.Hour
 	s.configure()
 	s.restart()
 	s.arrive(arrivals / 10)
@@ -50,7 +52,9 @@ func TestSoak(t *testing.T) {
 	for round := range rounds {
 		s.harm(round)
 		s.arrive(arrivals * 9 / 10 / rounds)
+		time.Sleep(within / time.Duration(rounds)) // none in the tests
 	}
+	s.proxy.Refuse(s.t, false)
 	s.cameAll()
 	s.await("as many open files as in the beginning", func() bool { return holdsNow(s.p.cmd.Process.Pid).files <= before.files+5 })
 	after := holdsNow(s.p.cmd.Process.Pid)
@@ -90,11 +94,11 @@ func (s *soak) harm(round int) {
 		s.proxy.Cut(testserver.RST)
 	case 1:
 		s.proxy.Cut(testserver.FIN)
-	case 2: // a restart
+	case 2: // the server is away
 		s.proxy.Refuse(s.t, true)
 		s.proxy.Cut(testserver.FIN)
+	case 3: // it is back, and a folder was made again, with all that was in it
 		s.proxy.Refuse(s.t, false)
-	case 3: // the folder is made again, with all that was in it
 		box := s.boxes[rand.IntN(len(s.boxes))]
 		s.imap.DeleteFolder(s.t, box, "Junk")
 		s.imap.CreateFolder(s.t, box, "Junk")

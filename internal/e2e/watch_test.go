@@ -253,6 +253,46 @@ func TestWatchDrains(t *testing.T) {
 	w.wantOnce(msgs)
 }
 
+// TestWatchEndsAtOnce: a second SIGTERM does not wait for the relay, and loses nothing.
+func TestWatchEndsAtOnce(t *testing.T) {
+	w := watch(t, "sqlite")
+	at, answer := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
+			return smtpsink.Action{}
+		}
+		close(at)
+		return smtpsink.Action{Block: answer}
+	})
+	w.extra = "concurrency: {lease: 1s}" // for the next one to go on at once
+	w.configure()
+	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
+	w.says("the configuration was read again")
+	msgs := w.arrive(2, "stopped")
+	<-at
+	_ = w.p.cmd.Process.Signal(syscall.SIGTERM)
+	w.says("stopping: messages in flight are finished")
+	w.await("it ends", func() bool {
+		_ = w.p.cmd.Process.Signal(syscall.SIGTERM) // one right behind the first may still be caught
+		select {
+		case <-w.p.ended():
+			return true
+		default:
+			return false
+		}
+	})
+	close(answer)
+	w.restart()
+	w.await("all are delivered", func() bool { return len(w.tasks("--status", "forwarded")) == len(msgs) })
+	w.end(w.p, 0)
+	for _, raw := range msgs {
+		if w.arrived()[idOf(t, raw)] == 0 {
+			t.Error("a message was lost")
+		}
+	}
+}
+
 // TestWatchBroken: a broken edit is said once, and the old configuration stays in force until it is
 // fixed. A changed route counts at once.
 func TestWatchBroken(t *testing.T) {

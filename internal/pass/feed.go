@@ -87,8 +87,11 @@ func (f *feed) retire() bool {
 }
 
 // stop ends the work of a deliverer that failed.
-func (f *feed) stop() {
+func (f *feed) stop() { f.change(func() { f.working = false }) }
+
+// waits reports whether there is news that no deliverer works on.
+func (f *feed) waits() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.news, f.working = false, false
+	return f.news && !f.working
 }

@@ -48,6 +48,9 @@ func (h *Held) Deliver(ctx context.Context) {
 		h.cache.clear()
 		if ctx.Err() == nil {
 			h.process.failed(h.in, err)
+			if h.feed.waits() { // registered while the deliverer failed
+				h.Deliver(ctx)
+			}
 		}
 	})
 }

@@ -196,6 +196,7 @@ func TestAwaitGivesWay(t *testing.T) {
 		}()
 		synctest.Wait()
 		h.Deliver(ctx)
+		time.Sleep(time.Minute) // Await may get the turn again first, and is asked again
 		synctest.Wait()
 		s.wantSent("one", "two", "three")
 	})
@@ -300,6 +301,26 @@ func TestStayDatabase(t *testing.T) {
 		h.Deliver(ctx)
 		synctest.Wait()
 		s.wantSent("one", "two", "three")
+	})
+}
+
+// TestStayNewsOfAFailure: what is registered while a deliverer fails waits for no other occasion.
+func TestStayNewsOfAFailure(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.queue.hook = func(method string, _ int64) error {
+			if method != "Receive" {
+				return nil
+			}
+			s.queue.hook = nil
+			h.Deliver(ctx)
+			return errAway
+		}
+		s.registered(boxA, "one")
+		h.Deliver(ctx)
+		synctest.Wait()
+		s.wantLog("delivering failed", errAway.Error())
+		s.wantSent("one")
 	})
 }
 

@@ -208,6 +208,8 @@ type fakeHeld struct {
 	connected bool
 	closed    bool
 	waits     []time.Duration // that Await was asked for
+
+	keepsConnection bool // when a visit fails
 }
 
 func (h *fakeHeld) Visit(ctx context.Context) (*inbox.Busy, error) {
@@ -219,7 +221,7 @@ func (h *fakeHeld) Visit(ctx context.Context) (*inbox.Busy, error) {
 	if h.visit != nil {
 		busy, err = h.visit()
 	}
-	h.connected = err == nil
+	h.connected = err == nil || h.keepsConnection
 	return busy, err
 }
 

@@ -15,7 +15,7 @@ import (
 // health is whether an inbox can be read.
 type health struct {
 	watch *Watch
-	in    inbox.Inbox
+	in    *inbox.Inbox
 
 	mu    sync.Mutex
 	known bool      // a visit has ended
@@ -74,7 +74,7 @@ func (h *health) report() pass.InboxReport {
 		r.Busy = "not known yet"
 	case h.err == nil:
 	case errors.As(h.err, &e) && e.Kind == imapsrc.KindNetwork:
-		r.Left = server(h.in)
+		r.Left = server(*h.in)
 		fallthrough
 	default:
 		r.Error = text.Error(h.err)

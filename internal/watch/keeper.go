@@ -31,7 +31,7 @@ func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held) *keeper {
 	if from != nil {
 		from.Close() // what it has besides the session
 	}
-	k.health.watch, k.health.in = w, in
+	k.health.watch, k.health.in = w, &k.in
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	ready := k.held.Ready()
 	if ready {
@@ -63,9 +63,13 @@ func (k *keeper) run(ctx context.Context, ready bool) {
 	if ready {
 		_ = k.await(ctx, k.patience) // the next visit meets the same error
 	}
-	for pauses := new(pauses); ctx.Err() == nil; {
-		began := time.Now()
-		busy, err := k.held.Visit(ctx)
+	for pauses, began := new(pauses), (time.Time{}); ; {
+		sleep(ctx, apart-time.Since(began))
+		if ctx.Err() != nil {
+			return
+		}
+		began = time.Now()
+		busy, err := k.visit(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case busy != nil:
@@ -93,6 +97,22 @@ func (k *keeper) run(ctx context.Context, ready bool) {
 			k.recover(ctx, pauses.failed(err, k.watch.cfg.Random))
 		}
 	}
+}
+
+// apart is the time from one visit to the next, at least. A server may announce something without
+// end; what arrives meanwhile is found together.
+const apart = 250 * time.Millisecond
+
+// visit visits the inbox on another goroutine, because a stack that has grown stays large. This one
+// waits most of the time.
+func (k *keeper) visit(ctx context.Context) (busy *inbox.Busy, err error) {
+	visited := make(chan struct{})
+	go func() {
+		defer close(visited)
+		busy, err = k.held.Visit(ctx)
+	}()
+	<-visited
+	return busy, err
 }
 
 // steady is how long a visit and the wait after it have to last, so that earlier failures no longer

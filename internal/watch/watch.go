@@ -2,10 +2,11 @@
 // registered and forwarded at once, by the scanner and the deliverer of package pass.
 //
 // An inbox is visited when its server reports something, when that was not heard for
-// Setup.Patience, and after its connection was lost. It is visited under its scan lease, like by a
-// pass: when another run has the lease, that run scans, this process delivers, and it visits the
-// inbox again soon, so that it takes over when the other one goes. Tasks are delivered when they
-// are due, whoever registered them.
+// Setup.Patience, and after its connection was lost, but at most four times a second, whatever the
+// server reports. It is visited under its scan lease, like by a pass: when another run has the
+// lease, that run scans, this process delivers, and it visits the inbox again soon, so that it
+// takes over when the other one goes. Tasks are delivered when they are due, whoever registered
+// them.
 //
 // What goes wrong stays where it belongs. An inbox that cannot be read is tried again after a pause
 // that grows, and is as long as the server asks for; no two inboxes pause equally long. When the

@@ -32,7 +32,7 @@ func TestVisits(t *testing.T) {
 	onSite(t, 2, func(t *testing.T, s *site) {
 		s.wantVisits(1, 1)
 		s.box(1).news <- struct{}{}
-		after(0)
+		after(apart)
 		s.wantVisits(1, 2)
 		s.wantVisits(2, 1)
 		after(9 * time.Minute)
@@ -44,6 +44,34 @@ func TestVisits(t *testing.T) {
 	})
 }
 
+// TestTalkative: a server that announces mail without end gets four visits a second; after a
+// silence the inbox is visited at once.
+func TestTalkative(t *testing.T) {
+	for name, visit := range map[string]func() (*inbox.Busy, error){
+		"there is nothing": nil,
+		"a folder fails":   failing(&imapsrc.Error{Kind: imapsrc.KindNoFolder, Err: errors.New("NO such folder")}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				after(time.Minute)
+				s.box(1).does(visit)
+				s.box(1).keepsConnection = true
+				s.box(1).news <- struct{}{}
+				after(0)
+				s.wantVisits(1, 2)
+				for range 1000 {
+					select {
+					case s.box(1).news <- struct{}{}:
+					default:
+					}
+					after(time.Millisecond)
+				}
+				s.wantVisits(1, 2+4)
+			})
+		})
+	}
+}
+
 // TestNotInStep: inboxes that were visited at the same time are not visited at the same time again.
 func TestNotInStep(t *testing.T) {
 	onSite(t, 3, func(t *testing.T, s *site) {
@@ -51,7 +79,7 @@ func TestNotInStep(t *testing.T) {
 		s.w.cfg.Random = func() float64 { s.mu.Lock(); defer s.mu.Unlock(); n += 0.1; return n }
 		for id := range int64(3) {
 			s.box(id + 1).news <- struct{}{}
-			after(0)
+			after(apart)
 		}
 		waits := map[time.Duration]bool{}
 		for id := range int64(3) {
@@ -103,7 +131,7 @@ func TestSay(t *testing.T) {
 		s.wantSaid(2, down)
 		after(sayEvery)
 		s.wantSaid(3, down)
-		if r := (&health{}).report(); r.Busy == "" || r.Error != "" {
+		if r := (&health{in: &inbox.Inbox{}}).report(); r.Busy == "" || r.Error != "" {
 			t.Errorf("an inbox that was not visited is reported as %+v, want neither as failing nor as working", r)
 		}
 	})
@@ -141,7 +169,7 @@ func TestUncleanEnd(t *testing.T) {
 		"an inbox": func(s *site) {
 			s.box(1).does(failing(errNetwork))
 			s.box(1).news <- struct{}{}
-			after(0)
+			after(apart)
 		},
 		"the relay": func(s *site) { s.change(func() { s.relay = errors.New("421") }) },
 		"a task":    func(s *site) { s.change(func() { s.due = map[int64]int{1: 1} }) },
