@@ -3,11 +3,14 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/inbox"
 )
 
 // forget UID...: the registry loses what it knows of these messages, as no part of the program
@@ -22,6 +25,24 @@ func forget(ts *testscript.TestScript, _ bool, args []string) {
 			tx.Exec(`DELETE FROM monitored_emails_tasks WHERE uid IN ?`, args).Error,
 			tx.Exec(`DELETE FROM monitored_emails_seen WHERE uid IN ?`, args).Error)
 	}))
+}
+
+// audited ADDR WANT: what is stored of the inbox's last audit: messages, accounted for, not accounted
+// for, clean, findings.
+func audited(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})
+	ts.Check(err)
+	defer func() { _ = d.Close() }()
+	boxes := inbox.New(d, nil)
+	in, err := boxes.Get(ctx, args[0])
+	ts.Check(err)
+	all, err := boxes.Audits(ctx, in.ID)
+	ts.Check(err)
+	a := all[in.ID]
+	if got := fmt.Sprint(a.Messages, a.Accounted, a.Unaccounted, a.Clean, len(a.Findings)); got != args[1] || !strings.Contains(a.By, "@") {
+		ts.Fatalf("the last audit of %s is %q by %q, want %q by a user at a host", args[0], got, a.By, args[1])
+	}
 }
 
 // delete UID...: somebody deletes tasks in the database.

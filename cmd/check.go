@@ -16,6 +16,7 @@ import (
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
+	"postrider/internal/metrics"
 	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/text"
@@ -36,10 +37,11 @@ something fails, the line says how to fix it. It logs in to each inbox and opens
 its folders. It forwards nothing: it names the sender (forward.envelope_from)
 and up to ten recipients of routes and notify to the relay, and takes that back.
 Of the database it proves that its user may write. The DNS is asked for mode
-auto. A hook is looked for, and not run. --inbox and --label choose the inboxes;
-everything else is tried all the same. Of more than ` + many + ` inboxes it prints a
-summary and those that fail; --all prints all. The exit code is 75 when something
-fails, and 1 when everything does.
+auto. It looks whether the hook and the directory of metrics.textfile exist, and
+does not run the hook. --inbox and --label choose the inboxes; everything else is
+tried all the same.
+Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
+all. The exit code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), opts) },
@@ -111,6 +113,13 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 			return err
 		}
 		found = append(found, hook)
+	}
+	if cfg.Metrics.TextFile != "" {
+		file := finding{what: "metrics.textfile", text: cfg.Metrics.TextFile, err: metrics.CheckFile(cfg.Metrics.TextFile)}
+		if err := a.report(file); err != nil {
+			return err
+		}
+		found = append(found, file)
 	}
 	if cfg.Auto() {
 		dns := checkDNS(ctx, cfg)

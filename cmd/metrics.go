@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/config"
 	"postrider/internal/metrics"
 )
 
@@ -42,11 +43,11 @@ func (s *services) metricsOptions() metrics.Options {
 }
 
 // checkTextFile fails before a pass begins if its metrics could not be written.
-func (s *services) checkTextFile() error {
-	if s.cfg.Metrics.TextFile == "" {
+func checkTextFile(cfg *config.Config) error {
+	if cfg.Metrics.TextFile == "" {
 		return nil
 	}
-	if err := metrics.CheckFile(s.cfg.Metrics.TextFile); err != nil {
+	if err := metrics.CheckFile(cfg.Metrics.TextFile); err != nil {
 		return usage(fmt.Errorf("metrics.textfile: %w", err))
 	}
 	return nil

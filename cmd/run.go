@@ -72,14 +72,12 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
 		defer cancel()
 	}
-	s, err := a.open(ctx)
+	defer a.garbage(garbageOfRun)()
+	s, err := a.open(ctx, checkTextFile)
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
-	if err := s.checkTextFile(); err != nil {
-		return err
-	}
 	if err := s.db.Exposed(); err != nil {
 		s.log.Warn("other users can read the database", "error", err)
 	}

@@ -44,7 +44,7 @@ func TestScripts(t *testing.T) {
 			return setup(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "expunge": expunge,
+			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "audited": audited, "expunge": expunge,
 			"delete": deleteTasks, "key": newKey, "sql": sqlCommand, "fill": fill,
 		},
 	})

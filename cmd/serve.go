@@ -12,6 +12,7 @@ import (
 	"postrider/internal/config"
 	"postrider/internal/inbox"
 	"postrider/internal/metrics"
+	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
@@ -123,8 +124,8 @@ func (s *services) page(access *web.Access) (page *web.Server, done func(), err 
 	if s.cfg.Alerts.LastScan != nil {
 		passEvery = *s.cfg.Alerts.LastScan
 	}
-	return web.New(web.Options{
-		Access: access, Queue: s.queue, Inboxes: s.inboxes, Status: s.status().Read, Explain: s.explain,
+	made := web.New(web.Options{
+		Access: access, Queue: s.queue, Inboxes: s.inboxes, Status: s.status().Read, Explain: s.explain, Audit: s.audit,
 		Relay: web.Relay{
 			Name: net.JoinHostPort(s.cfg.SMTP.Host, strconv.Itoa(s.cfg.SMTP.Port)),
 			Probe: func(ctx context.Context) error {
@@ -136,7 +137,27 @@ func (s *services) page(access *web.Access) (page *web.Server, done func(), err 
 		},
 		Metrics:   metrics.Handler(s.status().Read, s.metricsOptions()),
 		PassEvery: passEvery, Now: time.Now, Zone: time.Local, Log: s.log,
-	}), func() { _ = relay.Close() }, nil
+	})
+	return made, func() {
+		made.Close()
+		_ = relay.Close()
+	}, nil
+}
+
+// audit audits one inbox, as the command does. It needs no routes and no relay: what is wrong with
+// those keeps nobody from it.
+func (s *services) audit(ctx context.Context, in inbox.Inbox, who string) {
+	p := &pass.Pass{
+		Config: s.passConfig(false), Inboxes: s.inboxes, Queue: s.queue, Now: time.Now, Log: s.log, Observer: silent{},
+		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
+			conn, err := s.connect(ctx, in)
+			if err != nil {
+				return nil, err // and not a nil *imapsrc.Conn
+			}
+			return conn, nil
+		},
+	}
+	p.Audit(ctx, []inbox.Inbox{in}, pass.AuditOptions{Who: who})
 }
 
 // explain tries the current routes on the message of a task.

@@ -9,10 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
-// TestServe: the page is up, knows the relay, explains a message by the current routes, and ends
-// with exit code 0 when it is stopped.
+// TestServe: the page is up, knows the relay, explains a message by the current routes, audits an
+// inbox, and ends with exit code 0 when it is stopped.
 func TestServe(t *testing.T) {
 	for _, command := range []string{"serve", "watch"} {
 		t.Run(command, func(t *testing.T) { shows(t, command) })
@@ -41,6 +42,24 @@ func shows(t *testing.T, command string) {
 		t.Fatal("it does not log its address")
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }()
+	ask := func(method, path string) (code int, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, found[1]+path, strings.NewReader("why=x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(text)
+	}
 	for _, tt := range []struct {
 		method, path string
 		code         int
@@ -52,19 +71,20 @@ func shows(t *testing.T, command string) {
 		{"GET", "/messages?q=clerk", 200, "intake@firm.example"},
 		{"POST", "/messages/1/explain", 200, "no match"},
 		{"GET", "/api/v1/messages/1", 200, `"status":"forwarded"`},
+		{"POST", "/inboxes/" + deskUser + "/audit", 200, "The audit was started."},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), tt.method, found[1]+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
+		if code, body := ask(tt.method, tt.path); code != tt.code || !strings.Contains(body, tt.has) {
+			t.Errorf("%s %s: %d, want %d and %q in it:\n%s", tt.method, tt.path, code, tt.code, tt.has, body)
 		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
+	}
+	const result = `"by":"the status page (no login)"`
+	for until := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		_, body := ask("GET", "/api/v1/inboxes/"+deskUser)
+		if strings.Contains(body, result) && strings.Contains(body, `"clean":true,"summary":"Every message is accounted for`) {
+			break
 		}
-		body, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if err != nil || res.StatusCode != tt.code || !strings.Contains(string(body), tt.has) {
-			t.Errorf("%s %s: %d, %v, want %d and %q in it:\n%s", tt.method, tt.path, res.StatusCode, err, tt.code, tt.has, body)
+		if time.Now().After(until) {
+			t.Fatalf("the inbox is %s, want an audit that accounts for everything, with %s", body, result)
 		}
 	}
 	stop()

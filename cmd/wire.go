@@ -70,8 +70,8 @@ func (a *app) loadConfig(ctx context.Context) (*config.Config, error) {
 	return cfg, nil
 }
 
-// open reads the configuration and opens the database. Close it.
-func (a *app) open(ctx context.Context) (*services, error) {
+// open reads the configuration, checks it, and opens the database. Close it.
+func (a *app) open(ctx context.Context, checks ...func(*config.Config) error) (*services, error) {
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
@@ -79,6 +79,11 @@ func (a *app) open(ctx context.Context) (*services, error) {
 	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for _, check := range checks {
+		if err := check(cfg); err != nil {
+			return nil, err
+		}
 	}
 	where, err := dbConfig(cfg)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"io"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,8 +17,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// claims measures passes that claim one task each, without and with a million finished tasks in the
-// registry.
+// claims measures passes that claim one task each, and what is asked of the page, without and with
+// a million finished tasks in the registry.
 func (b *bench) claims() {
 	for _, kind := range []string{"sqlite", "mariadb"} {
 		b.Run(kind, func(t *testing.T) {
@@ -24,7 +26,13 @@ func (b *bench) claims() {
 			one.T = t
 			w := filled(&one, kind, 200, 200)
 			before := one.pass(w).took
+			one.bury(w, kind, 100_000)
+			few := one.asks(w)
 			one.bury(w, kind, 1_000_000)
+			for i, many := range one.asks(w) {
+				one.row(fmt.Sprintf("the page: %s, with 100,000 and a million tasks, %s", questions[i].name, kind),
+					fmt.Sprintf("%d ms and %d ms", few[i].Milliseconds(), many.Milliseconds()), "<= 2 x", many <= 2*few[i]+50*time.Millisecond)
+			}
 			w.imap.Append(t, "desk@firm.example", "INBOX", mails(200, "more")...)
 			after := one.pass(w).took
 			one.row("200 messages, without and with a million finished tasks, "+kind, fmt.Sprintf("%.2f s and %.2f s", before.Seconds(), after.Seconds()),
@@ -33,7 +41,48 @@ func (b *bench) claims() {
 	}
 }
 
-// bury copies a finished task until there are n of them.
+// questions are what people ask of the page's list of messages.
+var questions = []struct{ name, query, finds string }{
+	{"the newest messages", "", "intake@firm.example"},
+	{"those before the 50,000th", "before=50000", "intake@firm.example"},
+	{"a subject that a message has", "subject=message+1", "intake@firm.example"},
+	{"a text that no message has", "q=nothing", "Searched back to"},
+	{"a state that none is in", "state=dead", "No message matches."},
+	{"an inbox and a recipient", "inbox=desk%40firm.example&to=intake", "intake@firm.example"},
+}
+
+// asks returns how long the answers to the questions take, the best of three each.
+func (b *bench) asks(w *world) (took []time.Duration) {
+	b.Helper()
+	p := w.start(nil, "-v", "serve", "--listen", "127.0.0.1:0")
+	at := ""
+	w.await("the page is up", func() bool {
+		_, rest, found := strings.Cut(p.stderr.String(), "address=")
+		at, _, _ = strings.Cut(rest, "\n")
+		return found && strings.HasSuffix(at, "/")
+	})
+	for _, q := range questions {
+		best := time.Hour
+		for range runs {
+			start := time.Now()
+			res, err := http.Get(at + "messages?" + q.query)
+			if err != nil {
+				b.Fatal(err)
+			}
+			page, err := io.ReadAll(res.Body)
+			_ = res.Body.Close()
+			if err != nil || !strings.Contains(string(page), q.finds) {
+				b.Fatalf("%s: %s, %v, without %q:\n%s%s", q.name, res.Status, err, q.finds, page, p.stderr.String())
+			}
+			best = min(best, time.Since(start))
+		}
+		took = append(took, best)
+	}
+	w.end(p, 0)
+	return took
+}
+
+// bury copies finished tasks until there are n of them, each with its delivery.
 func (b *bench) bury(w *world, kind string, n int) {
 	b.Helper()
 	driver, dsn := "sqlite", filepath.Join(w.dir, "postrider.db")
@@ -47,13 +96,22 @@ func (b *bench) bury(w *world, kind string, n int) {
 	defer func() { _ = db.Close() }()
 	const columns = `inbox_id, folder_id, uid_validity, message_id, fingerprint, subject, sender, email_date, size, route, priority,
 		status, attempt_count, lost_leases, visible_at, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at`
-	for have := 200; have < n; have *= 2 {
-		_, err := db.ExecContext(context.Background(), `INSERT INTO monitored_emails_tasks (uid, `+columns+`)
-			SELECT uid + (SELECT MAX(uid) FROM monitored_emails_tasks) + 1000000, `+columns+` FROM monitored_emails_tasks`)
-		if err != nil {
+	exec := func(statement string) {
+		if _, err := db.ExecContext(context.Background(), statement); err != nil {
 			b.Fatal(err)
 		}
 	}
+	have := 0
+	if err := db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM monitored_emails_tasks`).Scan(&have); err != nil {
+		b.Fatal(err)
+	}
+	for ; have < n; have *= 2 {
+		exec(`INSERT INTO monitored_emails_tasks (uid, ` + columns + `)
+			SELECT uid + (SELECT MAX(uid) FROM monitored_emails_tasks) + 1000, ` + columns + ` FROM monitored_emails_tasks`)
+	}
+	exec(`INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts, delivered_at)
+		SELECT id, 'intake@firm.example', 'delivered', 250, 'ok', 1, finished_at FROM monitored_emails_tasks
+		WHERE id > (SELECT MAX(task_id) FROM monitored_emails_deliveries)`)
 }
 
 // audit measures the audit of a mailbox of 100,000 forwarded messages.

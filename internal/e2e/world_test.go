@@ -96,7 +96,8 @@ type world struct {
 	smtp     string // section smtp, if it is not a relay on smtpPort without TLS and login
 	extra    string // more configuration
 	routes   string
-	app      *oauth.App // that the inbox logs in with
+	app      *oauth.App    // that the inbox logs in with
+	patience time.Duration // of a program that is started; 0: 3 minutes
 }
 
 const password = "correct horse"
@@ -181,7 +182,7 @@ func (w *world) start(stdin *strings.Reader, args ...string) *process {
 
 func (w *world) startReading(stdin io.Reader, args ...string) *process {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(w.patience, 3*time.Minute))
 	w.t.Cleanup(cancel)
 	p := &process{t: w.t, over: make(chan struct{}), cmd: exec.CommandContext(ctx, binary, append([]string{"-c", w.path("postrider.yaml")}, args...)...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr

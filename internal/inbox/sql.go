@@ -102,3 +102,16 @@ const (
 	sqlForgetUnregistered = `DELETE FROM monitored_emails_seen
 		WHERE fingerprint IN ? AND folder_id = ? AND task_id = 0 AND (uid_validity <> ? OR uid > ?)`
 )
+
+const (
+	sqlAudits = `SELECT inbox_id, started_at, duration_ms, ran_by, messages, accounted, unaccounted, clean, summary, error_message, findings
+		FROM monitored_audits WHERE inbox_id IN ?` // PRIMARY KEY (inbox_id)
+	// It inserts nothing when the inbox is gone.
+	sqlKeepAudit = `REPLACE INTO monitored_audits (inbox_id, started_at, duration_ms, ran_by, messages, accounted, unaccounted, clean,
+		summary, error_message, findings) SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM monitored_emails WHERE id = ?`
+	// It inserts nothing when an earlier attempt was committed. monitored_emails_events_kind serves
+	// the condition.
+	sqlAuditBegins = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail)
+		SELECT 0, id, ?, ?, 'audit_started', ? FROM monitored_emails WHERE id = ? AND NOT EXISTS
+		(SELECT 1 FROM monitored_emails_events WHERE event = 'audit_started' AND inbox_id = ? AND at = ?)`
+)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -14,7 +15,7 @@ import (
 // AuditOptions says how an audit is done.
 type AuditOptions struct {
 	Repair bool   // register what is missing
-	Who    string // repairs, for the audit trail
+	Who    string // audits, for the stored results and for the audit trail of a repair
 	// Each, when set, is called for every message on the server, by ascending UID in a folder, and
 	// for every task whose message is not there; from several goroutines at once. Its error ends
 	// the audit of that folder.
@@ -24,19 +25,25 @@ type AuditOptions struct {
 // Audit compares every message that the servers have with the registry, and every task of the
 // registry with the servers. It lists UIDs in bounded ranges, and reads no bodies but those of a
 // few messages whose size or date has changed, see reused. Unless it repairs, it takes no lease and
-// changes nothing. Runs may go on beside it: the cursor is read before the server is asked, and the
-// ledger after it. So a message at or below that cursor had its disposition before the audit looked
-// for it.
+// changes nothing but the stored result of each inbox. Runs may go on beside it: the cursor is read
+// before the server is asked, and the ledger after it. So a message at or below that cursor had its
+// disposition before the audit looked for it.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
 	start := p.Now()
 	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}
+	began := make([]time.Time, len(boxes))
 	p.compare(ctx, boxes, func(i int, v visit) error {
+		began[i] = p.Now()
 		a := &auditor{visit: v, opts: opts, found: InboxAudit{Email: v.in.Address, Folders: []*FolderAudit{}}}
 		err := a.inbox(ctx)
 		report.Inboxes[i] = a.found
 		return err
 	}, func(i int, err error) {
-		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, text.Error(err)
+		found := &report.Inboxes[i]
+		if err != nil {
+			found.Email, found.Error = boxes[i].Address, text.Error(err)
+		}
+		p.keepAudit(ctx, boxes[i], began[i], opts.Who, *found)
 	})
 	report.DurationMS, report.Interrupted = p.Now().Sub(start).Milliseconds(), ctx.Err() != nil
 	return report

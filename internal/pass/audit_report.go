@@ -164,5 +164,8 @@ func (r *AuditReport) Sum() AuditSum {
 	return sum
 }
 
+// Unaccounted is how many messages and deleted tasks are not accounted for.
+func (s AuditSum) Unaccounted() int { return s.Missing + s.Reappeared + s.Lost }
+
 // Clean reports whether every message is accounted for.
-func (s AuditSum) Clean() bool { return s.Proved && s.Missing == 0 && s.Reappeared == 0 && s.Lost == 0 }
+func (s AuditSum) Clean() bool { return s.Proved && s.Unaccounted() == 0 }

@@ -279,6 +279,8 @@ func (f *fakeInboxes) row(folderID int64) *inbox.Folder {
 	return &inbox.Folder{}
 }
 
+func (f *fakeInboxes) KeepAudit(context.Context, int64, inbox.Audit) error { return nil }
+
 func (f *fakeInboxes) Distrust(_ context.Context, folderID, epoch int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

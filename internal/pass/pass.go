@@ -101,6 +101,7 @@ type Limits interface {
 // Inboxes is what a pass needs of *inbox.Store.
 type Inboxes interface {
 	Get(ctx context.Context, address string) (inbox.Inbox, error)
+	KeepAudit(ctx context.Context, inboxID int64, a inbox.Audit) error
 	ScanLeases
 	Cursors
 }

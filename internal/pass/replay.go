@@ -37,7 +37,9 @@ func (p *Pass) Replay(ctx context.Context, boxes []inbox.Inbox, opts ReplayOptio
 		report.Inboxes[i] = a.found
 		return err
 	}, func(i int, err error) {
-		report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, text.Error(err)
+		if err != nil {
+			report.Inboxes[i].Email, report.Inboxes[i].Error = boxes[i].Address, text.Error(err)
+		}
 	})
 	report.Interrupted = ctx.Err() != nil
 	for _, in := range report.Inboxes {

@@ -2,7 +2,7 @@ package pass
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 
 	"postrider/internal/inbox"
@@ -16,10 +16,10 @@ type visit struct {
 	session *session
 }
 
-// compare calls do for each of the boxes, for several at once, as a pass does. failed gets the
-// error of an inbox that could not be compared to its end.
+// compare calls do for each of the boxes, for several at once, as a pass does. After each of them
+// it calls ended, with the error of an inbox that could not be compared to its end.
 func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
-	do func(i int, v visit) error, failed func(i int, err error),
+	do func(i int, v visit) error, ended func(i int, err error),
 ) {
 	hosts := newHosts(p.Log)
 	p.each(boxes, func(i int, in inbox.Inbox) {
@@ -29,7 +29,7 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 		defer v.session.close()
 		err := do(i, v)
 		if ctx.Err() != nil {
-			err = errors.New("interrupted before all of it was compared")
+			err = fmt.Errorf("interrupted before all of it was compared: %w", context.Cause(ctx))
 		} else if err != nil {
 			level := slog.LevelError
 			if hosts.names(in.Address) {
@@ -37,9 +37,7 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 			}
 			log.Log(ctx, level, "the inbox could not be compared", "error", err)
 		}
-		if err != nil {
-			failed(i, err)
-		}
+		ended(i, err)
 	})
 	hosts.report(ctx, slog.LevelError)
 }

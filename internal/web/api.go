@@ -35,6 +35,8 @@ type apiInboxView struct {
 	Labels      inbox.Labels       `json:"labels"`
 	Folders     []inbox.FolderView `json:"folders"`
 	Since       *time.Time         `json:"failing_since"`
+	LastAudit   *inbox.Audit       `json:"last_audit"`
+	AuditSince  *time.Time         `json:"audit_running_since"`
 }
 
 // apiEnded is an hour of the history.
@@ -147,7 +149,7 @@ func (r inboxRow) view() apiInboxView {
 	in := r.Inbox
 	v := apiInboxView{
 		Inbox: r.Status, Description: in.Description, Host: in.Host, Port: in.Port, Security: in.Security, Labels: inbox.Labels{},
-		Folders: in.FolderViews(), Since: in.FailingSince,
+		Folders: in.FolderViews(), Since: in.FailingSince, LastAudit: r.Audit.Last, AuditSince: r.Audit.Since,
 	}
 	if in.Labels != nil {
 		v.Labels = in.Labels

@@ -15,18 +15,25 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
 
 // TestBrowser drives the pages as people do, in one browser.
 func TestBrowser(t *testing.T) {
-	s := newSite(t, withUsers)
+	s := newSite(t, withUsers, func(s *site) {
+		s.options.Explain = func(context.Context, tasks.Task) ([]route.Step, error) {
+			return []route.Step{{Route: "court-notices", Outcome: route.Matched}}, nil
+		}
+	})
 	s.firm()
 	b := visitor{browser(t), t, s}
 	b.logsIn()
 	b.searches()
 	b.decides()
+	b.decidesOtherwise()
 	b.switches()
+	b.audits()
 	b.isAttacked()
 	b.readsHostileMail()
 	b.usesTheKeyboard()
@@ -52,7 +59,7 @@ func TestBrowserBehindProxy(t *testing.T) {
 	})
 	b.goes("/inboxes/office@firm.example")
 	b.types("#why", "a test")
-	b.clicks(".decide button")
+	b.clicks("section.decide button")
 	b.sees("The inbox is disabled", "anna (status page)")
 }
 
@@ -173,13 +180,58 @@ func (b visitor) decides() {
 	}
 }
 
+// decidesOtherwise does what else can be done with a message.
+func (b visitor) decidesOtherwise() {
+	for _, tt := range []struct {
+		status       tasks.Status
+		action, says string
+	}{
+		{tasks.Error, "skip", "The message is skipped"},
+		{tasks.Uncertain, "delivered", "The message counts as delivered"},
+		{tasks.Uncertain, "not-delivered", "The message is sent again"},
+	} {
+		id := b.site.put(msg{inbox: "office@firm.example", subject: tt.action, status: tt.status, to: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}}})
+		b.goes("/messages/" + itoa(id))
+		b.clicks(`form[action$="/explain"] button`)
+		b.sees("court-notices", "matched")
+		b.types("#why", "a test")
+		b.clicks(`button[formaction$="/` + tt.action + `"]`)
+		b.sees(tt.says, "by an operator: a test")
+	}
+}
+
 func (b visitor) switches() {
 	b.goes("/inboxes")
 	b.clicks(`a[href="/inboxes/office@firm.example"]`)
 	for _, action := range []string{"disable", "enable"} {
 		b.types("#why", "a test of "+action)
-		b.clicks(`.decide button`)
+		b.clicks(`section.decide button`)
 		b.sees("The inbox is "+action+"d", "by an operator: a test of "+action)
+	}
+}
+
+// audits an inbox, and loads its page again until the result is there.
+func (b visitor) audits() {
+	run := newBlocked(b.site)
+	b.goes("/audit")
+	b.sees("2 not accounted for", "never audited")
+	b.clicks(`a[href^="/inboxes/intake@firm.example"]`)
+	b.sees("UID 4702: missing")
+	b.types("#why-audit", "registered now")
+	b.clicks(`form[action$="/audit"] button`)
+	b.sees("The audit was started.", "running since", "Audit started", "by an operator: registered now")
+	close(run.may)
+	if err := <-run.stopped; err != nil {
+		b.t.Errorf("the context of the audit ended with %v before the audit did", err)
+	}
+	for b.is(`document.body.innerText.includes("running since")`) {
+		b.clicks(`#audit + p a`)
+	}
+	b.sees("all accounted for", "anna (status page)")
+	b.goes("/")
+	b.sees("Needs a person")
+	if b.is(`document.body.innerText.includes("of intake@firm.example are not accounted for")`) {
+		b.t.Error("the overview names an inbox whose last audit accounts for everything")
 	}
 }
 
@@ -234,7 +286,7 @@ func (b visitor) readsHostileMail() {
 // usesTheKeyboard: a slash goes to the search, and each control has a name and can be reached.
 func (b visitor) usesTheKeyboard() {
 	uncertain := b.site.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'uncertain'`)
-	for _, path := range []string{"/", "/messages?from=x", "/messages/" + itoa(uncertain), "/inboxes", "/inboxes/billing@firm.example"} {
+	for _, path := range []string{"/", "/messages?from=x", "/messages/" + itoa(uncertain), "/inboxes", "/inboxes/billing@firm.example", "/audit"} {
 		b.goes(path)
 		nameless := says(b.ctx, b.t, chromedp.Evaluate[string](`[...document.querySelectorAll("input:not([type=hidden]), select, button, a, svg")]
 			.filter(e => !(e.labels && e.labels.length) && !e.textContent.trim() && !e.ariaLabel).map(e => e.outerHTML).join("\n")`))

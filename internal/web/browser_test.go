@@ -64,6 +64,7 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 // inDocs are the pictures of docs/page.md.
 var inDocs = map[string]bool{
 	"overview": true, "overview-dark": true, "messages": true, "messages-telephone": true, "message": true, "inboxes": true, "inbox": true,
+	"audit": true, "login": true,
 }
 
 // TestScreenshots: every page is wide enough for what is on it, on a screen and on a telephone, in
@@ -72,12 +73,14 @@ func TestScreenshots(t *testing.T) {
 	s := newSite(t)
 	s.firm()
 	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
-	pages := []struct{ name, path string }{
-		{"overview", "/"},
-		{"messages", "/messages?q=anna"},
-		{"message", "/messages/" + itoa(dead)},
-		{"inboxes", "/inboxes"},
-		{"inbox", "/inboxes/billing@firm.example"},
+	pages := []struct{ name, url string }{
+		{"overview", s.URL + "/"},
+		{"messages", s.URL + "/messages?q=anna"},
+		{"message", s.URL + "/messages/" + itoa(dead)},
+		{"inboxes", s.URL + "/inboxes"},
+		{"inbox", s.URL + "/inboxes/billing@firm.example"},
+		{"audit", s.URL + "/audit"},
+		{"login", newSite(t, withUsers).URL + "/"},
 	}
 	looks := []struct {
 		suffix, scheme string
@@ -86,7 +89,7 @@ func TestScreenshots(t *testing.T) {
 	ctx := browser(t)
 	for _, look := range looks {
 		for _, p := range pages {
-			does(ctx, t, chromedp.EmulateViewport(look.width, look.height), scheme(look.scheme), chromedp.Navigate(s.URL+p.path),
+			does(ctx, t, chromedp.EmulateViewport(look.width, look.height), scheme(look.scheme), chromedp.Navigate(p.url),
 				chromedp.WaitReady("main"))
 			if says(ctx, t, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > document.documentElement.clientWidth`)) {
 				t.Errorf("%s%s has to be scrolled sideways", p.name, look.suffix)

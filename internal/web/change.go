@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -61,21 +62,25 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, u user, id int64,
 	return nil
 }
 
-// changeInbox enables or disables an inbox.
+// changeInbox enables or disables an inbox, or has it audited.
 func (s *Server) changeInbox(w http.ResponseWriter, r *http.Request, u user) error {
 	in, err := s.Inboxes.Get(r.Context(), r.PathValue("address"))
 	if err != nil {
 		return err
 	}
 	action := r.PathValue("action")
-	if action != "enable" && action != "disable" {
+	if action != "enable" && action != "disable" && (action != "audit" || s.Audit == nil) {
 		return errNoPage
 	}
 	who, why, bad := by(r, u)
 	if bad != nil {
 		return s.showInbox(w, r, u, bad.code, inboxBody{Inbox: in, Problem: bad.says, Why: why})
 	}
-	if err := s.switchInbox(r, in, action, who); err != nil {
+	err = s.applyToInbox(r, in, action, who)
+	if bad, ok := errors.AsType[*failure](err); ok {
+		return s.showInbox(w, r, u, bad.code, inboxBody{Inbox: in, Problem: bad.says, Why: why})
+	}
+	if err != nil {
 		return err
 	}
 	s.report.drop()
@@ -83,8 +88,11 @@ func (s *Server) changeInbox(w http.ResponseWriter, r *http.Request, u user) err
 	return nil
 }
 
-func (s *Server) switchInbox(r *http.Request, in inbox.Inbox, action string, who tasks.By) error {
-	if action == "enable" {
+func (s *Server) applyToInbox(r *http.Request, in inbox.Inbox, action string, who tasks.By) error {
+	switch action {
+	case "audit":
+		return s.startAudit(r.Context(), in, who)
+	case "enable":
 		return s.Inboxes.Enable(r.Context(), in.Address, who.Who(), who.Detail())
 	}
 	return s.Queue.Disable(r.Context(), who, in.ID)

@@ -56,6 +56,8 @@ type site struct {
 	settings web.Settings
 	options  web.Options
 	tx       *gorm.DB // see atOnce
+	page     *web.Server
+	audit    func(ctx context.Context, in inbox.Inbox, who string) // in place of the real one
 }
 
 // noon is the time on all pages.
@@ -89,6 +91,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now}
 	s.options = web.Options{
 		Queue: s.queue, Inboxes: s.boxes, Status: sources.Read, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
+		Audit: func(ctx context.Context, in inbox.Inbox, who string) { s.audit(ctx, in, who) },
 		Relay: web.Relay{Name: "smtp.firm.example:587", Probe: func(context.Context) error { return s.relay }},
 	}
 	for _, h := range how {
@@ -98,7 +101,9 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Server = httptest.NewServer(web.New(s.options).Handler())
+	s.page = web.New(s.options)
+	t.Cleanup(s.page.Close)
+	s.Server = httptest.NewServer(s.page.Handler())
 	t.Cleanup(s.Close)
 	return s
 }
@@ -322,10 +327,40 @@ func (s *site) firm() {
 	s.add("billing@firm.example", "tenant=beta")
 	s.add("old@firm.example")
 	s.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'old@firm.example'`)
+	s.audits()
 	s.exec(`UPDATE monitored_emails SET last_error = ?, failing_since = ? WHERE email_address = 'billing@firm.example'`,
 		"log in as billing@firm.example: the server refused the password (AUTHENTICATIONFAILED); set it with `postrider inbox set billing@firm.example --password-stdin`",
 		s.now.Add(-3*time.Hour-20*time.Minute))
 	s.atOnce(s.month)
+}
+
+// audited stores the result of an audit that was done a while ago.
+func (s *site) audited(address string, ago time.Duration, a inbox.Audit) {
+	s.t.Helper()
+	a.StartedAt = s.now.Add(-ago)
+	a.By = cmp.Or(a.By, "root@mail-a")
+	if err := s.boxes.KeepAudit(s.t.Context(), s.inboxID[address], a); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// audits are those of firm: everything is accounted for, two messages are missing, and an inbox that
+// could not be read.
+func (s *site) audits() {
+	s.audited("office@firm.example", 9*time.Hour, inbox.Audit{
+		DurationMS: 4200, Messages: 5312, Accounted: 5312, Clean: true, Summary: "Every message is accounted for: 5312 on the servers. No longer there, and accounted for: 118.",
+	})
+	at := s.now.Add(-26 * time.Hour)
+	s.audited("intake@firm.example", 8*time.Hour, inbox.Audit{
+		DurationMS: 900, Messages: 411, Accounted: 409, Unaccounted: 2, Summary: "Missing: 2; to register them, as a run would: `postrider audit --repair`.",
+		Findings: []inbox.Finding{
+			{Folder: "INBOX", UID: 4702, Received: &at, Size: 18_220, Says: "missing"},
+			{Folder: "INBOX", UID: 4703, TaskID: 77, Received: &at, Size: 2048, Says: "something other than postrider deleted its task, so its fate is unknown"},
+		},
+	})
+	s.audited("billing@firm.example", 7*time.Hour, inbox.Audit{
+		Summary: "Not everything could be compared, so there is no proof.", Error: "log in as billing@firm.example: the server refused the password (AUTHENTICATIONFAILED)",
+	})
 }
 
 func (s *site) month() {

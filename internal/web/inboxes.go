@@ -14,22 +14,27 @@ import (
 
 const inboxesOnPage = 100
 
-// inboxesBody is what the list of inboxes shows.
+// inboxesBody is what the list of inboxes shows, and that of their audits.
 type inboxesBody struct {
 	Now    time.Time
 	Q      string // a part of the address, or a label
-	Show   string // failing, disabled, or empty for all
+	Show   string // failing, disabled, unproved, never, or empty for all
 	Rows   []inboxRow
 	All    int // that match
 	Next   string
 	First  string // the address of the first ones; empty when these are they
 	Counts inboxCounts
+	Audits auditCounts
 }
+
+// auditCounts are how many inboxes have which last audit.
+type auditCounts struct{ Clean, Unproved, Never int }
 
 // inboxRow is an inbox and where it stands.
 type inboxRow struct {
 	Inbox  inbox.Inbox
 	Status status.Inbox
+	Audit  auditState
 }
 
 // Trouble is why somebody should look at the inbox; empty when nobody has to.
@@ -57,17 +62,19 @@ func (s *Server) rows(r *http.Request) ([]inboxRow, error) {
 	for _, in := range report.Inboxes {
 		states[in.Email] = in
 	}
+	audits, err := s.auditsOf(r.Context(), boxes...)
 	out := make([]inboxRow, len(boxes))
 	for i, in := range boxes {
-		out[i] = inboxRow{in, states[in.Address]}
+		out[i] = inboxRow{in, states[in.Address], audits[i]}
 	}
-	return out, nil
+	return out, err
 }
 
 // matches reports whether an inbox has the text in its address, its description or a label.
 func (r inboxRow) matches(q, show string) bool {
 	switch {
-	case show == "failing" && r.Trouble() == "", show == "disabled" && r.Inbox.Active:
+	case show == "failing" && r.Trouble() == "", show == "disabled" && r.Inbox.Active,
+		show == "unproved" && !r.Audit.Unproved(), show == "never" && r.Audit.Last != nil:
 		return false
 	}
 	has := func(s string) bool { return contains(s, q) }
@@ -75,6 +82,15 @@ func (r inboxRow) matches(q, show string) bool {
 }
 
 func (s *Server) inboxes(w http.ResponseWriter, r *http.Request, u user) error {
+	return s.list(w, r, u, "inboxes", "Inboxes")
+}
+
+func (s *Server) audit(w http.ResponseWriter, r *http.Request, u user) error {
+	return s.list(w, r, u, "audit", "Audit")
+}
+
+// list shows the inboxes on the page of that name.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, u user, name, title string) error {
 	all, err := s.rows(r)
 	if err != nil {
 		return err
@@ -82,6 +98,14 @@ func (s *Server) inboxes(w http.ResponseWriter, r *http.Request, u user) error {
 	q := r.URL.Query()
 	b := inboxesBody{Now: s.Now(), Q: text.Cut(text.Line(q.Get("q")), maxText), Show: q.Get("show")}
 	for _, row := range all {
+		switch {
+		case row.Audit.Last == nil:
+			b.Audits.Never++
+		case row.Audit.Unproved():
+			b.Audits.Unproved++
+		default:
+			b.Audits.Clean++
+		}
 		switch {
 		case !row.Inbox.Active:
 			b.Counts.Disabled++
@@ -95,7 +119,7 @@ func (s *Server) inboxes(w http.ResponseWriter, r *http.Request, u user) error {
 	b.All = len(all)
 	page1 := func(after string) string {
 		v := url.Values{"q": {b.Q}, "show": {b.Show}, "after": {after}}
-		return "/inboxes?" + v.Encode()
+		return "/" + name + "?" + v.Encode()
 	}
 	if after := q.Get("after"); after != "" {
 		all = slices.DeleteFunc(all, func(row inboxRow) bool { return row.Inbox.Address <= after })
@@ -106,7 +130,7 @@ func (s *Server) inboxes(w http.ResponseWriter, r *http.Request, u user) error {
 		b.Next = page1(all[inboxesOnPage-1].Inbox.Address)
 	}
 	b.Rows = all
-	s.show(w, http.StatusOK, "inboxes", page{Title: "Inboxes", Nav: "inboxes", User: u, Body: b})
+	s.show(w, http.StatusOK, name, page{Title: title, Nav: name, User: u, Body: b})
 	return nil
 }
 
@@ -118,13 +142,15 @@ type inboxBody struct {
 	Counts  []stateCount
 	Trail   []moment
 	Latest  []messageRow
+	Audit   auditState
+	Run     bool // an audit can be started here
 	Done    string
 	Problem string
 	Why     string
 }
 
 // Trouble is as inboxRow has it.
-func (b inboxBody) Trouble() string { return inboxRow{b.Inbox, b.Status}.Trouble() }
+func (b inboxBody) Trouble() string { return inboxRow{Inbox: b.Inbox, Status: b.Status}.Trouble() }
 
 // Labels are in order.
 func (b inboxBody) Labels() []string { return b.Inbox.Labels.Texts() }
@@ -140,6 +166,7 @@ func (s *Server) inbox(w http.ResponseWriter, r *http.Request, u user) error {
 	done := map[string]string{
 		"enable":  "The inbox is enabled: the next pass reads it.",
 		"disable": "The inbox is disabled: nothing of it is read or forwarded.",
+		"audit":   "The audit was started. Load this page again to see whether it has ended.",
 	}[r.URL.Query().Get("done")]
 	return s.showInbox(w, r, u, http.StatusOK, inboxBody{Inbox: in, Done: done})
 }
@@ -170,6 +197,11 @@ func (s *Server) showInbox(w http.ResponseWriter, r *http.Request, u user, code 
 	if err != nil {
 		return err
 	}
+	audits, err := s.auditsOf(r.Context(), b.Inbox)
+	if err != nil {
+		return err
+	}
+	b.Audit, b.Run = audits[0], u.Operator && s.Audit != nil
 	b.Now, b.Latest = s.Now(), rowsOf(latest.Tasks)
 	s.show(w, code, "inbox", page{Title: b.Inbox.Address, Nav: "inboxes", User: u, Body: b})
 	return nil

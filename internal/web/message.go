@@ -111,10 +111,10 @@ func (s *Server) showMessage(w http.ResponseWriter, r *http.Request, u user, cod
 
 // eventWords say what the events of the trail mean. An event without words stands as it is.
 var eventWords = map[string]string{
-	"requeued": "Put back into the queue", "skipped": "Skipped", "resolved": "Marked as delivered", "purged": "Deleted from the registry",
-	"released": "Given back by its worker", "conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
+	"requeued": "Requeued", "skipped": "Skipped", "resolved": "Marked as delivered", "purged": "Deleted from the registry",
+	"released": "Released by its worker", "conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
 	"error": "Failed, and will be tried again", "dead": "Given up", "uncertain": "Outcome unknown", "forwarded": "Forwarded",
-	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled",
+	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled", "audit_started": "Audit started",
 	"event_retried": "Event to be sent again", "event_skipped": "Event skipped", "event_purged": "Event deleted",
 }
 

@@ -88,16 +88,20 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if _, err := s.probe.get(ctx); err != nil {
 		b.Relay.Problem = err.Error()
 	}
+	audits, err := s.auditsOf(ctx, boxes...)
+	if err != nil {
+		return err
+	}
 	b.sum(report)
-	b.need(report, boxes)
+	b.need(report, boxes, audits)
 	b.Follows = report.Events
 	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
 	return nil
 }
 
 // need lists what a person has to look at, the most urgent first.
-func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox) {
-	b.Needs = slices.Concat(b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report))
+func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []auditState) {
+	b.Needs = slices.Concat(b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report), auditNeeds(boxes, audits))
 	for _, a := range report.Alerts {
 		n := need{Title: a.Message}
 		if a.Inbox != "" {

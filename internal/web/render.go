@@ -33,7 +33,7 @@ type page struct {
 func parsePages(zone *time.Location) pages {
 	base := template.Must(template.New("").Funcs(functions(zone)).ParseFS(files, "templates/layout.html", "templates/parts.html"))
 	out := pages{}
-	for _, name := range []string{"overview", "messages", "message", "inboxes", "inbox", "login", "error"} {
+	for _, name := range []string{"overview", "messages", "message", "inboxes", "inbox", "audit", "login", "error"} {
 		out[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 	"postrider/internal/web"
 )
@@ -25,7 +26,11 @@ func TestHostile(t *testing.T) {
 		s.event(id, "error", subject, subject, 0)
 	}
 	s.exec(`UPDATE monitored_emails SET last_error = ?, description = ?`, evil, evil)
-	paths := []string{"/", "/messages", "/inboxes", "/inboxes/office@firm.example", "/messages?q=" + strings.ReplaceAll(form("", evil), "=", "")}
+	s.audited("office@firm.example", 0, inbox.Audit{
+		By: evil + "\x1b", Summary: evil + "\x1b", Error: evil + "\x1b", Unaccounted: 3,
+		Findings: []inbox.Finding{{Folder: evil, UID: 1, Says: evil}, {Folder: "abc\u202edcba\u2066x", Says: "a\x00b\x1b[31mc\r\nd\u0085"}, {Folder: strings.Repeat("界", 10_000)}},
+	})
+	paths := []string{"/", "/messages", "/inboxes", "/audit", "/inboxes/office@firm.example", "/messages?q=" + strings.ReplaceAll(form("", evil), "=", "")}
 	for id := range s.number(`SELECT MAX(id) FROM monitored_emails_tasks`) {
 		paths = append(paths, "/messages/"+itoa(id+1))
 	}

@@ -7,6 +7,9 @@
 // operator, and names who and why in the audit trail, in that transaction. A process that is killed
 // before the commit has changed nothing.
 //
+// An audit runs in the background, at most one for each inbox, and ends with Close. It is the one of
+// the command; the page starts it, and shows the result that it stores.
+//
 // Everything that others wrote is escaped, and made one printable line. A page needs no script and
 // has none of its own in it; the policy that goes with each answer forbids any but ours.
 //
@@ -44,6 +47,8 @@ type Inboxes interface {
 	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
 	Get(ctx context.Context, address string) (inbox.Inbox, error)
 	Enable(ctx context.Context, address, who, detail string) error
+	Audits(ctx context.Context, inboxIDs ...int64) (map[int64]inbox.Audit, error)
+	AuditBegins(ctx context.Context, inboxID int64, who, detail string) error
 }
 
 // Relay is what is known of the relay.
@@ -62,6 +67,9 @@ type Options struct {
 	// Explain tries the current routes on the message of a task, which it fetches from its server;
 	// nil if that is not offered.
 	Explain func(ctx context.Context, t tasks.Task) ([]route.Step, error)
+	// Audit audits one inbox as the command does, until ctx ends, and stores the result; nil if
+	// that is not offered.
+	Audit   func(ctx context.Context, in inbox.Inbox, who string)
 	Metrics http.Handler // of /metrics; nil for none
 	// PassEvery is how long after the last complete scan the page is not ready any more.
 	PassEvery time.Duration
@@ -74,6 +82,7 @@ type Options struct {
 type Server struct {
 	Options
 	pages   pages
+	running *running // audits
 	report  cached[status.Report]
 	history cached[[]tasks.Ended]
 	probe   cached[struct{}] // of the relay
@@ -88,9 +97,9 @@ const (
 	relayPatience = 5 * time.Second
 )
 
-// New returns the page.
+// New returns the page. Close it when it answers no requests any more.
 func New(o Options) *Server {
-	s := &Server{Options: o, pages: parsePages(o.Zone)}
+	s := &Server{Options: o, pages: parsePages(o.Zone), running: newRunning()}
 	s.report = cached[status.Report]{now: o.Now, keep: keepReport, read: o.Status}
 	s.history = cached[[]tasks.Ended]{now: o.Now, keep: keepHistory, read: s.readHistory}
 	s.probe = cached[struct{}]{now: o.Now, keep: keepRelay, read: func(ctx context.Context) (struct{}, error) {
@@ -100,6 +109,9 @@ func New(o Options) *Server {
 	}}
 	return s
 }
+
+// Close stops the audits that the page runs, and waits for their end.
+func (s *Server) Close() { s.running.close() }
 
 // Handler answers everything.
 func (s *Server) Handler() http.Handler {
@@ -112,6 +124,7 @@ func (s *Server) Handler() http.Handler {
 	look("GET /messages/{id}", s.message)
 	look("GET /inboxes", s.inboxes)
 	look("GET /inboxes/{address}", s.inbox)
+	look("GET /audit", s.audit)
 	look("POST /messages/{id}/explain", s.explain)
 	change("POST /messages/{id}/{action}", s.changeMessage)
 	change("POST /inboxes/{address}/{action}", s.changeInbox)

@@ -47,6 +47,22 @@ CREATE TABLE IF NOT EXISTS monitored_labels (
     CONSTRAINT monitored_labels_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- What the last audit of an inbox found. One row for each inbox that was audited.
+CREATE TABLE IF NOT EXISTS monitored_audits (
+    inbox_id      BIGINT       NOT NULL PRIMARY KEY,
+    started_at    DATETIME(6)  NOT NULL, -- by the clock of the host
+    duration_ms   BIGINT       NOT NULL,
+    ran_by        VARCHAR(255) NOT NULL,
+    messages      BIGINT       NOT NULL, -- on the server
+    accounted     BIGINT       NOT NULL, -- of these
+    unaccounted   BIGINT       NOT NULL, -- missing or reappeared messages, and tasks that something other than postrider deleted
+    clean         TINYINT      NOT NULL, -- 1: all was compared, and every message is accounted for
+    summary       TEXT         NOT NULL, -- as `postrider audit` prints it
+    error_message TEXT         NOT NULL, -- why not all was compared; empty when the folders say so, or when all was
+    findings      MEDIUMTEXT   NOT NULL, -- JSON: a bounded number of what is not accounted for
+    CONSTRAINT monitored_audits_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 CREATE TABLE IF NOT EXISTS monitored_folders (
     id              BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     inbox_id        BIGINT       NOT NULL,
@@ -259,10 +275,9 @@ CREATE TABLE IF NOT EXISTS monitored_outbox (
     error_message TEXT         NOT NULL, -- of the last try
     created_at    DATETIME(6)  NOT NULL,
     finished_at   DATETIME(6)  NULL,
-    UNIQUE KEY monitored_outbox_once (occurrence_id, destination, action),
+    UNIQUE KEY monitored_outbox_order (task_id, inbox_id, destination, occurrence_id, action),
     KEY monitored_outbox_claim (destination, visible_at, id),
-    KEY monitored_outbox_order (task_id, inbox_id, destination, occurrence_id),
-    KEY monitored_outbox_ended (status, finished_at)
+    KEY monitored_outbox_ended (finished_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.
@@ -293,5 +308,6 @@ DROP TABLE monitored_emails_once;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;
+DROP TABLE monitored_audits;
 DROP TABLE monitored_labels;
 DROP TABLE monitored_emails;

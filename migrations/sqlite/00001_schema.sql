@@ -45,6 +45,22 @@ CREATE TABLE monitored_labels (
     CONSTRAINT monitored_labels_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
 );
 
+-- What the last audit of an inbox found. One row for each inbox that was audited.
+CREATE TABLE monitored_audits (
+    inbox_id      INTEGER  PRIMARY KEY,
+    started_at    DATETIME NOT NULL, -- by the clock of the host
+    duration_ms   INTEGER  NOT NULL,
+    ran_by        TEXT     NOT NULL,
+    messages      INTEGER  NOT NULL, -- on the server
+    accounted     INTEGER  NOT NULL, -- of these
+    unaccounted   INTEGER  NOT NULL, -- missing or reappeared messages, and tasks that something other than postrider deleted
+    clean         INTEGER  NOT NULL, -- 1: all was compared, and every message is accounted for
+    summary       TEXT     NOT NULL, -- as `postrider audit` prints it
+    error_message TEXT     NOT NULL, -- why not all was compared; empty when the folders say so, or when all was
+    findings      TEXT     NOT NULL, -- JSON: a bounded number of what is not accounted for
+    CONSTRAINT monitored_audits_inbox FOREIGN KEY (inbox_id) REFERENCES monitored_emails (id) ON DELETE CASCADE
+);
+
 CREATE TABLE monitored_folders (
     id              INTEGER  PRIMARY KEY AUTOINCREMENT,
     inbox_id        INTEGER  NOT NULL,
@@ -257,11 +273,10 @@ CREATE TABLE monitored_outbox (
     error_message TEXT     NOT NULL, -- of the last try
     created_at    DATETIME NOT NULL,
     finished_at   DATETIME NULL,
-    UNIQUE (occurrence_id, destination, action)
+    UNIQUE (task_id, inbox_id, destination, occurrence_id, action)
 );
 CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
-CREATE INDEX monitored_outbox_order ON monitored_outbox (task_id, inbox_id, destination, occurrence_id);
-CREATE INDEX monitored_outbox_ended ON monitored_outbox (status, finished_at);
+CREATE INDEX monitored_outbox_ended ON monitored_outbox (finished_at) WHERE finished_at IS NOT NULL;
 
 -- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE monitored_destinations (
@@ -291,5 +306,6 @@ DROP TABLE monitored_emails_once;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;
+DROP TABLE monitored_audits;
 DROP TABLE monitored_labels;
 DROP TABLE monitored_emails;
