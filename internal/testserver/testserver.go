@@ -16,8 +16,6 @@ package testserver
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"testing"
 )
@@ -31,33 +29,6 @@ func missing(t testing.TB, what string) {
 		t.Fatal(what)
 	}
 	t.Skip(what)
-}
-
-// freePorts finds different ports for a server to listen on. They stay below the range
-// that the system gives to outgoing connections (32768 and up on Linux), so that none of those
-// takes one meanwhile or while a server restarts.
-func freePorts(n int) ([]int, error) {
-	const first, last, tries = 20000, 31999, 200
-	var ports []int
-	for range tries {
-		if len(ports) == n {
-			return ports, nil
-		}
-		port := first + rand.IntN(last-first+1)
-		if ln, err := net.Listen("tcp", address(port)); err == nil {
-			defer func() { _ = ln.Close() }() // only when all are found: none is found twice
-			ports = append(ports, port)
-		}
-	}
-	return nil, fmt.Errorf("find %d free ports on %s: only %d in %d tries", n, loopback, len(ports), tries)
-}
-
-func freePort() (int, error) {
-	ports, err := freePorts(1)
-	if err != nil {
-		return 0, err
-	}
-	return ports[0], nil
 }
 
 func address(port int) string {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/mail"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -82,18 +81,5 @@ func TestMail(t *testing.T) {
 	}
 	if id := msg.Header.Get("Message-ID"); id == "" || id == other.Header.Get("Message-ID") {
 		t.Errorf("Message-ID %q is empty or not unique", id)
-	}
-}
-
-// TestFreePorts: a server that gets the same port twice does not start.
-func TestFreePorts(t *testing.T) {
-	const n = 100
-	ports, err := freePorts(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(ports)
-	if got := len(slices.Compact(ports)); got != n {
-		t.Errorf("of %d ports only %d are different", n, got)
 	}
 }

@@ -1,0 +1,74 @@
+package testserver
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestFreePorts: a server that gets the same port twice does not start.
+func TestFreePorts(t *testing.T) {
+	for _, n := range []int{1, 100, 3 * blockSize} {
+		found, err := freePorts(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(found)
+		if got := len(slices.Compact(found)); got != n {
+			t.Errorf("of %d ports only %d are different", n, got)
+		}
+	}
+}
+
+// TestFreePortsOfProcesses: no process is given a port of another one, also while nothing listens
+// on it yet.
+func TestFreePortsOfProcesses(t *testing.T) {
+	const name = "POSTRIDER_TEST_PORTS"
+	if os.Getenv(name) != "" {
+		found, err := freePorts(blockSize / 2)
+		fmt.Println("PORTS", found, err)
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // the block is this process's until then
+		os.Exit(0)
+	}
+	owner := map[string]int{}
+	for i := range 3 {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestFreePortsOfProcesses$")
+		cmd.Env = append(os.Environ(), name+"=1")
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = stdin.Close()
+			_ = cmd.Wait()
+		})
+		line := ""
+		for lines := bufio.NewScanner(stdout); !strings.HasPrefix(line, "PORTS") && lines.Scan(); {
+			line = lines.Text()
+		}
+		list, ok := strings.CutSuffix(strings.TrimPrefix(line, "PORTS ["), "] <nil>")
+		if !ok {
+			t.Fatalf("process %d prints %q, want ports", i, line)
+		}
+		for _, port := range strings.Fields(list) {
+			if other, taken := owner[port]; taken {
+				t.Errorf("the processes %d and %d have both port %s", other, i, port)
+			}
+			owner[port] = i
+		}
+	}
+	if want := 3 * blockSize / 2; len(owner) != want {
+		t.Errorf("three processes have %d ports, want %d", len(owner), want)
+	}
+}
