@@ -146,12 +146,12 @@ func (w *world) atOnce(provider *testserver.OIDC, configs []string) {
 	w.pass(0)
 }
 
-// whileRenewed has the first host wait for the provider's answer, which has taken the refresh token
-// already. The others use the token that still lasts, and do not ask the provider.
+// whileRenewed has the first host wait for the provider. The others use the token that still lasts
+// meanwhile, and do not ask the provider.
 func (w *world) whileRenewed(provider *testserver.OIDC, configs []string) {
 	w.t.Helper()
 	w.ageToken(-58*time.Minute, 2*time.Minute)
-	provider.Switch("hold")
+	provider.Switch("delay")
 	first := w.start(nil, "-c", configs[0], "check")
 	provider.Switch("held")
 	for _, config := range configs[1:] {
