@@ -21,7 +21,7 @@ import (
 
 type inboxImportOptions struct {
 	inbox.ImportOptions
-	from               string
+	from, oauth        string
 	addresses          map[string]string
 	check, dryRun, yes bool
 }
@@ -60,8 +60,8 @@ may be able to read it.
   postrider inbox import --from fetchmailrc ~/.fetchmailrc --dry-run`,
 		Args: takes(1, 0, "one FILE.csv, or - for standard input"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0) {
-				return usage(errors.New("several files, and --address, are for --from; a CSV file is one, and has addresses"))
+			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0 || opts.oauth != "") {
+				return usage(errors.New("several files, --address and --oauth are for --from; a CSV file is one, and has addresses and oauth:NAME"))
 			}
 			return a.inboxImport(c.Context(), args, opts)
 		},
@@ -76,6 +76,7 @@ may be able to read it.
 	values(c, "start", "latest", "now", "all", "since:")
 	flags.StringToStringVar(&opts.addresses, "address", nil,
 		"with --from: the user `USER=ADDR` has this address, may be repeated; USER@HOST if several servers have that user")
+	flags.StringVar(&opts.oauth, "oauth", "", "with --from: accounts that log in with OAuth2 do so with the application `NAME` of the configuration")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")
 	flags.BoolVar(&opts.yes, "yes", false, "do not ask")
 	return c
@@ -205,7 +206,7 @@ func (a *app) readOthers(names []string, opts inboxImportOptions) ([]inbox.Entry
 			}
 		}
 	}
-	return otherrc.Entries(all, opts.addresses)
+	return otherrc.Entries(all, opts.addresses, opts.oauth)
 }
 
 func (a *app) readOther(name, format string) ([]otherrc.Account, []string, error) {

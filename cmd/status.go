@@ -42,12 +42,13 @@ When a limit of the relay's provider (smtp.limits) is used up and tasks are due,
 a line below the table shows how long they wait.
 
 Of more than ` + many + ` inboxes it shows a summary and those with trouble: the last
-scan failed, messages are dead or uncertain, or there is an alert. --all shows
-all.
+scan failed, a login is needed, messages are dead or uncertain, or there is an
+alert. --all shows all.
 
 Below the table are the alerts: what is past a threshold of the configuration
-(alerts), of the inboxes that --inbox and --label choose. They make the exit code 75. Below them are the failures that could not
-be reported yet (notify, hook).
+(alerts), of the inboxes that --inbox and --label choose. They make the exit
+code 75. Below them are the failures that could not be reported yet (notify,
+hook).
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), opts) },

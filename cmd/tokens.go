@@ -93,9 +93,9 @@ func (s *services) relayToken() forward.Token {
 
 // logins says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
 func (s *services) logins(ctx context.Context) (map[int64]string, error) {
-	relay := ""
-	if s.cfg.SMTP.Auth == "oauth" {
-		relay = s.cfg.SMTP.OAuth
+	var relay *tokens.Account
+	if acct, err := s.relayAccount(); err == nil {
+		relay = &acct
 	}
-	return s.tokens.Needed(ctx, s.inboxes, relay)
+	return s.tokens.Needed(ctx, s.inboxes, s.apps, relay)
 }

@@ -62,16 +62,16 @@ func (r *reader) oauth(c *Config) {
 
 func knownApps(names []string) string {
 	if len(names) == 0 {
-		return "there is none yet"
+		return "none is configured yet"
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "configured: " + strings.Join(names, ", ")
 }
 
 // application checks one application.
 func (r *reader) application(name string, o OAuth) {
 	at := "oauth." + name
 	builtIn := name == oauth.Microsoft || name == oauth.Google
-	own := o.ServiceAccount != "" || len(o.TokenCommand) > 0 // needs no client
+	own := o.ServiceAccount != "" || len(o.TokenCommand) > 0 || r.hasError(at+".service_account") // needs no client
 	if !oauthName.MatchString(name) {
 		r.refuse(at, "is not a valid name; use up to 64 lower-case letters, digits, - and _")
 	}

@@ -126,6 +126,7 @@ func TestTokenEndsInMidPass(t *testing.T) {
 func (w *world) atOnce(provider *testserver.OIDC, configs []string) {
 	w.t.Helper()
 	w.logIn(provider)
+	w.whileRenewed(provider, configs)
 	for range 3 {
 		w.expireToken()
 		var all sync.WaitGroup
@@ -138,11 +139,26 @@ func (w *world) atOnce(provider *testserver.OIDC, configs []string) {
 		}
 		all.Wait()
 	}
-	if counts := provider.Switch("counts"); counts != "3 renewed, 0 reused" {
+	if counts := provider.Switch("counts"); counts != "4 renewed, 0 reused" {
 		w.t.Errorf("the provider counts %s, want one renewal a round", counts)
 	}
 	w.put(office, "one")
 	w.pass(0)
+}
+
+// whileRenewed has the first host wait for the provider. The others use the token that still lasts
+// meanwhile, and do not ask the provider.
+func (w *world) whileRenewed(provider *testserver.OIDC, configs []string) {
+	w.t.Helper()
+	w.ageToken(-58*time.Minute, 2*time.Minute)
+	provider.Switch("delay")
+	first := w.start(nil, "-c", configs[0], "check")
+	provider.Switch("held")
+	for _, config := range configs[1:] {
+		w.must(0, "-c", config, "check")
+	}
+	provider.Switch("letgo")
+	first.wantEnd(0, "")
 }
 
 // TestRenewalsAtOnce is two hosts that share a database.

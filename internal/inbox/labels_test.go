@@ -189,14 +189,14 @@ func TestSelection(t *testing.T) {
 		{name: "no match at all", sel: Selection{Inboxes: []string{"zzz*"}}, wrong: "no inbox matches zzz*; `postrider inbox list` shows all inboxes"},
 		{name: "misspelt label", sel: Selection{Labels: []string{"tenant=amce"}}, wrong: `no inbox has the label "tenant=amce"; did you mean tenant=acme?`},
 		{name: "misspelt name", sel: Selection{Labels: []string{"tennant"}}, wrong: `did you mean tenant?`},
-		{name: "unknown label", sel: Selection{Labels: []string{"zone=1"}}, wrong: `no inbox has the label "zone=1"; there are tenant=acme, tenant=umbrella, vip=yes`},
+		{name: "unknown label", sel: Selection{Labels: []string{"zone=1"}}, wrong: `no inbox has the label "zone=1"; labels in use: tenant=acme, tenant=umbrella, vip=yes`},
 		{name: "case counts", sel: Selection{Labels: []string{"tenant=Acme"}}, wrong: `did you mean tenant=acme?`},
 		{name: "empty value", sel: Selection{Labels: []string{"tenant="}}, wrong: `no inbox has the label "tenant="`},
 		{name: "empty", sel: Selection{Labels: []string{""}}, wrong: `no inbox has the label ""`},
 		{name: "not together", sel: Selection{Labels: []string{"tenant=umbrella", "vip"}}, wrong: "no inbox has all of the labels tenant=umbrella, vip together"},
 		{
 			name: "not there", sel: Selection{Inboxes: []string{"b@*"}, Labels: []string{"vip=yes"}},
-			wrong: `none of the inboxes b@* has the label "vip=yes"; there are tenant=acme`,
+			wrong: `none of the inboxes b@* has the label "vip=yes"; labels in use: tenant=acme`,
 		},
 		{name: "no labels", none: true, sel: Selection{Labels: []string{"vip"}}, wrong: "no inbox has a label; set one with `postrider inbox set ADDR --label tenant=acme`"},
 	} {

@@ -128,7 +128,7 @@ func (s Selection) noneLabelled(boxes []Inbox) error {
 		case len(labels) == 0:
 			return fmt.Errorf("%s has a label; set one with `postrider inbox set ADDR --label tenant=acme`", who)
 		default:
-			return fmt.Errorf("%s has the label %q%s", who, label, cmp.Or(text.DidYouMean(label, labels), "; there are "+some(labels)))
+			return fmt.Errorf("%s has the label %q%s", who, label, cmp.Or(text.DidYouMean(label, labels), "; labels in use: "+some(labels)))
 		}
 	}
 	return fmt.Errorf("%s has all of the labels %s together", who, strings.Join(s.Labels, ", "))

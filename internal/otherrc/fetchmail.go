@@ -217,7 +217,7 @@ func (r *rc) record(o options) {
 		Folders: o.folders, Skipped: o.skip,
 	}
 	if o.oauth > 0 { // its password is a token
-		a.Fault = errors.Join(o.fault, byOAuth("auth", o.oauth, host))
+		a.OAuth, a.Fault = fmt.Sprintf("auth in line %d", o.oauth), o.fault
 		r.accounts = append(r.accounts, a)
 		return
 	}

@@ -47,8 +47,11 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 		}
 	}
 	a.Folders = mailboxes(retriever["mailboxes"], notes)
-	password, err := getmailPassword(retriever, a.Host)
-	a.Password, a.Fault = password, errors.Join(a.Fault, err)
+	if oauth := retriever["use_xoauth2"]; yes(oauth.text) {
+		a.OAuth = fmt.Sprintf("use_xoauth2 in line %d", oauth.line)
+	} else if a.Password, err = getmailPassword(retriever); err != nil {
+		a.Fault = errors.Join(a.Fault, err)
+	}
 	noteKeys(retriever, sections, notes)
 	return []Account{a}, nil
 }
@@ -62,11 +65,8 @@ func mailboxes(v value, notes *noteList) []string {
 	return names
 }
 
-func getmailPassword(retriever map[string]value, host string) (string, error) {
+func getmailPassword(retriever map[string]value) (string, error) {
 	command := retriever["password_command"]
-	if oauth := retriever["use_xoauth2"]; yes(oauth.text) {
-		return "", byOAuth("use_xoauth2", oauth.line, host)
-	}
 	if command.text == "" {
 		if retriever["password"].text == "" {
 			return "", errors.New("there is no password; getmail asks for it, or takes it from a keyring; add `password` to the file")

@@ -19,6 +19,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/inbox"
+	"postrider/internal/secret"
 	"postrider/internal/text"
 )
 
@@ -33,6 +34,7 @@ type Account struct {
 	Security inbox.Security
 	Username string
 	Password string // or a reference
+	OAuth    string // what has it log in with OAuth2, such as "auth in line 3"; empty for a password
 	Folders  []string
 	Skipped  bool // the program does not ask this server by itself
 	Fault    error
@@ -117,12 +119,13 @@ func literal(password string) (string, error) {
 }
 
 // Entries makes an entry for each account. The address of an inbox is the username when that is an
-// address. Else addresses has it, by USER, or by USER@HOST where several servers have that user.
-func Entries(accounts []Account, addresses map[string]string) ([]inbox.Entry, error) {
+// address. Else addresses has it, by USER, or by USER@HOST where several servers have that user. app
+// is the application for accounts that log in with OAuth2; empty for none.
+func Entries(accounts []Account, addresses map[string]string, app string) ([]inbox.Entry, error) {
 	used := map[string]bool{}
 	var entries []inbox.Entry
 	for _, a := range accounts {
-		e := inbox.Entry{Where: a.Where, Fault: a.Fault}
+		e := inbox.Entry{Where: a.Where, Fault: errors.Join(a.Fault, a.useApp(app))}
 		if text := a.Host + a.Username + strings.Join(a.Folders, ""); e.Fault == nil && !utf8.ValidString(text) {
 			e.Fault = errors.New("a name is not UTF-8; correct the escapes with a backslash")
 		}
@@ -181,9 +184,16 @@ func (a Account) settings() inbox.Changes {
 	}
 }
 
-// byOAuth is the fault of an account that logs in with OAuth2: what the file has is for another
-// program's application.
-func byOAuth(key string, line int, host string) error {
-	return fmt.Errorf("%s in line %d: the login with OAuth2 cannot be taken from this file; remove this account from it, set up an application "+
-		"as docs/providers.md says, and then: postrider inbox add ADDR --host %s --oauth NAME", key, line, host)
+// useApp has an account that logs in with OAuth2 do so with the application. What the file has is
+// for another program's one.
+func (a *Account) useApp(app string) error {
+	switch {
+	case a.OAuth == "":
+		return nil
+	case app == "":
+		return fmt.Errorf("%s: the login with OAuth2 cannot be taken from this file; set up an application as docs/providers.md says, "+
+			"and add --oauth NAME", a.OAuth)
+	}
+	a.Password = secret.OAuth + app
+	return nil
 }

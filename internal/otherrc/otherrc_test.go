@@ -18,6 +18,9 @@ func shown(format, name, src string) string {
 	accounts, notes, err := Read(format, name, strings.NewReader(src))
 	for _, a := range accounts {
 		fmt.Fprintf(&b, "%s: %q port %d %s user %q password %q folders %q skipped %v", a.Where, a.Host, a.Port, a.Security, a.Username, a.Password, a.Folders, a.Skipped)
+		if a.OAuth != "" {
+			fmt.Fprintf(&b, " OAuth2: %s", a.OAuth)
+		}
 		if a.Fault != nil {
 			fmt.Fprintf(&b, " fault: %v", a.Fault)
 		}
@@ -105,14 +108,12 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"OAuth2", "getmailrc", "[retriever]\ntype=MultidropIMAPSSLRetriever\nserver=h\nusername=a\nuse_xoauth2 = True\n",
-			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: use_xoauth2 in line 5: the login with OAuth2 cannot be taken from this file; remove this account from it, ` +
-				"set up an application as docs/providers.md says, and then: postrider inbox add ADDR --host h --oauth NAME\n" +
+			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false OAuth2: use_xoauth2 in line 5` + "\n" +
 				"note: rc:2: multidrop: getmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field\n",
 		},
 		{
 			"OAuth2 of one user", "fetchmailrc", "poll h proto imap ssl\nuser a auth XOAUTH2\npass token\nuser b auth any pass x",
-			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: auth in line 2: the login with OAuth2 cannot be taken from this file; remove this account from it, ` +
-				"set up an application as docs/providers.md says, and then: postrider inbox add ADDR --host h --oauth NAME\n" +
+			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false OAuth2: auth in line 2` + "\n" +
 				`rc:4: "h" port 0 tls user "b" password "x" folders [] skipped false` + "\n" +
 				"note: rc:4: auth is not taken: postrider chooses how to log in; `inbox set --auth` changes that\n",
 		},
@@ -159,7 +160,7 @@ func TestEntries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			entries, err := Entries([]Account{tt.account}, tt.addresses)
+			entries, err := Entries([]Account{tt.account}, tt.addresses, "")
 			got := fmt.Sprint(err)
 			if err == nil {
 				got = entries[0].Address + fmt.Sprint(entries[0].Fault)
@@ -169,7 +170,7 @@ func TestEntries(t *testing.T) {
 			}
 		})
 	}
-	e, err := Entries([]Account{{Where: "rc:1", Host: "h", Security: inbox.STARTTLS, Username: "a@x.example"}}, nil)
+	e, err := Entries([]Account{{Where: "rc:1", Host: "h", Security: inbox.STARTTLS, Username: "a@x.example"}}, nil, "corp")
 	if err != nil || *e[0].Set.Port != 143 || fmt.Sprint(e[0].Set.Folders) != "[INBOX]" {
 		t.Errorf("the entry is %+v (%v), want port 143 and the folder INBOX, whatever an existing inbox has", e, err)
 	}

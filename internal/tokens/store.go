@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
 	"postrider/internal/inbox"
+	"postrider/internal/oauth"
 )
 
 // All SQL of the tokens, by primary key, except the last. One text serves MySQL, MariaDB and
@@ -28,11 +31,12 @@ const (
 	sqlCutShort = `UPDATE oauth_tokens SET held_until = 0 WHERE account = ? AND holder = ?`
 	sqlLoggedIn = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
 		WHERE account = ?`
-	sqlNeeded = `SELECT inbox_id, app, login_needed FROM oauth_tokens WHERE login_needed <> ''` // a row for each inbox
+	sqlAll = `SELECT account, app, sealed, login_needed FROM oauth_tokens` // a row for each inbox
 )
 
 // row is what the database has of an account's token.
 type row struct {
+	Account     string // of sqlAll
 	App         string
 	Sealed      string
 	Generation  int64
@@ -56,12 +60,19 @@ type token struct {
 	Expires time.Time `json:"expires"`
 }
 
+// open reads the token. One that was not made for this account is none.
 func (s *Store) open(a Account, r row) (token, error) {
 	var out token
 	if r.Sealed == "" || r.App != a.App.Name {
 		return out, nil // as if there never was one
 	}
 	text, err := s.Box.Decrypt(r.Sealed, a.Binding())
+	if errors.Is(err, inbox.ErrBinding) {
+		if a.App.Personal() {
+			return out, &LoginNeededError{a, "the server, the username or the application was changed since the login"}
+		}
+		return out, nil // another one takes its place
+	}
 	if err != nil {
 		return out, fmt.Errorf("the token of %s is not used: %w; log in again with `%s`", a.Name, err, a.Login)
 	}
@@ -110,42 +121,57 @@ type Inboxes interface {
 }
 
 // Needed says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
-// Whoever has a password now, or another application than at the last login, does not count. relay
-// is the application of the relay; empty for none.
-func (s *Store) Needed(ctx context.Context, inboxes Inboxes, relay string) (map[int64]string, error) {
-	rows, err := s.needed(ctx)
-	if err != nil || len(rows) == 0 {
+// relay is nil when it gets no tokens.
+func (s *Store) Needed(ctx context.Context, inboxes Inboxes, apps map[string]*oauth.App, relay *Account) (map[int64]string, error) {
+	personal := func(app *oauth.App) bool { return app != nil && app.Personal() }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(apps)), personal) {
+		return nil, nil
+	}
+	rows, err := s.all(ctx)
+	if err != nil {
 		return nil, err
 	}
-	apps := map[int64]string{0: relay}
 	boxes, err := inboxes.List(ctx, false)
-	for _, in := range boxes {
-		if app, err := inboxes.OAuth(in); err == nil {
-			apps[in.ID] = app
+	out := map[int64]string{}
+	need := func(a Account) {
+		var login *LoginNeededError
+		if errors.As(s.needed(a, rows[a.Key]), &login) {
+			out[a.InboxID] = login.Reason
 		}
 	}
-	out := map[int64]string{}
-	for _, r := range rows {
-		if apps[r.InboxID] == r.App {
-			out[r.InboxID] = r.LoginNeeded
+	if relay != nil && personal(relay.App) {
+		need(*relay)
+	}
+	for _, in := range boxes {
+		if name, err := inboxes.OAuth(in); err == nil && personal(apps[name]) {
+			need(ForInbox(in, apps[name]))
 		}
 	}
 	return out, err
 }
 
-// neededRow is a row of sqlNeeded; the inbox of the relay is 0.
-type neededRow struct {
-	InboxID          int64
-	App, LoginNeeded string
+// needed is the error of Access as far as the row decides it.
+func (s *Store) needed(a Account, r row) error {
+	tok, err := s.open(a, r)
+	if err == nil {
+		_, _, err = r.current(a, tok, "")
+	}
+	return err
 }
 
-func (s *Store) needed(ctx context.Context) (rows []neededRow, _ error) {
+// all are the rows of all accounts.
+func (s *Store) all(ctx context.Context) (map[string]row, error) {
+	var rows []row
 	err := s.DB.View(ctx, func(tx *gorm.DB) error {
 		rows = nil
-		return tx.Raw(sqlNeeded).Scan(&rows).Error
+		return tx.Raw(sqlAll).Scan(&rows).Error
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the logins that are needed: %w", err)
 	}
-	return rows, nil
+	out := map[string]row{}
+	for _, r := range rows {
+		out[r.Account] = r
+	}
+	return out, nil
 }

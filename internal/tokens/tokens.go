@@ -160,20 +160,13 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 	}
 }
 
-// load reads the token. One that was not made for this account is none.
 func (s *Store) load(ctx context.Context, a Account) (row, token, error) {
 	r, err := s.read(ctx, a.Key)
 	if err != nil {
 		return r, token{}, fmt.Errorf("read the token of %s: %w", a.Name, err)
 	}
 	tok, err := s.open(a, r)
-	switch {
-	case !errors.Is(err, inbox.ErrBinding): // also nil
-		return r, tok, err
-	case a.App.Personal():
-		return r, tok, &LoginNeededError{a, "the server, the username or the application was changed since the login"}
-	}
-	return r, token{}, nil // another one takes its place
+	return r, tok, err
 }
 
 // current is what the row decides alone. done is false when another token has to be got.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -216,16 +217,54 @@ func TestLoginNeeded(t *testing.T) {
 		if n := b.provider.asked(); n != 1 {
 			t.Errorf("the provider was asked %d times, want once", n)
 		}
-		for relay, want := range map[string]int{"corp": 1, "other": 0, "": 0} {
-			if needed, err := b.Needed(t.Context(), b.Box.(Inboxes), relay); err != nil || len(needed) != want || want > 0 && needed[0] == "" {
-				t.Errorf("for a relay with the application %q logins are needed of %v (%v), want %d", relay, needed, err, want)
-			}
-		}
 		b.logIn(time.Hour)
 		b.want("a0", "")
-		if needed, err := b.Needed(t.Context(), b.Box.(Inboxes), "corp"); err != nil || len(needed) != 0 {
-			t.Errorf("logins are needed of %v (%v), want none", needed, err)
+	})
+}
+
+// TestNeeded: who needs a login is known without a pass, also where nobody has logged in yet.
+func TestNeeded(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		apps := map[string]*oauth.App{"corp": b.acct.App, "itself": {Name: "itself", Flow: oauth.Application}}
+		boxes := b.Box.(*inbox.Store)
+		add := func(address, password string) inbox.Inbox {
+			in, err := boxes.Add(t.Context(), inbox.Inbox{Address: address, Host: "imap.firm.example"}, password)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return in
 		}
+		add("password@firm.example", "secret")
+		add("itself@firm.example", "oauth:itself")
+		add("gone@firm.example", "oauth:gone") // the configuration does not have it any more
+		office := add("office@firm.example", "oauth:corp")
+		want := func(relay *Account, want map[int64]string) {
+			t.Helper()
+			if needed, err := b.Needed(t.Context(), boxes, apps, relay); err != nil || !maps.Equal(needed, want) {
+				t.Errorf("logins are needed of %v (%v), want %v", needed, err, want)
+			}
+		}
+		const never = "there was no login with corp yet"
+		relay := b.acct
+		want(nil, map[int64]string{office.ID: never})
+		want(&relay, map[int64]string{0: never, office.ID: never})
+		b.logIn(-time.Second) // which is renewed without a person
+		b.acct = ForInbox(office, b.acct.App)
+		b.logIn(time.Hour)
+		want(&relay, map[int64]string{})
+
+		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant"}`)
+		if _, err := b.Access(t.Context(), relay, ""); err == nil {
+			t.Error("the provider refuses the login, and there is no error")
+		}
+		want(&relay, map[int64]string{0: "corp refuses the login (invalid_grant)"})
+		if _, err := boxes.Set(t.Context(), office.Address, inbox.Changes{Username: new("bob")}); err != nil {
+			t.Fatal(err)
+		}
+		itself := Account{Key: "relay", App: apps["itself"], Use: oauth.SMTP}
+		want(&itself, map[int64]string{office.ID: "the server, the username or the application was changed since the login"})
+		delete(apps, "corp")
+		want(&relay, nil)
 	})
 }
 

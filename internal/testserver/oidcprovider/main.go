@@ -63,6 +63,7 @@ type store struct {
 	hold    chan struct{} // answers to requests for tokens wait until it is closed
 	held    chan struct{} // closed when one waits
 	stall   bool          // the requests wait themselves, and are then dropped
+	delay   bool          // the requests wait themselves, and are then answered
 }
 
 // GetClientByClientID lets devices renew their tokens, too.
@@ -138,7 +139,7 @@ func (s *store) SetIntrospectionFromToken(ctx context.Context, out *oidc.Introsp
 func (s *store) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		down, hold, held, stall := s.down, s.hold, s.held, s.stall
+		down, hold, held, stall, delay := s.down, s.hold, s.held, s.stall, s.delay
 		s.mu.Unlock()
 		if down && r.URL.Path != "/oauth/introspect" {
 			http.Error(w, "down", http.StatusServiceUnavailable)
@@ -149,7 +150,7 @@ func (s *store) counted(next http.Handler) http.Handler {
 			return
 		}
 		later := &answer{header: http.Header{}, code: http.StatusOK}
-		if !stall {
+		if !stall && !delay {
 			next.ServeHTTP(later, r)
 		}
 		s.mu.Lock()
@@ -160,6 +161,10 @@ func (s *store) counted(next http.Handler) http.Handler {
 		}
 		s.mu.Unlock()
 		<-hold
+		if delay {
+			next.ServeHTTP(w, r)
+			return
+		}
 		for name, values := range later.header {
 			w.Header()[name] = values
 		}
@@ -204,9 +209,9 @@ func (s *store) test(w http.ResponseWriter, r *http.Request) {
 				_ = s.RevokeToken(ctx, id, "", app)
 			}
 		}
-	case "/test/hold", "/test/stall":
+	case "/test/hold", "/test/stall", "/test/delay":
 		s.hold, s.held = make(chan struct{}), make(chan struct{})
-		s.stall = r.URL.Path == "/test/stall"
+		s.stall, s.delay = r.URL.Path == "/test/stall", r.URL.Path == "/test/delay"
 	case "/test/held":
 		held := s.held
 		s.mu.Unlock()
