@@ -129,7 +129,7 @@ func (s *services) tidy(ctx context.Context, expire func(ctx context.Context, ag
 	age := time.Duration(s.cfg.Retention.Outbox)
 	for age > 0 && ctx.Err() == nil {
 		n, err := expire(ctx, age, portion)
-		if err != nil {
+		if err != nil && s.news(ctx, "outbox") {
 			s.log.Warn("what retention.outbox does not keep could not be deleted; the next pass goes on", "error", text.Error(err))
 		}
 		if err != nil || n < portion {

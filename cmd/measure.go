@@ -27,10 +27,10 @@ func (s *services) keepPass(ctx context.Context, r pass.Report) {
 func (s *services) keepMeasures(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if err := s.measures.Keep(ctx, s.meter); err != nil {
+	if err := s.measures.Keep(ctx, s.meter); err != nil && s.news(ctx, "measures") {
 		s.log.Warn("what was measured could not be recorded", "error", err)
 	}
-	if err := s.writeTextFile(ctx); err != nil {
+	if err := s.writeTextFile(ctx); err != nil && s.news(ctx, "textfile") {
 		s.log.Warn("metrics.textfile could not be written; it is tried again", "error", err)
 	}
 }

@@ -78,7 +78,8 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
-	if err := s.db.Exposed(); err != nil {
+	s.heard.unwatched, s.heard.quiet = !a.watched(opts), opts.quiet
+	if err := s.db.Exposed(); err != nil && s.news(ctx, "exposed") {
 		s.log.Warn("other users can read the database", "error", err)
 	}
 	defer context.AfterFunc(ctx, s.db.StopWaiting)() // else a database that is gone outlasts a signal

@@ -32,6 +32,7 @@ func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.heard.unwatched = true
 	setup, err := l.setup(ctx, s)
 	if err != nil {
 		s.close()
@@ -99,7 +100,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 
 func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 	s := w.services
-	if err := s.db.Exposed(); err != nil {
+	if err := s.db.Exposed(); err != nil && s.news(ctx, "exposed") {
 		s.log.Warn("other users can read the database", "error", err)
 	}
 	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal

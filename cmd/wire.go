@@ -54,6 +54,8 @@ type services struct {
 
 	apps map[string]*oauth.App
 
+	heard heard
+
 	patience time.Duration // with the relay's greeting and each reply; zero is what RFC 5321 wants of a run
 }
 
@@ -110,6 +112,7 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		outbox:  outbox.New(d), events: make(chan struct{}, 1),
 
 		measures: measure.New(d), meter: measure.NewMeter(),
+		heard: heard{logged: map[string]bool{}},
 	}
 	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
 	s.follow()
@@ -356,6 +359,9 @@ func (s *services) routes(ctx context.Context) (*route.Table, error) {
 		return nil, err
 	}
 	directory, faults := contacts.Directory(all)
+	if len(faults) > 0 && !s.news(ctx, "contacts") {
+		faults = nil
+	}
 	for _, f := range faults {
 		s.log.Warn("a contact in the database is invalid; its invalid parts are not used", "error", text.Error(f))
 	}
@@ -376,19 +382,6 @@ func policy(cfg *config.Config) tasks.Policy {
 		MaxAttempts: cfg.Retry.MaxAttempts, GiveUpAfter: cfg.Retry.GiveUpAfter, Base: cfg.Retry.Base, Max: cfg.Retry.Max,
 		MaxLostLeases: cfg.Retry.MaxLostLeases, Hold: cfg.Forward.Uncertain == "hold", Jitter: mathrand.Float64,
 	}
-}
-
-// host is the name of this host for the others. A run skips inboxes that another run of its host
-// has locked, and delivers for those that another host scans.
-func (s *services) host() string {
-	if s.cfg.Concurrency.Host != "" {
-		return s.cfg.Concurrency.Host
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return name
 }
 
 // worker names this run to the other hosts and runs: no two have the same.

@@ -8,8 +8,8 @@
 // compared, too. Anything else is left alone.
 //
 // If a worker is killed, the next one checks what was done and continues; carrying out an action
-// twice has no further effect. A message is moved with MOVE (RFC 6851), or else copied, unless its copy is there
-// already, and expunged by its UID (RFC 4315). A plain EXPUNGE is never sent.
+// twice has no further effect. A message is moved with MOVE (RFC 6851), or else copied, unless its
+// copy is there already, and expunged by its UID (RFC 4315). A plain EXPUNGE is never sent.
 package after
 
 import (
@@ -27,7 +27,6 @@ import (
 	"postrider/internal/outbox"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
-	"postrider/internal/text"
 )
 
 // Server is a session, *imapsrc.Conn.
@@ -385,18 +384,4 @@ func uidsOf(jobs []*job) []uint32 {
 		uids[i] = j.task.UID
 	}
 	return uids
-}
-
-// did says in words what an action has done.
-func did(a route.Action) string {
-	if a == route.Seen {
-		return "marked as read"
-	}
-	if flag, ok := a.Flag(); ok {
-		return "flag " + flag + " set"
-	}
-	if folder, ok := a.Folder(); ok {
-		return "moved to " + text.Line(folder)
-	}
-	return "deleted"
 }

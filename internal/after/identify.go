@@ -115,8 +115,8 @@ func (v *visit) copies(ctx context.Context, opened imapsrc.Folder, jobs []*job) 
 // maxCandidates bounds how many messages are read to find a copy: the newest ones.
 const maxCandidates = 10
 
-// copied finds no copy of a message whose content is not known: an extra copy is better than a lost message. The
-// folder may be the one of the message under another name, and the message itself is no copy.
+// copied finds no copy of a message whose content is not known: an extra copy is better than a lost
+// message. The folder may be that of the message under another name; the message itself is no copy.
 func (v *visit) copied(ctx context.Context, opened imapsrc.Folder, j *job) (bool, error) {
 	if !j.noted.Read() {
 		return false, nil

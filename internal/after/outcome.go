@@ -66,6 +66,20 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	return true
 }
 
+// did says in words what an action has done.
+func did(a route.Action) string {
+	if a == route.Seen {
+		return "marked as read"
+	}
+	if flag, ok := a.Flag(); ok {
+		return "flag " + flag + " set"
+	}
+	if folder, ok := a.Folder(); ok {
+		return "moved to " + text.Line(folder)
+	}
+	return "deleted"
+}
+
 func (j *job) done(what string) {
 	j.end = &outbox.Outcome{Claim: j.claim, Status: outbox.Done, Trail: outbox.Line{Event: "server", Detail: what}}
 }

@@ -171,12 +171,14 @@ func TestWatchRestarts(t *testing.T) {
 	}
 }
 
-// TestWatchDeadConnection: the network swallows what is sent. It is noticed when IDLE is renewed.
+// TestWatchDeadConnection: the network swallows what is sent. It is noticed when IDLE is renewed, at
+// the second time at the latest.
 func TestWatchDeadConnection(t *testing.T) {
 	w := &watching{world: newWorld(t, "sqlite")}
 	var deaf atomic.Bool
+	var swallowed atomic.Int64
 	backend := fmt.Sprintf("127.0.0.1:%d", w.imap.Port)
-	w.imapPort = testserver.Listen(t, func(client net.Conn) { swallow(client, backend, &deaf) })
+	w.imapPort = testserver.Listen(t, func(client net.Conn) { swallow(client, backend, &deaf, &swallowed) })
 	w.extra = "watch: {idle: 1s}\nimap: {idle_timeout: 1s}"
 	w.configure()
 	w.addInbox(desk, "--start", "now")
@@ -186,12 +188,16 @@ func TestWatchDeadConnection(t *testing.T) {
 	deaf.Store(true) // the connections that are open; new ones are not
 	two := w.arrive(1, "after the silence")
 	w.came(2)
+	if n := swallowed.Load(); n < 1 || n > 2 {
+		t.Errorf("%d commands were sent on the dead connection, want one or two", n)
+	}
 	w.end(w.p, 0)
 	w.wantOnce(one, two)
 }
 
 // swallow forwards a connection until deaf is set; then it stays open, and nothing comes through.
-func swallow(client net.Conn, backend string, deaf *atomic.Bool) {
+// What the client sends then is counted.
+func swallow(client net.Conn, backend string, deaf *atomic.Bool, swallowed *atomic.Int64) {
 	server, err := net.Dial("tcp", backend)
 	if err != nil {
 		return
@@ -207,6 +213,8 @@ func swallow(client net.Conn, backend string, deaf *atomic.Bool) {
 			}
 			if deaf.Load() == born {
 				_, _ = to.Write(buffer[:n])
+			} else if from == client {
+				swallowed.Add(1)
 			}
 		}
 	}

@@ -54,15 +54,7 @@ func TestHostile(t *testing.T) {
 // TestThousandInboxes: they are shown a hundred at once, and the trouble among them first.
 func TestThousandInboxes(t *testing.T) {
 	s := newSite(t)
-	s.add("box-0000@firm.example")
-	s.atOnce(func() {
-		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
-			INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth, start,
-			last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
-			SELECT printf('box-%04d@firm.example', i), '', '', 1, host, port, security, 0, username, auth, start, '', '', 0, 0, created_at, updated_at, last_scanned_at
-			FROM monitored_emails, n`)
-		s.exec(`UPDATE monitored_emails SET last_error = 'cannot be reached' WHERE email_address LIKE '%50@firm.example'`)
-	})
+	s.thousand()
 	first := s.get("/inboxes")
 	first.has(t, http.StatusOK, "990 ok, 10 failing", "box-0000@", "box-0099@", "after=box-0099%40firm.example")
 	first.lacks(t, "box-0100@")
@@ -78,14 +70,7 @@ func TestSearchIsBounded(t *testing.T) {
 	const n = 60_000
 	s := newSite(t)
 	s.add("office@firm.example")
-	s.put(msg{inbox: "office@firm.example", subject: "the oldest", status: tasks.Dead, ago: 2 * n * time.Minute})
-	s.atOnce(func() {
-		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-			INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender, size, route, priority, status,
-			attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
-			SELECT inbox_id, folder_id, 2, i, '', fingerprint, printf('number %d', i), '', 1, '', 0, 'forwarded', 1, 0, '', '', '',
-			datetime('2026-03-31', printf('-%d minutes', ? - i)) || '+00:00', queued_at, updated_at, finished_at FROM monitored_emails_tasks, n`, n, n)
-	})
+	s.many("office@firm.example", n)
 	first := s.get("/messages?q=oldest")
 	first.has(t, http.StatusOK, "Nothing found so far.", "Searched back to", "Search older messages")
 	_, rest, _ := strings.Cut(first.body, `rel="next" href="`)
