@@ -45,6 +45,7 @@ func NewJudge(dns Resolver) *Judge { return &Judge{newCache(dns)} }
 // Verdict says whether a message may be redirected, and why or why not.
 type Verdict struct {
 	Redirect bool
+	Signer   string // whose signature lets it pass; empty when nothing has to pass
 	Why      string
 }
 
@@ -57,16 +58,16 @@ func (j *Judge) Redirectable(ctx context.Context, domain string, message io.Read
 	domain = strings.ToLower(strings.TrimSuffix(domain, "."))
 	p := j.policy(ctx, domain)
 	if !p.enforced {
-		return Verdict{true, p.says}, nil
+		return Verdict{Redirect: true, Why: p.says}, nil
 	}
 	verified, why, err := j.verify(ctx, message, func(signer string) bool { return p.aligned(domain, signer) })
 	switch {
 	case err != nil:
 		return Verdict{}, err
 	case verified != "":
-		return Verdict{true, fmt.Sprintf("%s, and a redirect passes by the DKIM signature of %s", p.says, verified)}, nil
+		return Verdict{true, verified, fmt.Sprintf("%s, and a redirect passes by the DKIM signature of %s", p.says, verified)}, nil
 	}
-	return Verdict{false, fmt.Sprintf("%s, and nothing lets a redirect pass: %s", p.says, why)}, nil
+	return Verdict{Why: fmt.Sprintf("%s, and nothing lets a redirect pass: %s", p.says, why)}, nil
 }
 
 // Policy says which policy a domain has. It fails when the DNS does not say.
@@ -122,16 +123,20 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 	return policy{says: domain + " has no DMARC policy"}
 }
 
-// version is how a DMARC record begins (RFC 7489 6.4). No other record begins so.
-var version = regexp.MustCompile(`^[vV][ \t]*=[ \t]*DMARC1[ \t]*(?:;|$)`)
+// version is how a DMARC record begins (RFC 7489 6.4), also where it has white space before it: some
+// receivers remove that.
+var version = regexp.MustCompile(`^[ \t]*[vV][ \t]*=[ \t]*DMARC1[ \t]*(?:;|$)`)
 
 // theRecord is the DMARC record among texts, in the form that the library reads; none when there is
-// none. With several records, receivers apply no policy (RFC 7489 6.6.3), or that of the first.
+// none. With several records, receivers apply no policy (RFC 7489 6.6.3), or that of one. A text
+// that only has the version somewhere is a record for some receivers.
 func theRecord(texts []string) ([]string, error) {
 	var found []string
 	for _, t := range texts {
 		if at := version.FindStringIndex(t); at != nil {
 			found = append(found, "v=DMARC1;"+t[at[1]:])
+		} else if strings.Contains(t, "DMARC1") {
+			return nil, errors.New("there is a record that does not begin with v=DMARC1;")
 		}
 	}
 	if len(found) > 1 {

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -67,7 +66,7 @@ func newAuthor(t testing.TB) author {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return author{key, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(&key.PublicKey))}
+	return author{key, recordOf(&key.PublicKey)}
 }
 
 const plain = "From: Alice <alice@mail.client.example>\r\nSubject: x\r\n\r\nhello\r\n"
@@ -120,6 +119,11 @@ func TestRedirectable(t *testing.T) {
 		{"sp is not for the domain itself", map[string]string{"_dmarc." + at: reject + "; sp=none"}, plain, false, "is reject"},
 		{"a policy with spaces", map[string]string{"_dmarc." + at: "V = DMARC1 ;p=reject"}, plain, false, "is reject"},
 		{"another TXT record that looks like one", map[string]string{"_dmarc." + at: "v=spf1 -all; and more"}, plain, true, "has no DMARC policy"},
+		{"a policy with a space in front", map[string]string{"_dmarc." + at: " v=DMARC1; p=reject"}, plain, false, "is reject"},
+		{"a policy whose version is not first", map[string]string{"_dmarc." + at: "p=reject; v=DMARC1"}, plain, false, "is not known (there is a record that does not begin with v=DMARC1;)"},
+		{"a policy without a separator", map[string]string{"_dmarc." + at: "v=DMARC1 p=reject"}, plain, false, "is not known (there is a record that does not begin"},
+		{"a policy in quotes, beside another", map[string]string{"_dmarc." + at: `"v=DMARC1; p=reject"|v=DMARC1; p=none`}, plain, false, "is not known (there is a record that does not begin"},
+		{"a policy of another version", map[string]string{"_dmarc." + at: "v=DMARC2; p=reject"}, plain, true, "has no DMARC policy"},
 		{"two policies", map[string]string{"_dmarc." + at: "v=DMARC1; p=none|v=DMARC1; p=reject"}, plain, false, "is not known (there are 2 records)"},
 		{"a policy among other records", map[string]string{"_dmarc." + at: "v=spf1 -all; and more|v=DMARC1; p=none|x"}, plain, true, "is none"},
 		{"another TXT record", map[string]string{"_dmarc." + at: "v=spf1 -all"}, plain, true, "has no DMARC policy"},

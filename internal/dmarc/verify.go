@@ -17,9 +17,9 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// maxSignatures is how many signatures are verified: the author of a message decides how many it
-// has.
-const maxSignatures = 10
+// maxSignatures is how many signatures are verified, from the top. OpenDKIM verifies no more by
+// default.
+const maxSignatures = 3
 
 var (
 	errNotAligned = errors.New("it is of another domain")
@@ -27,6 +27,7 @@ var (
 	errTesting    = errors.New("its domain is in test mode: t=y")
 	errIdentity   = errors.New("its identity is not of exactly its domain, as the key requires: t=s")
 	errFuture     = errors.New("it is dated in the future")
+	errBare       = errors.New("its key is not in the form that receivers read, SubjectPublicKeyInfo")
 )
 
 // maxKeyBits is the size of the largest RSA key that is used. The time of a verification grows with
@@ -65,6 +66,8 @@ func (s *signers) usable(domain string, keys []string) error {
 			return errEd25519
 		case rsaBits(key) > maxKeyBits:
 			return fmt.Errorf("its key has %d bits, and no key of more than %d is used", rsaBits(key), maxKeyBits)
+		case bare(key):
+			return errBare
 		case flagged(key, "y"): // treated as if there were no signature
 			return errTesting
 		case flagged(key, "s"):
@@ -76,25 +79,34 @@ func (s *signers) usable(domain string, keys []string) error {
 	return nil
 }
 
+// bare reports whether a record has an RSA key as RFC 6376 3.6.1 has it in words (RFC 3447 A.1.1).
+// Everybody publishes it as in the examples there, and receivers read nothing else.
+func bare(record string) bool {
+	_, err := x509.ParsePKCS1PublicKey(keyOctets(record))
+	return err == nil
+}
+
 // rsaBits is the size of the RSA key in a record; 0 when there is none.
 func rsaBits(record string) int {
-	m := keyData.FindStringSubmatch(record)
-	if m == nil {
-		return 0
-	}
-	der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(m[1]), ""))
-	if err != nil {
-		return 0
-	}
-	if key, err := x509.ParsePKIXPublicKey(der); err == nil {
+	if key, err := x509.ParsePKIXPublicKey(keyOctets(record)); err == nil {
 		if key, ok := key.(*rsa.PublicKey); ok {
 			return key.N.BitLen()
 		}
 	}
-	if key, err := x509.ParsePKCS1PublicKey(der); err == nil {
-		return key.N.BitLen()
-	}
 	return 0
+}
+
+// keyOctets are those of the key in a record; nil when there is none.
+func keyOctets(record string) []byte {
+	m := keyData.FindStringSubmatch(record)
+	if m == nil {
+		return nil
+	}
+	der, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(m[1]), ""))
+	if err != nil {
+		return nil
+	}
+	return der
 }
 
 // fault is why a signature does not count.

@@ -20,7 +20,7 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 	if err != nil {
 		return "", "", err
 	}
-	fields, _, odd := split(fields)
+	fields, body, odd := split(fields)
 	if odd == "" && (costly(fields) || form.empty > maxEmpty) {
 		odd = "its signatures would take long to verify"
 	}
@@ -28,11 +28,21 @@ func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s S
 	if odd = cmp.Or(odd, untraceable(m), unknown); odd != "" {
 		return Rewrite, "auto: " + odd, nil
 	}
-	verdict, err := c.judge.Redirectable(ctx, domain, c.traced(m, o, s.Resent).Reader())
+	redirect := c.traced(m, o, s.Resent)
+	verdict, err := c.judge.Redirectable(ctx, domain, redirect.Reader())
 	if err != nil {
 		return "", "", err
 	}
-	if verdict.Redirect {
+	doubt := ""
+	if verdict.Signer != "" {
+		doubt, err = c.doubt(ctx, domain, m, redirect, fields, body)
+	}
+	switch {
+	case err != nil:
+		return "", "", err
+	case doubt != "":
+		return Rewrite, fmt.Sprintf("auto: %s, but not at every receiver: %s", verdict.Why, doubt), nil
+	case verdict.Redirect:
 		return Redirect, "auto: " + verdict.Why, nil
 	}
 	return Rewrite, "auto: " + verdict.Why, nil

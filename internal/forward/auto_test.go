@@ -69,6 +69,13 @@ func TestAuto(t *testing.T) {
 		{"signatures that take long to verify", "v=DMARC1; p=reject", strings.Repeat("X: y\r\n", 5000) + fromAlice + rest, strings.Repeat("X:", 300) + "From", false, Rewrite, "auto: its signatures would take long to verify"},
 		{"many empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n \r\n", 40_000) + "x\r\n", "From", false, Rewrite, "auto: its signatures would take long to verify"},
 		{"some empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n", 30_000) + "x\r\n" + strings.Repeat("\r\n", 30_000), "From", false, Redirect, "client.example is reject, and a redirect passes"},
+		{"a second Subject, not signed", "v=DMARC1; p=reject", "Subject: y\r\n" + fromAlice + rest, "From:Subject", false, Rewrite, "by the DKIM signature of client.example, but not at every receiver: it has 2 Subject fields"},
+		{"a second Subject where nothing has to pass", "none", "Subject: y\r\n" + fromAlice + rest, "From:Subject", false, Redirect, "has no DMARC policy"},
+		{"a signature field that is none", "v=DMARC1; p=reject", "DKIM-Signature: nonsense\r\n" + fromAlice + rest, "From:Subject", false, Rewrite, "but not at every receiver: one of its signature fields cannot be read"},
+		{"no space after a colon, where spaces are signed", "v=DMARC1; p=reject", "To:b@client.example\r\n" + fromAlice + rest, "From:To", false, Rewrite, "but not at every receiver: its signature covers white space beside a colon"},
+		{"a space before a colon, where spaces are signed", "v=DMARC1; p=reject", "To : b@client.example\r\n" + fromAlice + rest, "From:To", false, Rewrite, "but not at every receiver: its signature covers white space beside a colon"},
+		{"no space after a colon that is not signed", "v=DMARC1; p=reject", "To:b@client.example\r\n" + fromAlice + rest, "From:Subject", false, Redirect, "a redirect passes by the DKIM signature of client.example"},
+		{"two spaces after a colon, and an odd fold", "v=DMARC1; p=reject", "To:  b@client.example,\r\n \t c@client.example \r\n" + fromAlice + rest, "From:To", false, Redirect, "a redirect passes by"},
 		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is no field; attached instead of rewritten: its header"},
 	}
 	for _, tt := range tests {
@@ -175,5 +182,20 @@ func TestSender(t *testing.T) {
 				t.Errorf("Sender = %q, want %q, as on the wire", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestIllegible: what breaks the grammar of a signature field, and what does not.
+func TestIllegible(t *testing.T) {
+	const valid = "v=1; a=rsa-sha256; d=x.example; s=s; h=from : to; bh=YQ==; b=Y Q=="
+	for value, want := range map[string]bool{
+		valid: false, valid + ";": false, valid + "; x-y=1": false, valid + "; =1": true, valid + "; z_y=": false, valid + "; t=12; x=34;": false,
+		"": true, "nonsense": true, valid + ";;": true, valid + "; t=now": true, valid + "; d": true,
+		strings.Replace(valid, "v=1", "v=2", 1): true, strings.Replace(valid, "v=1; ", "", 1): true, strings.Replace(valid, "s=s", "s=", 1): true,
+		strings.Replace(valid, "x.example", "ü.example", 1): true, strings.Replace(valid, "; b=", "; y=", 1): true,
+	} {
+		if got := illegible(value); got != want {
+			t.Errorf("illegible(%q) = %v, want %v", value, got, want)
+		}
 	}
 }

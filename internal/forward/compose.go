@@ -179,18 +179,23 @@ func (c *Composer) via() string {
 	return cmp.Or(c.from.Name, c.domain())
 }
 
-// authorName is the author's name without @ and without characters that change the writing
-// direction: an address in a display name, beside another address, looks like fraud.
+// authorName is the author's name, or else the address, as a name that deceives nobody.
 func authorName(h message.Header) string {
 	for _, a := range h.Addresses("From") {
-		return strings.Map(func(r rune) rune {
-			if unicode.Is(unicode.Bidi_Control, r) {
-				return -1
-			}
-			return r
-		}, noAt.Replace(cmp.Or(a.Name, a.Addr)))
+		return cmp.Or(harmless(a.Name), harmless(a.Addr))
 	}
 	return ""
+}
+
+// harmless is a name without @ and without characters that change the writing direction: an address
+// in a display name, beside another address, looks like fraud.
+func harmless(name string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, noAt.Replace(name)))
 }
 
 var noAt = strings.NewReplacer("@", " at ", "＠", " at ", "﹫", " at ")

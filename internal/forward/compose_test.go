@@ -35,6 +35,8 @@ func TestComposedHeader(t *testing.T) {
 		},
 		{"no name", "From: alice@client.example\r\n", Rewrite, []string{`From: "alice at client.example via Intake" <forwarder@example.com>`}, nil},
 		{"a name made to deceive", "From: =?utf-8?B?Y2VvQGZpcm0uZXhhbXBsZSBvciBhQGIg77yg4oCuZQ==?= <a@x.example>\r\n", Rewrite, []string{`From: "ceo at firm.example or a at b  at e via Intake" <forwarder@example.com>`}, nil},
+		{"a name that nobody sees", "From: =?utf-8?b?4oCP4oCO?= <a@x.example>\r\n", Rewrite, []string{`From: "a at x.example via Intake" <forwarder@example.com>`}, nil},
+		{"a long name", "From: " + strings.Repeat("x", 101) + " <a@x.example>\r\n", Rewrite, []string{`From: "` + strings.Repeat("x", 100) + `... via Intake" <forwarder@example.com>`}, nil},
 		{"nobody", "Subject: x\r\n", Rewrite, []string{`From: "Intake" <forwarder@example.com>`}, []string{"Reply-To", "X-Original-From"}},
 		{"name in another script", "From: =?utf-8?B?546L5bCP5piO?= <w@client.example>\r\n", Rewrite, []string{
 			"From: =?utf-8?q?=E7=8E=8B=E5=B0=8F=E6=98=8E_via_Intake?= <forwarder@example.com>", "X-Original-From: =?utf-8?B?546L5bCP5piO?= <w@client.example>",
@@ -56,7 +58,7 @@ func TestComposedHeader(t *testing.T) {
 		{"rewrite with a Reply-To that leads nowhere", author + "Reply-To: undisclosed:;\r\n", Rewrite, []string{
 			"Reply-To: \"Alice Example\" <alice@client.example>",
 		}, []string{"Reply-To: undisclosed"}},
-		{"an address only SMTPUTF8 can say", "From: Jörg <jörg@client.example>\r\n", Attach, []string{"Reply-To: =?utf-8?b?SsO2cmcgasO2cmdAY2xpZW50LmV4YW1wbGU=?=:;"}, nil},
+		{"an address only SMTPUTF8 can say", "From: Jörg <jörg@client.example>\r\n", Attach, []string{"Reply-To: =?utf-8?b?SsO2cmcgasO2cmdAY2xpZW50LmV4YW1wbGU=?= :;"}, nil},
 		{"a domain that is not ASCII", "From: j@exämple.example\r\n", Attach, []string{"Reply-To: j@xn--exmple-cua.example"}, nil},
 		{"attach", author + "Subject: x\r\nMessage-ID: <c@b>\r\nReferences: <a@b> <b@b>\r\nList-Id: <l.example>\r\n", Attach, []string{
 			`From: "Alice Example via Intake" <forwarder@example.com>`, "Reply-To: \"Alice Example\" <alice@client.example>", "To: office@firm.example",

@@ -33,12 +33,18 @@ func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(cutT
 // literal keeps decoded text that looks like an encoded word from being read as one.
 func literal(s string) string { return strings.ReplaceAll(s, "=?", "= ?") }
 
+// cutTo is s with at most that many characters, and a mark that it was cut. ASCII stays ASCII, which
+// needs no encoded words.
 func cutTo(s string, limit int) string {
 	n := 0
 	for i := range s {
-		if n++; n > limit {
+		if n++; n <= limit {
+			continue
+		}
+		if nonASCII([]byte(s[:i])) {
 			return s[:i] + "…"
 		}
+		return s[:i] + "..."
 	}
 	return s
 }
@@ -49,7 +55,7 @@ func mailbox(a message.Address) string {
 	p, err := parsePath(address.Quoted(a.Addr))
 	switch {
 	case err != nil || p.utf8:
-		return phrase(strings.TrimSpace(a.Name+" "+a.Addr)) + ":;"
+		return phrase(strings.TrimSpace(a.Name+" "+a.Addr)) + " :;" // a space ends an encoded word (RFC 2047 5)
 	case a.Name == "":
 		return p.wire
 	}

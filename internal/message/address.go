@@ -30,7 +30,7 @@ func (h Header) Addresses(name string) []Address {
 
 func (h Header) addresses(raw string) (out []Address) {
 	var words encodedWords
-	raw = h.plain(words.hide(raw))
+	raw = withoutControls(h.plain(words.hide(raw)))
 	list, err := mail.ParseAddressList(raw)
 	if err != nil {
 		for _, a := range guessAddresses(raw) {

@@ -154,6 +154,8 @@ func TestAddresses(t *testing.T) {
 		{"encoded name", "=?GB2312?B?xOO6ww==?= <a@x.example>", []Address{{"你好", "a@x.example"}}},
 		{"unknown charset in the name", "=?x-nope?Q?hi?= <a@x.example>", []Address{{"hi", "a@x.example"}}},
 		{"group", "team: a@x.example, b@x.example;", []Address{{"", "a@x.example"}, {"", "b@x.example"}}},
+		{"control characters in a name", "\"A\x07\x7f, B\" <a@x.example>", []Address{{"A, B", "a@x.example"}}},
+		{"control characters in an address", "<a\x00b@x.example>", []Address{{"", "ab@x.example"}}},
 		{"broken", "John Doe a@x.example, <b@y.example", []Address{{"", "a@x.example"}, {"", "b@y.example"}}},
 		{
 			"an address for a name", "judge@court.example <a@x.example>, b@court.example c@x.example",

@@ -2,8 +2,10 @@ package testserver
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -33,6 +35,12 @@ func NameServer(t testing.TB, records map[string]string) *DNS {
 	for name, text := range records {
 		s.Set(name, text)
 	}
+	s.start(t, conn, stream)
+	return s
+}
+
+// start serves until the test is over.
+func (s *DNS) start(t testing.TB, conn net.PacketConn, stream net.Listener) {
 	var serving sync.WaitGroup
 	serving.Go(func() { s.serve(conn) })
 	serving.Go(func() { s.serveStreams(stream) })
@@ -41,7 +49,28 @@ func NameServer(t testing.TB, records map[string]string) *DNS {
 		_ = stream.Close()
 		serving.Wait()
 	})
-	return s
+}
+
+// OnPort53 also listens on the port that programs ask which take no other, and returns the address,
+// on loopback. Only root may do that.
+func (s *DNS) OnPort53(t testing.TB) (ip string) {
+	t.Helper()
+	const tries = 20
+	for range tries {
+		ip = fmt.Sprintf("127.53.%d.%d", rand.IntN(256), 1+rand.IntN(254))
+		stream, err := net.Listen("tcp", net.JoinHostPort(ip, "53"))
+		if err != nil {
+			continue // another test has it
+		}
+		conn, err := net.ListenPacket("udp", stream.Addr().String())
+		if err == nil {
+			s.start(t, conn, stream)
+			return ip
+		}
+		_ = stream.Close()
+	}
+	t.Fatalf("listen on port 53 of an address on loopback: none is free in %d tries", tries)
+	return ""
 }
 
 // listenDNS listens for datagrams and streams on one port.

@@ -7,6 +7,12 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
+// AddTXT gives a name one more TXT record; all of them have to be given so.
+func (s *DNS) AddTXT(t testing.TB, name, text string) {
+	t.Helper()
+	s.add(t, name, dnsmessage.TypeTXT, &dnsmessage.TXTResource{TXT: inStrings(text)})
+}
+
 // SetMX gives a name an MX record.
 func (s *DNS) SetMX(t testing.TB, name, host string, preference uint16) {
 	t.Helper()

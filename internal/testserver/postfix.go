@@ -24,6 +24,7 @@ type PostfixOptions struct {
 	Next     int               // the port on loopback that everything it accepts is handed to
 	Settings []string          // lines of main.cf, which replace those of postfix_main.cf
 	Files    map[string]string // by name, beside main.cf: `regexp:$config_directory/NAME`
+	Services []string          // more lines of master.cf
 }
 
 // SMTP is a running Postfix: a submission service with AUTH only after STARTTLS, which hands all
@@ -234,7 +235,7 @@ func (s *SMTP) config(name string, opts PostfixOptions) (string, error) {
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{"Dir": s.dir, "Port": s.Port, "AuthPort": opts.AuthPort, "Next": opts.Next})
 	if name != "main.cf" {
-		return text.String(), err
+		return text.String() + strings.Join(opts.Services, "\n") + "\n", err
 	}
 	parameter := func(line string) string {
 		name, _, _ := strings.Cut(line, "=")

@@ -1,6 +1,7 @@
 // Package testserver starts the servers that tests need, on loopback: a real Dovecot, MariaDB,
-// MySQL, Postfix and a Galera cluster as children of the test process, a name server, a proxy that
-// cuts connections and one that delays them. Its subpackages are servers inside the process.
+// MySQL, Postfix, a Galera cluster and a receiver that judges mail as children of the test process,
+// a name server, a proxy that cuts connections and one that delays them. Its subpackages are
+// servers inside the process.
 //
 // Everything lives in temporary folders and on free ports, and is gone when the tests are over. On
 // Linux the folders are in memory, if there is room (see inMemory). When the tests are killed, so
