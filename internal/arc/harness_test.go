@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	msgauth "github.com/emersion/go-msgauth/dkim"
@@ -131,17 +132,38 @@ const plain = "Received: from mx.client.example by mx.firm.example; Fri, 20 Nov 
 	"From: Alice <alice@client.example>\r\nTo: office@firm.example\r\nSubject:  hello\r\n\tthere \r\n" +
 	"Date: Fri, 20 Nov 2026 09:58:00 +0000\r\nMessage-ID: <1@client.example>\r\n\r\nHello, \t world \r\n.\r\n\r\n\r\n"
 
-// signedBy is the message with a DKIM signature, with the selector s.
-func signedBy(t testing.TB, z zone, domain, raw string, change func(*msgauth.SignOptions)) string {
+// signedBy is the message with a DKIM signature of the year 2000, with the selector s.
+func signedBy(t *testing.T, z zone, domain, raw string, change func(*msgauth.SignOptions)) string {
 	t.Helper()
 	o := &msgauth.SignOptions{Domain: domain, Selector: "s", Signer: rsaKey(), HeaderKeys: []string{"From", "Subject", "To"}}
 	if change != nil {
 		change(o)
 	}
+	z["s._domainkey."+domain] = recordOf(rsaKey())
 	var b strings.Builder
-	if err := msgauth.Sign(&b, strings.NewReader(raw), o); err != nil {
+	var err error
+	synctest.Test(t, func(*testing.T) { err = msgauth.Sign(&b, strings.NewReader(raw), o) })
+	if err != nil {
 		t.Fatal(err)
 	}
-	z["s._domainkey."+domain] = recordOf(rsaKey())
 	return b.String()
+}
+
+// anyZone has a record for all names that the zone does not have.
+type anyZone struct {
+	zone
+	record string
+}
+
+func (z anyZone) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	if texts, err := z.zone.LookupTXT(ctx, name); err == nil {
+		return texts, nil
+	}
+	return []string{z.record}, nil
+}
+
+func bodyOf(t testing.TB, raw string) io.Reader {
+	t.Helper()
+	_, body := parsed(t, raw)
+	return body
 }

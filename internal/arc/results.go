@@ -40,12 +40,15 @@ func trusted(fields []message.Field, trust []string) (out []string, others strin
 		case f.Name != resultsName:
 			continue
 		}
-		server, results := parseResults(valueOf(f))
+		server, results, ok := parseResults(valueOf(f))
+		if !ok {
+			return out, "; the results of its server are not used, because they cannot be read"
+		}
 		if !slices.ContainsFunc(trust, func(id string) bool { return strings.EqualFold(id, server) }) {
-			if !begun {
-				others = fmt.Sprintf("; the results of %q are not used, because arc.trust does not name it", cut(server))
+			if begun {
+				return out, ""
 			}
-			return out, others
+			return nil, fmt.Sprintf("; the results of %q are not used, because arc.trust does not name it", cut(server))
 		}
 		begun = true
 		var here []string
@@ -74,22 +77,16 @@ var aResult = regexp.MustCompile(`(?i)^[a-z][a-z0-9-]*(?:/[0-9]+)?=[a-z]+(?: [a-
 const maxResult = 900
 
 // parseResults are the authserv-id and the results of an Authentication-Results field. Results that
-// cannot be read are left out; so are all, and the id, when the field cannot be read.
-func parseResults(value string) (server string, results []string) {
+// cannot be read are left out; ok is false if the field cannot be read.
+func parseResults(value string) (server string, results []string, ok bool) {
 	parts, ok := uncommented(value)
-	if !ok {
-		return "", nil
-	}
-	server, version, _ := strings.Cut(parts[0], " ")
-	if version != "" && version != "1" {
-		return "", nil
-	}
+	server = strings.TrimSuffix(parts[0], " 1") // the only version
 	for _, r := range parts[1:] {
 		if len(r) <= maxResult && aResult.MatchString(r) {
 			results = append(results, r)
 		}
 	}
-	return strings.Trim(server, `"`), results
+	return strings.Trim(server, `"`), results, ok
 }
 
 // uncommented splits a value at its semicolons. Comments are left out, and white space is a single
