@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/address"
+	"postrider/internal/arc"
 	"postrider/internal/config"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
@@ -37,7 +38,7 @@ something fails, the line says how to fix it. It logs in to each inbox and opens
 its folders. It forwards nothing: it names the sender (forward.envelope_from)
 and up to ten recipients of routes and notify to the relay, and takes that back.
 Of the database it proves that its user may write. The DNS is asked for mode
-auto. It looks whether the hook and the directory of metrics.textfile exist, and
+auto, and for the key of arc. It looks whether the hook and the directory of metrics.textfile exist, and
 does not run the hook. --inbox and --label choose the inboxes; everything else is
 tried all the same.
 Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
@@ -107,6 +108,11 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 		return err
 	}
 	found = append(found, relay...)
+	sealing, err := a.checkARC(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	found = append(found, sealing...)
 	if len(cfg.Hook) > 0 {
 		hook := checkHook(cfg.Hook)
 		if err := a.report(hook); err != nil {
@@ -280,6 +286,26 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 	}
 	return a.report(finding{what: "dkim", note: true, text: fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
 		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from))})
+}
+
+// checkARC asks the DNS for the key of arc: without it each seal is invalid.
+func (a *app) checkARC(ctx context.Context, cfg *config.Config) ([]finding, error) {
+	key, err := arcKey(cfg)
+	if key == nil || err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
+	defer cancel()
+	name, record := key.Record()
+	f := finding{what: "arc", text: fmt.Sprintf("seals by the TXT record %s, which is in the DNS: %s", name, record)}
+	f.err = arc.Published(ctx, resolver(cfg), key)
+	if err := a.report(f); err != nil {
+		return nil, err
+	}
+	if !cfg.Redirects() {
+		err = a.notes("arc", []string{"seals nothing: only redirected messages are sealed, and no route redirects (forward.mode)"})
+	}
+	return []finding{f}, err
 }
 
 // domainOf is the domain of an address, as it is written in the DNS.

@@ -3,6 +3,8 @@ package cmd
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -186,10 +188,15 @@ func lastArrived(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// newKey is key FILE: a key to sign with.
+// newKey is key FILE [rsa]: a key to sign with, Ed25519 or RSA.
 func newKey(ts *testscript.TestScript, _ bool, args []string) {
-	_, key, err := ed25519.GenerateKey(nil)
+	_, ed, err := ed25519.GenerateKey(nil)
 	ts.Check(err)
+	var key any = ed
+	if len(args) > 1 {
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+		ts.Check(err)
+	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600))

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"time"
 
@@ -16,8 +15,6 @@ import (
 	"postrider/internal/config"
 	"postrider/internal/contacts"
 	"postrider/internal/db"
-	"postrider/internal/dkim"
-	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -257,43 +254,6 @@ func (s *services) relay() (*forward.Relay, error) {
 
 func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
 	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
-}
-
-// resolver is what mode auto asks.
-func resolver(cfg *config.Config) *net.Resolver {
-	r := &net.Resolver{PreferGo: true} // which ends with its context, on all systems
-	if cfg.DNS.Server != "" {
-		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, cfg.DNS.Server)
-		}
-	}
-	return r
-}
-
-// composer makes what goes out.
-func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error) {
-	key, err := dkimKey(cfg)
-	if err != nil {
-		return nil, err
-	}
-	made, err := forward.NewComposer(forward.ComposeConfig{From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key, Judge: dmarc.NewJudge(dns)})
-	if err != nil {
-		return nil, usage(err)
-	}
-	return made, nil
-}
-
-// dkimKey is nil where nothing is signed.
-func dkimKey(cfg *config.Config) (*dkim.Key, error) {
-	d := cfg.DKIM
-	if d.KeyFile == "" {
-		return nil, nil
-	}
-	key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
-	if err != nil {
-		return nil, usage(fmt.Errorf("dkim.key_file: %w", err))
-	}
-	return key, nil
 }
 
 // notices reports whether messages that are too large are announced.

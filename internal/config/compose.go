@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"postrider/internal/address"
+	"postrider/internal/arc"
 	"postrider/internal/dkim"
 	"postrider/internal/forward"
 	"postrider/internal/route"
@@ -82,27 +83,62 @@ func (r *reader) dkim(d DKIM) {
 	if d == (DKIM{}) {
 		return
 	}
+	r.key("dkim", d, "postrider2026")
+}
+
+// key loads the key of a section; it is nil if the section has errors.
+func (r *reader) key(section string, d DKIM, selector string) *dkim.Key {
 	whole := true
 	for _, k := range []struct{ name, value, say string }{
 		{"domain", d.Domain, "the domain that signs, such as example.com"},
-		{"selector", d.Selector, "the name under which the key is published, such as postrider2026"},
+		{"selector", d.Selector, "the name under which the key is published, such as " + selector},
 		{"key_file", d.KeyFile, "the file with the private key, as PEM"},
 	} {
+		key := section + "." + k.name
 		switch {
 		case k.value == "":
-			r.refuse("dkim."+k.name, "is missing; domain, selector and key_file go together: give %s", k.say)
+			r.refuse(key, "is missing; domain, selector and key_file go together: give %s", k.say)
 			whole = false
 		case k.name != "key_file" && !dnsName(k.value):
-			r.refuse("dkim."+k.name, "%q is no name in the DNS; give %s", k.value, k.say)
+			r.refuse(key, "%q is no name in the DNS; give %s", k.value, k.say)
 		}
 	}
 	if !whole {
+		return nil
+	}
+	key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
+	if err != nil {
+		r.refuse(section+".key_file", "cannot be used: %v", err)
+	}
+	return key
+}
+
+func (r *reader) arc(a ARC) {
+	if a.Domain == "" && a.Selector == "" && a.KeyFile == "" && len(a.Trust) == 0 {
 		return
 	}
-	if _, err := dkim.Load(d.Domain, d.Selector, d.KeyFile); err != nil {
-		r.refuse("dkim.key_file", "cannot be used: %v", err)
+	for i, id := range a.Trust {
+		if id == "" || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`;"()`, c) }) {
+			r.refuse(fmt.Sprintf("arc.trust[%d]", i), "%q is no authserv-id; give the first word of the "+
+				"Authentication-Results that the server of the inbox writes, such as mx.example.com", id)
+		}
+	}
+	key := r.key("arc", DKIM{Domain: a.Domain, Selector: a.Selector, KeyFile: a.KeyFile}, "arc2026")
+	if key == nil {
+		return
+	}
+	if _, err := arc.New(key, a.Trust); err != nil {
+		r.refuse("arc.key_file", "cannot be used: %s: %v", a.KeyFile, err)
 	}
 }
+
+// Redirects reports whether any mail may go out as by redirect, which ARC seals.
+func (c *Config) Redirects() bool {
+	return redirects(c.Forward.Mode) ||
+		slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode != "" && redirects(string(r.Mode)) })
+}
+
+func redirects(mode string) bool { return mode != "rewrite" && mode != "attach" }
 
 // dnsName reports whether s is a domain name. An internationalized one is in its xn-- form, as in a
 // signature (RFC 6376 3.5).

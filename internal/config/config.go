@@ -32,6 +32,7 @@ type Config struct {
 	Forward  Forward  `yaml:"forward"`
 	SRS      SRS      `yaml:"srs"`
 	DKIM     DKIM     `yaml:"dkim"`
+	ARC      ARC      `yaml:"arc"`
 	DNS      DNS      `yaml:"dns"`
 
 	OAuth map[string]OAuth `yaml:"oauth"` // applications, by name
@@ -143,7 +144,15 @@ type DKIM struct {
 	KeyFile  string `yaml:"key_file"`
 }
 
-// DNS is the server that mode auto asks.
+// ARC is the key that seals redirected messages; without one nothing is sealed.
+type ARC struct {
+	Domain   string   `yaml:"domain"`
+	Selector string   `yaml:"selector"`
+	KeyFile  string   `yaml:"key_file"`
+	Trust    []string `yaml:"trust"` // authserv-ids whose results are believed
+}
+
+// DNS is the server that mode auto and ARC ask.
 type DNS struct {
 	Server string `yaml:"server"` // its IP address and port; empty: the system's
 }

@@ -24,7 +24,7 @@ import (
 // finish fills in what depends on other keys, and checks what a single value cannot show.
 func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
-		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile, &c.Metrics.TextFile,
+		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile, &c.ARC.KeyFile, &c.Metrics.TextFile,
 	} {
 		*p = relativeTo(r.path, *p)
 	}
@@ -35,6 +35,7 @@ func (r *reader) finish(c *Config) {
 	r.srs(&c.SRS, c.Forward)
 	r.composing(c)
 	r.dkim(c.DKIM)
+	r.arc(c.ARC)
 	r.dns(&c.DNS)
 	r.numbers(c)
 	r.concurrencyHost(c.Concurrency.Host)

@@ -11,7 +11,9 @@ package dkim
 import (
 	"crypto"
 	"crypto/ed25519"
+	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -125,4 +127,22 @@ func (k *Key) Record() (name, text string) {
 	}
 	der, _ := x509.MarshalPKIXPublicKey(k.signer.Public()) // of an RSA key, which never fails
 	return name, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(der)
+}
+
+// Domain is the domain that signs.
+func (k *Key) Domain() string { return k.domain }
+
+// Selector is the name of the key in the DNS.
+func (k *Key) Selector() string { return k.selector }
+
+// IsRSA tells an RSA key from an Ed25519 key.
+func (k *Key) IsRSA() bool {
+	_, ok := k.signer.Public().(*rsa.PublicKey)
+	return ok
+}
+
+// SignSHA256 signs a text as rsa-sha256 (RFC 6376 3.3.1), with an RSA key.
+func (k *Key) SignSHA256(text []byte) ([]byte, error) {
+	sum := sha256.Sum256(text)
+	return k.signer.Sign(rand.Reader, sum[:], crypto.SHA256)
 }

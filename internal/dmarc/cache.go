@@ -117,3 +117,20 @@ func (c *cache) note(name string, a *answer, counts bool) {
 		c.since = time.Now()
 	}
 }
+
+// Keys asks for the keys of one message.
+type Keys struct {
+	dns     *cache
+	counted bool
+}
+
+// Keys are the keys that the signatures of one message name. They come from the cache of the Judge.
+func (j *Judge) Keys() *Keys { return &Keys{dns: j.dns} }
+
+// LookupTXT asks for the TXT records of a name. A message may ask for many keys, so silence about
+// them counts once against the DNS. It is not safe for concurrent use.
+func (k *Keys) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	first := !k.counted
+	k.counted = true
+	return k.dns.lookup(ctx, name, first)
+}

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"postrider/internal/address"
+	"postrider/internal/arc"
 	"postrider/internal/dkim"
 	"postrider/internal/dmarc"
 	"postrider/internal/message"
@@ -65,19 +66,23 @@ type ComposeConfig struct {
 	From string    // "Name <address>"; needed for all but redirect
 	Note string    // a template for the text above an attached original; empty for DefaultNote
 	Key  *dkim.Key // signs what is composed or rewritten; nil for none
-	// Judge says whether receivers accept a redirect; only mode auto needs it.
+	// Sealer seals what is redirected; nil for none. It needs a Judge.
+	Sealer *arc.Sealer
+	// Judge says whether receivers accept a redirect, and asks the DNS for keys; only mode auto and
+	// a Sealer need it.
 	Judge *dmarc.Judge
 }
 
 // Composer makes the content that goes out. That depends only on the message, its Origin and the
 // Style (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same. The
-// choice of mode Auto also depends on the DNS, so a caller that sent a message in one mode asks for
-// that mode from then on.
+// choice of mode Auto and an ARC set also depend on the DNS. A caller that sent a message in one
+// mode asks for that mode from then on.
 type Composer struct {
-	from  mail.Address // empty without ComposeConfig.From
-	note  *template.Template
-	key   *dkim.Key
-	judge *dmarc.Judge
+	from   mail.Address // empty without ComposeConfig.From
+	note   *template.Template
+	key    *dkim.Key
+	sealer *arc.Sealer
+	judge  *dmarc.Judge
 }
 
 // NewComposer validates the configuration.
@@ -86,7 +91,7 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Composer{note: note, key: cfg.Key, judge: cfg.Judge}
+	c := &Composer{note: note, key: cfg.Key, sealer: cfg.Sealer, judge: cfg.Judge}
 	if cfg.From == "" {
 		return c, nil
 	}
@@ -103,9 +108,11 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 
 // Compose makes the content from m, which must stay open while the content is in use. It fails when
 // m's spool cannot be read, and when it needs an ASCII address to compose in the name of and has
-// none. In mode Auto it asks the DNS, for at most dmarc.Patience. It returns a content even when
-// the DNS fails or ctx ends.
+// none. In mode Auto, and to seal, it asks the DNS, for at most dmarc.Patience in all. It returns a
+// content even when the DNS fails or ctx ends.
 func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s Style) (*Content, error) {
+	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
+	defer cancel()
 	if c.from.Address == "" && (m.HeaderOnly || s.Mode != Redirect || s.Resent || s.Fallback) {
 		return nil, fmt.Errorf("compose a message in mode %s: there is no ASCII address to do so in the name of: set forward.from", s.Mode)
 	}
@@ -119,7 +126,7 @@ func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s 
 	case s.Mode == Rewrite:
 		return c.rewrite(m, o)
 	}
-	return c.redirect(m, o, s.Resent)
+	return c.redirect(ctx, m, o, s.Resent)
 }
 
 // orAttach is Compose for a message that is attached when it would not arrive as it is.

@@ -3,6 +3,7 @@ package forward
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -75,11 +76,11 @@ func returned(m *message.Message, inbox string) bool {
 // attached instead: a trace that is left out lets each of several inboxes that forward to each
 // other forward the same message again and again, and anybody can write what it is left out for.
 // Without an address to attach in the name of, the trace goes on top nevertheless.
-func (c *Composer) redirect(m *message.Message, o Origin, resent bool) (*Content, error) {
+func (c *Composer) redirect(ctx context.Context, m *message.Message, o Origin, resent bool) (*Content, error) {
 	if why := untraceable(m); why != "" && c.from.Address != "" {
 		return c.attach(m, o, "attached instead of redirected: "+why)
 	}
-	return c.traced(m, o, resent), nil
+	return c.sealed(ctx, c.traced(m, o, resent), m, o)
 }
 
 // untraceable is why a trace field on top would do harm; empty when it would not.

@@ -23,32 +23,42 @@ func VerifyDKIM(t testing.TB, records map[string]string, messages ...string) [][
 	for _, m := range messages {
 		job.Messages = append(job.Messages, []byte(m))
 	}
+	var out [][]string
+	runDKIMPy(t, dkimpyScript, job, &out)
+	if len(out) != len(messages) {
+		t.Fatalf("dkimpy has verified %d of %d messages", len(out), len(messages))
+	}
+	return out
+}
+
+// runDKIMPy runs a script that reads a job and writes its results, both in JSON.
+func runDKIMPy(t testing.TB, script string, job, out any) {
+	t.Helper()
 	in, err := json.Marshal(job)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(dkimPython(t), "-c", dkimpyScript)
+	cmd := exec.Command(dkimPython(t), "-c", script)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("verify with dkimpy: %v\n%s", err, stderr.Bytes())
+		t.Fatalf("run dkimpy: %v\n%s", err, stderr.Bytes())
 	}
-	var out [][]string
-	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil || len(out) != len(messages) {
-		t.Fatalf("dkimpy has verified %d of %d messages: %v", len(out), len(messages), err)
+	if err := json.Unmarshal(stdout.Bytes(), out); err != nil {
+		t.Fatalf("read what dkimpy says: %v\n%s", err, stdout.Bytes())
 	}
-	return out
 }
 
-// dkimPython is a Python that has dkimpy, and what it needs for Ed25519. The system's packages are
+// dkimPython is a Python that has dkimpy, and what it needs for Ed25519 and
+// for ARC. The system's packages are
 // for the system's Python, which need not be the first one on the path.
 func dkimPython(t testing.TB) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(python, "-c", "import dkim, nacl.signing").Run() == nil {
+		if exec.Command(python, "-c", "import dkim, nacl.signing, authres").Run() == nil {
 			return python
 		}
 	}
-	missing(t, "dkimpy is not installed; get it with: apt-get install python3-dkim python3-nacl")
+	missing(t, "dkimpy is not installed; get it with: apt-get install python3-dkim python3-nacl python3-authres")
 	return ""
 }

@@ -1,0 +1,79 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"postrider/internal/arc"
+	"postrider/internal/config"
+	"postrider/internal/dkim"
+	"postrider/internal/dmarc"
+	"postrider/internal/forward"
+)
+
+// resolver is what mode auto and ARC ask.
+func resolver(cfg *config.Config) *net.Resolver {
+	r := &net.Resolver{PreferGo: true} // which ends with its context, on all systems
+	if cfg.DNS.Server != "" {
+		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, cfg.DNS.Server)
+		}
+	}
+	return r
+}
+
+// composer makes what goes out.
+func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error) {
+	key, err := dkimKey(cfg)
+	if err != nil {
+		return nil, err
+	}
+	seals, err := sealer(cfg)
+	if err != nil {
+		return nil, err
+	}
+	made, err := forward.NewComposer(forward.ComposeConfig{
+		From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key, Sealer: seals, Judge: dmarc.NewJudge(dns),
+	})
+	if err != nil {
+		return nil, usage(err)
+	}
+	return made, nil
+}
+
+// dkimKey is nil where nothing is signed.
+func dkimKey(cfg *config.Config) (*dkim.Key, error) {
+	d := cfg.DKIM
+	return signingKey("dkim", d.Domain, d.Selector, d.KeyFile)
+}
+
+// arcKey is nil where nothing is sealed.
+func arcKey(cfg *config.Config) (*dkim.Key, error) {
+	a := cfg.ARC
+	return signingKey("arc", a.Domain, a.Selector, a.KeyFile)
+}
+
+func signingKey(section, domain, selector, file string) (*dkim.Key, error) {
+	if file == "" {
+		return nil, nil
+	}
+	key, err := dkim.Load(domain, selector, file)
+	if err != nil {
+		return nil, usage(fmt.Errorf("%s.key_file: %w", section, err))
+	}
+	return key, nil
+}
+
+// sealer is nil where nothing is sealed.
+func sealer(cfg *config.Config) (*arc.Sealer, error) {
+	key, err := arcKey(cfg)
+	if key == nil || err != nil {
+		return nil, err
+	}
+	seals, err := arc.New(key, cfg.ARC.Trust)
+	if err != nil {
+		return nil, usage(fmt.Errorf("arc.key_file: %s: %w", cfg.ARC.KeyFile, err))
+	}
+	return seals, nil
+}

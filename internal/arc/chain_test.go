@@ -1,0 +1,176 @@
+package arc
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// sealedTwice is a message with a valid chain of two sets.
+func sealedTwice(t testing.TB, z zone) string {
+	t.Helper()
+	return forwarded(t, sealer(t, z, "b.example"), z, forwarded(t, sealer(t, z, "a.example"), z, plain))
+}
+
+// without removes the field of that kind and instance.
+func without(raw, kind string, i int) string {
+	return fieldOf(kind, i).ReplaceAllString(raw, "")
+}
+
+func fieldOf(kind string, i int) *regexp.Regexp {
+	return regexp.MustCompile(fmt.Sprintf(`(?m)^%s: i=%d;.*\r\n(?:[ \t].*\r\n)*`, kind, i))
+}
+
+// broken are messages whose chain is invalid, each for another reason, which says has.
+func broken(t testing.TB, z zone) map[string]string {
+	t.Helper()
+	raw := sealedTwice(t, z)
+	change := func(kind string, i int, old, with string) string {
+		return fieldOf(kind, i).ReplaceAllStringFunc(raw, func(f string) string {
+			changed := strings.Replace(f, old, with, 1)
+			if changed == f {
+				t.Fatalf("%s has no %s:\n%s", kind, old, f)
+			}
+			return changed
+		})
+	}
+	delete(z, "s1._domainkey.gone.example")
+	return map[string]string{
+		"the newest message signature is not valid: the body was changed":                     strings.Replace(raw, "Hello", "Hallo", 1),
+		"the newest message signature is not valid: its signature does not verify":            strings.Replace(raw, "From: Alice", "From: Mallory", 1),
+		"the newest message signature is not valid: its canonicalization is not known":        change("ARC-Message-Signature", 2, "c=relaxed/", "c=nofws/"),
+		"the newest message signature is not valid: it does not cover From":                   change("ARC-Message-Signature", 2, "h=From:From:", "h="),
+		"the newest message signature is not valid: it covers a seal":                         change("ARC-Message-Signature", 2, " h=", " h=ARC-Seal:"),
+		"the newest message signature is not valid: it covers a part of the body only (l=)":   change("ARC-Message-Signature", 2, " h=", " l=1; h="),
+		"the newest message signature is not valid: it has expired":                           change("ARC-Message-Signature", 2, " h=", " x=1; h="),
+		"the newest message signature is not valid: it is dated in the future":                change("ARC-Message-Signature", 2, "t=1", "t=11"),
+		"the newest message signature is not valid: it has a time that cannot be read":        change("ARC-Message-Signature", 2, "t=1", "t=x"),
+		"the newest message signature is not valid: gone.example has no key s1":               change("ARC-Message-Signature", 2, "d=b.example", "d=gone.example"),
+		"the newest message signature is not valid: its domain or selector is no name":        change("ARC-Message-Signature", 2, "d=b.example", "d=b example/"),
+		"the newest message signature is not valid: its algorithm is not that of its key":     change("ARC-Message-Signature", 2, "rsa-sha256", "rsa-sha1"),
+		"the newest message signature is not valid: its tags cannot be read":                  change("ARC-Message-Signature", 2, " h=", " d=x; h="),
+		"the newest message signature is not valid: its signature cannot be read":             change("ARC-Message-Signature", 2, "b=", "b=!"),
+		"the seal of set 2 is not valid: its signature does not verify":                       change("ARC-Authentication-Results", 2, "arc=pass", "arc=pass; spf=pass"),
+		"the seal of set 1 is not valid":                                                      resealed(t, z, change("ARC-Authentication-Results", 1, "arc=none", "arc=none; spf=pass")),
+		"set 2 has 0 fields arc-seal":                                                         without(raw, "ARC-Seal", 2),
+		"set 1 has 0 fields arc-message-signature":                                            without(raw, "ARC-Message-Signature", 1),
+		"set 1 has 0 fields arc-authentication-results":                                       without(without(without(raw, "ARC-Seal", 1), "ARC-Message-Signature", 1), "ARC-Authentication-Results", 1),
+		"set 1 has 2 fields arc-authentication-results":                                       "ARC-Authentication-Results: i=1; x.example; spf=pass\r\n" + raw,
+		"set 1 has 2 fields arc-seal":                                                         fieldOf("ARC-Seal", 1).FindString(raw) + raw,
+		"the seal of set 2 has cv=none, and not cv=pass":                                      change("ARC-Seal", 2, "cv=pass", "cv=none"),
+		"the seal of set 1 has cv=pass, and not cv=none":                                      change("ARC-Seal", 1, "cv=none", "cv=pass"),
+		"the seal of set 1 has cv=fail, and not cv=none":                                      change("ARC-Seal", 1, "cv=none", "cv=fail"),
+		"the seal of set 2 has cv=, and not cv=pass":                                          change("ARC-Seal", 2, "cv=", "vc="),
+		"the seal of set 2 is invalid":                                                        change("ARC-Seal", 2, "cv=", "h=From; cv="),
+		"the seal of set 1 is invalid":                                                        change("ARC-Seal", 1, "cv=", "x; cv="),
+		"a field of its chain has no valid instance":                                          "ARC-Seal: cv=none\r\n" + raw,
+		"a field of its chain has no valid instance, which is none that could be anywhere":    "ARC-Seal: i=0; cv=none\r\n" + raw,
+		"a field of its chain has no valid instance, which is alone":                          "ARC-Authentication-Results: x.example; spf=pass\r\n" + plain,
+		"the newest message signature is not valid: the body was changed, by a footer":        raw + "footer\r\n",
+		"the newest message signature is not valid: its signature does not verify, for a To":  strings.Replace(raw, "\r\nTo: ", "\r\nTo: x@y.example\r\nTo: ", 1),
+		"the newest message signature is not valid: its signature does not verify, on a From": "From: x@y.example\r\n" + raw,
+	}
+}
+
+// resealed has the chain of raw, and a seal and a signature of its third set that are valid.
+func resealed(t testing.TB, z zone, raw string) string {
+	t.Helper()
+	s := sealer(t, z, "c.example")
+	fields, body := parsed(t, raw)
+	hashes, err := hashBody(t.Context(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := s.set(chainOf(fields), passed, nil, &verifier{header: newHeader(fields), body: hashes}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set + raw
+}
+
+func TestBrokenChain(t *testing.T) {
+	z := zone{}
+	s := sealer(t, z, "firm.example")
+	for why, raw := range broken(t, z) {
+		t.Run(why, func(t *testing.T) {
+			if strings.HasPrefix(why, "the seal of set 1 is not valid") {
+				why = "the seal of set 2 is not valid: its signature does not verify" // it covers the same
+			}
+			set := seal(t, s, z, raw)
+			want, _, _ := strings.Cut(why, ", ")
+			if strings.Contains(why, ", and not") {
+				want = why
+			}
+			if !strings.Contains(set.Says, "cv=fail: "+want) {
+				t.Errorf("Seal says %q, want cv=fail: %s", set.Says, want)
+			}
+			again := seal(t, s, z, set.Fields+raw)
+			if again.Fields != "" || again.Says != "not ARC-sealed: its chain has failed before" {
+				t.Errorf("once more: Seal says %q with %q, want it not sealed", again.Says, again.Fields)
+			}
+		})
+	}
+}
+
+// TestValidChain: sealers write in ways of their own.
+func TestValidChain(t *testing.T) {
+	z := zone{}
+	raw := sealedTwice(t, z)
+	s := sealer(t, z, "firm.example")
+	for name, raw := range map[string]string{
+		"as it is":                raw,
+		"fields of relays on top": "Received: by x\r\nX-Spam: no\r\n" + raw,
+		"in another order":        without(raw, "ARC-Seal", 1) + "",
+		"in another case":         strings.NewReplacer("ARC-Seal:", "Arc-seal:", "ARC-Message-Signature:", "arc-message-signature:").Replace(raw),
+		"folded in another way":   strings.Replace(raw, "; a=rsa-sha256", ";\r\n\ta=rsa-sha256", 1),
+		"only From is as it was":  strings.Replace(raw, "Received: from", "Received:  from", 1),
+	} {
+		if name == "in another order" {
+			head, body, _ := strings.Cut(raw, "\r\n\r\n")
+			raw = head + "\r\n" + fieldOf("ARC-Seal", 1).FindString(sealedTwice(t, z)) + "\r\n" + body
+		}
+		if got := seal(t, s, z, raw); got.Says != "ARC-sealed, i=3, cv=pass" {
+			t.Errorf("%s: Seal says %q, want it continued\n%s", name, got.Says, raw)
+		}
+	}
+}
+
+// TestLongChain: there are at most 50 sets.
+func TestLongChain(t *testing.T) {
+	z, raw := zone{}, plain
+	s := sealer(t, z, "firm.example")
+	for range maxInstance {
+		raw = forwarded(t, s, z, raw)
+	}
+	if !strings.HasPrefix(raw, "ARC-Seal: i=50;") || !strings.Contains(raw, "cv=pass") || strings.Contains(raw, "cv=fail") {
+		t.Fatalf("after 50 sets it begins with %.100q, want set 50 of a valid chain", raw)
+	}
+	for name, long := range map[string]string{"50 sets": raw, "an instance that is too high": "ARC-Seal: i=51; cv=pass\r\n" + plain} {
+		if got := seal(t, s, z, long); got.Fields != "" || got.Says != "not ARC-sealed: its chain has 50 sets, and more are not allowed" {
+			t.Errorf("%s: Seal says %q, want it not sealed", name, got.Says)
+		}
+	}
+}
+
+// TestSilentDNS: a chain whose keys cannot be had is left as it is, because a seal that says fail
+// would end it for ever.
+func TestSilentDNS(t *testing.T) {
+	z := zone{}
+	raw := sealedTwice(t, z)
+	s := sealer(t, z, "firm.example")
+	z["s1._domainkey.a.example"] = "?"
+	if got := seal(t, s, z, raw); got.Fields != "" || !strings.HasPrefix(got.Says, "not ARC-sealed: whether its chain is valid is not known (the key of a.example could not be looked up: ") {
+		t.Errorf("Seal says %q, want it not sealed", got.Says)
+	}
+	if got := seal(t, s, z, strings.Replace(raw, "Hello", "Hallo", 1)); !strings.Contains(got.Says, "cv=fail") {
+		t.Errorf("Seal says %q of a chain that no key makes valid, want cv=fail", got.Says)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	fields, body := parsed(t, plain)
+	if got, err := s.Seal(ctx, z, fields, body, now); err != nil || got.Says != "" && got.Fields != "" {
+		t.Errorf("with a context that has ended: Seal = %+v, %v, want it not sealed", got, err)
+	}
+}
