@@ -51,6 +51,7 @@ const (
 	fixLogin  = "check smtp.username and smtp.password"
 	fixTLS    = "set smtp.security to starttls or tls"
 	fixSender = "set forward.envelope_from and forward.from to an address that this login may send as"
+	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: then all mail goes out as forward.envelope_from"
 	fixName   = "set smtp.local_name to this host's name in DNS"
 	fixQuota  = "the relay limits how much this login may send; raise the limit, or wait"
 )
