@@ -193,7 +193,11 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if err != nil {
 		return nil, err
 	}
-	return append(found, db), a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes))
+	if err := a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes)); err != nil || cfg.Bounces.Inbox == "" {
+		return append(found, db), err
+	}
+	bounces := s.checkBounces(ctx)
+	return append(found, db, bounces), a.report(bounces)
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.
@@ -321,7 +325,7 @@ func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding
 	if len(to) == 0 {
 		f.text += ", because no route names a fixed one"
 	}
-	found := []finding{f}
+	found := append([]finding{f}, noDSN(s.cfg, info)...)
 	for _, o := range info.Refused {
 		found = append(found, recipientFinding(o))
 	}

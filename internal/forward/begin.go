@@ -48,12 +48,12 @@ func (t *Transaction) first(env Envelope) Envelope {
 		t.rest = append(t.rest, path{name: to})
 	}
 	env.To = env.To[:1]
-	env.From = t.relay.cfg.ReversePath(t.task, env.To[0])
+	env.From = t.relay.cfg.Signer.ReversePath(t.task, env.To[0])
 	return env
 }
 
 // signed reports whether the reverse-path names the delivery.
-func (t *Transaction) signed() bool { return t.task != 0 && t.relay.cfg.ReversePath != nil }
+func (t *Transaction) signed() bool { return t.task != 0 && t.relay.cfg.Signer != nil }
 
 // parse refuses the recipients that have no valid address, or whose sender has none, and returns
 // the others.

@@ -8,26 +8,21 @@ import (
 // Delivery status notifications (RFC 3461): a relay that offers DSN passes them on, and whoever
 // delivers the message at last says so, or says why not.
 
-// maxEnvID is how long an envelope identifier may be (RFC 3461 4.4), in octets.
-const maxEnvID = 100
-
 // asks reports whether notifications are asked for. There is nowhere to send them to without a
 // reverse-path, and they are not asked for in mail of our own.
 func (t *Transaction) asks() bool {
 	return t.relay.cfg.Confirm && t.task != 0 && t.from.wire != "" && t.c.offers("DSN")
 }
 
-// ret are the parameters of MAIL: only the header comes back, and with a reverse-path that names the
-// delivery an identifier that does so, too: some servers return only that.
+// ret are the parameters of MAIL: only the header comes back, with what names the delivery.
 func (t *Transaction) ret() string {
-	if !t.asks() {
+	switch {
+	case !t.asks():
 		return ""
-	}
-	id := xtext(t.from.wire)
-	if !t.signed() || len(id) > maxEnvID {
+	case !t.signed():
 		return " RET=HDRS"
 	}
-	return " RET=HDRS ENVID=" + id
+	return " RET=HDRS ENVID=" + t.relay.cfg.Signer.Token(t.task, t.to[0].name)
 }
 
 // notify are the parameters of RCPT.

@@ -53,20 +53,25 @@ type Config struct {
 	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
 	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
-	// ReversePath is that of a delivery: each recipient gets a transaction of its own, with an
-	// address to which only its own bounces come. nil: EnvelopeFrom is that of all.
-	ReversePath func(task int64, recipient string) string
-	Confirm     bool   // ask for delivery status notifications (RFC 3461) where the relay offers DSN
-	Proxy       string // a URL, or "direct"; empty for that of the environment
-	From        string // "Name <address>"
-	RootCAs     *x509.CertPool
-	Fingerprint certs.Fingerprint     // of the only certificate to accept; empty: by RootCAs
-	ClientCert  *tls.Certificate      // shown to a relay that asks for one; nil for none
-	Certificate func(until time.Time) // called at each handshake with the end of the relay certificate's validity; may be nil
-	Timeouts    Timeouts
-	Logger      *slog.Logger
+	Signer             Signer        // names the delivery in each reverse-path; nil: EnvelopeFrom is that of all
+	Confirm            bool          // ask for delivery status notifications (RFC 3461) where the relay offers DSN
+	Proxy              string        // a URL, or "direct"; empty for that of the environment
+	From               string        // "Name <address>"
+	RootCAs            *x509.CertPool
+	Fingerprint        certs.Fingerprint     // of the only certificate to accept; empty: by RootCAs
+	ClientCert         *tls.Certificate      // shown to a relay that asks for one; nil for none
+	Certificate        func(until time.Time) // called at each handshake with the end of the relay certificate's validity; may be nil
+	Timeouts           Timeouts
+	Logger             *slog.Logger
 
 	sessions tls.ClientSessionCache // of TLS, for the next connection
+}
+
+// Signer makes reverse-paths that name a delivery, *bounce.Signer. With it, each recipient gets a
+// transaction of its own.
+type Signer interface {
+	ReversePath(task int64, recipient string) string
+	Token(task int64, recipient string) string // the part of it that names the delivery, as an ENVID (RFC 3461 4.4)
 }
 
 // Quota limits how many recipients are named to the relay, over all processes that use it.

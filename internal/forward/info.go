@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math"
 )
 
 // maxNamed is how many recipients Info names at most. A relay slows down or shuts out a client that
@@ -94,8 +95,8 @@ func (r *Relay) probe() path {
 	switch {
 	case r.cfg.EnvelopeFrom == SRS:
 		from, _ = parsePath(r.rewrite(from)) // which makes no others
-	case r.cfg.ReversePath != nil:
-		from, _ = parsePath(r.cfg.ReversePath(0, r.sender.name)) // likewise
+	case r.cfg.Signer != nil:
+		from, _ = parsePath(r.cfg.Signer.ReversePath(math.MaxInt64, r.sender.name)) // likewise
 	}
 	return from
 }
@@ -103,7 +104,7 @@ func (r *Relay) probe() path {
 // blame is classify for a sender of probe.
 func (r *Relay) blame(at Stage, rep reply) (verdict, string) {
 	v, fix := classify(at, rep, true)
-	if fix == fixSender && r.cfg.ReversePath != nil {
+	if fix == fixSender && r.cfg.Signer != nil {
 		fix = fixSigned
 	}
 	return v, fix

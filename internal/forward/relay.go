@@ -43,7 +43,7 @@ var errClosed = errors.New("the relay is closed")
 // or cannot be rewritten goes out with the configured sender. From is never used for it: its author
 // need not want bounces there, and anybody can write it.
 //
-// With Config.ReversePath, Begin makes the reverse-path of each recipient from the task.
+// With Config.Signer, Begin makes the reverse-path of each recipient from the task.
 func (r *Relay) Envelope(m *message.Message, via Trace, to []string) Envelope {
 	if m.Header.Answers() {
 		return Envelope{To: to, NullOnly: returned(m, via.Inbox)}

@@ -37,7 +37,11 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 		return d.unrecorded(ctx, j, nil, err)
 	case end != nil:
 		return d.finish(ctx, j, *end)
-	case tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0:
+	}
+	if ds, err = d.withhold(ctx, ds); err != nil {
+		return d.unrecorded(ctx, j, nil, err)
+	}
+	if tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0 {
 		return d.settle(ctx, j, ds)
 	}
 	return d.send(ctx, j, ds)

@@ -152,7 +152,7 @@ type Observer interface {
 	Due(t tasks.Task)  // a dry run found a task that a pass would work off
 }
 
-// Pass is how a pass is done, and with what. All fields must be set.
+// Pass is how a pass is done, and with what. All fields must be set, but for Bounces.
 type Pass struct {
 	Config   Config
 	Inboxes  Inboxes
@@ -161,6 +161,7 @@ type Pass struct {
 	Composer *forward.Composer
 	Relay    Relay
 	Limits   Limits
+	Bounces  Bounces // nil: no messages are read as reports, and nobody is suspended
 	Dial     func(ctx context.Context, box inbox.Inbox) (Source, error)
 	Now      func() time.Time
 	Log      *slog.Logger

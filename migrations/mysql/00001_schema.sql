@@ -290,7 +290,19 @@ CREATE TABLE IF NOT EXISTS monitored_destinations (
     last_error TEXT        NOT NULL  -- empty when the last try did not fail
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE IF NOT EXISTS suspended_recipients (
+    id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    recipient  VARCHAR(320) NOT NULL UNIQUE, -- its domain in lower case
+    since      BIGINT       NOT NULL, -- when that was found
+    bounces    INT          NOT NULL, -- how many there were then
+    why        TEXT         NOT NULL, -- what the last one said
+    suspended  TINYINT      NOT NULL, -- 1: nothing is sent to it
+    resumed_at BIGINT       NULL -- when an operator resumed it: bounces before that do not count; NULL when nobody did
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- +goose Down
+DROP TABLE suspended_recipients;
 DROP TABLE monitored_destinations;
 DROP TABLE monitored_outbox;
 DROP TABLE monitored_emails_headers;

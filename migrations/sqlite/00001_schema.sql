@@ -288,7 +288,19 @@ CREATE TABLE monitored_destinations (
     last_error TEXT    NOT NULL  -- empty when the last try did not fail
 );
 
+-- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE suspended_recipients (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    recipient  TEXT    NOT NULL UNIQUE, -- its domain in lower case
+    since      INTEGER NOT NULL, -- when that was found
+    bounces    INTEGER NOT NULL, -- how many there were then
+    why        TEXT    NOT NULL, -- what the last one said
+    suspended  INTEGER NOT NULL, -- 1: nothing is sent to it
+    resumed_at INTEGER NULL -- when an operator resumed it: bounces before that do not count; NULL when nobody did
+);
+
 -- +goose Down
+DROP TABLE suspended_recipients;
 DROP TABLE monitored_destinations;
 DROP TABLE monitored_outbox;
 DROP TABLE monitored_emails_headers;
