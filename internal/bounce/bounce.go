@@ -14,7 +14,12 @@
 // The package knows messages and addresses only: no network, no database, no configuration.
 package bounce
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"postrider/internal/address"
+)
 
 // Kind says what a message is.
 type Kind int
@@ -30,23 +35,37 @@ const (
 // Report is what one message says.
 type Report struct {
 	Kind       Kind
-	Addresses  []string // that the message came to, the most reliable first: the reverse-path is one of them
+	Addresses  []string // that the message came to, and the reverse-paths that it quotes: the most reliable first
 	EnvelopeID string   // of the original (RFC 3461 4.4), decoded; empty when it is not given
 	MessageID  string   // of the original, with its angle brackets; empty when it is not given
-	Fates      []Fate   // in the order of the report, each recipient and action once
+	Fates      []Fate   // in the order of the report, each recipient and action once, at most 1,000
 }
 
-// Fate is what became of one recipient. Code, Status, Reply, Remote and At are zero when the report
-// does not say it.
+// Fate is what became of one recipient. Code, Status, Reply and Remote are zero when the report
+// does not say them.
 type Fate struct {
-	Recipient string // as the reporting server knows it: an alias may stand for another address
-	Original  string // as we wrote it (ORCPT); empty when the report does not say it
+	Recipient string // as the reporting server knows it: that of an alias may be another; empty in a complaint that hides it
+	Original  string // as we wrote it (ORCPT), decoded; empty when the report does not say it
 	Action    Action
 	Code      int       // of the SMTP reply, such as 550
 	Status    string    // the enhanced status code (RFC 3463), such as 5.1.1
-	Reply     string    // the remote server's words without the two codes, at most 500 octets
+	Reply     string    // the remote server's words without the two codes, at most 500 characters
 	Remote    string    // the server that said it, by name or address, such as mx.other.example
-	At        time.Time // when, in UTC
+	At        time.Time // when, in UTC; the date of the report when it says no other, zero when it has none
+}
+
+// Is reports whether the fate is that of a recipient, in any spelling of the address.
+func (f Fate) Is(recipient string) bool {
+	want := spelled(recipient)
+	return want != "" && (spelled(f.Recipient) == want || spelled(f.Original) == want)
+}
+
+// spelled is equal for all spellings of an address.
+func spelled(s string) string {
+	if a, err := address.Parse(s); err == nil {
+		return a.Key()
+	}
+	return strings.ToLower(s)
 }
 
 // Action is what a report says of a recipient (RFC 3464 2.3.3).

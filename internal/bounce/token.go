@@ -158,10 +158,7 @@ func (k *key) sign(b []byte) []byte { return k.hash("bounce token", b)[:signatur
 
 // recipient is a hash, so that the address is not in a message that is passed on.
 func (k *key) recipient(recipient string) []byte {
-	if a, err := address.Parse(recipient); err == nil {
-		recipient = a.Key()
-	}
-	return k.hash("bounce recipient", []byte(strings.ToLower(recipient)))[:recipientOctets]
+	return k.hash("bounce recipient", []byte(spelled(recipient)))[:recipientOctets]
 }
 
 func (k *key) hash(purpose string, b []byte) []byte {
