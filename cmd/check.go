@@ -37,7 +37,7 @@ something fails, the line says how to fix it. It logs in to each inbox and opens
 its folders. It forwards nothing: it names the sender (forward.envelope_from)
 and up to ten recipients of routes and notify to the relay, and takes that back.
 Of the database it proves that its user may write. The DNS is asked for mode
-auto. It looks whether the hook and the directory of metrics.textfile exist, and
+auto, and the bounce inbox has to be active (bounces). It looks whether the hook and the directory of metrics.textfile exist, and
 does not run the hook. --inbox and --label choose the inboxes; everything else is
 tried all the same.
 Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints

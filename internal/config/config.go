@@ -217,7 +217,7 @@ type Metrics struct {
 // Notify is who is notified of failures, and of which.
 type Notify struct {
 	To     []string      `yaml:"to"` // addresses
-	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable, needs_login
+	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable, needs_login, recipient_bounces
 	AtMost time.Duration `yaml:"at_most"`
 }
 
@@ -244,6 +244,6 @@ func Default() *Config {
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
 		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
-		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
+		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login", "recipient_bounces"}, AtMost: time.Hour},
 	}
 }

@@ -29,6 +29,9 @@ type Digest struct {
 	Inboxes     []Inbox   `json:"inboxes"`
 	MoreInboxes int       `json:"more_inboxes"` // not in Inboxes
 
+	Recipients     []Recipient `json:"recipients"`
+	MoreRecipients int         `json:"more_recipients"` // not in Recipients
+
 	about  []string // identifies the content, for the Message-ID
 	atMost time.Duration
 }
@@ -40,6 +43,7 @@ type Counts struct {
 	InboxUnreachable int `json:"inbox_unreachable"`
 	InboxReachable   int `json:"inbox_reachable"` // outages that ended
 	NeedsLogin       int `json:"needs_login"`     // inboxes to which a person has to log in
+	RecipientBounces int `json:"recipient_bounces"`
 }
 
 // Task is a message that waits for an operator.
@@ -85,8 +89,9 @@ type Inbox struct {
 // digest builds the digest of the news.
 func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	d := Digest{
-		Version: 1, At: news.At, Host: n.Config.Host, Tasks: []Task{}, Inboxes: []Inbox{}, atMost: n.Config.AtMost,
+		Version: 1, At: news.At, Host: n.Config.Host, Tasks: []Task{}, Inboxes: []Inbox{}, Recipients: []Recipient{}, atMost: n.Config.AtMost,
 	}
+	d.addRepeated(news.Recipients)
 	for _, e := range news.Tasks {
 		d.about = append(d.about, fmt.Sprint("task ", e.ID, " ", e.FinishedAt.UnixMicro()))
 		if e.Status == Dead {

@@ -69,6 +69,7 @@ func (d Digest) subject() string {
 	add(d.Counts.Uncertain, "message is uncertain", "messages are uncertain")
 	add(d.Counts.InboxUnreachable, "inbox is unreachable", "inboxes are unreachable")
 	add(d.Counts.NeedsLogin, "inbox needs a login", "inboxes need a login")
+	add(d.Counts.RecipientBounces, "recipient bounces again and again", "recipients bounce again and again")
 	add(d.Counts.InboxReachable, "inbox is reachable again", "inboxes are reachable again")
 	return "postrider: " + strings.Join(parts, ", ")
 }
@@ -94,6 +95,7 @@ func (d Digest) text() string {
 	if d.MoreInboxes > 0 {
 		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", count(d.MoreInboxes, "more inbox", "more inboxes"))
 	}
+	d.recipientsText(&b)
 	for _, t := range d.Tasks {
 		t.text(&b)
 	}

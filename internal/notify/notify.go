@@ -1,5 +1,5 @@
-// Package notify sends failure notices to the operator: about dead and uncertain messages, and
-// about inboxes that cannot be scanned. A notice is a digest. It goes out by mail, and to a program
+// Package notify sends failure notices to the operator: about dead and uncertain messages, about
+// inboxes that cannot be scanned, and about recipients whose mail bounces again and again. A notice is a digest. It goes out by mail, and to a program
 // (the hook).
 //
 // Each address and the hook is a channel. The database records for each channel what was reported,
@@ -34,10 +34,12 @@ const (
 	Uncertain   Kind = "uncertain"
 	Unreachable Kind = "inbox_unreachable"
 	NeedsLogin  Kind = "needs_login" // a person has to log in to an inbox (OAuth2)
+
+	RecipientBounces Kind = "recipient_bounces" // mail to a recipient bounces again and again
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable, NeedsLogin} }
+func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable, NeedsLogin, RecipientBounces} }
 
 // ofInbox reports whether the kind is a failure of an inbox, and not of a message.
 func (k Kind) ofInbox() bool { return k == Unreachable || k == NeedsLogin }
@@ -166,7 +168,7 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 	switch {
 	case err == nil:
 		n.Log.Info("failure notice sent",
-			"channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages))
+			"channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages), "recipients", len(news.Recipients))
 		return n.Store.reported(after, ch, n.Config.Worker, news)
 	case errors.Is(err, errTaken):
 		n.Log.Info("another run sends the failure notice, because this run's lease expired", "channel", ch.String())

@@ -25,12 +25,20 @@ LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.re
 WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
 ORDER BY e.email_address`
 
-	// Rows whose task or inbox no longer exists. Served by primary keys; the table holds dead and
+	// Reads the whole table; it has a row for each recipient whose mail bounced too often.
+	sqlRepeated = `
+SELECT r.id, r.recipient, r.since, r.bounces, r.why, r.suspended, n.at AS told FROM suspended_recipients r
+LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'recipient' AND n.ref_id = r.id
+WHERE r.resumed_at IS NULL ORDER BY r.recipient`
+
+	// Rows whose task, inbox or recipient no longer exists. Served by primary keys; the table holds dead and
 	// uncertain tasks only.
 	sqlForgetTasks = `DELETE FROM monitored_emails_told
 WHERE kind = 'task' AND NOT EXISTS (SELECT 1 FROM monitored_emails_tasks t WHERE t.id = ref_id)`
 	sqlForgetInboxes = `DELETE FROM monitored_emails_told
 WHERE kind = 'inbox' AND NOT EXISTS (SELECT 1 FROM monitored_emails e WHERE e.id = ref_id)`
+	sqlForgetRecipients = `DELETE FROM monitored_emails_told
+WHERE kind = 'recipient' AND NOT EXISTS (SELECT 1 FROM suspended_recipients r WHERE r.id = ref_id)`
 )
 
 // PRIMARY KEY (channel)
