@@ -27,7 +27,7 @@ func TestBouncesKilled(t *testing.T) {
 	w.configure()
 	w.imap.Append(t, "desk@firm.example", "INBOX", mails(reports, "one of many")...)
 	w.pass(0)
-	var back []bounceReport
+	var back []sentBack
 	for _, m := range w.sink.Messages() {
 		back = append(back, bounced(m.From, "", "gone@other.example"))
 	}
