@@ -132,6 +132,24 @@ CREATE TABLE IF NOT EXISTS monitored_emails_deliveries (
     CONSTRAINT monitored_emails_deliveries_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- What became of deliveries after the relay had accepted them, as reports say. Most deliveries have no row.
+CREATE TABLE IF NOT EXISTS monitored_emails_arrivals (
+    task_id     BIGINT       NOT NULL,
+    recipient   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    inbox_id    BIGINT       NOT NULL,
+    status      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- delayed, relayed, confirmed, complained, bounced
+    code        INT          NOT NULL, -- of the remote server's reply; 0 when unknown
+    enhanced    VARCHAR(32)  NOT NULL, -- its enhanced status code; empty when unknown
+    reply       TEXT         NOT NULL,
+    remote      VARCHAR(255) NOT NULL, -- the remote server; empty when unknown
+    at          DATETIME(6)  NOT NULL, -- when it happened
+    reported_at DATETIME(6)  NOT NULL,
+    PRIMARY KEY (task_id, recipient),
+    KEY monitored_emails_arrivals_inbox (inbox_id, status, reported_at, task_id),
+    KEY monitored_emails_arrivals_status (status, reported_at, recipient),
+    CONSTRAINT monitored_emails_arrivals_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 -- Who delivers which content to whom: a delivery goes out only while its task owns the row. A row
 -- outlives its task when that was purged. With dedupe off there are none.
 CREATE TABLE IF NOT EXISTS monitored_emails_once (
@@ -317,6 +335,7 @@ DROP TABLE contacts;
 DROP TABLE monitored_emails_seen;
 DROP TABLE monitored_emails_events;
 DROP TABLE monitored_emails_once;
+DROP TABLE monitored_emails_arrivals;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;
