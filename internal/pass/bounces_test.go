@@ -74,7 +74,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("the task is %s (%s), want it skipped as a report, with what it says", got.Skip, got.Reason)
 	}
 
-	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "test"}, 1)
+	_, err = r.queue.Requeue(t.Context(), "test", 1)
 	check(t, err)
 	r.want(r.run(), Counters{Skipped: 1}) // it is read again when it is claimed
 	if want := []string{"report 1", "letter", "report 2", "report 1"}; !slices.Equal(f.read, want) {
@@ -115,22 +115,15 @@ func TestReportFails(t *testing.T) {
 func TestReportsInADryRun(t *testing.T) {
 	r := newRig(t, nil)
 	f := &fakeBounces{inbox: address}
-	seen := &previews{}
+	seen := &previews{why: map[string]string{}}
 	r.Bounces, r.Config.DryRun, r.Observer = f, true, seen
 	r.add("all")
 	r.subjects("report 1")
 	r.run()
-	if !f.dry || f.reviews > 0 || len(seen.reasons) != 1 || seen.reasons[0] != "report: report 1" {
-		t.Errorf("the dry run shows %q, with %d reviews, want what the report says, and none", seen.reasons, f.reviews)
+	if !f.dry || f.reviews > 0 || seen.why["report 1"] != "report: report 1" {
+		t.Errorf("the dry run shows %q, with %d reviews, want what the report says, and none", seen.why, f.reviews)
 	}
 }
-
-type previews struct {
-	nobody
-	reasons []string
-}
-
-func (p *previews) Preview(v Preview) { p.reasons = append(p.reasons, v.Entry.Decision.Reason) }
 
 // TestSuspended: nothing is sent to a recipient that is suspended, and the others get the message.
 func TestSuspended(t *testing.T) {
@@ -146,7 +139,7 @@ func TestSuspended(t *testing.T) {
 		t.Fatalf("the relay got %d messages, and the task ended because %q", len(sent), got.Reason)
 	}
 	f.suspended = nil
-	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "test"}, 1)
+	_, err = r.queue.Requeue(t.Context(), "test", 1)
 	check(t, err)
 	r.want(r.run(), Counters{Forwarded: 1})
 	if sent := r.sink.Messages(); len(sent) != 2 || !slices.Equal(sent[1].To, []string{"gone@x.example"}) {
