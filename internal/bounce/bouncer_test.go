@@ -13,7 +13,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// bouncers are the servers whose reports are read, and what each calls the next hop.
+// bouncers are the servers whose reports are read, and whom each names as the one that refused:
+// Postfix knows the next hop by its address, and OpenSMTPD does not name it.
 var bouncers = []struct {
 	name   string
 	start  func(testing.TB, int) *testserver.Bouncer
@@ -21,7 +22,7 @@ var bouncers = []struct {
 }{
 	{"Postfix", testserver.BouncingPostfix, "127.0.0.1"},
 	{"Exim", testserver.BouncingExim, testserver.BouncerNext},
-	{"OpenSMTPD", testserver.BouncingOpenSMTPD, testserver.BouncerNext},
+	{"OpenSMTPD", testserver.BouncingOpenSMTPD, "relay.example"},
 }
 
 // refusals are what the next hop says to whom.
@@ -118,7 +119,7 @@ func submit(t *testing.T, port int, from, envelopeID, to string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	_ = stream.SetDeadline(time.Now().Add(10*time.Second))
+	_ = stream.SetDeadline(time.Now().Add(10 * time.Second))
 	conn := textproto.NewConn(stream)
 	for _, step := range []struct {
 		line string

@@ -149,3 +149,29 @@ func (f Fate) explain(words, remote string) Fate {
 	}
 	return f
 }
+
+// reason finds what OpenSMTPD says of a recipient in words alone, beside a delivery status:
+// `ann@x.example: 550 5.1.1 no such user`.
+var reason = regexp.MustCompile(`(?m)^[ \t]*<?([^\s<>]+@[^\s<>]+?)>?: (.+)$`)
+
+// readReasons completes the fates whose delivery status gives no reason.
+func (r *reader) readReasons(parts []message.Part) {
+	bare := map[string]*Fate{}
+	for i := range r.Fates {
+		if f := &r.Fates[i]; f.Reply == "" && f.Action <= Delayed {
+			bare[f.Recipient] = f
+		}
+	}
+	for _, p := range parts {
+		if len(bare) == 0 || p.MediaType != "text/plain" {
+			continue
+		}
+		for _, m := range reason.FindAllStringSubmatch(p.Text, -1) {
+			if f := bare[m[1]]; f != nil {
+				f.say(m[2])
+				f.Reply = text.Cut(f.Reply, maxReply)
+				delete(bare, m[1])
+			}
+		}
+	}
+}

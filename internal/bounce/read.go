@@ -28,6 +28,7 @@ func Read(ctx context.Context, m *message.Message) (Report, error) {
 	if len(r.Fates) == 0 && byServer(m.Header) {
 		r.readForms(parts)
 	}
+	r.readReasons(parts)
 	if len(r.Fates) == 0 && isAutoReply(m.Header, parts) {
 		r.Kind = AutoReply
 	}

@@ -47,16 +47,18 @@ func fateOf(g group) (Fate, bool) {
 		f.Status = m[1]
 	}
 	f.Action = actionOf(g.get("action"), f.Status)
-	kind, words := typed(g.get("diagnostic-code"))
-	code, specific, rest := said(words)
-	if kind == "smtp" || code != 0 {
-		f.Code, words = code, rest
-	}
+	_, words := typed(g.get("diagnostic-code"))
+	f.say(words)
+	return f, f.Recipient != "" && f.Action != 0
+}
+
+// say takes the reply of a server, and the two codes from it if the report has no better ones.
+func (f *Fate) say(words string) {
+	var specific string
+	f.Code, specific, f.Reply = said(words)
 	if specific != "" && (f.Status == "" || strings.HasSuffix(f.Status, ".0.0")) {
 		f.Status = specific
 	}
-	f.Reply = words
-	return f, f.Recipient != "" && f.Action != 0
 }
 
 // actionOf reads the field Action, which a few servers leave out: then the class of the status says

@@ -19,7 +19,7 @@ var bouncerConfigs embed.FS
 func BouncingExim(t testing.TB, next int) *Bouncer {
 	t.Helper()
 	r := newRoot(t, "exim4-daemon-light", "usr/sbin/exim4")
-	r.user("Debian-exim", 901, "var/spool/exim4", "var/log/exim4")
+	r.user("Debian-exim", 901, "var/spool/exim4", "var/log")
 	b := r.start(next, "exim.conf", "etc/exim4/exim4.conf", "/usr/sbin/exim4", "-bdf", "-q1s")
 	b.retry = func(testing.TB) {} // it tries every second
 	return b
@@ -31,7 +31,12 @@ func BouncingOpenSMTPD(t testing.TB, next int) *Bouncer {
 	r := newRoot(t, "opensmtpd", "usr/sbin/smtpd", "usr/sbin/smtpctl")
 	r.user("opensmtpd", 902)
 	r.user("opensmtpq", 903)
-	r.mkdir("var/lib/opensmtpd/empty", 0, 0o711)
+	for _, dir := range []string{"var/lib/opensmtpd/empty", "var/spool", "run", "var/run"} {
+		r.mkdir(dir, 0, 0o711)
+	}
+	ctl := filepath.Join(r.dir, "usr/sbin/smtpctl")
+	r.check(os.Chown(ctl, 0, 903))
+	r.check(os.Chmod(ctl, 0o755|os.ModeSetgid))
 	b := r.start(next, "opensmtpd.conf", "etc/smtpd.conf", "/usr/sbin/smtpd", "-d")
 	b.retry = func(t testing.TB) {
 		t.Helper()
@@ -111,8 +116,7 @@ func (r *root) write(name, text string, mode os.FileMode) {
 	r.check(os.Chmod(path, mode))
 }
 
-// install copies a program or a library. A program that needs the rights of another user gets them
-// from root.
+// install copies a program or a library.
 func (r *root) install(from, name string) {
 	r.t.Helper()
 	data, err := os.ReadFile(from)
@@ -163,16 +167,19 @@ func (r *root) start(next int, conf, at string, argv ...string) *Bouncer {
 	r.write("etc/passwd", passwd.String(), 0o644)
 	r.write("etc/group", group.String(), 0o644)
 	r.write("etc/mailname", bouncerName+"\n", 0o644)
-	r.write("etc/hosts", "127.0.0.1 localhost "+BouncerNext+"\n", 0o644)
-	r.write("log", "", 0o666)
-	log := filepath.Join(r.dir, "log")
+	r.write("etc/hosts", "127.0.0.1 "+BouncerNext+" localhost\n", 0o644)
+	r.check(os.MkdirAll(filepath.Join(r.dir, "var/log"), 0o755))
+	log := filepath.Join(r.dir, "var/log/output")
 	// timeout stays root's, and so ends with the test: the server changes its user (see longestTest)
 	proc, err := startProcess(log, nil, append([]string{"timeout", longestTest, "chroot", r.dir}, argv...)...)
 	r.check(err)
 	r.t.Cleanup(func() {
 		proc.kill()
-		if words, err := os.ReadFile(log); r.t.Failed() && err == nil {
-			r.t.Logf("%s logged:\n%s", r.name, words)
+		logs, _ := filepath.Glob(filepath.Join(r.dir, "var/log/*"))
+		for _, file := range logs {
+			if words, err := os.ReadFile(file); r.t.Failed() && err == nil {
+				r.t.Logf("%s logged:\n%s", r.name, words)
+			}
 		}
 	})
 	r.check(proc.waitListening(port))
