@@ -40,6 +40,7 @@ func TestBounceRoundTrip(t *testing.T) {
 				w.pass(0)
 				want := []string{"bounced: 550 5.1.1 no such user", "bounced: 552 5.2.2 mailbox full", "delayed: 450 4.2.1", "relayed", "confirmed", "after it was accepted"}
 				shown := ""
+				t.Cleanup(func() { t.Logf("task show says\n%s\nwant %q in it", shown, want) })
 				w.eventually(func() bool {
 					b.Retry(t)
 					w.start(nil, "run").wait()
@@ -51,7 +52,6 @@ func TestBounceRoundTrip(t *testing.T) {
 					}
 					return true
 				})
-				t.Logf("task show says\n%s", shown)
 			})
 		}
 	}
