@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/forward"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/srs"
