@@ -225,6 +225,6 @@ func Default() *Config {
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
 		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
-		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
+		Notify:      Notify{On: []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
 	}
 }
