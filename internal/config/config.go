@@ -244,6 +244,6 @@ func Default() *Config {
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
 		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
-		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login", "recipient_bounces"}, AtMost: time.Hour},
+		Notify:      Notify{On: []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}, AtMost: time.Hour},
 	}
 }
