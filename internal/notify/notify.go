@@ -1,7 +1,6 @@
 // Package notify sends failure notices to the operator: about dead, uncertain and bounced messages,
 // about inboxes that cannot be scanned, and about recipients whose mail bounces again and again. A
-// notice is a digest. It goes out by mail, and to a program
-// (the hook).
+// notice is a digest. It goes out by mail, and to a program (the hook).
 //
 // Each address and the hook is a channel. The database records for each channel what was reported,
 // when, and which run holds the channel's lease. So all passes of all hosts together send a channel
@@ -42,7 +41,9 @@ const (
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Dead, Uncertain, Bounced, Unreachable, NeedsLogin, RecipientBounces} }
+func Kinds() []Kind {
+	return []Kind{Dead, Uncertain, Bounced, Unreachable, NeedsLogin, RecipientBounces}
+}
 
 // ofInbox reports whether the kind is a failure of an inbox, and not of a message.
 func (k Kind) ofInbox() bool { return k == Unreachable || k == NeedsLogin }
