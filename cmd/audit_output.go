@@ -88,6 +88,12 @@ func (l *auditLines) account(m pass.Audited) string {
 	if len(m.To) > 0 {
 		out += " to " + strings.Join(m.To, ", ")
 	}
+	if len(m.Confirmed) > 0 {
+		out += "; confirmed: " + strings.Join(m.Confirmed, ", ")
+	}
+	if len(m.Bounced) > 0 {
+		out += "; bounced: " + strings.Join(m.Bounced, ", ")
+	}
 	if m.Reason != "" {
 		out += ": " + text.Line(m.Reason)
 	}

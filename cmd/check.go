@@ -38,7 +38,8 @@ something fails, the line says how to fix it. It logs in to each inbox and opens
 its folders. It forwards nothing: it names the sender (forward.envelope_from)
 and up to ten recipients of routes and notify to the relay, and takes that back.
 Of the database it proves that its user may write. The DNS is asked for mode
-auto, and for the key of arc. It looks whether the hook and the directory of metrics.textfile exist, and
+auto, and for the key of arc. The bounce inbox has to be active (bounces). It
+looks whether the hook and the directory of metrics.textfile exist, and
 does not run the hook. --inbox and --label choose the inboxes; everything else is
 tried all the same.
 Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
@@ -199,7 +200,11 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if err != nil {
 		return nil, err
 	}
-	return append(found, db), a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes))
+	if err := a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes)); err != nil || cfg.Bounces.Inbox == "" {
+		return append(found, db), err
+	}
+	bounces := s.checkBounces(ctx)
+	return append(found, db, bounces), a.report(bounces)
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.
@@ -347,7 +352,7 @@ func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding
 	if len(to) == 0 {
 		f.text += ", because no route names a fixed one"
 	}
-	found := []finding{f}
+	found := append([]finding{f}, noDSN(s.cfg, info)...)
 	for _, o := range info.Refused {
 		found = append(found, recipientFinding(o))
 	}

@@ -46,7 +46,12 @@ var stateColors = map[string]terminal.Color{
 }
 
 // paintState is a state in its colour.
-func paintState(state string) string { return stateColors[state].Of(state) }
+func paintState(state string) string {
+	if strings.HasSuffix(state, bouncedMark) {
+		return terminal.Red.Of(state)
+	}
+	return stateColors[state].Of(state)
+}
 
 // paintStates is what states makes, each state in its colour.
 func paintStates(list string) string {

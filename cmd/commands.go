@@ -24,6 +24,7 @@ func (a *app) commands() []*cobra.Command {
 		a.inboxCommand(),
 		a.taskCommand(),
 		a.contactCommand(),
+		a.recipientCommand(),
 		a.eventCommand(),
 		a.routeCommand(),
 		a.statusCommand(),

@@ -11,6 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // jsonCases are the commands with --json, with the section of docs/json.md that describes what they
@@ -31,6 +35,7 @@ var jsonCases = []struct{ section, args string }{
 	{"inbox list, inbox show", "inbox show desk@firm.example"},
 	{"inbox check", "inbox check desk@firm.example"},
 	{"contact list", "contact list"},
+	{"recipient list", "recipient list"},
 	{"route test", "route test FOLDER/mail.eml --no-dns"},
 	{"route test", "route test --task 1 --no-dns"},
 	{"route replay", "route replay"},
@@ -114,6 +119,24 @@ func withEvents(t *testing.T, home string) {
 	printed(t, home, "run", map[string]map[string]bool{})
 }
 
+// withNoted has recipients whose mail bounces in the registry of a folder.
+func withNoted(t *testing.T, home string) {
+	t.Helper()
+	d, err := db.Open(t.Context(), db.Config{Driver: db.SQLite, Path: filepath.Join(home, "postrider.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Close() }()
+	err = d.Tx(t.Context(), func(tx *gorm.DB) error {
+		_, err := db.Exec(tx, `INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended, resumed_at)
+VALUES ('gone@other.example', 1, 5, '550 no', 1, NULL), ('back@other.example', 1, 5, '550 no', 0, 2)`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestJSONIsDocumented: what each command prints with --json is what docs/json.md says, path by path
 // and type by type; and each path that is documented without "if" is printed.
 func TestJSONIsDocumented(t *testing.T) {
@@ -134,8 +157,11 @@ func TestJSONIsDocumented(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.section == "status" || c.section == "event list" {
+			switch c.section {
+			case "status", "event list":
 				withEvents(t, dir)
+			case "recipient list":
+				withNoted(t, dir)
 			}
 			printed(t, dir, c.args, seen[c.section])
 		}

@@ -202,11 +202,15 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 		return pass.Trial{}, err
 	}
 	defer func() { _ = relay.Close() }()
-	return pass.Tester{
+	trial, err := pass.Tester{
 		Routes: table, Senders: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == string(route.Hold), Notices: notices(cfg),
 		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
 		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
 	}.Try(ctx, s)
+	if cfg.Bounces.Address != "" && trial.EnvelopeFrom != "" {
+		trial.EnvelopeFrom = cfg.Bounces.Address // each recipient gets its own token
+	}
+	return trial, err
 }
 
 // labelsOf are the labels of an inbox, for the routes.

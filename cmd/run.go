@@ -114,6 +114,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		}
 	}
 	report := passReport{Report: p.Run(ctx, boxes)}
+	if opts.chosen.Empty() {
+		report.Inboxes = s.withBounces(ctx, report.Inboxes, boxes, p.Config.Quiet)
+	}
 	endEvents(drainTime)
 	if !opts.dryRun {
 		s.act(ctx, boxes)

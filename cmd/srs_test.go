@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/forward"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/srs"
@@ -132,7 +133,7 @@ func TestForwardIsWired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := relay.Envelope(m, "desk@firm.example", nil).From
+	from := relay.Envelope(m, forward.Trace{Inbox: "desk@firm.example"}, nil).From
 	if d, err := r.Decode(from); err != nil || d.Address != "alice@author.example" || d.Secret != 1 || d.Expired {
 		t.Errorf("the reverse-path is %s (%+v, %v), want an SRS address for alice@author.example, signed with the first secret", from, d, err)
 	}

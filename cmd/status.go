@@ -35,15 +35,16 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `status shows what is known of each inbox, without connecting to it. The backlog
 is the number of unfinished tasks. Due tasks are those of the backlog that the
 next run claims; the others wait for a retry or are in progress. "Last day" has
-the conflicts (a worker lost its lease to another) and the share of messages
-that took more than one attempt. Columns that are 0 everywhere are left out.
+the recipients for whom a message bounced after the relay had accepted it, the
+conflicts (a worker lost its lease to another) and the share of messages that
+took more than one attempt. Columns that are 0 everywhere are left out.
 
 When a limit of the relay's provider (smtp.limits) is used up and tasks are due,
 a line below the table shows how long they wait.
 
 Of more than ` + many + ` inboxes it shows a summary and those with trouble: the last
-scan failed, a login is needed, messages are dead or uncertain, or there is an
-alert. --all shows all.
+scan failed, a login is needed, messages are dead or uncertain, or bounced in
+the last day, or there is an alert. --all shows all.
 
 Below the table are the alerts: what is past a threshold of the configuration
 (alerts), of the inboxes that --inbox and --label choose. They make the exit
@@ -100,11 +101,18 @@ func (a *app) needOperator(boxes []status.Inbox) error {
 		return nil
 	}
 	var all pass.Counters
+	bounced := 0
 	for _, b := range boxes {
 		all.Dead += b.Dead
 		all.Uncertain += b.Uncertain
+		bounced += b.Bounced
 	}
-	return a.whatToDo(all)
+	if err := a.whatToDo(all); err != nil || bounced == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "%s after the relay had accepted them: `postrider task list --bounced`, then `postrider task retry --bounced`\n",
+		text.Count(bounced, "message")+" bounced")
+	return err
 }
 
 func (s *services) status() status.Sources {
@@ -150,7 +158,7 @@ func (a *app) statusTable(boxes []status.Inbox) *terminal.Table {
 		if b.LastScannedAt != nil {
 			scan = text.Ago(b.Numbers.SinceScan)
 		}
-		g.Add(b.Email, yesNo(b.Active), backlog, states(b.Counts), lastDay(b), oldest, scan)
+		g.Add(b.Email, yesNo(b.Active), backlog, messages(b), lastDay(b), oldest, scan)
 	}
 	return g
 }
@@ -166,12 +174,24 @@ func states(counts map[tasks.Status]int) string {
 	return strings.Join(parts, ", ")
 }
 
+// messages are the states, and how many of the forwarded ones bounced.
+func messages(b status.Inbox) string {
+	out := states(b.Counts)
+	if b.Bounced > 0 {
+		out += ", " + strconv.Itoa(b.Bounced) + " of them bounced"
+	}
+	return out
+}
+
 func stateName(s tasks.Status) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(s), "skipped_"), "_", " ")
 }
 
 func lastDay(b status.Inbox) string {
 	var parts []string
+	if b.BouncedLately > 0 {
+		parts = append(parts, strconv.Itoa(b.BouncedLately)+" bounced")
+	}
 	if b.Conflicts > 0 {
 		parts = append(parts, text.Count(b.Conflicts, "conflict"))
 	}

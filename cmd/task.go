@@ -48,6 +48,10 @@ has everything about a message.
 
 States: received, in_progress, error, uncertain, dead, forwarded,
 skipped_no_match, skipped
+
+A task that the relay accepted for a recipient, and that bounced afterwards,
+stays forwarded; on a terminal its state is "forwarded, bounced". --bounced
+shows only these.
 ` + exitHelp,
 		Example: `  postrider task list --from clerk@court.example --since 2d
   postrider task list --to ann@firm.example --subject hearing
@@ -56,6 +60,7 @@ skipped_no_match, skipped
 		RunE: func(c *cobra.Command, _ []string) error { return a.taskList(c.Context(), opts) },
 	}
 	opts.register(a, c, tasks.Statuses, registeredAge)
+	opts.registerBounced(c)
 	c.Flags().StringVar(&opts.from, "from", "", "only messages from this sender: a part of its name or address")
 	c.Flags().StringVar(&opts.to, "to", "", "only messages that go to this recipient: a part of its address")
 	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with this in the subject")
@@ -185,6 +190,7 @@ func parseIDs(args []string) ([]int64, error) {
 type taskFilter struct {
 	statuses                []string
 	inbox, route, olderThan string
+	bounced                 bool
 	chosen                  inboxChoice // by labels
 	given                   func(flag string) bool
 }
@@ -210,10 +216,15 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	complete(c, "route", a.routeNames)
 }
 
+// registerBounced adds the flag to a command that is for what bounced.
+func (f *taskFilter) registerBounced(c *cobra.Command) {
+	c.Flags().BoolVar(&f.bounced, "bounced", false, "only tasks that the relay accepted and that bounced for a recipient")
+}
+
 // any reports whether one of the flags was given. An empty value counts, so that an unset variable
 // in a script does not select everything.
 func (f *taskFilter) any() bool {
-	return slices.ContainsFunc([]string{"status", "inbox", "label", "route", "older-than"}, f.given)
+	return slices.ContainsFunc([]string{"status", "inbox", "label", "route", "older-than", "bounced"}, f.given)
 }
 
 // parse reads what needs no database.
@@ -222,7 +233,7 @@ func (f *taskFilter) parse() (tasks.Filter, error) {
 	if err != nil {
 		return tasks.Filter{}, usage(err)
 	}
-	out := tasks.Filter{Statuses: states}
+	out := tasks.Filter{Statuses: states, Bounced: f.bounced}
 	if f.given("older-than") {
 		out.Registered, err = parseAge("--older-than", f.olderThan)
 	}

@@ -73,7 +73,9 @@ func (a *app) taskRetryCommand() *cobra.Command {
 	return a.changeCommand("retry", "Requeue tasks; recipients who have the message are left out",
 		`Without --status a filter selects failed tasks: error, uncertain, dead. Skipped
 tasks are requeued when --status names them. A copy of a message that was or
-will be forwarded is skipped again.`, &how)
+will be forwarded is skipped again. --bounced selects tasks that bounced after
+the relay had accepted them, forwarded and dead ones: the recipients who bounced
+get the message again, all others are left out.`, &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
@@ -140,6 +142,9 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 		age = endedAge
 	}
 	opts.register(a, c, how.From, age)
+	if len(how.Bounced) > 0 {
+		opts.registerBounced(c)
+	}
 	c.ValidArgsFunction = a.taskIDs(how.From...)
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show what would be changed")

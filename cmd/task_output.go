@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
@@ -38,7 +39,13 @@ func (a *app) showDeliveries(ds []tasks.Delivery) error {
 		}
 		g.Add(d.Recipient, d.Status, code, d.Reply, d.Attempts, a.whenKnown(d.DeliveredAt))
 	}
-	return g.Print(a.out)
+	err := g.Print(a.out)
+	for _, d := range ds {
+		if became := d.Became(); became != "" && err == nil {
+			_, err = fmt.Fprintln(a.out, text.Line(d.Recipient+" "+became))
+		}
+	}
+	return err
 }
 
 // showTrail prints the audit trail, the oldest line first.

@@ -56,13 +56,20 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Fi
 func taskRow(g *terminal.Table, t tasks.Task) []any {
 	subject, reason := text.Line(t.Identity.Subject), text.Line(t.Reason)
 	if g.Width > 0 {
-		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), recipientsOf(t), subject, t.Status}
+		state := string(t.Status)
+		if t.HasBounced() {
+			state += bouncedMark
+		}
+		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), recipientsOf(t), subject, state}
 	}
 	return []any{
 		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, recipientsOf(t), text.Cut(subject, 100), t.Status,
 		t.Attempts, t.Route, text.Cut(reason, 100), t.Folder, t.UID,
 	}
 }
+
+// bouncedMark follows the state of a task of which a delivery bounced.
+const bouncedMark = ", bounced"
 
 // shortTime is a local time: without the year when that is this one, and without the time of day
 // otherwise.

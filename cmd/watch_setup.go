@@ -160,6 +160,11 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) {
 		return
 	}
 	relay := said.Relay{Tried: w.process.RelayTook() != nil, Fault: w.process.RelayFault()}
+	active, err := s.inboxes.List(ctx, true)
+	if err != nil {
+		return
+	}
+	inboxes = s.withBounces(ctx, inboxes, active, true)
 	lines, _ := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, inboxes, relay, alerts)
 	for _, l := range lines {
 		if l.Sentence != "" {

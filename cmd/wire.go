@@ -237,13 +237,19 @@ func (s *services) relay() (*forward.Relay, error) {
 			return nil, usage(err)
 		}
 	}
+	var signs forward.Signer
+	if sign, err := signer(c); err != nil {
+		return nil, err
+	} else if sign != nil {
+		signs = sign
+	}
 	relay, err := forward.NewRelay(forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
 		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity, Certificate: s.certificateOf(ofRelay),
-		EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
+		EnvelopeFrom: c.Forward.EnvelopeFrom, Signer: signs, Confirm: c.Bounces.Confirm, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	})
 	if err != nil {
@@ -277,9 +283,14 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	if err != nil {
 		return nil, err
 	}
+	queue := s.meter.Queue(s.queue)
+	reports, err := s.bounces(queue)
+	if err != nil {
+		return nil, err
+	}
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
-		Inboxes: s.inboxes, Queue: s.meter.Queue(s.queue), Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
+		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {

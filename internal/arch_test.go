@@ -48,6 +48,8 @@ var rules = []rule{
 	{pkg: "internal/measure", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/testserver"}},
 	{pkg: "internal/transcript", never: []string{"internal/message", "internal/tasks", "internal/imapsrc", "internal/forward", "internal/pass"}},
 	{pkg: "internal/srs", never: []string{"internal"}},
+	{pkg: "internal/arrivals", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/testserver"}},
+	{pkg: "internal/bounce", never: []string{"internal/db", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/tasks", "internal/pass", "internal/testserver"}},
 	{pkg: "internal/csvfile", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},
 	{pkg: "internal/dmarc", never: []string{"internal"}},

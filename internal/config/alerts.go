@@ -16,12 +16,14 @@ func (r *reader) alerts(at string, l health.Limits, keep Retention) {
 	notNegative(r, at+".in_error", l.InError)
 	notNegative(r, at+".dead", l.Dead)
 	notNegative(r, at+".uncertain", l.Uncertain)
+	notNegative(r, at+".bounced", l.Bounced)
 	notNegative(r, at+".conflicts", l.Conflicts)
 	notNegative(r, at+".last_scan", l.LastScan)
 	notNegative(r, at+".events_waiting", l.EventsWaiting)
 	notNegative(r, at+".events_dead", l.EventsDead)
 	r.deletedEarly("retention.forwarded", keep.Forwarded, at+".retry_rate", l.RetryRate != nil)
 	r.deletedEarly("retention.forwarded", keep.Forwarded, at+".conflicts", l.Conflicts != nil)
+	r.deletedEarly("retention.forwarded", keep.Forwarded, at+".bounced", l.Bounced != nil)
 	r.deletedEarly("retention.events", keep.Events, at+".conflicts", l.Conflicts != nil)
 }
 

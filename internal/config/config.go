@@ -31,6 +31,7 @@ type Config struct {
 	IMAP     IMAP     `yaml:"imap"`
 	Forward  Forward  `yaml:"forward"`
 	SRS      SRS      `yaml:"srs"`
+	Bounces  Bounces  `yaml:"bounces"`
 	DKIM     DKIM     `yaml:"dkim"`
 	ARC      ARC      `yaml:"arc"`
 	DNS      DNS      `yaml:"dns"`
@@ -133,9 +134,26 @@ type SRS struct {
 }
 
 // Secrets are the lines of Secret, in order.
-func (s SRS) Secrets() []string {
-	return strings.FieldsFunc(string(s.Secret), func(c rune) bool { return c == '\n' || c == '\r' })
+func (s SRS) Secrets() []string { return linesOf(s.Secret) }
+
+func linesOf(s secret.String) []string {
+	return strings.FieldsFunc(string(s), func(c rune) bool { return c == '\n' || c == '\r' })
 }
+
+// Bounces is how what comes back is read; without an inbox nothing is.
+type Bounces struct {
+	Inbox         string        `yaml:"inbox"`   // its messages are read as reports
+	Address       string        `yaml:"address"` // of each reverse-path, with {token} in it; empty: forward.envelope_from is that of all
+	Secret        secret.String `yaml:"secret"`  // one a line; after Load that of srs if there is no other
+	MaxAge        time.Duration `yaml:"max_age"`
+	Confirm       bool          `yaml:"confirm"`
+	SuspendAfter  int           `yaml:"suspend_after"` // bounces for good of one recipient
+	SuspendWithin time.Duration `yaml:"suspend_within"`
+	Suspend       bool          `yaml:"suspend"` // false: only notices
+}
+
+// Secrets are the lines of Secret, in order.
+func (b Bounces) Secrets() []string { return linesOf(b.Secret) }
 
 // DKIM is the key that signs composed and rewritten messages; empty for none.
 type DKIM struct {
@@ -208,7 +226,7 @@ type Metrics struct {
 // Notify is who is notified of failures, and of which.
 type Notify struct {
 	To     []string      `yaml:"to"` // addresses
-	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable, needs_login
+	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable, needs_login, recipient_bounces
 	AtMost time.Duration `yaml:"at_most"`
 }
 
@@ -224,7 +242,8 @@ func Default() *Config {
 			MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50,
 			Automated: route.ForwardAutomated, OwnAddress: route.SkipOwnAddress,
 		},
-		SRS: SRS{MaxAge: 21 * 24 * time.Hour},
+		SRS:     SRS{MaxAge: 21 * 24 * time.Hour},
+		Bounces: Bounces{MaxAge: 21 * 24 * time.Hour, SuspendAfter: 5, SuspendWithin: 7 * 24 * time.Hour},
 		Retry: Retry{
 			MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 		},
@@ -234,6 +253,6 @@ func Default() *Config {
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
 		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
-		Notify:      Notify{On: []string{"dead", "uncertain", "inbox_unreachable", "needs_login"}, AtMost: time.Hour},
+		Notify:      Notify{On: []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}, AtMost: time.Hour},
 	}
 }

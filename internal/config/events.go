@@ -46,7 +46,7 @@ const (
 // EventKinds are the values of events.NAME.on.
 var EventKinds = []string{
 	string(outbox.Registered), string(outbox.Forwarded), string(outbox.SkippedNoMatch), string(outbox.Skipped), string(outbox.Dead),
-	string(outbox.Uncertain), string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin),
+	string(outbox.Uncertain), string(outbox.Bounced), string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin),
 }
 
 const includeHeaders = "headers"

@@ -42,6 +42,9 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "srs-secret"), []byte("a secret for the example"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "bounce-secret"), []byte("a secret for the example"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "dkim.pem"), []byte(dkimKey(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -33,10 +33,10 @@ func (r *reader) notify(c *Config) {
 		seen[a.Key()] = to
 	}
 	for i, on := range n.On {
-		r.oneOf(fmt.Sprintf("notify.on[%d]", i), on, "dead", "uncertain", "inbox_unreachable", "needs_login")
+		r.oneOf(fmt.Sprintf("notify.on[%d]", i), on, "dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces")
 	}
 	if len(n.On) == 0 {
-		r.refuse("notify.on", "is empty; name one or more of dead, uncertain, inbox_unreachable, needs_login, "+
+		r.refuse("notify.on", "is empty; name one or more of dead, uncertain, bounced, inbox_unreachable, needs_login, recipient_bounces, "+
 			"or remove the line for all of them")
 	}
 	between(r, "notify.at_most", n.AtMost, 0, 30*24*time.Hour)

@@ -25,9 +25,14 @@ func (r *reader) srs(s *SRS, f Forward) {
 		}
 		s.Domain = ascii
 	}
-	for i, line := range s.Secrets() {
+	r.secrets("srs.secret", s.Secrets())
+}
+
+// secrets checks that none can be guessed.
+func (r *reader) secrets(key string, lines []string) {
+	for i, line := range lines {
 		if len(line) < minSecret {
-			r.refuse("srs.secret", "secret number %d is shorter than %d characters and could be guessed; "+
+			r.refuse(key, "secret number %d is shorter than %d characters and could be guessed; "+
 				"make one with `openssl rand -base64 24`", i+1, minSecret)
 		}
 	}

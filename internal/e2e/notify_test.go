@@ -72,6 +72,10 @@ type digest struct {
 		Until *string `json:"reachable_since"`
 		Error string  `json:"error"`
 	} `json:"inboxes"`
+	Recipients []struct {
+		Recipient string `json:"recipient"`
+		Suspended bool   `json:"suspended"`
+	} `json:"recipients"`
 }
 
 // digests returns what the hook got.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 )
 
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
@@ -16,8 +17,8 @@ const maxRecipients = 100
 // the spool. The transaction is never nil: with an error it is over, and its Outcomes still count.
 // The context counts until the relay has answered MAIL.
 func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transaction, error) {
-	t := &Transaction{relay: r, nullOnly: env.NullOnly, content: c}
-	todo := t.parse(env)
+	t := &Transaction{relay: r, task: env.Task, nullOnly: env.NullOnly, content: c}
+	todo := t.parse(t.first(env))
 	if len(todo) == 0 {
 		return t, nil
 	}
@@ -25,7 +26,7 @@ func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transacti
 	if err != nil {
 		return t, &QuotaError{err}
 	}
-	t.to, t.rest, t.done = todo[:n], todo[n:], done
+	t.to, t.rest, t.done = todo[:n], slices.Concat(todo[n:], t.rest), done
 	if err := r.acquire(ctx); err != nil {
 		done(0)
 		return t, err
@@ -36,6 +37,23 @@ func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transacti
 	}
 	return t, err
 }
+
+// first is what of an envelope can go in one transaction: a recipient with a reverse-path of its own
+// goes alone, and the others are left.
+func (t *Transaction) first(env Envelope) Envelope {
+	if !t.signed() || len(env.To) == 0 {
+		return env
+	}
+	for _, to := range env.To[1:] {
+		t.rest = append(t.rest, path{name: to})
+	}
+	env.To = env.To[:1]
+	env.From = t.relay.cfg.Signer.ReversePath(t.task, env.To[0])
+	return env
+}
+
+// signed reports whether the reverse-path names the delivery.
+func (t *Transaction) signed() bool { return t.task != 0 && t.relay.cfg.Signer != nil }
 
 // parse refuses the recipients that have no valid address, or whose sender has none, and returns
 // the others.
@@ -132,12 +150,12 @@ func (t *Transaction) mail(params string) (reply, error) {
 }
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {
-	t.own = t.relay.ours(from)
+	t.own = t.signed() || t.relay.ours(from)
 	t.said = &group{c: t.c, pipelined: t.suspect == nil && t.relay.pipelines(t.c)}
 	t.said.commands = append(t.said.commands, "MAIL FROM:<"+from.wire+">"+params)
 	for _, rcpt := range t.to {
 		if t.speaks(rcpt) {
-			t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.wire+">")
+			t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.wire+">"+t.notify(rcpt))
 		}
 	}
 	t.said.commands = append(t.said.commands, "DATA")

@@ -51,6 +51,7 @@ const (
 	fixLogin  = "check smtp.username and smtp.password"
 	fixTLS    = "set smtp.security to starttls or tls"
 	fixSender = "set forward.envelope_from and forward.from to an address that this login may send as"
+	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: then all mail goes out as forward.envelope_from"
 	fixName   = "set smtp.local_name to this host's name in DNS"
 	fixQuota  = "the relay limits how much this login may send; raise the limit, or wait"
 )
@@ -83,6 +84,7 @@ var rules = []rule{
 	// sender nor the message is at fault.
 	{at: []Stage{StageMAIL}, codes: []string{"501"}, enhanced: []string{"5.4"}, then: deferred, fix: fixParameter},
 	{at: []Stage{StageMAIL}, codes: []string{"500", "504", "555"}, then: deferred, fix: fixParameter},
+	{at: rcptOnly, codes: []string{"504", "555"}, then: deferred, fix: fixParameter},
 
 	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5). Large
 	// providers send it when a quota of the day is used up.

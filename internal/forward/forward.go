@@ -53,6 +53,8 @@ type Config struct {
 	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
 	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
+	Signer             Signer        // names the delivery in each reverse-path; nil: EnvelopeFrom is that of all
+	Confirm            bool          // ask for delivery status notifications (RFC 3461) where the relay offers DSN
 	Proxy              string        // a URL, or "direct"; empty for that of the environment
 	From               string        // "Name <address>"
 	RootCAs            *x509.CertPool
@@ -63,6 +65,13 @@ type Config struct {
 	Logger             *slog.Logger
 
 	sessions tls.ClientSessionCache // of TLS, for the next connection
+}
+
+// Signer makes reverse-paths that name a delivery, *bounce.Signer. With it, each recipient gets a
+// transaction of its own.
+type Signer interface {
+	ReversePath(task int64, recipient string) string
+	Token(task int64, recipient string) string // the part of it that names the delivery, as an ENVID (RFC 3461 4.4)
 }
 
 // Quota limits how many recipients are named to the relay, over all processes that use it.

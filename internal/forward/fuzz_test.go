@@ -74,7 +74,7 @@ func FuzzRedirect(f *testing.F) {
 			}
 		}
 		for _, r := range relays {
-			if _, err := parseReversePath(r.Envelope(m, inbox, nil).From); err != nil {
+			if _, err := parseReversePath(r.Envelope(m, Trace{Inbox: inbox}, nil).From); err != nil {
 				t.Errorf("the envelope's sender cannot be sent: %v", err)
 			}
 		}

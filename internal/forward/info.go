@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math"
 )
 
 // maxNamed is how many recipients Info names at most. A relay slows down or shuts out a client that
@@ -22,6 +23,7 @@ type Info struct {
 	MaxSize  int64     // of a message, in octets; 0 when there is no limit, or the relay does not say
 	EightBit bool      // 8BITMIME
 	UTF8     bool      // SMTPUTF8
+	DSN      bool      // delivery status notifications (RFC 3461)
 }
 
 // Info connects, logs in, names the sender and up to ten of the recipients, takes that back (RSET)
@@ -44,7 +46,7 @@ func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 		return Info{}, err
 	}
 	defer func() { _ = c.quit() }()
-	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), EightBit: c.offers("8BITMIME"), UTF8: c.offers("SMTPUTF8")}
+	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), EightBit: c.offers("8BITMIME"), UTF8: c.offers("SMTPUTF8"), DSN: c.offers("DSN")}
 	if state, ok := c.smtp.TLSConnectionState(); ok {
 		info.TLS = tls.VersionName(state.Version)
 	}
@@ -58,10 +60,7 @@ func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 
 // envelope is MAIL, RCPT for each recipient, and RSET.
 func (i *Info) envelope(r *Relay, c *conn, to []string) error {
-	from := r.sender
-	if r.cfg.EnvelopeFrom == SRS {
-		from, _ = parsePath(r.rewrite(from)) // which makes no others
-	}
+	from := r.probe()
 	rcpts := i.parse(to)
 	params := ""
 	for _, p := range append([]path{from}, rcpts...) {
@@ -77,7 +76,7 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 	case err != nil:
 		return &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
 	case !rep.ok():
-		v, fix := classify(StageMAIL, rep, true)
+		v, fix := r.blame(StageMAIL, rep)
 		return r.replied(StageMAIL, v, rep, fix)
 	}
 	i.Sender = from.name
@@ -88,6 +87,27 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 		}
 	}
 	return nil
+}
+
+// probe is a sender like that of most messages.
+func (r *Relay) probe() path {
+	from := r.sender
+	switch {
+	case r.cfg.EnvelopeFrom == SRS:
+		from, _ = parsePath(r.rewrite(from)) // which makes no others
+	case r.cfg.Signer != nil:
+		from, _ = parsePath(r.cfg.Signer.ReversePath(math.MaxInt64, r.sender.name)) // likewise
+	}
+	return from
+}
+
+// blame is classify for a sender of probe.
+func (r *Relay) blame(at Stage, rep reply) (verdict, string) {
+	v, fix := classify(at, rep, true)
+	if fix == fixSender && r.cfg.Signer != nil {
+		fix = fixSigned
+	}
+	return v, fix
 }
 
 // parse returns the recipients to name.
@@ -118,7 +138,7 @@ func (i *Info) recipient(r *Relay, c *conn, rcpt path) error {
 		i.Accepted = append(i.Accepted, rcpt.name)
 		return nil
 	}
-	v, fix := classify(StageRCPT, rep, true)
+	v, fix := r.blame(StageRCPT, rep)
 	if v == relayDown || v == relayRefuses {
 		return r.replied(StageRCPT, v, rep, fix)
 	}

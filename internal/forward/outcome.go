@@ -57,7 +57,7 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	if utf8 && t.wantsUTF8() {
 		params += " SMTPUTF8"
 	}
-	return params, true, nil
+	return params + t.ret(), true, nil
 }
 
 func (t *Transaction) refuseAll(reason, fix string) {
@@ -94,7 +94,10 @@ func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 // Postfix reports at RCPT what it has against the sender in MAIL.
 func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 	v, fix := classify(at, rep, t.own)
-	aboutSender := fix == fixSender || at == StageRCPT && slices.ContainsFunc(badSender, rep.says) ||
+	if fix == fixSender && t.signed() {
+		fix = fixSigned
+	}
+	aboutSender := fix == fixSender || fix == fixSigned || at == StageRCPT && slices.ContainsFunc(badSender, rep.says) ||
 		at == StageMAIL && v == refused && !rep.hasCode("552") // which is about its size
 	if t.nullOnly && rep.hasCode("5") && aboutSender {
 		fix = fixNull

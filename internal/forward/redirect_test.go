@@ -155,13 +155,13 @@ func TestEnvelope(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := parse(t, tt.header+"\r\nSubject: x\r\n\r\n")
-			if got := configured.Envelope(m, "in@x.example", nil).From; got != tt.configured {
+			if got := configured.Envelope(m, Trace{Inbox: "in@x.example"}, nil).From; got != tt.configured {
 				t.Errorf("with a configured sender: From = %q, want %q", got, tt.configured)
 			}
-			if got := kept.Envelope(m, "in@x.example", nil).From; got != tt.inKeep {
+			if got := kept.Envelope(m, Trace{Inbox: "in@x.example"}, nil).From; got != tt.inKeep {
 				t.Errorf("in mode keep: From = %q, want %q", got, tt.inKeep)
 			}
-			if got := rewritten.Envelope(m, "in@x.example", nil).From; got != tt.inSRS {
+			if got := rewritten.Envelope(m, Trace{Inbox: "in@x.example"}, nil).From; got != tt.inSRS {
 				t.Errorf("with SRS: From = %q, want %q", got, tt.inSRS)
 			}
 		})

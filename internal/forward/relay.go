@@ -42,14 +42,17 @@ var errClosed = errors.New("the relay is closed")
 // The original's reverse-path is its Return-Path. A message whose Return-Path is missing, invalid
 // or cannot be rewritten goes out with the configured sender. From is never used for it: its author
 // need not want bounces there, and anybody can write it.
-func (r *Relay) Envelope(m *message.Message, inbox string, to []string) Envelope {
+//
+// With Config.Signer, Begin makes the reverse-path of each recipient from the task.
+func (r *Relay) Envelope(m *message.Message, via Trace, to []string) Envelope {
 	if m.Header.Answers() {
-		return Envelope{To: to, NullOnly: returned(m, inbox)}
+		return Envelope{To: to, NullOnly: returned(m, via.Inbox)}
 	}
+	configured := Envelope{From: r.sender.name, To: to, Task: via.TaskID}
 	given, _ := m.Header.ReturnPath()
 	original, err := parsePath(given)
 	if err != nil {
-		return Envelope{From: r.sender.name, To: to}
+		return configured
 	}
 	switch r.cfg.EnvelopeFrom {
 	case Keep:
@@ -57,7 +60,7 @@ func (r *Relay) Envelope(m *message.Message, inbox string, to []string) Envelope
 	case SRS:
 		return Envelope{From: r.rewrite(original), To: to}
 	}
-	return Envelope{From: r.sender.name, To: to}
+	return configured
 }
 
 // Sender is the reverse-path that a message with the given one goes out with in a mode. Mail in the

@@ -321,7 +321,7 @@ func TestBounceOfOurs(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) {
 				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
 				r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
-				res, err := deliver(t.Context(), r, r.Envelope(m, tt.inbox, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
+				res, err := deliver(t.Context(), r, r.Envelope(m, Trace{Inbox: tt.inbox}, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
 				if got := brief(res); got != tt.want || err != nil {
 					t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
 				}
@@ -336,7 +336,7 @@ func TestRefusedRewrittenSender(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
 		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
 		r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
-		res, err := deliver(t.Context(), r, r.Envelope(m, "in@x.example", []string{"a@x.example"}), redirected(m, Trace{}))
+		res, err := deliver(t.Context(), r, r.Envelope(m, Trace{Inbox: "in@x.example"}, []string{"a@x.example"}), redirected(m, Trace{}))
 		if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
 			t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
 		}

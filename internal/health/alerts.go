@@ -30,6 +30,7 @@ const (
 	InError       Kind = "in_error"
 	Dead          Kind = "dead"
 	Uncertain     Kind = "uncertain"
+	Bounced       Kind = "bounced"
 	Conflicts     Kind = "conflicts"
 	RetryRate     Kind = "retry_rate"
 	LastScan      Kind = "last_scan"
@@ -54,6 +55,8 @@ func Check(f Facts, l Limits) []Alert {
 	c.count(Dead, n.Dead, l.Dead, "dead messages", list+" --status dead`, then `postrider task retry` or `skip` them")
 	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages",
 		list+" --status uncertain`, then `postrider task resolve` them")
+	c.count(Bounced, n.Bounced, l.Bounced, "recipients for whom a message bounced in the last day",
+		list+" --bounced`, then `postrider task retry` them, or correct the addresses")
 	if f.Active {
 		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases that workers lost in the last day",
 			"raise concurrency.lease, unless a host was suspended")

@@ -6,7 +6,7 @@
 //
 // An alert is raised when a number is greater than its limit, not when it is equal. A number
 // without a limit raises none. Runs do not work on a disabled inbox; it raises alerts only for
-// messages that wait for an operator: dead and uncertain ones.
+// messages that wait for an operator: dead, uncertain and bounced ones.
 package health
 
 import (
@@ -37,6 +37,7 @@ type Numbers struct {
 	InError       int
 	Dead          int
 	Uncertain     int
+	Bounced       int           // deliveries that bounced in the last day, after the relay had accepted them
 	Conflicts     int           // changes in the last day by a worker that had lost its lease
 	RetryRate     Share         // messages of the last day that took more than one attempt
 	SinceScan     time.Duration // since the last complete scan, or since the inbox was added
@@ -53,7 +54,7 @@ func Count(f Facts) Numbers {
 	s := f.Stats
 	n := Numbers{
 		Due: s.Due, InError: s.ByStatus[tasks.Error], Dead: s.ByStatus[tasks.Dead],
-		Uncertain: s.ByStatus[tasks.Uncertain],
+		Uncertain: s.ByStatus[tasks.Uncertain], Bounced: s.Bounces,
 		Conflicts: s.Conflicts,
 	}
 	for status, count := range s.ByStatus {

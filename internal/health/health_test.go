@@ -26,14 +26,14 @@ func troubled() Facts {
 				tasks.Received: 5, tasks.InProgress: 1, tasks.Error: 2, tasks.Dead: 3, tasks.Uncertain: 4,
 				tasks.Forwarded: 50, tasks.Skipped: 6, tasks.SkippedNoMatch: 7,
 			},
-			Due: 6, Oldest: before(90 * time.Minute), Now: now, Ended: 6, Retried: 1, Conflicts: 9,
+			Due: 6, Oldest: before(90 * time.Minute), Now: now, Ended: 6, Retried: 1, Conflicts: 9, Bounces: 5,
 		},
 	}
 }
 
 func TestCount(t *testing.T) {
 	want := Numbers{
-		Backlog: 8, Due: 6, OldestWaiting: 90 * time.Minute, InError: 2, Dead: 3, Uncertain: 4, Conflicts: 9,
+		Backlog: 8, Due: 6, OldestWaiting: 90 * time.Minute, InError: 2, Dead: 3, Uncertain: 4, Bounced: 5, Conflicts: 9,
 		RetryRate: 0.375, SinceScan: 3 * time.Hour,
 	}
 	if got := Count(troubled()); got != want {
@@ -147,6 +147,14 @@ func TestLimits(t *testing.T) {
 			"uncertain messages: 4, more than alerts.uncertain (0); ",
 		},
 		{
+			Bounced,
+			Limits{Bounced: ptr(5)},
+			Limits{Bounced: ptr(4)},
+			5,
+			"recipients for whom a message bounced in the last day: 5, more than alerts.bounced (4); " +
+				"see `postrider task list --inbox desk@firm.example --bounced`, then `postrider task retry` them",
+		},
+		{
 			Conflicts,
 			Limits{Conflicts: ptr(9)},
 			Limits{Conflicts: ptr(8)},
@@ -189,7 +197,7 @@ func TestLimits(t *testing.T) {
 
 func all(n int, d time.Duration, s Share) Limits {
 	return Limits{
-		Backlog: &n, Due: &n, OldestWaiting: &d, InError: &n, Dead: &n, Uncertain: &n, Conflicts: &n, RetryRate: &s,
+		Backlog: &n, Due: &n, OldestWaiting: &d, InError: &n, Dead: &n, Uncertain: &n, Bounced: &n, Conflicts: &n, RetryRate: &s,
 		LastScan: &d,
 	}
 }
@@ -210,10 +218,10 @@ func TestCheck(t *testing.T) {
 		{"nothing is limited", troubled(), Limits{}, ""},
 		{
 			"everything is", troubled(), all(0, 0, 0),
-			"backlog due oldest_waiting in_error dead uncertain conflicts retry_rate last_scan",
+			"backlog due oldest_waiting in_error dead uncertain bounced conflicts retry_rate last_scan",
 		},
 		{"a healthy inbox", healthy, all(0, 0, 0), ""},
-		{"a disabled inbox", disabled, all(0, 0, 0), "dead uncertain"},
+		{"a disabled inbox", disabled, all(0, 0, 0), "dead uncertain bounced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,6 +18,7 @@ type Limits struct {
 	InError       *int           `yaml:"in_error"`
 	Dead          *int           `yaml:"dead"`
 	Uncertain     *int           `yaml:"uncertain"`
+	Bounced       *int           `yaml:"bounced"`
 	Conflicts     *int           `yaml:"conflicts"`
 	RetryRate     *Share         `yaml:"retry_rate"`
 	LastScan      *time.Duration `yaml:"last_scan"`
@@ -45,6 +46,7 @@ func (l Limits) Of(f Facts) Limits {
 	return Limits{
 		Backlog: cmp.Or(own.Backlog, l.Backlog), Due: cmp.Or(own.Due, l.Due), OldestWaiting: cmp.Or(own.OldestWaiting, l.OldestWaiting),
 		InError: cmp.Or(own.InError, l.InError), Dead: cmp.Or(own.Dead, l.Dead), Uncertain: cmp.Or(own.Uncertain, l.Uncertain),
+		Bounced:   cmp.Or(own.Bounced, l.Bounced),
 		Conflicts: cmp.Or(own.Conflicts, l.Conflicts), RetryRate: cmp.Or(own.RetryRate, l.RetryRate), LastScan: cmp.Or(own.LastScan, l.LastScan),
 	}
 }
@@ -53,6 +55,7 @@ func (l Limits) smallest(o Limits) Limits {
 	return Limits{
 		Backlog: smaller(l.Backlog, o.Backlog), Due: smaller(l.Due, o.Due), OldestWaiting: smaller(l.OldestWaiting, o.OldestWaiting),
 		InError: smaller(l.InError, o.InError), Dead: smaller(l.Dead, o.Dead), Uncertain: smaller(l.Uncertain, o.Uncertain),
+		Bounced:   smaller(l.Bounced, o.Bounced),
 		Conflicts: smaller(l.Conflicts, o.Conflicts), RetryRate: smaller(l.RetryRate, o.RetryRate), LastScan: smaller(l.LastScan, o.LastScan),
 	}
 }

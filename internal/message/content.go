@@ -36,39 +36,45 @@ const (
 // decoded. When ctx ends, what was decoded until then is the content, and it is incomplete.
 func (m *Message) Content(ctx context.Context) (c Content) {
 	r := &contentReader{raw: maxRaw}
-	// The decoders read hostile octets before the message is registered. A panic in one of them
-	// must not end the pass.
-	defer func() {
-		if recover() != nil {
-			r.incomplete("its parts cannot be decoded")
-		}
-		c = r.Content
-		c.Text = r.text.String()
-	}()
-	if m.HeaderOnly {
-		r.incomplete("its body was not downloaded")
-		return
-	}
-	r.lines = newLineReader(Reader(ctx, m.Body.Reader()))
-	if _, err := readHeader(r.lines); err == nil {
-		r.part(m.Header, 0)
-	}
-	switch err := r.lines.failed(); {
-	case ctx.Err() != nil:
-		r.Incomplete = "there was no time to read all of it"
-	case err != nil:
-		r.incomplete("it cannot be read: " + withoutControls(err.Error()))
-	}
-	return
+	r.leaf = r.readLeaf
+	r.read(ctx, m)
+	c = r.Content
+	c.Text = r.text.String()
+	return c
 }
 
 // contentReader collects the content, part by part.
 type contentReader struct {
 	Content
+	leaf  func(h Header, p part) // reads a part that has no parts in it
 	lines *lineReader
 	text  strings.Builder
 	raw   int // octets of text that may still be read
 	parts int
+}
+
+func (c *contentReader) read(ctx context.Context, m *Message) {
+	// The decoders read hostile octets before the message is registered. A panic in one of them
+	// must not end the pass.
+	defer func() {
+		if recover() != nil {
+			c.incomplete("its parts cannot be decoded")
+		}
+	}()
+	if m.HeaderOnly {
+		c.incomplete("its body was not downloaded")
+		return
+	}
+	c.lines = newLineReader(Reader(ctx, m.Body.Reader()))
+	if _, err := readHeader(c.lines); err == nil {
+		c.part(m.Header, 0)
+	}
+	switch err := c.lines.failed(); {
+	case ctx.Err() != nil:
+		c.Incomplete = "there was no time to read all of it"
+	case err != nil:
+		c.incomplete("it cannot be read: " + withoutControls(err.Error()))
+	}
 }
 
 func (c *contentReader) incomplete(why string) {
@@ -92,13 +98,21 @@ func (c *contentReader) part(h Header, depth int) {
 			c.Attachments = append(c.Attachments, p.name)
 		}
 	}
-	switch {
-	case strings.HasPrefix(p.mediaType, "multipart/"):
-		// A boundary does not end with white space (RFC 2046 5.1.1).
-		c.multipart(strings.TrimRight(p.params["boundary"], " \t"), depth+1)
-	case p.attached:
-	case strings.HasPrefix(p.mediaType, "text/"):
-		c.readText(p, h.Get("Content-Transfer-Encoding"))
+	if !strings.HasPrefix(p.mediaType, "multipart/") {
+		c.leaf(h, p)
+		return
+	}
+	// A boundary does not end with white space (RFC 2046 5.1.1).
+	c.multipart(strings.TrimRight(p.params["boundary"], " \t"), depth+1)
+}
+
+func (c *contentReader) readLeaf(h Header, p part) {
+	if !p.attached && strings.HasPrefix(p.mediaType, "text/") {
+		octets, whole := c.octets(c.raw)
+		if !whole {
+			c.incomplete("its text is larger than 4 MiB")
+		}
+		c.add(c.decoded(h, p, octets))
 	}
 }
 
@@ -123,25 +137,29 @@ func (c *contentReader) multipart(boundary string, depth int) {
 	}
 }
 
-func (c *contentReader) readText(p part, encoding string) {
-	var octets []byte
+// octets reads the rest of a part, at most that much. whole is false when there is more.
+func (c *contentReader) octets(most int) (octets []byte, whole bool) {
+	most = min(most, c.raw)
+	defer func() { c.raw -= len(octets) }()
 	for {
 		line, err := c.lines.ReadSlice('\n')
 		if err != nil {
-			break
+			return octets, true
 		}
-		if len(line) > c.raw {
-			octets, c.raw = append(octets, line[:c.raw]...), 0
-			c.incomplete("its text is larger than 4 MiB")
-			break
+		if room := most - len(octets); len(line) > room {
+			return append(octets, line[:room]...), false
 		}
-		octets, c.raw = append(octets, line...), c.raw-len(line)
+		octets = append(octets, line...)
 	}
-	octets, err := transferDecode(octets, encoding)
+}
+
+// decoded is the text of a part as UTF-8.
+func (c *contentReader) decoded(h Header, p part, octets []byte) string {
+	octets, err := transferDecode(octets, h.Get("Content-Transfer-Encoding"))
 	if err != nil {
 		c.incomplete("its text is not encoded properly: " + withoutControls(err.Error()))
 	}
-	c.add(p.decode(octets))
+	return p.decode(octets)
 }
 
 // transferDecode decodes the Content-Transfer-Encoding (RFC 2045 6). Together with an error it

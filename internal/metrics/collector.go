@@ -122,6 +122,9 @@ func (e emitter) inbox(in status.Inbox, labels []string) {
 	for _, s := range tasks.Statuses {
 		e.gauge(inboxTasks, float64(in.Counts[s]), slices.Concat(labels, []string{string(s)})...)
 	}
+	for _, s := range tasks.Troubles {
+		e.gauge(inboxArrivals, float64(in.Arrivals[s]), slices.Concat(labels, []string{string(s)})...)
+	}
 	for _, d := range withZeros(in.Deliveries) {
 		e.send(inboxDeliveries, prometheus.CounterValue, float64(d.Count), slices.Concat(labels, []string{d.Result, d.Reply}))
 	}

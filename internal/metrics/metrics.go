@@ -62,6 +62,7 @@ const (
 	inboxDue         = "postrider_inbox_due_messages"
 	inboxOldest      = "postrider_inbox_oldest_waiting_timestamp_seconds"
 	inboxTasks       = "postrider_inbox_tasks"
+	inboxArrivals    = "postrider_inbox_arrivals"
 	inboxDeliveries  = "postrider_inbox_deliveries_total"
 	inboxLeases      = "postrider_inbox_leases_lost_total"
 )
@@ -87,6 +88,7 @@ var all = []Metric{
 	{inboxDue, Gauge, "Messages of the backlog that a pass would claim now.", ofInbox},
 	{inboxOldest, Gauge, "When the longest waiting message of the backlog was registered; absent without a backlog.", ofInbox},
 	{inboxTasks, Gauge, "Registered messages by status; falls when tasks are purged.", []string{labelInbox, labelStatus}},
+	{inboxArrivals, Gauge, "Deliveries by what became of them after the relay had accepted them; falls when tasks are purged or retried.", []string{labelInbox, labelStatus}},
 	{inboxDeliveries, Counter, "Attempts to deliver a message to a recipient, by result and class of the relay's reply.", []string{labelInbox, labelResult, labelReply}},
 	{inboxLeases, Counter, "Times that a worker found that it had lost the lease of a task.", ofInbox},
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"postrider/internal/tasks"
@@ -29,6 +30,9 @@ type Digest struct {
 	Inboxes     []Inbox   `json:"inboxes"`
 	MoreInboxes int       `json:"more_inboxes"` // not in Inboxes
 
+	Recipients     []Recipient `json:"recipients"`
+	MoreRecipients int         `json:"more_recipients"` // not in Recipients
+
 	about  []string // identifies the content, for the Message-ID
 	atMost time.Duration
 }
@@ -37,9 +41,11 @@ type Digest struct {
 type Counts struct {
 	Dead             int `json:"dead"`
 	Uncertain        int `json:"uncertain"`
+	Bounced          int `json:"bounced"` // accepted by the relay, and bounced for a recipient
 	InboxUnreachable int `json:"inbox_unreachable"`
 	InboxReachable   int `json:"inbox_reachable"` // outages that ended
 	NeedsLogin       int `json:"needs_login"`     // inboxes to which a person has to log in
+	RecipientBounces int `json:"recipient_bounces"`
 }
 
 // Task is a message that waits for an operator.
@@ -52,7 +58,7 @@ type Task struct {
 	MessageID      string     `json:"message_id"`
 	Subject        string     `json:"subject"`
 	Sender         string     `json:"sender"`
-	Status         string     `json:"status"` // dead or uncertain
+	Status         string     `json:"status"` // dead, uncertain, or bounced
 	Since          time.Time  `json:"since"`
 	Attempts       int        `json:"attempt_count"`
 	Route          string     `json:"route"`
@@ -65,7 +71,8 @@ type Task struct {
 // Delivery is one recipient of a message.
 type Delivery struct {
 	Recipient string `json:"recipient"`
-	// failed, sending (it may have arrived), pending, delivered, duplicate (has it by another task)
+	// failed, sending (it may have arrived), pending, delivered, duplicate (has it by another task),
+	// bounced (delivered to the relay, and failed after that)
 	Status string `json:"status"`
 	Code   int    `json:"code"` // of the relay's last reply; 0 for none
 	Reply  string `json:"reply"`
@@ -85,25 +92,32 @@ type Inbox struct {
 // digest builds the digest of the news.
 func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	d := Digest{
-		Version: 1, At: news.At, Host: n.Config.Host, Tasks: []Task{}, Inboxes: []Inbox{}, atMost: n.Config.AtMost,
+		Version: 1, At: news.At, Host: n.Config.Host, Tasks: []Task{}, Inboxes: []Inbox{}, Recipients: []Recipient{}, atMost: n.Config.AtMost,
 	}
-	for _, e := range news.Tasks {
-		d.about = append(d.about, fmt.Sprint("task ", e.ID, " ", e.FinishedAt.UnixMicro()))
-		if e.Status == Dead {
+	d.addRepeated(news.Recipients)
+	endings := slices.Concat(news.Tasks, news.Bounces)
+	for _, e := range endings {
+		what := "task "
+		switch e.Status {
+		case Dead:
 			d.Counts.Dead++
-		} else {
+		case Uncertain:
 			d.Counts.Uncertain++
+		default:
+			d.Counts.Bounced++
+			what = "bounce "
 		}
+		d.about = append(d.about, fmt.Sprint(what, e.ID, " ", e.FinishedAt.UnixMicro()))
 	}
-	d.MoreTasks = max(0, len(news.Tasks)-maxTasks)
-	for _, e := range news.Tasks[:min(len(news.Tasks), maxTasks)] {
+	d.MoreTasks = max(0, len(endings)-maxTasks)
+	for _, e := range endings[:min(len(endings), maxTasks)] {
 		t, err := n.Tasks.Get(ctx, e.ID)
 		switch {
 		case errors.Is(err, tasks.ErrNotFound): // purged in the meantime
 		case err != nil:
 			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, err)
 		default:
-			d.Tasks = append(d.Tasks, describe(t, e.FinishedAt))
+			d.Tasks = append(d.Tasks, describe(t, e))
 		}
 	}
 	for _, o := range news.Outages {
@@ -124,35 +138,47 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	return d, nil
 }
 
-func describe(t tasks.Task, since time.Time) Task {
+func describe(t tasks.Task, e Ending) Task {
 	out := Task{
 		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
 		MessageID: line(t.Identity.MessageID), Subject: line(t.Identity.Subject), Sender: line(t.Identity.Sender),
-		Status: string(t.Status), Since: since.UTC(), Attempts: t.Attempts, Route: t.Route, Reason: line(t.Reason),
+		Status: string(t.Status), Since: e.FinishedAt.UTC(), Attempts: t.Attempts, Route: t.Route, Reason: line(t.Reason),
 		Deliveries: []Delivery{}, Commands: commands(t),
+	}
+	if e.Status == Bounced {
+		out.Status = string(Bounced)
 	}
 	for _, has := range []bool{false, true} {
 		for _, d := range t.Deliveries {
 			switch {
-			case (d.Status == tasks.Delivered || d.Status == tasks.Duplicated) != has:
+			case ((d.Status == tasks.Delivered || d.Status == tasks.Duplicated) && !d.HasBounced()) != has:
 			case len(out.Deliveries) == maxDeliveries:
 				out.MoreDeliveries++
 			default:
-				out.Deliveries = append(out.Deliveries, Delivery{d.Recipient, string(d.Status), d.Code, line(d.Reply)})
+				out.Deliveries = append(out.Deliveries, recipient(d))
 			}
 		}
 	}
 	return out
 }
 
+func recipient(d tasks.Delivery) Delivery {
+	if d.HasBounced() {
+		return Delivery{d.Recipient, string(tasks.Bounced), d.Arrival.Code, line(d.Became())}
+	}
+	return Delivery{d.Recipient, string(d.Status), d.Code, line(d.Reply)}
+}
+
 // commands returns the commands that settle a task.
 func commands(t tasks.Task) []string {
 	var what []string
-	switch t.Status {
-	case tasks.Dead:
+	switch {
+	case t.Status == tasks.Dead:
 		what = []string{"show", "retry", "skip"}
-	case tasks.Uncertain:
+	case t.Status == tasks.Uncertain:
 		what = []string{"show", "resolve --delivered", "resolve --retry"}
+	case t.HasBounced():
+		what = []string{"show", "retry"}
 	default: // an operator has settled it in the meantime
 		what = []string{"show"}
 	}

@@ -139,7 +139,7 @@ func TestDuplicateHasIt(t *testing.T) {
 	got := describe(tasks.Task{Status: tasks.Dead, Deliveries: []tasks.Delivery{
 		{Recipient: "copy@firm.example", Status: tasks.Duplicated},
 		{Recipient: "nobody@firm.example", Status: tasks.Failed},
-	}}, time.Time{})
+	}}, Ending{Status: Dead})
 	want := "  lacks it: nobody@firm.example\n  has it:   copy@firm.example\n"
 	if text := (Digest{Tasks: []Task{got}}).text(); !strings.Contains(text, want) {
 		t.Errorf("the text is %q, want it to have %q", text, want)
@@ -161,7 +161,7 @@ func TestJSON(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	n := &Notifier{Config: Config{Host: "mail-a"}, Tasks: described{}}
 	d, err := n.digest(t.Context(), News{
-		At: at, Tasks: []Ending{{17, Dead, at}, {18, Uncertain, at}, {19, Dead, at}},
+		At: at, Tasks: []Ending{{17, Dead, at}, {18, Uncertain, at}, {19, Dead, at}}, Bounces: []Ending{{20, Bounced, at}},
 		Outages: []Outage{
 			{1, Unreachable, "a@firm.example", 3, "log in:\nno", at, nil},
 			{2, Unreachable, "b@firm.example", 0, "", at, &at},
@@ -184,7 +184,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// described has tasks 17 and 18.
+// described has tasks 17, 18 and 20.
 type described struct{}
 
 func (described) Get(_ context.Context, id int64) (tasks.Task, error) {
@@ -205,6 +205,15 @@ func (described) Get(_ context.Context, id int64) (tasks.Task, error) {
 		t.Status, t.Deliveries = tasks.Uncertain,
 			[]tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending, Reply: "the connection broke"}}
 		t.Reason = "the outcome is not known: desk@firm.example: the connection broke"
+	case 20:
+		accepted := time.Date(2026, 11, 20, 9, 58, 0, 0, time.UTC)
+		t.Status, t.Reason = tasks.Forwarded, ""
+		t.Deliveries = t.Deliveries[:1]
+		t.Deliveries[0].DeliveredAt = &accepted
+		t.Deliveries[0].Arrival = &tasks.Arrival{
+			Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example",
+			At: accepted.Add(2 * time.Minute),
+		}
 	case 19:
 		return t, fmt.Errorf("task 19: %w", tasks.ErrNotFound)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"postrider/internal/forward"
 	"postrider/internal/health"
+	"postrider/internal/tasks"
 )
 
 // mail sends a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5), so that it never
@@ -67,8 +68,10 @@ func (d Digest) subject() string {
 	}
 	add(d.Counts.Dead, "message is dead", "messages are dead")
 	add(d.Counts.Uncertain, "message is uncertain", "messages are uncertain")
+	add(d.Counts.Bounced, "message bounced", "messages bounced")
 	add(d.Counts.InboxUnreachable, "inbox is unreachable", "inboxes are unreachable")
 	add(d.Counts.NeedsLogin, "inbox needs a login", "inboxes need a login")
+	add(d.Counts.RecipientBounces, "recipient bounces again and again", "recipients bounce again and again")
 	add(d.Counts.InboxReachable, "inbox is reachable again", "inboxes are reachable again")
 	return "postrider: " + strings.Join(parts, ", ")
 }
@@ -94,12 +97,13 @@ func (d Digest) text() string {
 	if d.MoreInboxes > 0 {
 		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", count(d.MoreInboxes, "more inbox", "more inboxes"))
 	}
+	d.recipientsText(&b)
 	for _, t := range d.Tasks {
 		t.text(&b)
 	}
 	if d.MoreTasks > 0 {
-		fmt.Fprintf(&b, "\nand %s: `postrider task list --status dead --status uncertain` shows all.\n",
-			count(d.MoreTasks, "more message", "more messages"))
+		fmt.Fprintf(&b, "\nand %s: `postrider task list --status dead --status uncertain`%s shows all.\n",
+			count(d.MoreTasks, "more message", "more messages"), alsoBounced(d.Counts.Bounced))
 	}
 	return b.String()
 }
@@ -119,8 +123,20 @@ func (in Inbox) text(b *strings.Builder) {
 	fmt.Fprintf(b, "  error:    %s\n  try:      %s\n", in.Error, strings.Join(in.Commands, "\n            "))
 }
 
+// alsoBounced is the command that shows the messages that bounced.
+func alsoBounced(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return " and `postrider task list --bounced`"
+}
+
 func (t Task) text(b *strings.Builder) {
-	fmt.Fprintf(b, "\nTask %d is %s since %s\n", t.ID, t.Status, when(t.Since))
+	if t.Status == string(Bounced) {
+		fmt.Fprintf(b, "\nTask %d bounced after the relay had accepted it (reported %s)\n", t.ID, when(t.Since))
+	} else {
+		fmt.Fprintf(b, "\nTask %d is %s since %s\n", t.ID, t.Status, when(t.Since))
+	}
 	for _, f := range []struct{ name, value string }{
 		{"inbox", t.Inbox + ", folder " + line(t.Folder)},
 		{"from", t.Sender},
@@ -144,12 +160,12 @@ func (t Task) text(b *strings.Builder) {
 // deliveryLabels are the labels of a recipient's line, by the state of the delivery.
 var deliveryLabels = map[string]string{
 	"delivered": "has it", "failed": "lacks it", "pending": "lacks it", "sending": "may have",
-	"duplicate": "has it",
+	"duplicate": "has it", "bounced": "lacks it",
 }
 
 func (d Delivery) line() string {
 	reply := d.Reply
-	if d.Code != 0 {
+	if d.Code != 0 && d.Status != string(tasks.Bounced) { // whose words begin with it
 		reply = strings.TrimSpace(fmt.Sprintf("%d %s", d.Code, d.Reply))
 	}
 	if reply == "" {

@@ -1,6 +1,6 @@
-// Package notify sends failure notices to the operator: about dead and uncertain messages, and
-// about inboxes that cannot be scanned. A notice is a digest. It goes out by mail, and to a program
-// (the hook).
+// Package notify sends failure notices to the operator: about dead, uncertain and bounced messages,
+// about inboxes that cannot be scanned, and about recipients whose mail bounces again and again. A
+// notice is a digest. It goes out by mail, and to a program (the hook).
 //
 // Each address and the hook is a channel. The database records for each channel what was reported,
 // when, and which run holds the channel's lease. So all passes of all hosts together send a channel
@@ -8,6 +8,7 @@
 // Nothing is reported twice, except after a crash: when a run dies after it sent a digest and
 // before it recorded that, another run sends the digest again after the lease has expired. A task
 // that dies again after a requeue is reported again. A task that is no longer dead is not reported.
+// A task that bounces for another recipient is reported again.
 //
 // When a digest cannot be sent, a later pass tries again: the first two times the next pass, then
 // less and less often, but at least once an hour. The failure is logged. It changes nothing else.
@@ -32,12 +33,17 @@ type Kind string
 const (
 	Dead        Kind = "dead"
 	Uncertain   Kind = "uncertain"
+	Bounced     Kind = "bounced" // after the relay had accepted it, for one recipient or more
 	Unreachable Kind = "inbox_unreachable"
 	NeedsLogin  Kind = "needs_login" // a person has to log in to an inbox (OAuth2)
+
+	RecipientBounces Kind = "recipient_bounces" // mail to a recipient bounces again and again
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Dead, Uncertain, Unreachable, NeedsLogin} }
+func Kinds() []Kind {
+	return []Kind{Dead, Uncertain, Bounced, Unreachable, NeedsLogin, RecipientBounces}
+}
 
 // ofInbox reports whether the kind is a failure of an inbox, and not of a message.
 func (k Kind) ofInbox() bool { return k == Unreachable || k == NeedsLogin }
@@ -166,7 +172,7 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 	switch {
 	case err == nil:
 		n.Log.Info("failure notice sent",
-			"channel", ch.String(), "tasks", len(news.Tasks), "inboxes", len(news.Outages))
+			"channel", ch.String(), "tasks", len(news.Tasks)+len(news.Bounces), "inboxes", len(news.Outages), "recipients", len(news.Recipients))
 		return n.Store.reported(after, ch, n.Config.Worker, news)
 	case errors.Is(err, errTaken):
 		n.Log.Info("another run sends the failure notice, because this run's lease expired", "channel", ch.String())

@@ -76,6 +76,60 @@ func TestReportsAgain(t *testing.T) {
 	})
 }
 
+// TestReportsBounces: each bounce once; one that was retried before is not reported.
+func TestReportsBounces(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		b.Config.AtMost = 0
+		bounces := func(id int64, to string) {
+			t.Helper()
+			changed, err := b.queue.Arrived(b.ctx, "reports", id, to, tasks.Arrival{Status: tasks.Bounced, Code: 550, Reply: "no such user"})
+			if b.check(err); !changed {
+				t.Fatalf("the bounce of task %d for %s changed nothing", id, to)
+			}
+		}
+		sent := []tasks.Delivery{
+			{Recipient: "a@firm.example", Status: tasks.Delivered}, {Recipient: "b@firm.example", Status: tasks.Delivered},
+		}
+		one := b.task("one")
+		b.ends(tasks.Forwarded, sent...)
+		bounces(one, "a@firm.example")
+		b.wantSent("bounced", "postrider: 1 message bounced")
+		text := body(t, b.relay.sent[0].raw)
+		for _, want := range []string{
+			fmt.Sprintf("Task %d bounced after the relay had accepted it (reported ", one),
+			"  lacks it: a@firm.example (bounced: 550 no such user, 0 seconds after it was accepted)\n  has it:   b@firm.example\n",
+			fmt.Sprintf("  try:      postrider task show %d\n            postrider task retry %[1]d\n", one),
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the digest is\n%s\nwant %q in it", text, want)
+			}
+		}
+		b.wantSent("nothing new")
+		bounces(one, "b@firm.example")
+		b.wantSent("bounced for another recipient", "postrider: 1 message bounced")
+		b.wantSent("nothing new again")
+		two := b.task("two")
+		b.ends(tasks.Forwarded, sent...)
+		bounces(two, "a@firm.example")
+		_, err := b.queue.Requeue(b.ctx, "ann", two)
+		b.check(err)
+		b.wantSent("retried before it was reported")
+		b.ends(tasks.Forwarded, sent[0])
+		bounces(two, "a@firm.example")
+		b.Config.On = []Kind{Dead}
+		b.wantSent("not asked for")
+		b.Config.On = Kinds()
+		b.wantSent("bounced once more", "postrider: 1 message bounced")
+		_, err = b.queue.Purge(b.ctx, "ann", one)
+		b.check(err)
+		b.dies("three")
+		b.wantSent("another", oneDead)
+		if n := b.count(`SELECT COUNT(*) FROM monitored_emails_told`); n != 2 {
+			t.Errorf("monitored_emails_told has %d rows, want 2: those of the tasks that are left", n)
+		}
+	})
+}
+
 func messageID(raw string) string {
 	_, rest, _ := strings.Cut(raw, "\r\nMessage-ID: ")
 	id, _, _ := strings.Cut(rest, "\r\n")

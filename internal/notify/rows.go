@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// endingRow is a row of sqlEndings, and outageRow one of sqlOutages.
+// endingRow is a row of sqlEndings or sqlBounced, and outageRow one of sqlOutages.
 type (
 	endingRow struct {
 		ID         int64
@@ -59,6 +59,21 @@ func (n *News) addEnding(r endingRow) {
 	}
 	if !r.FinishedAt.at.Equal(r.Told.at) { // in SQLite, equal times may be different texts
 		n.Tasks = append(n.Tasks, Ending{r.ID, r.Status, r.FinishedAt.at})
+	}
+}
+
+// addBounce adds a row to the news. Of the rows of one task the last one counts.
+func (n *News) addBounce(r endingRow) {
+	last := len(n.Bounces) - 1
+	switch {
+	case r.FinishedAt.at.IsZero():
+		n.damaged("the bounce of task %d cannot be reported: reported_at of its row in the table monitored_emails_arrivals is %v, "+
+			"not a time; set a time", r.ID, r.FinishedAt)
+	case !r.FinishedAt.at.After(r.Told.at): // in SQLite, equal times may be different texts
+	case last >= 0 && n.Bounces[last].ID == r.ID:
+		n.Bounces[last].FinishedAt = r.FinishedAt.at
+	default:
+		n.Bounces = append(n.Bounces, Ending{r.ID, Bounced, r.FinishedAt.at})
 	}
 }
 

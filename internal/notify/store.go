@@ -54,13 +54,18 @@ func NewStore(d *db.DB) *Store { return &Store{d} }
 type News struct {
 	At      time.Time // by the database's clock
 	Tasks   []Ending  // sorted by ID
+	Bounces []Ending  // sorted by ID; FinishedAt is when the last bounce was recorded
 	Outages []Outage  // sorted by address
-	Damaged []error   // rows that hold invalid values, and how to fix them
+
+	Recipients []Repeated // sorted by address
+	Damaged    []error    // rows that hold invalid values, and how to fix them
 }
 
-func (n News) empty() bool { return len(n.Tasks)+len(n.Outages) == 0 }
+func (n News) empty() bool { return n.size() == 0 }
 
-// Ending is a task that is dead or uncertain.
+func (n News) size() int { return len(n.Tasks) + len(n.Bounces) + len(n.Outages) + len(n.Recipients) }
+
+// Ending is a task that is dead or uncertain, or has bounced.
 type Ending struct {
 	ID         int64
 	Status     Kind
@@ -88,7 +93,7 @@ func (o Outage) at() time.Time {
 
 // News reads what was not reported to a channel yet, of the given kinds.
 func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err error) {
-	statuses := slices.DeleteFunc(slices.Clone(on), Kind.ofInbox)
+	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool { return k.ofInbox() || k == Bounced || k == RecipientBounces })
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
 		news = News{}
 		micros, err := s.db.Now(tx)
@@ -109,8 +114,17 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 				news.addEnding(r)
 			}
 		}
-		if !slices.ContainsFunc(on, Kind.ofInbox) {
-			return nil
+		if slices.Contains(on, Bounced) {
+			var rows []endingRow
+			if err := tx.Raw(sqlBounced, ch.key, inboxes).Scan(&rows).Error; err != nil {
+				return fmt.Errorf("in the table monitored_emails_arrivals: %w", err)
+			}
+			for _, r := range rows {
+				news.addBounce(r)
+			}
+		}
+		if err := news.addRepeated(tx, ch, on); err != nil || !slices.ContainsFunc(on, Kind.ofInbox) {
+			return err
 		}
 		var rows []outageRow
 		if err := tx.Raw(sqlOutages, ch.key).Scan(&rows).Error; err != nil {
@@ -230,8 +244,14 @@ func (s *Store) reported(ctx context.Context, ch channel, worker string, news Ne
 	for _, t := range news.Tasks {
 		rows = append(rows, toldRow{ch.key, "task", t.ID, t.FinishedAt.UTC()})
 	}
+	for _, t := range news.Bounces {
+		rows = append(rows, toldRow{ch.key, "bounce", t.ID, t.FinishedAt.UTC()})
+	}
 	for _, o := range news.Outages {
 		rows = append(rows, toldRow{ch.key, "inbox", o.ID, o.at().UTC()})
+	}
+	for _, r := range news.Recipients {
+		rows = append(rows, toldRow{ch.key, "recipient", r.ID, r.Since})
 	}
 	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
 		err := tx.Table(tableTold).Clauses(clause.OnConflict{
@@ -241,7 +261,7 @@ func (s *Store) reported(ctx context.Context, ch channel, worker string, news Ne
 		if err != nil {
 			return err
 		}
-		for _, orphans := range []string{sqlForgetTasks, sqlForgetInboxes} {
+		for _, orphans := range []string{sqlForgetTasks, sqlForgetInboxes, sqlForgetRecipients} {
 			if err := tx.Exec(orphans).Error; err != nil {
 				return err
 			}
@@ -267,7 +287,7 @@ func (s *Store) update(ctx context.Context, ch channel, change func(tx *gorm.DB,
 // Waiting says how much was not reported to a channel yet.
 type Waiting struct {
 	Channel   string `json:"channel"` // hook, or mail: and an address
-	Waiting   int    `json:"waiting"` // messages and inboxes
+	Waiting   int    `json:"waiting"` // messages, inboxes and recipients
 	LastError string `json:"last_error"`
 }
 
@@ -290,7 +310,7 @@ func (s *Store) Waiting(ctx context.Context, c Config) ([]Waiting, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the state of the failure notices to %s: %w", ch, err)
 		}
-		out = append(out, Waiting{ch.String(), len(news.Tasks) + len(news.Outages), row.LastError})
+		out = append(out, Waiting{ch.String(), news.size(), row.LastError})
 	}
 	return out, nil
 }

@@ -28,6 +28,7 @@ const (
 	Skipped        Kind = "skipped"
 	Dead           Kind = "dead"
 	Uncertain      Kind = "uncertain"
+	Bounced        Kind = "bounced" // a delivery of the task failed after the relay had accepted it
 
 	InboxUnreachable Kind = "inbox_unreachable"
 	InboxOK          Kind = "inbox_ok"

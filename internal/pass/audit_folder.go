@@ -282,6 +282,9 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	}
 	f.found.Messages++
 	f.found.Counts[as]++
+	if d != nil {
+		f.found.arrived(d.Deliveries)
+	}
 	if as == AsMissing {
 		missing := MissingMessage{UID: uid, Received: m.Received, Size: m.Size}
 		if d != nil {
@@ -312,8 +315,38 @@ func (m *Audited) add(d tasks.Disposition) {
 		m.Since, m.NextTry = &d.QueuedAt, d.VisibleAt
 	}
 	for _, to := range d.Deliveries {
-		if to.Status == tasks.Delivered {
+		switch {
+		case to.Status != tasks.Delivered:
+		case to.HasBounced():
+			m.Bounced = append(m.Bounced, to.Recipient)
+		default:
 			m.To = append(m.To, to.Recipient)
+			if to.IsConfirmed() {
+				m.Confirmed = append(m.Confirmed, to.Recipient)
+			}
 		}
+	}
+}
+
+// arrived counts what reports say of a message that was forwarded to these.
+func (f *FolderAudit) arrived(ds []tasks.Delivery) {
+	bounced, confirmed, to := 0, 0, 0
+	for _, d := range ds {
+		switch {
+		case d.Status != tasks.Delivered:
+		case d.HasBounced():
+			bounced++
+		default:
+			to++
+			if d.IsConfirmed() {
+				confirmed++
+			}
+		}
+	}
+	if bounced > 0 {
+		f.Bounced++
+	}
+	if to > 0 && confirmed == to {
+		f.Confirmed++
 	}
 }

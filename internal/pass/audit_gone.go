@@ -47,6 +47,7 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 	if d.TaskID == 0 {
 		return nil
 	}
+	f.found.arrived(d.Deliveries)
 	as := accountOf[d.Status]
 	switch {
 	case d.Lost():

@@ -51,8 +51,12 @@ type Audited struct {
 	Unwatched   bool         `json:"unwatched,omitempty"` // its folder is not watched, so not compared
 	TaskID      int64        `json:"task_id,omitempty"`
 	Status      tasks.Status `json:"status,omitempty"` // of its task; of a purged one the last one
-	To          []string     `json:"to,omitempty"`     // who has it
+	To          []string     `json:"to,omitempty"`     // for whom the relay accepted it, and who did not bounce
 	Reason      string       `json:"reason,omitempty"`
+
+	// What became of it after the relay had accepted it, as reports say.
+	Confirmed []string `json:"confirmed,omitempty"` // of To: who has it in the mailbox
+	Bounced   []string `json:"bounced,omitempty"`
 
 	// Of a task that waits: when it was registered or requeued, and when it is due. One in progress
 	// is due when its lease ends.
@@ -103,6 +107,11 @@ type FolderAudit struct {
 	Registered int              `json:"registered"` // of these, by this audit
 	Missing    []MissingMessage `json:"missing"`
 
+	// Of all tasks of the folder, on the server or not, as reports say: how many bounced for a
+	// recipient, and how many were confirmed for all who did not bounce.
+	Bounced   int `json:"bounced,omitempty"`
+	Confirmed int `json:"confirmed,omitempty"`
+
 	Gone      int             `json:"gone"`                // ended tasks, message not on the server
 	GoneAs    map[Account]int `json:"gone_as"`             // how these are accounted for
 	Strays    []Stray         `json:"strays"`              // unfinished, deleted and reappeared ones
@@ -135,6 +144,7 @@ func newFolderAudit(name string) *FolderAudit {
 // AuditSum is what was found in all folders.
 type AuditSum struct {
 	Messages, Missing, Reappeared, Registered int
+	Confirmed, Bounced                        int
 	// Tasks whose messages are not on the server: ended; deleted by something other than postrider;
 	// and of the deleted ones, those that a repair dropped.
 	Gone, Lost, Forgotten int
@@ -152,6 +162,8 @@ func (r *AuditReport) Sum() AuditSum {
 			sum.Missing += len(f.Missing)
 			sum.Reappeared += f.Counts[AsReappeared]
 			sum.Registered += f.Registered
+			sum.Confirmed += f.Confirmed
+			sum.Bounced += f.Bounced
 			sum.Gone += f.Gone
 			sum.Forgotten += f.Forgotten
 			for _, s := range f.Strays {

@@ -7,9 +7,16 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Accounts lists the accounts that have messages, with their numbers.
+// Accounts lists the accounts that have messages, with their numbers, and how many of the forwarded
+// ones were confirmed and bounced.
 func (f *FolderAudit) Accounts() string {
 	parts := counted(f.Counts)
+	if f.Confirmed > 0 {
+		parts = append(parts, fmt.Sprintf("%d confirmed", f.Confirmed))
+	}
+	if f.Bounced > 0 {
+		parts = append(parts, fmt.Sprintf("%d bounced", f.Bounced))
+	}
 	if f.Registered > 0 {
 		parts = append(parts, fmt.Sprintf("%d registered now", f.Registered))
 	}
@@ -85,5 +92,7 @@ func (r *AuditReport) Verdict() string {
 	add(!sum.Proved, "Not everything could be compared, so there is no proof.")
 	add(sum.Clean(), "Every message is accounted for: %d on the servers.", sum.Messages)
 	add(sum.Clean() && sum.Gone > 0, "No longer there, and accounted for: %d.", sum.Gone)
+	add(sum.Confirmed > 0, "Confirmed by the recipients' servers: %d.", sum.Confirmed)
+	add(sum.Bounced > 0, "Bounced after the relay had accepted them: %d; see `postrider task list --bounced`.", sum.Bounced)
 	return strings.Join(parts, " ")
 }

@@ -17,8 +17,17 @@ import (
 // errInterrupted says that ctx ended before a decision was made.
 var errInterrupted = errors.New("interrupted while a message was examined")
 
-// decide makes the decision on a message whose content is at hand. Its error is an errInterrupted.
+// decide makes the decision on a message whose content is at hand. Its error is an errInterrupted,
+// or that a report could not be recorded.
 func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *slog.Logger) (*tasks.Decision, error) {
+	report, err := p.report(ctx, m, log)
+	if err != nil {
+		return nil, err
+	}
+	if report != nil {
+		report.Revision = revision
+		return report, nil
+	}
 	d, by := Decide(ctx, p.Routes, m, p.Config.MaxReceived)
 	if ctx.Err() != nil { // what was not examined may have decided otherwise
 		return nil, fmt.Errorf("%w: %w", errInterrupted, ctx.Err())

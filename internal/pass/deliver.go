@@ -37,7 +37,11 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 		return d.unrecorded(ctx, j, nil, err)
 	case end != nil:
 		return d.finish(ctx, j, *end)
-	case tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0:
+	}
+	if ds, err = d.withhold(ctx, ds); err != nil {
+		return d.unrecorded(ctx, j, nil, err)
+	}
+	if tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0 {
 		return d.settle(ctx, j, ds)
 	}
 	return d.send(ctx, j, ds)
@@ -93,7 +97,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	content, err := d.compose(ctx, j)
 	env := forward.Envelope{}
 	if err == nil {
-		env = d.pass.Relay.Envelope(j.msg, d.in.Address, a.to)
+		env = d.pass.Relay.Envelope(j.msg, forward.Trace{Inbox: d.in.Address, TaskID: j.claim.Task.ID}, a.to)
 	}
 	for len(env.To) > 0 && err == nil {
 		env.To, err = d.transact(ctx, j, a, env, content)

@@ -35,7 +35,7 @@ type fakeRelay struct {
 	came   map[string]chan struct{}
 }
 
-func (r *fakeRelay) Envelope(_ *message.Message, _ string, to []string) forward.Envelope {
+func (r *fakeRelay) Envelope(_ *message.Message, _ forward.Trace, to []string) forward.Envelope {
 	return forward.Envelope{From: "forwarder@firm.example", To: to}
 }
 

@@ -64,7 +64,7 @@ type Source interface {
 type Relay interface {
 	// Begin fails as forward.Relay does. The transaction is never nil.
 	Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error)
-	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
+	Envelope(m *message.Message, via forward.Trace, to []string) forward.Envelope
 }
 
 // Transaction is one message on its way to the relay, *forward.Transaction.
@@ -86,8 +86,8 @@ func (s SMTP) Begin(ctx context.Context, env forward.Envelope, c *forward.Conten
 }
 
 // Envelope implements Relay.
-func (s SMTP) Envelope(m *message.Message, inbox string, to []string) forward.Envelope {
-	return s.Relay.Envelope(m, inbox, to)
+func (s SMTP) Envelope(m *message.Message, via forward.Trace, to []string) forward.Envelope {
+	return s.Relay.Envelope(m, via, to)
 }
 
 // Limits is what is left of the limits of the relay's provider, *limits.Quota. The relay reserves
@@ -152,7 +152,7 @@ type Observer interface {
 	Due(t tasks.Task)  // a dry run found a task that a pass would work off
 }
 
-// Pass is how a pass is done, and with what. All fields must be set.
+// Pass is how a pass is done, and with what. All fields must be set, but for Bounces.
 type Pass struct {
 	Config   Config
 	Inboxes  Inboxes
@@ -161,6 +161,7 @@ type Pass struct {
 	Composer *forward.Composer
 	Relay    Relay
 	Limits   Limits
+	Bounces  Bounces // nil: no messages are read as reports, and nobody is suspended
 	Dial     func(ctx context.Context, box inbox.Inbox) (Source, error)
 	Now      func() time.Time
 	Log      *slog.Logger

@@ -44,7 +44,7 @@ func (s *scanner) run(ctx context.Context) (scanned []int64, _ error) {
 		}
 		s.tally.change(func(r *InboxReport) { r.Counters.Backlog += f.left })
 	}
-	return scanned, errors.Join(errs...)
+	return scanned, errors.Join(append(errs, s.review(ctx))...)
 }
 
 // fatal reports whether an error ends the scan of all folders.

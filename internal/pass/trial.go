@@ -53,7 +53,7 @@ func (t Trial) Content() io.Reader {
 
 // Senders knows which envelope sender a message goes out with, *forward.Relay.
 type Senders interface {
-	Envelope(m *message.Message, inbox string, to []string) forward.Envelope
+	Envelope(m *message.Message, via forward.Trace, to []string) forward.Envelope
 	Sender(from string, as forward.Mode) string
 }
 
@@ -80,7 +80,7 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
 		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
 		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(ctx, s.Mail),
-		EnvelopeFrom: t.Senders.Envelope(s.Message, s.Inbox, d.To).From,
+		EnvelopeFrom: t.Senders.Envelope(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, d.To).From,
 	}
 	if t.Routes.Holds(d.Route, t.Hold) {
 		out.Uncertain = route.Hold

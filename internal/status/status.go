@@ -94,8 +94,13 @@ type Inbox struct {
 	InError         int                  `json:"in_error"`
 	Dead            int                  `json:"dead"`
 	Uncertain       int                  `json:"uncertain"`
-	Conflicts       int                  `json:"conflicts"`  // of the last day
-	RetryRate       health.Share         `json:"retry_rate"` // of the last day, from 0 to 1
+	Bounced         int                  `json:"bounced"`          // tasks of which a delivery bounced after the relay had accepted it
+	BouncedLately   int                  `json:"bounced_last_day"` // deliveries that bounced in the last day
+	Conflicts       int                  `json:"conflicts"`        // of the last day
+	RetryRate       health.Share         `json:"retry_rate"`       // of the last day, from 0 to 1
+
+	// Arrivals counts deliveries by what became of them: bounced, delayed, complained.
+	Arrivals map[tasks.ArrivalStatus]int `json:"arrivals,omitempty"`
 
 	// What passes measured, of all time:
 	Deliveries       []measure.Deliveries `json:"deliveries,omitempty"`  // attempts, by result and reply class
@@ -233,6 +238,7 @@ func Of(f health.Facts) Inbox {
 		Email: f.Inbox, Active: f.Active, Backlog: n.Backlog, Due: n.Due, Counts: map[tasks.Status]int{},
 		LastScannedAt: utc(f.LastScannedAt), LastError: f.LastError, OldestWaitingAt: utc(f.Stats.Oldest),
 		InError: n.InError, Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate, Numbers: n,
+		Bounced: f.Stats.Bounced, BouncedLately: n.Bounced, Arrivals: f.Stats.Arrivals,
 	}
 	for _, s := range tasks.Statuses {
 		in.Counts[s] = f.Stats.ByStatus[s]
@@ -250,11 +256,11 @@ func (in Inbox) Up() *bool {
 	return &up
 }
 
-// Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, a
-// number is above its limit, the last scan failed, or a person has to log in. A disabled inbox is
-// not scanned.
+// Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, or
+// bounced in the last day, a number is above its limit, the last scan failed, or a person has to log
+// in. A disabled inbox is not scanned.
 func (in Inbox) Troubled() bool {
-	return in.Dead+in.Uncertain+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
+	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
 }
 
 func utc(t *time.Time) *time.Time {

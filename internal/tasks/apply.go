@@ -48,15 +48,21 @@ func PurgeCommand() Command {
 	}
 }
 
-// Select completes a filter that an operator gave: without a status it means Meant, and ages count
-// as Ended says. A state that the command is not for is an error.
+// Select completes a filter that an operator gave: without a status it means Meant, or Bounced, and
+// ages count as Ended says. A state that the command is not for is an error.
 func (c Command) Select(f Filter) (Filter, error) {
 	for _, s := range f.Statuses {
 		if !slices.Contains(c.From, s) {
 			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, strings.Join(Names(c.From), ", "))
 		}
 	}
-	if len(f.Statuses) == 0 {
+	only := slices.ContainsFunc(f.Statuses, func(s Status) bool { return slices.Contains(c.OnlyBounced, s) })
+	switch {
+	case only && !f.Bounced:
+		return f, fmt.Errorf("is for tasks that are %s only with --bounced", strings.Join(Names(c.OnlyBounced), ", "))
+	case len(f.Statuses) == 0 && f.Bounced:
+		f.Statuses = c.Bounced
+	case len(f.Statuses) == 0:
 		f.Statuses = c.Meant
 	}
 	if c.Ended {
@@ -164,6 +170,8 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 		return t, "it is being processed by " + cmp.Or(t.Worker, "a worker") + "; try again when that is over", nil
 	case !slices.Contains(j.From, t.Status):
 		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, strings.Join(Names(j.From), ", ")), nil
+	case j.arrived(t):
+		return t, fmt.Sprintf("it is %s, and none of its recipients is known to have bounced", t.Status), nil
 	}
 	return t, "", nil
 }

@@ -1,13 +1,32 @@
 package tasks
 
+import "slices"
+
 // Change says to which tasks an operator may do something.
 type Change struct {
 	From  []Status // it is for tasks in these states
 	Meant []Status // those of them that are meant when the operator does not say which
+
+	// Bounced are those that are meant when the operator asks for what bounced. Tasks in the states
+	// OnlyBounced are not changed unless a delivery bounced.
+	Bounced, OnlyBounced []Status
+}
+
+// Fits reports whether something may be done to the task.
+func (c Change) Fits(t Task) bool { return slices.Contains(c.From, t.Status) && !c.arrived(t) }
+
+// arrived reports whether the task would have to have bounced, and has not.
+func (c Change) arrived(t Task) bool {
+	return slices.Contains(c.OnlyBounced, t.Status) && !t.HasBounced()
 }
 
 // ToRetry is for Requeue.
-func ToRetry() Change { return Change{From: FromByOperator(Received), Meant: failed()} }
+func ToRetry() Change {
+	return Change{
+		From: FromByOperator(Received), Meant: failed(),
+		Bounced: []Status{Forwarded, Dead}, OnlyBounced: []Status{Forwarded},
+	}
+}
 
 // ToSkip is for Skip.
 func ToSkip() Change { return Change{From: FromByOperator(Skipped), Meant: failed()} }

@@ -11,6 +11,7 @@ type Queue interface {
 	Registrar
 	Worker
 	Operator
+	Tracker
 	Reader
 	Finder
 	Auditor
@@ -74,8 +75,9 @@ type Worker interface {
 // why.
 // Tasks in a state that it is not for stay as they are. The methods report how many tasks changed.
 type Operator interface {
-	// Requeue starts tasks again. Recipients that were delivered stay delivered. When no recipient
-	// has the message, it is decided again.
+	// Requeue starts tasks again; forwarded ones only when a delivery has bounced. Recipients that
+	// were delivered stay delivered, except those that bounced. When no recipient has the message,
+	// it is decided again.
 	Requeue(ctx context.Context, by By, ids ...int64) (int, error)
 	// Skip ends tasks. They own their recipients from then on: equal messages are their duplicates,
 	// also once they are purged.
@@ -182,6 +184,7 @@ type Filter struct {
 	Within     time.Duration // registered at most so long ago
 	Ended      time.Duration // ended at least so long ago
 	Due        bool          // could be claimed now
+	Bounced    bool          // with a delivery that bounced
 
 	// Parts of texts; upper and lower case are the same. No index serves them.
 	Sender, Recipient, Subject, MessageID string
@@ -196,10 +199,14 @@ type Stats struct {
 	Oldest   *time.Time // when the longest waiting live task was registered
 	Now      time.Time  // by the registry's clock
 
+	Bounced  int                   // tasks with a delivery that bounced
+	Arrivals map[ArrivalStatus]int // deliveries, by what became of them: those among Troubles
+
 	// Of the last day:
 	Ended     int // tasks that ended with their outcome known: forwarded, dead
 	Retried   int // of these, those that needed more than one attempt
 	Conflicts int // times that a worker wanted to change a task after it had lost the lease
+	Bounces   int // deliveries of which a bounce was recorded
 }
 
 // Disposition is how one message is accounted for.

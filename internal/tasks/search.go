@@ -22,6 +22,7 @@ type Search struct {
 	Text                                  string // of the sender, a recipient, the subject or the Message-ID
 	Sender, Recipient, Subject, MessageID string
 	Statuses                              []Status
+	Bounced                               bool      // with a delivery that bounced
 	Inboxes                               []int64   // one of these; nil for all
 	Since, Until                          time.Time // registered from Since on, and before Until
 
@@ -51,7 +52,7 @@ type Ended struct {
 
 // Matches reports whether a task is one of those that the search is for. Before does not count.
 func (s Search) Matches(t Task) bool {
-	return (len(s.Statuses) == 0 || slices.Contains(s.Statuses, t.Status)) &&
+	return (len(s.Statuses) == 0 || slices.Contains(s.Statuses, t.Status)) && (!s.Bounced || t.HasBounced()) &&
 		(s.Inboxes == nil || slices.Contains(s.Inboxes, t.InboxID)) &&
 		(s.Since.IsZero() || !t.CreatedAt.Before(s.Since)) && (s.Until.IsZero() || t.CreatedAt.Before(s.Until)) &&
 		has(t.Identity.Sender, s.Sender) && has(t.Identity.Subject, s.Subject) && has(t.Identity.MessageID, s.MessageID) &&

@@ -35,6 +35,7 @@ type Tally struct {
 	IDs      []int64
 	byStatus map[Status]int
 	inboxes  []string
+	bounced  int
 }
 
 // Add counts a task.
@@ -44,6 +45,9 @@ func (y *Tally) Add(t Task) {
 	}
 	y.IDs = append(y.IDs, t.ID)
 	y.byStatus[t.Status]++
+	if t.Status == Forwarded && t.HasBounced() {
+		y.bounced++
+	}
 	if !slices.Contains(y.inboxes, t.Inbox) {
 		y.inboxes = append(y.inboxes, t.Inbox)
 	}
@@ -54,7 +58,11 @@ func (y Tally) String() string {
 	parts := []string{}
 	for _, s := range Statuses {
 		if n := y.byStatus[s]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
+			part := fmt.Sprintf("%d %s", n, s)
+			if s == Forwarded && y.bounced > 0 {
+				part += fmt.Sprintf(" (%d bounced)", y.bounced)
+			}
+			parts = append(parts, part)
 		}
 	}
 	where := strings.Join(y.inboxes, ", ")

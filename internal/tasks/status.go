@@ -33,6 +33,7 @@ const (
 	SkipVanished  SkipReason = "vanished"    // it was expunged before it could be read
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
 	SkipOperator  SkipReason = "by_operator" // an operator skipped it
+	SkipReport    SkipReason = "report"      // a report of the bounce inbox: it was read, and is not forwarded
 )
 
 // transitions is the state machine. What is not here is a programming error.
@@ -55,7 +56,7 @@ var transitions = map[Status][]Status{
 	Uncertain:      {Received, Forwarded, Skipped}, // operator
 	Skipped:        {Received},                     // operator, or its message is there again
 	SkippedNoMatch: {Received},                     // operator
-	Forwarded:      {},
+	Forwarded:      {Received},                     // operator, if a recipient bounced
 }
 
 // registrable are the states in which a task may begin.

@@ -14,7 +14,7 @@ func TestAllowed(t *testing.T) {
 		Error:          {Received, InProgress, Skipped},
 		Uncertain:      {Received, Forwarded, Skipped},
 		Dead:           {Received, Skipped},
-		Forwarded:      {},
+		Forwarded:      {Received},
 		SkippedNoMatch: {Received},
 		Skipped:        {Received},
 		"nonsense":     {},
@@ -33,7 +33,7 @@ func TestFrom(t *testing.T) {
 		Forwarded:  {InProgress, Uncertain},
 		InProgress: {Received, InProgress, Error},
 		Dead:       {InProgress},
-		Received:   {InProgress, Error, Uncertain, Dead, SkippedNoMatch, Skipped},
+		Received:   {InProgress, Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped},
 		"nonsense": nil,
 	} {
 		if got := From(to); !slices.Equal(got, want) {

@@ -41,7 +41,7 @@ var ErrScanLost = errors.New("the scan lease was lost: another run has taken ove
 // ErrMoved reports that the task's message was found again at another UID of its folder.
 var ErrMoved = errors.New("the message was found again under another UID")
 
-// ErrNotFound reports that there is no such task.
+// ErrNotFound reports that there is no such task, or no such delivery of it.
 var ErrNotFound = errors.New("no such task")
 
 // Priority orders the tasks of an inbox: higher first.
@@ -133,6 +133,9 @@ type Delivery struct {
 	Reply       string // the relay's last words, or what happened instead
 	Attempts    int
 	DeliveredAt *time.Time
+	// Arrival is what became of it then; nil when nothing is known. The Reader, the Finder and the
+	// Auditor fill it in; workers do not need it.
+	Arrival *Arrival
 }
 
 // Waits reports whether the delivery waits for that of another task.

@@ -37,6 +37,17 @@ type DeliveryView struct {
 	Code        int            `json:"code"`
 	Reply       string         `json:"reply"`
 	DeliveredAt *time.Time     `json:"delivered_at"`
+	Arrival     *ArrivalView   `json:"arrival,omitempty"` // what became of it then; absent when nothing is known
+}
+
+// ArrivalView is what became of a delivery, as JSON.
+type ArrivalView struct {
+	Status   ArrivalStatus `json:"status"`
+	Code     int           `json:"code"` // of the remote server's reply; 0 when unknown
+	Enhanced string        `json:"enhanced"`
+	Reply    string        `json:"reply"`
+	Remote   string        `json:"remote"` // the remote server; empty when unknown
+	At       time.Time     `json:"at"`
 }
 
 // ViewOf is the JSON of a task.
@@ -52,9 +63,16 @@ func ViewOf(t Task) View {
 		v.EmailDate = utc(&date)
 	}
 	for _, d := range t.Deliveries {
-		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply, utc(d.DeliveredAt)})
+		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply, utc(d.DeliveredAt), arrivalView(d.Arrival)})
 	}
 	return v
+}
+
+func arrivalView(a *Arrival) *ArrivalView {
+	if a == nil {
+		return nil
+	}
+	return &ArrivalView{a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.At.UTC()}
 }
 
 // Details is everything known of a task, as JSON.

@@ -59,7 +59,7 @@ func changes() []choice {
 // choicesFor are those for a task in its state. An uncertain one is either resolved or skipped.
 func choicesFor(t tasks.Task) []choice {
 	return slices.DeleteFunc(changes(), func(c choice) bool {
-		return !slices.Contains(c.command.From, t.Status) || t.Status == tasks.Uncertain && c.Action == "retry"
+		return !c.command.Fits(t) || t.Status == tasks.Uncertain && c.Action == "retry"
 	})
 }
 
@@ -115,6 +115,8 @@ var eventWords = map[string]string{
 	"released": "Released by its worker", "conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
 	"error": "Failed, and will be tried again", "dead": "Given up", "uncertain": "Outcome unknown", "forwarded": "Forwarded",
 	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled", "audit_started": "Audit started",
+	"bounced": "Bounced after the relay had accepted it", "delayed": "Delayed on its way", "relayed": "Handed on to the recipient's server",
+	"confirmed": "Confirmed by the recipient's server", "complained": "Reported by the recipient as unwanted",
 	"event_retried": "Event to be sent again", "event_skipped": "Event skipped", "event_purged": "Event deleted",
 }
 

@@ -81,10 +81,11 @@ func (f searchForm) only() bool {
 	return f.From+f.To+f.Subject+f.MessageID+f.Since+f.Until+f.Inbox+f.Label+f.State == ""
 }
 
-// waitingState and attention select several states.
+// What can be searched for besides the states.
 const (
 	waitingStates   = "waiting"
 	attentionStates = "attention"
+	bouncedState    = "bounced" // a mark, and no state of a task
 )
 
 // search is what the queue is asked for. Its failures name the field.
@@ -109,6 +110,8 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 		q.Statuses = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}
 	case attentionStates:
 		q.Statuses = []tasks.Status{tasks.Dead, tasks.Uncertain}
+	case bouncedState:
+		q.Bounced = true
 	default:
 		if q.Statuses, err = tasks.ParseStatuses([]string{f.State}); err != nil {
 			return q, &failure{http.StatusBadRequest, err.Error()}

@@ -24,6 +24,7 @@ type overviewBody struct {
 	Charts   []chart
 	Inboxes  inboxCounts
 	Due      int
+	Bounced  int      // messages of which a delivery bounced
 	Waiting  *waiting // the oldest message that is not forwarded
 	Relay    relayState
 	LastScan *time.Time
@@ -158,6 +159,7 @@ func (b *overviewBody) sum(report status.Report) {
 			all[state] += n
 		}
 		b.Due += in.Due
+		b.Bounced += in.Bounced
 		if at := in.OldestWaitingAt; at != nil && (b.Waiting == nil || at.Before(b.Waiting.Since)) {
 			b.Waiting = &waiting{in.Email, *at}
 		}
@@ -213,12 +215,13 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 	return out
 }
 
-// messageNeeds are those of messages that nobody got, or perhaps nobody.
+// messageNeeds are those of messages that somebody did not get, or perhaps did not.
 func messageNeeds(report status.Report) (out []need) {
-	dead, uncertain := 0, 0
+	dead, uncertain, bounced := 0, 0, 0
 	for _, in := range report.Inboxes {
 		dead += in.Dead
 		uncertain += in.Uncertain
+		bounced += in.BouncedLately
 	}
 	if dead > 0 {
 		out = append(out, need{
@@ -230,6 +233,12 @@ func messageNeeds(report status.Report) (out []need) {
 		out = append(out, need{
 			Title: "Of " + number(uncertain, "message", "messages") + " it is not known whether it arrived (uncertain)",
 			Fix:   "Ask the recipient, then say whether it arrived.", Link: "/messages?state=uncertain",
+		})
+	}
+	if bounced > 0 {
+		out = append(out, need{
+			Title: "Mail bounced for " + number(bounced, "recipient", "recipients") + " in the last day, after the relay had accepted it",
+			Fix:   "Open each: retry it, or correct the recipient's address in the routes.", Link: "/messages?state=bounced",
 		})
 	}
 	return out

@@ -89,7 +89,7 @@ func functions(zone *time.Location) template.FuncMap {
 		"words": func(s any) string {
 			return strings.ReplaceAll(fmt.Sprint(s), "_", " ")
 		},
-		"tone": tone, "delivery": deliveryWords, "count": text.Count, "thousands": thousands,
+		"tone": tone, "deliverytone": deliveryTone, "delivery": deliveryWords, "count": text.Count, "thousands": thousands,
 		"inboxpath": inboxPath, "reply": replyOf,
 	}
 }
@@ -123,16 +123,24 @@ func ago(now time.Time, t *time.Time) string {
 // tone is the class that gives a state its colour. The state is always there in words, too.
 func tone(state any) string {
 	switch fmt.Sprint(state) {
-	case string(tasks.Forwarded), string(tasks.Delivered):
+	case string(tasks.Forwarded), string(tasks.Delivered), string(tasks.Relayed), string(tasks.Confirmed):
 		return "good"
-	case string(tasks.Dead), string(tasks.Uncertain), string(tasks.Failed), string(tasks.Sending):
+	case string(tasks.Dead), string(tasks.Uncertain), string(tasks.Failed), string(tasks.Sending), string(tasks.Bounced):
 		return "bad"
-	case string(tasks.Error):
+	case string(tasks.Error), string(tasks.Delayed), string(tasks.Complained):
 		return "warn"
 	case string(tasks.Received), string(tasks.InProgress), string(tasks.Pending):
 		return "wait"
 	}
 	return "calm"
+}
+
+// deliveryTone is the tone of a delivery: of what became of it, when that is known.
+func deliveryTone(d tasks.Delivery) string {
+	if d.Arrival != nil {
+		return tone(d.Arrival.Status)
+	}
+	return tone(d.Status)
 }
 
 // deliveryWords say how far a recipient got.

@@ -132,6 +132,24 @@ CREATE TABLE IF NOT EXISTS monitored_emails_deliveries (
     CONSTRAINT monitored_emails_deliveries_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- What became of deliveries after the relay had accepted them, as reports say. Most deliveries have no row.
+CREATE TABLE IF NOT EXISTS monitored_emails_arrivals (
+    task_id     BIGINT       NOT NULL,
+    recipient   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+    inbox_id    BIGINT       NOT NULL,
+    status      VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- delayed, relayed, confirmed, complained, bounced
+    code        INT          NOT NULL, -- of the remote server's reply; 0 when unknown
+    enhanced    VARCHAR(32)  NOT NULL, -- its enhanced status code; empty when unknown
+    reply       TEXT         NOT NULL,
+    remote      VARCHAR(255) NOT NULL, -- the remote server; empty when unknown
+    at          DATETIME(6)  NOT NULL, -- when it happened
+    reported_at DATETIME(6)  NOT NULL,
+    PRIMARY KEY (task_id, recipient),
+    KEY monitored_emails_arrivals_inbox (inbox_id, status, reported_at, task_id),
+    KEY monitored_emails_arrivals_status (status, reported_at, recipient),
+    CONSTRAINT monitored_emails_arrivals_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
+
 -- Who delivers which content to whom: a delivery goes out only while its task owns the row. A row
 -- outlives its task when that was purged. With dedupe off there are none.
 CREATE TABLE IF NOT EXISTS monitored_emails_once (
@@ -206,7 +224,7 @@ CREATE TABLE IF NOT EXISTS monitored_said (
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE IF NOT EXISTS monitored_emails_told (
     channel VARCHAR(320) NOT NULL, -- hook, or mail: and an address
-    kind    VARCHAR(16)  NOT NULL, -- task, inbox
+    kind    VARCHAR(16)  NOT NULL, -- task, inbox, recipient
     ref_id  BIGINT       NOT NULL, -- no foreign key: one column for both; the next report deletes rows of what is gone
     at      DATETIME(6)  NOT NULL, -- when the task ended, or the inbox's outage began or ended
     PRIMARY KEY (channel, kind, ref_id)
@@ -290,7 +308,19 @@ CREATE TABLE IF NOT EXISTS monitored_destinations (
     last_error TEXT        NOT NULL  -- empty when the last try did not fail
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
+-- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE IF NOT EXISTS suspended_recipients (
+    id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
+    recipient  VARCHAR(320) NOT NULL UNIQUE, -- its domain in lower case
+    since      BIGINT       NOT NULL, -- when that was found
+    bounces    INT          NOT NULL, -- how many there were then
+    why        TEXT         NOT NULL, -- what the last one said
+    suspended  TINYINT      NOT NULL, -- 1: nothing is sent to it
+    resumed_at BIGINT       NULL -- when an operator resumed it: bounces before that do not count; NULL when nobody did
+) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
+
 -- +goose Down
+DROP TABLE suspended_recipients;
 DROP TABLE monitored_destinations;
 DROP TABLE monitored_outbox;
 DROP TABLE monitored_emails_headers;
@@ -305,6 +335,7 @@ DROP TABLE contacts;
 DROP TABLE monitored_emails_seen;
 DROP TABLE monitored_emails_events;
 DROP TABLE monitored_emails_once;
+DROP TABLE monitored_emails_arrivals;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;

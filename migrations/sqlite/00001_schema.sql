@@ -130,6 +130,24 @@ CREATE TABLE monitored_emails_deliveries (
 );
 CREATE INDEX monitored_emails_deliveries_duplicate ON monitored_emails_deliveries (duplicate_of);
 
+-- What became of deliveries after the relay had accepted them, as reports say. Most deliveries have no row.
+CREATE TABLE monitored_emails_arrivals (
+    task_id     INTEGER  NOT NULL,
+    recipient   TEXT     NOT NULL,
+    inbox_id    INTEGER  NOT NULL,
+    status      TEXT     NOT NULL, -- delayed, relayed, confirmed, complained, bounced
+    code        INTEGER  NOT NULL, -- of the remote server's reply; 0 when unknown
+    enhanced    TEXT     NOT NULL, -- its enhanced status code; empty when unknown
+    reply       TEXT     NOT NULL,
+    remote      TEXT     NOT NULL, -- the remote server; empty when unknown
+    at          DATETIME NOT NULL, -- when it happened
+    reported_at DATETIME NOT NULL,
+    PRIMARY KEY (task_id, recipient),
+    CONSTRAINT monitored_emails_arrivals_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
+);
+CREATE INDEX monitored_emails_arrivals_inbox ON monitored_emails_arrivals (inbox_id, status, reported_at, task_id);
+CREATE INDEX monitored_emails_arrivals_status ON monitored_emails_arrivals (status, reported_at, recipient);
+
 -- Who delivers which content to whom: a delivery goes out only while its task owns the row. A row
 -- outlives its task when that was purged. With dedupe off there are none.
 CREATE TABLE monitored_emails_once (
@@ -204,7 +222,7 @@ CREATE TABLE monitored_said (
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE monitored_emails_told (
     channel TEXT     NOT NULL, -- hook, or mail: and an address
-    kind    TEXT     NOT NULL, -- task, inbox
+    kind    TEXT     NOT NULL, -- task, inbox, recipient
     ref_id  INTEGER  NOT NULL, -- no foreign key: one column for both; the next report deletes rows of what is gone
     at      DATETIME NOT NULL, -- when the task ended, or the inbox's outage began or ended
     PRIMARY KEY (channel, kind, ref_id)
@@ -288,7 +306,19 @@ CREATE TABLE monitored_destinations (
     last_error TEXT    NOT NULL  -- empty when the last try did not fail
 );
 
+-- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
+CREATE TABLE suspended_recipients (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    recipient  TEXT    NOT NULL UNIQUE, -- its domain in lower case
+    since      INTEGER NOT NULL, -- when that was found
+    bounces    INTEGER NOT NULL, -- how many there were then
+    why        TEXT    NOT NULL, -- what the last one said
+    suspended  INTEGER NOT NULL, -- 1: nothing is sent to it
+    resumed_at INTEGER NULL -- when an operator resumed it: bounces before that do not count; NULL when nobody did
+);
+
 -- +goose Down
+DROP TABLE suspended_recipients;
 DROP TABLE monitored_destinations;
 DROP TABLE monitored_outbox;
 DROP TABLE monitored_emails_headers;
@@ -303,6 +333,7 @@ DROP TABLE contacts;
 DROP TABLE monitored_emails_seen;
 DROP TABLE monitored_emails_events;
 DROP TABLE monitored_emails_once;
+DROP TABLE monitored_emails_arrivals;
 DROP TABLE monitored_emails_deliveries;
 DROP TABLE monitored_emails_tasks;
 DROP TABLE monitored_folders;

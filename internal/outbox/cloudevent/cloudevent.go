@@ -26,6 +26,7 @@ var types = map[outbox.Kind]string{
 	outbox.Skipped:        "postrider.task.skipped.v1",
 	outbox.Dead:           "postrider.task.dead.v1",
 	outbox.Uncertain:      "postrider.task.uncertain.v1",
+	outbox.Bounced:        "postrider.task.bounced.v1",
 
 	outbox.InboxUnreachable: "postrider.inbox.unreachable.v1",
 	outbox.InboxOK:          "postrider.inbox.ok.v1",

@@ -20,7 +20,7 @@ import (
 const schemas = "../../../docs/events"
 
 var kinds = []outbox.Kind{
-	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped, outbox.Dead, outbox.Uncertain,
+	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped, outbox.Dead, outbox.Uncertain, outbox.Bounced,
 	outbox.InboxUnreachable, outbox.InboxOK, outbox.NeedsLogin,
 }
 
@@ -32,13 +32,18 @@ func data(kind outbox.Kind) any {
 		return cloudevent.Inbox{Inbox: "desk@firm.example", Labels: map[string]string{"team": "a"}, Since: &at, Error: "no route to host"}
 	}
 	visible, status := at.Add(time.Hour), tasks.Status(kind)
-	if kind == outbox.Registered {
+	switch kind {
+	case outbox.Registered:
 		status = tasks.Received
+	case outbox.Bounced:
+		status = tasks.Forwarded
 	}
 	task := tasks.Task{
 		ID: 7, Inbox: "desk@firm.example", Folder: "INBOX", Status: status, Skip: "duplicate", Attempts: 2,
 		CreatedAt: at, QueuedAt: at, UpdatedAt: at, VisibleAt: &visible,
-		Deliveries: []tasks.Delivery{{Recipient: "a@b.example", Status: "delivered", Code: 250, DeliveredAt: &at, DuplicateOf: 3}},
+		Deliveries: []tasks.Delivery{{Recipient: "a@b.example", Status: "delivered", Code: 250, DeliveredAt: &at, DuplicateOf: 3, Arrival: &tasks.Arrival{
+			Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example", At: at,
+		}}},
 	}
 	details := tasks.DetailsOf(task, []tasks.Event{{At: at, Worker: "w", Event: "claimed", Detail: "d"}})
 	details.Labels = map[string]string{"team": "a"}

@@ -54,7 +54,8 @@ type folder struct {
 // the task.
 type task struct {
 	tasks.Task
-	receipt string
+	receipt  string
+	arrivals map[string]arrival // by recipient
 }
 
 // New returns an empty queue that goes by the given clock.

@@ -12,22 +12,34 @@ import (
 
 // Requeue implements tasks.Queue.
 func (q *Queue) Requeue(_ context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.change(by, "requeued", ids, tasks.FromByOperator(tasks.Received), func(t *task, now time.Time) {
+	from := among(tasks.FromByOperator(tasks.Received))
+	may := func(t *task) bool { return from(t) && (t.Status != tasks.Forwarded || t.bounced()) }
+	return q.change(by, "requeued", ids, may, func(t *task, now time.Time) {
 		for i := range t.Deliveries {
-			d := &t.Deliveries[i]
-			t.InDoubt = t.InDoubt || d.Status == tasks.Sending
-			if d.Status != tasks.Delivered {
-				d.Status, d.DuplicateOf = tasks.Pending, 0
-			}
+			t.requeue(&t.Deliveries[i])
 		}
 		t.Attempts, t.LostLeases = 0, 0
 		q.restart(t, now)
 	}), nil
 }
 
+// requeue lets a delivery begin again, unless the recipient has the message.
+func (t *task) requeue(d *tasks.Delivery) {
+	switch {
+	case d.Status != tasks.Delivered:
+		t.InDoubt = t.InDoubt || d.Status == tasks.Sending
+	case t.arrivals[d.Recipient].Status == tasks.Bounced:
+		d.Code, d.Reply = 0, ""
+	default:
+		return
+	}
+	d.Status, d.DuplicateOf, d.DeliveredAt = tasks.Pending, 0, nil
+	delete(t.arrivals, d.Recipient)
+}
+
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(_ context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.change(by, "skipped", ids, tasks.FromByOperator(tasks.Skipped), func(t *task, now time.Time) {
+	return q.change(by, "skipped", ids, among(tasks.FromByOperator(tasks.Skipped)), func(t *task, now time.Time) {
 		q.end(t, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(by), now)
 		for _, d := range t.Deliveries {
 			q.keep(t, d.Recipient)
@@ -53,7 +65,7 @@ func (q *Queue) keep(t *task, recipient string) {
 // Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
 // those that were put off, and to report those that were refused.
 func (q *Queue) Resolve(_ context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.change(by, "resolved", ids, tasks.FromByOperator(tasks.Forwarded), func(t *task, now time.Time) {
+	return q.change(by, "resolved", ids, among(tasks.FromByOperator(tasks.Forwarded)), func(t *task, now time.Time) {
 		without := false
 		for i := range t.Deliveries {
 			d := &t.Deliveries[i]
@@ -74,7 +86,7 @@ func (q *Queue) Resolve(_ context.Context, by tasks.By, ids ...int64) (int, erro
 
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
 func (q *Queue) Purge(_ context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.change(by, "purged", ids, tasks.Purgeable, func(t *task, now time.Time) { q.delete(t, now) }), nil
+	return q.change(by, "purged", ids, among(tasks.Purgeable), func(t *task, now time.Time) { q.delete(t, now) }), nil
 }
 
 // delete deletes a task. Whoever waits for one of its deliveries finds that settled.
@@ -102,15 +114,20 @@ func recipientsOf(t *task) []string {
 	return out
 }
 
-// change changes those tasks that stand in one of the states. Their receipts are no longer good.
-func (q *Queue) change(by tasks.By, what string, ids []int64, from []tasks.Status, do func(*task, time.Time)) int {
+// among reports which tasks stand in one of the states.
+func among(states []tasks.Status) func(*task) bool {
+	return func(t *task) bool { return slices.Contains(states, t.Status) }
+}
+
+// change changes those tasks to which that may be done. Their receipts are no longer good.
+func (q *Queue) change(by tasks.By, what string, ids []int64, may func(*task) bool, do func(*task, time.Time)) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
 	changed := 0
 	for _, id := range ids {
 		t := q.tasks[id]
-		if t == nil || !slices.Contains(from, t.Status) {
+		if t == nil || !may(t) {
 			continue
 		}
 		do(t, now)

@@ -28,7 +28,7 @@ func (q *Queue) list(f tasks.Filter) []tasks.Task {
 	var out []tasks.Task
 	for _, t := range q.tasks {
 		if selects(f, t, now) {
-			out = append(out, t.copy())
+			out = append(out, t.read())
 		}
 	}
 	slices.SortFunc(out, func(a, b tasks.Task) int { return cmp.Compare(a.ID, b.ID) })
@@ -49,6 +49,7 @@ func selects(f tasks.Filter, t *task, now time.Time) bool {
 		(f.Within <= 0 || !t.CreatedAt.Before(now.Add(-f.Within))) &&
 		(f.Ended <= 0 || past(t.FinishedAt, f.Ended)) &&
 		(!f.Due || past(t.VisibleAt, 0)) &&
+		(!f.Bounced || t.bounced()) &&
 		f.Matches(t.copy())
 }
 
@@ -60,7 +61,7 @@ func (q *Queue) Get(_ context.Context, id int64) (tasks.Task, error) {
 	if t == nil {
 		return tasks.Task{}, fmt.Errorf("task %d: %w", id, tasks.ErrNotFound)
 	}
-	return t.copy(), nil
+	return t.read(), nil
 }
 
 // Events implements tasks.Queue.
@@ -88,7 +89,7 @@ func (q *Queue) Stats(_ context.Context, inboxIDs []int64) (map[int64]tasks.Stat
 }
 
 func (q *Queue) stats(inboxID int64) tasks.Stats {
-	s := tasks.Stats{ByStatus: map[tasks.Status]int{}, Now: q.now()}
+	s := tasks.Stats{ByStatus: map[tasks.Status]int{}, Arrivals: map[tasks.ArrivalStatus]int{}, Now: q.now()}
 	s.Due = q.countDue(inboxID, s.Now)
 	yesterday := s.Now.Add(-24 * time.Hour)
 	for _, t := range q.tasks {
@@ -96,6 +97,7 @@ func (q *Queue) stats(inboxID int64) tasks.Stats {
 			continue
 		}
 		s.ByStatus[t.Status]++
+		t.countArrivals(&s, yesterday)
 		if at := t.QueuedAt; t.VisibleAt != nil && (s.Oldest == nil || at.Before(*s.Oldest)) {
 			s.Oldest = &at
 		}
@@ -244,7 +246,7 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 func (q *Queue) disposition(r *row) tasks.Disposition {
 	d := tasks.Disposition{UID: r.place.uid, Noted: r.noted(), TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
-		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, slices.Clone(t.Deliveries)
+		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, t.read().Deliveries
 		d.QueuedAt, d.VisibleAt = t.QueuedAt, t.VisibleAt
 	} else if r.taskID != 0 {
 		d.Status, d.Purged = tasks.EndedAs(r.purgedAs), true

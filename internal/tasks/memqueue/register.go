@@ -150,7 +150,7 @@ func (q *Queue) see(page tasks.Page, e tasks.Entry, taskID int64, purgedAs strin
 func (q *Queue) add(page tasks.Page, e tasks.Entry, now time.Time) *task {
 	in := q.inboxes[page.InboxID]
 	q.ids++
-	t := &task{Task: tasks.Task{
+	t := &task{arrivals: map[string]arrival{}, Task: tasks.Task{
 		ID: q.ids, InboxID: page.InboxID, Inbox: in.address,
 		FolderID: page.FolderID, Folder: q.folders[page.FolderID].name, Epoch: page.Epoch, UID: e.UID,
 		CreatedAt: now, QueuedAt: now, UpdatedAt: now, Form: tasks.Form{Mode: e.Mode},

@@ -94,6 +94,7 @@ type accountedRow struct {
 	Reply       string
 	Attempts    int
 	DeliveredAt *time.Time
+	Arrival     arrivedRow `gorm:"embedded;embeddedPrefix:arrival_"`
 }
 
 func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
@@ -136,8 +137,25 @@ func (r accountedRow) disposition() tasks.Disposition {
 }
 
 func (r accountedRow) delivery() tasks.Delivery {
-	return deliveryRow{
+	d := deliveryRow{
 		Recipient: r.Recipient, Status: r.Delivery, DuplicateOf: r.DuplicateOf, Code: r.Code, Reply: r.Reply,
 		Attempts: r.Attempts, DeliveredAt: r.DeliveredAt,
 	}.delivery()
+	d.Arrival = r.Arrival.arrival()
+	return d
+}
+
+// arrivedRow is what sqlAccounted has of an arrival, all of it null when there is none.
+type arrivedRow struct {
+	Status                  *tasks.ArrivalStatus
+	Code                    *int
+	Enhanced, Reply, Remote *string
+	At                      *time.Time
+}
+
+func (r arrivedRow) arrival() *tasks.Arrival {
+	if r.Status == nil {
+		return nil
+	}
+	return &tasks.Arrival{Status: *r.Status, Code: *r.Code, Enhanced: *r.Enhanced, Reply: *r.Reply, Remote: *r.Remote, At: *r.At}
 }

@@ -38,6 +38,9 @@ func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int
 		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1 FROM monitored_emails_tasks`)
 	r.exec(t, `INSERT INTO monitored_emails_once (scope, fingerprint, recipient, task_id)
 		SELECT inbox_id, fingerprint, 'desk@firm.example', id FROM monitored_emails_tasks`)
+	r.exec(t, `INSERT INTO monitored_emails_arrivals (task_id, recipient, inbox_id, status, code, enhanced, reply, remote, at, reported_at)
+		SELECT id, 'desk@firm.example', inbox_id, CASE WHEN uid % 100 = 0 THEN 'bounced' ELSE 'confirmed' END, 550, '', '', '', updated_at, updated_at
+		FROM monitored_emails_tasks`)
 	if _, err := New(r.DB).Register(t.Context(), tasks.Page{
 		InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 1, Entries: entries(1_000_000, due),
 	}); err != nil {
@@ -119,10 +122,10 @@ func TestIndexes(t *testing.T) {
 		desk := []string{"desk@firm.example"}
 		list, listed := New(r.DB).portion(tasks.Filter{InboxID: inboxID, Within: time.Hour, Recipient: "Ann"}, old, 5, 500)
 		r.events(t, 20_000)
-		sorted := map[string]bool{"conflicts": true, "ledger by content": true, "history": true} // few rows, or few groups
+		sorted := map[string]bool{"conflicts": true, "ledger by content": true, "history": true, "bounces": true} // few rows, or few groups
 		for _, when := range []string{"as filled", "analyzed"} {
 			if when == "analyzed" {
-				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_deliveries, monitored_emails_once, monitored_emails_events")
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_deliveries, monitored_emails_once, monitored_emails_events, monitored_emails_arrivals")
 			}
 			for _, c := range []struct {
 				name, table, typ, key, sql string
@@ -176,6 +179,13 @@ func TestIndexes(t *testing.T) {
 				{"wake", "monitored_emails_tasks", "range", "PRIMARY", sqlWake, []any{now, 5, now}, 1},
 				{"tasks of a page", "monitored_emails_tasks", "range", "monitored_emails_tasks_message", sqlTasksBetween, []any{folderID, 1, 1, 100}, 1000},
 				{"list", "t", "range", "PRIMARY", list, listed, 100_000},
+				{"arrivals", "monitored_emails_arrivals", "range", "PRIMARY", sqlArrivals, []any{ids}, 20},
+				{"arrivals of an audit", "a", "eq_ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1},
+				{"counts of arrivals", "monitored_emails_arrivals", "range", "monitored_emails_arrivals_inbox", sqlArrivalCounts, []any{soon, boxes[:4], tasks.Troubles}, 2000},
+				{"bounces", "monitored_emails_arrivals", "range", "monitored_emails_arrivals_status", sqlBounces, []any{old, 5}, 1000},
+				{"sent as", "t", "range", "PRIMARY", fmt.Sprintf(sqlSentAs, sameIDOnMySQL), []any{100, 300, old, "<a@b>", 20}, 1000},
+				{"requeued", "monitored_emails_deliveries", "range", "PRIMARY", sqlRequeueDeliveries, []any{5, 5}, 10},
+				{"forgotten arrivals", "monitored_emails_arrivals", "range", "PRIMARY", sqlForgetArrivals, []any{5, 5}, 10},
 				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_task", sqlPurgedAs, []any{"dead", []int64{1}}, 10},
 			} {
 				if c.name == "found again" && when == "as filled" {
@@ -199,7 +209,11 @@ func TestSQLiteIndexes(t *testing.T) {
 	keys, uids := keysAndUIDs(3)
 	now, ids, desk := time.Now().UTC(), []int64{5, 6}, []string{"desk@firm.example"}
 	list, listed := New(r.DB).portion(tasks.Filter{InboxID: 1, Within: time.Hour, Recipient: "Ann"}, now, 5, 500)
-	sorted := map[string]bool{"conflicts": true, "tasks of conflicts": true, "ledger by content": true, "duplicates of the lost": true}
+	bounced, inList := New(r.DB).portion(tasks.Filter{Bounced: true}, now, 5, 500)
+	sorted := map[string]bool{
+		"conflicts": true, "tasks of conflicts": true, "ledger by content": true, "duplicates of the lost": true,
+		"counts of arrivals": true, "bounces": true,
+	}
 	for _, c := range []struct {
 		name, want, sql string
 		args            []any
@@ -239,6 +253,13 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"tasks of a page", "(folder_id=? AND uid_validity=? AND uid>? AND uid<?)", sqlTasksBetween, []any{1, 1, 1, 100}},
 		{"list", "SEARCH t USING INTEGER PRIMARY KEY (rowid>?)", list, listed},
 		{"purged as", "monitored_emails_seen_task (task_id=?)", sqlPurgedAs, []any{"dead", []int64{1}}},
+		{"arrivals", "sqlite_autoindex_monitored_emails_arrivals_1 (task_id=?)", sqlArrivals, []any{ids}},
+		{"arrivals of an audit", "SEARCH a USING INDEX sqlite_autoindex_monitored_emails_arrivals_1 (task_id=? AND recipient=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
+		{"counts of arrivals", "COVERING INDEX monitored_emails_arrivals_inbox (inbox_id=? AND status=?)", sqlArrivalCounts, []any{now, ids, tasks.Troubles}},
+		{"bounces", "COVERING INDEX monitored_emails_arrivals_status (status=? AND reported_at>?)", sqlBounces, []any{now, 5}},
+		{"sent as", "SEARCH t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", fmt.Sprintf(sqlSentAs, sameIDOnSQLite), []any{1, 9, now, "<a@b>", 20}},
+		{"list of the bounced", "monitored_emails_arrivals_status (status=?)", bounced, inList},
+		{"search of the bounced", "monitored_emails_arrivals_status (status=?)", sqlBouncedCandidates, []any{1, 9, 5}},
 		{"forgotten", "monitored_emails_seen_task (task_id=?)", sqlForget, []any{ids}},
 		{"purged within a time", "monitored_emails_seen_task (task_id>?)", sqlPurged, []any{1, now, now}},
 	} {

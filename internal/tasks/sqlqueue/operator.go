@@ -12,14 +12,17 @@ import (
 
 // Requeue implements tasks.Queue.
 func (q *Queue) Requeue(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.byOperator(ctx, by, "requeued", ids, tasks.FromByOperator(tasks.Received), requeue)
+	return q.byOperator(ctx, by, "requeued", ids, sqlTakeAgain, tasks.FromByOperator(tasks.Received), requeue)
 }
 
 func requeue(tx *gorm.DB, now time.Time, id int64) error {
 	if err := tx.Exec(sqlDoubt, id, id).Error; err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlRequeueDeliveries, id).Error; err != nil {
+	if err := tx.Exec(sqlRequeueDeliveries, id, id).Error; err != nil {
+		return err
+	}
+	if err := tx.Exec(sqlForgetArrivals, id, id).Error; err != nil {
 		return err
 	}
 	return again(tx, now, id)
@@ -49,7 +52,7 @@ func (q *Queue) end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, s
 // Skip implements tasks.Queue.
 func (q *Queue) Skip(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Skipped)
-	return q.byOperator(ctx, by, "skipped", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
+	return q.byOperator(ctx, by, "skipped", ids, sqlTake, from, func(tx *gorm.DB, now time.Time, id int64) error {
 		if err := q.end(tx, now, id, tasks.Skipped, tasks.SkipOperator, tasks.BySkip(by)); err != nil {
 			return err
 		}
@@ -89,7 +92,7 @@ func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
 // those that were put off, and to report those that were refused.
 func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Forwarded)
-	return q.byOperator(ctx, by, "resolved", ids, from, func(tx *gorm.DB, now time.Time, id int64) error {
+	return q.byOperator(ctx, by, "resolved", ids, sqlTake, from, func(tx *gorm.DB, now time.Time, id int64) error {
 		if err := tx.Exec(sqlResolveDeliveries, now, id).Error; err != nil {
 			return err
 		}
@@ -114,7 +117,7 @@ func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, er
 
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
 func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.byOperator(ctx, by, "purged", ids, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
+	return q.byOperator(ctx, by, "purged", ids, sqlTake, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
 		row, err := taskByID(tx, id)
 		if err != nil {
 			return err
@@ -123,15 +126,15 @@ func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, erro
 	})
 }
 
-// byOperator changes those tasks that stand in one of the states. Their receipts are no longer
-// good.
-func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []int64, from []tasks.Status,
+// byOperator changes those tasks that stand in one of the states and that take matches. Their
+// receipts are no longer good.
+func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []int64, take string, from []tasks.Status,
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
 		changed = 0
 		for _, id := range ids {
-			taken, err := update(tx, sqlTake, touched(now, id, from)...)
+			taken, err := update(tx, take, touched(now, id, from)...)
 			if err != nil {
 				return err
 			}

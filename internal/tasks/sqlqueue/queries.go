@@ -204,9 +204,6 @@ WHERE id = ?`
 UPDATE monitored_emails_tasks SET in_doubt = 1
 WHERE id = ? AND EXISTS (SELECT 1 FROM monitored_emails_deliveries WHERE task_id = ? AND status = 'sending')`
 
-	sqlRequeueDeliveries = `
-UPDATE monitored_emails_deliveries SET status = 'pending', duplicate_of = NULL WHERE task_id = ? AND status <> 'delivered'`
-
 	sqlEnd = `
 UPDATE monitored_emails_tasks SET status = ?, skip_reason = ?, visible_at = NULL, error_message = ?, finished_at = ?
 WHERE id = ?`
@@ -343,10 +340,12 @@ WHERE v.event = 'conflict' AND v.at > ? GROUP BY t.inbox_id`
 SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason,
   COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,
   COALESCE(d.recipient, '') AS recipient, COALESCE(d.status, '') AS delivery, d.duplicate_of, COALESCE(d.code, 0) AS code,
-  COALESCE(d.reply, '') AS reply, COALESCE(d.attempts, 0) AS attempts, d.delivered_at
+  COALESCE(d.reply, '') AS reply, COALESCE(d.attempts, 0) AS attempts, d.delivered_at, a.status AS arrival_status,
+  a.code AS arrival_code, a.enhanced AS arrival_enhanced, a.reply AS arrival_reply, a.remote AS arrival_remote, a.at AS arrival_at
 FROM monitored_emails_seen s
 LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
+LEFT JOIN monitored_emails_arrivals a ON a.task_id = d.task_id AND a.recipient = d.recipient
 WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid BETWEEN ? AND ?`
 
 	// IDs ascend: if a task, or its event, is older than that time, all lower IDs were registered

@@ -85,6 +85,9 @@ func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (s
 	if f.Ended > 0 {
 		add("t.finished_at <= ?", now.Add(-f.Ended))
 	}
+	if f.Bounced {
+		where = append(where, "t.id"+bouncedTasks)
+	}
 	if f.Due {
 		add("t.visible_at <= ?", now.UnixMicro())
 	}
@@ -131,6 +134,9 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 			ids[i] = r.ID
 		}
 		ds, err := deliveries(tx, ids)
+		if err == nil {
+			err = addArrivals(tx, ids, ds)
+		}
 		for _, r := range rows {
 			t := r.task()
 			t.Inbox, t.Folder, t.Deliveries = r.inbox, r.folder, ds[t.ID]
@@ -206,11 +212,14 @@ func (q *Queue) Stats(ctx context.Context, inboxIDs []int64) (map[int64]tasks.St
 		now, err := q.now(tx)
 		all = map[int64]*tasks.Stats{}
 		for _, id := range inboxIDs {
-			all[id] = &tasks.Stats{ByStatus: map[tasks.Status]int{}, Now: now}
+			all[id] = &tasks.Stats{ByStatus: map[tasks.Status]int{}, Arrivals: map[tasks.ArrivalStatus]int{}, Now: now}
 		}
 		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
 			if err == nil {
 				err = count(tx, ids, now, all)
+			}
+			if err == nil {
+				err = countArrivals(tx, ids, now, all)
 			}
 		}
 		if err != nil {

@@ -57,7 +57,7 @@ func (q *Queue) search(ctx context.Context, s tasks.Search) (tasks.Found, error)
 		return tasks.Found{}, err
 	}
 	w := &walk{queue: q, search: s, first: first, last: last}
-	if len(s.Statuses) > 0 || s.Inboxes != nil {
+	if !s.Bounced && (len(s.Statuses) > 0 || s.Inboxes != nil) {
 		few, all, err := q.fewOf(ctx, s)
 		if err != nil {
 			return tasks.Found{}, err
@@ -187,12 +187,16 @@ func (w *walk) through(ctx context.Context, ids []int64) (tasks.Found, error) {
 
 // down looks at the tasks between first and last.
 func (w *walk) down(ctx context.Context) (tasks.Found, error) {
+	sql := sqlCandidates
+	if w.search.Bounced {
+		sql, w.search.Bounced = sqlBouncedCandidates, false // all of the candidates match
+	}
 	for !w.enough() && w.first <= w.last && w.examined < w.search.Examine {
 		portion := min(searchPortion, w.search.Examine-w.examined)
 		if !w.search.ByText() && len(w.search.Statuses) == 0 && w.search.Inboxes == nil {
 			portion = min(portion, w.search.Limit+1)
 		}
-		rows, err := w.queue.candidates(ctx, sqlCandidates, w.first, w.last, portion)
+		rows, err := w.queue.candidates(ctx, sql, w.first, w.last, portion)
 		if err == nil {
 			err = w.compare(ctx, rows)
 		}

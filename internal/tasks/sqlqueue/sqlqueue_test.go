@@ -182,6 +182,8 @@ func (r registry) age(t testing.TB, d time.Duration) {
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_tasks
 SET created_at = [created_at], queued_at = [queued_at], finished_at = [finished_at], visible_at = visible_at - ?`), d.Microseconds()).Error,
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_headers SET created_at = [created_at]`)).Error,
+			tx.Exec(earlier.Replace(`UPDATE monitored_emails_deliveries SET delivered_at = [delivered_at]`)).Error,
+			tx.Exec(earlier.Replace(`UPDATE monitored_emails_arrivals SET at = [at], reported_at = [reported_at]`)).Error,
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_events SET at = [at]`)).Error)
 	})
 }

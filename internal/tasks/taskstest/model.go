@@ -99,7 +99,7 @@ func play(t *testing.T, f Fixture, ops []Op) (int, error) {
 		tested: newSide(ctx, t, f, salt),
 	}
 	if plain {
-		w.model.delivered = map[once]int64{}
+		w.model.delivered, w.model.unread = map[once]int64{}, map[int64]bool{}
 		w.model.scope = scope
 	}
 	for i, op := range ops {

@@ -32,7 +32,9 @@ type gen struct{ scope tasks.Dedupe }
 
 // few draws an operation, or a few that take a task somewhere where single ones would seldom lead.
 func (g gen) few(t *rapid.T) []Op {
-	switch small(t, "few", 11) {
+	switch small(t, "few", 12) {
+	case 12:
+		return []Op{g.receive(t), g.work(t), g.arrive(t), g.arrive(t), Operate{"requeue", []int{small(t, "again", 15)}}, g.receive(t), g.work(t)}
 	case 11:
 		return slices.Repeat([]Op{g.receive(t), Age{6 * time.Minute}}, 1+small(t, "deaths", 4))
 	case 10:
@@ -60,6 +62,7 @@ func (g gen) one(t *rapid.T) Op {
 		{5, false, g.operate},
 		{3, false, g.age},
 		{5, false, g.manage},
+		{5, false, g.arrive},
 		{1, false, func(t *rapid.T) Op { return Do{What: "extend", Of: g.of(t)} }},
 		{1, false, func(t *rapid.T) Op { return Do{What: "note", Of: g.of(t)} }},
 		{1, false, func(t *rapid.T) Op {
@@ -186,6 +189,14 @@ func (g gen) operate(t *rapid.T) Op {
 	return Operate{
 		pick(t, "what", "requeue", "requeue", "skip", "resolve", "purge"),
 		rapid.SliceOfN(rapid.IntRange(0, 15), 1, 4).Draw(t, "tasks"),
+	}
+}
+
+func (g gen) arrive(t *rapid.T) Op {
+	return Arrive{
+		small(t, "task", 15), small(t, "to", 2),
+		pick(t, "status", tasks.Bounced, tasks.Bounced, tasks.Bounced, tasks.Delayed, tasks.Confirmed, tasks.Complained, tasks.Relayed),
+		pick(t, "code", 0, 550),
 	}
 }
 

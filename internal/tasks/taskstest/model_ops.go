@@ -229,11 +229,33 @@ func (o Operate) play(s *side) string {
 			ids = append(ids, t.id)
 		}
 	}
+	if o.What == "requeue" {
+		s.forgive(ids)
+	}
 	do := map[string]func(context.Context, tasks.By, ...int64) (int, error){
 		"requeue": s.Queue.Requeue, "skip": s.Queue.Skip, "resolve": s.Queue.Resolve, "purge": s.Queue.Purge,
 	}[o.What]
 	n, err := do(s.ctx, "ann", ids...)
 	return fmt.Sprint(n, " ", s.failure(err))
+}
+
+// Arrive is what a report says of a delivery.
+type Arrive struct {
+	Task, To int
+	Status   tasks.ArrivalStatus
+	Code     int
+}
+
+func (o Arrive) play(s *side) string {
+	if len(s.tasks) == 0 {
+		return ""
+	}
+	id, to := s.tasks[o.Task%len(s.tasks)].id, "nobody@x.example"
+	if t, err := s.Queue.Get(s.ctx, id); err == nil && len(t.Deliveries) > 0 {
+		to = t.Deliveries[o.To%len(t.Deliveries)].Recipient
+	}
+	changed, err := s.Queue.Arrived(s.ctx, "reports", id, to, tasks.Arrival{Status: o.Status, Code: o.Code, Reply: "said"})
+	return fmt.Sprint(changed, " ", s.failure(err))
 }
 
 // Manage is what is done to an inbox: disable, enable, remove or take over; or to a folder: new

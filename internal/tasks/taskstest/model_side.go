@@ -31,6 +31,7 @@ type side struct {
 	// Set when all is done by the rules:
 	scope     tasks.Dedupe
 	delivered map[once]int64 // by which task
+	unread    map[int64]bool // tasks that were sent while their content was not known
 	broken    string         // what must not be
 }
 
@@ -83,9 +84,14 @@ func (s *side) outline(n int) message.Fingerprint { return s.hash("outline", n%4
 
 func (s *side) identity(n int) tasks.Identity {
 	return tasks.Identity{
-		Fingerprint: s.hash("content", n), Subject: fmt.Sprint("content ", n), Size: int64(n),
+		Fingerprint: s.hash("content", n), MessageID: s.messageID(n), Subject: fmt.Sprint("content ", n), Size: int64(n),
 		Date: time.Date(2026, 2, 1, 0, 0, n, 0, time.UTC),
 	}
+}
+
+// messageID is unlike another one in its case alone, and some contents share it.
+func (s *side) messageID(n int) string {
+	return fmt.Sprintf("<%s%d@%s>", []string{"id", "ID"}[n%2], n%4/2, s.salt)
 }
 
 // number is the number of a task, -1 when there is none.
@@ -130,8 +136,12 @@ func (s *side) failure(err error) string {
 func (s *side) deliveries(ds []tasks.Delivery) string {
 	var out []string
 	for _, d := range ds {
-		out = append(out, fmt.Sprintf("%s %s of %s %d %q %d attempts, delivered %t",
-			d.Recipient, d.Status, s.name(d.DuplicateOf), d.Code, d.Reply, d.Attempts, d.DeliveredAt != nil))
+		line := fmt.Sprintf("%s %s of %s %d %q %d attempts, delivered %t",
+			d.Recipient, d.Status, s.name(d.DuplicateOf), d.Code, d.Reply, d.Attempts, d.DeliveredAt != nil)
+		if a := d.Arrival; a != nil {
+			line += fmt.Sprintf(", %s %d %q", a.Status, a.Code, a.Reply)
+		}
+		out = append(out, line)
 	}
 	return "[" + strings.Join(out, "; ") + "]"
 }
@@ -223,7 +233,8 @@ func (s *side) stats(inbox int64) string {
 	purged, err := s.Queue.Purged(s.ctx, inbox, 24*time.Hour)
 	s.must(err)
 	return fmt.Sprint(got.ByStatus, " due ", got.Due, due, " oldest ", at(got.Oldest, got.Now),
-		" ended ", got.Ended, got.Retried, " conflicts ", got.Conflicts, " purged ", purged)
+		" ended ", got.Ended, got.Retried, " conflicts ", got.Conflicts, " purged ", purged,
+		" bounced ", got.Bounced, got.Bounces, got.Arrivals)
 }
 
 // accounted is how the messages of an epoch are accounted for, and what the epoch before left
@@ -268,11 +279,22 @@ func (s *side) lists() (out []string) {
 		{Within: 7 * time.Minute},
 		{Ended: 7 * time.Minute},
 		{Due: true},
+		{Bounced: true},
+		{Bounced: true, Statuses: []tasks.Status{tasks.Forwarded}, Limit: 2},
 		{Limit: 2},
 	} {
 		line := fmt.Sprintf("listed by %v:", f)
 		for _, t := range s.list(f) {
 			line += " " + s.name(t.ID)
+		}
+		out = append(out, line)
+	}
+	for n := range contents {
+		ids, err := s.Queue.SentAs(s.ctx, s.messageID(n), 7*time.Minute)
+		s.must(err)
+		line := "sent as " + strconv.Itoa(n) + ":"
+		for _, id := range ids {
+			line += " " + s.name(id)
 		}
 		out = append(out, line)
 	}

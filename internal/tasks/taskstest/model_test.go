@@ -51,6 +51,7 @@ var mutants = map[string]func(tasks.Queue) tasks.Queue{
 	"does not learn the content":      func(q tasks.Queue) tasks.Queue { return blind{q} },
 	"keeps what is disabled claimed":  func(q tasks.Queue) tasks.Queue { return stubborn{q} },
 	"releases without its deliveries": func(q tasks.Queue) tasks.Queue { return forgetful{q} },
+	"takes every report for a bounce": func(q tasks.Queue) tasks.Queue { return gloomy{q} },
 }
 
 // anyReceipt finishes a task for whoever claimed it once.
@@ -116,6 +117,14 @@ type forgetful struct{ tasks.Queue }
 
 func (q forgetful) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, _ []tasks.Delivery) error {
 	return q.Queue.Release(ctx, c, reason, delay, nil)
+}
+
+// gloomy takes every report for a bounce.
+type gloomy struct{ tasks.Queue }
+
+func (q gloomy) Arrived(ctx context.Context, who string, id int64, to string, a tasks.Arrival) (bool, error) {
+	a.Status = tasks.Bounced
+	return q.Queue.Arrived(ctx, who, id, to, a)
 }
 
 // inMutant is set to the name of a mutant in the process that shows how the model fails on it.

@@ -94,6 +94,9 @@ func (o Work) send(s *side, c tasks.Claim, ds []tasks.Delivery) ([]tasks.Deliver
 	if len(to) == 0 {
 		return ds, nil
 	}
+	if now, err := s.Queue.Get(s.ctx, c.Task.ID); err == nil && !now.Read && s.unread != nil {
+		s.unread[c.Task.ID] = true
+	}
 	err := s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds)
 	for n, i := range to {
 		comes := o.Comes
@@ -132,9 +135,9 @@ func (o Work) end(s *side, c tasks.Claim, res tasks.Result) string {
 }
 
 // once notes that a task delivered to a recipient: no other task whose content is known may do
-// that.
+// that, unless it was sent before that was known.
 func (s *side) once(t tasks.Task, recipient string) {
-	if now, err := s.Queue.Get(s.ctx, t.ID); err != nil || !now.Read {
+	if now, err := s.Queue.Get(s.ctx, t.ID); err != nil || !now.Read || s.unread[t.ID] {
 		return
 	}
 	key := once{t.InboxID, s.content(t.ID), tasks.Mailbox(recipient)}
@@ -145,6 +148,24 @@ func (s *side) once(t tasks.Task, recipient string) {
 		s.broken = fmt.Sprintf("%s got content %d by %s and again by %s", recipient, key.content, s.name(by), s.name(t.ID))
 	}
 	s.delivered[key] = t.ID
+}
+
+// forgive forgets what these tasks delivered and bounced: they may deliver it again, or another task
+// may.
+func (s *side) forgive(ids []int64) {
+	for _, id := range ids {
+		t, err := s.Queue.Get(s.ctx, id)
+		if err != nil || t.Status == tasks.InProgress {
+			continue
+		}
+		for _, d := range t.Deliveries {
+			for key, by := range s.delivered {
+				if by == id && d.HasBounced() && key.mailbox == tasks.Mailbox(d.Recipient) {
+					delete(s.delivered, key)
+				}
+			}
+		}
+	}
 }
 
 // drain delivers all that is due.

@@ -24,6 +24,7 @@ type deed struct {
 	receipt  bool           // by the holder of the last receipt; refused with ErrLeaseLost
 	operator bool           // by an operator; refused with errNone
 	do       func(p place, c tasks.Claim) error
+	before   func(p place, c tasks.Claim) // what has to happen first; mostly nil
 }
 
 // deeds are all that the queue can do to a task once it is registered.
@@ -33,8 +34,21 @@ func deeds() []deed {
 		_, err := p.Queue.Receive(p.ctx, p.want(1))
 		return err
 	}
+	requeue := byOperator("requeue", nil, tasks.Received, tasks.Queue.Requeue)
+	for _, from := range tasks.FromByOperator(tasks.Received) {
+		if from != tasks.Forwarded {
+			requeue.from = append(requeue.from, from)
+		}
+	}
+	bounced := byOperator("requeue of what bounced", tasks.FromByOperator(tasks.Received), tasks.Received, tasks.Queue.Requeue)
+	bounced.before = func(p place, c tasks.Claim) {
+		if len(c.Task.Deliveries) > 0 {
+			_, err := p.Queue.Arrived(p.ctx, "reports", c.Task.ID, c.Task.Deliveries[0].Recipient, bounce)
+			p.must("record a bounce", err)
+		}
+	}
 	return slices.Concat([]deed{claim}, withReceipt(), []deed{
-		byOperator("requeue", tasks.FromByOperator(tasks.Received), tasks.Received, tasks.Queue.Requeue),
+		requeue, bounced,
 		byOperator("skip", tasks.FromByOperator(tasks.Skipped), tasks.Skipped, tasks.Queue.Skip),
 		byOperator("resolve", tasks.FromByOperator(tasks.Forwarded), tasks.Forwarded, tasks.Queue.Resolve),
 		byOperator("purge", tasks.Purgeable, "", tasks.Queue.Purge),
@@ -108,6 +122,9 @@ func testTransitions(s *suite) {
 			p, c := s.bring(from)
 			if d.name == "claim" {
 				s.Age(s.t, 2*time.Hour) // leases run out, delays pass
+			}
+			if d.before != nil {
+				d.before(p, c)
 			}
 			before := s.record(c.Task.ID)
 			err := d.do(p, c)

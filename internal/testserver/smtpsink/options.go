@@ -9,7 +9,7 @@ import (
 // that keeps no bodies.
 type Options struct {
 	// Extensions are offered in the answer to EHLO as they stand here, such as "SIZE 1000000",
-	// "8BITMIME", "SMTPUTF8" or "PIPELINING". A SIZE is enforced. STARTTLS and AUTH are not listed
+	// "8BITMIME", "SMTPUTF8", "DSN" or "PIPELINING". A SIZE is enforced. STARTTLS and AUTH are not listed
 	// here.
 	Extensions []string
 
@@ -53,11 +53,13 @@ type Message struct {
 	From   string   // the reverse-path without brackets; empty for <>
 	Params []string // the parameters of MAIL, such as "BODY=8BITMIME"
 	To     []string // the recipients that were accepted
-	Data   []byte   // exactly as sent, dots unstuffed; nil without KeepData
-	Header []byte   // up to and with the empty line
-	Size   int64
-	SHA256 [sha256.Size]byte // of the data
-	TLS    bool              // it came over an encrypted connection
-	User   string            // who had logged in
-	Conn   int               // the number of the connection
+	// ToParams are the parameters of RCPT, such as "NOTIFY=NEVER", for each of To.
+	ToParams [][]string
+	Data     []byte // exactly as sent, dots unstuffed; nil without KeepData
+	Header   []byte // up to and with the empty line
+	Size     int64
+	SHA256   [sha256.Size]byte // of the data
+	TLS      bool              // it came over an encrypted connection
+	User     string            // who had logged in
+	Conn     int               // the number of the connection
 }

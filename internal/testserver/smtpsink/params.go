@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// path parses "FROM:<a@example.com> SIZE=1" (RFC 5321 4.1.2): the address and the parameters, these
-// in upper case.
+// path parses "FROM:<a@example.com> SIZE=1" (RFC 5321 4.1.2): the address and the parameters, as
+// they came.
 func path(arg, keyword string) (address string, params []string, ok bool) {
 	if len(arg) < len(keyword) || !strings.EqualFold(arg[:len(keyword)], keyword) {
 		return "", nil, false
@@ -20,14 +20,15 @@ func path(arg, keyword string) (address string, params []string, ok bool) {
 	if end < 0 {
 		return "", nil, false
 	}
-	return rest[:end], strings.Fields(strings.ToUpper(rest[end+1:])), true
+	return rest[:end], strings.Fields(rest[end+1:]), true
 }
 
 // checkParams refuses what was not offered. Its code is 0 when all is well.
 func (c *session) checkParams(from string, params []string) reply {
 	for _, param := range params {
 		name, value, _ := strings.Cut(param, "=")
-		extension := map[string]string{"SIZE": "SIZE", "BODY": "8BITMIME", "SMTPUTF8": "SMTPUTF8"}[name]
+		name = strings.ToUpper(name)
+		extension := map[string]string{"SIZE": "SIZE", "BODY": "8BITMIME", "SMTPUTF8": "SMTPUTF8", "RET": "DSN", "ENVID": "DSN"}[name]
 		if extension == "" || !c.offers(extension) {
 			return reply{code: 555, text: "5.5.4 parameter not offered: " + name}
 		}
@@ -39,6 +40,14 @@ func (c *session) checkParams(from string, params []string) reply {
 		return reply{code: 553, text: "5.6.7 the address needs SMTPUTF8"} // RFC 6531 3.5
 	}
 	return reply{}
+}
+
+// notifies reports whether the parameters of RCPT are those of DSN (RFC 3461 4), and offered.
+func (c *session) notifies(params []string) bool {
+	return !slices.ContainsFunc(params, func(param string) bool {
+		name, _, _ := strings.Cut(strings.ToUpper(param), "=")
+		return !c.offers("DSN") || name != "NOTIFY" && name != "ORCPT"
+	})
 }
 
 func (c *session) offers(extension string) bool {

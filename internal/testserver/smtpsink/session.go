@@ -179,13 +179,15 @@ func (c *session) mail(arg string) error {
 
 func (c *session) rcpt(arg string) error {
 	to, params, ok := path(arg, "TO:")
-	usual := reply{code: 250, text: "2.1.5 recipient ok", then: func() { c.msg.To = append(c.msg.To, to) }}
+	usual := reply{code: 250, text: "2.1.5 recipient ok", then: func() {
+		c.msg.To, c.msg.ToParams = append(c.msg.To, to), append(c.msg.ToParams, params)
+	}}
 	switch {
 	case !ok || to == "":
 		usual = reply{code: 501, text: "5.5.4 RCPT TO:<address>"}
 	case c.msg == nil:
 		usual = reply{code: 503, text: "5.5.1 MAIL first"}
-	case len(params) > 0:
+	case !c.notifies(params):
 		usual = reply{code: 555, text: "5.5.4 parameter not offered"}
 	case !ascii(to) && !slices.Contains(c.msg.Params, "SMTPUTF8"):
 		usual = reply{code: 553, text: "5.6.7 the address needs SMTPUTF8"}

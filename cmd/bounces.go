@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"postrider/internal/address"
+	"postrider/internal/arrivals"
+	"postrider/internal/bounce"
+	"postrider/internal/config"
+	"postrider/internal/forward"
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
+)
+
+// signer is nil when all mail has one reverse-path.
+func signer(cfg *config.Config) (*bounce.Signer, error) {
+	if cfg.Bounces.Address == "" {
+		return nil, nil
+	}
+	s, err := cfg.Bounces.Signer(time.Now)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return s, nil
+}
+
+// bounces reads reports into a registry; nil without the section.
+func (s *services) bounces(queue tasks.Queue) (pass.Bounces, error) {
+	b := s.cfg.Bounces
+	if b.Inbox == "" {
+		return nil, nil
+	}
+	sign, err := signer(s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return arrivals.New(arrivals.Config{
+		Inbox: b.Inbox, Signer: sign, MaxAge: b.MaxAge, Worker: s.worker(),
+		After: b.SuspendAfter, Within: b.SuspendWithin, Suspend: b.Suspend,
+	}, queue, arrivals.NewStore(s.db), s.log, time.Now), nil
+}
+
+// bounceInbox says why the bounce inbox is not among those that a run works on; nil if it is, or if
+// there is none.
+func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
+	want := cfg.Bounces.Inbox
+	if want == "" || slices.ContainsFunc(active, func(in inbox.Inbox) bool { return sameAddress(in.Address, want) }) {
+		return nil
+	}
+	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[1]s`, or `postrider inbox enable %[1]s`", want)
+}
+
+func sameAddress(x, y string) bool {
+	a, errA := address.Parse(x)
+	b, errB := address.Parse(y)
+	return errA == nil && errB == nil && a.Key() == b.Key()
+}
+
+// withBounces adds a bounce inbox that cannot be read because it is not there: an inbox that is
+// unreachable, like others.
+func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool) []pass.InboxReport {
+	err := bounceInbox(s.cfg, active)
+	if err == nil {
+		return rows
+	}
+	if !quiet { // otherwise what is printed of the rows says it
+		s.log.ErrorContext(ctx, "bounces are not read", "inbox", s.cfg.Bounces.Inbox, "error", err)
+	}
+	return append(rows, pass.InboxReport{Email: s.cfg.Bounces.Inbox, Error: text.Error(err)})
+}
+
+// checkBounces checks what the relay's check and those of the inboxes do not show.
+func (s *services) checkBounces(ctx context.Context) finding {
+	b := s.cfg.Bounces
+	f := finding{what: "bounces", text: "messages of the inbox " + b.Inbox + " are read as reports"}
+	if b.Address == "" {
+		f.text += ", and matched by Message-ID and recipient"
+	}
+	active, err := s.inboxes.List(ctx, true)
+	if err == nil {
+		err = bounceInbox(s.cfg, active)
+	}
+	f.err = err
+	return f
+}
+
+// noDSN is what bounces.confirm comes to at a relay.
+func noDSN(cfg *config.Config, info forward.Info) []finding {
+	if !cfg.Bounces.Confirm || info.DSN {
+		return nil
+	}
+	return []finding{{what: "relay", note: true, text: "it does not offer DSN (RFC 3461): with bounces.confirm deliveries are not confirmed, only bounces come"}}
+}

@@ -1,0 +1,114 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"postrider/internal/address"
+	"postrider/internal/arrivals"
+	"postrider/internal/text"
+)
+
+func (a *app) recipientCommand() *cobra.Command {
+	return group("recipient", "Recipients whose mail bounces again and again (bounces)",
+		a.recipientListCommand(), a.recipientResumeCommand())
+}
+
+func (a *app) recipientListCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list [--json]",
+		Short: "List the recipients whose mail bounced too often",
+		Long: `list shows the recipients whose mail bounced for good at least
+bounces.suspend_after times within bounces.suspend_within, and whether they are
+suspended: nothing is sent to them then, and messages for them end dead.
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error { return a.recipientList(c.Context(), asJSON) },
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return c
+}
+
+// notedView is a line of recipient list --json.
+type notedView struct {
+	Recipient string     `json:"recipient"`
+	Since     time.Time  `json:"since"`
+	Bounces   int        `json:"bounces"`
+	Last      string     `json:"last_bounce"`
+	Suspended bool       `json:"suspended"`
+	Resumed   *time.Time `json:"resumed_at"`
+}
+
+func (a *app) recipientList(ctx context.Context, asJSON bool) error {
+	return a.with(ctx, func(s *services) error {
+		all, _, err := arrivals.NewStore(s.db).Noted(ctx)
+		if err != nil {
+			return err
+		}
+		g := a.table("recipient", "since", "bounces", "suspended", "last bounce")
+		for _, n := range all {
+			if asJSON {
+				if err := a.printJSON(notedView{n.Recipient, n.Since, n.Bounces, n.Why, n.Suspended, n.Resumed}); err != nil {
+					return err
+				}
+				continue
+			}
+			suspended := yesNo(n.Suspended)
+			if n.Resumed != nil {
+				suspended = "resumed " + n.Resumed.Format(time.DateOnly)
+			}
+			g.Add(n.Recipient, n.Since.Format(time.DateOnly), n.Bounces, suspended, text.Cut(n.Why, 80))
+		}
+		if asJSON {
+			return nil
+		}
+		if g.Len() == 0 {
+			return a.tell("There is none.\n")
+		}
+		return g.Print(a.out)
+	})
+}
+
+func (a *app) recipientResumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume ADDR...",
+		Short: "Send to suspended recipients again",
+		Long: `resume has mail sent to recipients again that are suspended because it bounced
+(bounces.suspend). What bounced before does not count any more. Messages that
+ended dead meanwhile stay so: postrider task retry ID.
+` + exitHelp,
+		Args: takes(1, -1, "one or more addresses"),
+		RunE: func(c *cobra.Command, args []string) error { return a.recipientResume(c.Context(), args) },
+	}
+}
+
+func (a *app) recipientResume(ctx context.Context, addresses []string) error {
+	for _, addr := range addresses {
+		if err := address.Check(addr); err != nil {
+			return usage(err)
+		}
+	}
+	return a.with(ctx, func(s *services) error {
+		var unknown []error
+		for _, addr := range addresses {
+			was, err := arrivals.NewStore(s.db).Resume(ctx, addr)
+			if err != nil {
+				return err
+			}
+			if !was {
+				unknown = append(unknown, fmt.Errorf("%s is not suspended; `postrider recipient list` shows who is", addr))
+				continue
+			}
+			s.log.Info("a recipient was resumed", "recipient", addr)
+			if err := a.tell("Mail is sent to %s again.\n", addr); err != nil {
+				return err
+			}
+		}
+		return errors.Join(unknown...)
+	})
+}

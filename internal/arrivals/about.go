@@ -1,0 +1,191 @@
+package arrivals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"postrider/internal/bounce"
+	"postrider/internal/tasks"
+	"postrider/internal/text"
+)
+
+// statement is what a report says of one delivery.
+type statement struct {
+	task      int64
+	recipient string // of the delivery
+	arrival   tasks.Arrival
+}
+
+// about finds the deliveries that a report is about. why says why there are none.
+func (b *Book) about(ctx context.Context, r bounce.Report) (about []statement, why string, err error) {
+	if b.cfg.Signer != nil {
+		return b.byToken(ctx, r)
+	}
+	return b.byMessageID(ctx, r)
+}
+
+// byToken finds the one delivery that a token names.
+func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, string, error) {
+	ref, err := b.token(r)
+	if err != nil {
+		return nil, "it is not used, because " + refused[err], nil
+	}
+	t, err := b.queue.Get(ctx, ref.Task)
+	if errors.Is(err, tasks.ErrNotFound) {
+		return nil, fmt.Sprintf("task %d, which it is about, is not in the registry any more", ref.Task), nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	i := slices.IndexFunc(t.Deliveries, func(d tasks.Delivery) bool { return ref.Is(d.Recipient) })
+	if i < 0 {
+		return nil, fmt.Sprintf("the recipient that it is about is not one of task %d any more", t.ID), nil
+	}
+	d := t.Deliveries[i]
+	if !tasks.Reached(t.Deliveries[i : i+1]) {
+		return nil, fmt.Sprintf("task %d: the delivery to %s, which it is about, is %s by now", t.ID, d.Recipient, d.Status), nil
+	}
+	fates := r.Fates
+	if own := filter(fates, func(f bounce.Fate) bool { return ref.Is(f.Original) || ref.Is(f.Recipient) }); len(own) > 0 {
+		fates = own // otherwise they are about whom that address stands for
+	}
+	var out []statement
+	for _, f := range fates {
+		out = append(out, statement{t.ID, d.Recipient, arrivalOf(f)})
+	}
+	return out, "it names no recipient", nil
+}
+
+// refused says what is wrong with a token.
+var refused = map[error]string{
+	bounce.ErrNotOurs: "it came to no reverse-path of ours", bounce.ErrForged: "its token is forged or damaged",
+	bounce.ErrExpired: "its token has expired (bounces.max_age)",
+}
+
+// token is the first valid token in a report. The error is the worst that was found instead, one of
+// refused.
+func (b *Book) token(r bounce.Report) (bounce.Ref, error) {
+	worst := bounce.ErrNotOurs
+	note := func(err error) {
+		if err != bounce.ErrNotOurs && worst != bounce.ErrExpired {
+			worst = err
+		}
+	}
+	for _, addr := range r.Addresses {
+		ref, err := b.cfg.Signer.Read(addr)
+		if err == nil {
+			return ref, nil
+		}
+		note(err)
+	}
+	if r.EnvelopeID != "" {
+		if ref, err := b.cfg.Signer.ReadToken(r.EnvelopeID); err == nil {
+			return ref, nil
+		}
+	}
+	return bounce.Ref{}, worst
+}
+
+// byMessageID finds deliveries of the newest task that went out with the original's Message-ID to
+// the recipients of the report.
+func (b *Book) byMessageID(ctx context.Context, r bounce.Report) (about []statement, why string, _ error) {
+	why = "no message went out with its Message-ID to its recipient"
+	if r.MessageID == "" || len(r.Fates) == 0 {
+		return nil, "it does not say which message and which recipient it is about", nil
+	}
+	ids, err := b.queue.SentAs(ctx, r.MessageID, b.cfg.MaxAge)
+	if err != nil {
+		return nil, "", err
+	}
+	left := r.Fates
+	for _, id := range ids {
+		t, err := b.queue.Get(ctx, id)
+		if errors.Is(err, tasks.ErrNotFound) { // purged meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(f bounce.Fate) bool {
+			to, ok := deliveryTo(t, f)
+			if ok {
+				about = append(about, statement{t.ID, to, arrivalOf(f)})
+			}
+			return ok
+		})
+	}
+	return about, why, nil
+}
+
+// deliveryTo is the recipient of a task that a fate is about.
+func deliveryTo(t tasks.Task, f bounce.Fate) (string, bool) {
+	for _, d := range t.Deliveries {
+		key := keyOf(d.Recipient)
+		if tasks.Reached([]tasks.Delivery{d}) && (key == keyOf(f.Original) || key == keyOf(f.Recipient)) {
+			return d.Recipient, true
+		}
+	}
+	return "", false
+}
+
+var statuses = map[bounce.Action]tasks.ArrivalStatus{
+	bounce.Failed: tasks.Bounced, bounce.Delayed: tasks.Delayed, bounce.Delivered: tasks.Confirmed,
+	bounce.Relayed: tasks.Relayed, bounce.Expanded: tasks.Relayed, bounce.Complained: tasks.Complained,
+}
+
+func arrivalOf(f bounce.Fate) tasks.Arrival {
+	return tasks.Arrival{Status: statuses[f.Action], Code: f.Code, Enhanced: f.Status, Reply: f.Reply, Remote: f.Remote, At: f.At}
+}
+
+// record tells the registry.
+func (b *Book) record(ctx context.Context, about []statement) error {
+	for _, s := range about {
+		changed, err := b.queue.Arrived(ctx, b.cfg.Worker, s.task, s.recipient, s.arrival)
+		switch {
+		case errors.Is(err, tasks.ErrNotFound): // purged, or decided again, meanwhile
+		case err != nil:
+			return err
+		case changed:
+			b.log.Info("a report says what became of a delivery", "task", s.task, "as", string(s.arrival.Status), "recipient", s.recipient)
+		}
+	}
+	return nil
+}
+
+// enough is how many deliveries a sentence names.
+const enough = 5
+
+func sentence(about []statement) string {
+	var parts []string
+	for _, s := range about[:min(len(about), enough)] {
+		parts = append(parts, fmt.Sprintf("task %d %s: %s", s.task, s.arrival.Status, s.arrival.Line(s.recipient)))
+	}
+	if n := len(about) - enough; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// nothing is what a report says that is not used.
+func nothing(r bounce.Report) string {
+	var parts []string
+	for _, f := range r.Fates[:min(len(r.Fates), enough)] {
+		parts = append(parts, fmt.Sprintf("%s %s", text.Line(f.Recipient), f.Action))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (it says: " + strings.Join(parts, ", ") + ")"
+}
+
+func filter(all []bounce.Fate, keep func(bounce.Fate) bool) (out []bounce.Fate) {
+	for _, f := range all {
+		if keep(f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package arrivals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/tasks"
+)
+
+const (
+	// Reads the whole table: a row for each recipient whose mail bounced too often.
+	sqlNoted = `SELECT id, recipient, since, bounces, why, suspended, COALESCE(resumed_at, 0) FROM suspended_recipients ORDER BY recipient`
+
+	// By the unique recipient.
+	sqlNote    = `INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended) VALUES (?, ?, ?, ?, ?)`
+	sqlSuspend = `UPDATE suspended_recipients SET since = ?, bounces = ?, why = ?, suspended = ?, resumed_at = NULL WHERE recipient = ?`
+	sqlResume  = `UPDATE suspended_recipients SET suspended = 0, resumed_at = ? WHERE recipient = ? AND resumed_at IS NULL`
+	sqlForget  = `DELETE FROM suspended_recipients WHERE id = ?`
+
+	// By monitored_emails_arrivals_status (status, reported_at, recipient), backwards.
+	sqlLastBounce = `
+SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals WHERE status = 'bounced' AND recipient = ?
+ORDER BY reported_at DESC LIMIT 1`
+)
+
+// Store keeps in the database whose mail bounced too often.
+type Store struct{ db *db.DB }
+
+// NewStore is a Store in an open database.
+func NewStore(d *db.DB) *Store { return &Store{d} }
+
+// Noted is a recipient whose mail bounced too often.
+type Noted struct {
+	ID        int64
+	Recipient string // its domain in lower case
+	Since     time.Time
+	Bounces   int    // at that time
+	Why       string // what the last bounce said
+	Suspended bool   // nothing is sent to it
+	// Resumed is when an operator resumed it; nil if nobody did. What bounced before that does not
+	// count any more.
+	Resumed *time.Time
+}
+
+// notedRow is a row of sqlNoted.
+type notedRow struct {
+	Noted
+	since, resumed int64
+}
+
+func (r *notedRow) into() []any {
+	return []any{&r.ID, &r.Recipient, &r.since, &r.Bounces, &r.Why, &r.Suspended, &r.resumed}
+}
+
+// Noted returns all of them, by recipient, and the time by the database's clock.
+func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, _ error) {
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		micros, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := db.Query(tx, (*notedRow).into, sqlNoted)
+		all, now = nil, time.UnixMicro(micros).UTC()
+		for _, r := range rows {
+			n := r.Noted
+			n.Since = time.UnixMicro(r.since).UTC()
+			if r.resumed != 0 {
+				at := time.UnixMicro(r.resumed).UTC()
+				n.Resumed = &at
+			}
+			all = append(all, n)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, now, fmt.Errorf("read which recipients bounce: %w", err)
+	}
+	return all, now, nil
+}
+
+// note records that the mail of a recipient bounced too often: as a new row, or in place of that.
+func (s *Store) note(ctx context.Context, recipient string, bounces int, suspend bool, old *Noted) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		why, err := lastBounce(tx, recipient)
+		if err != nil {
+			return err
+		}
+		key := tasks.Mailbox(recipient)
+		if old != nil {
+			_, err = db.Exec(tx, sqlSuspend, now, bounces, why, suspend, key)
+		} else {
+			_, err = db.Exec(tx, sqlNote, key, now, bounces, why, suspend)
+		}
+		return err
+	})
+	if errors.Is(err, gorm.ErrDuplicatedKey) { // another process was faster
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("record that %s bounces: %w", recipient, err)
+	}
+	return nil
+}
+
+// maxWhy is how long the reason may be, in octets.
+const maxWhy = 1000
+
+// lastBounce is what the last bounce of a recipient said; empty when its task was purged since.
+func lastBounce(tx *gorm.DB, recipient string) (string, error) {
+	rows, err := db.Query(tx, func(a *tasks.Arrival) []any { return []any{&a.Code, &a.Enhanced, &a.Reply, &a.Remote} }, sqlLastBounce, recipient)
+	if err != nil || len(rows) == 0 {
+		return "", err
+	}
+	return db.Cut(rows[0].Line(recipient), maxWhy), nil
+}
+
+// forget drops what is noted.
+func (s *Store) forget(ctx context.Context, n Noted) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		_, err := db.Exec(tx, sqlForget, n.ID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget that %s bounced: %w", n.Recipient, err)
+	}
+	return nil
+}
+
+// Resume has mail sent to a recipient again, and reports whether it was noted. What bounced before
+// does not count any more.
+func (s *Store) Resume(ctx context.Context, recipient string) (was bool, _ error) {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+		n, err := db.Exec(tx, sqlResume, now, tasks.Mailbox(recipient))
+		was = n > 0
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("resume %s: %w", recipient, err)
+	}
+	return was, nil
+}

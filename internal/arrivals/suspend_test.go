@@ -1,0 +1,174 @@
+package arrivals
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/db"
+)
+
+// reviewed is a Book over a database, whose clock the test moves.
+type reviewed struct {
+	*Book
+	t      *testing.T
+	now    time.Time
+	counts map[string][]time.Time // of bounces, by recipient
+}
+
+func newReviewed(t *testing.T, suspend bool) *reviewed {
+	t.Helper()
+	r := &reviewed{t: t, now: day0, counts: map[string][]time.Time{}}
+	now := func() time.Time { return r.now }
+	cfg := db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "postrider.db")}
+	d, err := db.OpenAnySchema(t.Context(), cfg, db.WithNow(now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	if _, err := d.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	queue := &registry{bounces: func(within time.Duration, n int) map[string]int {
+		out := map[string]int{}
+		for to, at := range r.counts {
+			for _, at := range at {
+				if at.After(r.now.Add(-within)) {
+					out[to]++
+				}
+			}
+			if out[to] < n {
+				delete(out, to)
+			}
+		}
+		return out
+	}}
+	r.Book = New(Config{After: 3, Within: 7 * 24 * time.Hour, Suspend: suspend}, queue, NewStore(d), slog.New(slog.DiscardHandler), now)
+	return r
+}
+
+// bounce has mail to gone@ bounce so often, an hour after each other.
+func (r *reviewed) bounce(n int) {
+	for range n {
+		r.now = r.now.Add(time.Hour)
+		r.counts["gone@Other.example"] = append(r.counts["gone@Other.example"], r.now)
+	}
+}
+
+// review reviews twice, which is the same as once, and returns who is noted.
+func (r *reviewed) review() []Noted {
+	r.t.Helper()
+	for range 2 {
+		if err := r.Review(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	all, _, err := r.store.Noted(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return all
+}
+
+func (r *reviewed) why(recipient string) string {
+	r.t.Helper()
+	why, err := r.Suspended(r.t.Context(), recipient)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return why
+}
+
+func TestSuspend(t *testing.T) {
+	r := newReviewed(t, true)
+	r.bounce(2)
+	if all := r.review(); len(all) != 0 || r.why("gone@other.example") != "" {
+		t.Fatalf("after two bounces %+v are noted, want nobody", all)
+	}
+	r.bounce(1)
+	at := r.now
+	all := r.review()
+	if len(all) != 1 || all[0].Recipient != "gone@other.example" || !all[0].Suspended || all[0].Bounces != 3 || !all[0].Since.Equal(at) {
+		t.Fatalf("after three bounces %+v are noted, want the recipient, suspended", all)
+	}
+	if why := r.why("gone@OTHER.example"); !strings.Contains(why, "2026-11-20") || !strings.Contains(why, "postrider recipient resume gone@OTHER.example") {
+		t.Errorf("it is suspended because %q, want since when, and the command", why)
+	}
+	if why := r.why("kept@other.example"); why != "" {
+		t.Errorf("another one is suspended because %q", why)
+	}
+	r.now = r.now.AddDate(0, 0, 30)
+	if all := r.review(); len(all) != 1 || !all[0].Suspended {
+		t.Fatalf("a month later %+v are noted, want the same: an operator resumes it", all)
+	}
+}
+
+// TestResume: what bounced before does not count any more, and it is sent to at once.
+func TestResume(t *testing.T) {
+	r := newReviewed(t, true)
+	r.bounce(3)
+	r.review()
+	if r.why("gone@other.example") == "" {
+		t.Fatal("it is not suspended")
+	}
+	for _, want := range []bool{true, false} {
+		if was, err := r.store.Resume(t.Context(), "gone@OTHER.example"); err != nil || was != want {
+			t.Errorf("Resume = %v, %v, want %v", was, err, want)
+		}
+	}
+	if why := r.why("gone@other.example"); why != "" {
+		t.Errorf("after it was resumed it is suspended because %q", why)
+	}
+	r.bounce(2)
+	if all := r.review(); len(all) != 1 || all[0].Suspended || all[0].Resumed == nil {
+		t.Errorf("after two more bounces %+v are noted, want that it is resumed", all)
+	}
+	r.bounce(1)
+	if all := r.review(); len(all) != 1 || !all[0].Suspended || all[0].Resumed != nil || !all[0].Since.Equal(r.now) {
+		t.Errorf("after three more bounces %+v are noted, want it suspended again", all)
+	}
+	if _, err := r.store.Resume(t.Context(), "gone@other.example"); err != nil {
+		t.Fatal(err)
+	}
+	r.now = r.now.AddDate(0, 0, 8)
+	if all := r.review(); len(all) != 0 {
+		t.Errorf("a week after it was resumed %+v are noted, want nobody", all)
+	}
+}
+
+// TestNoteOnly: a recipient that is only noted gets its mail, and is forgotten when it bounces less.
+func TestNoteOnly(t *testing.T) {
+	r := newReviewed(t, false)
+	r.bounce(4)
+	if all := r.review(); len(all) != 1 || all[0].Suspended || r.why("gone@other.example") != "" {
+		t.Fatalf("%+v are noted, want the recipient, not suspended", all)
+	}
+	r.cfg.Suspend = true
+	if all := r.review(); len(all) != 1 || !all[0].Suspended || r.why("gone@other.example") == "" {
+		t.Errorf("with suspend %+v are noted, want it suspended", all)
+	}
+	r = newReviewed(t, false)
+	r.bounce(4)
+	r.review()
+	r.now = r.now.AddDate(0, 0, 8)
+	if all := r.review(); len(all) != 0 {
+		t.Errorf("a week later %+v are noted, want nobody", all)
+	}
+}
+
+// TestSuspendedElsewhere: what another process suspends is noticed within a minute.
+func TestSuspendedElsewhere(t *testing.T) {
+	r := newReviewed(t, true)
+	if r.why("gone@other.example") != "" {
+		t.Fatal("it is suspended")
+	}
+	if err := r.store.note(t.Context(), "gone@other.example", 3, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.now = r.now.Add(fresh + time.Second)
+	if r.why("gone@other.example") == "" {
+		t.Error("a minute later it is still sent to")
+	}
+}

@@ -1,0 +1,145 @@
+package bounce
+
+import (
+	"context"
+	"net"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// bouncers are the servers whose reports are read, and whom each names as the one that refused:
+// Postfix knows the next hop by its address, and OpenSMTPD does not name it.
+var bouncers = []struct {
+	name   string
+	start  func(testing.TB, int) *testserver.Bouncer
+	remote string
+}{
+	{"Postfix", testserver.BouncingPostfix, "127.0.0.1"},
+	{"Exim", testserver.BouncingExim, testserver.BouncerNext},
+	{"OpenSMTPD", testserver.BouncingOpenSMTPD, "relay.example"},
+}
+
+// refusals are what the next hop says to whom.
+var refusals = map[string]string{
+	"unknown@other.example": "550 5.1.1 nobody has that name here",
+	"full@other.example":    "552 5.2.2 the mailbox is full",
+	"busy@other.example":    "452 4.2.2 the mailbox is full for now",
+}
+
+func TestBouncers(t *testing.T) {
+	for _, b := range bouncers {
+		t.Run(b.name, func(t *testing.T) {
+			next := testserver.NextHop(t, testserver.NextHopOptions{Refuse: func(to string) (int, string) {
+				code, text, _ := strings.Cut(refusals[to], " ")
+				n, _ := strconv.Atoi(code)
+				return n, text
+			}})
+			server := b.start(t, next.Port())
+			signer := on(t, time.Now(), tokenPlace, "a secret")
+			for i, tt := range []struct {
+				to   string
+				want Fate
+			}{
+				{"unknown@other.example", Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: b.remote}},
+				{"full@other.example", Fate{Action: Failed, Code: 552, Status: "5.2.2", Reply: "the mailbox is full", Remote: b.remote}},
+				{"busy@other.example", Fate{Action: Delayed, Code: 452, Status: "4.2.2", Reply: "the mailbox is full for now", Remote: b.remote}},
+				{"fine@other.example", Fate{Action: Relayed}},
+				{"fine@local.example", Fate{Action: Delivered}},
+			} {
+				t.Run(tt.to, func(t *testing.T) {
+					task := int64(i + 1)
+					from := signer.ReversePath(task, tt.to)
+					submit(t, server.Port, from, signer.Token(task, tt.to), tt.to)
+					raw := reportTo(t, server, next, from)
+					t.Logf("%s", raw)
+					checkReal(t, signer, task, tt.to, tt.want, read(t, raw))
+				})
+			}
+		})
+	}
+}
+
+// checkReal checks that a report leads back to its delivery and says what became of it.
+func checkReal(t *testing.T, signer *Signer, task int64, to string, want Fate, r Report) {
+	t.Helper()
+	if r.Kind != Delivery || len(r.Fates) != 1 || r.MessageID != "<original@author.example>" || len(r.Addresses) == 0 {
+		t.Fatalf("Read = %+v, want a report with one fate and the Message-ID of the original", r)
+	}
+	if ref, err := signer.Read(r.Addresses[0]); err != nil || ref.Task != task || !ref.Is(to) {
+		t.Errorf("the address %s is of %+v, %v, want task %d", r.Addresses[0], ref, err, task)
+	}
+	if r.EnvelopeID != "" && r.EnvelopeID != signer.Token(task, to) {
+		t.Errorf("the envelope id is %s, want the token", r.EnvelopeID)
+	}
+	got := r.Fates[0]
+	if !got.Is(to) || got.At.IsZero() {
+		t.Errorf("the fate %+v, want it to be that of %s, with a time", got, to)
+	}
+	if want.Remote == "" { // what it says beside the action is not the next hop's
+		got.Code, got.Status, got.Reply, got.Remote = 0, "", "", ""
+	}
+	got.Recipient, got.Original, got.At = "", "", time.Time{}
+	if got != want {
+		t.Errorf("the fate is %+v, want %+v", got, want)
+	}
+}
+
+// reportTo waits for a message with a null reverse-path.
+func reportTo(t *testing.T, server *testserver.Bouncer, next *smtpsink.Server, to string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		messages := next.Messages()
+		for _, m := range messages {
+			if m.From == "" && m.To[0] == to {
+				return "Return-Path: <>\r\nDelivered-To: " + m.To[0] + "\r\n" + string(m.Data)
+			}
+		}
+		server.Retry(t)
+		wait, done := context.WithTimeout(ctx, time.Second)
+		_ = next.Wait(wait, len(messages)+1)
+		if done(); ctx.Err() != nil {
+			t.Fatal("no report came")
+		}
+	}
+}
+
+// submit hands the server one message, and asks for reports of all kinds.
+func submit(t *testing.T, port int, from, envelopeID, to string) {
+	t.Helper()
+	stream, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	_ = stream.SetDeadline(time.Now().Add(10 * time.Second))
+	conn := textproto.NewConn(stream)
+	for _, step := range []struct {
+		line string
+		code int
+	}{
+		{"", 220}, {"EHLO firm.example", 250},
+		{"MAIL FROM:<" + from + "> RET=HDRS ENVID=" + envelopeID, 250},
+		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;" + to, 250},
+		{"DATA", 354},
+		{"From: someone@author.example\r\nMessage-ID: <original@author.example>\r\nSubject: hello\r\n\r\nHello.\r\n.", 250},
+		{"QUIT", 221},
+	} {
+		if step.line != "" {
+			err = conn.PrintfLine("%s", step.line)
+		}
+		if err == nil {
+			_, _, err = conn.ReadResponse(step.code)
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", step.line, err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// maxRecipients is how many recipients a digest lists; the rest is counted.
+const maxRecipients = 50
+
+// Repeated is a recipient whose mail bounces again and again.
+type Repeated struct {
+	ID        int64
+	Recipient string
+	Since     time.Time
+	Bounces   int
+	Why       string // what the last one said
+	Suspended bool   // nothing is sent to it
+}
+
+// repeatedRow is a row of sqlRepeated.
+type repeatedRow struct {
+	ID        int64
+	Recipient string
+	Since     int64 // microseconds since 1970
+	Bounces   int
+	Why       string
+	Suspended bool
+	Told      dbTime // the Since that was reported last
+}
+
+// addRepeated reads the recipients that were not reported to a channel yet.
+func (n *News) addRepeated(tx *gorm.DB, ch channel, on []Kind) error {
+	if !slices.Contains(on, RecipientBounces) {
+		return nil
+	}
+	var rows []repeatedRow
+	if err := tx.Raw(sqlRepeated, ch.key).Scan(&rows).Error; err != nil {
+		return fmt.Errorf("in the table suspended_recipients: %w", err)
+	}
+	for _, r := range rows {
+		since := time.UnixMicro(r.Since).UTC()
+		if !since.Equal(r.Told.at) {
+			n.Recipients = append(n.Recipients, Repeated{r.ID, r.Recipient, since, r.Bounces, r.Why, r.Suspended})
+		}
+	}
+	return nil
+}
+
+// Recipient is a recipient whose mail bounces again and again.
+type Recipient struct {
+	Recipient  string    `json:"recipient"`
+	Since      time.Time `json:"since"`
+	Bounces    int       `json:"bounces"`
+	LastBounce string    `json:"last_bounce"`
+	Suspended  bool      `json:"suspended"` // nothing is sent to it
+	Commands   []string  `json:"commands"`
+}
+
+func (d *Digest) addRepeated(all []Repeated) {
+	d.Counts.RecipientBounces = len(all)
+	for _, r := range all {
+		d.about = append(d.about, fmt.Sprint("recipient ", r.ID, " ", r.Since.UnixMicro()))
+		if len(d.Recipients) < maxRecipients {
+			out := Recipient{line(r.Recipient), r.Since, r.Bounces, line(r.Why), r.Suspended, []string{"postrider recipient list"}}
+			if r.Suspended {
+				out.Commands = []string{"postrider recipient resume " + out.Recipient}
+			}
+			d.Recipients = append(d.Recipients, out)
+		}
+	}
+	d.MoreRecipients = len(all) - len(d.Recipients)
+}
+
+func (d Digest) recipientsText(b *strings.Builder) {
+	for _, r := range d.Recipients {
+		fmt.Fprintf(b, "\nMail to %s bounces again and again (%s).", r.Recipient, count(r.Bounces, "time", "times"))
+		if r.Suspended {
+			b.WriteString(" Nothing more is sent to it until it is resumed.")
+		}
+		fmt.Fprintf(b, "\n  last:     %s\n  try:      %s\n", r.LastBounce, strings.Join(r.Commands, "\n            "))
+	}
+	if d.MoreRecipients > 0 {
+		fmt.Fprintf(b, "\nand %s: `postrider recipient list` shows all.\n", count(d.MoreRecipients, "more recipient", "more recipients"))
+	}
+}

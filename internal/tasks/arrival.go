@@ -1,0 +1,150 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"postrider/internal/text"
+)
+
+// Tracker says what became of deliveries after the relay had accepted them.
+type Tracker interface {
+	// Arrived records what a report says of a delivery that the relay accepted, or may have
+	// accepted, with a line in the task's audit trail. A later statement replaces an earlier one
+	// only if it says more (ArrivalStatus.Beyond), so doing it twice changes nothing. Of other
+	// deliveries nothing is recorded. ErrNotFound: there is no such task or delivery.
+	Arrived(ctx context.Context, who string, taskID int64, recipient string, a Arrival) (changed bool, err error)
+	// SentAs are the tasks, registered within that time, whose message has this Message-ID and went
+	// out, or may have: the newest first, at most 20. It reads all tasks of that time.
+	SentAs(ctx context.Context, messageID string, within time.Duration) ([]int64, error)
+	// Bounces counts, for each recipient, the deliveries of which a bounce was recorded within that
+	// time: only recipients with at least n of them.
+	Bounces(ctx context.Context, within time.Duration, n int) (map[string]int, error)
+}
+
+// SentAsMost is how many tasks SentAs returns at most.
+const SentAsMost = 20
+
+// ArrivalStatus is what became of a delivery after the relay had accepted it.
+type ArrivalStatus string
+
+// What may become of a delivery, each of which says more than those before it.
+const (
+	Delayed    ArrivalStatus = "delayed"    // a server on the way still tries
+	Relayed    ArrivalStatus = "relayed"    // handed to a server that reports no more
+	Confirmed  ArrivalStatus = "confirmed"  // in the recipient's mailbox
+	Complained ArrivalStatus = "complained" // the recipient reported it as unwanted
+	Bounced    ArrivalStatus = "bounced"    // failed for good
+)
+
+// ArrivalStatuses are all of them, in that order.
+var ArrivalStatuses = []ArrivalStatus{Delayed, Relayed, Confirmed, Complained, Bounced}
+
+// Troubles are those that a person may want to look at.
+var Troubles = []ArrivalStatus{Bounced, Delayed, Complained}
+
+// Beyond reports whether the status says more than an earlier one, or than nothing.
+func (s ArrivalStatus) Beyond(old ArrivalStatus) bool {
+	return slices.Index(ArrivalStatuses, s) > slices.Index(ArrivalStatuses, old)
+}
+
+// Arrival is what is known of a delivery after the relay had accepted it.
+type Arrival struct {
+	Status   ArrivalStatus
+	Code     int       // of the remote server's reply; 0 when unknown
+	Enhanced string    // its enhanced status code (RFC 3463), such as 5.1.1; empty when unknown
+	Reply    string    // its words
+	Remote   string    // its name; empty when unknown
+	At       time.Time // when it happened; when it was recorded if the report does not say, or cannot be right
+}
+
+// Recorded is the arrival as it is recorded now: in one line each, of bounded length. A time that is
+// not between the delivery and now does not count.
+func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
+	if a.At.IsZero() || a.At.After(now) || delivered != nil && a.At.Before(*delivered) {
+		a.At = now
+	}
+	a.At = a.At.UTC().Truncate(time.Microsecond)
+	a.Enhanced, a.Remote = text.Cut(text.Line(a.Enhanced), 32), text.Cut(text.Line(a.Remote), 255)
+	a.Reply = text.Cut(text.Line(a.Reply), 1000)
+	return a
+}
+
+// Line is what the audit trail says of it, besides its status.
+func (a Arrival) Line(recipient string) string {
+	if words := a.words(); words != "" {
+		recipient += ": " + words
+	}
+	return recipient + a.where()
+}
+
+// words are those of the remote server: 550 5.1.1 no such user.
+func (a Arrival) words() string {
+	var parts []string
+	said := strings.TrimSpace(a.Reply)
+	if a.Code != 0 {
+		parts = append(parts, strconv.Itoa(a.Code))
+		said = strings.TrimSpace(strings.TrimPrefix(said, parts[0]))
+	}
+	if a.Enhanced != "" {
+		parts = append(parts, a.Enhanced)
+		said = strings.TrimSpace(strings.TrimPrefix(said, a.Enhanced))
+	}
+	if said != "" {
+		parts = append(parts, said)
+	}
+	return strings.Join(parts, " ")
+}
+
+func (a Arrival) where() string {
+	if a.Remote == "" {
+		return ""
+	}
+	return " at " + a.Remote
+}
+
+// Became says what became of a delivery after the relay had accepted it: bounced: 550 5.1.1 no such
+// user at mx.other.example, 2 minutes after it was accepted. It is empty when nothing is known.
+func (d Delivery) Became() string {
+	a := d.Arrival
+	if a == nil {
+		return ""
+	}
+	out := string(a.Status)
+	if words := a.words(); words != "" {
+		out += ": " + words
+	}
+	out += a.where()
+	if d.DeliveredAt == nil {
+		return out
+	}
+	return out + ", " + lasted(a.At.Sub(*d.DeliveredAt)) + " after it was accepted"
+}
+
+// lasted is a duration in its largest unit, in full words.
+func lasted(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return text.Count(int(d/time.Second), "second")
+	case d < time.Hour:
+		return text.Count(int(d/time.Minute), "minute")
+	case d < 48*time.Hour:
+		return text.Count(int(d/time.Hour), "hour")
+	}
+	return text.Count(int(d/(24*time.Hour)), "day")
+}
+
+// HasBounced reports whether the delivery failed for good after the relay had accepted it.
+func (d Delivery) HasBounced() bool { return d.Arrival != nil && d.Arrival.Status == Bounced }
+
+// IsConfirmed reports whether the recipient's server confirmed that the message is in the mailbox. A
+// complaint confirms it, too.
+func (d Delivery) IsConfirmed() bool {
+	return d.Arrival != nil && (d.Arrival.Status == Confirmed || d.Arrival.Status == Complained)
+}
+
+// HasBounced reports whether a delivery of the task has.
+func (t Task) HasBounced() bool { return slices.ContainsFunc(t.Deliveries, Delivery.HasBounced) }

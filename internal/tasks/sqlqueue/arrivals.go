@@ -1,0 +1,186 @@
+package sqlqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+	"postrider/internal/outbox"
+	"postrider/internal/tasks"
+)
+
+// The columns of monitored_emails_arrivals, in the order of arrivalRow.
+const (
+	tableArrivals  = "monitored_emails_arrivals"
+	arrivalKeys    = "task_id, recipient"
+	arrivalColumns = "inbox_id, status, code, enhanced, reply, remote, at, reported_at"
+)
+
+// arrivalRow is a row of monitored_emails_arrivals.
+type arrivalRow struct {
+	TaskID     int64
+	Recipient  string
+	InboxID    int64
+	Arrival    tasks.Arrival
+	ReportedAt time.Time
+}
+
+func (r *arrivalRow) into() []any {
+	a := &r.Arrival
+	return []any{&r.TaskID, &r.Recipient, &r.InboxID, &a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.At, &r.ReportedAt}
+}
+
+func (r arrivalRow) values() []any {
+	a := r.Arrival
+	return []any{r.TaskID, r.Recipient, r.InboxID, a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.At, r.ReportedAt}
+}
+
+// errNoChange ends a transaction that would change nothing.
+var errNoChange = errors.New("nothing changes")
+
+// Arrived implements tasks.Queue.
+func (q *Queue) Arrived(ctx context.Context, who string, taskID int64, recipient string, a tasks.Arrival) (bool, error) {
+	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+		found, err := update(tx, sqlTouch, touched(now, taskID)...)
+		if err == nil && !found {
+			err = tasks.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		return q.arrived(tx, now, who, taskID, recipient, a)
+	})
+	if errors.Is(err, errNoChange) {
+		return false, nil
+	}
+	return err == nil, wrap(err, "task %d: record what became of the delivery to %s", taskID, recipient)
+}
+
+func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, recipient string, a tasks.Arrival) error {
+	rows, err := db.Query(tx, (*deliveredRow).into, sqlDeliveryOf, taskID, recipient)
+	switch {
+	case err != nil:
+		return err
+	case len(rows) == 0:
+		return tasks.ErrNotFound
+	case !tasks.Reached([]tasks.Delivery{{Status: rows[0].status}}) || !a.Status.Beyond(rows[0].arrival):
+		return errNoChange
+	}
+	a = a.Recorded(rows[0].at, now)
+	row := arrivalRow{TaskID: taskID, Recipient: recipient, InboxID: rows[0].inboxID, Arrival: a, ReportedAt: now}
+	if err := db.Upsert(tx, tableArrivals, arrivalKeys, arrivalColumns, [][]any{row.values()}); err != nil {
+		return err
+	}
+	if err := event(tx, now, taskID, who, string(a.Status), a.Line(recipient)); err != nil || a.Status != tasks.Bounced {
+		return err
+	}
+	return q.note(tx, now, []outbox.Occurrence{{Kind: outbox.Bounced, TaskID: taskID}})
+}
+
+// deliveredRow is a row of sqlDeliveryOf.
+type deliveredRow struct {
+	inboxID int64
+	status  tasks.DeliveryStatus
+	at      *time.Time
+	arrival tasks.ArrivalStatus
+}
+
+func (r *deliveredRow) into() []any { return []any{&r.inboxID, &r.status, &r.at, &r.arrival} }
+
+// addArrivals tells the deliveries of tasks what became of them.
+func addArrivals(tx *gorm.DB, ids []int64, to map[int64][]tasks.Delivery) error {
+	rows, err := db.Query(tx, (*arrivalRow).into, sqlArrivals, ids)
+	for _, r := range rows {
+		ds := to[r.TaskID]
+		i := slices.IndexFunc(ds, func(d tasks.Delivery) bool { return d.Recipient == r.Recipient })
+		if i >= 0 {
+			a := r.Arrival
+			ds[i].Arrival = &a
+		}
+	}
+	return err
+}
+
+// SentAs implements tasks.Queue. Each portion is a transaction of its own, so that the one
+// connection of SQLite is free for others in between.
+func (q *Queue) SentAs(ctx context.Context, messageID string, within time.Duration) (ids []int64, _ error) {
+	now, err := q.clock(ctx)
+	if err != nil || messageID == "" {
+		return nil, wrap(err, "look for a Message-ID")
+	}
+	since := now.Add(-within)
+	first, last, err := q.idsBetween(ctx, tasks.Search{Since: since})
+	sql := fmt.Sprintf(sqlSentAs, q.sameID())
+	for err == nil && first <= last && len(ids) < tasks.SentAsMost {
+		from := max(first, last-sentAsPortion+1)
+		var found []int64
+		err = q.db.View(ctx, func(tx *gorm.DB) (err error) {
+			found, err = db.Query(tx, db.Value[int64], sql, from, last, since, messageID, tasks.SentAsMost-len(ids))
+			return err
+		})
+		ids, last = append(ids, found...), from-1
+	}
+	return ids, wrap(err, "look for the Message-ID %s", messageID)
+}
+
+const sentAsPortion = 20_000 // tasks that one statement compares
+
+func (q *Queue) sameID() string {
+	if q.db.Dialect() == db.MySQL {
+		return sameIDOnMySQL
+	}
+	return sameIDOnSQLite
+}
+
+// Bounces implements tasks.Queue.
+func (q *Queue) Bounces(ctx context.Context, within time.Duration, n int) (map[string]int, error) {
+	out := map[string]int{}
+	err := q.db.View(ctx, func(tx *gorm.DB) error {
+		now, err := q.now(tx)
+		if err != nil {
+			return err
+		}
+		rows, err := db.Query(tx, (*bouncesRow).into, sqlBounces, now.Add(-within), n)
+		clear(out)
+		for _, r := range rows {
+			out[r.recipient] = r.n
+		}
+		return err
+	})
+	return out, wrap(err, "count bounces")
+}
+
+// bouncesRow is a row of sqlBounces.
+type bouncesRow struct {
+	recipient string
+	n         int
+}
+
+func (r *bouncesRow) into() []any { return []any{&r.recipient, &r.n} }
+
+// countArrivals counts what became of the deliveries of some inboxes.
+func countArrivals(tx *gorm.DB, inboxIDs []int64, now time.Time, all map[int64]*tasks.Stats) error {
+	rows, err := db.Query(tx, (*arrivalCount).into, sqlArrivalCounts, now.Add(-day), inboxIDs, tasks.Troubles)
+	for _, r := range rows {
+		s := all[r.inboxID]
+		s.Arrivals[r.status] = r.n
+		if r.status == tasks.Bounced {
+			s.Bounced, s.Bounces = r.tasks, r.lately
+		}
+	}
+	return err
+}
+
+// arrivalCount is a row of sqlArrivalCounts.
+type arrivalCount struct {
+	inboxID          int64
+	status           tasks.ArrivalStatus
+	n, tasks, lately int
+}
+
+func (r *arrivalCount) into() []any { return []any{&r.inboxID, &r.status, &r.n, &r.tasks, &r.lately} }
