@@ -56,6 +56,9 @@ var phrases = func() map[string]*regexp.Regexp {
 	return all
 }()
 
+// maxForm is how much of a text is searched for a form, in octets.
+const maxForm = 256 << 10
+
 // readForms reads the first text that has one of the forms: what it says of whom, and the
 // Message-ID of the original.
 func readForms(parts []message.Part) (fates []Fate, id string) {
@@ -63,7 +66,7 @@ func readForms(parts []message.Part) (fates []Fate, id string) {
 		if !strings.HasPrefix(p.MediaType, "text/") {
 			continue
 		}
-		s := strings.ReplaceAll(p.Text, "\r\n", "\n")
+		s := strings.ReplaceAll(p.Text[:min(len(p.Text), maxForm)], "\r\n", "\n")
 		for _, f := range forms {
 			rest, ok := f.after(s)
 			if !ok {

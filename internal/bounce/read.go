@@ -71,7 +71,9 @@ var receivedFor = regexp.MustCompile(`(?i)\sfor\s+<([^<>\s]+@[^<>\s]+)>`)
 
 func (r *reader) addAddresses(h message.Header, name string) {
 	for _, a := range h.Addresses(name) {
-		r.addAddress(address.Quoted(a.Addr))
+		if len(r.Addresses) < maxAddresses {
+			r.addAddress(address.Quoted(a.Addr))
+		}
 	}
 }
 
