@@ -57,7 +57,7 @@ func TestBouncers(t *testing.T) {
 				t.Run(tt.to, func(t *testing.T) {
 					task := int64(i + 1)
 					from := signer.ReversePath(task, tt.to)
-					submit(t, server.Port, from, signer.Token(task, tt.to), tt.to)
+					submit(t, server.Port, "<"+from+"> RET=HDRS ENVID="+signer.Token(task, tt.to), tt.to, "rfc822;"+strings.ReplaceAll(tt.to, "+", "+2B"))
 					raw := reportTo(t, server, next, from)
 					checkReal(t, signer, task, tt.to, tt.want, read(t, raw))
 					if t.Failed() {
@@ -66,6 +66,27 @@ func TestBouncers(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// TestBouncerUTF8: a report about an internationalized address (RFC 6533). Postfix is the one that
+// makes it.
+func TestBouncerUTF8(t *testing.T) {
+	const to = "jörg@other.example"
+	next := testserver.NextHop(t, testserver.NextHopOptions{Extensions: []string{"SMTPUTF8", "8BITMIME"}, Refuse: func(rcpt string) (int, string) {
+		if rcpt == to {
+			return 550, "5.1.1 nobody has that name here"
+		}
+		return 0, ""
+	}})
+	server := testserver.BouncingPostfix(t, next.Port())
+	signer := on(t, time.Now(), tokenPlace, "a secret")
+	from := signer.ReversePath(7, to)
+	submit(t, server.Port, "<"+from+"> SMTPUTF8", to, `utf-8;j\x{F6}rg@other.example`)
+	raw := reportTo(t, server, next, from)
+	checkReal(t, signer, 7, to, Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: "127.0.0.1"}, read(t, raw))
+	if t.Failed() || !strings.Contains(raw, "message/global-delivery-status") {
+		t.Errorf("the report, which should be of the type message/global-delivery-status:\n%s", raw)
 	}
 }
 
@@ -117,7 +138,7 @@ func reportTo(t *testing.T, server *testserver.Bouncer, next *smtpsink.Server, t
 }
 
 // submit hands the server one message, and asks for reports of all kinds.
-func submit(t *testing.T, port int, from, envelopeID, to string) {
+func submit(t *testing.T, port int, from, to, orcpt string) {
 	t.Helper()
 	stream, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -131,8 +152,8 @@ func submit(t *testing.T, port int, from, envelopeID, to string) {
 		code int
 	}{
 		{"", 220}, {"EHLO firm.example", 250},
-		{"MAIL FROM:<" + from + "> RET=HDRS ENVID=" + envelopeID, 250},
-		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;" + strings.ReplaceAll(to, "+", "+2B"), 250},
+		{"MAIL FROM:" + from, 250},
+		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=" + orcpt, 250},
 		{"DATA", 354},
 		{"From: someone@author.example\r\nMessage-ID: <original@author.example>\r\nSubject: hello\r\n\r\nHello.\r\n.", 250},
 		{"QUIT", 221},
