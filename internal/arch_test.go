@@ -53,6 +53,7 @@ var rules = []rule{
 	{pkg: "internal/csvfile", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},
 	{pkg: "internal/dmarc", never: []string{"internal"}},
+	{pkg: "internal/arc", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/db", "internal/inbox", "internal/tasks", "internal/testserver"}},
 	{pkg: "internal/outbox/sink", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
 	{pkg: "internal/outbox/webhook", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
 	{pkg: "internal/after", never: []string{"internal/pass", "internal/forward", "internal/testserver"}},
