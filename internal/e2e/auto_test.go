@@ -37,9 +37,13 @@ func newAuthors(t *testing.T) authors {
 	if err != nil {
 		t.Fatal(err)
 	}
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
 	a := authors{key: key, records: map[string]string{}}
 	for _, policy := range []string{"none", "quarantine", "reject", "silent", "failing"} {
-		a.records["s._domainkey."+policy+".example"] = "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(&key.PublicKey))
+		a.records["s._domainkey."+policy+".example"] = "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(public)
 		if policy != "silent" {
 			a.records["_dmarc."+policy+".example"] = "v=DMARC1; p=" + policy
 		}
