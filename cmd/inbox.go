@@ -208,7 +208,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		}
 		switch {
 		case login != nil:
-			if err := s.storeLogin(ctx, in, *login); err != nil {
+			if err := s.storeLogin(ctx, in, *login, how.login.account); err != nil {
 				return err
 			}
 		case f.password.oauth != "" && how.noCheck:

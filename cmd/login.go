@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type loginOptions struct {
 
 func (o *loginOptions) register(c *cobra.Command) {
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "the browser is on another host: paste the address at which it ends")
-	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may open this mailbox (a shared one)")
+	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may open this mailbox (a shared one); later logins expect it, too")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "give up when there was no login within the duration `D`, such as 5m (default 10m with a browser, else when the code expires)")
 }
 
@@ -135,10 +136,10 @@ func only(access string) imapsrc.Token {
 }
 
 // storeLogin stores the login of an inbox that was added just now.
-func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.Token) error {
+func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.Token, by string) error {
 	acct, err := s.account(in)
 	if err == nil {
-		err = s.tokens.LoggedIn(context.WithoutCancel(ctx), *acct, login)
+		err = s.tokens.LoggedIn(context.WithoutCancel(ctx), *acct, login, by)
 	}
 	if err != nil {
 		return fmt.Errorf("inbox %s was added, but without its login: %w; log in again with `postrider inbox login %[1]s`", in.Address, err)
@@ -146,14 +147,15 @@ func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.T
 	return nil
 }
 
-// logIn has a person log in, and stores the token. names are those that the account may
-// have.
+// logIn has a person log in, and stores the token. names are those that the account may have. An
+// account that logged in for it the last time is expected again.
 func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names []string, opts loginOptions) error {
+	opts.account = cmp.Or(opts.account, s.tokens.By(ctx, acct))
 	got, err := a.askLogin(ctx, acct, names, opts)
 	if err != nil {
 		return err
 	}
-	return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, got)
+	return s.tokens.LoggedIn(context.WithoutCancel(ctx), acct, got, opts.account)
 }
 
 // askLogin has a person log in, and stores nothing.

@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"postrider/internal/oauth"
+	"postrider/internal/testserver"
 )
 
 // TestServiceAccount: the key file is all that an inbox needs. What it signs names the account, and
@@ -87,6 +88,58 @@ func TestServiceAccount(t *testing.T) {
 	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "oauth.corp gets its tokens by service account") {
 		t.Errorf("a login says %s, want that there is none", res.stderr)
 	}
+}
+
+func TestAddWithApplication(t *testing.T) {
+	w, provider := withAccount(t, "sqlite", itself)
+	provider.Switch("down")
+	if res := w.must(1, w.addOffice()...); !strings.Contains(res.stderr, "inbox office@firm.example was not added: ") {
+		t.Errorf("with a provider that is down it says %s", res.stderr)
+	}
+	provider.Switch("up")
+	w.must(0, w.addOffice()...)
+	w.put(office, "one")
+	w.pass(0)
+
+	// An import logs in to it, too.
+	w.must(0, "inbox", "remove", office, "--yes")
+	for folder, code := range map[string]int{"IBOX": 1, "INBOX": 0} {
+		file := fmt.Sprintf("address,host,port,security,password,folders\n%s,127.0.0.1,%d,none,oauth:corp,%s\n", office, w.imapPort, folder)
+		if err := os.WriteFile(w.path("inboxes.csv"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		res := w.must(code, "inbox", "import", w.path("inboxes.csv"), "--check", "--dry-run")
+		if code != 0 && !strings.Contains(res.stderr, `inboxes.csv:2: inbox office@firm.example: folder "IBOX" does not exist`) {
+			t.Errorf("the import says %s, want that there is no such folder", res.stderr)
+		}
+	}
+}
+
+// TestMechanisms: Dovecot takes the tokens with the one mechanism that it offers.
+func TestMechanisms(t *testing.T) {
+	for _, mechanism := range []string{"xoauth2", "oauthbearer"} {
+		t.Run(mechanism, func(t *testing.T) {
+			w, provider := withAccount(t, "sqlite", itself)
+			w.imap = testserver.DovecotWithTokens(t, provider, mechanism)
+			w.imap.AddUser(t, office, password)
+			w.imapPort = w.imap.Port
+			w.must(0, w.addOffice()...)
+			w.put(office, "one")
+			w.pass(0)
+			if n := len(w.sink.Messages()); n != 1 {
+				t.Errorf("%d messages arrived, want 1", n)
+			}
+		})
+	}
+}
+
+func TestApplicationLogin(t *testing.T) {
+	w, _ := withProvider(t, "sqlite", itself)
+	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "there is no login: oauth.corp gets its tokens by application") {
+		t.Errorf("login of an application that acts for itself: %s", res.stderr)
+	}
+	w.put(office, "one")
+	w.pass(0)
 }
 
 // signedBy is the account that an assertion names (RFC 7523 3); empty when it is not signed with

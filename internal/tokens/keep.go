@@ -46,9 +46,9 @@ func (s *Store) store(ctx context.Context, stopped <-chan struct{}, a Account, s
 	}
 }
 
-func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.Time, again bool) (string, error) {
+func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.Time, by string, again bool) (string, error) {
 	text, err := json.Marshal(token{
-		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), Again: again,
+		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), By: by, Again: again,
 	})
 	if err != nil {
 		return "", err
@@ -56,13 +56,14 @@ func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.T
 	return s.Box.Encrypt(ctx, string(text), a.Binding())
 }
 
-// LoggedIn stores the token of a login.
-func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error {
+// LoggedIn stores the token of a login. by is who logged in, when that is another account, which may
+// open the mailbox.
+func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token, by string) error {
 	r, err := s.read(ctx, a.Key)
 	if err != nil {
 		return err
 	}
-	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), false)
+	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), by, false)
 	if err == nil {
 		err = s.ensure(ctx, a)
 	}
@@ -73,4 +74,18 @@ func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token) error 
 		return fmt.Errorf("store the login of %s: %w", a.Name, err)
 	}
 	return nil
+}
+
+// By is the other account that logged in for this one the last time; empty when there was none. So
+// the command in an error is enough for the next login, too.
+func (s *Store) By(ctx context.Context, a Account) string {
+	r, err := s.read(ctx, a.Key)
+	if err != nil {
+		return ""
+	}
+	tok, err := s.open(a, r)
+	if err != nil {
+		return ""
+	}
+	return tok.By
 }

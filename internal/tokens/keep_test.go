@@ -88,7 +88,7 @@ func TestTakenOver(t *testing.T) {
 func (b bench) nearlyOver() {
 	b.t.Helper()
 	b.logIn(time.Hour)
-	sealed, err := b.seal(b.t.Context(), b.acct, oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute), false)
+	sealed, err := b.seal(b.t.Context(), b.acct, oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute), "", false)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -58,6 +58,7 @@ type token struct {
 	Issued  time.Time `json:"issued"`
 	Again   bool      `json:"again,omitempty"` // issued because a server refused the one before
 	Expires time.Time `json:"expires"`
+	By      string    `json:"by,omitempty"` // see Store.By
 }
 
 // open reads the token. One that was not made for this account is none.

@@ -267,7 +267,7 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 		_, failed := s.exec(ctx, letGo, a.Key, holder)
 		return "", errors.Join(err, failed)
 	}
-	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), again)
+	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), old.By, again)
 	if err != nil {
 		return "", err
 	}

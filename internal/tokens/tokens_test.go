@@ -112,7 +112,7 @@ func onEach(t *testing.T, test func(t *testing.T, b bench)) {
 // logIn stores a token with that life.
 func (b bench) logIn(life time.Duration) {
 	b.t.Helper()
-	if err := b.LoggedIn(b.t.Context(), b.acct, oauth.Token{Access: "a0", Refresh: "r0", Lifetime: life}); err != nil {
+	if err := b.LoggedIn(b.t.Context(), b.acct, oauth.Token{Access: "a0", Refresh: "r0", Lifetime: life}, "bob@firm.example"); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -219,6 +219,32 @@ func TestLoginNeeded(t *testing.T) {
 		}
 		b.logIn(time.Hour)
 		b.want("a0", "")
+	})
+}
+
+// TestBy: who logged in for an account is known until somebody else does, also after a renewal, and
+// when the provider wants the next login.
+func TestBy(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		want := func(who string) {
+			t.Helper()
+			if got := b.By(t.Context(), b.acct); got != who {
+				t.Errorf("%q logged in, want %q", got, who)
+			}
+		}
+		want("")
+		b.logIn(-time.Second)
+		b.want("a1", "")
+		want("bob@firm.example")
+		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant"}`)
+		if _, err := b.Access(t.Context(), b.acct, "a1"); err == nil {
+			t.Error("the provider refuses the login, and there is no error")
+		}
+		want("bob@firm.example")
+		if err := b.LoggedIn(t.Context(), b.acct, oauth.Token{Access: "a2"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		want("")
 	})
 }
 
