@@ -23,7 +23,7 @@ type eventChange struct {
 
 func retryEvents() eventChange {
 	return eventChange{
-		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "to be sent",
+		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued",
 		from: []outbox.Status{outbox.Waiting, outbox.DeadLetter, outbox.Dropped},
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Retry(ctx, who, ids...)
@@ -97,7 +97,7 @@ counts them. The trail of each event's task, or inbox, says who did it.
 }
 
 func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool) error {
-	filtered := len(ids) == 0
+	filtered, named := len(ids) == 0, len(ids)
 	if filtered {
 		err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
 			ids = append(ids, e.ID)
@@ -106,12 +106,21 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 		switch {
 		case err != nil:
 			return err
-		case len(ids) == 0:
+		case len(ids) == 0 && !dryRun:
 			return a.tell("No event matches; nothing was changed.\n")
 		}
 	}
 	if dryRun {
-		return a.tell("%s would be %s.\n", text.Count(len(ids), "event"), how.done)
+		if !filtered {
+			var err error
+			if ids, err = how.within(ctx, s, ids); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(a.out, "%s would be %s.\n", text.Count(len(ids), "event"), how.done); err != nil {
+			return err
+		}
+		return leftOut(named-len(ids), named)
 	}
 	if filtered {
 		if err := a.confirm(yes, fmt.Sprintf("%s %s?", how.ask, text.Count(len(ids), "event"))); err != nil {
@@ -129,10 +138,29 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 	if err := a.tell("%s %s.\n", text.Count(changed, "event"), how.done); err != nil {
 		return err
 	}
-	if !filtered && changed < len(ids) {
-		return fmt.Errorf("%d of %d events are not there, or not in a state that this is for; see `postrider event list`", len(ids)-changed, len(ids))
+	return leftOut(named-changed, named)
+}
+
+// within are those of the events that are in a state that the command is for.
+func (how eventChange) within(ctx context.Context, s *services, ids []int64) (out []int64, _ error) {
+	for _, id := range ids {
+		e, err := s.outbox.Get(ctx, id)
+		if err != nil && !errors.Is(err, outbox.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil && slices.Contains(how.from, e.Status) {
+			out = append(out, id)
+		}
 	}
-	return nil
+	return out, nil
+}
+
+// leftOut is an error when some of the events that were named are not for the command.
+func leftOut(n, named int) error {
+	if n <= 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d events are not there, or not in a state that this is for; see `postrider event list`", n, named)
 }
 
 func (a *app) eventEnableCommand() *cobra.Command {

@@ -2,6 +2,7 @@ package after
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/message"
 	"postrider/internal/outbox"
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver"
 )
@@ -135,4 +137,29 @@ func TestCopiesEnd(t *testing.T) {
 	}
 	r.wantEnd(1, outbox.DeadLetter, "look into the folder Done")
 	r.wantIn("INBOX", "message 0")
+}
+
+// forgetful is a server whose folders keep no keywords, as those of Exchange.
+type forgetful struct{ *imapsrc.Conn }
+
+func (f forgetful) Keeps(flag string) bool { return flag == `\Seen` }
+
+// TestUnkept: a flag that the folder would forget is not set. The check says so before.
+func TestUnkept(t *testing.T) {
+	r := newRig(t, 2)
+	r.with(func(c *imapsrc.Conn) Server { return forgetful{c} })
+	r.wants("flag:$Forwarded", 1)
+	r.wants("seen", 2)
+	r.work()
+	r.wantEnd(1, outbox.DeadLetter, "does not keep the flag $Forwarded")
+	r.wantEnd(2, outbox.Done, "")
+	if got := r.flagged("$Forwarded"); len(got) > 0 {
+		t.Errorf("%d have the flag", got)
+	}
+	r.in.Folders = []inbox.Folder{{Name: "INBOX", Active: true}}
+	problems, err := r.worker.Check(t.Context(), forgetful{r.open("INBOX")}, r.in, []route.Action{route.Seen, "flag:$Forwarded"})
+	check(t, err)
+	if want := []string{"after: the folder INBOX does not keep the flag $Forwarded"}; !slices.Equal(problems, want) {
+		t.Errorf("the check says %q, want %q", problems, want)
+	}
 }

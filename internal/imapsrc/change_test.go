@@ -14,10 +14,16 @@ import (
 // toChange is a session in a folder of a server that offers UIDPLUS and answers as the steps say.
 func toChange(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
 	t.Helper()
+	return toChangeOn(t, "UIDPLUS", "", steps...)
+}
+
+// toChangeOn is toChange on a server that offers some capability, and tells more of the folder.
+func toChangeOn(t *testing.T, offers, folder string, steps ...fakeimap.Step) *imapsrc.Conn {
+	t.Helper()
 	s := fakeimap.Start(t, fakeimap.Script(append([]fakeimap.Step{
-		{Reply: "* OK [CAPABILITY IMAP4rev1 UIDPLUS] hello\r\n"},
-		{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 UIDPLUS] in\r\n"},
-		{Expect: "SELECT", Reply: "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"},
+		{Reply: "* OK [CAPABILITY IMAP4rev1 " + offers + "] hello\r\n"},
+		{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 " + offers + "] in\r\n"},
+		{Expect: "SELECT", Reply: folder + "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"},
 	}, steps...)...))
 	c, err := imapsrc.Dial(t.Context(), imapsrc.Config{
 		Host: "127.0.0.1", Port: s.Port(), Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame", Proxy: "direct",
@@ -70,5 +76,44 @@ func TestMoveWithoutMOVE(t *testing.T) {
 	c := toChange(t)
 	if err := c.Move(t.Context(), []uint32{5}, "Done"); err == nil || !strings.Contains(err.Error(), "does not offer MOVE") {
 		t.Errorf("Move = %v, want that the server does not offer it", err)
+	}
+}
+
+// TestKeeps: a flag that a folder does not keep is known before it is set. Exchange keeps no
+// keywords.
+func TestKeeps(t *testing.T) {
+	for _, tt := range []struct {
+		name, folder    string
+		seen, forwarded bool
+	}{
+		{"says nothing", "", true, true},
+		{"all", "* OK [PERMANENTFLAGS (\\Answered \\Seen \\*)] f\r\n", true, true},
+		{"this keyword", "* OK [PERMANENTFLAGS (\\Seen $forwarded)] f\r\n", true, true},
+		{"Exchange", "* OK [PERMANENTFLAGS (\\Seen \\Answered \\Flagged \\Deleted \\Draft $MDNSent)] f\r\n", true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := toChangeOn(t, "UIDPLUS", tt.folder)
+			if seen, forwarded := c.Keeps(`\Seen`), c.Keeps("$Forwarded"); seen != tt.seen || forwarded != tt.forwarded {
+				t.Errorf("it keeps \\Seen: %t, $Forwarded: %t; want %t, %t", seen, forwarded, tt.seen, tt.forwarded)
+			}
+		})
+	}
+}
+
+// TestGmail: Google's server is known, and so is its folder for deleted messages, in any language.
+func TestGmail(t *testing.T) {
+	list := "* LIST (\\HasNoChildren) \"/\" INBOX\r\n* LIST (\\HasNoChildren \\Trash) \"/\" \"[Gmail]/Papierkorb\"\r\n{tag} OK done\r\n"
+	for offers, tt := range map[string]struct {
+		gmail       bool
+		list, trash string
+	}{
+		"X-GM-EXT-1 UIDPLUS MOVE": {true, list, "[Gmail]/Papierkorb"},
+		"UIDPLUS MOVE":            {false, "* LIST () \"/\" Trash\r\n{tag} OK done\r\n", ""},
+	} {
+		c := toChangeOn(t, offers, "", fakeimap.Step{Expect: "LIST", Reply: tt.list})
+		trash, err := c.Trash(t.Context())
+		if err != nil || trash != tt.trash || c.IsGmail() != tt.gmail {
+			t.Errorf("%s: Gmail: %t, the folder for deleted messages %q, %v; want %t, %q", offers, c.IsGmail(), trash, err, tt.gmail, tt.trash)
+		}
 	}
 }

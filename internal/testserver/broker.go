@@ -88,7 +88,7 @@ func Kafka(t testing.TB, topics ...string) *Broker {
 	t.Helper()
 	binary, err := buildKafka()
 	if err != nil {
-		t.Skip(err)
+		missing(t, err.Error())
 	}
 	return newBroker(t, func(port int, dir string) []string {
 		return append([]string{binary, fmt.Sprint(port), filepath.Join(dir, "data")}, topics...)

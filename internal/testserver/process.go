@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second // generous: a loaded machine is not a failure
+	startTimeout = 3 * time.Minute // generous: a loaded machine is not a failure
 	stopTimeout  = 20 * time.Second
 )
 

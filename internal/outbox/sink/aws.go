@@ -64,6 +64,9 @@ func openSQS(set Settings) (outbox.Publisher, error) {
 	}
 	client := sqs.NewFromConfig(conf, func(o *sqs.Options) { o.BaseEndpoint = conf.BaseEndpoint })
 	queue := "https://" + host + "/" + at.path
+	if strings.HasPrefix(at.query.Get("endpoint"), "http://") { // servers that are not Amazon's compare the whole URL
+		queue = "http://" + host + "/" + at.path
+	}
 	p.send = func(ctx context.Context, batch []outbox.Message) (answer, error) {
 		return sendSQS(ctx, client, queue, p.fifo, batch)
 	}

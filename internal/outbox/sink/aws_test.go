@@ -25,6 +25,7 @@ type fakeAmazon struct {
 	broken bool          // takes a half and breaks off
 	frozen chan struct{} // closed when it answers again
 	refuse string        // the ID of an event that is refused
+	queue  string        // the URL that was asked for last
 }
 
 type fakeEntry struct {
@@ -49,11 +50,15 @@ func (f *fakeAmazon) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (f *fakeAmazon) sqs(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		Entries []struct{ Id, MessageBody, MessageGroupId, MessageDeduplicationId string }
+		QueueUrl string
+		Entries  []struct{ Id, MessageBody, MessageGroupId, MessageDeduplicationId string }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	f.mu.Lock()
+	f.queue = in.QueueUrl
+	f.mu.Unlock()
 	var entries []fakeEntry
 	for _, e := range in.Entries {
 		entries = append(entries, fakeEntry{e.Id, e.MessageBody, e.MessageGroupId, e.MessageDeduplicationId})
@@ -201,6 +206,9 @@ func TestAmazon(t *testing.T) {
 				}
 				if len(f.got) != 14 {
 					t.Fatalf("%d events are there, want 14", len(f.got))
+				}
+				if want := "http://sqs.eu-west-1.amazonaws.com/123456789012/events" + fifo; name == "SQS" && f.queue != want {
+					t.Errorf("the queue is %q, want %q, by the scheme of the endpoint", f.queue, want)
 				}
 				group, id := "", ""
 				if fifo != "" {
