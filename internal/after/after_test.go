@@ -104,6 +104,9 @@ func TestLeavesAlone(t *testing.T) {
 			task.Deliveries[0].Status, task.Deliveries[0].DuplicateOf = tasks.Duplicated, 5
 			r.tasks[5] = tasks.Task{ID: 5, Deliveries: []tasks.Delivery{{Recipient: "x@firm.example", Status: tasks.Failed}}}
 		}, outbox.Dropped, "a recipient did not get"},
+		{"a recipient bounced", "delete", func(_ *rig, task *tasks.Task) {
+			task.Deliveries[0].Arrival = &tasks.Arrival{Status: tasks.Bounced}
+		}, outbox.Dropped, "a recipient did not get"},
 		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "already in the folder"},
 		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) { task.Epoch++ }, outbox.Waiting, "UIDVALIDITY"},
 		{"another content", "delete", func(r *rig, task *tasks.Task) {

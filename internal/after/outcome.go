@@ -50,7 +50,8 @@ func (v *visit) admit(j *job, at place) {
 	}
 }
 
-// arrived reports whether each recipient has the message, from this task or from another one.
+// arrived reports whether each recipient has the message, from this task or from another one, and
+// none of them has bounced.
 func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	for _, d := range t.Deliveries {
 		by := t
@@ -58,7 +59,7 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 			by = known[d.DuplicateOf]
 		}
 		if !slices.ContainsFunc(by.Deliveries, func(own tasks.Delivery) bool {
-			return own.Recipient == d.Recipient && own.Status == tasks.Delivered
+			return own.Recipient == d.Recipient && own.Status == tasks.Delivered && !own.HasBounced()
 		}) {
 			return false
 		}
