@@ -27,9 +27,10 @@ var bouncers = []struct {
 
 // refusals are what the next hop says to whom.
 var refusals = map[string]string{
-	"unknown@other.example": "550 5.1.1 nobody has that name here",
-	"full@other.example":    "552 5.2.2 the mailbox is full",
-	"busy@other.example":    "452 4.2.2 the mailbox is full for now",
+	"unknown@other.example":  "550 5.1.1 nobody has that name here",
+	"some+tag@other.example": "554 5.7.1 this is not wanted here",
+	"full@other.example":     "552 5.2.2 the mailbox is full",
+	"busy@other.example":     "452 4.2.2 the mailbox is full for now",
 }
 
 func TestBouncers(t *testing.T) {
@@ -47,6 +48,7 @@ func TestBouncers(t *testing.T) {
 				want Fate
 			}{
 				{"unknown@other.example", Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: b.remote}},
+				{"some+tag@other.example", Fate{Action: Failed, Code: 554, Status: "5.7.1", Reply: "this is not wanted here", Remote: b.remote}},
 				{"full@other.example", Fate{Action: Failed, Code: 552, Status: "5.2.2", Reply: "the mailbox is full", Remote: b.remote}},
 				{"busy@other.example", Fate{Action: Delayed, Code: 452, Status: "4.2.2", Reply: "the mailbox is full for now", Remote: b.remote}},
 				{"fine@other.example", Fate{Action: Relayed}},
@@ -55,13 +57,36 @@ func TestBouncers(t *testing.T) {
 				t.Run(tt.to, func(t *testing.T) {
 					task := int64(i + 1)
 					from := signer.ReversePath(task, tt.to)
-					submit(t, server.Port, from, signer.Token(task, tt.to), tt.to)
+					submit(t, server.Port, "<"+from+"> RET=HDRS ENVID="+signer.Token(task, tt.to), tt.to, "rfc822;"+strings.ReplaceAll(tt.to, "+", "+2B"))
 					raw := reportTo(t, server, next, from)
-					t.Logf("%s", raw)
 					checkReal(t, signer, task, tt.to, tt.want, read(t, raw))
+					if t.Failed() {
+						t.Logf("the report:\n%s", raw)
+					}
 				})
 			}
 		})
+	}
+}
+
+// TestBouncerUTF8: a report about an internationalized address (RFC 6533). Postfix is the one that
+// makes it.
+func TestBouncerUTF8(t *testing.T) {
+	const to = "jörg@other.example"
+	next := testserver.NextHop(t, testserver.NextHopOptions{Extensions: []string{"SMTPUTF8", "8BITMIME"}, Refuse: func(rcpt string) (int, string) {
+		if rcpt == to {
+			return 550, "5.1.1 nobody has that name here"
+		}
+		return 0, ""
+	}})
+	server := testserver.BouncingPostfix(t, next.Port())
+	signer := on(t, time.Now(), tokenPlace, "a secret")
+	from := signer.ReversePath(7, to)
+	submit(t, server.Port, "<"+from+"> SMTPUTF8", to, `utf-8;j\x{F6}rg@other.example`)
+	raw := reportTo(t, server, next, from)
+	checkReal(t, signer, 7, to, Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: "127.0.0.1"}, read(t, raw))
+	if t.Failed() || !strings.Contains(raw, "message/global-delivery-status") {
+		t.Errorf("the report, which should be of the type message/global-delivery-status:\n%s", raw)
 	}
 }
 
@@ -69,7 +94,8 @@ func TestBouncers(t *testing.T) {
 func checkReal(t *testing.T, signer *Signer, task int64, to string, want Fate, r Report) {
 	t.Helper()
 	if r.Kind != Delivery || len(r.Fates) != 1 || r.MessageID != "<original@author.example>" || len(r.Addresses) == 0 {
-		t.Fatalf("Read = %+v, want a report with one fate and the Message-ID of the original", r)
+		t.Errorf("Read = %+v, want a report with one fate and the Message-ID of the original", r)
+		return
 	}
 	if ref, err := signer.Read(r.Addresses[0]); err != nil || ref.Task != task || !ref.Is(to) {
 		t.Errorf("the address %s is of %+v, %v, want task %d", r.Addresses[0], ref, err, task)
@@ -112,7 +138,7 @@ func reportTo(t *testing.T, server *testserver.Bouncer, next *smtpsink.Server, t
 }
 
 // submit hands the server one message, and asks for reports of all kinds.
-func submit(t *testing.T, port int, from, envelopeID, to string) {
+func submit(t *testing.T, port int, from, to, orcpt string) {
 	t.Helper()
 	stream, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -126,8 +152,8 @@ func submit(t *testing.T, port int, from, envelopeID, to string) {
 		code int
 	}{
 		{"", 220}, {"EHLO firm.example", 250},
-		{"MAIL FROM:<" + from + "> RET=HDRS ENVID=" + envelopeID, 250},
-		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;" + to, 250},
+		{"MAIL FROM:" + from, 250},
+		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=" + orcpt, 250},
 		{"DATA", 354},
 		{"From: someone@author.example\r\nMessage-ID: <original@author.example>\r\nSubject: hello\r\n\r\nHello.\r\n.", 250},
 		{"QUIT", 221},

@@ -1,6 +1,7 @@
 package bounce
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -8,7 +9,7 @@ import (
 	"postrider/internal/text"
 )
 
-// form is a report that a server writes in words alone.
+// form is a report that a server writes in words, alone or beside a delivery status.
 type form struct {
 	name      string
 	begins    []string       // what it says at its beginning, in that order; a space is any white space
@@ -23,6 +24,7 @@ var (
 	inAngles      = regexp.MustCompile(`^<([^<>\s]+@[^<>\s]+)>(?: \(expanded from <[^<>]*>\))?:\s`)
 	indented      = regexp.MustCompile(`^ {2}([^\s<>]+@[^\s<>:]+)\s*$`)
 	alone         = regexp.MustCompile(`^([^\s<>#:']+@[^\s<>#:']+)\s*$`)
+	beforeColon   = regexp.MustCompile(`^<?([^\s<>]+@[^\s<>]+?)>?: `)
 	onADate       = regexp.MustCompile(`^\s*'?([^\s<>']+@[^\s<>']+)'? on .*\d.*`)
 )
 
@@ -32,6 +34,8 @@ var forms = []form{
 	{"qmail", []string{"Hi. This is the", "I'm afraid I wasn't able to deliver"}, inAnglesAlone, "--- ", Failed, false},
 	{"Exim, a warning", []string{"created automatically by mail delivery software", "has not yet been delivered"}, indented, "No action is required", Delayed, false},
 	{"Exim", []string{"created automatically by mail delivery software", "could not be delivered"}, indented, "------ ", Failed, false},
+	{"OpenSMTPD, a warning", []string{"This is the MAILER-DAEMON", "is delayed for more than"}, beforeColon, "    Please note", Delayed, false},
+	{"OpenSMTPD", []string{"This is the MAILER-DAEMON", "has occurred while attempting to deliver"}, beforeColon, "    Below", Failed, false},
 	{"Postfix, a warning", []string{"at host", "THIS IS A WARNING ONLY"}, inAngles, "", Delayed, false},
 	{"Postfix", []string{"This is the", "at host", "could not be delivered to one or more"}, inAngles, "", Failed, false},
 	{"sendmail, a warning", []string{"----- The following addresses had transient non-fatal errors -----"}, inAnglesAlone, "   -----", Delayed, false},
@@ -52,19 +56,32 @@ var phrases = func() map[string]*regexp.Regexp {
 	return all
 }()
 
-// readForms reads the first text that has one of the forms.
-func (r *reader) readForms(parts []message.Part) {
+// maxForm is how much of a text is searched for a form, in octets.
+const maxForm = 256 << 10
+
+// readForms reads the first text that has one of the forms: what it says of whom, and the
+// Message-ID of the original.
+func readForms(parts []message.Part) (fates []Fate, id string) {
 	for _, p := range parts {
 		if !strings.HasPrefix(p.MediaType, "text/") {
 			continue
 		}
-		s := strings.ReplaceAll(p.Text, "\r\n", "\n")
+		s := strings.ReplaceAll(p.Text[:min(len(p.Text), maxForm)], "\r\n", "\n")
 		for _, f := range forms {
-			if rest, ok := f.after(s); ok && r.readForm(f, s, rest) {
-				return
+			rest, ok := f.after(s)
+			if !ok {
+				continue
 			}
+			if fates = f.read(s, rest); len(fates) == 0 {
+				continue
+			}
+			if m := originalID.FindStringSubmatch(s); m != nil {
+				id = text.Cut(m[1], maxReply)
+			}
+			return fates, id
 		}
 	}
+	return nil, ""
 }
 
 // after returns the lines that follow the beginning of the form.
@@ -85,8 +102,8 @@ var (
 	generating = regexp.MustCompile(`(?m)^\s*Generating server:\s*([\w.-]+)`)
 )
 
-// readForm reads the recipients, each with the lines that follow it, up to an empty one.
-func (r *reader) readForm(f form, whole, rest string) bool {
+// read reads the recipients, each with the lines that follow it, up to an empty one.
+func (f form) read(whole, rest string) (fates []Fate) {
 	remote := ""
 	if m := generating.FindStringSubmatch(whole); m != nil {
 		remote = m[1]
@@ -94,8 +111,8 @@ func (r *reader) readForm(f form, whole, rest string) bool {
 	var fate Fate
 	var words strings.Builder
 	done := func() {
-		if fate.Recipient != "" {
-			r.add(Delivery, fate.explain(words.String(), remote))
+		if fate.Recipient != "" && len(fates) < maxFates {
+			fates = append(fates, fate.explain(words.String(), remote))
 		}
 		fate = Fate{}
 		words.Reset()
@@ -118,16 +135,14 @@ func (r *reader) readForm(f form, whole, rest string) bool {
 		}
 	}
 	done()
-	if m := originalID.FindStringSubmatch(whole); m != nil && len(r.Fates) > 0 && r.MessageID == "" {
-		r.MessageID = text.Cut(m[1], maxReply)
-	}
-	return len(r.Fates) > 0
+	return fates
 }
 
 var (
 	// remotes find the server that refused, in the words of each form.
 	remotes = []*regexp.Regexp{
 		regexp.MustCompile(`(?:^|\s)([\w-]+(?:\.[\w-]+)+) Remote Server returned`),
+		regexp.MustCompile(`\bH=([\w-]+(?:\.[\w-]+)+) \[`),
 		regexp.MustCompile(`\bhost ([\w-]+(?:\.[\w-]+)+)`),
 		regexp.MustCompile(`(?:^|\s)<([\w-]+(?:\.[\w-]+)+) #`),
 		regexp.MustCompile(`(?:Giving up on|Connected to) ([\w-]+(?:\.[\w-]+)+)`),
@@ -150,28 +165,32 @@ func (f Fate) explain(words, remote string) Fate {
 	return f
 }
 
-// reason finds what OpenSMTPD says of a recipient in words alone, beside a delivery status:
-// `ann@x.example: 550 5.1.1 no such user`.
-var reason = regexp.MustCompile(`(?m)^[ \t]*<?([^\s<>]+@[^\s<>]+?)>?: (.+)$`)
+// onlyRelayed is how Exim says that it has handed a message on: its delivery status calls that
+// delivered.
+var onlyRelayed = regexp.MustCompile(`(?m)^[ \t]*<([^\s<>]+)> \(relayed to non-DSN-aware mailer\)`)
 
-// readReasons completes the fates whose delivery status gives no reason.
-func (r *reader) readReasons(parts []message.Part) {
-	bare := map[string]*Fate{}
-	for i := range r.Fates {
-		if f := &r.Fates[i]; f.Reply == "" && f.Action <= Delayed {
-			bare[f.Recipient] = f
+// complete adds what the delivery status of some servers leaves to the text beside it.
+func (r *reader) complete(parts []message.Part) {
+	said := map[string]Fate{}
+	fates, _ := readForms(parts)
+	for _, f := range fates {
+		said[f.Recipient] = f
+	}
+	relayed := map[string]bool{}
+	for _, p := range parts {
+		for _, m := range onlyRelayed.FindAllStringSubmatch(p.Text, -1) {
+			relayed[m[1]] = true
 		}
 	}
-	for _, p := range parts {
-		if len(bare) == 0 || p.MediaType != "text/plain" {
-			continue
-		}
-		for _, m := range reason.FindAllStringSubmatch(p.Text, -1) {
-			if f := bare[m[1]]; f != nil {
-				f.say(m[2])
-				f.Reply = text.Cut(f.Reply, maxReply)
-				delete(bare, m[1])
-			}
+	for i := range r.Fates {
+		f := &r.Fates[i]
+		words, ok := said[f.Recipient]
+		switch {
+		case f.Action == Delivered && relayed[f.Recipient]:
+			f.Action = Relayed
+		case ok && f.Action <= Delayed && f.Reply == "":
+			f.Code, f.Reply, f.Remote = words.Code, text.Cut(words.Reply, maxReply), cmp.Or(words.Remote, f.Remote)
+			f.refine(words.Status)
 		}
 	}
 }

@@ -1,8 +1,11 @@
 package bounce
 
 import (
+	"bytes"
 	"encoding/hex"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -19,24 +22,54 @@ func FuzzRead(f *testing.F) {
 	for _, s := range samples {
 		f.Add(sample(f, s.name))
 	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		m := parsed(t, raw)
-		var r Report
-		var err error
-		effort.Within(t, len(raw), func() { r, err = Read(t.Context(), m) })
-		if err != nil {
-			t.Fatalf("Read = %v, want no error for any content", err)
-		}
-		checkReport(t, r)
-		named := namedIn(t, m)
-		for _, f := range r.Fates {
-			for _, a := range []string{f.Recipient, f.Original} {
-				if !strings.Contains(named, a) {
-					t.Errorf("the report is said to be about %q, which is not in it", a)
+	f.Fuzz(checkRead)
+}
+
+// TestMutated does the same with a few changes of each sample.
+func TestMutated(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, s := range samples {
+		whole := []byte(sample(t, s.name))
+		for range 30 {
+			raw := bytes.Clone(whole)
+			for range 1 + rnd.IntN(8) {
+				from, to := rnd.IntN(len(raw)), rnd.IntN(len(raw))
+				switch rnd.IntN(4) {
+				case 0:
+					raw[from] = byte(rnd.IntN(256))
+				case 1:
+					raw = append(raw[:from:from], raw[min(from+rnd.IntN(80), len(raw)-1):]...)
+				case 2: // a piece again, elsewhere
+					raw = slices.Insert(raw, to, bytes.Clone(raw[from:min(from+rnd.IntN(200), len(raw))])...)
+				default:
+					raw = slices.Insert(raw, from, []byte("\r\n\x00\x1b\xff\n")[rnd.IntN(6)])
 				}
 			}
+			if checkRead(t, string(raw)); t.Failed() {
+				t.Fatalf("the report, changed from %s:\n%q", s.name, raw)
+			}
 		}
-	})
+	}
+}
+
+func checkRead(t *testing.T, raw string) {
+	t.Helper()
+	m := parsed(t, raw)
+	var r Report
+	var err error
+	effort.Within(t, len(raw), func() { r, err = Read(t.Context(), m) })
+	if err != nil {
+		t.Fatalf("Read = %v, want no error for any content", err)
+	}
+	checkReport(t, r)
+	named := namedIn(t, m)
+	for _, f := range r.Fates {
+		for _, a := range []string{f.Recipient, f.Original} {
+			if !strings.Contains(named, a) {
+				t.Errorf("the report is said to be about %q, which is not in it", a)
+			}
+		}
+	}
 }
 
 // checkReport checks the bounds, and that each text is one line.

@@ -1,6 +1,7 @@
 package bounce
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -25,10 +26,18 @@ func Read(ctx context.Context, m *message.Message) (Report, error) {
 	r := &reader{made: m.Date(), seen: map[Fate]bool{}}
 	r.cameTo(m.Header)
 	r.readParts(parts)
-	if len(r.Fates) == 0 && byServer(m.Header) {
-		r.readForms(parts)
+	switch {
+	case len(r.Fates) > 0:
+		r.complete(parts)
+	case byServer(m.Header):
+		fates, id := readForms(parts)
+		for _, f := range fates {
+			r.add(Delivery, f)
+		}
+		if len(fates) > 0 {
+			r.MessageID = cmp.Or(r.MessageID, id)
+		}
 	}
-	r.readReasons(parts)
 	if len(r.Fates) == 0 && isAutoReply(m.Header, parts) {
 		r.Kind = AutoReply
 	}
@@ -62,7 +71,9 @@ var receivedFor = regexp.MustCompile(`(?i)\sfor\s+<([^<>\s]+@[^<>\s]+)>`)
 
 func (r *reader) addAddresses(h message.Header, name string) {
 	for _, a := range h.Addresses(name) {
-		r.addAddress(address.Quoted(a.Addr))
+		if len(r.Addresses) < maxAddresses {
+			r.addAddress(address.Quoted(a.Addr))
+		}
 	}
 }
 

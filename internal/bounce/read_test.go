@@ -77,6 +77,8 @@ var samples = []struct {
 		{"jörg@bücher.example", "jörg@bücher.example", Failed, 550, "5.6.7", "hier gibt es kein SMTPUTF8: Jörg", "relay.firm.example", made},
 	}}},
 	{"status-wrapped", Report{Delivery, to, "", original, []Fate{{"ann@other.example", "", Failed, 550, "5.1.1", "no", "relay.firm.example", made}}}},
+	{"status-bare", Report{Delivery, to, "", "", []Fate{{"busy@other.example", "", Delayed, 452, "4.2.2", "there is no room for now", "mx.other.example", made}}}},
+	{"status-relayed", Report{Delivery, to, "", "", []Fate{{"fine@other.example", "", Relayed, 250, "2.0.0", "Ok", "mx.other.example", made}}}},
 	{"complaint", Report{Complaint, []string{"bounces@firm.example", "abuse@firm.example", "bounces+token@firm.example"}, "abc234", original, []Fate{
 		{"ann@provider.example", "", Complained, 0, "", "abuse", "loop.provider.example", made},
 		{"bob@provider.example", "", Complained, 0, "", "abuse", "loop.provider.example", made},

@@ -48,14 +48,15 @@ func fateOf(g group) (Fate, bool) {
 	}
 	f.Action = actionOf(g.get("action"), f.Status)
 	_, words := typed(g.get("diagnostic-code"))
-	f.say(words)
+	specific := ""
+	f.Code, specific, f.Reply = said(words)
+	f.refine(specific)
 	return f, f.Recipient != "" && f.Action != 0
 }
 
-// say takes the reply of a server, and the two codes from it if the report has no better ones.
-func (f *Fate) say(words string) {
-	var specific string
-	f.Code, specific, f.Reply = said(words)
+// refine takes a status from a reply, where the report has none, or none that says why (RFC 3463
+// 3.1).
+func (f *Fate) refine(specific string) {
 	if specific != "" && (f.Status == "" || strings.HasSuffix(f.Status, ".0.0")) {
 		f.Status = specific
 	}

@@ -84,6 +84,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("Date = %v, want zero or a year from 1970 to 9999", d)
 		}
 		effort.Within(t, len(raw), func() { checkContent(t, m.Content(t.Context())) })
+		effort.Within(t, len(raw), func() { _, _ = m.Parts(t.Context()) })
 		forms := map[string]string{"canonical": want, "with bare LFs": strings.ReplaceAll(want, "\r\n", "\n")}
 		if !strings.HasPrefix(raw, " ") && !strings.HasPrefix(raw, "\t") {
 			forms["with a field of a mail store"] = "X-UID: 7\r\n" + want

@@ -28,7 +28,7 @@ func BouncingExim(t testing.TB, next int) *Bouncer {
 // BouncingOpenSMTPD starts an OpenSMTPD as a Bouncer. It needs root, and what scripts/test unpacks.
 func BouncingOpenSMTPD(t testing.TB, next int) *Bouncer {
 	t.Helper()
-	r := newRoot(t, "opensmtpd", "usr/sbin/smtpd", "usr/sbin/smtpctl")
+	r := newRoot(t, "opensmtpd", "usr/sbin/smtpd", "usr/sbin/smtpctl", "usr/libexec/opensmtpd/mail.maildir")
 	r.user("opensmtpd", 902)
 	r.user("opensmtpq", 903)
 	for _, dir := range []string{"var/lib/opensmtpd/empty", "var/spool", "run", "var/run"} {
