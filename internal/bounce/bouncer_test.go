@@ -145,13 +145,14 @@ func submit(t *testing.T, port int, from, to, orcpt string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	_ = stream.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = stream.SetDeadline(time.Now().Add(time.Minute))
 	conn := textproto.NewConn(stream)
 	for _, step := range []struct {
 		line string
 		code int
 	}{
-		{"", 220}, {"EHLO firm.example", 250},
+		{"", 220},
+		{"EHLO firm.example", 250},
 		{"MAIL FROM:" + from, 250},
 		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=" + orcpt, 250},
 		{"DATA", 354},

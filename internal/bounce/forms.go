@@ -171,10 +171,10 @@ var onlyRelayed = regexp.MustCompile(`(?m)^[ \t]*<([^\s<>]+)> \(relayed to non-D
 
 // complete adds what the delivery status of some servers leaves to the text beside it.
 func (r *reader) complete(parts []message.Part) {
-	said := map[string]Fate{}
+	inWords := map[string]Fate{}
 	fates, _ := readForms(parts)
 	for _, f := range fates {
-		said[f.Recipient] = f
+		inWords[f.Recipient] = f
 	}
 	relayed := map[string]bool{}
 	for _, p := range parts {
@@ -184,7 +184,7 @@ func (r *reader) complete(parts []message.Part) {
 	}
 	for i := range r.Fates {
 		f := &r.Fates[i]
-		words, ok := said[f.Recipient]
+		words, ok := inWords[f.Recipient]
 		switch {
 		case f.Action == Delivered && relayed[f.Recipient]:
 			f.Action = Relayed

@@ -38,7 +38,7 @@ func TestBounceRoundTrip(t *testing.T) {
 				w.configure()
 				w.put("desk@firm.example", "one")
 				w.pass(0)
-				want := []string{"bounced: 550 5.1.1 no such user", "bounced: 552 5.2.2 mailbox full", "delayed: 450 4.2.1", "relayed", "confirmed", "after it was accepted"}
+				want := []string{"bounced: 550 5.1.1 no such user", "bounced: 552 5.2.2 mailbox full", "delayed: 450 4.2.1", "passed@other.example relayed", "kept@local.example confirmed", "after it was accepted"}
 				shown := ""
 				t.Cleanup(func() { t.Logf("task show says\n%s\nwant %q in it", shown, want) })
 				w.eventually(func() bool {

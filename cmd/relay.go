@@ -1,0 +1,54 @@
+package cmd
+
+import (
+	"fmt"
+	"time"
+
+	"postrider/internal/certs"
+	"postrider/internal/config"
+	"postrider/internal/forward"
+	"postrider/internal/srs"
+)
+
+func (s *services) relay() (*forward.Relay, error) {
+	c := s.cfg
+	roots, err := certPool("smtp.ca_file", c.SMTP.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := certs.Client(c.SMTP.ClientCert)
+	if err != nil {
+		return nil, usage(fmt.Errorf("smtp.client_cert: %w", err))
+	}
+	var senders *srs.Rewriter
+	if c.Forward.EnvelopeFrom == forward.SRS {
+		if senders, err = rewriter(c); err != nil {
+			return nil, usage(err)
+		}
+	}
+	signs, err := signer(c)
+	if err != nil {
+		return nil, err
+	}
+	cfg := forward.Config{
+		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
+		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
+		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
+		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
+		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity, Certificate: s.certificateOf(ofRelay),
+		EnvelopeFrom: c.Forward.EnvelopeFrom, Confirm: c.Bounces.Confirm, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
+		Timeouts: forward.Timeouts{Command: s.patience},
+	}
+	if signs != nil { // and not a nil *bounce.Signer
+		cfg.Signer = signs
+	}
+	relay, err := forward.NewRelay(cfg)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return relay, nil
+}
+
+func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
+	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
+}
