@@ -46,6 +46,10 @@ func TestTrusted(t *testing.T) {
 			}
 		})
 	}
+	many, _ := parsed(t, "Authentication-Results: mx.firm.example"+strings.Repeat("; dkim=pass", 2*maxResults)+"\r\n"+author+"\r\n")
+	if got, _ := trusted(many, []string{"mx.firm.example"}); len(got) != maxResults {
+		t.Errorf("of many results %d are taken, want %d", len(got), maxResults)
+	}
 	if got, _ := trusted(nil, nil); len(got) > 0 {
 		t.Errorf("without a header trusted = %q, want none", got)
 	}
