@@ -123,8 +123,7 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 	return policy{says: domain + " has no DMARC policy"}
 }
 
-// version is how a DMARC record begins (RFC 7489 6.4), also where it has white space before it: some
-// receivers remove that.
+// version is how a DMARC record begins (RFC 7489 6.4). Some receivers remove white space before it.
 var version = regexp.MustCompile(`^[ \t]*[vV][ \t]*=[ \t]*DMARC1[ \t]*(?:;|$)`)
 
 // theRecord is the DMARC record among texts, in the form that the library reads; none when there is

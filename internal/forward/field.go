@@ -33,8 +33,8 @@ func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(cutT
 // literal keeps decoded text that looks like an encoded word from being read as one.
 func literal(s string) string { return strings.ReplaceAll(s, "=?", "= ?") }
 
-// cutTo is s with at most that many characters, and a mark that it was cut. ASCII stays ASCII, which
-// needs no encoded words.
+// cutTo is s with at most that many characters, and a mark that it was cut. ASCII stays ASCII, for
+// which no encoded words are needed.
 func cutTo(s string, limit int) string {
 	n := 0
 	for i := range s {

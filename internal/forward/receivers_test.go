@@ -46,7 +46,7 @@ var filters = [2]string{"rspamd", "OpenDMARC"}
 
 const forwarder = "intake@firm.example"
 
-// startReceivers starts the servers for authors, whose records are in z.
+// startReceivers starts the servers, with the records of the authors.
 func startReceivers(t *testing.T, a *sender) *receivers {
 	t.Helper()
 	key, err := dkim.Load("firm.example", "rsa", keyFile(t, a.keys["rsa"]))
@@ -146,7 +146,11 @@ func (w *receivers) judge(t *testing.T) {
 	}
 	for _, m := range w.arrived.Messages() {
 		head, _, _ := strings.Cut(string(m.Data), "\r\n\r\n")
-		verdict := accepted[m.To[0]]
+		verdict, expected := accepted[m.To[0]]
+		if !expected {
+			t.Errorf("a message arrived for %s, want none:\n%s", m.To, head)
+			continue
+		}
 		*verdict = judged(unfold.Replace(head))
 	}
 }
