@@ -24,10 +24,10 @@ func (c *Conn) Keeps(flag string) bool {
 }
 
 // Moves reports whether the server has MOVE (RFC 6851).
-func (c *Conn) Moves() bool { return c.client.Caps().Has(imap.CapMove) }
+func (c *Conn) Moves() bool { return c.library().Caps().Has(imap.CapMove) }
 
 // ExpungesByUID reports whether the server has UID EXPUNGE (RFC 4315).
-func (c *Conn) ExpungesByUID() bool { return c.client.Caps().Has(imap.CapUIDPlus) }
+func (c *Conn) ExpungesByUID() bool { return c.library().Caps().Has(imap.CapUIDPlus) }
 
 // AddFlag sets a flag on messages of the open folder. A message that does not exist is no error.
 // The error of this and the next methods is KindMessage when the server refuses, and KindNoFolder

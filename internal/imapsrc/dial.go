@@ -46,15 +46,41 @@ func (c *Conn) greet(ctx context.Context, conn net.Conn) error {
 		c.wire.first = "* OK\r\n"
 	}
 	c.wire.begin(loginAnswer, c.patience())
-	c.client = imapclient.New(c.wire, &imapclient.Options{
-		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle, Mailbox: c.noteArrival},
-	})
+	c.employ()
 	if err := c.do(ctx, opGreeting, loginAnswer, c.client.WaitGreeting); err != nil {
 		c.wire.kill()
 		<-c.client.Closed()
 		return err
 	}
 	return nil
+}
+
+// employ starts a client of the library, which reads a greeting first.
+func (c *Conn) employ() {
+	c.client = imapclient.New(c.wire.newReader(), &imapclient.Options{
+		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle, Mailbox: c.noteArrival},
+	})
+}
+
+// library is the client of the library. After Idle it is a new one, which gets a greeting that says
+// what the connection has come to.
+func (c *Conn) library() *imapclient.Client {
+	if c.client == nil {
+		c.wire.first = "* PREAUTH [" + strings.Join(append([]string{"CAPABILITY"}, c.caps...), " ") + "]\r\n"
+		c.employ()
+		_ = c.client.WaitGreeting() // which is ours
+	}
+	return c.client
+}
+
+// dismiss ends the library's client. The connection stays.
+func (c *Conn) dismiss() {
+	if c.client == nil {
+		return
+	}
+	c.wire.reader.stop()
+	<-c.client.Closed()
+	c.client = nil
 }
 
 // transcript logs what is said on a connection, if the log wants that.

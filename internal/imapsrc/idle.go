@@ -3,6 +3,9 @@ package imapsrc
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -12,52 +15,126 @@ import (
 // Idles reports whether Idle can wait: the server offers IDLE (RFC 2177), and has not refused it.
 func (c *Conn) Idles() bool { return c.idles }
 
-// Idle waits until the server reports a message in the open folder, until stop has an element or is
-// closed, until ctx ends, or for d, whichever comes first. It reports whether a message has arrived
-// since the folder was opened. Unlike other calls it leaves the connection open when ctx ends.
-// Nothing is wrong with a server that is silent meanwhile: a dead connection shows afterwards, when
-// the server does not answer within Config.IdleTimeout.
-func (c *Conn) Idle(ctx context.Context, d time.Duration, stop <-chan struct{}) (arrived bool, err error) {
+// Idle waits until the server reports a message in the open folder, until Interrupt is called or ctx
+// ends, or for d, whichever comes first. It reports whether a message has arrived since the folder
+// was opened. Unlike other calls it leaves the connection open when ctx ends. Nothing is wrong with a
+// server that is silent meanwhile: a dead connection shows afterwards, when the server does not
+// answer within Config.IdleTimeout.
+//
+// It speaks to the server itself: the library would keep two goroutines and its buffers for a
+// connection that waits, and a process may hold a thousand. For the same reason it does all but wait
+// on other goroutines: a stack that has grown stays large.
+func (c *Conn) Idle(ctx context.Context, d time.Duration) (arrived bool, err error) {
 	if c.hasArrived() {
 		return true, nil
 	}
 	c.wire.rest(true)
 	defer c.wire.rest(false)
-	var cmd *imapclient.IdleCommand
-	err = c.do(ctx, "begin IDLE in", smallAnswer, func() (err error) {
-		cmd, err = c.client.Idle()
-		if no := new(imap.Error); errors.As(err, &no) {
-			c.idles, err = false, nil // it offers what it does not do
-		}
-		return err
-	})
-	if err != nil || !c.idles {
+	i := &idle{c: c}
+	if err := elsewhere(func() error { return i.begin(ctx) }); err != nil || !c.idles {
 		return false, err
 	}
-	c.idle(ctx, d, stop)
+	i.wait(ctx, d)
+	err = elsewhere(func() error { return i.end(ctx) })
+	return c.hasArrived(), err
+}
+
+// Interrupt ends the wait of Idle, if it is waiting. It may be called beside it.
+func (c *Conn) Interrupt() {
+	if r := c.waiting.Load(); r != nil {
+		r.stop()
+	}
+}
+
+// elsewhere runs f on another goroutine, and waits for it.
+func elsewhere(f func() error) error {
+	done := make(chan error)
+	go func() { done <- f() }()
+	return <-done
+}
+
+// idle is one IDLE command (RFC 2177).
+type idle struct {
+	c      *Conn
+	tag    string      // with the space after it
+	answer *imap.Error // to the command; nil before it
+}
+
+func (i *idle) begin(ctx context.Context) error {
+	c := i.c
+	c.idled++
+	i.tag = fmt.Sprintf("I%d ", c.idled)
+	return c.doAlone(ctx, "begin IDLE in", smallAnswer, func() error {
+		c.dismiss()
+		r := c.wire.newReader()
+		if _, err := io.WriteString(c.wire, i.tag+"IDLE\r\n"); err != nil {
+			return err
+		}
+		for i.answer == nil {
+			line, err := i.hear(r)
+			if err != nil || strings.HasPrefix(line, "+") {
+				return err
+			}
+		}
+		c.idles = false // it offers what it does not do
+		return nil
+	})
+}
+
+// wait returns when a message has arrived, and when there is nothing more to wait for. An error of
+// the connection shows at the end of IDLE.
+func (i *idle) wait(ctx context.Context, d time.Duration) {
+	r := i.c.wire.newReader()
+	i.c.waiting.Store(r)
+	timer := time.AfterFunc(d, r.stop)
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, r.stop)()
+	for !i.c.hasArrived() {
+		if _, err := i.hear(r); err != nil {
+			return
+		}
+	}
+}
+
+func (i *idle) end(ctx context.Context) error {
 	after, cancel := context.WithoutCancel(ctx), func() {}
 	if ctx.Err() != nil { // the process ends, and does not wait for a dead server
 		after, cancel = context.WithTimeout(after, logoutTimeout)
 	}
 	defer cancel()
-	err = c.do(after, "end IDLE in", smallAnswer, func() error {
-		return errors.Join(cmd.Close(), cmd.Wait())
+	return i.c.doAlone(after, "end IDLE in", smallAnswer, func() error {
+		r := i.c.wire.newReader()
+		if i.answer == nil { // else the server has ended it
+			if _, err := io.WriteString(i.c.wire, "DONE\r\n"); err != nil {
+				return err
+			}
+		}
+		for i.answer == nil {
+			if _, err := i.hear(r); err != nil {
+				return err
+			}
+		}
+		if i.answer.Type != imap.StatusResponseTypeOK {
+			return i.answer
+		}
+		return nil
 	})
-	return c.hasArrived(), err
 }
 
-// idle waits while IDLE runs.
-func (c *Conn) idle(ctx context.Context, d time.Duration, stop <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-c.arrived:
-		c.noteArrival(nil)
-	case <-timer.C:
-	case <-stop:
-	case <-ctx.Done():
-	case <-c.client.Closed():
+// hear reads one response, and notes what it says.
+func (i *idle) hear(r *reader) (line string, err error) {
+	if line, err = r.response(); err != nil {
+		return "", err
 	}
+	if rest, ok := strings.CutPrefix(line, i.tag); ok {
+		if i.answer = parseAnswer(rest); i.answer == nil {
+			return "", errSyntax
+		}
+	}
+	if words := strings.Fields(line); len(words) == 3 && strings.EqualFold(words[2], "EXISTS") {
+		i.c.noteArrival(nil)
+	}
+	return line, nil
 }
 
 // noteArrival notes that the server told how many messages are in the open folder. It is called

@@ -3,7 +3,9 @@ package imapsrc_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +46,7 @@ func TestNoIDLE(t *testing.T) {
 // wantIdle checks what Idle says.
 func wantIdle(t *testing.T, c *imapsrc.Conn, d time.Duration, want bool) {
 	t.Helper()
-	if arrived, err := c.Idle(t.Context(), d, nil); arrived != want || err != nil {
+	if arrived, err := c.Idle(t.Context(), d); arrived != want || err != nil {
 		t.Errorf("Idle = %v, %v; want %v and no error", arrived, err, want)
 	}
 }
@@ -79,17 +81,73 @@ func TestIdleChatter(t *testing.T) {
 	wantIdle(t, openIdling(t, chatter, idleEnds, logout), 20*time.Millisecond, false)
 }
 
+// TestIdleFlags: no limit of the library's holds for what is heard beside it.
+func TestIdleFlags(t *testing.T) {
+	flags := idleBegins
+	flags.Reply += strings.Repeat("* 2 FETCH (FLAGS (\\Seen) X {3}\r\n* 4)\r\n", 1000) + "* 4 EXISTS\r\n"
+	c := openIdling(t, flags, idleEnds, examined, logout)
+	wantIdle(t, c, time.Hour, true)
+	selectInbox(t, c)
+}
+
+// TestIdleHoldsLittle: the library's client, its goroutines and its buffers are gone while a
+// connection waits.
+func TestIdleHoldsLittle(t *testing.T) {
+	c := openIdling(t, idleBegins, idleEnds, logout)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Idle(t.Context(), time.Hour)
+		ended <- err
+	}()
+	if all := stacksOfWait(); strings.Contains(all, "imapclient.") {
+		t.Errorf("goroutines of the library while IDLE waits:\n%s", all)
+	}
+	interrupt(t, c, ended)
+}
+
+// stacksOfWait are the stacks of all goroutines, once Idle waits.
+func stacksOfWait() string {
+	for all := make([]byte, 1<<20); ; runtime.Gosched() {
+		if stacks := string(all[:runtime.Stack(all, true)]); strings.Contains(stacks, "(*idle).wait(") {
+			return stacks
+		}
+	}
+}
+
+// interrupt ends an Idle that has begun or begins soon.
+func interrupt(t *testing.T, c *imapsrc.Conn, ended <-chan error) {
+	t.Helper()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+			c.Interrupt()
+		}
+	}
+}
+
 // TestIdleStops when it is told to, and with its context. The connection is of use after both.
 func TestIdleStops(t *testing.T) {
 	c := openIdling(t, idleBegins, idleEnds, idleBegins, idleEnds, idleBegins, idleEnds, logout)
-	stop := make(chan struct{}, 1)
-	stop <- struct{}{}
-	if arrived, err := c.Idle(t.Context(), time.Hour, stop); arrived || err != nil {
-		t.Errorf("Idle that is stopped = %v, %v; want false and no error", arrived, err)
-	}
+	ended := make(chan error, 1)
+	go func() {
+		arrived, err := c.Idle(t.Context(), time.Hour)
+		if err == nil && arrived {
+			err = errors.New("Idle that was interrupted says that a message has arrived")
+		}
+		ended <- err
+	}()
+	interrupt(t, c, ended)
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(5*time.Millisecond, cancel)
-	if arrived, err := c.Idle(ctx, time.Hour, nil); arrived || err != nil {
+	go func() {
+		stacksOfWait()
+		cancel()
+	}()
+	if arrived, err := c.Idle(ctx, time.Hour); arrived || err != nil {
 		t.Errorf("Idle whose context ends = %v, %v; want false and no error", arrived, err)
 	}
 	wantIdle(t, c, time.Millisecond, false)
@@ -100,7 +158,7 @@ func TestIdleLost(t *testing.T) {
 	bye := idleBegins
 	bye.Reply, bye.Close = bye.Reply+"* BYE [UNAVAILABLE] down for maintenance\r\n", true
 	c := openIdling(t, bye)
-	_, err := c.Idle(t.Context(), time.Hour, nil)
+	_, err := c.Idle(t.Context(), time.Hour)
 	wantError(t, err, imapsrc.KindUnavailable, "down for maintenance")
 }
 
@@ -110,8 +168,24 @@ func TestIdleDead(t *testing.T) {
 	cfg.IdleTimeout = 50 * time.Millisecond
 	c := dial(t, cfg)
 	selectInbox(t, c)
-	_, err := c.Idle(t.Context(), time.Millisecond, nil)
+	_, err := c.Idle(t.Context(), time.Millisecond)
 	wantError(t, err, imapsrc.KindNetwork, "end IDLE in", "silent for 50ms")
+}
+
+// TestIdleStalls: a server that stops within a response, or within a literal, holds nobody up.
+func TestIdleStalls(t *testing.T) {
+	for _, begun := range []string{"* 4 EXI", "* 2 FETCH (X {9}\r\n"} {
+		t.Run(begun, func(t *testing.T) {
+			stalls := idleBegins
+			stalls.Reply += begun
+			cfg := fake(t, slices.Concat(idling, []fakeimap.Step{stalls, {Expect: "^DONE$"}, {Expect: "never"}})...)
+			cfg.IdleTimeout = 50 * time.Millisecond
+			c := dial(t, cfg)
+			selectInbox(t, c)
+			_, err := c.Idle(t.Context(), time.Millisecond)
+			wantError(t, err, imapsrc.KindNetwork, "end IDLE in", "silent for 50ms")
+		})
+	}
 }
 
 // TestIdleRefused: a server that offers IDLE and does not know it is polled.
@@ -144,7 +218,7 @@ func TestIdleDovecot(t *testing.T) {
 	selectInbox(t, c)
 	waited := make(chan error, 1)
 	go func() {
-		arrived, err := c.Idle(t.Context(), time.Minute, nil)
+		arrived, err := c.Idle(t.Context(), time.Minute)
 		if err == nil && !arrived {
 			err = errors.New("waited in vain")
 		}

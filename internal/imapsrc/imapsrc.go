@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
@@ -38,21 +39,23 @@ type Conn struct {
 	cfg    Config
 	host   string // host:port
 	wire   *wire
-	client *imapclient.Client
+	client *imapclient.Client // nil after Idle; see library
 	caps   []string
 	server string
 	folder string // the open folder; empty when none is open
 
-	token        string        // for the login; empty with a password
-	presented    bool          // a token was sent
-	listed       bool          // the server listed its capabilities when it took the login
-	loggedIn     bool          // Dial is done
-	asked        bool          // the server asked for a certificate
-	unidentified bool          // ID is still to be sent
-	messages     uint32        // in the folder when it was opened
-	flags        []imap.Flag   // that the folder keeps
-	idles        bool          // IDLE can be used
-	arrived      chan struct{} // has an element when a message arrived since the folder was opened
+	token        string                 // for the login; empty with a password
+	presented    bool                   // a token was sent
+	listed       bool                   // the server listed its capabilities when it took the login
+	loggedIn     bool                   // Dial is done
+	asked        bool                   // the server asked for a certificate
+	unidentified bool                   // ID is still to be sent
+	idled        int                    // how often IDLE was begun
+	waiting      atomic.Pointer[reader] // of Idle; nil before the first one
+	messages     uint32                 // in the folder when it was opened
+	flags        []imap.Flag            // that the folder keeps
+	idles        bool                   // IDLE can be used
+	arrived      chan struct{}          // has an element when a message arrived since the folder was opened
 
 	mu   sync.Mutex
 	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs
@@ -105,13 +108,18 @@ func (c *Conn) enter(ctx context.Context) error {
 func (c *Conn) Close() error {
 	timer := time.AfterFunc(min(logoutTimeout, c.cfg.IdleTimeout), c.wire.kill)
 	defer timer.Stop()
+	if _, lost := c.wire.failure(); lost != nil && c.client == nil {
+		c.wire.kill()
+		return nil
+	}
+	client := c.library()
 	select {
-	case <-c.client.Closed():
+	case <-client.Closed():
 	default:
-		c.client.Logout()
+		client.Logout()
 	}
 	c.wire.kill()
-	<-c.client.Closed()
+	<-client.Closed()
 	return nil
 }
 
@@ -142,6 +150,12 @@ func (c *Conn) patience() time.Duration {
 // do runs f, which talks to the server. The library knows no contexts: when ctx ends, do closes the
 // connection, so that f fails.
 func (c *Conn) do(ctx context.Context, op string, limit int64, f func() error) error {
+	c.library()
+	return c.doAlone(ctx, op, limit, f)
+}
+
+// doAlone is do for an f that does not use the library.
+func (c *Conn) doAlone(ctx context.Context, op string, limit int64, f func() error) error {
 	if ctx.Err() != nil {
 		return c.failure(ctx, op, ctx.Err())
 	}

@@ -16,7 +16,7 @@ import (
 // on what a server may send and on how long it may take, a lost connection that never looks like
 // the end of the data, and a look at untagged status responses that the library drops.
 //
-// One goroutine at a time reads. Reads end at the beginning and at the end of a literal, so whoever
+// One reader at a time reads. Reads end at the beginning and at the end of a literal, so whoever
 // reads a literal can be asked for first, see open.
 type wire struct {
 	net.Conn
@@ -29,7 +29,8 @@ type wire struct {
 
 	mu      sync.Mutex
 	drained *sync.Cond // a FETCH response was handled, or the connection is closed
-	first   string     // what Read returns before anything from the connection
+	reader  *reader    // the current one
+	first   string     // what it reads before anything from the connection
 	guard   guard
 	busy    bool      // a command is running: silence is an error
 	until   time.Time // when the command has to be done
@@ -159,7 +160,8 @@ func (w *wire) ignoreLines() {
 	w.inData = true
 }
 
-func (w *wire) Read(p []byte) (int, error) {
+func (r *reader) Read(p []byte) (int, error) {
+	w := r.wire
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -174,6 +176,8 @@ func (w *wire) Read(p []byte) (int, error) {
 			return n, nil
 		case w.err != nil: // the library reads again after a timeout
 			return 0, w.err
+		case r.over && w.guard.boundary():
+			return 0, io.EOF
 		case w.guard.literal > 0:
 			return w.readLiteral(p)
 		case w.guard.boundary() && w.guard.fetches-w.handled >= maxPending && !w.closed:
@@ -192,7 +196,7 @@ func (w *wire) Read(p []byte) (int, error) {
 // Octets that are read at once; a connection that rests keeps room for few.
 const (
 	bufferSize  = 16 << 10
-	restingSize = 512
+	restingSize = 128
 )
 
 // rest says that little is expected for a long time, so that a process can hold many connections.
@@ -207,6 +211,9 @@ func (w *wire) space() []byte {
 	switch {
 	case w.resting:
 		w.buffer, w.raw, w.out = nil, nil, nil
+		if len(w.line) == 0 {
+			w.line = nil
+		}
 		if w.small == nil {
 			w.small = make([]byte, restingSize)
 		}
@@ -223,6 +230,9 @@ func (w *wire) receive(p []byte) (int, error) {
 	w.mu.Unlock()
 	n, err := w.Conn.Read(p)
 	w.mu.Lock()
+	if w.reader.poked && errors.Is(err, os.ErrDeadlineExceeded) {
+		w.reader.poked, err = false, nil
+	}
 	return n, err
 }
 

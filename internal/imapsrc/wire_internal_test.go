@@ -12,7 +12,7 @@ import (
 func TestWireFailsForGood(t *testing.T) {
 	near, far := net.Pipe()
 	defer func() { _ = far.Close() }()
-	w := newWire(near, 10*time.Millisecond)
+	w := newWire(near, 10*time.Millisecond).newReader()
 	defer w.kill()
 	w.begin(100, time.Minute)
 	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -52,15 +52,32 @@ func (s *session) await(ctx context.Context, d, poll time.Duration) (arrived boo
 	return s.poll(ctx, folder, others)
 }
 
-// idle waits with IDLE, for d at most.
+// idle waits with IDLE, for d at most, until somebody wants the session.
 func (s *session) idle(ctx context.Context, folder string, d time.Duration) (arrived bool, err error) {
 	err = s.look(ctx, folder, func(src Source, seen bool) error {
-		if arrived = !seen; seen {
-			arrived, err = src.Idle(ctx, d, s.wanted)
+		if !seen {
+			arrived = true
+			return nil
 		}
+		if s.isWanted(src) {
+			return nil
+		}
+		arrived, err = src.Idle(ctx, d)
 		return err
 	})
 	return arrived, err
+}
+
+// isWanted reports whether somebody wants the session, who can end the wait in src from now on.
+func (s *session) isWanted(src Source) bool {
+	wake := src.Interrupt
+	s.wake.Store(&wake)
+	select {
+	case <-s.wanted:
+		return true
+	default:
+		return false
+	}
 }
 
 // poll asks the server about all folders.
@@ -83,12 +100,10 @@ var errNotConnected = errors.New("the connection is lost")
 // look calls f with the folder open. seen reports whether the last scan saw all that was in the
 // folder when it was opened. Unlike in, look does not connect, and gives way to those who wait.
 func (s *session) look(ctx context.Context, folder string, f func(src Source, seen bool) error) error {
-	select {
-	case <-s.turn:
-		defer s.give()
-	case <-ctx.Done():
+	if !s.takeAsLast(ctx) {
 		return nil
 	}
+	defer s.give()
 	if s.src == nil {
 		return errNotConnected
 	}
@@ -97,15 +112,23 @@ func (s *session) look(ctx context.Context, folder string, f func(src Source, se
 	})
 }
 
-// idles reports whether the server can be waited for with IDLE, as far as known.
-func (s *session) idles(ctx context.Context) (idles bool) {
+// takeAsLast waits for a turn of which nobody is told, and reports false when ctx has ended.
+func (s *session) takeAsLast(ctx context.Context) bool {
 	select {
 	case <-s.turn:
-		defer s.give()
-		return s.src == nil || s.src.Idles()
+		return true
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// idles reports whether the server can be waited for with IDLE, as far as known.
+func (s *session) idles(ctx context.Context) (idles bool) {
+	if !s.takeAsLast(ctx) {
+		return false
+	}
+	defer s.give()
+	return s.src == nil || s.src.Idles()
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -131,7 +131,7 @@ func (s *fakeServer) dial(ctx context.Context) (Source, error) {
 	s.mu.Lock()
 	s.open++
 	s.mu.Unlock()
-	return &fakeConn{server: s, turn: make(chan struct{}, 1)}, nil
+	return &fakeConn{server: s, turn: make(chan struct{}, 1), interrupted: make(chan struct{}, 1)}, nil
 }
 
 // fakeConn is one connection. It is for one caller at a time, and of no use after it broke.
@@ -140,6 +140,8 @@ type fakeConn struct {
 	turn   chan struct{}
 	broken bool
 	folder *fakeFolder
+
+	interrupted chan struct{} // has an element when Idle is to end
 }
 
 func (c *fakeConn) do(ctx context.Context, op string, f func() error) error {
@@ -312,7 +314,14 @@ func (c *fakeConn) Headers(ctx context.Context, uids []uint32, each func(uint32,
 
 func (c *fakeConn) Idles() bool { return !c.server.noIdle }
 
-func (c *fakeConn) Idle(ctx context.Context, d time.Duration, stop <-chan struct{}) (arrived bool, err error) {
+func (c *fakeConn) Interrupt() {
+	select {
+	case c.interrupted <- struct{}{}:
+	default:
+	}
+}
+
+func (c *fakeConn) Idle(ctx context.Context, d time.Duration) (arrived bool, err error) {
 	err = c.do(ctx, "idle", func() error {
 		if err := c.server.do(ctx, "idle", 0); err != nil {
 			return err
@@ -322,7 +331,7 @@ func (c *fakeConn) Idle(ctx context.Context, d time.Duration, stop <-chan struct
 			arrived = true
 			c.server.arrivals <- one // until the folder is opened again
 		case <-time.After(d):
-		case <-stop:
+		case <-c.interrupted:
 		case <-ctx.Done():
 		}
 		return nil

@@ -53,9 +53,10 @@ type Source interface {
 	Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
 	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
 	Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
-	// Idles, Idle and Poll are for a process that stays up.
+	// Idles, Idle, Interrupt and Poll are for a process that stays up.
 	Idles() bool
-	Idle(ctx context.Context, d time.Duration, stop <-chan struct{}) (arrived bool, err error)
+	Idle(ctx context.Context, d time.Duration) (arrived bool, err error)
+	Interrupt()
 	Poll(ctx context.Context, others []string) (arrived bool, state []imapsrc.Folder, err error)
 	Close() error
 }

@@ -24,6 +24,7 @@ type session struct {
 	failed atomic.Pointer[dialError] // why it could not be opened
 	turn   chan struct{}             // holds one element while the fields below are free
 	wanted chan struct{}             // has an element when somebody may wait for a turn
+	wake   atomic.Pointer[func()]    // ends the wait for mail; nil before the first one
 
 	src        Source
 	folder     imapsrc.Folder // the one selected
@@ -63,6 +64,9 @@ func (s *session) take(ctx context.Context) error {
 		select {
 		case s.wanted <- struct{}{}:
 		default:
+		}
+		if wake := s.wake.Load(); wake != nil {
+			(*wake)()
 		}
 		select {
 		case <-s.turn:

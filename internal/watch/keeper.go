@@ -18,10 +18,12 @@ type keeper struct {
 	patience pass.Patience
 	health   health
 	reached  atomic.Bool // after a visit that failed: there is a connection all the same
+	pauses   pauses
+	began    time.Time // the last visit
 
 	ctx    context.Context // ends with the keeper
 	cancel context.CancelFunc
-	done   chan struct{} // closed when run has ended
+	done   chan struct{} // closed after the last step
 }
 
 // keep starts a keeper, with the session of from if that is not nil.
@@ -33,15 +35,31 @@ func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held) *keeper {
 	}
 	k.health.watch, k.health.in = w, &k.in
 	k.ctx, k.cancel = context.WithCancel(ctx)
-	ready := k.held.Ready()
-	if ready {
+	first := k.visit
+	if k.held.Ready() {
 		k.health.well() // before the next status is sent
+		first = func(ctx context.Context) step {
+			_ = k.await(ctx) // the next visit meets the same error
+			return k.visit
+		}
 	}
-	go func() {
-		defer close(k.done)
-		k.run(k.ctx, ready)
-	}()
+	k.follow(first)
 	return k
+}
+
+// step is a part of a keeper's work. It returns the next one, nil when the keeper has ended.
+type step func(ctx context.Context) step
+
+// follow runs each step on a goroutine of its own: a stack that has grown for a visit would stay
+// large, and most of the time a thousand keepers wait.
+func (k *keeper) follow(s step) {
+	go func() {
+		if next := s(k.ctx); next != nil {
+			k.follow(next)
+			return
+		}
+		close(k.done)
+	}()
 }
 
 // stop ends a keeper, and returns what it held.
@@ -58,85 +76,86 @@ func (k *keeper) deliver() {
 	}
 }
 
-// run visits the inbox, waits, and visits it again. With a session that is ready it waits first.
-func (k *keeper) run(ctx context.Context, ready bool) {
-	if ready {
-		_ = k.await(ctx, k.patience) // the next visit meets the same error
+// visit visits the inbox, and then waits or pauses.
+func (k *keeper) visit(ctx context.Context) step {
+	sleep(ctx, apart-time.Since(k.began))
+	if ctx.Err() != nil {
+		return nil
 	}
-	for pauses, began := new(pauses), (time.Time{}); ; {
-		sleep(ctx, apart-time.Since(began))
-		if ctx.Err() != nil {
-			return
-		}
-		began = time.Now()
-		busy, err := k.visit(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case busy != nil:
-			k.health.well()
-			sleep(ctx, pauses.busy(k.watch.cfg.Random))
-		case err == nil:
-			k.health.well()
-			k.watch.trouble.over(visiting)
-			pauses.worked()
-			err = k.await(ctx, k.patience)
-			if time.Since(began) > steady {
-				pauses.reset()
-			}
-			if err != nil && ctx.Err() == nil {
-				k.watch.cfg.Log.Debug("a connection was lost", "inbox", k.in.Address, "error", err)
-				sleep(ctx, pauses.lost(err, k.watch.cfg.Random))
-			}
-		case errors.Is(err, inbox.ErrRemoved):
-			<-ctx.Done() // which comes soon
-		case !pass.OfInbox(err):
-			k.watch.trouble.met(visiting, err)
-			sleep(ctx, pauses.shared(k.watch.cfg.Random))
-		default:
-			k.health.sick(err)
-			k.recover(ctx, pauses.failed(err, k.watch.cfg.Random))
-		}
+	k.began = time.Now()
+	busy, err := k.held.Visit(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case busy != nil:
+		k.health.well()
+		return k.pause(k.pauses.busy(k.watch.cfg.Random))
+	case err == nil:
+		k.health.well()
+		k.watch.trouble.over(visiting)
+		k.pauses.worked()
+		return k.wait
+	case errors.Is(err, inbox.ErrRemoved):
+		return func(ctx context.Context) step { <-ctx.Done(); return nil } // which comes soon
+	case !pass.OfInbox(err):
+		k.watch.trouble.met(visiting, err)
+		return k.pause(k.pauses.shared(k.watch.cfg.Random))
 	}
+	k.health.sick(err)
+	return k.recover(k.pauses.failed(err, k.watch.cfg.Random))
+}
+
+// pause is a pause before the next visit.
+func (k *keeper) pause(d time.Duration) step {
+	return func(ctx context.Context) step {
+		sleep(ctx, d)
+		return k.visit
+	}
+}
+
+// wait waits for the next visit.
+func (k *keeper) wait(ctx context.Context) step { return k.waited(ctx, k.await(ctx)) }
+
+func (k *keeper) waited(ctx context.Context, err error) step {
+	if time.Since(k.began) > steady {
+		k.pauses.reset()
+	}
+	if err == nil || ctx.Err() != nil {
+		return k.visit
+	}
+	k.watch.cfg.Log.Debug("a connection was lost", "inbox", k.in.Address, "error", err)
+	return k.pause(k.pauses.lost(err, k.watch.cfg.Random))
 }
 
 // apart is the time from one visit to the next, at least. A server may announce something without
 // end; what arrives meanwhile is found together.
 const apart = 250 * time.Millisecond
 
-// visit visits the inbox on another goroutine, because a stack that has grown stays large. This one
-// waits most of the time.
-func (k *keeper) visit(ctx context.Context) (busy *inbox.Busy, err error) {
-	visited := make(chan struct{})
-	go func() {
-		defer close(visited)
-		busy, err = k.held.Visit(ctx)
-	}()
-	<-visited
-	return busy, err
-}
-
 // steady is how long a visit and the wait after it have to last, so that earlier failures no longer
 // count.
 const steady = time.Minute
 
-// await waits for the next visit. Inboxes that were visited together do not stay in step.
-func (k *keeper) await(ctx context.Context, p pass.Patience) error {
+// await waits in the connection. Inboxes that were visited together do not stay in step.
+func (k *keeper) await(ctx context.Context) error {
 	spread := func(d time.Duration) time.Duration {
 		return d - time.Duration(k.watch.cfg.Random()*float64(d)/5)
 	}
-	_, err := k.held.Await(ctx, pass.Patience{Idle: spread(p.Idle), Poll: spread(p.Poll)})
+	_, err := k.held.Await(ctx, pass.Patience{Idle: spread(k.patience.Idle), Poll: spread(k.patience.Poll)})
 	return err
 }
 
-// recover pauses after a failure. When only some folders failed, the others are watched meanwhile.
-func (k *keeper) recover(ctx context.Context, pause time.Duration) {
+// recover is a pause after a failure. When only some folders failed, the others are watched
+// meanwhile.
+func (k *keeper) recover(pause time.Duration) step {
 	k.reached.Store(k.held.Connected())
-	defer k.reached.Store(false)
-	if k.reached.Load() {
-		_, _ = k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
-		return
+	if !k.reached.Load() {
+		return k.pause(pause)
 	}
-	sleep(ctx, pause)
+	return func(ctx context.Context) step {
+		defer k.reached.Store(false)
+		_, _ = k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
+		return k.visit
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -24,6 +24,7 @@ package watch
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -161,6 +162,7 @@ func (w *Watch) loop(ctx context.Context) {
 			w.readIfStale(ctx)
 		case <-inboxes.C:
 			w.sync(ctx)
+			debug.FreeOSMemory() // the list of a thousand inboxes, and at the start what all visits at once needed
 		case <-due.C:
 			due.Reset(w.deliver(ctx))
 		case <-chores.C:
