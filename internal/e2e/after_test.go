@@ -265,6 +265,9 @@ func testAfterKilled(t *testing.T, kind, capabilities string) {
 	slices.Sort(letters)
 	slices.Sort(kept)
 	w.wantIn("Done", letters...)
+	if n := len(w.arrived()); n != len(letters) {
+		t.Errorf("%d letters were moved, and %d came to the relay", len(letters), n)
+	}
 	for i := range kept {
 		kept[i] += ` \Deleted`
 	}
