@@ -20,6 +20,8 @@ import (
 
 	"postrider/internal/db"
 	"postrider/internal/inbox"
+	"postrider/internal/tasks"
+	"postrider/internal/tasks/sqlqueue"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/memimap"
 	"postrider/internal/testserver/smtpsink"
@@ -45,7 +47,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "audited": audited, "expunge": expunge,
-			"delete": deleteTasks, "key": newKey, "sql": sqlCommand, "fill": fill,
+			"delete": deleteTasks, "became": became, "key": newKey, "sql": sqlCommand, "fill": fill,
 		},
 	})
 }
@@ -215,6 +217,22 @@ func sqlCommand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	defer func() { _ = d.Close() }()
 	ts.Check(d.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(strings.Join(args, "")).Error }))
+}
+
+// became ID RECIPIENT STATUS: what a report says of a delivery.
+func became(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})
+	ts.Check(err)
+	defer func() { _ = d.Close() }()
+	id, err := strconv.ParseInt(args[0], 10, 64)
+	ts.Check(err)
+	changed, err := sqlqueue.New(d).Arrived(ctx, "reports", id, args[1], tasks.Arrival{
+		Status: tasks.ArrivalStatus(args[2]), Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example",
+	})
+	if ts.Check(err); !changed {
+		ts.Fatalf("%s of the delivery of task %d to %s changed nothing", args[2], id, args[1])
+	}
 }
 
 // fill FILE: variables in the file get their values.

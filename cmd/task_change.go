@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -145,7 +146,8 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 	if len(how.Bounced) > 0 {
 		opts.registerBounced(c)
 	}
-	c.ValidArgsFunction = a.taskIDs(how.From...)
+	completed := slices.DeleteFunc(slices.Clone(how.From), func(s tasks.Status) bool { return slices.Contains(how.OnlyBounced, s) })
+	c.ValidArgsFunction = a.taskIDs(completed...)
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show what would be changed")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which were not and why")

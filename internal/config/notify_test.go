@@ -59,11 +59,11 @@ func TestNotifyErrors(t *testing.T) {
 		},
 		{
 			"unknown kind", "notify: {to: a@x.example, on: [dead, death]}",
-			`:5:38: notify.on[1]: "death" is not one of dead, uncertain, inbox_unreachable, needs_login`,
+			`:5:38: notify.on[1]: "death" is not one of dead, uncertain, bounced, inbox_unreachable, needs_login`,
 		},
 		{
 			"no kind", "notify: {to: a@x.example, on: []}",
-			":5:27: notify.on: is empty; name one or more of dead, uncertain, inbox_unreachable, needs_login",
+			":5:27: notify.on: is empty; name one or more of dead, uncertain, bounced, inbox_unreachable, needs_login",
 		},
 		{
 			"too long", "notify: {to: a@x.example, at_most: 31d}",

@@ -151,6 +151,54 @@ func TestAuditReportsEachMessage(t *testing.T) {
 	}
 }
 
+// TestAuditSaysWhatBecame: an audit says who confirmed, and for whom a message bounced.
+func TestAuditSaysWhatBecame(t *testing.T) {
+	r := newRig(t, nil, auditRules...)
+	r.add(inbox.StartAll)
+	r.put("INBOX", letter("team 1"), letter("team 2"), letter("team 3"))
+	r.run()
+	report := func(uid uint32, to string, status tasks.ArrivalStatus) {
+		t.Helper()
+		for _, task := range r.tasks() {
+			if task.UID == uid {
+				changed, err := r.queue.Arrived(t.Context(), "reports", task.ID, to, tasks.Arrival{Status: status})
+				if check(t, err); !changed {
+					t.Fatalf("%s of UID %d for %s changed nothing", status, uid, to)
+				}
+			}
+		}
+	}
+	report(1, "team@firm.example", tasks.Bounced)
+	report(1, "boss@firm.example", tasks.Confirmed)
+	report(2, "boss@firm.example", tasks.Confirmed)
+	report(3, "team@firm.example", tasks.Confirmed)
+	report(3, "boss@firm.example", tasks.Confirmed)
+	check(t, r.imap.Expunge(address, "INBOX", 3))
+	found, lines := r.audit(AuditOptions{})
+	f := found.Folders[0]
+	if f.Bounced != 1 || f.Confirmed != 2 || f.Accounts() != "2 forwarded, 2 confirmed, 1 bounced" {
+		t.Errorf("the audit found %d bounced, %d confirmed, %q; want 1, 2", f.Bounced, f.Confirmed, f.Accounts())
+	}
+	var got []string
+	for _, m := range lines {
+		got = append(got, fmt.Sprintf("%d to=%s confirmed=%s bounced=%s", m.UID, strings.Join(m.To, ","), strings.Join(m.Confirmed, ","), strings.Join(m.Bounced, ",")))
+	}
+	want := []string{
+		"1 to=boss@firm.example confirmed=boss@firm.example bounced=team@firm.example",
+		"2 to=boss@firm.example,team@firm.example confirmed=boss@firm.example bounced=",
+		"3 to=boss@firm.example,team@firm.example confirmed=boss@firm.example,team@firm.example bounced=",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the audit reports\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	sum := AuditReport{Inboxes: []InboxAudit{found}}
+	const verdict = "Every message is accounted for: 2 on the servers. No longer there, and accounted for: 1. Confirmed by the recipients' servers: 2. " +
+		"Bounced after the relay had accepted them: 1; see `postrider task list --bounced`."
+	if got := sum.Verdict(); got != verdict {
+		t.Errorf("the verdict is %q, want %q", got, verdict)
+	}
+}
+
 // late has r register n messages while the server hides these, and returns all.
 func (r *rig) late(n int, hidden ...uint32) [][]byte {
 	r.t.Helper()

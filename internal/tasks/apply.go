@@ -53,7 +53,7 @@ func PurgeCommand() Command {
 func (c Command) Select(f Filter) (Filter, error) {
 	for _, s := range f.Statuses {
 		if !slices.Contains(c.From, s) {
-			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, strings.Join(Names(c.From), ", "))
+			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, c.states())
 		}
 	}
 	only := slices.ContainsFunc(f.Statuses, func(s Status) bool { return slices.Contains(c.OnlyBounced, s) })
@@ -169,7 +169,7 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 	case t.Status == InProgress:
 		return t, "it is being processed by " + cmp.Or(t.Worker, "a worker") + "; try again when that is over", nil
 	case !slices.Contains(j.From, t.Status):
-		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, strings.Join(Names(j.From), ", ")), nil
+		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, j.states()), nil
 	case j.arrived(t):
 		return t, fmt.Sprintf("it is %s, and none of its recipients is known to have bounced", t.Status), nil
 	}

@@ -1,6 +1,9 @@
 package tasks
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Change says to which tasks an operator may do something.
 type Change struct {
@@ -18,6 +21,17 @@ func (c Change) Fits(t Task) bool { return slices.Contains(c.From, t.Status) && 
 // arrived reports whether the task would have to have bounced, and has not.
 func (c Change) arrived(t Task) bool {
 	return slices.Contains(c.OnlyBounced, t.Status) && !t.HasBounced()
+}
+
+// states are the states that it is for.
+func (c Change) states() string {
+	names := Names(c.From)
+	for i, s := range c.From {
+		if slices.Contains(c.OnlyBounced, s) {
+			names[i] += " and bounced"
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // ToRetry is for Requeue.

@@ -11,7 +11,7 @@ func TestChanges(t *testing.T) {
 		change      Change
 		from, meant []Status
 	}{
-		"retry":   {ToRetry(), []Status{Error, Uncertain, Dead, SkippedNoMatch, Skipped}, []Status{Error, Uncertain, Dead}},
+		"retry":   {ToRetry(), []Status{Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped}, []Status{Error, Uncertain, Dead}},
 		"skip":    {ToSkip(), []Status{Received, Error, Uncertain, Dead}, []Status{Error, Uncertain, Dead}},
 		"resolve": {ToResolve(), []Status{Uncertain}, []Status{Uncertain}},
 		"purge":   {ToPurge(), []Status{Forwarded, Skipped, SkippedNoMatch, Dead}, []Status{Forwarded}},

@@ -27,6 +27,13 @@ func TestSelect(t *testing.T) {
 		{"what retry means", RetryCommand(), Filter{InboxID: 7}, Filter{InboxID: 7, Statuses: []Status{Error, Uncertain, Dead}}, ""},
 		{"a state that was named", SkipCommand(), Filter{Statuses: []Status{Received}}, Filter{Statuses: []Status{Received}}, ""},
 		{"ages of purge count from the end", PurgeCommand(), Filter{Registered: 5}, Filter{Ended: 5, Statuses: []Status{Forwarded}}, ""},
+		{"what retry means of what bounced", RetryCommand(), Filter{Bounced: true}, Filter{Statuses: []Status{Forwarded, Dead}}, ""},
+		{"of what bounced, a state that was named", RetryCommand(), Filter{Bounced: true, Statuses: []Status{Forwarded}}, Filter{Statuses: []Status{Forwarded}}, ""},
+		{"forwarded, and perhaps not bounced", RetryCommand(), Filter{Statuses: []Status{Forwarded}}, Filter{}, "is for tasks that are forwarded only with --bounced"},
+		{
+			"a state that retry is not for", RetryCommand(), Filter{Statuses: []Status{Received}}, Filter{},
+			"is not for tasks that are received, but for error, uncertain, dead, forwarded and bounced, skipped_no_match, skipped",
+		},
 		{"a wrong state", DeliveredCommand(), Filter{Statuses: []Status{Dead}}, Filter{}, "is not for tasks that are dead, but for uncertain"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -145,6 +145,44 @@ func TestMessage(t *testing.T) {
 	s.get("/messages/"+itoa(done)).lacks(t, "<h2 id=\"decide\">", "formaction")
 }
 
+// TestBounced: what bounced is marked wherever it stands, is found by its mark, and can be retried.
+func TestBounced(t *testing.T) {
+	s := newSite(t, withUsers)
+	s.add("office@firm.example")
+	id := s.put(msg{inbox: "office@firm.example", subject: "Offer", status: tasks.Forwarded, ago: time.Hour, to: []tasks.Delivery{
+		delivered("ann@other.example"), delivered("bob@other.example"),
+	}})
+	s.put(msg{inbox: "office@firm.example", subject: "Fine", status: tasks.Forwarded, ago: time.Hour, to: []tasks.Delivery{delivered("ann@other.example")}})
+	anna, path := s.logIn("anna"), "/messages/"+itoa(id)
+	page := func(path string) answer { return s.do(anna, http.MethodGet, path, "") }
+	page("/").lacks(t, "bounced</a>", "Mail bounced")
+	page(path).lacks(t, "formaction", ">bounced<")
+	page("/messages?state=bounced").has(t, http.StatusOK, "No message matches.")
+	bounce := tasks.Arrival{
+		Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no <such> user", Remote: "mx.other.example",
+		At: s.now.Add(-time.Hour + 2*time.Second + 2*time.Minute),
+	}
+	for to, a := range map[string]tasks.Arrival{"ann@other.example": bounce, "bob@other.example": {Status: tasks.Confirmed}} {
+		if changed, err := s.queue.Arrived(t.Context(), "reports", id, to, a); err != nil || !changed {
+			t.Fatalf("record what became of it: %t, %v", changed, err)
+		}
+	}
+	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
+	page("/").has(t, http.StatusOK, "Mail bounced for 1 recipient in the last day", `<a href="/messages?state=bounced">bounced</a></dt><dd class="bad">1</dd>`)
+	found := page("/messages?state=bounced")
+	found.has(t, http.StatusOK, "Offer", `<span class="state bad">bounced</span>`, `<option value="bounced" selected>`)
+	found.lacks(t, "Fine")
+	page(path).has(t, http.StatusOK, `<span class="state bad">bounced</span>`, "Bounced after the relay had accepted it",
+		"bounced: 550 5.1.1 no &lt;such&gt; user at mx.other.example, 2 minutes after it was accepted", `<li class="bad"><bdi class="who">ann@other.example`,
+		"Confirmed by the recipient&#39;s server", `formaction="/messages/`+itoa(id)+`/retry"`)
+	page("/api/v1/messages?state=bounced").has(t, http.StatusOK,
+		`"arrival":{"status":"bounced","code":550,"enhanced":"5.1.1","reply":"no <such> user","remote":"mx.other.example","at":"2026-03-31T11:36:58Z"}`)
+	page("/api/v1/status").has(t, http.StatusOK, `"bounced":1,"bounced_last_day":1,`, `"arrivals":{"bounced":1}`)
+	s.do(anna, http.MethodPost, path+"/retry", form("why", "her mailbox is back")).has(t, http.StatusSeeOther)
+	page(path).has(t, http.StatusOK, "not sent yet", "her mailbox is back")
+	s.do(anna, http.MethodPost, path+"/skip", form("why", "no")).has(t, http.StatusSeeOther)
+}
+
 // TestGone: of a message that was purged the trail is left.
 func TestGone(t *testing.T) {
 	s := newSite(t)

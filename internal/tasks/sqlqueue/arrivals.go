@@ -120,15 +120,24 @@ func (q *Queue) SentAs(ctx context.Context, messageID string, within time.Durati
 		from := max(first, last-sentAsPortion+1)
 		var found []int64
 		err = q.db.View(ctx, func(tx *gorm.DB) (err error) {
-			found, err = db.Query(tx, db.Value[int64], sql, from, last, since, messageID, tasks.SentAsMost-len(ids))
+			found, err = db.Query(tx, db.Value[int64], sql, from, last, since, messageID, sentAsLooked)
+			if err != nil || len(found) == 0 {
+				return err
+			}
+			ds, err := deliveries(tx, found)
+			found = slices.DeleteFunc(found, func(id int64) bool { return !tasks.Reached(ds[id]) })
 			return err
 		})
 		ids, last = append(ids, found...), from-1
 	}
+	ids = ids[:min(len(ids), tasks.SentAsMost)]
 	return ids, wrap(err, "look for the Message-ID %s", messageID)
 }
 
-const sentAsPortion = 20_000 // tasks that one statement compares
+const (
+	sentAsPortion = 20_000 // tasks that one statement compares
+	sentAsLooked  = 500    // of these, tasks with the Message-ID that are looked at: the newest
+)
 
 func (q *Queue) sameID() string {
 	if q.db.Dialect() == db.MySQL {

@@ -27,9 +27,7 @@ GROUP BY recipient HAVING COUNT(*) >= ?`
 
 	// By PRIMARY KEY. The last condition on the task is sameID of the dialect.
 	sqlSentAs = `
-SELECT id FROM monitored_emails_tasks t WHERE id BETWEEN ? AND ? AND created_at >= ? AND %s
-  AND EXISTS (SELECT 1 FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND d.status IN ('delivered', 'sending'))
-ORDER BY id DESC LIMIT ?`
+SELECT id FROM monitored_emails_tasks WHERE id BETWEEN ? AND ? AND created_at >= ? AND %s ORDER BY id DESC LIMIT ?`
 
 	sameIDOnSQLite = `message_id = ?`
 	sameIDOnMySQL  = `CAST(message_id AS BINARY) = ?` // its collation would take <AbC@x> for <abc@x>
