@@ -65,8 +65,8 @@ var refused = map[error]string{
 	bounce.ErrExpired: "its token has expired (bounces.max_age)",
 }
 
-// token is the first valid token in a report. The error is the worst that was found instead, one of
-// refused.
+// token is the first valid token in a report. Without one the error is one of refused, for what comes
+// closest to a valid one.
 func (b *Book) token(r bounce.Report) (bounce.Ref, error) {
 	worst := bounce.ErrNotOurs
 	note := func(err error) {
