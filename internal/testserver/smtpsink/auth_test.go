@@ -3,13 +3,13 @@ package smtpsink
 import (
 	"bufio"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/wneessen/go-mail/smtp"
-
-	"postrider/internal/testserver"
 )
 
 var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256"}
@@ -129,12 +129,12 @@ func TestAuthEventHasNoSecret(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	cert, pool, err := testserver.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &tls.Config{Certificates: []tls.Certificate{cert}}
-	trusting := &tls.Config{RootCAs: pool, ServerName: "localhost"}
+	web := httptest.NewTLSServer(nil) // for its certificate
+	t.Cleanup(web.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(web.Certificate())
+	server := &tls.Config{Certificates: web.TLS.Certificates}
+	trusting := &tls.Config{RootCAs: pool, ServerName: "example.com"}
 	t.Run("STARTTLS", func(t *testing.T) {
 		s := start(t, Options{TLS: server, Auth: []string{"PLAIN"}, Users: map[string]string{"ann": "x"}})
 		raw := dial(t, s)
