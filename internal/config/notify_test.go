@@ -10,7 +10,7 @@ import (
 )
 
 func TestNotify(t *testing.T) {
-	all := []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login"}
+	all := []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}
 	if c := load(t, minimal); c.Notify.To != nil || c.Hook != nil || !slices.Equal(c.Notify.On, all) || c.Notify.AtMost != time.Hour {
 		t.Errorf("without keys it is %+v and %q, want nobody, of all, every hour at most", c.Notify, c.Hook)
 	}
