@@ -70,7 +70,7 @@ var refused = map[error]string{
 func (b *Book) token(r bounce.Report) (bounce.Ref, error) {
 	worst := bounce.ErrNotOurs
 	note := func(err error) {
-		if err != bounce.ErrNotOurs && worst != bounce.ErrExpired {
+		if !errors.Is(err, bounce.ErrNotOurs) && !errors.Is(worst, bounce.ErrExpired) {
 			worst = err
 		}
 	}

@@ -244,7 +244,7 @@ func TestFile(t *testing.T) {
 		{"only a document mark", "---\n", "postrider.yaml: is empty; start from config.example.yaml"},
 		{
 			"text", "hello",
-			"postrider.yaml: has to be a section with the keys database, smtp, imap, forward, srs, dkim, arc, dns, oauth, retry, dedupe, concurrency, watch, secrets, alerts, report, metrics, retention, notify, hook, web, events, after, routes, not a single value",
+			"postrider.yaml: has to be a section with the keys database, smtp, imap, forward, srs, bounces, dkim, arc, dns, oauth, retry, dedupe, concurrency, watch, secrets, alerts, report, metrics, retention, notify, hook, web, events, after, routes, not a single value",
 		},
 		{
 			"tab", "smtp:\n\thost: x\n",

@@ -23,7 +23,7 @@ func (w *wire) newReader() *reader {
 func (r *reader) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over || r.wire.reader != r {
+	if r.over || r.reader != r {
 		r.over = true
 		return
 	}

@@ -228,7 +228,7 @@ func (w *wire) space() []byte {
 func (w *wire) receive(p []byte) (int, error) {
 	w.setBusy(w.busy)
 	w.mu.Unlock()
-	n, err := w.Conn.Read(p)
+	n, err := w.Read(p) // as it comes from the server: a reader has its own
 	w.mu.Lock()
 	if w.reader.poked && errors.Is(err, os.ErrDeadlineExceeded) {
 		w.reader.poked, err = false, nil
