@@ -30,7 +30,8 @@ func newRegistry() *registry {
 	r := &registry{tasks: map[int64]tasks.Task{}}
 	for _, id := range []int64{7, 8} {
 		r.tasks[id] = tasks.Task{ID: id, Deliveries: []tasks.Delivery{
-			{Recipient: "gone@Other.example", Status: tasks.Delivered}, {Recipient: "kept@other.example", Status: tasks.Delivered},
+			{Recipient: "gone@Other.example", Status: tasks.Delivered},
+			{Recipient: "kept@other.example", Status: tasks.Delivered},
 			{Recipient: "later@other.example", Status: tasks.Pending},
 		}}
 	}
@@ -150,8 +151,11 @@ func TestReadByToken(t *testing.T) {
 		{"in upper case", reported(strings.ToUpper(to(7)), goneFailed), []string{bounced}, "task 7 bounced"},
 		{"of an address that it stands for", reported(to(7), strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced}, "task 7 bounced"},
 		{"about another one, too", reported(to(7), keptFailed+"|"+goneFailed), []string{bounced}, "task 7 bounced"},
-		{"delayed, then relayed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delayed\nStatus: 4.4.1|Final-Recipient: rfc822; gone@other.example\nAction: relayed\nStatus: 2.0.0"),
-			[]string{"w: 7 gone@Other.example delayed 0 relay.example", "w: 7 gone@Other.example relayed 0 relay.example"}, "task 7 delayed"},
+		{
+			"delayed, then relayed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delayed\nStatus: 4.4.1|Final-Recipient: rfc822; gone@other.example\nAction: relayed\nStatus: 2.0.0"),
+			[]string{"w: 7 gone@Other.example delayed 0 relay.example", "w: 7 gone@Other.example relayed 0 relay.example"},
+			"task 7 delayed",
+		},
 		{"expanded", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: expanded\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example relayed 0 relay.example"}, "task 7 relayed"},
 		{"confirmed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example confirmed 0 relay.example"}, "task 7 confirmed"},
 		{"a forged token", reported(signer(t, "another secret, as long", day0).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token is forged or damaged (it says: gone@other.example failed)"},

@@ -309,7 +309,8 @@ func TestNoBounceInbox(t *testing.T) {
 		Email string `json:"email"`
 		Error string `json:"error"`
 		counters
-	}) bool {
+	},
+	) bool {
 		return in.Email == bounceInbox
 	})
 	if r.Totals.Forwarded != 1 || found < 0 || !strings.Contains(r.Inboxes[found].Error, "bounces.inbox") {

@@ -54,33 +54,46 @@ func TestReversePaths(t *testing.T) {
 	}{
 		{
 			"each its own", plain, two, nil, nil,
-			[]string{"<bounces+7-a@firm.example>", "  <a@x.example>", "<bounces+7-b@firm.example>", "  <b@x.example>"}, both,
+			[]string{"<bounces+7-a@firm.example>", "  <a@x.example>", "<bounces+7-b@firm.example>", "  <b@x.example>"},
+			both,
 		},
 		{
-			"a refused one stops no other", plain, two, map[string]smtpsink.Action{"rcpt a@x.example": say(550, "5.1.1 no such user")}, nil,
-			[]string{"<bounces+7-b@firm.example>", "  <b@x.example>"}, "a refused 550 5.1.1, b accepted 250 2.0.0",
+			"a refused one stops no other", plain, two,
+			map[string]smtpsink.Action{"rcpt a@x.example": say(550, "5.1.1 no such user")},
+			nil,
+			[]string{"<bounces+7-b@firm.example>", "  <b@x.example>"},
+			"a refused 550 5.1.1, b accepted 250 2.0.0",
 		},
 		{
-			"nor does an invalid one", plain, []string{"nonsense", "b@x.example"}, nil, nil,
-			[]string{"<bounces+7-b@firm.example>", "  <b@x.example>"}, "b accepted 250 2.0.0, nonsense refused",
+			"nor does an invalid one", plain,
+			[]string{"nonsense", "b@x.example"},
+			nil, nil,
+			[]string{"<bounces+7-b@firm.example>", "  <b@x.example>"},
+			"b accepted 250 2.0.0, nonsense refused",
 		},
 		{
-			"a bounce", "Return-Path: <>\r\n" + plain, two, nil, []func(*Config){confirming},
-			[]string{"<>", "  <a@x.example>", "  <b@x.example>"}, both,
+			"a bounce", "Return-Path: <>\r\n" + plain, two, nil,
+			[]func(*Config){confirming},
+			[]string{"<>", "  <a@x.example>", "  <b@x.example>"},
+			both,
 		},
 		{
-			"confirmed", plain, two, nil, []func(*Config){confirming},
+			"confirmed", plain, two, nil,
+			[]func(*Config){confirming},
 			[]string{
 				"<bounces+7-a@firm.example> RET=HDRS ENVID=7-a", "  <a@x.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;a@x.example",
 				"<bounces+7-b@firm.example> RET=HDRS ENVID=7-b", "  <b@x.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;b@x.example",
-			}, both,
+			},
+			both,
 		},
 		{
-			"confirmed by one reverse-path", plain, two, nil, []func(*Config){confirming, func(c *Config) { c.Signer = nil }},
+			"confirmed by one reverse-path", plain, two, nil,
+			[]func(*Config){confirming, func(c *Config) { c.Signer = nil }},
 			[]string{
 				"<bounces@firm.example> RET=HDRS",
 				"  <a@x.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;a@x.example", "  <b@x.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;b@x.example",
-			}, both,
+			},
+			both,
 		},
 	} {
 		for _, pipelining := range []bool{false, true} {
