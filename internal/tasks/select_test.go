@@ -31,7 +31,10 @@ func TestSelect(t *testing.T) {
 		{"of what bounced, a state that was named", RetryCommand(), Filter{Bounced: true, Statuses: []Status{Forwarded}}, Filter{Statuses: []Status{Forwarded}}, ""},
 		{"forwarded, and perhaps not bounced", RetryCommand(), Filter{Statuses: []Status{Forwarded}}, Filter{}, "is for tasks that are forwarded only with --bounced"},
 		{
-			"a state that retry is not for", RetryCommand(), Filter{Statuses: []Status{Received}}, Filter{},
+			"a state that retry is not for",
+			RetryCommand(),
+			Filter{Statuses: []Status{Received}},
+			Filter{},
 			"is not for tasks that are received, but for error, uncertain, dead, forwarded and bounced, skipped_no_match, skipped",
 		},
 		{"a wrong state", DeliveredCommand(), Filter{Statuses: []Status{Dead}}, Filter{}, "is not for tasks that are dead, but for uncertain"},

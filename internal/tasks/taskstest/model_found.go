@@ -81,7 +81,8 @@ var found = map[string][]Op{
 		Work{Of: Of{Claim: 1}, Comes: Refused, Rules: 1, Route: "desk", To: people[:1], Dedupe: "all"},
 	},
 	"what was sent unread, with an unknown outcome": {
-		page(0, 0), Register{
+		page(0, 0),
+		Register{
 			Messages: []Message{{UID: 2, Content: 1, Unread: true, High: true, Route: "desk", To: people[3:]}}, Dedupe: "inbox",
 		},
 		Register{Folder: 1, Messages: []Message{{UID: 2, Content: 1, Route: "desk", To: people[3:]}}, Dedupe: "inbox"},
