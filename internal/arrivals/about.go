@@ -68,25 +68,22 @@ var refused = map[error]string{
 // token is the first valid token in a report. Without one the error is one of refused, for what comes
 // closest to a valid one.
 func (b *Book) token(r bounce.Report) (bounce.Ref, error) {
-	worst := bounce.ErrNotOurs
-	note := func(err error) {
-		if !errors.Is(err, bounce.ErrNotOurs) && !errors.Is(worst, bounce.ErrExpired) {
-			worst = err
-		}
-	}
+	closest := bounce.ErrNotOurs
 	for _, addr := range r.Addresses {
 		ref, err := b.cfg.Signer.Read(addr)
 		if err == nil {
 			return ref, nil
 		}
-		note(err)
+		if errors.Is(err, bounce.ErrExpired) || errors.Is(err, bounce.ErrForged) && !errors.Is(closest, bounce.ErrExpired) {
+			closest = err
+		}
 	}
 	if r.EnvelopeID != "" {
 		if ref, err := b.cfg.Signer.ReadToken(r.EnvelopeID); err == nil {
 			return ref, nil
 		}
 	}
-	return bounce.Ref{}, worst
+	return bounce.Ref{}, closest
 }
 
 // byMessageID finds deliveries of the newest task that went out with the original's Message-ID to

@@ -1,15 +1,16 @@
-package smtpsink
+package smtpsink_test
 
 import (
 	"bufio"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/wneessen/go-mail/smtp"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
 )
 
 var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256"}
@@ -31,7 +32,7 @@ func authFor(mechanism, user, password string) smtp.Auth {
 }
 
 func TestAuth(t *testing.T) {
-	s := start(t, Options{Auth: mechanisms, Users: map[string]string{"a=n,n": "pass word"}})
+	s := start(t, smtpsink.Options{Auth: mechanisms, Users: map[string]string{"a=n,n": "pass word"}})
 	for _, mechanism := range mechanisms {
 		for _, tt := range []struct {
 			user, password string
@@ -103,7 +104,7 @@ func TestAuthByHand(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := dial(t, start(t, Options{Auth: mechanisms, Users: map[string]string{"ann": "x"}}))
+			c := dial(t, start(t, smtpsink.Options{Auth: mechanisms, Users: map[string]string{"ann": "x"}}))
 			c.talk(hello...)
 			c.talk(tt.steps...)
 		})
@@ -111,13 +112,13 @@ func TestAuthByHand(t *testing.T) {
 }
 
 func TestAuthEventHasNoSecret(t *testing.T) {
-	var seen Event
-	s := start(t, Options{Auth: []string{"PLAIN"}, Users: map[string]string{"ann": "x"}, Reply: func(e Event) Action {
+	var seen smtpsink.Event
+	s := start(t, smtpsink.Options{Auth: []string{"PLAIN"}, Users: map[string]string{"ann": "x"}, Reply: func(e smtpsink.Event) smtpsink.Action {
 		if e.Stage != "auth" {
-			return Action{}
+			return smtpsink.Action{}
 		}
 		seen = e
-		return Action{Code: 454, Text: "4.7.0 later"}
+		return smtpsink.Action{Code: 454, Text: "4.7.0 later"}
 	}})
 	c := dial(t, s)
 	c.talk(hello...)
@@ -129,14 +130,14 @@ func TestAuthEventHasNoSecret(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	web := httptest.NewTLSServer(nil) // for its certificate
-	t.Cleanup(web.Close)
-	pool := x509.NewCertPool()
-	pool.AddCert(web.Certificate())
-	server := &tls.Config{Certificates: web.TLS.Certificates}
-	trusting := &tls.Config{RootCAs: pool, ServerName: "example.com"}
+	cert, pool, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &tls.Config{Certificates: []tls.Certificate{cert}}
+	trusting := &tls.Config{RootCAs: pool, ServerName: "localhost"}
 	t.Run("STARTTLS", func(t *testing.T) {
-		s := start(t, Options{TLS: server, Auth: []string{"PLAIN"}, Users: map[string]string{"ann": "x"}})
+		s := start(t, smtpsink.Options{TLS: server, Auth: []string{"PLAIN"}, Users: map[string]string{"ann": "x"}})
 		raw := dial(t, s)
 		raw.talk([2]string{"", "220"}, [2]string{"EHLO t", "250-smtpsink|250 STARTTLS"}, [2]string{"AUTH PLAIN AGFubgB4", "503"})
 
@@ -159,7 +160,7 @@ func TestTLS(t *testing.T) {
 		}
 	})
 	t.Run("STARTTLS forgets what was said before", func(t *testing.T) {
-		raw := dial(t, start(t, Options{TLS: server}))
+		raw := dial(t, start(t, smtpsink.Options{TLS: server}))
 		raw.talk(hello...)
 		raw.talk([2]string{"STARTTLS", "220"})
 		conn := tls.Client(raw.conn, trusting)
@@ -167,7 +168,7 @@ func TestTLS(t *testing.T) {
 		secure.talk([2]string{"MAIL FROM:<a@x>", "503"}, [2]string{"STARTTLS", "502"}, [2]string{"EHLO t", "250"}, [2]string{"MAIL FROM:<a@x>", "250"})
 	})
 	t.Run("implicit", func(t *testing.T) {
-		s := start(t, Options{TLS: server, ImplicitTLS: true})
+		s := start(t, smtpsink.Options{TLS: server, ImplicitTLS: true})
 		conn, err := tls.Dial("tcp", s.Addr(), trusting)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +183,7 @@ func TestTLS(t *testing.T) {
 		}
 	})
 	t.Run("a certificate that the client does not trust", func(t *testing.T) {
-		s := start(t, Options{TLS: server})
+		s := start(t, smtpsink.Options{TLS: server})
 		c, err := smtp.Dial(s.Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +193,7 @@ func TestTLS(t *testing.T) {
 			t.Error("STARTTLS succeeds; want it to fail")
 		}
 	})
-	if _, err := Start(Options{ImplicitTLS: true}); err == nil {
+	if _, err := smtpsink.Start(smtpsink.Options{ImplicitTLS: true}); err == nil {
 		t.Error("Start takes ImplicitTLS without TLS; want an error")
 	}
 }

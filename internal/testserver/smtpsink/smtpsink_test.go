@@ -1,4 +1,4 @@
-package smtpsink
+package smtpsink_test
 
 import (
 	"bufio"
@@ -11,11 +11,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"postrider/internal/testserver/smtpsink"
 )
 
-func start(t *testing.T, opts Options) *Server {
+func start(t *testing.T, opts smtpsink.Options) *smtpsink.Server {
 	t.Helper()
-	s, err := Start(opts)
+	s, err := smtpsink.Start(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,7 @@ type client struct {
 	r    *bufio.Reader
 }
 
-func dial(t *testing.T, s *Server) *client {
+func dial(t *testing.T, s *smtpsink.Server) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
@@ -80,10 +82,10 @@ func (c *client) talk(steps ...[2]string) {
 var hello = [][2]string{{"", "220"}, {"EHLO test", "250"}}
 
 func TestConversation(t *testing.T) {
-	full := Options{Extensions: []string{"SIZE 1000", "8BITMIME", "SMTPUTF8", "PIPELINING"}}
+	full := smtpsink.Options{Extensions: []string{"SIZE 1000", "8BITMIME", "SMTPUTF8", "PIPELINING"}}
 	tests := []struct {
 		name  string
-		opts  Options
+		opts  smtpsink.Options
 		steps [][2]string
 	}{
 		{"extensions", full, [][2]string{{"EHLO t", "250-smtpsink|250-SIZE 1000|250-8BITMIME|250-SMTPUTF8|250 PIPELINING"}}},
@@ -97,7 +99,7 @@ func TestConversation(t *testing.T) {
 		{"null recipient", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<a@x>", "250"}, {"RCPT TO:<>", "501"}}},
 		{"all parameters", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<ä@x> SIZE=1000 BODY=8BITMIME SMTPUTF8", "250"}, {"RCPT TO:<ö@x>", "250"}}},
 		{"declared size too large", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<a@x> SIZE=1001", "552"}}},
-		{"parameters not offered", Options{}, [][2]string{
+		{"parameters not offered", smtpsink.Options{}, [][2]string{
 			{"EHLO t", "250"}, {"MAIL FROM:<a@x> SIZE=1", "555"}, {"MAIL FROM:<a@x> BODY=8BITMIME", "555"}, {"MAIL FROM:<a@x> SMTPUTF8", "555"}, {"MAIL FROM:<a@x>", "250"},
 		}},
 		{"address needs SMTPUTF8", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<ä@x>", "553"}, {"MAIL FROM:<a@x>", "250"}, {"RCPT TO:<ö@x>", "553"}}},
@@ -122,7 +124,7 @@ func TestMessageIsKeptExactly(t *testing.T) {
 	want := "Subject: x\r\n\r\n.two dots\r\n.\r\n\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + ".end\r\n"
 	for _, keep := range []bool{true, false} {
 		t.Run(fmt.Sprintf("KeepData=%v", keep), func(t *testing.T) {
-			s := start(t, Options{KeepData: keep, Extensions: []string{"8BITMIME"}})
+			s := start(t, smtpsink.Options{KeepData: keep, Extensions: []string{"8BITMIME"}})
 			c := dial(t, s)
 			c.talk(hello...)
 			c.talk([2]string{"MAIL FROM:<a@x> BODY=8BITMIME", "250"}, [2]string{"RCPT TO:<b@x>", "250"}, [2]string{"RCPT TO:<c@x>", "250"}, [2]string{"DATA", "354"})
@@ -146,7 +148,7 @@ func TestMessageIsKeptExactly(t *testing.T) {
 }
 
 func TestPipelined(t *testing.T) {
-	s := start(t, Options{Extensions: []string{"PIPELINING"}, KeepData: true})
+	s := start(t, smtpsink.Options{Extensions: []string{"PIPELINING"}, KeepData: true})
 	c := dial(t, s)
 	c.talk(hello...)
 	for range 2 {
@@ -161,14 +163,14 @@ func TestPipelined(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	s := start(t, Options{Extensions: []string{"SIZE 10"}})
+	s := start(t, smtpsink.Options{Extensions: []string{"SIZE 10"}})
 	c := dial(t, s)
 	c.talk(hello...)
 	c.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<b@x>", "250"}, [2]string{"DATA", "354"}, [2]string{"12345678901\r\n.", "552"})
 	if n := len(s.Messages()); n != 0 {
 		t.Errorf("%d messages; want none", n)
 	}
-	if _, err := Start(Options{Extensions: []string{"SIZE much"}}); err == nil {
+	if _, err := smtpsink.Start(smtpsink.Options{Extensions: []string{"SIZE much"}}); err == nil {
 		t.Error("Start takes the extension `SIZE much`; want an error")
 	}
 }
@@ -181,30 +183,30 @@ func TestReply(t *testing.T) {
 	}
 	tests := []struct {
 		stage    string
-		action   Action
+		action   smtpsink.Action
 		want     string // the reply at that stage; the test ends there
 		messages int
 	}{
-		{"connect", Action{Code: 554, Text: "5.3.2 no"}, "554 5.3.2 no", 0},
-		{"connect", Action{Drop: true}, "closed", 0},
-		{"ehlo", Action{Code: 421, Text: "4.3.2 busy\nlater"}, "421-4.3.2 busy|421 later", 0},
-		{"mail", Action{Code: 451, Text: "4.3.0 later"}, "451 4.3.0 later", 0},
-		{"mail", Action{Drop: true}, "closed", 0},
-		{"rcpt", Action{Code: 550, Text: "5.1.1 unknown"}, "550 5.1.1 unknown", 0},
-		{"data", Action{Code: 451, Text: "4.3.0 later"}, "451 4.3.0 later", 0},
-		{"data", Action{Drop: true}, "closed", 0},
-		{"dot", Action{Code: 554, Text: "5.6.0 spam"}, "554 5.6.0 spam", 0},
-		{"dot", Action{Code: 250, Text: "2.0.0 queued as 1"}, "250 2.0.0 queued as 1", 1},
-		{"dot", Action{Drop: true}, "closed", 0},
-		{"dot", Action{AcceptAndDrop: true}, "closed", 1},
-		{"noop", Action{Code: 421, Text: "4.4.2 idle"}, "421 4.4.2 idle", 1},
+		{"connect", smtpsink.Action{Code: 554, Text: "5.3.2 no"}, "554 5.3.2 no", 0},
+		{"connect", smtpsink.Action{Drop: true}, "closed", 0},
+		{"ehlo", smtpsink.Action{Code: 421, Text: "4.3.2 busy\nlater"}, "421-4.3.2 busy|421 later", 0},
+		{"mail", smtpsink.Action{Code: 451, Text: "4.3.0 later"}, "451 4.3.0 later", 0},
+		{"mail", smtpsink.Action{Drop: true}, "closed", 0},
+		{"rcpt", smtpsink.Action{Code: 550, Text: "5.1.1 unknown"}, "550 5.1.1 unknown", 0},
+		{"data", smtpsink.Action{Code: 451, Text: "4.3.0 later"}, "451 4.3.0 later", 0},
+		{"data", smtpsink.Action{Drop: true}, "closed", 0},
+		{"dot", smtpsink.Action{Code: 554, Text: "5.6.0 spam"}, "554 5.6.0 spam", 0},
+		{"dot", smtpsink.Action{Code: 250, Text: "2.0.0 queued as 1"}, "250 2.0.0 queued as 1", 1},
+		{"dot", smtpsink.Action{Drop: true}, "closed", 0},
+		{"dot", smtpsink.Action{AcceptAndDrop: true}, "closed", 1},
+		{"noop", smtpsink.Action{Code: 421, Text: "4.4.2 idle"}, "421 4.4.2 idle", 1},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%s %+v", tt.stage, tt.action), func(t *testing.T) {
-			var seen Event
-			s := start(t, Options{Reply: func(e Event) Action {
+			var seen smtpsink.Event
+			s := start(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
 				if e.Stage != tt.stage {
-					return Action{}
+					return smtpsink.Action{}
 				}
 				seen = e
 				return tt.action
@@ -233,11 +235,11 @@ func TestReply(t *testing.T) {
 }
 
 func TestRefusedRecipientIsNotRecorded(t *testing.T) {
-	s := start(t, Options{Reply: func(e Event) Action {
+	s := start(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
 		if e.Stage == "rcpt" && e.N == 2 {
-			return Action{Code: 550, Text: "5.1.1 unknown"}
+			return smtpsink.Action{Code: 550, Text: "5.1.1 unknown"}
 		}
-		return Action{}
+		return smtpsink.Action{}
 	}})
 	c := dial(t, s)
 	c.talk(hello...)
@@ -249,15 +251,15 @@ func TestRefusedRecipientIsNotRecorded(t *testing.T) {
 
 func TestBlock(t *testing.T) {
 	block, reached := make(chan struct{}), make(chan struct{}, 2)
-	s := start(t, Options{Reply: func(e Event) Action {
+	s := start(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
 		if e.Stage != "noop" {
-			return Action{}
+			return smtpsink.Action{}
 		}
 		reached <- struct{}{}
 		if e.N == 1 {
-			return Action{Block: block}
+			return smtpsink.Action{Block: block}
 		}
-		return Action{Block: make(chan struct{})}
+		return smtpsink.Action{Block: make(chan struct{})}
 	}})
 	c := dial(t, s)
 	c.talk(hello...)
@@ -272,7 +274,7 @@ func TestBlock(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t, smtpsink.Options{})
 	first, second := dial(t, s), dial(t, s)
 	first.talk(hello...)
 	second.talk(hello...)
@@ -290,7 +292,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	s := start(t, Options{})
+	s := start(t, smtpsink.Options{})
 	done := make(chan error)
 	go func() { done <- s.Wait(t.Context(), 2) }()
 	c := dial(t, s)
@@ -315,7 +317,7 @@ func TestWait(t *testing.T) {
 
 func TestMany(t *testing.T) {
 	const messages, big = 20000, 25 << 20
-	s := start(t, Options{})
+	s := start(t, smtpsink.Options{})
 	c := dial(t, s)
 	c.talk(hello...)
 	go func() {
