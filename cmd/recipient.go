@@ -68,7 +68,7 @@ func (a *app) recipientList(ctx context.Context, asJSON bool) error {
 			return nil
 		}
 		if g.Len() == 0 {
-			return a.tell("There is none.\n")
+			return a.tell("No recipient has bounced too often.\n")
 		}
 		return g.Print(a.out)
 	})
