@@ -29,7 +29,7 @@ func signer(cfg *config.Config) (*bounce.Signer, error) {
 	return s, nil
 }
 
-// bounces reads reports into a registry; nil without the section.
+// bounces returns the reader of reports for a registry; nil if bounces.inbox is not set.
 func (s *services) bounces(queue tasks.Queue) (pass.Bounces, error) {
 	b := s.cfg.Bounces
 	if b.Inbox == "" {
@@ -61,20 +61,21 @@ func sameAddress(x, y string) bool {
 	return errA == nil && errB == nil && a.Key() == b.Key()
 }
 
-// withBounces adds a bounce inbox that cannot be read because it is not there: an inbox that is
-// unreachable, like others.
+// withBounces adds a row for a bounce inbox that was removed or disabled. It is reported like any
+// unreachable inbox.
 func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool) []pass.InboxReport {
 	err := bounceInbox(s.cfg, active)
 	if err == nil {
 		return rows
 	}
-	if !quiet { // otherwise what is printed of the rows says it
+	if !quiet { // else the printed rows say it
 		s.log.ErrorContext(ctx, "bounces are not read", "inbox", s.cfg.Bounces.Inbox, "error", err)
 	}
 	return append(rows, pass.InboxReport{Email: s.cfg.Bounces.Inbox, Error: text.Error(err)})
 }
 
-// checkBounces checks what the relay's check and those of the inboxes do not show.
+// checkBounces checks that the bounce inbox is active. The checks of the relay and of the inboxes
+// do the rest.
 func (s *services) checkBounces(ctx context.Context) finding {
 	b := s.cfg.Bounces
 	f := finding{what: "bounces", text: "messages of the inbox " + b.Inbox + " are read as reports"}
@@ -89,10 +90,10 @@ func (s *services) checkBounces(ctx context.Context) finding {
 	return f
 }
 
-// noDSN is what bounces.confirm comes to at a relay.
+// noDSN returns a note if bounces.confirm has no effect, because the relay does not offer DSN.
 func noDSN(cfg *config.Config, info forward.Info) []finding {
 	if !cfg.Bounces.Confirm || info.DSN {
 		return nil
 	}
-	return []finding{{what: "relay", note: true, text: "it does not offer DSN (RFC 3461): with bounces.confirm deliveries are not confirmed, only bounces come"}}
+	return []finding{{what: "relay", note: true, text: "it does not offer DSN (RFC 3461): bounces.confirm has no effect; only bounces come"}}
 }

@@ -12,9 +12,9 @@ import (
 	"postrider/internal/forward"
 )
 
-// resolver is what mode auto and ARC ask.
+// resolver is the DNS resolver of mode auto and ARC.
 func resolver(cfg *config.Config) *net.Resolver {
-	r := &net.Resolver{PreferGo: true} // which ends with its context, on all systems
+	r := &net.Resolver{PreferGo: true} // the Go resolver stops with its context on all systems
 	if cfg.DNS.Server != "" {
 		r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, cfg.DNS.Server)
@@ -23,7 +23,7 @@ func resolver(cfg *config.Config) *net.Resolver {
 	return r
 }
 
-// composer makes what goes out.
+// composer returns the Composer of outgoing messages.
 func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error) {
 	key, err := dkimKey(cfg)
 	if err != nil {

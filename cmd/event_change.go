@@ -141,7 +141,7 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 	return leftOut(named-changed, named)
 }
 
-// within are those of the events that are in a state that the command is for.
+// within returns those of the events whose state the command may change.
 func (how eventChange) within(ctx context.Context, s *services, ids []int64) (out []int64, _ error) {
 	for _, id := range ids {
 		e, err := s.outbox.Get(ctx, id)
@@ -155,7 +155,7 @@ func (how eventChange) within(ctx context.Context, s *services, ids []int64) (ou
 	return out, nil
 }
 
-// leftOut is an error when some of the events that were named are not for the command.
+// leftOut returns an error if n is above 0: that many of the named events were not changed.
 func leftOut(n, named int) error {
 	if n <= 0 {
 		return nil

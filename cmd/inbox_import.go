@@ -61,7 +61,7 @@ may be able to read it.
 		Args: takes(1, 0, "one FILE.csv, or - for standard input"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0 || opts.oauth != "") {
-				return usage(errors.New("several files, --address and --oauth are for --from; a CSV file is one, and has addresses and oauth:NAME"))
+				return usage(errors.New("several files, --address and --oauth are for --from; give one CSV file; it has the addresses and oauth:NAME in it"))
 			}
 			return a.inboxImport(c.Context(), args, opts)
 		},
@@ -76,7 +76,7 @@ may be able to read it.
 	values(c, "start", "latest", "now", "all", "since:")
 	flags.StringToStringVar(&opts.addresses, "address", nil,
 		"with --from: the user `USER=ADDR` has this address, may be repeated; USER@HOST if several servers have that user")
-	flags.StringVar(&opts.oauth, "oauth", "", "with --from: accounts that log in with OAuth2 do so with the application `NAME` of the configuration")
+	flags.StringVar(&opts.oauth, "oauth", "", "with --from: the application `NAME` of the configuration, for accounts that log in with OAuth2")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")
 	flags.BoolVar(&opts.yes, "yes", false, "do not ask")
 	return c

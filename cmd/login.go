@@ -147,8 +147,8 @@ func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.T
 	return nil
 }
 
-// logIn has a person log in, and stores the token. names are those that the account may have. An
-// account that logged in for it the last time is expected again.
+// logIn asks a person to log in, and stores the token. names are the names that the account may
+// have. If another account logged in for it the last time, that account is expected again.
 func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names []string, opts loginOptions) error {
 	opts.account = cmp.Or(opts.account, s.tokens.By(ctx, acct))
 	got, err := a.askLogin(ctx, acct, names, opts)

@@ -8,19 +8,19 @@ import (
 	"postrider/internal/said"
 )
 
-// heard is who gets what a process logs: a person at a terminal, cron or a journal, or nobody.
+// heard says who reads the log of this process: a person at a terminal, cron or the journal, or no
+// one.
 type heard struct {
 	unwatched bool // no terminal shows it
 	quiet     bool
 
 	mu     sync.Mutex
-	logged map[string]bool // by this process, when the database could not tell
+	logged map[string]bool // by this process, while the database could not be used
 }
 
-// news reports whether to log a problem of this host that this process has met, and that keeps it
-// from no work: each time on a terminal, and never with --quiet. Otherwise it is logged when it
-// begins, and again after report.remind, whichever process meets it. Without the database each
-// process logs it once.
+// news reports whether to log a problem of this host that stops no mail. On a terminal it is logged
+// each time, with --quiet never. Otherwise all processes together log it when it begins, and again
+// after each report.remind. If the database cannot be used, each process logs it once.
 func (s *services) news(ctx context.Context, problem string) bool {
 	switch {
 	case s.heard.quiet:
@@ -40,8 +40,8 @@ func (s *services) news(ctx context.Context, problem string) bool {
 	return !before
 }
 
-// host is the name of this host for the others. A run skips inboxes that another run of its host
-// has locked, and delivers for those that another host scans.
+// host is the name by which other hosts know this one. A run skips inboxes that another run of its
+// host has locked, and delivers for those that another host scans.
 func (s *services) host() string {
 	if s.cfg.Concurrency.Host != "" {
 		return s.cfg.Concurrency.Host

@@ -23,9 +23,9 @@ func (a *app) recipientListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the recipients whose mail bounced too often",
-		Long: `list shows the recipients whose mail bounced for good at least
-bounces.suspend_after times within bounces.suspend_within, and whether they are
-suspended: nothing is sent to them then, and messages for them end dead.
+		Long: `list shows the recipients whose mail bounced at least bounces.suspend_after
+times within bounces.suspend_within, and whether they are suspended. Nothing is
+sent to a suspended recipient: messages for it end dead.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.recipientList(c.Context(), asJSON) },
@@ -78,9 +78,9 @@ func (a *app) recipientResumeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "resume ADDR...",
 		Short: "Send to suspended recipients again",
-		Long: `resume has mail sent to recipients again that are suspended because it bounced
-(bounces.suspend). What bounced before does not count any more. Messages that
-ended dead meanwhile stay so: postrider task retry ID.
+		Long: `resume ends the suspension of recipients (bounces.suspend): mail is sent to them
+again, and earlier bounces no longer count. Messages that ended dead in the
+meantime stay dead; postrider task retry ID sends them.
 ` + exitHelp,
 		Args: takes(1, -1, "one or more addresses"),
 		RunE: func(c *cobra.Command, args []string) error { return a.recipientResume(c.Context(), args) },

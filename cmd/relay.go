@@ -39,7 +39,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		EnvelopeFrom: c.Forward.EnvelopeFrom, Confirm: c.Bounces.Confirm, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
 		Timeouts: forward.Timeouts{Command: s.patience},
 	}
-	if signs != nil { // and not a nil *bounce.Signer
+	if signs != nil { // a nil *bounce.Signer would be a Signer that is not nil
 		cfg.Signer = signs
 	}
 	relay, err := forward.NewRelay(cfg)

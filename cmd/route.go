@@ -49,8 +49,8 @@ and its labels are undecided and no address is left out as the inbox's own, and
 the folder is INBOX. Ages count from now, and for a task from its registration. With --at they
 count from that time, and a message without a date of its own arrived then.
 
-Mode auto and arc ask the DNS, for at most five seconds. With --no-dns they do
-as without an answer.
+Mode auto and arc ask the DNS, for at most five seconds. With --no-dns they act
+as if the DNS had not answered.
 
 --show-message prints the message that would go out (to a relay that accepts
 8-bit messages), octet for octet, to standard output, and the rest to standard
@@ -76,7 +76,7 @@ shows texts of a message.
 	c.Flags().StringVar(&opts.at, "at", "", "as if it were registered at `TIME`, such as 2026-03-07T11:00:00Z")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
-	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask no DNS server: mode auto decides, and arc seals, as without an answer")
+	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask no DNS server: mode auto and arc act as if the DNS had not answered")
 	complete(c, "inbox", a.addresses)
 	complete(c, "folder", a.completeFolders)
 	complete(c, "task", a.taskIDs())

@@ -49,9 +49,9 @@ has everything about a message.
 States: received, in_progress, error, uncertain, dead, forwarded,
 skipped_no_match, skipped
 
-A task that the relay accepted for a recipient, and that bounced afterwards,
-stays forwarded; on a terminal its state is "forwarded, bounced". --bounced
-shows only these.
+A task stays forwarded if it bounces for a recipient after the relay had
+accepted it; on a terminal its state is "forwarded, bounced". --bounced shows
+only these.
 ` + exitHelp,
 		Example: `  postrider task list --from clerk@court.example --since 2d
   postrider task list --to ann@firm.example --subject hearing
@@ -216,7 +216,7 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	complete(c, "route", a.routeNames)
 }
 
-// registerBounced adds the flag to a command that is for what bounced.
+// registerBounced adds the flag --bounced.
 func (f *taskFilter) registerBounced(c *cobra.Command) {
 	c.Flags().BoolVar(&f.bounced, "bounced", false, "only tasks that the relay accepted and that bounced for a recipient")
 }

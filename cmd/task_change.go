@@ -74,9 +74,9 @@ func (a *app) taskRetryCommand() *cobra.Command {
 	return a.changeCommand("retry", "Requeue tasks; recipients who have the message are left out",
 		`Without --status a filter selects failed tasks: error, uncertain, dead. Skipped
 tasks are requeued when --status names them. A copy of a message that was or
-will be forwarded is skipped again. --bounced selects tasks that bounced after
-the relay had accepted them, forwarded and dead ones: the recipients who bounced
-get the message again, all others are left out.`, &how)
+will be forwarded is skipped again. --bounced selects tasks, forwarded or
+dead, that bounced after the relay had accepted them. They are sent again to the
+recipients for whom they bounced, and not to recipients who have the message.`, &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {

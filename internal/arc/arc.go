@@ -25,8 +25,8 @@ import (
 	"postrider/internal/message"
 )
 
-// Resolver looks up the TXT records of keys. *net.DNSError tells that a name does not exist from a
-// DNS that does not answer.
+// Resolver looks up the TXT records of keys. Its errors are *net.DNSError: they tell whether the
+// name does not exist, or the DNS did not answer.
 type Resolver interface {
 	LookupTXT(ctx context.Context, name string) ([]string, error)
 }
@@ -37,8 +37,8 @@ type Sealer struct {
 	trust []string
 }
 
-// New is a sealer that believes the Authentication-Results of the servers named in trust. Its key
-// must be RSA: sealers and receivers do not know Ed25519.
+// New returns a Sealer that believes the Authentication-Results of the servers named in trust. Its
+// key must be RSA: sealers and receivers do not know Ed25519.
 func New(key *dkim.Key, trust []string) (*Sealer, error) {
 	if !key.IsRSA() {
 		return nil, errors.New("is an Ed25519 key, which receivers of ARC do not know; " +
@@ -57,8 +57,8 @@ type Set struct {
 const maxInstance = 50
 
 // Seal makes a set for a message. Fields are its whole header, in order, and body is what follows
-// the empty line, with CRLF line ends. At is the time of sealing; signatures are valid if they are
-// valid then. It fails when the body cannot be read, or the key does not sign.
+// the empty line, with CRLF line ends. At is the time of sealing, for which signatures are
+// verified. It fails when the body cannot be read, or when signing fails.
 func (s *Sealer) Seal(ctx context.Context, dns Resolver, fields []message.Field, body io.Reader, at time.Time) (Set, error) {
 	before := chainOf(fields)
 	switch {
@@ -106,8 +106,8 @@ func (s *Sealer) set(before chain, status status, results []string, v *verifier,
 	if err != nil {
 		return "", err
 	}
-	// A chain that is broken cannot be signed in one way only, so the seal covers the new set alone
-	// (RFC 8617 5.1.2).
+	// How to sign a broken chain is not defined, so the seal covers only the new set (RFC 8617
+	// 5.1.2).
 	covered := ""
 	if status != failed {
 		covered = before.canonical(before.highest)

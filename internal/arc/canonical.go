@@ -62,10 +62,11 @@ var signed = []string{
 	"MIME-Version", "Content-Type", "Content-Transfer-Encoding", "DKIM-Signature",
 }
 
-// toSign are the names for the signature of a message: of fields that are there, each once more, so
-// that none of that name can be added. A relay may add those that are missing, and sign again.
+// toSign returns the names of the fields that a message signature covers. Most names are listed
+// once more than the field occurs, so that no other field of that name can be added. A field that
+// is missing is not listed: a relay may add it, and its own DKIM-Signature.
 func (h *header) toSign() []string {
-	const most = 10 // of one name
+	const most = 10 // fields of one name
 	names := []string{"From"}
 	for _, name := range signed {
 		n := min(len(h.named[strings.ToLower(name)]), most)

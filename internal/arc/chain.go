@@ -80,8 +80,8 @@ func instanceOf(f message.Field) int {
 	return i
 }
 
-// sealTags are the tags of the seal of one set; none when it has not exactly one, or that cannot be
-// read.
+// sealTags returns the tags of the seal of one set. It returns none if the set has no seal or
+// several, or if the seal cannot be read.
 func (c chain) sealTags(i int) tags {
 	seals := c.sets[i][sealField]
 	if len(seals) != 1 {

@@ -50,7 +50,7 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	fates := r.Fates
 	if own := filter(fates, func(f bounce.Fate) bool { return ref.Is(f.Original) || ref.Is(f.Recipient) }); len(own) > 0 {
-		fates = own // otherwise they are about whom that address stands for
+		fates = own // else the recipient is an alias, and they are about its targets
 	}
 	var out []statement
 	for _, f := range fates {
@@ -65,8 +65,8 @@ var refused = map[error]string{
 	bounce.ErrExpired: "its token has expired (bounces.max_age)",
 }
 
-// token is the first valid token in a report. Without one the error is one of refused, for what comes
-// closest to a valid one.
+// token returns the first valid token in a report. If there is none, the error is a key of refused:
+// ErrExpired if a token has expired, else ErrForged if one is forged.
 func (b *Book) token(r bounce.Report) (bounce.Ref, error) {
 	closest := bounce.ErrNotOurs
 	for _, addr := range r.Addresses {
@@ -137,7 +137,7 @@ func arrivalOf(f bounce.Fate) tasks.Arrival {
 	return tasks.Arrival{Status: statuses[f.Action], Code: f.Code, Enhanced: f.Status, Reply: f.Reply, Remote: f.Remote, At: f.At}
 }
 
-// record tells the registry.
+// record writes the statements into the registry.
 func (b *Book) record(ctx context.Context, about []statement) error {
 	for _, s := range about {
 		changed, err := b.queue.Arrived(ctx, b.cfg.Worker, s.task, s.recipient, s.arrival)
@@ -166,7 +166,7 @@ func sentence(about []statement) string {
 	return strings.Join(parts, "; ")
 }
 
-// nothing is what a report says that is not used.
+// nothing returns what an unused report says.
 func nothing(r bounce.Report) string {
 	var parts []string
 	for _, f := range r.Fates[:min(len(r.Fates), enough)] {

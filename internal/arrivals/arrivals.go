@@ -1,16 +1,16 @@
-// Package arrivals takes what comes back home: it reads the messages of the bounce inbox as reports,
-// and records what they say with the deliveries that they are about.
+// Package arrivals reads the messages of the bounce inbox as reports, and records what they say
+// with the deliveries that they are about.
 //
 // Anybody can write a report. With a Signer only a valid token in the reverse-path names the
-// delivery, and the report only says what became of it. Without one, the original's Message-ID and
-// recipient name it: then whoever knows both can make a delivery look bounced, and nothing worse.
-// What is about no delivery of ours changes nothing.
+// delivery, and the report only says what became of it. Without a Signer, the original's Message-ID
+// and recipient name the delivery: whoever knows both can forge a bounce of it, and so have its
+// recipient suspended. A report about no delivery of ours changes nothing.
 //
-// Reading a report twice changes nothing more than reading it once. So it is read before its message
-// is registered: killed in between, the next pass reads it again.
+// Reading a report twice has the same effect as reading it once. A report is read before its
+// message is registered: after a kill in between, the next pass reads it again.
 //
-// A recipient whose mail bounces for good again and again is noted, once. If Config.Suspend is set,
-// nothing is sent to it from then on, until an operator resumes it.
+// A recipient whose mail bounces too often (Config.After, Config.Within) is noted, once. If
+// Config.Suspend is set, nothing is sent to it until an operator resumes it.
 package arrivals
 
 import (
@@ -36,15 +36,15 @@ type Config struct {
 	Signer  *bounce.Signer // nil: reports are matched by Message-ID and recipient
 	MaxAge  time.Duration  // without a Signer, how long after its registration a message may bounce
 	Worker  string         // who records it, for the audit trail
-	After   int            // as many bounces for good of one recipient ...
-	Within  time.Duration  // ... in this time are too many
+	After   int            // this many bounces of one recipient ...
+	Within  time.Duration  // ... within this time are too many
 	Suspend bool           // nothing more is sent to it then
 }
 
 // Book reads reports, and knows who is suspended. It is safe for concurrent use.
 type Book struct {
 	cfg   Config
-	inbox string // as a key
+	inbox string // its key, see keyOf
 	queue Queue
 	store *Store
 	log   *slog.Logger

@@ -39,11 +39,11 @@ type Noted struct {
 	ID        int64
 	Recipient string // its domain in lower case
 	Since     time.Time
-	Bounces   int    // at that time
+	Bounces   int    // how many, at that time
 	Why       string // what the last bounce said
 	Suspended bool   // nothing is sent to it
-	// Resumed is when an operator resumed it; nil if nobody did. What bounced before that does not
-	// count any more.
+	// Resumed is when an operator resumed it; nil if nobody did. Bounces before that no longer
+	// count.
 	Resumed *time.Time
 }
 
@@ -57,7 +57,7 @@ func (r *notedRow) into() []any {
 	return []any{&r.ID, &r.Recipient, &r.since, &r.Bounces, &r.Why, &r.Suspended, &r.resumed}
 }
 
-// Noted returns all of them, by recipient, and the time by the database's clock.
+// Noted returns all noted recipients, sorted by address, and the time by the database's clock.
 func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		micros, err := s.db.Now(tx)
@@ -83,7 +83,7 @@ func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, _ error)
 	return all, now, nil
 }
 
-// note records that the mail of a recipient bounced too often: as a new row, or in place of that.
+// note records that the mail of a recipient bounced too often: as a new row, or in the row of old.
 func (s *Store) note(ctx context.Context, recipient string, bounces int, suspend bool, old *Noted) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
@@ -102,7 +102,7 @@ func (s *Store) note(ctx context.Context, recipient string, bounces int, suspend
 		}
 		return err
 	})
-	if errors.Is(err, gorm.ErrDuplicatedKey) { // another process was faster
+	if errors.Is(err, gorm.ErrDuplicatedKey) { // another process noted it concurrently
 		err = nil
 	}
 	if err != nil {
@@ -114,7 +114,8 @@ func (s *Store) note(ctx context.Context, recipient string, bounces int, suspend
 // maxWhy is how long the reason may be, in octets.
 const maxWhy = 1000
 
-// lastBounce is what the last bounce of a recipient said; empty when its task was purged since.
+// lastBounce is what the last bounce of a recipient said; empty if its task was purged in the
+// meantime.
 func lastBounce(tx *gorm.DB, recipient string) (string, error) {
 	rows, err := db.Query(tx, func(a *tasks.Arrival) []any { return []any{&a.Code, &a.Enhanced, &a.Reply, &a.Remote} }, sqlLastBounce, recipient)
 	if err != nil || len(rows) == 0 {
@@ -123,7 +124,7 @@ func lastBounce(tx *gorm.DB, recipient string) (string, error) {
 	return db.Cut(rows[0].Line(recipient), maxWhy), nil
 }
 
-// forget drops what is noted.
+// forget deletes the row of a recipient.
 func (s *Store) forget(ctx context.Context, n Noted) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		_, err := db.Exec(tx, sqlForget, n.ID)
@@ -135,8 +136,8 @@ func (s *Store) forget(ctx context.Context, n Noted) error {
 	return nil
 }
 
-// Resume has mail sent to a recipient again, and reports whether it was noted. What bounced before
-// does not count any more.
+// Resume ends the suspension of a recipient, and reports whether the recipient was noted. Earlier
+// bounces no longer count.
 func (s *Store) Resume(ctx context.Context, recipient string) (was bool, _ error) {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)

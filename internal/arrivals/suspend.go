@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
-// Review notes the recipients whose mail bounced too often since it was reviewed last, and forgets
-// those that do not any more. Doing it twice changes nothing.
+// Review notes the recipients whose mail bounces too often, and forgets those whose mail no longer
+// does. Doing it twice changes nothing.
 func (b *Book) Review(ctx context.Context) error {
 	counts, err := b.tooMany(ctx, b.cfg.Within)
 	if err != nil {
@@ -60,7 +61,7 @@ func (b *Book) tooMany(ctx context.Context, within time.Duration) (map[string]in
 	return out, nil
 }
 
-// since is tooMany for one recipient, since it was resumed.
+// since is tooMany for one recipient. age is the time since it was resumed.
 func (b *Book) since(ctx context.Context, recipient string, age time.Duration) (int, bool, error) {
 	counts, err := b.tooMany(ctx, min(max(age, 0), b.cfg.Within))
 	n, ok := counts[recipient]
@@ -80,14 +81,14 @@ func (b *Book) note(ctx context.Context, recipient string, count int, old *Noted
 	return nil
 }
 
-// remembered is who is suspended, as it was read last.
+// remembered caches which recipients are suspended.
 type remembered struct {
 	mu  sync.Mutex
 	at  time.Time
 	all map[string]Noted // by Mailbox; nil before it was read
 }
 
-// fresh is how long what was read is used. Somebody else may suspend a recipient.
+// fresh is how long the cache is used. Another process may suspend a recipient in the meantime.
 const fresh = time.Minute
 
 func (r *remembered) forget() {
@@ -96,7 +97,7 @@ func (r *remembered) forget() {
 	r.all = nil
 }
 
-// get is what was read, or nil.
+// get returns the cached recipients, or nil if they have to be read again.
 func (r *remembered) get(now time.Time) map[string]Noted {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,8 +114,8 @@ func (r *remembered) set(now time.Time, all map[string]Noted) {
 }
 
 // Suspended says why nothing is sent to a recipient, and how to change that. It is empty for one
-// that is not suspended. A recipient that another process suspends is noticed within a minute, one
-// that is resumed at once.
+// that is not suspended. If another process suspends a recipient, that is noticed within a minute.
+// If it resumes one, that is noticed at once.
 func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ error) {
 	all := b.suspended.get(b.now())
 	n, ok := all[tasks.Mailbox(recipient)]
@@ -128,11 +129,11 @@ func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ e
 	if !ok {
 		return "", nil
 	}
-	return fmt.Sprintf("nothing is sent to it since %s, because its mail bounced %d times (%s); to lift that: postrider recipient resume %s",
-		n.Since.Format(time.DateOnly), n.Bounces, n.Why, recipient), nil
+	return fmt.Sprintf("nothing is sent to it since %s, because its mail bounced %s (%s); to end that: postrider recipient resume %s",
+		n.Since.Format(time.DateOnly), text.Count(n.Bounces, "time"), n.Why, recipient), nil
 }
 
-// read reads who is suspended, and remembers it.
+// read reads which recipients are suspended, and caches them.
 func (b *Book) read(ctx context.Context) (map[string]Noted, error) {
 	noted, _, err := b.store.Noted(ctx)
 	if err != nil {

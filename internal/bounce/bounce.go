@@ -28,14 +28,14 @@ type Kind int
 const (
 	Unreadable Kind = iota // none of the others: a person may have written it, or it cannot be read
 	Delivery               // says what became of a delivery, for at least one recipient
-	Complaint              // a recipient, or a provider for him, called the message unwanted (RFC 5965)
+	Complaint              // a recipient or a provider reported the message as unwanted (RFC 5965)
 	AutoReply              // a program answered: an absence note, a receipt (RFC 3834, RFC 8098)
 )
 
 // Report is what one message says.
 type Report struct {
 	Kind       Kind
-	Addresses  []string // that the message came to, and the reverse-paths that it quotes: the most reliable first
+	Addresses  []string // where the message came to, and reverse-paths that it quotes; most reliable first
 	EnvelopeID string   // of the original (RFC 3461 4.4), decoded; empty when it is not given
 	MessageID  string   // of the original, with its angle brackets; empty when it is not given
 	Fates      []Fate   // in the order of the report, each recipient and action once, at most 1,000
@@ -44,14 +44,14 @@ type Report struct {
 // Fate is what became of one recipient. Code, Status, Reply and Remote are zero when the report
 // does not say them.
 type Fate struct {
-	Recipient string // as the reporting server knows it: that of an alias may be another; empty in a complaint that hides it
+	Recipient string // as the reporting server knows it, such as the target of an alias; empty if hidden
 	Original  string // as we wrote it (ORCPT), decoded; empty when the report does not say it
 	Action    Action
 	Code      int       // of the SMTP reply, such as 550
 	Status    string    // the enhanced status code (RFC 3463), such as 5.1.1
 	Reply     string    // the remote server's words without the two codes, at most 500 characters
 	Remote    string    // the server that said it, by name or address, such as mx.other.example
-	At        time.Time // when, in UTC; the date of the report when it says no other, zero when it has none
+	At        time.Time // when, in UTC; else the date of the report; zero if it has none
 }
 
 // Is reports whether the fate is that of a recipient, in any spelling of the address.

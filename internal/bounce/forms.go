@@ -59,7 +59,7 @@ var phrases = func() map[string]*regexp.Regexp {
 // maxForm is how much of a text is searched for a form, in octets.
 const maxForm = 256 << 10
 
-// readForms reads the first text that has one of the forms: what it says of whom, and the
+// readForms reads the first text that has one of the forms: what it says of each recipient, and the
 // Message-ID of the original.
 func readForms(parts []message.Part) (fates []Fate, id string) {
 	for _, p := range parts {
@@ -147,7 +147,7 @@ var (
 		regexp.MustCompile(`(?:^|\s)<([\w-]+(?:\.[\w-]+)+) #`),
 		regexp.MustCompile(`(?:Giving up on|Connected to) ([\w-]+(?:\.[\w-]+)+)`),
 	}
-	// asides are in the words, but not the server's.
+	// asides stand in the text of the reply, but the refusing server did not write them.
 	asides = regexp.MustCompile(`(?:\s*(?:Giving up on \S+|\(in reply to [^()]*\)|<[\w.-]+ #[\d.]+>|\(#[245]\.\d{1,3}\.\d{1,3}\)|['#>)]))+\s*$`)
 )
 

@@ -84,7 +84,7 @@ func (r *reader) addAddress(a string) {
 	}
 }
 
-// add takes a fate, once.
+// add adds a fate, unless the report has it already.
 func (r *reader) add(kind Kind, f Fate) {
 	key := Fate{Recipient: f.Recipient, Original: f.Original, Action: f.Action}
 	if r.seen[key] || len(r.Fates) >= maxFates {

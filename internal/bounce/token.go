@@ -41,7 +41,8 @@ type Signer struct {
 }
 
 // A token is, in base32, task (1 to 9 octets) | day (2) | recipient (5) | signature (10). Its
-// letters are lower case, and mean the same in upper case: servers on the way change it.
+// letters are lower case. Upper case means the same, because servers on the way may change the
+// case.
 const (
 	dayOctets       = 2
 	recipientOctets = 5
@@ -84,8 +85,7 @@ func (s *Signer) ReversePath(task int64, recipient string) string {
 	return s.before + s.Token(task, recipient) + s.after
 }
 
-// Token is what is in the place of {token}: letters and digits, also good as an ENVID (RFC 3461
-// 4.4).
+// Token is what replaces {token}: letters and digits, which can also be an ENVID (RFC 3461 4.4).
 func (s *Signer) Token(task int64, recipient string) string {
 	k := s.keys[0]
 	b := binary.AppendUvarint(nil, uint64(task))
@@ -128,7 +128,7 @@ func (s *Signer) Read(addr string) (Ref, error) {
 func (s *Signer) ReadToken(token string) (Ref, error) {
 	token = strings.ToLower(token)
 	b, err := encoding.DecodeString(token)
-	if err != nil || encoding.EncodeToString(b) != token { // the last letter may have bits to spare
+	if err != nil || encoding.EncodeToString(b) != token { // the unused bits of the last letter have to be 0
 		return Ref{}, ErrForged
 	}
 	task, n := binary.Uvarint(b)
@@ -150,8 +150,8 @@ func (s *Signer) ReadToken(token string) (Ref, error) {
 	return Ref{}, ErrForged
 }
 
-// key makes the hashes of a token from one secret. What it is for is part of what is hashed, as SRS
-// addresses may be signed with the same secret.
+// key makes the hashes of a token from one secret. The purpose is part of what is hashed, because
+// SRS addresses may be signed with the same secret.
 type key struct{ secret []byte }
 
 func (k *key) sign(b []byte) []byte { return k.hash("bounce token", b)[:signatureOctets] }

@@ -9,7 +9,7 @@ import (
 	"postrider/internal/bounce"
 )
 
-// bounces checks the section, and fills in what it takes from others.
+// bounces checks the section, and fills in defaults that come from other sections.
 func (r *reader) bounces(c *Config) {
 	b := &c.Bounces
 	if _, given := r.places["bounces"]; !given && b.Inbox == "" {
@@ -30,8 +30,8 @@ func (r *reader) bounces(c *Config) {
 	}
 }
 
-// bounceAddress checks the address for tokens. One without a token changes nothing: it can only be
-// the reverse-path that all mail has.
+// bounceAddress checks the address for tokens. An address without a token has no effect: it can
+// only be the reverse-path of all mail.
 func (r *reader) bounceAddress(c *Config) {
 	b := &c.Bounces
 	if !strings.Contains(b.Address, bounce.Placeholder) {

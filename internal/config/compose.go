@@ -132,7 +132,7 @@ func (r *reader) arc(a ARC) {
 	}
 }
 
-// Redirects reports whether any mail may go out as by redirect, which ARC seals.
+// Redirects reports whether any mail may be redirected: ARC seals nothing else.
 func (c *Config) Redirects() bool {
 	return redirects(c.Forward.Mode) ||
 		slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode != "" && redirects(string(r.Mode)) })

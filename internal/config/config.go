@@ -140,14 +140,14 @@ func linesOf(s secret.String) []string {
 	return strings.FieldsFunc(string(s), func(c rune) bool { return c == '\n' || c == '\r' })
 }
 
-// Bounces is how what comes back is read; without an inbox nothing is.
+// Bounces says how reports are read; without an inbox none is.
 type Bounces struct {
 	Inbox         string        `yaml:"inbox"`   // its messages are read as reports
-	Address       string        `yaml:"address"` // of each reverse-path, with {token} in it; empty: forward.envelope_from is that of all
-	Secret        secret.String `yaml:"secret"`  // one a line; after Load that of srs if there is no other
+	Address       string        `yaml:"address"` // reverse-path of each delivery, with {token}; empty: forward.envelope_from
+	Secret        secret.String `yaml:"secret"`  // one a line; if it is empty, Load sets it to srs.secret
 	MaxAge        time.Duration `yaml:"max_age"`
 	Confirm       bool          `yaml:"confirm"`
-	SuspendAfter  int           `yaml:"suspend_after"` // bounces for good of one recipient
+	SuspendAfter  int           `yaml:"suspend_after"` // bounces of one recipient
 	SuspendWithin time.Duration `yaml:"suspend_within"`
 	Suspend       bool          `yaml:"suspend"` // false: only notices
 }

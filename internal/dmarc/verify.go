@@ -79,8 +79,9 @@ func (s *signers) usable(domain string, keys []string) error {
 	return nil
 }
 
-// bare reports whether a record has an RSA key as RFC 6376 3.6.1 has it in words (RFC 3447 A.1.1).
-// Everybody publishes it as in the examples there, and receivers read nothing else.
+// bare reports whether a record has an RSA key in the form that the text of RFC 6376 3.6.1 defines
+// (RFC 3447 A.1.1). In practice keys have the form of the examples there, and receivers read no
+// other.
 func bare(record string) bool {
 	_, err := x509.ParsePKCS1PublicKey(keyOctets(record))
 	return err == nil

@@ -38,8 +38,8 @@ func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transacti
 	return t, err
 }
 
-// first is what of an envelope can go in one transaction: a recipient with a reverse-path of its own
-// goes alone, and the others are left.
+// first returns the part of an envelope that fits into one transaction. A recipient with a
+// reverse-path of its own is sent alone; the others are left for later transactions.
 func (t *Transaction) first(env Envelope) Envelope {
 	if !t.signed() || len(env.To) == 0 {
 		return env

@@ -186,7 +186,7 @@ func (c *Composer) via() string {
 	return cmp.Or(c.from.Name, c.domain())
 }
 
-// authorName is the author's name, or else the address, as a name that deceives nobody.
+// authorName is the author's name, or else the address, without what could deceive a reader.
 func authorName(h message.Header) string {
 	for _, a := range h.Addresses("From") {
 		return cmp.Or(harmless(a.Name), harmless(a.Addr))

@@ -53,7 +53,7 @@ func illegible(value string) bool {
 	return nonASCII([]byte(value)) || slices.ContainsFunc(neededTags, func(name string) bool { return !has[name] })
 }
 
-// spacing verifies the redirect as it is when mail servers and filters have handled it: without
+// spacing verifies the redirect in the forms that mail servers and filters may give it: without
 // white space before the colon of a field (Postfix), and with a space after it (the milter protocol
 // does not hand that over). A signature with simple canonicalization covers both.
 func (c *Composer) spacing(ctx context.Context, domain string, m *message.Message, redirect *Content, fields []message.Field, body int64) (string, error) {

@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// Delivery status notifications (RFC 3461): a relay that offers DSN passes them on, and whoever
-// delivers the message at last says so, or says why not.
+// Delivery status notifications (RFC 3461): a relay that offers DSN passes the request on. The
+// server that delivers the message at the end reports that, or why it could not.
 
-// asks reports whether notifications are asked for. There is nowhere to send them to without a
-// reverse-path, and they are not asked for in mail of our own.
+// asks reports whether notifications are asked for. They need a reverse-path to be sent to. For
+// mail of our own they are not asked for.
 func (t *Transaction) asks() bool {
 	return t.relay.cfg.Confirm && t.task != 0 && t.from.wire != "" && t.c.offers("DSN")
 }
 
-// ret are the parameters of MAIL: only the header comes back, with what names the delivery.
+// ret returns the parameters of MAIL: reports return only the header, and the token of the
+// delivery.
 func (t *Transaction) ret() string {
 	switch {
 	case !t.asks():

@@ -53,8 +53,8 @@ type Config struct {
 	LocalName          string        // for EHLO, a domain or address literal; default: this host's
 	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
 	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
-	Signer             Signer        // names the delivery in each reverse-path; nil: EnvelopeFrom is that of all
-	Confirm            bool          // ask for delivery status notifications (RFC 3461) where the relay offers DSN
+	Signer             Signer        // makes the reverse-path of each delivery; nil: all have EnvelopeFrom
+	Confirm            bool          // ask for delivery notifications where the relay offers DSN (RFC 3461)
 	Proxy              string        // a URL, or "direct"; empty for that of the environment
 	From               string        // "Name <address>"
 	RootCAs            *x509.CertPool
@@ -71,7 +71,7 @@ type Config struct {
 // transaction of its own.
 type Signer interface {
 	ReversePath(task int64, recipient string) string
-	Token(task int64, recipient string) string // the part of it that names the delivery, as an ENVID (RFC 3461 4.4)
+	Token(task int64, recipient string) string // its token, as an ENVID (RFC 3461 4.4)
 }
 
 // Quota limits how many recipients are named to the relay, over all processes that use it.

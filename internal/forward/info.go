@@ -94,7 +94,7 @@ func (r *Relay) probe() path {
 	from := r.sender
 	switch {
 	case r.cfg.EnvelopeFrom == SRS:
-		from, _ = parsePath(r.rewrite(from)) // which makes no others
+		from, _ = parsePath(r.rewrite(from)) // it makes only valid addresses
 	case r.cfg.Signer != nil:
 		from, _ = parsePath(r.cfg.Signer.ReversePath(math.MaxInt64, r.sender.name)) // likewise
 	}

@@ -9,8 +9,8 @@ import (
 type Envelope struct {
 	From string
 	To   []string
-	// Task is whose delivery it is, so that what bounces can be told apart: From is the configured
-	// sender then. 0: it does not matter.
+	// Task is the task of the delivery, for the token in the reverse-path. From is the configured
+	// sender then. 0: the reverse-path names no delivery.
 	Task int64
 	// NullOnly: a relay that refuses the null reverse-path gets no other. Otherwise a bounce of
 	// what was forwarded could come back for ever.

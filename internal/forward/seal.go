@@ -8,8 +8,8 @@ import (
 )
 
 // sealed puts an ARC set on top of a redirect. What is composed here has our own From, for which a
-// DKIM signature counts: it needs no set. A message that another reader might take for something
-// else, or whose signatures the set would break, is not sealed.
+// DKIM signature counts: it needs no set. A message that other programs might read differently, or
+// whose signatures the set would break, is not sealed.
 func (c *Composer) sealed(ctx context.Context, content *Content, m *message.Message, o Origin) (*Content, error) {
 	if c.sealer == nil {
 		return content, nil

@@ -12,8 +12,8 @@ var errNoUTF8 = errors.New("it needs SMTPUTF8, which the relay does not offer")
 type Transaction struct {
 	relay    *Relay
 	from     path
-	task     int64 // whose delivery it is; 0 when that does not matter
-	nullOnly bool  // no other sender, should the relay refuse the null one
+	task     int64 // of the delivery; 0: the reverse-path names none
+	nullOnly bool  // use no other sender if the relay refuses the null one
 	to, rest []path
 	content  *Content
 	done     func(used int) // ends the reservation of the quota

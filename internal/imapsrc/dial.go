@@ -62,13 +62,13 @@ func (c *Conn) employ() {
 	})
 }
 
-// library is the client of the library. After Idle it is a new one, which gets a greeting that says
-// what the connection has come to.
+// library is the client of the library. After Idle it is a new one. It reads a greeting that we
+// write: PREAUTH, with the capabilities of the connection.
 func (c *Conn) library() *imapclient.Client {
 	if c.client == nil {
 		c.wire.first = "* PREAUTH [" + strings.Join(append([]string{"CAPABILITY"}, c.caps...), " ") + "]\r\n"
 		c.employ()
-		_ = c.client.WaitGreeting() // which is ours
+		_ = c.client.WaitGreeting() // we wrote the greeting ourselves
 	}
 	return c.client
 }

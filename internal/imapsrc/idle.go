@@ -15,15 +15,15 @@ import (
 // Idles reports whether Idle can wait: the server offers IDLE (RFC 2177), and has not refused it.
 func (c *Conn) Idles() bool { return c.idles }
 
-// Idle waits until the server reports a message in the open folder, until Interrupt is called or ctx
-// ends, or for d, whichever comes first. It reports whether a message has arrived since the folder
-// was opened. Unlike other calls it leaves the connection open when ctx ends. Nothing is wrong with a
-// server that is silent meanwhile: a dead connection shows afterwards, when the server does not
-// answer within Config.IdleTimeout.
+// Idle waits until the server reports a message in the open folder, until Interrupt is called or
+// ctx ends, or for d, whichever comes first. It reports whether a message has arrived since the
+// folder was opened. Unlike other calls it leaves the connection open when ctx ends. The server may
+// be silent during the wait. A dead connection is noticed afterwards: the server does not answer
+// within Config.IdleTimeout.
 //
 // It speaks to the server itself: the library would keep two goroutines and its buffers for a
-// connection that waits, and a process may hold a thousand. For the same reason it does all but wait
-// on other goroutines: a stack that has grown stays large.
+// connection that waits, and a process may hold a thousand. For the same reason only the wait runs
+// on the goroutine of the caller: a stack that has grown stays large.
 func (c *Conn) Idle(ctx context.Context, d time.Duration) (arrived bool, err error) {
 	if c.hasArrived() {
 		return true, nil
@@ -39,7 +39,7 @@ func (c *Conn) Idle(ctx context.Context, d time.Duration) (arrived bool, err err
 	return c.hasArrived(), err
 }
 
-// Interrupt ends the wait of Idle, if it is waiting. It may be called beside it.
+// Interrupt ends the wait of Idle. It may be called while Idle runs, and when it does not.
 func (c *Conn) Interrupt() {
 	if r := c.waiting.Load(); r != nil {
 		r.stop()
@@ -76,13 +76,13 @@ func (i *idle) begin(ctx context.Context) error {
 				return err
 			}
 		}
-		c.idles = false // it offers what it does not do
+		c.idles = false // it offers IDLE, and refuses it
 		return nil
 	})
 }
 
-// wait returns when a message has arrived, and when there is nothing more to wait for. An error of
-// the connection shows at the end of IDLE.
+// wait returns when a message has arrived, when it is stopped, or when the connection fails. The
+// end of IDLE then meets that error again.
 func (i *idle) wait(ctx context.Context, d time.Duration) {
 	r := i.c.wire.newReader()
 	i.c.waiting.Store(r)
@@ -104,7 +104,7 @@ func (i *idle) end(ctx context.Context) error {
 	defer cancel()
 	return i.c.doAlone(after, "end IDLE in", smallAnswer, func() error {
 		r := i.c.wire.newReader()
-		if i.answer == nil { // else the server has ended it
+		if i.answer == nil { // the server has not ended IDLE itself
 			if _, err := io.WriteString(i.c.wire, "DONE\r\n"); err != nil {
 				return err
 			}

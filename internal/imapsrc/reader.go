@@ -18,8 +18,8 @@ func (w *wire) newReader() *reader {
 	return w.reader
 }
 
-// stop has the reader stop where a response ends, for which the server has a few seconds. What comes
-// after that is for the next reader. It may be called at any time, and again.
+// stop makes the reader stop at the end of a response. The server has a few seconds to complete
+// that. The next reader reads what follows. stop may be called at any time, and more than once.
 func (r *reader) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

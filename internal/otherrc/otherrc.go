@@ -34,7 +34,7 @@ type Account struct {
 	Security inbox.Security
 	Username string
 	Password string // or a reference
-	OAuth    string // what has it log in with OAuth2, such as "auth in line 3"; empty for a password
+	OAuth    string // the setting that asks for OAuth2, such as "auth in line 3"; empty for a password
 	Folders  []string
 	Skipped  bool // the program does not ask this server by itself
 	Fault    error
@@ -184,8 +184,8 @@ func (a Account) settings() inbox.Changes {
 	}
 }
 
-// useApp has an account that logs in with OAuth2 do so with the application. What the file has is
-// for another program's one.
+// useApp makes an account that uses OAuth2 log in with the application. The credentials in the file
+// are for the application of another program.
 func (a *Account) useApp(app string) error {
 	switch {
 	case a.OAuth == "":

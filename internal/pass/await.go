@@ -68,7 +68,7 @@ func (s *session) idle(ctx context.Context, folder string, d time.Duration) (arr
 	return arrived, err
 }
 
-// isWanted reports whether somebody wants the session, who can end the wait in src from now on.
+// isWanted reports whether somebody wants the session. Who wants it later can end the wait in src.
 func (s *session) isWanted(src Source) bool {
 	wake := src.Interrupt
 	s.wake.Store(&wake)
@@ -112,7 +112,7 @@ func (s *session) look(ctx context.Context, folder string, f func(src Source, se
 	})
 }
 
-// takeAsLast waits for a turn of which nobody is told, and reports false when ctx has ended.
+// takeAsLast waits for a turn, and interrupts nobody for it. It reports false when ctx has ended.
 func (s *session) takeAsLast(ctx context.Context) bool {
 	select {
 	case <-s.turn:

@@ -24,8 +24,8 @@ type Bounces interface {
 	Suspended(ctx context.Context, recipient string) (why string, err error)
 }
 
-// report is the decision on a message that is read as a report; nil for every other. Of a message
-// that is too large, and of which only the header is there, nothing is read.
+// report is the decision on a message that is read as a report; nil for every other. A message that
+// is too large is not read, because only its header is there.
 func (p *Pass) report(ctx context.Context, m route.Mail, log *slog.Logger) (*tasks.Decision, error) {
 	if p.Bounces == nil || !p.Bounces.Of(m.Inbox) || m.Message.HeaderOnly {
 		return nil, nil
@@ -43,8 +43,7 @@ func (p *Pass) report(ctx context.Context, m route.Mail, log *slog.Logger) (*tas
 	return &tasks.Decision{Skip: tasks.SkipReport, Reason: says}, nil
 }
 
-// review is done when the bounce inbox has been scanned: its reports may be too many of one
-// recipient.
+// review looks for recipients whose mail bounces too often, after the bounce inbox was scanned.
 func (s *scanner) review(ctx context.Context) error {
 	p := s.pass
 	if p.Bounces == nil || p.Config.DryRun || !p.Bounces.Of(s.in.Address) || ctx.Err() != nil {

@@ -153,7 +153,7 @@ type Observer interface {
 	Due(t tasks.Task)  // a dry run found a task that a pass would work off
 }
 
-// Pass is how a pass is done, and with what. All fields must be set, but for Bounces.
+// Pass is how a pass is done, and with what. All fields except Bounces must be set.
 type Pass struct {
 	Config   Config
 	Inboxes  Inboxes

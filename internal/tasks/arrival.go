@@ -31,16 +31,16 @@ const SentAsMost = 20
 // ArrivalStatus is what became of a delivery after the relay had accepted it.
 type ArrivalStatus string
 
-// What may become of a delivery, each of which says more than those before it.
+// What may become of a delivery. Each status says more than those before it.
 const (
 	Delayed    ArrivalStatus = "delayed"    // a server on the way still tries
-	Relayed    ArrivalStatus = "relayed"    // handed to a server that reports no more
+	Relayed    ArrivalStatus = "relayed"    // handed to a server that sends no further reports
 	Confirmed  ArrivalStatus = "confirmed"  // in the recipient's mailbox
 	Complained ArrivalStatus = "complained" // the recipient reported it as unwanted
-	Bounced    ArrivalStatus = "bounced"    // failed for good
+	Bounced    ArrivalStatus = "bounced"    // failed permanently
 )
 
-// ArrivalStatuses are all of them, in that order.
+// ArrivalStatuses lists all of them, in that order.
 var ArrivalStatuses = []ArrivalStatus{Delayed, Relayed, Confirmed, Complained, Bounced}
 
 // Troubles are those that a person may want to look at.
@@ -54,15 +54,17 @@ func (s ArrivalStatus) Beyond(old ArrivalStatus) bool {
 // Arrival is what is known of a delivery after the relay had accepted it.
 type Arrival struct {
 	Status   ArrivalStatus
-	Code     int       // of the remote server's reply; 0 when unknown
-	Enhanced string    // its enhanced status code (RFC 3463), such as 5.1.1; empty when unknown
-	Reply    string    // its words
-	Remote   string    // its name; empty when unknown
-	At       time.Time // when it happened; when it was recorded if the report does not say, or cannot be right
+	Code     int    // of the remote server's reply; 0 when unknown
+	Enhanced string // its enhanced status code (RFC 3463), such as 5.1.1; empty when unknown
+	Reply    string // its text
+	Remote   string // its name; empty when unknown
+	// At is when it happened. If the report says no time, or a wrong one, it is when that was
+	// recorded.
+	At time.Time
 }
 
-// Recorded is the arrival as it is recorded now: in one line each, of bounded length. A time that is
-// not between the delivery and now does not count.
+// Recorded returns the arrival as it is stored: each text is one line of bounded length, and At is
+// now if the report's time is not between the delivery and now.
 func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	if a.At.IsZero() || a.At.After(now) || delivered != nil && a.At.Before(*delivered) {
 		a.At = now
@@ -81,7 +83,7 @@ func (a Arrival) Line(recipient string) string {
 	return recipient + a.where()
 }
 
-// words are those of the remote server: 550 5.1.1 no such user.
+// words returns the reply of the remote server, such as 550 5.1.1 no such user.
 func (a Arrival) words() string {
 	var parts []string
 	said := strings.TrimSpace(a.Reply)
@@ -137,7 +139,7 @@ func lasted(d time.Duration) string {
 	return text.Count(int(d/(24*time.Hour)), "day")
 }
 
-// HasBounced reports whether the delivery failed for good after the relay had accepted it.
+// HasBounced reports whether the delivery failed permanently after the relay had accepted it.
 func (d Delivery) HasBounced() bool { return d.Arrival != nil && d.Arrival.Status == Bounced }
 
 // IsConfirmed reports whether the recipient's server confirmed that the message is in the mailbox. A
@@ -146,5 +148,5 @@ func (d Delivery) IsConfirmed() bool {
 	return d.Arrival != nil && (d.Arrival.Status == Confirmed || d.Arrival.Status == Complained)
 }
 
-// HasBounced reports whether a delivery of the task has.
+// HasBounced reports whether a delivery of the task has bounced.
 func (t Task) HasBounced() bool { return slices.ContainsFunc(t.Deliveries, Delivery.HasBounced) }

@@ -10,20 +10,20 @@ type Change struct {
 	From  []Status // it is for tasks in these states
 	Meant []Status // those of them that are meant when the operator does not say which
 
-	// Bounced are those that are meant when the operator asks for what bounced. Tasks in the states
+	// Bounced are the states that are meant when the operator gives --bounced. Tasks in the states
 	// OnlyBounced are not changed unless a delivery bounced.
 	Bounced, OnlyBounced []Status
 }
 
-// Fits reports whether something may be done to the task.
+// Fits reports whether the command may change the task.
 func (c Change) Fits(t Task) bool { return slices.Contains(c.From, t.Status) && !c.arrived(t) }
 
-// arrived reports whether the task would have to have bounced, and has not.
+// arrived reports whether the command is for bounced tasks only, and this one has not bounced.
 func (c Change) arrived(t Task) bool {
 	return slices.Contains(c.OnlyBounced, t.Status) && !t.HasBounced()
 }
 
-// states are the states that it is for.
+// states names the states that the command is for.
 func (c Change) states() string {
 	names := Names(c.From)
 	for i, s := range c.From {

@@ -56,8 +56,8 @@ func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.T
 	return s.Box.Encrypt(ctx, string(text), a.Binding())
 }
 
-// LoggedIn stores the token of a login. by is who logged in, when that is another account, which may
-// open the mailbox.
+// LoggedIn stores the token of a login. by is the account that logged in, if it is another one that
+// may open the mailbox; else empty.
 func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token, by string) error {
 	r, err := s.read(ctx, a.Key)
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token, by str
 	return nil
 }
 
-// By is the other account that logged in for this one the last time; empty when there was none. So
-// the command in an error is enough for the next login, too.
+// By is the other account that logged in for this one the last time; empty if there was none. The
+// next login needs no --account then.
 func (s *Store) By(ctx context.Context, a Account) string {
 	r, err := s.read(ctx, a.Key)
 	if err != nil {

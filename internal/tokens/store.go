@@ -61,7 +61,7 @@ type token struct {
 	By      string    `json:"by,omitempty"` // see Store.By
 }
 
-// open reads the token. One that was not made for this account is none.
+// open reads the token. A token that was not made for this account counts as none.
 func (s *Store) open(a Account, r row) (token, error) {
 	var out token
 	if r.Sealed == "" || r.App != a.App.Name {

@@ -96,7 +96,7 @@ func (k *keeper) visit(ctx context.Context) step {
 		k.pauses.worked()
 		return k.wait
 	case errors.Is(err, inbox.ErrRemoved):
-		return func(ctx context.Context) step { <-ctx.Done(); return nil } // which comes soon
+		return func(ctx context.Context) step { <-ctx.Done(); return nil } // the keeper is stopped soon
 	case !pass.OfInbox(err):
 		k.watch.trouble.met(visiting, err)
 		return k.pause(k.pauses.shared(k.watch.cfg.Random))
@@ -135,7 +135,8 @@ const apart = 250 * time.Millisecond
 // count.
 const steady = time.Minute
 
-// await waits in the connection. Inboxes that were visited together do not stay in step.
+// await waits for mail on the open connection. The times are random, so that inboxes that were
+// visited together do not stay in step.
 func (k *keeper) await(ctx context.Context) error {
 	spread := func(d time.Duration) time.Duration {
 		return d - time.Duration(k.watch.cfg.Random()*float64(d)/5)

@@ -39,7 +39,7 @@ func (q *Queue) Arrived(_ context.Context, who string, taskID int64, recipient s
 	return true, nil
 }
 
-// read is the task for a reader, who is told what became of its deliveries.
+// read returns the task for a reader, with what became of its deliveries.
 func (t *task) read() tasks.Task {
 	out := t.copy()
 	for i, d := range out.Deliveries {

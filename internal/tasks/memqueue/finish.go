@@ -150,7 +150,7 @@ func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*t
 // deliver brings the rows of recipients up to date. Those that are not named stay.
 func (t *task) deliver(ds []tasks.Delivery, now time.Time) {
 	for _, d := range ds {
-		d.Arrival = nil // that is not the worker's
+		d.Arrival = nil // a worker does not change it
 		if d.Status == tasks.Delivered && d.DeliveredAt == nil {
 			d.DeliveredAt = &now
 		}

@@ -119,7 +119,7 @@ func among(states []tasks.Status) func(*task) bool {
 	return func(t *task) bool { return slices.Contains(states, t.Status) }
 }
 
-// change changes those tasks to which that may be done. Their receipts are no longer good.
+// change changes those of the tasks that the command may change. Their receipts become stale.
 func (q *Queue) change(by tasks.By, what string, ids []int64, may func(*task) bool, do func(*task, time.Time)) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

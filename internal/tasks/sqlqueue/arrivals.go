@@ -92,7 +92,7 @@ type deliveredRow struct {
 
 func (r *deliveredRow) into() []any { return []any{&r.inboxID, &r.status, &r.at, &r.arrival} }
 
-// addArrivals tells the deliveries of tasks what became of them.
+// addArrivals adds to the deliveries of tasks what became of them.
 func addArrivals(tx *gorm.DB, ids []int64, to map[int64][]tasks.Delivery) error {
 	rows, err := db.Query(tx, (*arrivalRow).into, sqlArrivals, ids)
 	for _, r := range rows {

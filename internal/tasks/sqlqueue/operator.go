@@ -127,7 +127,7 @@ func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, erro
 }
 
 // byOperator changes those tasks that stand in one of the states and that take matches. Their
-// receipts are no longer good.
+// receipts become stale.
 func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []int64, take string, from []tasks.Status,
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {

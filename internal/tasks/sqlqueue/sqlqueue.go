@@ -1,7 +1,7 @@
 // Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
 //
-// All its SQL stands in queries.go and queries_arrivals.go, with the index that serves it. Every change is one transaction.
-// Visibility and leases go by the database's clock.
+// All its SQL stands in queries.go and queries_arrivals.go, with the index that serves it. Every
+// change is one transaction. Visibility and leases go by the database's clock.
 //
 // Several database nodes (Galera) may share the work. A lock holds on one node only; what conflicts
 // on all of them is a row that is written. So what must be exclusive begins with an UPDATE that
