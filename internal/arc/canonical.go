@@ -24,8 +24,8 @@ func relaxed(field string) string {
 // simple is a field in the simple canonical form (RFC 6376 3.4.1).
 func simple(field string) string { return field }
 
-// header are the fields of a message. It finds each by its name at once: a stranger decides how many
-// fields there are, and how many names a signature has.
+// header are the fields of a message. It finds each by its name at once: a stranger decides how
+// many fields there are, and how many names a signature has.
 type header struct {
 	fields []message.Field
 	named  map[string][]int // from the top
@@ -55,8 +55,8 @@ func (h *header) picked(names []string, canonical func(string) string) string {
 	return b.String()
 }
 
-// signed are the fields that a message signature covers: what readers see, what says how the body is
-// read, and the author's signatures (RFC 8617 4.1.2).
+// signed are the fields that a message signature covers: what readers see, what says how the body
+// is read, and the author's signatures (RFC 8617 4.1.2).
 var signed = []string{
 	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To", "Cc", "In-Reply-To", "References",
 	"MIME-Version", "Content-Type", "Content-Transfer-Encoding", "DKIM-Signature",
@@ -154,8 +154,8 @@ func (c *canonicalBody) sum() []byte {
 	return c.hash.Sum(nil)
 }
 
-// unsignedField is a field of a signature with an empty b= (RFC 6376 3.5), in its canonical form and
-// without its line end.
+// unsignedField is a field of a signature with an empty b= (RFC 6376 3.5), in its canonical form
+// and without its line end.
 func unsignedField(f message.Field, canonical func(string) string) string {
 	raw := bytes.TrimSuffix(f.Raw, []byte("\r\n"))
 	at := bytes.IndexByte(raw, ':') + 1

@@ -35,7 +35,8 @@ func permanent(format string, args ...any) *fault {
 	return &fault{resultPermanent, fmt.Sprintf(format, args...)}
 }
 
-// tags are a list of tags (RFC 6376 3.2). Space in a value does not matter for the tags in use here.
+// tags are a list of tags (RFC 6376 3.2). Space in a value does not matter for the tags in use
+// here.
 type tags map[string]string
 
 func parseTags(list string) (tags, bool) {

@@ -128,8 +128,8 @@ func (v *verifier) dkim(ctx context.Context, f message.Field, t tags) *fault {
 // about are the domains that a result of DKIM names.
 var about = regexp.MustCompile(`(?i) header\.[di]=(?:"?[^\s@"]*@)?"?([a-z0-9._-]+)`)
 
-// signatures are results of our own verification, as in Authentication-Results, for the domains that
-// the results so far do not name.
+// signatures are results of our own verification, as in Authentication-Results, for the domains
+// that the results so far do not name.
 func (v *verifier) signatures(ctx context.Context, so []string) []string {
 	known := map[string]bool{}
 	for _, r := range so {

@@ -71,8 +71,8 @@ func keyOf(s string) string {
 }
 
 // Read reads a message of the bounce inbox. It returns what the message says in one line, and false
-// when it is no report. Unless dry is set, it records that with the deliveries. The error is that of
-// ctx, of the message's spool, or of the registry.
+// when it is no report. Unless dry is set, it records that with the deliveries. The error is that
+// of ctx, of the message's spool, or of the registry.
 func (b *Book) Read(ctx context.Context, m *message.Message, dry bool) (says string, ok bool, _ error) {
 	report, err := bounce.Read(ctx, m)
 	switch {

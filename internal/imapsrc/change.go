@@ -16,7 +16,8 @@ func (c *Conn) SelectToChange(ctx context.Context, name string) (Folder, error) 
 }
 
 // Keeps reports whether the open folder keeps a flag for good (PERMANENTFLAGS, RFC 3501 7.1). One
-// that does not say, or has an empty list, counts as keeping all; its server refuses what it does not.
+// that does not say, or has an empty list, counts as keeping all; its server refuses what it does
+// not.
 func (c *Conn) Keeps(flag string) bool {
 	return c.flags == nil || slices.ContainsFunc(c.flags, func(f imap.Flag) bool {
 		return strings.EqualFold(string(f), flag) || f == imap.FlagWildcard

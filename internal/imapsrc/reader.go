@@ -34,8 +34,8 @@ func (r *reader) stop() {
 	_ = r.Conn.SetReadDeadline(time.Unix(1, 0)) // ends a read that waits already
 }
 
-// Close closes the connection, unless the reader has stopped: the library closes what it has read to
-// the end.
+// Close closes the connection, unless the reader has stopped: the library closes what it has read
+// to the end.
 func (r *reader) Close() error {
 	r.mu.Lock()
 	over := r.over

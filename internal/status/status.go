@@ -257,8 +257,8 @@ func (in Inbox) Up() *bool {
 }
 
 // Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, or
-// bounced in the last day, a number is above its limit, the last scan failed, or a person has to log
-// in. A disabled inbox is not scanned.
+// bounced in the last day, a number is above its limit, the last scan failed, or a person has to
+// log in. A disabled inbox is not scanned.
 func (in Inbox) Troubled() bool {
 	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
 }

@@ -142,8 +142,8 @@ func lasted(d time.Duration) string {
 // HasBounced reports whether the delivery failed permanently after the relay had accepted it.
 func (d Delivery) HasBounced() bool { return d.Arrival != nil && d.Arrival.Status == Bounced }
 
-// IsConfirmed reports whether the recipient's server confirmed that the message is in the mailbox. A
-// complaint confirms it, too.
+// IsConfirmed reports whether the recipient's server confirmed that the message is in the mailbox.
+// A complaint confirms it, too.
 func (d Delivery) IsConfirmed() bool {
 	return d.Arrival != nil && (d.Arrival.Status == Confirmed || d.Arrival.Status == Complained)
 }

@@ -24,8 +24,8 @@ type ARCVerdict struct {
 	Seal   bool   `json:"seal"` // the newest set is valid on its own
 }
 
-// VerifyARC verifies the ARC chains of messages with dkimpy, which shares no code with ours. Records
-// are the TXT records of the DNS, by name.
+// VerifyARC verifies the ARC chains of messages with dkimpy, which shares no code with ours.
+// Records are the TXT records of the DNS, by name.
 func VerifyARC(t testing.TB, records map[string]string, messages ...string) []ARCVerdict {
 	t.Helper()
 	var out []ARCVerdict
@@ -36,8 +36,8 @@ func VerifyARC(t testing.TB, records map[string]string, messages ...string) []AR
 	return out
 }
 
-// SealARC verifies the chains of messages and continues them with dkimpy, as sealer.example with the
-// selector s1 and an RSA key in PEM, dated at.
+// SealARC verifies the chains of messages and continues them with dkimpy, as sealer.example with
+// the selector s1 and an RSA key in PEM, dated at.
 func SealARC(t testing.TB, records map[string]string, key string, at time.Time, messages ...string) []string {
 	t.Helper()
 	var sealed [][]byte

@@ -119,8 +119,8 @@ func (o *OIDC) Visit(user, page string) string {
 func (o *OIDC) Revoke(user string) { o.Switch("revoke?user=" + url.QueryEscape(user)) }
 
 // Switch turns a switch of the provider: down, up, hold (answers to requests for tokens), stall
-// (the requests themselves, which are dropped in the end), delay (the requests themselves, which are
-// answered in the end), held (returns when one waits), letgo, forget (access tokens), counts.
+// (the requests themselves, which are dropped in the end), delay (the requests themselves, which
+// are answered in the end), held (returns when one waits), letgo, forget (access tokens), counts.
 func (o *OIDC) Switch(name string) string {
 	o.t.Helper()
 	return o.page(http.Get(o.Issuer + "test/" + name))

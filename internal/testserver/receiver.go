@@ -32,9 +32,9 @@ const ReceiverClient = "192.0.2.25"
 const publicSuffixes = "com\norg\nuk\nco.uk\nexample\n"
 
 // StartReceiver starts a server of the test's own, which asks dns and hands what it accepts to
-// next, a port on loopback. It is stopped when the test is over; when the test failed, what its programs
-// logged is shown. It needs root, and programs that not every machine can have: without them the
-// test is skipped, whatever is required.
+// next, a port on loopback. It is stopped when the test is over; when the test failed, what its
+// programs logged is shown. It needs root, and programs that not every machine can have: without
+// them the test is skipped, whatever is required.
 func StartReceiver(t testing.TB, dns *DNS, next int) *Receiver {
 	t.Helper()
 	for _, program := range []string{"rspamd", "opendkim", "opendmarc"} {

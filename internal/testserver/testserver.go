@@ -12,7 +12,8 @@
 //
 // When a server or the verifier dkimpy is not installed, the test is skipped and says how to get
 // it. With POSTRIDER_REQUIRE_SERVERS set, as in CI, it fails instead. MySQL and Galera, which not
-// every machine can have, and Postfix, Exim and OpenSMTPD, which also need root, are never required.
+// every machine can have, and Postfix, Exim and OpenSMTPD, which also need root, are never
+// required.
 package testserver
 
 import (

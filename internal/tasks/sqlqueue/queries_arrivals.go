@@ -15,7 +15,8 @@ WHERE t.id = ? AND d.recipient = ?`
 	// By PRIMARY KEY (task_id, recipient).
 	sqlArrivals = `SELECT ` + arrivalKeys + `, ` + arrivalColumns + ` FROM monitored_emails_arrivals WHERE task_id IN ?`
 
-	// By monitored_emails_arrivals_inbox (inbox_id, status, reported_at, task_id), which has all columns.
+	// By monitored_emails_arrivals_inbox (inbox_id, status, reported_at, task_id), which has all
+	// columns.
 	sqlArrivalCounts = `
 SELECT inbox_id, status, COUNT(*), COUNT(DISTINCT task_id), SUM(CASE WHEN reported_at > ? THEN 1 ELSE 0 END)
 FROM monitored_emails_arrivals WHERE inbox_id IN ? AND status IN ? GROUP BY inbox_id, status`
@@ -39,8 +40,8 @@ SELECT ` + candidateColumns + ` FROM monitored_emails_tasks WHERE id BETWEEN ? A
 	bouncedTasks = ` IN (SELECT task_id FROM monitored_emails_arrivals WHERE status = 'bounced')`
 )
 
-// Requeueing, by the primary keys. The order of the assignments matters: in MySQL an expression sees
-// the new values of the columns to its left.
+// Requeueing, by the primary keys. The order of the assignments matters: in MySQL an expression
+// sees the new values of the columns to its left.
 const (
 	sqlTakeAgain = sqlTake + ` AND (status <> 'forwarded' OR EXISTS (
   SELECT 1 FROM monitored_emails_arrivals a WHERE a.task_id = monitored_emails_tasks.id AND a.status = 'bounced'))`

@@ -121,8 +121,8 @@ func testArrivalsSayMore(s *suite) {
 	}
 }
 
-// testArrivalsSent: of what was not sent, nothing is recorded. A delivery whose outcome is not known
-// may have been.
+// testArrivalsSent: of what was not sent, nothing is recorded. A delivery whose outcome is not
+// known may have been.
 func testArrivalsSent(s *suite) {
 	_, dead := s.bring(tasks.Dead)
 	_, waiting := s.bring(tasks.Received)

@@ -150,8 +150,8 @@ func (s *side) once(t tasks.Task, recipient string) {
 	s.delivered[key] = t.ID
 }
 
-// forgive forgets what these tasks delivered and bounced: they may deliver it again, or another task
-// may.
+// forgive forgets what these tasks delivered and bounced: they may deliver it again, or another
+// task may.
 func (s *side) forgive(ids []int64) {
 	for _, id := range ids {
 		t, err := s.Queue.Get(s.ctx, id)

@@ -9,8 +9,8 @@ import (
 // that keeps no bodies.
 type Options struct {
 	// Extensions are offered in the answer to EHLO as they stand here, such as "SIZE 1000000",
-	// "8BITMIME", "SMTPUTF8", "DSN" or "PIPELINING". A SIZE is enforced. STARTTLS and AUTH are not listed
-	// here.
+	// "8BITMIME", "SMTPUTF8", "DSN" or "PIPELINING". A SIZE is enforced. STARTTLS and AUTH are not
+	// listed here.
 	Extensions []string
 
 	TLS         *tls.Config // when set, STARTTLS is offered
