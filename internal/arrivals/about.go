@@ -52,9 +52,11 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	if own := filter(fates, func(f bounce.Fate) bool { return ref.Is(f.Original) || ref.Is(f.Recipient) }); len(own) > 0 {
 		fates = own // else the recipient is an alias, and they are about its targets
 	}
-	var out []statement
+	var out []statement // the one that says most
 	for _, f := range fates {
-		out = append(out, statement{t.ID, d.Recipient, arrivalOf(f)})
+		if a := arrivalOf(f); len(out) == 0 || a.Status.Beyond(out[0].arrival.Status) {
+			out = []statement{{t.ID, d.Recipient, a}}
+		}
 	}
 	return out, "it names no recipient", nil
 }

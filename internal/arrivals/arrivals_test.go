@@ -153,8 +153,8 @@ func TestReadByToken(t *testing.T) {
 		{"about another one, too", reported(to(7), keptFailed+"|"+goneFailed), []string{bounced}, "task 7 bounced"},
 		{
 			"delayed, then relayed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delayed\nStatus: 4.4.1|Final-Recipient: rfc822; gone@other.example\nAction: relayed\nStatus: 2.0.0"),
-			[]string{"w: 7 gone@Other.example delayed 0 relay.example", "w: 7 gone@Other.example relayed 0 relay.example"},
-			"task 7 delayed",
+			[]string{"w: 7 gone@Other.example relayed 0 relay.example"},
+			"task 7 relayed",
 		},
 		{"expanded", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: expanded\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example relayed 0 relay.example"}, "task 7 relayed"},
 		{"confirmed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example confirmed 0 relay.example"}, "task 7 confirmed"},

@@ -28,6 +28,9 @@ func (r *reader) bounces(c *Config) {
 	if b.Address != "" {
 		r.bounceAddress(c)
 	}
+	if b.Suspend && b.Address == "" && !r.hasError("bounces.address") {
+		r.refuse("bounces.suspend", "needs bounces.address with {token}: without tokens a forged report could stop mail to a recipient")
+	}
 }
 
 // bounceAddress checks the address for tokens. An address without a token has no effect: it can

@@ -80,6 +80,7 @@ func TestBouncesErrors(t *testing.T) {
 		{"long", from + `bounces: {inbox: b@x.example, address: "bounces-of-all-that-is-forwarded+{token}@x.example"` + secret + "}", "is too long"},
 		{"misspelt", from + "bounces: {inbx: b@x.example}", "bounces.inbx: unknown key; did you mean bounces.inbox?"},
 		{"age", from + "bounces: {inbox: b@x.example, max_age: 1h}", "bounces.max_age: 1h is out of range"},
+		{"no tokens", from + "bounces: {inbox: b@x.example, suspend: true}", "bounces.suspend: needs bounces.address with {token}"},
 		{"never", from + "bounces: {inbox: b@x.example, suspend_after: 0}", "bounces.suspend_after: 0 is out of range"},
 		{"within", from + "bounces: {inbox: b@x.example, suspend_within: 1m}", "bounces.suspend_within: 1m is out of range"},
 	} {

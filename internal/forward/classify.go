@@ -84,7 +84,6 @@ var rules = []rule{
 	// sender nor the message is at fault.
 	{at: []Stage{StageMAIL}, codes: []string{"501"}, enhanced: []string{"5.4"}, then: deferred, fix: fixParameter},
 	{at: []Stage{StageMAIL}, codes: []string{"500", "504", "555"}, then: deferred, fix: fixParameter},
-	{at: rcptOnly, codes: []string{"504", "555"}, then: deferred, fix: fixParameter},
 
 	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5). Large
 	// providers send it when a quota of the day is used up.

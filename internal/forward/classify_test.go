@@ -46,8 +46,8 @@ func TestClassify(t *testing.T) {
 
 		{"RCPT 450", StageRCPT, 450, "4.2.1 busy", own, deferred},
 		{"RCPT 550", StageRCPT, 550, "5.1.1 unknown", own, refused},
-		{"RCPT 555", StageRCPT, 555, "5.5.4 parameter", own, deferred},
-		{"RCPT 504", StageRCPT, 504, "parameter", own, deferred},
+		{"RCPT 555", StageRCPT, 555, "5.5.4 parameter", own, refused},
+		{"RCPT 504", StageRCPT, 504, "parameter", own, refused},
 		{"RCPT 551", StageRCPT, 551, "try elsewhere", own, refused},
 		{"RCPT 552, full", StageRCPT, 552, "5.2.2 full", own, refused},
 		{"RCPT 552, too many", StageRCPT, 552, "too many recipients", own, tooMany},

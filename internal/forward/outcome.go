@@ -94,6 +94,9 @@ func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 // Postfix reports at RCPT what it has against the sender in MAIL.
 func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 	v, fix := classify(at, rep, t.own)
+	if at == StageRCPT && v == refused && t.asks() && (rep.hasCode("504") || rep.hasCode("555")) {
+		v, fix = deferred, fixParameter // one that the relay offered, as at MAIL
+	}
 	if fix == fixSender && t.signed() {
 		fix = fixSigned
 	}

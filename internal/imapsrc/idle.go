@@ -35,6 +35,7 @@ func (c *Conn) Idle(ctx context.Context, d time.Duration) (arrived bool, err err
 		return false, err
 	}
 	i.wait(ctx, d)
+	c.idles = i.answer == nil // a server that ends IDLE itself is polled from now on
 	err = elsewhere(func() error { return i.end(ctx) })
 	return c.hasArrived(), err
 }
@@ -89,7 +90,7 @@ func (i *idle) wait(ctx context.Context, d time.Duration) {
 	timer := time.AfterFunc(d, r.stop)
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, r.stop)()
-	for !i.c.hasArrived() {
+	for i.answer == nil && !i.c.hasArrived() {
 		if _, err := i.hear(r); err != nil {
 			return
 		}

@@ -197,6 +197,21 @@ func TestIdleRefused(t *testing.T) {
 	}
 }
 
+// TestIdleEndedByServer: a server that ends IDLE itself is polled from then on.
+func TestIdleEndedByServer(t *testing.T) {
+	for answer, works := range map[string]bool{"OK timeout": true, "NO no more": false} {
+		t.Run(answer, func(t *testing.T) {
+			ends := idleBegins
+			ends.Reply += "{tag} " + answer + "\r\n"
+			c := openIdling(t, ends, logout)
+			arrived, err := c.Idle(t.Context(), time.Hour)
+			if arrived || works != (err == nil) || c.Idles() {
+				t.Errorf("Idle = %v, %v, and Idles is %v; want no arrival, success: %v, and no more IDLE", arrived, err, c.Idles(), works)
+			}
+		})
+	}
+}
+
 // TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open
 // is left out.
 func TestPoll(t *testing.T) {

@@ -312,6 +312,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Unlock()
 	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.idle))
 	_, err := w.Conn.Write(whole)
+	_ = w.Conn.SetWriteDeadline(time.Time{}) // TLS may write while it reads
 	w.mu.Lock()
 	if err != nil {
 		return 0, w.fail(err)

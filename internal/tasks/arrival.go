@@ -21,7 +21,7 @@ type Tracker interface {
 	// out, or may have: the newest first, at most 20. It reads all tasks of that time.
 	SentAs(ctx context.Context, messageID string, within time.Duration) ([]int64, error)
 	// Bounces counts, for each recipient, the deliveries of which a bounce was recorded within that
-	// time: only recipients with at least n of them.
+	// time that is about the mailbox (Arrival.OfMailbox): only recipients with at least n of them.
 	Bounces(ctx context.Context, within time.Duration, n int) (map[string]int, error)
 }
 
@@ -73,6 +73,22 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	a.Enhanced, a.Remote = text.Cut(text.Line(a.Enhanced), 32), text.Cut(text.Line(a.Remote), 255)
 	a.Reply = text.Cut(text.Line(a.Reply), 1000)
 	return a
+}
+
+// Earlier reports whether the report says that this was before the delivery: it is about an attempt
+// before an operator requeued the task. The clocks of hosts may differ by an hour.
+func (a Arrival) Earlier(delivered *time.Time) bool {
+	return !a.At.IsZero() && delivered != nil && a.At.Before(delivered.Add(-time.Hour))
+}
+
+// OfMailbox reports whether a bounce says that the mailbox does not exist or takes no mail (RFC 3463
+// X.1.X, X.2.1), and not that a message was refused.
+func (a Arrival) OfMailbox() bool {
+	switch a.Enhanced {
+	case "", "5.0.0":
+		return a.Code == 550
+	}
+	return strings.HasPrefix(a.Enhanced, "5.1.") || a.Enhanced == "5.2.1"
 }
 
 // Line is what the audit trail says of it, besides its status.

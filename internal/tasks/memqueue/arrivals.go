@@ -29,7 +29,8 @@ func (q *Queue) Arrived(_ context.Context, who string, taskID int64, recipient s
 	if i < 0 {
 		return false, fmt.Errorf("task %d: record what became of the delivery to %s: %w", taskID, recipient, tasks.ErrNotFound)
 	}
-	if !tasks.Reached(t.Deliveries[i:i+1]) || !a.Status.Beyond(t.arrivals[recipient].Status) {
+	if !tasks.Reached(t.Deliveries[i:i+1]) || !a.Status.Beyond(t.arrivals[recipient].Status) ||
+		a.Earlier(t.Deliveries[i].DeliveredAt) {
 		return false, nil
 	}
 	a = a.Recorded(t.Deliveries[i].DeliveredAt, now)
@@ -83,7 +84,7 @@ func (q *Queue) Bounces(_ context.Context, within time.Duration, n int) (map[str
 	out := map[string]int{}
 	for _, t := range q.tasks {
 		for recipient, a := range t.arrivals {
-			if a.Status == tasks.Bounced && a.reported.After(since) {
+			if a.Status == tasks.Bounced && a.OfMailbox() && a.reported.After(since) {
 				out[recipient]++
 			}
 		}

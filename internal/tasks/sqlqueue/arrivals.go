@@ -68,7 +68,7 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 		return err
 	case len(rows) == 0:
 		return tasks.ErrNotFound
-	case !tasks.Reached([]tasks.Delivery{{Status: rows[0].status}}) || !a.Status.Beyond(rows[0].arrival):
+	case !tasks.Reached([]tasks.Delivery{{Status: rows[0].status}}) || !a.Status.Beyond(rows[0].arrival), a.Earlier(rows[0].at):
 		return errNoChange
 	}
 	a = a.Recorded(rows[0].at, now)

@@ -21,9 +21,11 @@ WHERE t.id = ? AND d.recipient = ?`
 SELECT inbox_id, status, COUNT(*), COUNT(DISTINCT task_id), SUM(CASE WHEN reported_at > ? THEN 1 ELSE 0 END)
 FROM monitored_emails_arrivals WHERE inbox_id IN ? AND status IN ? GROUP BY inbox_id, status`
 
-	// By monitored_emails_arrivals_status (status, reported_at, recipient), which has all columns.
+	// By monitored_emails_arrivals_status (status, reported_at, recipient). The condition is
+	// tasks.Arrival.OfMailbox.
 	sqlBounces = `
 SELECT recipient, COUNT(*) FROM monitored_emails_arrivals WHERE status = 'bounced' AND reported_at > ?
+  AND (enhanced LIKE '5.1.%' OR enhanced = '5.2.1' OR enhanced IN ('', '5.0.0') AND code = 550)
 GROUP BY recipient HAVING COUNT(*) >= ?`
 
 	// By PRIMARY KEY. The last condition on the task is sameID of the dialect.

@@ -320,6 +320,13 @@ func testSentAs(s *suite) {
 	}
 }
 
+// notOfMailbox are bounces for which the recipient is not at fault.
+var notOfMailbox = []tasks.Arrival{
+	{Status: tasks.Bounced, Code: 554, Enhanced: "5.7.1", Reply: "looks like spam"},
+	{Status: tasks.Bounced, Enhanced: "4.4.7", Reply: "expired"},
+	{Status: tasks.Bounced, Code: 552, Reply: "too large"},
+}
+
 // testBounces counts who bounced again and again lately.
 func testBounces(s *suite) {
 	p := s.place()
@@ -333,6 +340,10 @@ func testBounces(s *suite) {
 		s.arrive(id, better, tasks.Arrival{Status: tasks.Delayed}, true)
 		if uid > 2 {
 			s.arrive(id, better, bounce, true)
+		}
+		if uid > 0 {
+			other := p.sent(10+uid, "other"+string(rune('a'+uid)), bad)
+			s.arrive(other, bad, notOfMailbox[uid-1], true)
 		}
 	}
 	for _, c := range []struct {
