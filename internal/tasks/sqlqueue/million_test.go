@@ -113,7 +113,7 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 		{"the first of many in a state", 300, raws(sqlFew, []int64{inboxID}, []tasks.Status{tasks.Forwarded}, 100)},
 		{"what ended in an hour", 8000, raws(sqlHistory, []int64{inboxID}, endings, now.Add(-2*time.Hour), now.Add(-time.Hour))},
 		{"100 that ended long ago", 300, raws(sqlExpired, []int64{inboxID}, now, 100)},
-		{"deletion of 100 that ended long ago", 1400, func(tx *gorm.DB) error {
+		{"deletion of 100 that ended long ago", 1300, func(tx *gorm.DB) error {
 			ids, err := New(r.DB).expire(tx, now, []int64{inboxID}, 0, 100)
 			if len(ids) != 100 {
 				t.Errorf("%d tasks expired, want 100", len(ids))
