@@ -144,8 +144,8 @@ func (s *services) page(access *web.Access) (page *web.Server, done func(), err 
 	}, nil
 }
 
-// audit audits one inbox, as the command does. It needs no routes and no relay: what is wrong with
-// those keeps nobody from it.
+// audit audits one inbox, as the command does. It needs no routes and no relay, so an error in their
+// configuration does not prevent it.
 func (s *services) audit(ctx context.Context, in inbox.Inbox, who string) {
 	p := &pass.Pass{
 		Config: s.passConfig(false), Inboxes: s.inboxes, Queue: s.queue, Now: time.Now, Log: s.log, Observer: silent{},

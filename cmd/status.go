@@ -35,7 +35,7 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `status shows what is known of each inbox, without connecting to it. The backlog
 is the number of unfinished tasks. Due tasks are those of the backlog that the
 next run claims; the others wait for a retry or are in progress. "Last day" has
-the recipients for whom a message bounced after the relay had accepted it, the
+the recipients whose message bounced after the relay had accepted it, the
 conflicts (a worker lost its lease to another) and the share of messages that
 took more than one attempt. Columns that are 0 everywhere are left out.
 

@@ -76,7 +76,7 @@ func (a *app) taskRetryCommand() *cobra.Command {
 tasks are requeued when --status names them. A copy of a message that was or
 will be forwarded is skipped again. --bounced selects tasks, forwarded or
 dead, that bounced after the relay had accepted them. They are sent again to the
-recipients for whom they bounced, and not to recipients who have the message.`, &how)
+recipients whose copy bounced, and not to recipients who have the message.`, &how)
 }
 
 func (a *app) taskSkipCommand() *cobra.Command {
