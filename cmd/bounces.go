@@ -49,16 +49,10 @@ func (s *services) bounces(queue tasks.Queue) (pass.Bounces, error) {
 // there is none.
 func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
 	want := cfg.Bounces.Inbox
-	if want == "" || slices.ContainsFunc(active, func(in inbox.Inbox) bool { return sameAddress(in.Address, want) }) {
+	if want == "" || slices.ContainsFunc(active, func(in inbox.Inbox) bool { return address.Same(in.Address, want) }) {
 		return nil
 	}
 	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[1]s`, or `postrider inbox enable %[1]s`", want)
-}
-
-func sameAddress(x, y string) bool {
-	a, errA := address.Parse(x)
-	b, errB := address.Parse(y)
-	return errA == nil && errB == nil && a.Key() == b.Key()
 }
 
 // withBounces adds a row for a bounce inbox that was removed or disabled. It is reported like any

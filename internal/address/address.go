@@ -50,6 +50,13 @@ func (a Address) Key() string {
 	return strings.ToLower(local + domain)
 }
 
+// Same reports whether two texts are the same address, in any spelling.
+func Same(x, y string) bool {
+	a, errA := Parse(x)
+	b, errB := Parse(y)
+	return errA == nil && errB == nil && a.Key() == b.Key()
+}
+
 // unquoted returns the content of a Quoted-string.
 func unquoted(s string) string {
 	var b strings.Builder

@@ -122,8 +122,7 @@ func (b *Book) byMessageID(ctx context.Context, r bounce.Report) (about []statem
 // deliveryTo is the recipient of a task that a fate is about.
 func deliveryTo(t tasks.Task, f bounce.Fate) (string, bool) {
 	for _, d := range t.Deliveries {
-		key := keyOf(d.Recipient)
-		if tasks.Reached([]tasks.Delivery{d}) && (key == keyOf(f.Original) || key == keyOf(f.Recipient)) {
+		if tasks.Reached([]tasks.Delivery{d}) && f.Is(d.Recipient) {
 			return d.Recipient, true
 		}
 	}

@@ -44,7 +44,6 @@ type Config struct {
 // Book reads reports, and knows who is suspended. It is safe for concurrent use.
 type Book struct {
 	cfg   Config
-	inbox string // its key, see keyOf
 	queue Queue
 	store *Store
 	log   *slog.Logger
@@ -55,20 +54,11 @@ type Book struct {
 
 // New is a Book over a registry. now is the clock of this host.
 func New(cfg Config, queue Queue, store *Store, log *slog.Logger, now func() time.Time) *Book {
-	return &Book{cfg: cfg, inbox: keyOf(cfg.Inbox), queue: queue, store: store, log: log, now: now}
+	return &Book{cfg: cfg, queue: queue, store: store, log: log, now: now}
 }
 
 // Of reports whether an inbox is the bounce inbox.
-func (b *Book) Of(inbox string) bool { return keyOf(inbox) == b.inbox }
-
-// keyOf is the same for all spellings of an address.
-func keyOf(s string) string {
-	a, err := address.Parse(s)
-	if err != nil {
-		return s
-	}
-	return a.Key()
-}
+func (b *Book) Of(inbox string) bool { return address.Same(inbox, b.cfg.Inbox) }
 
 // Read reads a message of the bounce inbox. It returns what the message says in one line, and false
 // when it is no report. Unless dry is set, it records that with the deliveries. The error is that
