@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,8 @@ func isCanceled(err error) bool { return errors.Is(err, context.Canceled) }
 // watchHeap measures the heap until grown is called, which returns the largest growth in octets.
 func watchHeap(t *testing.T) (grown func() uint64) {
 	t.Helper()
+	percent := debug.SetGCPercent(20) // else most of it is garbage, also of the fake server
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	runtime.GC()
 	var start runtime.MemStats
 	runtime.ReadMemStats(&start)
