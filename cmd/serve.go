@@ -150,11 +150,11 @@ func (s *services) audit(ctx context.Context, in inbox.Inbox, who string) {
 	p := &pass.Pass{
 		Config: s.passConfig(false), Inboxes: s.inboxes, Queue: s.queue, Now: time.Now, Log: s.log, Observer: silent{},
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
-			conn, err := s.connect(ctx, in)
+			d, err := s.dialer()
 			if err != nil {
-				return nil, err // and not a nil *imapsrc.Conn
+				return nil, err
 			}
-			return conn, nil
+			return d.source(ctx, in)
 		},
 	}
 	p.Audit(ctx, []inbox.Inbox{in}, pass.AuditOptions{Who: who})

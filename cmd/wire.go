@@ -211,6 +211,11 @@ func (d *dialer) server(ctx context.Context, in inbox.Inbox) (pass.Server, error
 	return conn, nil
 }
 
+// source is dial for pass.Pass.
+func (d *dialer) source(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
+	return d.server(ctx, in)
+}
+
 // connect logs in to one inbox.
 func (s *services) connect(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
 	d, err := s.dialer()
@@ -249,13 +254,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
 		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
-		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
-			conn, err := d.dial(ctx, in)
-			if err != nil {
-				return nil, err
-			}
-			return conn, nil
-		},
+		Dial: d.source,
 		Now: time.Now, Log: s.log, Observer: observer,
 	}, nil
 }
