@@ -255,7 +255,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 		Config:  s.passConfig(dryRun),
 		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
 		Dial: d.source,
-		Now: time.Now, Log: s.log, Observer: observer,
+		Now:  time.Now, Log: s.log, Observer: observer,
 	}, nil
 }
 
