@@ -22,6 +22,7 @@ var arrivalTests = map[string]func(*suite){
 	"arrivals/purged":            testArrivalsPurged,
 	"arrivals/by Message-ID":     testSentAs,
 	"arrivals/who bounces again": testBounces,
+	"arrivals/earlier attempt":   testEarlier,
 }
 
 // bounce is what a report says.
@@ -318,6 +319,20 @@ func testSentAs(s *suite) {
 	if got, err := s.Queue.SentAs(s.ctx, "<Same@"+s.t.Name()+">", time.Hour); err != nil || len(got) != tasks.SentAsMost || slices.Contains(got, two) {
 		s.t.Errorf("of many: %v, %v; want the newest %d", got, err, tasks.SentAsMost)
 	}
+}
+
+// testEarlier: a report that was made well before the delivery is about an attempt before the task
+// was requeued, and says nothing of this one.
+func testEarlier(s *suite) {
+	to := "ann@" + s.t.Name()
+	id := s.place().sent(1, "a", to)
+	t, err := s.Queue.Get(s.ctx, id)
+	s.must("read the task", err)
+	a := bounce
+	a.At = t.Deliveries[0].DeliveredAt.Add(-61 * time.Minute)
+	s.arrive(id, to, a, false)
+	a.At = t.Deliveries[0].DeliveredAt.Add(-59 * time.Minute) // clocks differ
+	s.arrive(id, to, a, true)
 }
 
 // notOfMailbox are bounces for which the recipient is not at fault.
