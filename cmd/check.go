@@ -192,15 +192,14 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if err := cmp.Or(a.report(db), a.notes("database", readable)); err != nil || db.err != nil {
 		return []finding{db}, err
 	}
+	found := []finding{}
 	boxes := slices.DeleteFunc(slices.Clone(all), func(in inbox.Inbox) bool { return !in.Active })
 	if len(boxes) == 0 {
-		return []finding{db}, a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
+		err = a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
+	} else if found, err = s.checkInboxes(ctx, boxes); err == nil {
+		err = a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes))
 	}
-	found, err := s.checkInboxes(ctx, boxes)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes)); err != nil || cfg.Bounces.Inbox == "" {
+	if err != nil || cfg.Bounces.Inbox == "" {
 		return append(found, db), err
 	}
 	bounces := s.checkBounces(ctx)
