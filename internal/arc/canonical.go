@@ -17,7 +17,7 @@ import (
 // relaxed is a field in the relaxed canonical form (RFC 6376 3.4.2).
 func relaxed(field string) string {
 	name, value, _ := strings.Cut(field, ":")
-	value = strings.Join(strings.FieldsFunc(value, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }), " ")
+	value = strings.Join(strings.FieldsFunc(value, isWhite), " ")
 	return strings.ToLower(strings.TrimRight(name, " \t")) + ":" + value + "\r\n"
 }
 

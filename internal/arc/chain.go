@@ -165,9 +165,12 @@ func (c chain) newest(ctx context.Context, v *verifier) *fault {
 
 // seal verifies one seal. It covers all sets up to its own.
 func (c chain) seal(ctx context.Context, v *verifier, i int) *fault {
-	set := c.sets[i]
+	set, t := c.sets[i], c.sealTags(i)
+	if _, why := t.time("t"); why != nil {
+		return why
+	}
 	text := c.canonical(i-1) + relaxed(string(set[resultsField][0].Raw)) + relaxed(string(set[signatureField][0].Raw))
-	_, why := v.signature(ctx, c.sealTags(i), text+unsignedField(set[sealField][0], relaxed))
+	_, why := v.signature(ctx, t, text+unsignedField(set[sealField][0], relaxed))
 	return why
 }
 

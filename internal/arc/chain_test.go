@@ -114,6 +114,26 @@ func TestBrokenChain(t *testing.T) {
 	}
 }
 
+// TestSealTags: each seal verifies, so what its tags say decides.
+func TestSealTags(t *testing.T) {
+	z := zone{}
+	s := sealer(t, z, "a.example")
+	raw := forwarded(t, s, z, plain)
+	covered := relaxed(fieldOf("ARC-Authentication-Results", 1).FindString(raw)) + relaxed(fieldOf("ARC-Message-Signature", 1).FindString(raw))
+	for tags, want := range map[string]status{
+		"t=1": passed, "n=": passed, "x=1": passed, // a seal does not expire (RFC 8617 4.1.3)
+		"t=": failed, "t=x": failed, "t=1 2": failed, "t=-1": failed, "_=": failed, "t=1; t=1": failed, "h=From": failed,
+	} {
+		seal, err := s.sign("ARC-Seal: i=1; a=rsa-sha256; d=a.example; s=s1; cv=none; "+tags+"; b=", covered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, why := verified(t, z, seal+without(raw, "ARC-Seal", 1), now); got != want {
+			t.Errorf("%q: the chain is %s (%s), want %s", tags, got, why, want)
+		}
+	}
+}
+
 // TestValidChain: sealers write in ways of their own.
 func TestValidChain(t *testing.T) {
 	z := zone{}

@@ -61,11 +61,16 @@ func recordOf(key *rsa.PrivateKey) string {
 // loaded is the key of a domain, with the selector s1.
 func loaded(t testing.TB, domain string) *dkim.Key {
 	t.Helper()
+	return keyFrom(t, domain, "s1", pemOf(rsaKey()))
+}
+
+func keyFrom(t testing.TB, domain, selector, text string) *dkim.Key {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "arc.pem")
-	if err := os.WriteFile(path, []byte(pemOf(rsaKey())), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	key, err := dkim.Load(domain, "s1", path)
+	key, err := dkim.Load(domain, selector, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +121,17 @@ func seal(t testing.TB, s *Sealer, z zone, raw string) Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// verified is the state of a message's chain, and why it is not valid.
+func verified(t testing.TB, z zone, raw string, at time.Time) (status, string) {
+	t.Helper()
+	fields, body := parsed(t, raw)
+	hashes, err := hashBody(t.Context(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chainOf(fields).verify(t.Context(), &verifier{dns: z, header: newHeader(fields), body: hashes, at: at})
 }
 
 // forwarded is the message below a new set, which there has to be.

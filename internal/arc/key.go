@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,26 +36,48 @@ func permanent(format string, args ...any) *fault {
 	return &fault{resultPermanent, fmt.Sprintf(format, args...)}
 }
 
-// tags are a list of tags (RFC 6376 3.2). Space in a value does not matter for the tags in use
-// here.
+// tags are a list of tags (RFC 6376 3.2). A tag that is given with an empty value is not the same
+// as one that is not given.
 type tags map[string]string
+
+// tagName is what a tag can be called.
+var tagName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+// white is folding white space (RFC 6376 2.8).
+const white = " \t\r\n"
 
 func parseTags(list string) (tags, bool) {
 	out := tags{}
 	parts := strings.Split(list, ";")
 	for i, part := range parts {
 		name, value, found := strings.Cut(part, "=")
-		name = strings.TrimSpace(name)
+		name = strings.Trim(name, white)
 		if !found && name == "" && i > 0 && i == len(parts)-1 {
 			break
 		}
-		if _, twice := out[name]; !found || twice || name == "" {
+		if _, twice := out[name]; !found || twice || !tagName.MatchString(name) {
 			return nil, false
 		}
-		out[name] = strings.Join(strings.Fields(value), "")
+		out[name] = tagValue(name, value)
 	}
 	return out, true
 }
+
+// tagValue is a value without the white space that does not count: in base64 and in an identity,
+// and around the colons of lists. Elsewhere it counts, so that "t=1 2" is no number.
+func tagValue(name, value string) string {
+	switch name {
+	case "b", "bh", "p", "i":
+		return strings.Join(strings.FieldsFunc(value, isWhite), "")
+	}
+	items := strings.Split(value, ":")
+	for i := range items {
+		items[i] = strings.Trim(items[i], white)
+	}
+	return strings.Join(items, ":")
+}
+
+func isWhite(r rune) bool { return strings.ContainsRune(white, r) }
 
 // allows reports whether a tag is not there, or is a list with one of the items.
 func (t tags) allows(name string, items ...string) bool {
@@ -67,6 +90,14 @@ func (t tags) has(name string, items ...string) bool {
 }
 
 func (t tags) given(name string) bool { _, given := t[name]; return given }
+
+// or is the value of a tag, or its default when it is not given.
+func (t tags) or(name, value string) string {
+	if given, ok := t[name]; ok {
+		return given
+	}
+	return value
+}
 
 // publicKey is a key with what its record says about its use (RFC 6376 3.6.1).
 type publicKey struct {
@@ -103,7 +134,7 @@ func parseKey(record string) (*publicKey, *fault) {
 		return nil, permanent("the record of its key cannot be read")
 	}
 	switch {
-	case !t.allows("v", "DKIM1"), !t.allows("h", "sha256"), !t.allows("s", "email", "*"):
+	case t.or("v", "DKIM1") != "DKIM1", !t.allows("h", "sha256"), !t.allows("s", "email", "*"):
 		return nil, permanent("its key is for something else")
 	case t["p"] == "":
 		return nil, permanent("its key was revoked")
@@ -113,8 +144,8 @@ func parseKey(record string) (*publicKey, *fault) {
 		return nil, permanent("its key cannot be read")
 	}
 	out := &publicKey{testing: t.has("t", "y"), strict: t.has("t", "s")}
-	switch t["k"] {
-	case "", "rsa":
+	switch t.or("k", "rsa") {
+	case "rsa":
 		key, why := parseRSA(der)
 		out.key = key
 		return out, why

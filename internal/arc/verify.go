@@ -48,9 +48,12 @@ func (v *verifier) message(ctx context.Context, f message.Field, t tags) (*publi
 	if why := v.dated(t); why != nil {
 		return nil, why
 	}
-	inHeader, inBody, _ := strings.Cut(t["c"], "/")
-	canonical, known := map[string]func(string) string{"": simple, "simple": simple, "relaxed": relaxed}[inHeader]
-	want, knownBody := map[string][]byte{"": v.body.simple, "simple": v.body.simple, "relaxed": v.body.relaxed}[inBody]
+	inHeader, inBody, both := strings.Cut(t.or("c", "simple"), "/")
+	if !both {
+		inBody = "simple"
+	}
+	canonical, known := map[string]func(string) string{"simple": simple, "relaxed": relaxed}[inHeader]
+	want, knownBody := map[string][]byte{"simple": v.body.simple, "relaxed": v.body.relaxed}[inBody]
 	if !known || !knownBody {
 		return nil, permanent("its canonicalization is not known")
 	}
@@ -88,24 +91,32 @@ func (v *verifier) dated(t tags) *fault {
 		{"x", "it has expired", func(x time.Time) bool { return v.at.After(x) }},
 		{"t", "it is dated in the future", func(t time.Time) bool { return t.After(v.at.Add(maxDrift)) }},
 	} {
-		text, given := t[limit.tag]
-		seconds, err := strconv.ParseInt(text, 10, 64)
+		at, why := t.time(limit.tag)
 		switch {
-		case given && err != nil:
-			return permanent("it has a time that cannot be read")
-		case given && limit.over(time.Unix(seconds, 0)):
+		case why != nil:
+			return why
+		case t.given(limit.tag) && limit.over(at):
 			return &fault{resultPolicy, limit.why}
 		}
 	}
 	return nil
 }
 
+// time reads a time, if it is given.
+func (t tags) time(name string) (time.Time, *fault) {
+	if !t.given(name) {
+		return time.Time{}, nil
+	}
+	seconds, err := strconv.ParseUint(t[name], 10, 63)
+	if err != nil {
+		return time.Time{}, permanent("it has a time that cannot be read")
+	}
+	return time.Unix(int64(seconds), 0), nil
+}
+
 // dkim verifies a DKIM signature (RFC 6376 6.1).
 func (v *verifier) dkim(ctx context.Context, f message.Field, t tags) *fault {
-	_, identity, given := strings.Cut(strings.ToLower(t["i"]), "@")
-	if !given {
-		identity = strings.ToLower(t["d"])
-	}
+	_, identity, _ := strings.Cut(strings.ToLower(t.or("i", "@"+t["d"])), "@")
 	exactly := identity == strings.ToLower(t["d"])
 	switch {
 	case t["v"] != "1":

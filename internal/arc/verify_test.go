@@ -69,6 +69,7 @@ func TestSignatures(t *testing.T) {
 		{"a key for another service", with("service.example", good+"; s=tlsrpt"), "permerror"},
 		{"a key for another hash", with("hash.example", good+"; h=sha1"), "permerror"},
 		{"a key of another version", with("version.example", strings.Replace(good, "DKIM1", "DKIM2", 1)), "permerror"},
+		{"a key of two versions", with("versions.example", strings.Replace(good, "DKIM1", "DKIM1:DKIM2", 1)), "permerror"},
 		{"another key", with("another.example", keyOf(1024)), "fail"},
 		{"a record that is no key", with("nokey.example", "v=spf1 -all"), "permerror"},
 		{"no key", strings.Replace(of(""), "s=s;", "s=none;", 1), "permerror"},
@@ -81,6 +82,35 @@ func TestSignatures(t *testing.T) {
 				t.Errorf("the results are %q, want one of %s\n%s", got, tt.want, tt.raw)
 			}
 		})
+	}
+}
+
+// TestTags: each signature is valid, so what its tags say decides.
+func TestTags(t *testing.T) {
+	z := zone{}
+	s := sealer(t, z, "client.example")
+	fields, body := parsed(t, plain)
+	hashes, err := hashBody(t.Context(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z["s1._domainkey.other.example"] = strings.Replace(recordOf(rsaKey()), "k=rsa", "k=", 1)
+	for tags, want := range map[string]string{
+		"d=client.example": "pass", "d= client.example\r\n ": "pass", "d=client. example": "none", "d=other.example": "permerror",
+		"d=client.example; n=a b": "pass", "d=client.example; n=": "pass", "d=client.example; x_1=": "pass", "d=client.example; _=": "none", "d=client.example; 1=": "none",
+		"d=client.example; c=simple": "pass", "d=client.example; c=": "permerror", "d=client.example; c=simple/": "permerror", "d=client.example; c=sim ple": "permerror",
+		"d=client.example; i=@client. example": "pass", "d=client.example; i=": "permerror", "d=client.example; i=client.example": "permerror",
+		"d=client.example; t=1": "pass", "d=client.example; t=": "permerror", "d=client.example; t=1 2": "permerror", "d=client.example; t=-1": "permerror",
+	} {
+		field := "DKIM-Signature: v=1; a=rsa-sha256; s=s1; h=From : To; bh=" + encode(hashes.simple) + "; " + tags + "; b="
+		signature, err := s.key.SignSHA256([]byte(newHeader(fields).picked([]string{"From", "To"}, simple) + field))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(owned(t, z, field+encode(signature)+"\r\n"+plain), "; ")
+		if want == "none" && got != "" || want != "none" && !strings.HasPrefix(got, "dkim="+want+" ") {
+			t.Errorf("%q: the results are %q, want %s", tags, got, want)
+		}
 	}
 }
 
