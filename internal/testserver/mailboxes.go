@@ -46,7 +46,8 @@ func RspamdMailboxes(t testing.TB, values []string) [][]Mailbox {
 	if err := os.WriteFile(script, []byte(mailboxesLua), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return mailboxes(t, values, exec.Command(binary, "lua", "-b", "-s", script))
+	argv := ownClock(binary, "lua", "-b", "-s", script)
+	return mailboxes(t, values, exec.Command(argv[0], argv[1:]...))
 }
 
 // mailboxes gives a reader the paths of messages with these To fields.

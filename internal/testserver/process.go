@@ -53,6 +53,12 @@ func startProcess(logFile string, as *account, argv ...string) (*process, error)
 	return p, nil
 }
 
+// ownClock starts a program without libfaketime, which scripts/clocks preloads: with that and
+// jemalloc, it would wait for itself for ever.
+func ownClock(argv ...string) []string {
+	return append([]string{"env", "-u", "LD_PRELOAD"}, argv...)
+}
+
 // waitListening waits until the child listens on port, and says what it logged if it ends instead.
 func (p *process) waitListening(port int) error {
 	deadline := time.Now().Add(startTimeout)

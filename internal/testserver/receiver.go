@@ -105,7 +105,7 @@ func startRspamd(t testing.TB, dns *DNS, port int) *process {
 	}
 	receiverFile(t, dir, "suffixes", publicSuffixes)
 	conf := receiverConfig(t, dir, "rspamd.conf", map[string]any{"Dir": dir, "Port": port, "DNS": dns.Address})
-	return startFilter(t, dir, as, findBinary("rspamd"), "-f", "-c", conf)
+	return startFilter(t, dir, as, ownClock(findBinary("rspamd"), "-f", "-c", conf)...)
 }
 
 func startOpenDKIM(t testing.TB, dns *DNS, port int) *process {

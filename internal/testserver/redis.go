@@ -18,11 +18,10 @@ func Redis(t testing.TB) *Broker {
 }
 
 func redisArgs(binary string, port int, dir string, more ...string) []string {
-	return append([]string{
-		"env", "-u", "LD_PRELOAD", // with libfaketime, which scripts/clocks preloads, it never starts
+	return append(ownClock(
 		binary, "--port", fmt.Sprint(port), "--bind", loopback, "--dir", dir, "--save", "",
 		"--appendonly", "yes", "--appendfsync", "always",
-	}, more...)
+	), more...)
 }
 
 // RedisCluster starts a cluster of three masters with a replica each.
