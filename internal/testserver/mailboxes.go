@@ -46,8 +46,7 @@ func RspamdMailboxes(t testing.TB, values []string) [][]Mailbox {
 	if err := os.WriteFile(script, []byte(mailboxesLua), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	argv := ownClock(binary, "lua", "-b", "-s", script)
-	return mailboxes(t, values, exec.Command(argv[0], argv[1:]...))
+	return mailboxes(t, values, commandWithOwnClock(binary, "lua", "-b", "-s", script))
 }
 
 // mailboxes gives a reader the paths of messages with these To fields.

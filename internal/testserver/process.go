@@ -59,6 +59,11 @@ func ownClock(argv ...string) []string {
 	return append([]string{"env", "-u", "LD_PRELOAD"}, argv...)
 }
 
+func commandWithOwnClock(argv ...string) *exec.Cmd {
+	argv = ownClock(argv...)
+	return exec.Command(argv[0], argv[1:]...)
+}
+
 // waitListening waits until the child listens on port, and says what it logged if it ends instead.
 func (p *process) waitListening(port int) error {
 	deadline := time.Now().Add(startTimeout)

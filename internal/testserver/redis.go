@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,7 +41,7 @@ func RedisCluster(t testing.TB) []*Broker {
 		})
 		create = append(create[:2], append([]string{nodes[i].Address}, create[2:]...)...)
 	}
-	command := exec.Command(cli, create...)
+	command := commandWithOwnClock(append([]string{cli}, create...)...)
 	command.Env = append(os.Environ(), "HOME="+filepath.Dir(nodes[0].dir))
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("create a cluster of Redis: %v\n%s", err, out)
@@ -61,8 +60,8 @@ func RedisCluster(t testing.TB) []*Broker {
 
 // redisReady reports whether a node of a cluster can be written to, and its replica has what it has.
 func redisReady(cli string, port int) bool {
-	state, err1 := exec.Command(cli, "-p", fmt.Sprint(port), "cluster", "info").Output()
-	links, err2 := exec.Command(cli, "-p", fmt.Sprint(port), "info", "replication").Output()
+	state, err1 := commandWithOwnClock(cli, "-p", fmt.Sprint(port), "cluster", "info").Output()
+	links, err2 := commandWithOwnClock(cli, "-p", fmt.Sprint(port), "info", "replication").Output()
 	linked := bytes.Contains(links, []byte("state=online")) || bytes.Contains(links, []byte("master_link_status:up"))
 	return err1 == nil && err2 == nil && linked && bytes.Contains(state, []byte("cluster_state:ok"))
 }
