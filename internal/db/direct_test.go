@@ -134,8 +134,11 @@ func TestPreparedStatements(t *testing.T) {
 	}
 	execute(t, db, "ALTER TABLE numbers ADD COLUMN name TEXT NOT NULL DEFAULT 'none'")
 	wantOne(t, db, "1", query+" LIMIT 1")
-	for i := range 2 * maxReady {
-		execute(t, db, "UPDATE numbers SET name = "+strings.Repeat("1 + ", i%50)+fmt.Sprint(i))
+	const most = 300
+	for i := range 2 * most {
+		for range 2 {
+			execute(t, db, "UPDATE numbers SET name = "+strings.Repeat("1 + ", i%50)+fmt.Sprint(i))
+		}
 	}
 	conn, err := db.pool.Conn(testContext(t))
 	if err != nil {
@@ -143,12 +146,41 @@ func TestPreparedStatements(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	err = conn.Raw(func(c any) error {
-		if n := len(c.(*preparedConn).ready); n != maxReady {
-			t.Errorf("the connection keeps %d statements, want %d", n, maxReady)
+		if n := len(c.(*preparedConn).ready); n != most {
+			t.Errorf("the connection keeps %d statements, want %d", n, most)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestPreparedOnServers: a server prepares what runs again on a connection, once. It runs as it is
+// when the server has as many prepared statements as it may.
+func TestPreparedOnServers(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		db := openAny(t, cfg)
+		db.pool.SetMaxOpenConns(1)
+		wantPrepared := func(prepared, executed string) {
+			t.Helper()
+			for name, want := range map[string]string{"Com_stmt_prepare": prepared, "Com_stmt_execute": executed} {
+				var got string
+				err := db.pool.QueryRowContext(testContext(t), "SHOW SESSION STATUS LIKE '"+name+"' /* "+prepared+executed+" */").Scan(&name, &got)
+				if err != nil || got != want {
+					t.Errorf("%s: %q (%v), want %q", name, got, err, want)
+				}
+			}
+		}
+		for range 4 {
+			wantOne(t, db, "2", "SELECT 1 + 1")
+		}
+		wantPrepared("1", "3")
+		execute(t, db, "SET GLOBAL max_prepared_stmt_count = 0")
+		defer execute(t, db, "SET GLOBAL max_prepared_stmt_count = 16382")
+		for range 4 {
+			wantOne(t, db, "4", "SELECT 2 + 2")
+		}
+		wantPrepared("1", "3") // only those that succeed are counted
+	})
 }

@@ -8,20 +8,25 @@ import (
 
 // Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
 // with it all the changes that wait. While changes come from many callers, a batch waits for as many
-// as the one before had, a millisecond at most: otherwise the callers would fall apart into two
+// as the two before had, a millisecond at most: otherwise the callers would fall apart into two
 // groups, and each would wait for the commit of the other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
 	turn    chan struct{} // full while a batch is being committed
-	last    int           // how many changes the last batch had; for who has the turn
+	last    [2]int        // how many of Commit the last batches had; for who has the turn
 	mu      sync.Mutex
 	waiting []*grouped[C]
-	enough  int // as many waiting changes close full
+	urgent  int // how many of these are of Commit
+	enough  int // as many urgent ones close full
 	full    chan struct{}
 }
 
-// groupPatience is how long a batch waits for others at most.
-const groupPatience = time.Millisecond
+const (
+	// groupPatience is how long a batch waits for others at most.
+	groupPatience = time.Millisecond
+	// joinPatience is how long a change of Join waits at most for a batch.
+	joinPatience = 2 * time.Millisecond
+)
 
 // grouped is a change in a group.
 type grouped[C any] struct {
@@ -42,13 +47,42 @@ func (g *Group[C]) Commit(ctx context.Context, change C) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	c := g.add(change, true)
+	g.await(ctx, c)
+	return c.err
+}
+
+// Join is Commit for a change that holds nobody up: it goes with the next batch. If none begins
+// within 2 ms, it begins one.
+func (g *Group[C]) Join(ctx context.Context, change C) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := g.add(change, false)
+	select {
+	case <-c.done:
+	case <-time.After(joinPatience):
+		g.await(ctx, c)
+	}
+	return c.err
+}
+
+func (g *Group[C]) add(change C, urgent bool) *grouped[C] {
 	c := &grouped[C]{change: change, done: make(chan struct{})}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.waiting = append(g.waiting, c)
-	if len(g.waiting) == g.enough {
-		close(g.full)
+	if urgent {
+		g.urgent++
+		if g.urgent == g.enough {
+			close(g.full)
+		}
 	}
-	g.mu.Unlock()
+	return c
+}
+
+// await waits until a change has been committed, in the batch of another one or its own.
+func (g *Group[C]) await(ctx context.Context, c *grouped[C]) {
 	select {
 	case <-c.done:
 	case g.turn <- struct{}{}:
@@ -58,7 +92,6 @@ func (g *Group[C]) Commit(ctx context.Context, change C) error {
 		<-g.turn
 		<-c.done
 	}
-	return c.err
 }
 
 // over reports that the change was committed, or could not be.
@@ -84,14 +117,14 @@ func (g *Group[C]) commitWaiting(ctx context.Context) {
 	}
 }
 
-// gather takes the changes that wait, when there are as many as in the last batch, or the patience
-// has ended.
+// gather takes the changes that wait, when there are as many as in the last batches, or the
+// patience has ended.
 func (g *Group[C]) gather() []*grouped[C] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) < g.last {
+	if most := max(g.last[0], g.last[1]); 0 < g.urgent && g.urgent < most {
 		full := make(chan struct{})
-		g.enough, g.full = g.last, full
+		g.enough, g.full = most, full
 		g.mu.Unlock()
 		select {
 		case <-full:
@@ -100,6 +133,7 @@ func (g *Group[C]) gather() []*grouped[C] {
 		g.mu.Lock()
 	}
 	batch := g.waiting
-	g.waiting, g.last, g.enough = nil, len(batch), 0
+	g.last = [2]int{g.urgent, g.last[0]}
+	g.waiting, g.urgent, g.enough = nil, 0, 0
 	return batch
 }

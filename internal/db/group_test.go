@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -46,8 +47,8 @@ func TestGroupGathers(t *testing.T) {
 	})
 }
 
-// TestGroupWaitsForAsMany: a batch waits for as many changes as the one before had, and not
-// longer than the patience. A single caller never waits.
+// TestGroupWaitsForAsMany: a batch waits for as many changes as the two before had, and not longer
+// than the patience. A single caller never waits.
 func TestGroupWaitsForAsMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const percent = groupPatience / 100
@@ -64,7 +65,7 @@ func TestGroupWaitsForAsMany(t *testing.T) {
 			205, 206, 207, // three, during the last commit
 			250, 255, 260, // as many again
 			400, 410, // fewer
-			600, 800, // one
+			600, 800, 1000, // one
 		} {
 			all.Go(func() {
 				time.Sleep(at * percent)
@@ -74,7 +75,46 @@ func TestGroupWaitsForAsMany(t *testing.T) {
 			})
 		}
 		all.Wait()
-		const want = "[1 after 0 1 after 100 1 after 200 3 after 210 3 after 260 2 after 500 1 after 700 1 after 800]"
+		const want = "[1 after 0 1 after 100 1 after 200 3 after 210 3 after 260 2 after 500 1 after 700 1 after 900 1 after 1000]"
+		if got := fmt.Sprint(batches); got != want {
+			t.Errorf("committed %s, want %s", got, want)
+		}
+	})
+}
+
+// TestGroupJoins: a change of Join goes with the batch of another one, which does not count it. It
+// begins a batch when none comes.
+func TestGroupJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const percent = groupPatience / 100
+		start := time.Now()
+		var batches []string
+		g := NewGroup(func(_ context.Context, batch []string) []error {
+			batches = append(batches, fmt.Sprintf("%s after %d", strings.Join(batch, "+"), time.Since(start)/percent))
+			time.Sleep(10 * percent)
+			return make([]error, len(batch))
+		})
+		var all sync.WaitGroup
+		call := func(at time.Duration, change string, how func(context.Context, string) error) {
+			all.Go(func() {
+				time.Sleep(at * percent)
+				if err := how(t.Context(), change); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		call(0, "a1", g.Commit)
+		call(1, "b1", g.Commit)
+		call(2, "c1", g.Commit)
+		for at, change := range []string{"a1 ends", "b1 ends", "c1 ends"} {
+			call(30+time.Duration(at), change, g.Join)
+		}
+		call(40, "a2", g.Commit) // waits for two more, and has all the ends with it
+		call(50, "b2", g.Commit)
+		call(60, "a2 ends", g.Join)  // while the two are waited for
+		call(300, "b2 ends", g.Join) // nothing comes
+		all.Wait()
+		const want = "[a1 after 0 b1+c1 after 10 a1 ends+b1 ends+c1 ends+a2+b2 after 50 a2 ends after 260 b2 ends after 500]"
 		if got := fmt.Sprint(batches); got != want {
 			t.Errorf("committed %s, want %s", got, want)
 		}

@@ -139,7 +139,7 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := sql.OpenDB(c)
+	pool := sql.OpenDB(preparing{c, mysqlStatements, ""})
 	pool.SetMaxOpenConns(mysqlConns)
 	pool.SetMaxIdleConns(mysqlConns)
 	pool.SetConnMaxIdleTime(15 * time.Second) // below wait_timeout
@@ -147,7 +147,10 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 	return pool, nil
 }
 
-const mysqlConns = 16 // at most, and kept
+const (
+	mysqlConns      = 16 // at most, and kept
+	mysqlStatements = 50 // that each of them keeps: by default a server has 16,382 for all its clients
+)
 
 // migrationPool has no read timeout: changing a large table takes as long as it takes.
 func migrationPool(cfg *mysqldriver.Config) (*sql.DB, error) {

@@ -41,7 +41,9 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool := sql.OpenDB(preparing{connector})
+	// The queue has about a hundred statements; those with lists of different lengths count as
+	// different ones.
+	pool := sql.OpenDB(preparing{connector, 300, "BEGIN IMMEDIATE"})
 	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy
 	// file.
 	pool.SetMaxOpenConns(1)

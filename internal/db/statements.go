@@ -4,11 +4,18 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"hash/maphash"
+
+	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
-// preparing opens connections that prepare each statement once: for a short statement, SQLite
-// spends most of the time on compiling it.
-type preparing struct{ driver.Connector }
+// preparing opens connections that prepare what they run again: for a short statement, databases
+// spend most of the time on reading it.
+type preparing struct {
+	driver.Connector
+	most  int    // statements that a connection keeps
+	begin string // how a transaction begins that writes; empty when the driver knows
+}
 
 // Connect opens one connection.
 func (p preparing) Connect(ctx context.Context) (driver.Conn, error) {
@@ -20,7 +27,7 @@ func (p preparing) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("the driver cannot prepare statements"), conn.Close())
 	}
-	return &preparedConn{preparer: inner, ready: map[string]driver.Stmt{}}, nil
+	return &preparedConn{preparer: inner, most: p.most, begin: p.begin, once: map[uint64]bool{}, ready: map[string]driver.Stmt{}}, nil
 }
 
 // preparer is what database/sql uses of the driver's connections.
@@ -28,6 +35,8 @@ type preparer interface {
 	driver.Conn
 	driver.ConnBeginTx
 	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
 	driver.Pinger
 	driver.SessionResetter
 	driver.Validator
@@ -37,22 +46,40 @@ type preparer interface {
 // drivers it is used by one goroutine at a time.
 type preparedConn struct {
 	preparer
+	most  int
+	begin string
+	once  map[uint64]bool        // the hashes of the texts that ran once
 	ready map[string]driver.Stmt // not in use, by their text
 }
 
-// maxReady is how many statements a connection keeps. The queue has about a hundred; those with
-// lists of different lengths count as different ones.
-const maxReady = 300
+// maxOnce is how many texts a connection remembers. Most of what runs again does so soon.
+const maxOnce = 500
+
+var seed = maphash.MakeSeed()
 
 // take returns a statement, which is the caller's until keep: while its rows are read, the same
-// text may be run again.
+// text may be run again. It is nil when the text runs for the first time, or the server has no room
+// for one more. Any other error ends the transaction: on Galera it may be that another node has
+// undone it already.
 func (c *preparedConn) take(ctx context.Context, query string) (preparedStmt, error) {
 	if s, ok := c.ready[query]; ok {
 		delete(c.ready, query)
 		return s.(preparedStmt), nil
 	}
+	hash := maphash.String(seed, query)
+	if !c.once[hash] {
+		if len(c.once) == maxOnce {
+			clear(c.once)
+		}
+		c.once[hash] = true
+		return nil, nil
+	}
 	s, err := c.PrepareContext(ctx, query)
-	if err != nil {
+	var refused *mysqldriver.MySQLError
+	switch {
+	case errors.As(err, &refused) && refused.Number == 1461: // max_prepared_stmt_count
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
 	return s.(preparedStmt), nil
@@ -70,7 +97,7 @@ func (c *preparedConn) keep(query string, s driver.Stmt) error {
 		return s.Close()
 	}
 	var err error
-	if len(c.ready) == maxReady {
+	if len(c.ready) == c.most {
 		for text, other := range c.ready {
 			delete(c.ready, text)
 			err = other.Close()
@@ -83,10 +110,10 @@ func (c *preparedConn) keep(query string, s driver.Stmt) error {
 
 // BeginTx begins a transaction that writes.
 func (c *preparedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if opts != (driver.TxOptions{}) {
+	if c.begin == "" || opts != (driver.TxOptions{}) {
 		return c.preparer.BeginTx(ctx, opts)
 	}
-	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE", nil); err != nil {
+	if _, err := c.ExecContext(ctx, c.begin, nil); err != nil {
 		return nil, err
 	}
 	return preparedTx{c}, nil
@@ -116,8 +143,15 @@ func (c *preparedConn) ExecContext(ctx context.Context, query string, args []dri
 	if err != nil {
 		return nil, err
 	}
+	if s == nil {
+		return c.preparer.ExecContext(ctx, query, args)
+	}
 	res, err := s.ExecContext(ctx, args)
-	return res, errors.Join(err, c.keep(query, s))
+	if err != nil {
+		_ = s.Close() // it is prepared again
+		return nil, err
+	}
+	return res, c.keep(query, s)
 }
 
 // QueryContext runs a statement with rows.
@@ -126,11 +160,23 @@ func (c *preparedConn) QueryContext(ctx context.Context, query string, args []dr
 	if err != nil {
 		return nil, err
 	}
+	if s == nil {
+		return c.preparer.QueryContext(ctx, query, args)
+	}
 	rows, err := s.QueryContext(ctx, args)
 	if err != nil {
-		return nil, errors.Join(err, c.keep(query, s))
+		_ = s.Close()
+		return nil, err
 	}
 	return &preparedRows{rows.(typedRows), func() error { return c.keep(query, s) }}, nil
+}
+
+// CheckNamedValue has the driver convert an argument, if it does so.
+func (c *preparedConn) CheckNamedValue(arg *driver.NamedValue) error {
+	if inner, ok := c.preparer.(driver.NamedValueChecker); ok {
+		return inner.CheckNamedValue(arg)
+	}
+	return driver.ErrSkip
 }
 
 // Close closes the statements and the connection.
@@ -146,7 +192,6 @@ func (c *preparedConn) Close() error {
 type typedRows interface {
 	driver.Rows
 	driver.RowsColumnTypeDatabaseTypeName
-	driver.RowsColumnTypeLength
 	driver.RowsColumnTypeNullable
 	driver.RowsColumnTypePrecisionScale
 	driver.RowsColumnTypeScanType

@@ -31,6 +31,7 @@ type deliverer struct {
 	feed     *feed
 
 	claimed  int            // tasks, ever
+	more     bool           // the last time there were as many as were wanted
 	batch    int            // the most tasks that were claimed at once
 	inFlight sync.WaitGroup // claims in work
 
@@ -91,11 +92,11 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	if err := errors.Join(ctx.Err(), d.failure()); err != nil {
 		return nil, err
 	}
-	due, err := d.pass.Queue.Due(ctx, d.in.ID)
+	due, err := d.due(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if room == 0 || due == 0 || d.session.unreachable() {
+	if room == 0 || !due || d.session.unreachable() {
 		d.cache.dropUpTo(mark)
 		return nil, nil
 	}
@@ -113,6 +114,15 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	return claims, err
 }
 
+// due reports whether there is something to claim, or may well be.
+func (d *deliverer) due(ctx context.Context) (bool, error) {
+	if d.more {
+		return true, nil
+	}
+	n, err := d.pass.Queue.Due(ctx, d.in.ID)
+	return n > 0, err
+}
+
 func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 	claims, err := d.pass.Queue.Receive(ctx, tasks.Want{
 		InboxID: d.in.ID, Max: n, Lease: d.pass.Config.Lease, Worker: d.pass.Config.Worker,
@@ -128,7 +138,7 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 	for _, c := range claims {
 		d.leases.hold(c.Receipt)
 	}
-	d.claimed += len(claims)
+	d.claimed, d.more = d.claimed+len(claims), len(claims) == n
 	d.batch = max(d.batch, len(claims))
 	return claims, err
 }
@@ -202,7 +212,7 @@ func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why stri
 // claimsAtOnce is how many tasks are claimed for each connection to the relay, in all inboxes:
 // while tasks are claimed, connections wait. What is claimed waits for its lease when the pass is
 // killed, so an inbox begins with one for each connection. It may claim one in any case.
-const claimsAtOnce = 4
+const claimsAtOnce = 8
 
 // room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
 // When a limit may not allow all that could be in work, it waits for what is in work first: that
