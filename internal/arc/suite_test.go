@@ -47,7 +47,7 @@ func suite(t *testing.T, file string) []suiteCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var all []suiteCase
 	for d := yaml.NewDecoder(f); ; {
 		var scenario struct {
