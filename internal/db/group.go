@@ -8,12 +8,12 @@ import (
 
 // Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
 // with it all the changes that wait. While changes come from many callers, a batch waits for as many
-// as the two before had, a millisecond at most: otherwise the callers would fall apart into two
+// as the larger of the two before had, a millisecond at most: otherwise the callers would fall apart into two
 // groups, and each would wait for the commit of the other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
 	turn    chan struct{} // full while a batch is being committed
-	last    [2]int        // how many of Commit the last batches had; for who has the turn
+	last    [2]int        // how many urgent changes the last two batches had; for who has the turn
 	mu      sync.Mutex
 	waiting []*grouped[C]
 	urgent  int // how many of these are of Commit
@@ -52,7 +52,7 @@ func (g *Group[C]) Commit(ctx context.Context, change C) error {
 	return c.err
 }
 
-// Join is Commit for a change that holds nobody up: it goes with the next batch. If none begins
+// Join is Commit for a change that can wait: it goes with the next batch. If none begins
 // within 2 ms, it begins one.
 func (g *Group[C]) Join(ctx context.Context, change C) error {
 	if err := ctx.Err(); err != nil {
@@ -117,8 +117,8 @@ func (g *Group[C]) commitWaiting(ctx context.Context) {
 	}
 }
 
-// gather takes the changes that wait, when there are as many as in the last batches, or the
-// patience has ended.
+// gather takes the changes that wait, when there are as many as in the larger of the last two
+// batches, or the patience has ended.
 func (g *Group[C]) gather() []*grouped[C] {
 	g.mu.Lock()
 	defer g.mu.Unlock()

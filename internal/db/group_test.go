@@ -47,8 +47,8 @@ func TestGroupGathers(t *testing.T) {
 	})
 }
 
-// TestGroupWaitsForAsMany: a batch waits for as many changes as the two before had, and not longer
-// than the patience. A single caller never waits.
+// TestGroupWaitsForAsMany: a batch waits for as many changes as the larger of the two before had,
+// and not longer than the patience. A single caller never waits.
 func TestGroupWaitsForAsMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const percent = groupPatience / 100

@@ -148,8 +148,8 @@ func mysqlPool(cfg *mysqldriver.Config) (*sql.DB, error) {
 }
 
 const (
-	mysqlConns      = 16 // at most, and kept
-	mysqlStatements = 50 // that each of them keeps: by default a server has 16,382 for all its clients
+	mysqlConns      = 16  // at most, and kept
+	mysqlStatements = 100 // that each keeps; by default a server has 16,382 for all its clients
 )
 
 // migrationPool has no read timeout: changing a large table takes as long as it takes.

@@ -27,7 +27,9 @@ func (p preparing) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("the driver cannot prepare statements"), conn.Close())
 	}
-	return &preparedConn{preparer: inner, most: p.most, begin: p.begin, once: map[uint64]bool{}, ready: map[string]driver.Stmt{}}, nil
+	return &preparedConn{
+		preparer: inner, most: p.most, begin: p.begin, once: map[uint64]bool{}, ready: map[string]driver.Stmt{},
+	}, nil
 }
 
 // preparer is what database/sql uses of the driver's connections.
@@ -59,8 +61,8 @@ var seed = maphash.MakeSeed()
 
 // take returns a statement, which is the caller's until keep: while its rows are read, the same
 // text may be run again. It is nil when the text runs for the first time, or the server has no room
-// for one more. Any other error ends the transaction: on Galera it may be that another node has
-// undone it already.
+// for one more. Any other error is returned, so that nothing follows it: on Galera another node may
+// have undone the transaction.
 func (c *preparedConn) take(ctx context.Context, query string) (preparedStmt, error) {
 	if s, ok := c.ready[query]; ok {
 		delete(c.ready, query)
@@ -91,21 +93,22 @@ type preparedStmt interface {
 	driver.StmtQueryContext
 }
 
-// keep takes a statement back. When there are too many, an arbitrary one is closed.
-func (c *preparedConn) keep(query string, s driver.Stmt) error {
+// keep takes a statement back. When there are too many, an arbitrary one is closed. That this failed
+// is not told: the statement that ran has succeeded, and a connection that is lost shows with the
+// next one.
+func (c *preparedConn) keep(query string, s driver.Stmt) {
 	if _, ok := c.ready[query]; ok {
-		return s.Close()
+		_ = s.Close()
+		return
 	}
-	var err error
 	if len(c.ready) == c.most {
 		for text, other := range c.ready {
 			delete(c.ready, text)
-			err = other.Close()
+			_ = other.Close()
 			break
 		}
 	}
 	c.ready[query] = s
-	return err
 }
 
 // BeginTx begins a transaction that writes.
@@ -151,7 +154,8 @@ func (c *preparedConn) ExecContext(ctx context.Context, query string, args []dri
 		_ = s.Close() // it is prepared again
 		return nil, err
 	}
-	return res, c.keep(query, s)
+	c.keep(query, s)
+	return res, nil
 }
 
 // QueryContext runs a statement with rows.
@@ -168,7 +172,7 @@ func (c *preparedConn) QueryContext(ctx context.Context, query string, args []dr
 		_ = s.Close()
 		return nil, err
 	}
-	return &preparedRows{rows.(typedRows), func() error { return c.keep(query, s) }}, nil
+	return &preparedRows{rows.(typedRows), func() { c.keep(query, s) }}, nil
 }
 
 // CheckNamedValue has the driver convert an argument, if it does so.
@@ -200,8 +204,12 @@ type typedRows interface {
 // preparedRows gives the statement back when the rows are closed.
 type preparedRows struct {
 	typedRows
-	done func() error
+	done func()
 }
 
 // Close closes the rows.
-func (r *preparedRows) Close() error { return errors.Join(r.typedRows.Close(), r.done()) }
+func (r *preparedRows) Close() error {
+	err := r.typedRows.Close()
+	r.done()
+	return err
+}

@@ -31,7 +31,7 @@ type deliverer struct {
 	feed     *feed
 
 	claimed  int            // tasks, ever
-	more     bool           // the last time there were as many as were wanted
+	more     bool           // the last claim had all it wanted
 	batch    int            // the most tasks that were claimed at once
 	inFlight sync.WaitGroup // claims in work
 

@@ -38,7 +38,10 @@ func (q *Queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 	if !res.Status.EndsClaim() {
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
-	return q.journal.Join(ctx, finishing(r, res))
+	if res.Status == tasks.Forwarded { // the next message does not wait for this
+		return q.journal.Join(ctx, finishing(r, res))
+	}
+	return q.journal.Commit(ctx, finishing(r, res))
 }
 
 func finishing(r tasks.Receipt, res tasks.Result) *change {
