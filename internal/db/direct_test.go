@@ -127,15 +127,14 @@ func TestPreparedStatements(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for range 3 {
 		if _, err := db.pool.ExecContext(testContext(t), "INSERT INTO numbers VALUES (1)"); err == nil {
 			t.Error("a number was inserted twice")
 		}
 	}
 	execute(t, db, "ALTER TABLE numbers ADD COLUMN name TEXT NOT NULL DEFAULT 'none'")
 	wantOne(t, db, "1", query+" LIMIT 1")
-	const most = 300
-	for i := range 2 * most {
+	for i := range 2 * sqliteStatements {
 		for range 2 {
 			execute(t, db, "UPDATE numbers SET name = "+strings.Repeat("1 + ", i%50)+fmt.Sprint(i))
 		}
@@ -146,8 +145,8 @@ func TestPreparedStatements(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	err = conn.Raw(func(c any) error {
-		if n := len(c.(*preparedConn).ready); n != most {
-			t.Errorf("the connection keeps %d statements, want %d", n, most)
+		if n := len(c.(*preparedConn).ready); n != sqliteStatements {
+			t.Errorf("the connection keeps %d statements, want %d", n, sqliteStatements)
 		}
 		return nil
 	})

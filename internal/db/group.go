@@ -8,8 +8,8 @@ import (
 
 // Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
 // with it all the changes that wait. While changes come from many callers, a batch waits for as many
-// as the larger of the two before had, a millisecond at most: otherwise the callers would fall apart into two
-// groups, and each would wait for the commit of the other.
+// as the larger of the two before had, a millisecond at most: otherwise the callers would fall apart
+// into two groups, and each would wait for the commit of the other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
 	turn    chan struct{} // full while a batch is being committed

@@ -41,9 +41,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	// The queue has about a hundred statements; those with lists of different lengths count as
-	// different ones.
-	pool := sql.OpenDB(preparing{connector, 300, "BEGIN IMMEDIATE"})
+	pool := sql.OpenDB(preparing{connector, sqliteStatements, "BEGIN IMMEDIATE"})
 	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy
 	// file.
 	pool.SetMaxOpenConns(1)
@@ -63,6 +61,10 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	}
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
+
+// sqliteStatements is how many statements the connection keeps. The queue has about a hundred; those
+// with lists of different lengths count as different ones.
+const sqliteStatements = 300
 
 // createSQLite makes a file that is not there. It gets its name when it has the schema: a file
 // without one is never a file that is being created.

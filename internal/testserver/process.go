@@ -53,8 +53,8 @@ func startProcess(logFile string, as *account, argv ...string) (*process, error)
 	return p, nil
 }
 
-// ownClock starts a program without libfaketime, which scripts/clocks preloads: with that and
-// jemalloc, it would wait for itself for ever.
+// ownClock is the command line of a program that runs without libfaketime, which scripts/clocks
+// preloads: with that and jemalloc, it would wait for itself for ever.
 func ownClock(argv ...string) []string {
 	return append([]string{"env", "-u", "LD_PRELOAD"}, argv...)
 }
