@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ func (c chore) do(work func()) {
 	case c <- struct{}{}:
 		go func() {
 			work()
+			debug.FreeOSMemory() // chores list a thousand inboxes, too
 			<-c
 		}()
 	default:
