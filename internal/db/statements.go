@@ -5,6 +5,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"hash/maphash"
+	"maps"
+	"slices"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 )
@@ -27,9 +29,7 @@ func (p preparing) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("the driver cannot prepare statements"), conn.Close())
 	}
-	return &preparedConn{
-		preparer: inner, most: p.most, begin: p.begin, once: map[uint64]bool{}, ready: map[string]driver.Stmt{},
-	}, nil
+	return newPreparedConn(inner, p.most, p.begin), nil
 }
 
 // preparer is what database/sql uses of the driver's connections.
@@ -46,12 +46,26 @@ type preparer interface {
 
 // preparedConn is a connection with the statements that it has prepared. Like all connections of
 // drivers it is used by one goroutine at a time.
+//
+// It prepares and closes no statement within a transaction. When another node of a Galera cluster
+// undoes a transaction in the middle of PREPARE, MariaDB 10.11 answers that it went well, and what
+// follows runs outside of any transaction.
 type preparedConn struct {
 	preparer
-	most  int
-	begin string
-	once  map[uint64]bool        // the hashes of the texts that ran once
-	ready map[string]driver.Stmt // not in use, by their text
+	most    int
+	begin   string
+	once    map[uint64]bool        // the hashes of the texts that ran once
+	ready   map[string]driver.Stmt // not in use, by their text
+	within  bool                   // a transaction
+	wanted  map[string]bool        // to be prepared after it
+	surplus []driver.Stmt          // to be closed after it
+}
+
+func newPreparedConn(inner preparer, most int, begin string) *preparedConn {
+	return &preparedConn{
+		preparer: inner, most: most, begin: begin,
+		once: map[uint64]bool{}, ready: map[string]driver.Stmt{}, wanted: map[string]bool{},
+	}
 }
 
 // maxOnce is how many texts a connection remembers. Most of what runs again does so soon.
@@ -60,22 +74,28 @@ const maxOnce = 500
 var seed = maphash.MakeSeed()
 
 // take returns a statement, which is the caller's until keep: while its rows are read, the same
-// text may be run again. It is nil when the text runs for the first time, or the server has no room
-// for one more. Any other error is returned, so that nothing follows it: on Galera another node may
-// have undone the transaction.
+// text may be run again. It is nil when the text has to run as it is.
 func (c *preparedConn) take(ctx context.Context, query string) (preparedStmt, error) {
 	if s, ok := c.ready[query]; ok {
 		delete(c.ready, query)
 		return s.(preparedStmt), nil
 	}
 	hash := maphash.String(seed, query)
-	if !c.once[hash] {
-		if len(c.once) == maxOnce {
-			clear(c.once)
-		}
-		c.once[hash] = true
+	switch {
+	case c.once[hash] && c.within:
+		c.wanted[query] = true
 		return nil, nil
+	case c.once[hash]:
+		return c.prepare(ctx, query)
+	case len(c.once) == maxOnce:
+		clear(c.once)
 	}
+	c.once[hash] = true
+	return nil, nil
+}
+
+// prepare returns nil when the server has no room for one more statement.
+func (c *preparedConn) prepare(ctx context.Context, query string) (preparedStmt, error) {
 	s, err := c.PrepareContext(ctx, query)
 	var refused *mysqldriver.MySQLError
 	switch {
@@ -93,40 +113,99 @@ type preparedStmt interface {
 	driver.StmtQueryContext
 }
 
-// keep takes a statement back. When there are too many, an arbitrary one is closed. That this failed
-// is not told: the statement that ran has succeeded, and a connection that is lost shows with the
-// next one.
+// keep takes a statement back. When there are too many, an arbitrary one is closed.
 func (c *preparedConn) keep(query string, s driver.Stmt) {
 	if _, ok := c.ready[query]; ok {
-		_ = s.Close()
+		c.drop(s)
 		return
 	}
 	if len(c.ready) == c.most {
 		for text, other := range c.ready {
 			delete(c.ready, text)
-			_ = other.Close()
+			c.drop(other)
 			break
 		}
 	}
 	c.ready[query] = s
 }
 
-// BeginTx begins a transaction that writes.
-func (c *preparedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if c.begin == "" || opts != (driver.TxOptions{}) {
-		return c.preparer.BeginTx(ctx, opts)
+// drop closes a statement. That this failed is not told: the statement that ran has succeeded, and a
+// connection that is lost shows with the next one.
+func (c *preparedConn) drop(s driver.Stmt) {
+	if c.within {
+		c.surplus = append(c.surplus, s)
+		return
 	}
-	if _, err := c.ExecContext(ctx, c.begin, nil); err != nil {
-		return nil, err
-	}
-	return preparedTx{c}, nil
+	_ = s.Close()
 }
 
-// preparedTx is a transaction of a connection.
-type preparedTx struct{ c *preparedConn }
+// catchUp prepares and closes what had to wait for the end of a transaction.
+func (c *preparedConn) catchUp(ctx context.Context) error {
+	for _, s := range c.surplus {
+		_ = s.Close()
+	}
+	c.surplus = nil
+	for query := range c.wanted {
+		delete(c.wanted, query)
+		if c.ready[query] != nil {
+			continue
+		}
+		s, err := c.prepare(ctx, query)
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			c.keep(query, s)
+		}
+	}
+	return nil
+}
+
+// BeginTx begins a transaction.
+func (c *preparedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if err := c.catchUp(ctx); err != nil {
+		return nil, err
+	}
+	tx := driver.Tx(written{c})
+	var err error
+	c.within = true
+	if c.begin == "" || opts != (driver.TxOptions{}) {
+		tx, err = c.preparer.BeginTx(ctx, opts)
+	} else {
+		_, err = c.ExecContext(ctx, c.begin, nil)
+	}
+	if err != nil {
+		c.within = false
+		return nil, err
+	}
+	return preparedTx{tx, c}, nil
+}
+
+// preparedTx is a transaction of a connection, which may prepare again when it is over.
+type preparedTx struct {
+	driver.Tx
+	c *preparedConn
+}
+
+// Commit implements driver.Tx.
+func (t preparedTx) Commit() error {
+	defer t.over()
+	return t.Tx.Commit()
+}
+
+// Rollback implements driver.Tx.
+func (t preparedTx) Rollback() error {
+	defer t.over()
+	return t.Tx.Rollback()
+}
+
+func (t preparedTx) over() { t.c.within = false }
+
+// written is a transaction that begins and ends by statements.
+type written struct{ c *preparedConn }
 
 // Commit ends the transaction also when it fails: database/sql expects that.
-func (t preparedTx) Commit() error {
+func (t written) Commit() error {
 	_, err := t.c.ExecContext(context.Background(), "COMMIT", nil)
 	if err != nil {
 		_ = t.Rollback() // fails when SQLite has done it
@@ -135,7 +214,7 @@ func (t preparedTx) Commit() error {
 }
 
 // Rollback takes the transaction back.
-func (t preparedTx) Rollback() error {
+func (t written) Rollback() error {
 	_, err := t.c.ExecContext(context.Background(), "ROLLBACK", nil)
 	return err
 }
@@ -151,7 +230,7 @@ func (c *preparedConn) ExecContext(ctx context.Context, query string, args []dri
 	}
 	res, err := s.ExecContext(ctx, args)
 	if err != nil {
-		_ = s.Close() // it is prepared again
+		c.drop(s) // it is prepared again
 		return nil, err
 	}
 	c.keep(query, s)
@@ -169,7 +248,7 @@ func (c *preparedConn) QueryContext(ctx context.Context, query string, args []dr
 	}
 	rows, err := s.QueryContext(ctx, args)
 	if err != nil {
-		_ = s.Close()
+		c.drop(s)
 		return nil, err
 	}
 	return &preparedRows{rows.(typedRows), func() { c.keep(query, s) }}, nil
@@ -186,7 +265,7 @@ func (c *preparedConn) CheckNamedValue(arg *driver.NamedValue) error {
 // Close closes the statements and the connection.
 func (c *preparedConn) Close() error {
 	var err error
-	for _, s := range c.ready {
+	for _, s := range slices.AppendSeq(c.surplus, maps.Values(c.ready)) {
 		err = errors.Join(err, s.Close())
 	}
 	return errors.Join(err, c.preparer.Close())
