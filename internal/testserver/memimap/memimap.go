@@ -45,6 +45,7 @@ type account struct {
 
 	mu       sync.Mutex
 	validity map[string]uint32
+	idling   map[chan<- struct{}]bool // one of each session in IDLE, told when a message was appended
 }
 
 // Start listens on a free port of 127.0.0.1.
@@ -101,7 +102,9 @@ func (s *Server) Close() {
 
 // AddUser makes an account with an empty INBOX.
 func (s *Server) AddUser(user, password string) error {
-	u := &account{User: imapmemserver.NewUser(user, password), validity: map[string]uint32{}}
+	u := &account{
+		User: imapmemserver.NewUser(user, password), validity: map[string]uint32{}, idling: map[chan<- struct{}]bool{},
+	}
 	if err := u.Create("INBOX", nil); err != nil {
 		return fmt.Errorf("add the user %s: %w", user, err)
 	}

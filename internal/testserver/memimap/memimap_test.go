@@ -2,9 +2,11 @@ package memimap
 
 import (
 	"crypto/tls"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -60,6 +62,49 @@ func TestMessages(t *testing.T) {
 	}
 	if s.Connections() != 1 {
 		t.Errorf("Connections() = %d; want 1", s.Connections())
+	}
+}
+
+// TestIdle: IDLE reports what was appended before it, since the last command, and during it.
+func TestIdle(t *testing.T) {
+	s := start(t, Options{})
+	told := make(chan uint32, 10)
+	c, err := imapclient.DialInsecure(s.Addr(), &imapclient.Options{
+		UnilateralDataHandler: &imapclient.UnilateralDataHandler{
+			Mailbox: func(data *imapclient.UnilateralDataMailbox) { told <- *data.NumMessages },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if err := c.Login("ann", "x").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Select("INBOX", nil).Wait(); err != nil {
+		t.Fatal(err)
+	}
+	var idle *imapclient.IdleCommand
+	for n := range uint32(3) {
+		if _, err := s.Append("ann", "INBOX", []byte("Subject: one\r\n\r\n1\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			if idle, err = c.Idle(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case got := <-told:
+			if got != n+1 {
+				t.Errorf("told of %d messages, want %d", got, n+1)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not told of message %d", n+1)
+		}
+	}
+	if err := errors.Join(idle.Close(), idle.Wait()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapserver/imapmemserver"
 )
 
-// session is one connection. It is the library's but for UIDVALIDITY.
+// session is one connection. It is the library's but for UIDVALIDITY and IDLE.
 type session struct {
 	*imapmemserver.UserSession // nil before the login
 
@@ -54,9 +54,47 @@ func (c *session) Status(name string, options *imap.StatusOptions) (*imap.Status
 
 // Append implements imapserver.Session.
 func (c *session) Append(name string, r imap.LiteralReader, options *imap.AppendOptions) (*imap.AppendData, error) {
-	data, err := c.UserSession.Append(name, r, options)
+	data, err := c.u.Append(name, r, options)
 	if err == nil {
 		c.u.override(name, &data.UIDValidity)
+	}
+	return data, err
+}
+
+// Idle implements imapserver.Session. The library's would not report what was appended after the
+// command before.
+func (c *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
+	appended := make(chan struct{}, 1)
+	c.u.mu.Lock()
+	c.u.idling[appended] = true
+	c.u.mu.Unlock()
+	defer func() {
+		c.u.mu.Lock()
+		defer c.u.mu.Unlock()
+		delete(c.u.idling, appended)
+	}()
+	for {
+		if err := c.Poll(w, true); err != nil {
+			return err
+		}
+		select {
+		case <-appended:
+		case <-stop:
+			return nil
+		}
+	}
+}
+
+// Append tells the sessions that are in IDLE.
+func (u *account) Append(folder string, r imap.LiteralReader, options *imap.AppendOptions) (*imap.AppendData, error) {
+	data, err := u.User.Append(folder, r, options)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for appended := range u.idling {
+		select {
+		case appended <- struct{}{}:
+		default:
+		}
 	}
 	return data, err
 }
