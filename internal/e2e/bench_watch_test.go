@@ -77,9 +77,12 @@ func (h *held) importBoxes(n int) {
 	h.must(0, "inbox", "import", h.path("boxes.csv"), "--yes")
 }
 
-// settled is how long inboxes are held before the memory is measured. It grows at first: the
-// inboxes are looked up again and again, and garbage is collected late.
-const settled = 45 * time.Second
+// The memory is measured when inboxes have been held for some time: what their first visits needed
+// is given back by then. It goes up for moments, when all inboxes are listed.
+const (
+	settled  = 30 * time.Second
+	measured = time.Minute
+)
 
 // holding measures the memory of `watch` with a thousand inboxes, and how soon what arrives in one
 // of 300 is at the relay.
@@ -88,9 +91,16 @@ func (b *bench) holding() {
 	h := hold(b.T, many, nil)
 	time.Sleep(settled)
 	pid := h.p.cmd.Process.Pid
-	now, file, peak := memoryOf(pid, "VmRSS:"), memoryOf(pid, "RssFile:"), peakOf(pid)
-	b.row(fmt.Sprintf("watch with %d idle inboxes, over TLS", many),
-		fmt.Sprintf("%d MiB, %d of them pages of the executable, peak %d MiB", now>>20, file>>20, peak>>20), "<= 64 MiB", now <= 64<<20)
+	var samples []int64
+	for range measured / (250 * time.Millisecond) {
+		time.Sleep(250 * time.Millisecond)
+		samples = append(samples, memoryOf(pid, "VmRSS:"))
+	}
+	file := memoryOf(pid, "VmRSS:") - memoryOf(pid, "RssAnon:")
+	slices.Sort(samples)
+	most := samples[len(samples)*95/100]
+	b.row(fmt.Sprintf("watch with %d idle inboxes, over TLS, 95 %% of the time", many),
+		fmt.Sprintf("%d MiB, %d of them pages of the executable, peak %d MiB", most>>20, file>>20, peakOf(pid)>>20), "<= 64 MiB", most <= 64<<20)
 	h.end(h.p, 0)
 	took := latencies(b.T, some, arrivals)
 	p99 := took[len(took)*99/100]
