@@ -7,9 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
+	"time"
 )
 
 //go:embed exim.conf opensmtpd.conf
@@ -71,6 +73,7 @@ func newRoot(t testing.TB, pkg string, programs ...string) *root {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		endWithin(dir)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("remove the folder of %s: %v", pkg, err)
 		}
@@ -91,6 +94,27 @@ func newRoot(t testing.TB, pkg string, programs ...string) *root {
 	}
 	r.write("dev/null", "", 0o666) // not every machine lets root make a device
 	return r
+}
+
+// endWithin kills what still runs with this root: deliveries of Exim outlive it.
+func endWithin(dir string) {
+	for found := true; found; {
+		found = false
+		roots, _ := filepath.Glob("/proc/[0-9]*/root")
+		for _, root := range roots {
+			if of, err := os.Readlink(root); err != nil || of != dir {
+				continue
+			}
+			found = true
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(root)))
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+			}
+		}
+		if found {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 }
 
 func (r *root) check(err error) {
