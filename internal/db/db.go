@@ -32,6 +32,7 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -68,6 +69,8 @@ type DB struct {
 	outage   outages
 	there    bool // the SQLite file has to exist
 	wrap     func(gorm.ConnPool) gorm.ConnPool
+
+	asked askedTime
 
 	commits, committing atomic.Int64 // how many, and nanoseconds
 }
@@ -191,6 +194,32 @@ func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {
 		return 0, fmt.Errorf("ask the database for its time: %w", err)
 	}
 	return micros, nil
+}
+
+// AboutNow is Now within milliseconds, most of the time without a query: a server is asked once a
+// second, and the time since is added to its answer. It is for notes of when something happened. A
+// lease needs Now to begin and to end.
+func (db *DB) AboutNow(tx *gorm.DB) (micros int64, err error) {
+	db.asked.mu.Lock()
+	defer db.asked.mu.Unlock()
+	since := time.Since(db.asked.at)
+	if db.dialect == SQLite || db.asked.at.IsZero() || since >= askEvery {
+		if db.asked.micros, err = db.Now(tx); err != nil {
+			return 0, err
+		}
+		db.asked.at, since = time.Now(), 0
+	}
+	return db.asked.micros + since.Microseconds(), nil
+}
+
+// askEvery is how often a server is asked for AboutNow.
+const askEvery = time.Second
+
+// askedTime is the last answer of a server for AboutNow.
+type askedTime struct {
+	mu     sync.Mutex
+	micros int64
+	at     time.Time // of this process; zero: never
 }
 
 // sqlServerNow does not depend on time zones: both functions go through the session's, which is

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -269,6 +270,38 @@ func TestNow(t *testing.T) {
 		db := openMigrated(t, freshSQLite(t), WithNow(func() time.Time { return fixed }))
 		if got, err := db.Now(nil); err != nil || got != fixed.UnixMicro() {
 			t.Errorf("got %d (%v), want the injected clock's %d", got, err, fixed.UnixMicro())
+		}
+	})
+}
+
+// TestAboutNow: a server is asked for its clock once a second, not for each change. When it did not
+// answer, it is asked again.
+func TestAboutNow(t *testing.T) {
+	on(t, servers(), func(t *testing.T, cfg Config) {
+		var statements testserver.Statements
+		db := openMigrated(t, cfg, WithPool(statements.Pool))
+		asked := func(ctx context.Context) (n int, err error) {
+			statements.Taken()
+			tx := db.gorm.WithContext(ctx)
+			for range 3 {
+				var micros int64
+				if micros, err = db.AboutNow(tx); err == nil && time.Since(time.UnixMicro(micros)).Abs() > time.Minute {
+					t.Errorf("the clock is off: %s", time.UnixMicro(micros))
+				}
+			}
+			texts, _ := statements.Taken()
+			return len(texts), err
+		}
+		ended, end := context.WithCancel(testContext(t))
+		end()
+		if n, err := asked(ended); n != 3 || !errors.Is(err, context.Canceled) {
+			t.Errorf("unanswered: asked %d times, %v; want 3 and that it was canceled", n, err)
+		}
+		for range 2 {
+			if n, err := asked(testContext(t)); n != 1 || err != nil {
+				t.Errorf("asked %d times, %v; want once", n, err)
+			}
+			db.asked.at = db.asked.at.Add(-askEvery) // a second later
 		}
 	})
 }

@@ -125,7 +125,7 @@ func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.
 	change func(*gorm.DB, time.Time) (held bool, _ error),
 ) error {
 	var stale error
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.changeBy(ctx, q.aboutNow, func(tx *gorm.DB, now time.Time) error {
 		stale = nil
 		held, err := change(tx, now)
 		if err != nil || held {

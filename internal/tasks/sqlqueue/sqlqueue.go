@@ -56,11 +56,18 @@ var errChanged = errors.New("the registry was changed concurrently")
 // inserted a key before it.
 const maxTries = 20
 
-// change runs f in a transaction.
+// change runs f in a transaction. now is by the database's clock, to the microsecond.
 func (q *Queue) change(ctx context.Context, f func(tx *gorm.DB, now time.Time) error) error {
+	return q.changeBy(ctx, q.now, f)
+}
+
+// changeBy is change with another clock.
+func (q *Queue) changeBy(ctx context.Context, clock func(*gorm.DB) (time.Time, error),
+	f func(tx *gorm.DB, now time.Time) error,
+) error {
 	for try := 1; ; try++ {
 		err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-			now, err := q.now(tx)
+			now, err := clock(tx)
 			if err != nil {
 				return err
 			}
@@ -76,6 +83,13 @@ func (q *Queue) change(ctx context.Context, f func(tx *gorm.DB, now time.Time) e
 // now is the database's clock, to the microsecond.
 func (q *Queue) now(tx *gorm.DB) (time.Time, error) {
 	micros, err := q.db.Now(tx)
+	return time.UnixMicro(micros).UTC(), err
+}
+
+// aboutNow is the same within milliseconds, for changes under a receipt: none of them depends on
+// whether a lease has run out.
+func (q *Queue) aboutNow(tx *gorm.DB) (time.Time, error) {
+	micros, err := q.db.AboutNow(tx)
 	return time.UnixMicro(micros).UTC(), err
 }
 
