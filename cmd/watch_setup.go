@@ -151,7 +151,7 @@ func (w *watching) chores(ctx context.Context) {
 	s.tidyEvents(ctx)
 }
 
-// say prints what has changed, as passes do that nobody watches. A database that cannot be asked is
+// say prints what has changed, as passes under cron do. A database that cannot be asked is
 // logged elsewhere, and then nothing is said.
 func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) {
 	s := w.services

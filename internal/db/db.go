@@ -32,7 +32,6 @@ import (
 	"crypto/x509"
 	"database/sql"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +69,7 @@ type DB struct {
 	there    bool // the SQLite file has to exist
 	wrap     func(gorm.ConnPool) gorm.ConnPool
 
-	asked askedTime
+	asked atomic.Pointer[serverTime] // for AboutNow
 
 	commits, committing atomic.Int64 // how many, and nanoseconds
 }
@@ -200,26 +199,25 @@ func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {
 // second, and the time since is added to its answer. It is for notes of when something happened. A
 // lease needs Now to begin and to end.
 func (db *DB) AboutNow(tx *gorm.DB) (micros int64, err error) {
-	db.asked.mu.Lock()
-	defer db.asked.mu.Unlock()
-	since := time.Since(db.asked.at)
-	if db.dialect == SQLite || db.asked.at.IsZero() || since >= askEvery {
-		if db.asked.micros, err = db.Now(tx); err != nil {
-			return 0, err
-		}
-		db.asked.at, since = time.Now(), 0
+	if db.dialect == SQLite {
+		return db.Now(tx)
 	}
-	return db.asked.micros + since.Microseconds(), nil
+	if last := db.asked.Load(); last != nil && time.Since(last.at) < askEvery {
+		return last.micros + time.Since(last.at).Microseconds(), nil
+	}
+	if micros, err = db.Now(tx); err == nil {
+		db.asked.Store(&serverTime{micros, time.Now()})
+	}
+	return micros, err
 }
 
 // askEvery is how often a server is asked for AboutNow.
 const askEvery = time.Second
 
-// askedTime is the last answer of a server for AboutNow.
-type askedTime struct {
-	mu     sync.Mutex
+// serverTime is what a server answered, and when.
+type serverTime struct {
 	micros int64
-	at     time.Time // of this process; zero: never
+	at     time.Time
 }
 
 // sqlServerNow does not depend on time zones: both functions go through the session's, which is

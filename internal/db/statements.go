@@ -47,9 +47,9 @@ type preparer interface {
 // preparedConn is a connection with the statements that it has prepared. Like all connections of
 // drivers it is used by one goroutine at a time.
 //
-// It prepares and closes no statement within a transaction. When another node of a Galera cluster
-// undoes a transaction in the middle of PREPARE, MariaDB 10.11 answers that it went well, and what
-// follows runs outside of any transaction.
+// It prepares and closes no statement within a transaction. When it did, two nodes of a Galera
+// cluster (MariaDB 10.11) could claim the same task: that another node has undone the transaction is
+// told by the answer to a statement that runs, and not always by that to PREPARE.
 type preparedConn struct {
 	preparer
 	most    int
@@ -139,33 +139,24 @@ func (c *preparedConn) drop(s driver.Stmt) {
 	_ = s.Close()
 }
 
-// catchUp prepares and closes what had to wait for the end of a transaction.
-func (c *preparedConn) catchUp(ctx context.Context) error {
+// catchUp prepares and closes what had to wait for the end of a transaction. What cannot be prepared
+// runs as it is, and a connection that is lost shows with the next statement.
+func (c *preparedConn) catchUp(ctx context.Context) {
 	for _, s := range c.surplus {
 		_ = s.Close()
 	}
 	c.surplus = nil
 	for query := range c.wanted {
-		delete(c.wanted, query)
-		if c.ready[query] != nil {
-			continue
-		}
-		s, err := c.prepare(ctx, query)
-		if err != nil {
-			return err
-		}
-		if s != nil {
+		if s, err := c.prepare(ctx, query); err == nil && s != nil {
 			c.keep(query, s)
 		}
 	}
-	return nil
+	clear(c.wanted)
 }
 
 // BeginTx begins a transaction.
 func (c *preparedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	if err := c.catchUp(ctx); err != nil {
-		return nil, err
-	}
+	c.catchUp(ctx)
 	tx := driver.Tx(written{c})
 	var err error
 	c.within = true

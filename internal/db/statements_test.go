@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"fmt"
+	"errors"
 	"strings"
 	"testing"
 )
 
 // TestPreparesBetweenTransactions: no statement is prepared or closed within a transaction, neither
-// when it fails nor when there are too many.
+// when it fails nor when there are too many. One that cannot be prepared runs as it is, and is no
+// fault of the next transaction.
 func TestPreparesBetweenTransactions(t *testing.T) {
 	for _, c := range []struct {
 		begin string
@@ -24,7 +25,7 @@ func TestPreparesBetweenTransactions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, query := range []string{"a", "b", "c", "bad"} {
+			for _, query := range []string{"a", "b", "c", "odd", "bad"} {
 				_, err = tx.ExecContext(testContext(t), query)
 				if bad := query == "bad"; bad != (err != nil) {
 					t.Errorf("%s: %v", query, err)
@@ -60,7 +61,8 @@ func TestPreparesBetweenTransactions(t *testing.T) {
 	}
 }
 
-// listener is a driver whose connection notes what it hears. The statement "bad" fails.
+// listener is a driver whose connection notes what it hears. The statement "bad"
+// fails, and "odd" cannot be prepared.
 type listener struct {
 	driver.Conn
 	heard []string
@@ -95,6 +97,9 @@ func (l *listener) QueryContext(context.Context, string, []driver.NamedValue) (d
 
 func (l *listener) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
 	l.note("prepare", query)
+	if query == "odd" {
+		return nil, errors.New("this cannot be prepared")
+	}
 	return listenerStmt{l, query}, nil
 }
 
@@ -121,7 +126,7 @@ func (s listenerStmt) QueryContext(context.Context, []driver.NamedValue) (driver
 
 func failBad(query string) error {
 	if query == "bad" {
-		return fmt.Errorf("a bad statement")
+		return errors.New("a bad statement")
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 // Package memimap is an IMAP server inside the process, on loopback, for the demo and for fast
 // tests. Mail lives in memory.
 //
-// Its UIDVALIDITY can be set; a folder that is deleted and made again gets a new one by itself. One
-// thing differs from real servers: while a client reads a FETCH, nobody else can change that
-// folder.
+// Its UIDVALIDITY can be set; a folder that is deleted and made again gets a new one by itself. Two
+// things differ from real servers: while a client reads a FETCH, no one else can change that folder,
+// and IDLE reports what is expunged only with the next message that is appended.
 package memimap
 
 import (
