@@ -10,6 +10,10 @@ import (
 // the same one. A process owns a block while it listens on its first port, which nothing else uses:
 // a port that is only looked at is taken by the other process before the server listens on it.
 //
+// Nor does a process give a port to a second server, even when nothing listens there: the first one
+// may be restarting, or need the port seldom, as a Galera node does to copy the data of another. It
+// owns more blocks for that; only when there are no more do its ports go round.
+//
 // They are below the range that the system gives to outgoing connections (32768 and up on Linux),
 // so that none of those takes one while a server restarts.
 const (
@@ -22,7 +26,7 @@ const (
 var ports struct {
 	sync.Mutex
 	guards []net.Listener // of the blocks that this process owns
-	next   int            // how many were looked at; they are used again when all were
+	next   int            // how many were looked at, since they went round
 }
 
 // freePorts finds different ports for a server to listen on.
@@ -30,13 +34,15 @@ func freePorts(n int) ([]int, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	var free []int
+	var full error // why there are no more blocks
 	for tried := 0; len(free) < n; tried++ {
-		if len(ports.guards) == 0 || tried == len(ports.guards)*(blockSize-1) {
-			if err := ownBlock(); err != nil {
-				return nil, fmt.Errorf("find %d free ports on %s: %w", n, loopback, err)
+		if ports.next == owned() {
+			if full = ownBlock(); full != nil {
+				ports.next = 0
 			}
-			tried, free = 0, nil
-			ports.next = (len(ports.guards) - 1) * (blockSize - 1)
+		}
+		if full != nil && tried >= owned() {
+			return nil, fmt.Errorf("find %d free ports on %s: %w", n, loopback, full)
 		}
 		port := nextPort()
 		if ln, err := net.Listen("tcp", address(port)); err == nil {
@@ -47,9 +53,12 @@ func freePorts(n int) ([]int, error) {
 	return free, nil
 }
 
-// nextPort goes round the ports of this process.
+// owned is how many ports this process has.
+func owned() int { return len(ports.guards) * (blockSize - 1) }
+
+// nextPort is the next one of this process that was not looked at yet.
 func nextPort() int {
-	block, i := ports.next/(blockSize-1)%len(ports.guards), ports.next%(blockSize-1)
+	block, i := ports.next/(blockSize-1), ports.next%(blockSize-1)
 	ports.next++
 	return ports.guards[block].Addr().(*net.TCPAddr).Port + 1 + i
 }

@@ -24,6 +24,21 @@ func TestFreePorts(t *testing.T) {
 	}
 }
 
+// TestFreePortsOnce: a port that nothing listens on may be that of a server that restarts.
+func TestFreePortsOnce(t *testing.T) {
+	given := map[int]bool{}
+	for range 3 * blockSize {
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given[port] {
+			t.Fatalf("port %d was given twice", port)
+		}
+		given[port] = true
+	}
+}
+
 // TestFreePortsOfProcesses: no process is given a port of another one, also while nothing listens
 // on it yet.
 func TestFreePortsOfProcesses(t *testing.T) {
