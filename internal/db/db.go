@@ -23,14 +23,15 @@
 // transaction changes keep the other nodes out, so whatever has to be exclusive is written.
 //
 // On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
-// SQLite has one connection per process: inside Tx or View use the handle given, never DB again,
-// which would wait for itself.
+// SQLite has two connections per process, one for Tx and one for View, so that readers do not hold up
+// writers: inside Tx or View use the handle given, never DB again, which would wait for itself.
 package db
 
 import (
 	"context"
 	"crypto/x509"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,7 @@ type Config struct {
 type DB struct {
 	gorm     *gorm.DB
 	pool     *sql.DB
+	readers  *sql.DB // SQLite: for View; else nil
 	dialect  string
 	where    string // for messages: the file, or host:port/database
 	migrator migrator
@@ -68,6 +70,7 @@ type DB struct {
 	outage   outages
 	there    bool // the SQLite file has to exist
 	wrap     func(gorm.ConnPool) gorm.ConnPool
+	viewPool gorm.ConnPool // of View
 
 	asked atomic.Pointer[serverTime] // for AboutNow
 
@@ -146,12 +149,16 @@ func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error)
 		NowFunc:                func() time.Time { return db.now().UTC() },
 	})
 	if err != nil {
-		_ = db.pool.Close()
+		_ = db.Close()
 		return nil, db.unreachable(err)
 	}
-	if db.wrap != nil {
-		db.gorm.ConnPool = db.wrap(db.gorm.ConnPool)
-		db.gorm.Statement.ConnPool = db.gorm.ConnPool
+	if db.wrap == nil {
+		db.wrap = func(p gorm.ConnPool) gorm.ConnPool { return p }
+	}
+	db.gorm.ConnPool = db.wrap(db.gorm.ConnPool)
+	db.gorm.Statement.ConnPool = db.gorm.ConnPool
+	if db.viewPool = db.gorm.ConnPool; db.readers != nil {
+		db.viewPool = db.wrap(db.readers)
 	}
 	return db, nil
 }
@@ -178,7 +185,12 @@ func (db *DB) checkSchema(ctx context.Context) error {
 }
 
 // Close closes all connections.
-func (db *DB) Close() error { return db.pool.Close() }
+func (db *DB) Close() error {
+	if db.readers == nil {
+		return db.pool.Close()
+	}
+	return errors.Join(db.readers.Close(), db.pool.Close())
+}
 
 // Dialect is SQLite or MySQL; MariaDB is MySQL.
 func (db *DB) Dialect() string { return db.dialect }

@@ -37,18 +37,17 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	connector, err := modernc.NewConnector(sqliteURI(abs) + "&mode=rw")
+	pool, err := sqlitePool(sqliteURI(abs), "BEGIN IMMEDIATE")
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool := sql.OpenDB(preparing{connector, sqliteStatements, "BEGIN IMMEDIATE"})
-	// Writers of one process queue up in database/sql, which is fair, instead of polling a busy
-	// file.
-	pool.SetMaxOpenConns(1)
 	db.pool = pool
 	err = db.retry(ctx, false, func() error { return pool.PingContext(ctx) })
 	if err == nil && !db.there {
 		err = db.writeAhead(ctx)
+	}
+	if err == nil {
+		db.readers, err = sqlitePool(sqliteURI(abs)+forReading, "")
 	}
 	if err != nil {
 		_ = pool.Close()
@@ -60,6 +59,18 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		lock: func(ctx context.Context, _ *sql.DB) (func() error, error) { return lockFile(ctx, abs+migrateLock) },
 	}
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
+}
+
+// sqlitePool is one connection, which is not opened yet. Writers of one process queue up in
+// database/sql, which is fair, instead of polling a busy file.
+func sqlitePool(uri, begin string) (*sql.DB, error) {
+	connector, err := modernc.NewConnector(uri)
+	if err != nil {
+		return nil, err
+	}
+	pool := sql.OpenDB(preparing{connector, sqliteStatements, begin})
+	pool.SetMaxOpenConns(1)
+	return pool, nil
 }
 
 // sqliteStatements is how many statements the connection keeps. The queue has about a hundred; those
@@ -135,6 +146,10 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
+// forReading is added to the URI for the connection of View, which keeps few pages: it reads little
+// twice.
+const forReading = "&_pragma=query_only(1)&_pragma=cache_size(-512)"
+
 // sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in
 // the path is no syntax.
 //
@@ -148,7 +163,7 @@ func sqliteURI(abs string) string {
 	}
 	u := url.URL{Scheme: "file", Path: path}
 	u.RawQuery = "_busy_timeout=500&_synchronous=FULL&_foreign_keys=1" +
-		"&_txlock=immediate&_time_format=sqlite&_timezone=UTC&_error_rc=1"
+		"&_txlock=immediate&_time_format=sqlite&_timezone=UTC&_error_rc=1&mode=rw"
 	return u.String()
 }
 

@@ -42,7 +42,9 @@ func (db *DB) Commits() (n int64, took time.Duration) {
 // View runs fn, which only reads, outside a transaction, with the retries of Tx.
 func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return db.retry(ctx, false, func() error {
-		return fn(db.gorm.WithContext(ctx))
+		tx := db.gorm.WithContext(ctx)
+		tx.Statement.ConnPool = db.viewPool
+		return fn(tx)
 	})
 }
 
