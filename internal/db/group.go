@@ -8,8 +8,8 @@ import (
 
 // Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
 // with it all the changes that wait. While changes come from many callers, a batch waits for as many
-// as the larger of the two before had, a millisecond at most: otherwise the callers would fall apart
-// into two groups, and each would wait for the commit of the other.
+// as the larger of the two before had, 4 ms at most, which is about what a commit takes: otherwise the
+// callers would fall apart into two groups, and each would wait for the commit of the other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
 	turn    chan struct{} // full while a batch is being committed
@@ -23,9 +23,9 @@ type Group[C any] struct {
 
 const (
 	// groupPatience is how long a batch waits for others at most.
-	groupPatience = time.Millisecond
+	groupPatience = 4 * time.Millisecond
 	// joinPatience is how long a change of Join waits at most for a batch.
-	joinPatience = 2 * time.Millisecond
+	joinPatience = 8 * time.Millisecond
 )
 
 // grouped is a change in a group.
@@ -53,7 +53,7 @@ func (g *Group[C]) Commit(ctx context.Context, change C) error {
 }
 
 // Join is Commit for a change that can wait: it goes with the next batch. If none begins
-// within 2 ms, it begins one.
+// within 8 ms, it begins one.
 func (g *Group[C]) Join(ctx context.Context, change C) error {
 	if err := ctx.Err(); err != nil {
 		return err
