@@ -122,7 +122,7 @@ func existing(db *DB) { db.there = true }
 // OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate. An
 // SQLite file that is not there is created, empty.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
-	db := &DB{now: time.Now, retryFor: time.Minute}
+	db := &DB{now: time.Now, retryFor: time.Minute, wrap: func(pool gorm.ConnPool) gorm.ConnPool { return pool }}
 	db.outage.stopped = make(chan struct{})
 	db.probe = func(ctx context.Context) error { return db.pool.PingContext(ctx) }
 	for _, opt := range opts {
@@ -151,9 +151,6 @@ func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error)
 	if err != nil {
 		_ = db.Close()
 		return nil, db.unreachable(err)
-	}
-	if db.wrap == nil {
-		db.wrap = func(p gorm.ConnPool) gorm.ConnPool { return p }
 	}
 	db.gorm.ConnPool = db.wrap(db.gorm.ConnPool)
 	db.gorm.Statement.ConnPool = db.gorm.ConnPool

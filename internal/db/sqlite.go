@@ -37,17 +37,16 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool, err := sqlitePool(sqliteURI(abs), "BEGIN IMMEDIATE")
+	pool, err := db.sqlitePool(ctx, sqliteURI(abs), "BEGIN IMMEDIATE")
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
 	db.pool = pool
-	err = db.retry(ctx, false, func() error { return pool.PingContext(ctx) })
-	if err == nil && !db.there {
+	if !db.there {
 		err = db.writeAhead(ctx)
 	}
 	if err == nil {
-		db.readers, err = sqlitePool(sqliteURI(abs)+forReading, "")
+		db.readers, err = db.sqlitePool(ctx, sqliteURI(abs)+forReading, "")
 	}
 	if err != nil {
 		_ = pool.Close()
@@ -61,15 +60,19 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
 
-// sqlitePool is one connection, which is not opened yet. Writers of one process queue up in
-// database/sql, which is fair, instead of polling a busy file.
-func sqlitePool(uri, begin string) (*sql.DB, error) {
+// sqlitePool is one connection. Writers of one process queue up in database/sql, which is fair,
+// instead of polling a busy file. It is opened here: later the path may name another file.
+func (db *DB) sqlitePool(ctx context.Context, uri, begin string) (*sql.DB, error) {
 	connector, err := modernc.NewConnector(uri)
 	if err != nil {
 		return nil, err
 	}
 	pool := sql.OpenDB(preparing{connector, sqliteStatements, begin})
 	pool.SetMaxOpenConns(1)
+	if err := db.retry(ctx, false, func() error { return pool.PingContext(ctx) }); err != nil {
+		_ = pool.Close()
+		return nil, err
+	}
 	return pool, nil
 }
 
