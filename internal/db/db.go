@@ -23,8 +23,9 @@
 // transaction changes keep the other nodes out, so whatever has to be exclusive is written.
 //
 // On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
-// SQLite has two connections per process, one for Tx and one for View, so that readers do not hold up
-// writers: inside Tx or View use the handle given, never DB again, which would wait for itself.
+// Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for View, so
+// that readers do not hold up writers: Tx inside Tx waits for itself, and View inside Tx does not see
+// what that transaction wrote.
 package db
 
 import (

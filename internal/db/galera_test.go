@@ -50,7 +50,7 @@ func TestGaleraReadsWhatOthersCommitted(t *testing.T) {
 	}
 	exec("FLUSH TABLES WITH READ LOCK") // the node applies nothing now
 	unlocked := make(chan struct{})
-	go time.AfterFunc(300*time.Millisecond, func() { exec("UNLOCK TABLES"); close(unlocked) })
+	time.AfterFunc(300*time.Millisecond, func() { exec("UNLOCK TABLES"); close(unlocked) })
 	if err := nodes[0].Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) }); err != nil {
 		t.Error(err)
 	}

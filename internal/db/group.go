@@ -7,9 +7,9 @@ import (
 )
 
 // Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
-// with it all the changes that wait. While changes come from many callers, a batch waits for as many
-// as the larger of the two before had, 4 ms at most, which is about what a commit takes: otherwise the
-// callers would fall apart into two groups, and each would wait for the commit of the other.
+// with it all the changes that wait. While changes come from many callers, a batch waits until it has
+// as many as the larger of the last two batches, at most 4 ms (about a commit). Otherwise the callers
+// would split into two groups that wait for each other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
 	turn    chan struct{} // full while a batch is being committed

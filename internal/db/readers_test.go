@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,4 +41,68 @@ func TestViewOnlyReads(t *testing.T) {
 	err := db.View(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) })
 	wantText(t, err, "readonly")
 	wantRow(t, db, 1, 0)
+}
+
+// TestLogShrinks: SQLite's log grows while somebody reads, and shrinks after that.
+func TestLogShrinks(t *testing.T) {
+	cfg := freshSQLite(t)
+	db := withRows(t, cfg)
+	if _, err := db.pool.ExecContext(t.Context(), `CREATE TABLE large (octets BLOB NOT NULL)`); err != nil {
+		t.Fatal(err)
+	}
+	add := func() error {
+		return db.Tx(testContext(t), func(tx *gorm.DB) error {
+			_, err := Exec(tx, `INSERT INTO large VALUES (?)`, make([]byte, 4<<20))
+			return err
+		})
+	}
+	size := func() int64 {
+		is, err := os.Stat(cfg.Path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is.Size()
+	}
+	err := db.View(testContext(t), func(tx *gorm.DB) error {
+		rows, err := tx.Raw(`SELECT n FROM rows_of_test`).Rows()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() && err == nil {
+			for range 4 {
+				if err = add(); err != nil {
+					return err
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || size() < 32<<20 {
+		t.Fatalf("beside a reader, 32 MiB were written: the log has %d octets, %v", size(), err)
+	}
+	for range 3 {
+		if err := add(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := size(); got > 17<<20 {
+		t.Errorf("the log has %d octets after the reader, want at most 17 MiB", got)
+	}
+}
+
+// TestReplacedFile: a connection that is opened later does not go to another file than the first.
+func TestReplacedFile(t *testing.T) {
+	cfg, other := freshSQLite(t), freshSQLite(t)
+	db := withRows(t, cfg)
+	withRows(t, other)
+	if err := os.Rename(other.Path, cfg.Path); err != nil {
+		t.Fatal(err)
+	}
+	db.readers.SetMaxIdleConns(0) // as after a query that was cancelled
+	db.readers.SetMaxIdleConns(1)
+	err := db.View(testContext(t), func(tx *gorm.DB) error { return tx.Exec(`SELECT 1`).Error })
+	if err == nil || !strings.Contains(err.Error(), "was replaced") {
+		t.Errorf("reading a replaced file: %v; want an error that says so", err)
+	}
 }

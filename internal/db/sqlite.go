@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,15 +30,17 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the SQLite file %s: %w", path, err)
 	}
-	if db.there {
-		_, err = os.Stat(abs)
-	} else {
-		err = createPrivate(abs)
+	if !db.there {
+		if err := createPrivate(abs); err != nil {
+			return nil, db.unreachable(err)
+		}
 	}
+	is, err := os.Stat(abs)
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
-	pool, err := db.sqlitePool(ctx, sqliteURI(abs), "BEGIN IMMEDIATE")
+	file := sqliteFile{abs, is}
+	pool, err := db.sqlitePool(ctx, file, "", "BEGIN IMMEDIATE")
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
@@ -46,7 +49,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		err = db.writeAhead(ctx)
 	}
 	if err == nil {
-		db.readers, err = db.sqlitePool(ctx, sqliteURI(abs)+forReading, "")
+		db.readers, err = db.sqlitePool(ctx, file, forReading, "")
 	}
 	if err != nil {
 		_ = pool.Close()
@@ -60,20 +63,45 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
 
-// sqlitePool is one connection. Writers of one process queue up in database/sql, which is fair,
-// instead of polling a busy file. It is opened here: later the path may name another file.
-func (db *DB) sqlitePool(ctx context.Context, uri, begin string) (*sql.DB, error) {
-	connector, err := modernc.NewConnector(uri)
+// sqlitePool opens a pool of one connection. Writers of one process queue up in database/sql, which is
+// fair, instead of polling a busy file.
+func (db *DB) sqlitePool(ctx context.Context, file sqliteFile, options, begin string) (*sql.DB, error) {
+	connector, err := modernc.NewConnector(sqliteURI(file.path) + options)
 	if err != nil {
 		return nil, err
 	}
-	pool := sql.OpenDB(preparing{connector, sqliteStatements, begin})
+	pool := sql.OpenDB(preparing{sameFile{connector, file}, sqliteStatements, begin})
 	pool.SetMaxOpenConns(1)
 	if err := db.retry(ctx, false, func() error { return pool.PingContext(ctx) }); err != nil {
 		_ = pool.Close()
 		return nil, err
 	}
 	return pool, nil
+}
+
+// sqliteFile is the file that the path named first.
+type sqliteFile struct {
+	path string
+	is   os.FileInfo
+}
+
+// sameFile opens connections to a file as long as its path names it. database/sql opens one again
+// when a query was cancelled: a writer that is still in a file that was replaced, and a reader in the
+// new one, would not notice.
+type sameFile struct {
+	driver.Connector
+	file sqliteFile
+}
+
+// Connect opens a connection.
+func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
+	switch now, err := os.Stat(c.file.path); {
+	case err != nil:
+		return nil, err
+	case !os.SameFile(now, c.file.is):
+		return nil, errors.New("the file was replaced while postrider had it open; run postrider again")
+	}
+	return c.Connector.Connect(ctx)
 }
 
 // sqliteStatements is how many statements the connection keeps. The queue has about a hundred; those
@@ -149,9 +177,9 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// forReading is added to the URI for the connection of View, which keeps few pages: it reads little
-// twice.
-const forReading = "&_pragma=query_only(1)&_pragma=cache_size(-512)"
+// forReading is added to the URI for the connection of View, which has a small page cache, because it
+// rarely reads a page twice.
+const forReading = "&_query_only=1&_pragma=cache_size(-512)"
 
 // sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in
 // the path is no syntax.
@@ -159,6 +187,7 @@ const forReading = "&_pragma=query_only(1)&_pragma=cache_size(-512)"
 // synchronous=FULL: a commit that is lost after the relay's 250 is a message sent twice.
 // txlock=immediate: a deferred transaction that reads and then writes fails with BUSY at once. The
 // busy timeout is short because Tx tries again and, unlike SQLite's wait, can be cancelled.
+// journal_size_limit: the log grows as long as somebody reads, and shrinks to 16 MiB afterwards.
 func sqliteURI(abs string) string {
 	path := filepath.ToSlash(abs)
 	if !strings.HasPrefix(path, "/") {
@@ -166,7 +195,7 @@ func sqliteURI(abs string) string {
 	}
 	u := url.URL{Scheme: "file", Path: path}
 	u.RawQuery = "_busy_timeout=500&_synchronous=FULL&_foreign_keys=1" +
-		"&_txlock=immediate&_time_format=sqlite&_timezone=UTC&_error_rc=1&mode=rw"
+		"&_txlock=immediate&_time_format=sqlite&_timezone=UTC&_error_rc=1&mode=rw&_pragma=journal_size_limit(16777216)"
 	return u.String()
 }
 

@@ -161,7 +161,7 @@ func TestTxSurvivesABusyFile(t *testing.T) {
 	defer func() { _ = other.Close() }()
 	held, release := holdRow(t, other)
 	<-held
-	go time.AfterFunc(time.Second, release)
+	time.AfterFunc(time.Second, release)
 	if err := db.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) }); err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 // the same one. A process owns a block while it listens on its first port, which nothing else uses:
 // a port that is only looked at is taken by the other process before the server listens on it.
 //
-// Nor does a process give a port to a second server, even when nothing listens there: the first one
+// A process also never gives a port to a second server, even when nothing listens there: the first one
 // may be restarting, or need the port seldom, as a Galera node does to copy the data of another. It
-// owns more blocks for that; only when there are no more do its ports go round.
+// takes more blocks instead, and gives ports again only when no block is left.
 //
 // They are below the range that the system gives to outgoing connections (32768 and up on Linux),
 // so that none of those takes one while a server restarts.
@@ -23,28 +23,31 @@ const (
 )
 
 // ports are those of this process. They outlive the single test, as its blocks do.
-var ports struct {
-	sync.Mutex
-	guards []net.Listener // of the blocks that this process owns
-	next   int            // how many were looked at, since they went round
+var ports portBlocks
+
+// portBlocks are the ports of a process.
+type portBlocks struct {
+	mu     sync.Mutex
+	guards []net.Listener // of the blocks that are owned
+	next   int            // how many ports were looked at, since they were given again
 }
 
-// freePorts finds different ports for a server to listen on.
-func freePorts(n int) ([]int, error) {
-	ports.Lock()
-	defer ports.Unlock()
+// free finds different ports for a server to listen on.
+func (p *portBlocks) free(n int) ([]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var free []int
 	var full error // why there are no more blocks
 	for tried := 0; len(free) < n; tried++ {
-		if ports.next == owned() {
-			if full = ownBlock(); full != nil {
-				ports.next = 0
+		if p.next == p.owned() {
+			if full = p.ownBlock(); full != nil {
+				p.next = 0
 			}
 		}
-		if full != nil && tried >= owned() {
+		if full != nil && tried >= p.owned() {
 			return nil, fmt.Errorf("find %d free ports on %s: %w", n, loopback, full)
 		}
-		port := nextPort()
+		port := p.nextPort()
 		if ln, err := net.Listen("tcp", address(port)); err == nil {
 			_ = ln.Close()
 			free = append(free, port)
@@ -53,25 +56,27 @@ func freePorts(n int) ([]int, error) {
 	return free, nil
 }
 
-// owned is how many ports this process has.
-func owned() int { return len(ports.guards) * (blockSize - 1) }
+// owned is how many ports there are.
+func (p *portBlocks) owned() int { return len(p.guards) * (blockSize - 1) }
 
-// nextPort is the next one of this process that was not looked at yet.
-func nextPort() int {
-	block, i := ports.next/(blockSize-1), ports.next%(blockSize-1)
-	ports.next++
-	return ports.guards[block].Addr().(*net.TCPAddr).Port + 1 + i
+// nextPort is the next one that was not looked at yet.
+func (p *portBlocks) nextPort() int {
+	block, i := p.next/(blockSize-1), p.next%(blockSize-1)
+	p.next++
+	return p.guards[block].Addr().(*net.TCPAddr).Port + 1 + i
 }
 
-func ownBlock() error {
+func (p *portBlocks) ownBlock() error {
 	for guard := firstBlock; guard <= lastBlock; guard += blockSize {
 		if ln, err := net.Listen("tcp", address(guard)); err == nil {
-			ports.guards = append(ports.guards, ln)
+			p.guards = append(p.guards, ln)
 			return nil
 		}
 	}
-	return fmt.Errorf("other processes own all of them, from %d to %d", firstBlock, lastBlock+blockSize-1)
+	return fmt.Errorf("no block of ports is left from %d to %d; this process owns %d", firstBlock, lastBlock+blockSize-1, len(p.guards))
 }
+
+func freePorts(n int) ([]int, error) { return ports.free(n) }
 
 func freePort() (int, error) {
 	found, err := freePorts(1)

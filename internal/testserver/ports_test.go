@@ -10,10 +10,22 @@ import (
 	"testing"
 )
 
+// ownPorts are ports that are given back after the test.
+func ownPorts(t *testing.T) *portBlocks {
+	p := &portBlocks{}
+	t.Cleanup(func() {
+		for _, g := range p.guards {
+			_ = g.Close()
+		}
+	})
+	return p
+}
+
 // TestFreePorts: a server that gets the same port twice does not start.
 func TestFreePorts(t *testing.T) {
+	p := ownPorts(t)
 	for _, n := range []int{1, 100, 3 * blockSize} {
-		found, err := freePorts(n)
+		found, err := p.free(n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,16 +38,16 @@ func TestFreePorts(t *testing.T) {
 
 // TestFreePortsOnce: a port that nothing listens on may be that of a server that restarts.
 func TestFreePortsOnce(t *testing.T) {
-	given := map[int]bool{}
+	p, given := ownPorts(t), map[int]bool{}
 	for range 3 * blockSize {
-		port, err := freePort()
+		found, err := p.free(1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if given[port] {
-			t.Fatalf("port %d was given twice", port)
+		if given[found[0]] {
+			t.Fatalf("port %d was given twice", found[0])
 		}
-		given[port] = true
+		given[found[0]] = true
 	}
 }
 

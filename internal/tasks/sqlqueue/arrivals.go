@@ -106,8 +106,7 @@ func addArrivals(tx *gorm.DB, ids []int64, to map[int64][]tasks.Delivery) error 
 	return err
 }
 
-// SentAs implements tasks.Queue. Each portion is a transaction of its own, so that the one
-// connection of SQLite is free for others in between.
+// SentAs implements tasks.Queue. It reads in portions, as a search does.
 func (q *Queue) SentAs(ctx context.Context, messageID string, within time.Duration) (ids []int64, _ error) {
 	now, err := q.clock(ctx)
 	if err != nil || messageID == "" {

@@ -29,8 +29,8 @@ type change struct {
 // errApart is a batch with a receipt that is no longer good.
 var errApart = errors.New("these changes cannot be committed together")
 
-// commit commits changes of the claims of this process together. When that fails, each is tried alone: one that cannot be
-// recorded keeps none of the others from it.
+// commit commits a batch in one transaction. If that fails, it commits each change alone, so that one
+// that cannot be recorded does not block the others.
 func (q *Queue) commit(ctx context.Context, batch []*change) []error {
 	err := q.together(ctx, batch)
 	errs := make([]error, len(batch))

@@ -12,8 +12,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// How a search reads. Each portion is a transaction of its own, so that the one connection of
-// SQLite is free for others in between.
+// How a search reads. Each portion is a query of its own, so that SQLite's only reading connection is
+// free in between, and its log can be emptied.
 const (
 	searchPortion = 1000   // tasks that are compared at once
 	fewTasks      = 10_000 // so many are found by an index, and all of them are looked at
