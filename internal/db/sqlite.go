@@ -99,7 +99,7 @@ func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
 	case err != nil:
 		return nil, err
 	case !os.SameFile(now, c.file.is):
-		return nil, errors.New("the file was replaced while postrider had it open; run postrider again")
+		return nil, fmt.Errorf("%s was replaced while postrider had it open; run postrider again", c.file.path)
 	}
 	return c.Connector.Connect(ctx)
 }
