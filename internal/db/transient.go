@@ -100,6 +100,12 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &e) && e.Number == 1205
 }
 
+// Locked reports that a transaction was given up because other programs had the whole database locked.
+// That can be only with SQLite; otherwise others lock rows.
+func Locked(err error) bool {
+	return errors.As(err, new(*modernc.Error)) && classify(err) == contention
+}
+
 // transient reports whether the same transaction, run again, may succeed without help.
 func transient(err error) bool { return classify(err) != permanent }
 

@@ -71,7 +71,7 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 		pause := backoff(attempt)
 		if kind == contention {
 			if time.Since(start)+pause > db.retryFor {
-				return fmt.Errorf("%s database %s: tried for %s: %w", db.dialect, db.where, db.retryFor, err)
+				return fmt.Errorf("%s database %s: tried for %s: %w; %s", db.dialect, db.where, db.retryFor, err, db.fix(err))
 			}
 			if isLockTimeout(err) {
 				db.otherServer()

@@ -30,17 +30,25 @@ type change struct {
 var errApart = errors.New("these changes cannot be committed together")
 
 // commit commits a batch in one transaction. If that fails, it commits each change alone, so that one
-// that cannot be recorded does not block the others.
+// that cannot be recorded does not block the others. When others have the whole database locked, it
+// does not: each change would wait as long as the batch did.
 func (q *Queue) commit(ctx context.Context, batch []*change) []error {
 	err := q.together(ctx, batch)
+	apart := err != nil && len(batch) > 1 && !db.Locked(err)
 	errs := make([]error, len(batch))
 	for i, c := range batch {
-		errs[i] = err
-		if err != nil && len(batch) > 1 {
-			errs[i] = q.together(ctx, []*change{c})
+		of := err
+		if apart {
+			of = q.together(ctx, []*change{c})
 		}
+		errs[i] = c.wrap(of)
 	}
 	return errs
+}
+
+// wrap says which change an error is of.
+func (c *change) wrap(err error) error {
+	return wrap(err, "task %d: record %s", c.receipt.TaskID, c.target)
 }
 
 // together commits changes in one transaction.
@@ -147,9 +155,9 @@ func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.
 		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, why))
 	})
 	if err != nil {
-		return fmt.Errorf("task %d: record %s: %w", r.TaskID, target, err)
+		return err
 	}
-	return wrap(stale, "task %d", r.TaskID)
+	return stale
 }
 
 // holder is a row of sqlHolder.

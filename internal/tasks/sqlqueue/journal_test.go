@@ -2,9 +2,13 @@ package sqlqueue
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -48,4 +52,29 @@ func TestBatchWithAStaleReceipt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBatchWhileLocked: when another program has the SQLite file locked for too long, the changes of a
+// batch do not wait one after the other.
+func TestBatchWhileLocked(t *testing.T) {
+	r := newRegistry(t, "sqlite")
+	q := New(r.again(t, db.WithRetryFor(0)))
+	batch := []*change{
+		finishing(tasks.Receipt{TaskID: 1, Token: "a"}, tasks.Result{Status: tasks.Forwarded}),
+		finishing(tasks.Receipt{TaskID: 2, Token: "b"}, tasks.Result{Status: tasks.Dead}),
+	}
+	var errs []error
+	err := r.Tx(t.Context(), func(*gorm.DB) error {
+		errs = q.commit(t.Context(), batch)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !db.Locked(errs[0]) || errors.Unwrap(errs[0]) != errors.Unwrap(errs[1]) {
+		t.Errorf("%v, and %v; want the same error, and only one try", errs[0], errs[1])
+	}
+	if !strings.HasPrefix(errs[1].Error(), "task 2: record dead: ") {
+		t.Errorf("%v; want the task and what could not be recorded", errs[1])
+	}
 }

@@ -22,7 +22,7 @@ func (q *Queue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservat
 		return true, err
 	})
 	if err != nil {
-		return nil, err
+		return nil, wrap(err, "task %d: record its decision", r.TaskID)
 	}
 	return ds, nil
 }

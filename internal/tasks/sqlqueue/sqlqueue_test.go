@@ -80,31 +80,17 @@ func openRegistry(t testing.TB, cfg db.Config) registry {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	r.DB = d
-	r.unsynced(t)
 	return r
 }
 
-// unsynced keeps commits of a SQLite handle from waiting for the disk: here they only have to
-// survive the death of a process.
-func (r registry) unsynced(t testing.TB) {
-	t.Helper()
-	if r.Dialect() != db.SQLite {
-		return
-	}
-	if err := r.View(t.Context(), func(tx *gorm.DB) error { return tx.Exec("PRAGMA synchronous = OFF").Error }); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // again opens the database once more, as another process would.
-func (r registry) again(t testing.TB) *db.DB {
+func (r registry) again(t testing.TB, opts ...db.Option) *db.DB {
 	t.Helper()
-	d, err := db.Open(t.Context(), r.cfg, r.now())
+	d, err := db.Open(t.Context(), r.cfg, append(opts, r.now())...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	registry{DB: d}.unsynced(t)
 	return d
 }
 
