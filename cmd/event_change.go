@@ -167,7 +167,7 @@ func (a *app) eventEnableCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "enable NAME",
 		Short: "Send events to a destination again that wanted no more, or at once",
-		Long: `enable ends the pause of a destination that was at fault. One that answered
+		Long: `enable ends the pause of a destination that failed. One that answered
 410 Gone gets events again.
 ` + exitHelp,
 		Args: takes(1, 1, "the name of one destination"),
@@ -188,7 +188,7 @@ func (a *app) eventEnableCommand() *cobra.Command {
 					return err
 				}
 				if !news {
-					return a.tell("%s was not at fault.\n", args[0])
+					return a.tell("%s had not failed.\n", args[0])
 				}
 				s.log.Info("an operator enabled the destination", "destination", args[0], "by", a.who(s.host()))
 				return a.tell("%s gets events again.\n", args[0])

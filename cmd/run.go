@@ -32,7 +32,7 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [--inbox ADDR]... [--label L]... [--dry-run] [--json]",
 		Short: "Do one pass over the active inboxes; cron runs this",
-		Long: `run does one pass: it works off what earlier passes left, registers what is new
+		Long: `run does one pass: it processes what earlier passes left, registers what is new
 in the active inboxes, decides who gets it and forwards it. Passes may overlap:
 one run scans an inbox at a time, and all of them forward what is due. run is
 silent on success unless on a terminal. It prints alerts for what is past a threshold of the configuration (alerts)

@@ -63,7 +63,7 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 
 // refused says what is wrong with a token.
 var refused = map[error]string{
-	bounce.ErrNotOurs: "it came to no reverse-path of ours", bounce.ErrForged: "its token is forged or damaged",
+	bounce.ErrNotOurs: "it was not sent to one of our reverse-paths", bounce.ErrForged: "its token is forged or damaged",
 	bounce.ErrExpired: "its token has expired (bounces.max_age)",
 }
 

@@ -160,7 +160,7 @@ func TestReadByToken(t *testing.T) {
 		{"confirmed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example confirmed 0 relay.example"}, "task 7 confirmed"},
 		{"a forged token", reported(signer(t, "another secret, as long", day0).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token is forged or damaged (it says: gone@other.example failed)"},
 		{"an expired token", reported(signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token has expired (bounces.max_age)"},
-		{"no token, but the Message-ID fits", reported("bounces@firm.example", goneFailed), nil, "it came to no reverse-path of ours"},
+		{"no token, but the Message-ID fits", reported("bounces@firm.example", goneFailed), nil, "it was not sent to one of our reverse-paths"},
 		{"a purged task", reported(to(99), goneFailed), nil, "task 99, which it is about, is not in the registry any more"},
 		{"another recipient", reported(ours.ReversePath(7, "other@other.example"), goneFailed), nil, "is not one of task 7 any more"},
 		{"not sent yet", reported(ours.ReversePath(7, "later@other.example"), strings.ReplaceAll(goneFailed, "gone@", "later@")), nil, "the delivery to later@other.example, which it is about, is pending by now"},

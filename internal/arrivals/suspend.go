@@ -73,7 +73,7 @@ func (b *Book) note(ctx context.Context, recipient string, count int, old *Noted
 		return err
 	}
 	b.suspended.forget()
-	what := "mail to a recipient bounces again and again"
+	what := "mail to a recipient bounces repeatedly"
 	if b.cfg.Suspend {
 		what += "; nothing more is sent to it"
 	}
@@ -132,7 +132,7 @@ func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ e
 	if !ok {
 		return "", nil
 	}
-	return fmt.Sprintf("nothing is sent to it since %s, because its mail bounced %s (%s); to end that: postrider recipient resume %s",
+	return fmt.Sprintf("suspended since %s because its mail bounced %s (%s); to send to it again: postrider recipient resume %s",
 		n.Since.Format(time.DateOnly), text.Count(n.Bounces, "time"), n.Why, recipient), nil
 }
 

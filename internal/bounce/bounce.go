@@ -81,7 +81,7 @@ const (
 	Complained                   // it arrived, and is not wanted
 )
 
-// String returns the word of RFC 3464 2.3.3.
+// String returns the value of the Action field (RFC 3464 2.3.3), or complained or unknown.
 func (a Action) String() string {
 	switch a {
 	case Failed:

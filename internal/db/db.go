@@ -1,5 +1,5 @@
-// Package db opens postrider's database, keeps its schema current and runs transactions that
-// survive trouble.
+// Package db opens postrider's database, keeps its schema current and retries its
+// transactions.
 //
 // One code path serves SQLite, MySQL, MariaDB and Galera. What would make them behave differently
 // (time zone, isolation, strictness, packet size, timeouts, wsrep_sync_wait) is set here, whatever
@@ -14,7 +14,7 @@
 // given to Tx looks up the keys it writes and has no effect outside the transaction except
 // assigning its results.
 //
-// All transactions of a DB wait for a database that is gone for a minute together: the first
+// While the database is not available, all transactions of a DB share one minute of waiting: the first
 // failure starts the clock, and a success stops it. After that each fails at once
 // (*UnavailableError) until a probe, at most one a second, finds the database back. StopWaiting
 // ends the waiting early. A statement that runs is never interrupted by either.

@@ -11,13 +11,12 @@ import (
 	"gorm.io/gorm"
 )
 
-// These run statements of the hot path as they are, without what gorm finds out about each of them
-// and each row. tx is the handle that Tx or View gave, and the errors are gorm's.
+// These functions bypass gorm's reflection on the hot path. tx is the handle that Tx or View gave, and the errors are gorm's.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
 // repeated until their number is a power of two, up to 512, so that there are few different
-// statements and each is prepared once. An empty list has NULL, which nothing is IN; and nothing is
-// NOT IN it, too.
+// statements and each is prepared once. An empty list becomes NULL: neither IN nor NOT IN matches a
+// row.
 
 // Exec runs a statement without rows, and returns how many rows it matched.
 func Exec(tx *gorm.DB, query string, args ...any) (matched int64, _ error) {
@@ -29,7 +28,8 @@ func Exec(tx *gorm.DB, query string, args ...any) (matched int64, _ error) {
 	return res.RowsAffected()
 }
 
-// Query returns the rows of a query. into, which is called once, has where the columns of a row go.
+// Query returns the rows of a query. into, which is called once, returns pointers to the fields
+// for the columns.
 func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (out []R, err error) {
 	query, args = expand(query, args)
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
@@ -62,7 +62,7 @@ func (t *Time) Scan(v any) (err error) {
 	case string:
 		t.Time, err = time.Parse("2006-01-02 15:04:05.999999999Z07:00", v)
 	default:
-		err = fmt.Errorf("%T is no time", v)
+		err = fmt.Errorf("%T is not a time", v)
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func fixSQLite(path string, err error) string {
 	if errors.As(err, &e) {
 		switch e.Code() & 0xff {
 		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return "the file is damaged or no database: restore it from a copy, or set database.path to another file"
+			return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
 		case sqlite3.SQLITE_BUSY:
 			return "another program holds it: end that program, or try again"
 		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
@@ -146,7 +146,7 @@ func fixMySQL(err error) string {
 		case 1045, 1698: // access denied
 			return "check the user and the password in database.dsn"
 		case 1044: // access denied to the database
-			return "grant the user of database.dsn all rights on that database"
+			return "grant the user of database.dsn all privileges on that database"
 		case 1049: // unknown database
 			return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
 		case 1130: // host not allowed

@@ -10,14 +10,14 @@ import (
 // Exposed returns an error that names a file of an SQLite database that other users can read or
 // write, and the command that changes that. postrider makes them with mode 0600, but a copy that
 // was restored may have another one. Files in a directory that others cannot enter are not exposed.
-// Of directories above it knows nothing.
+// It does not check the directories above.
 func (db *DB) Exposed() error {
 	if db.dialect != SQLite || runtime.GOOS == "windows" {
 		return nil
 	}
 	dir, err := os.Stat(filepath.Dir(db.where))
 	if err != nil {
-		return nil // whoever cannot look cannot tell
+		return nil // cannot be checked
 	}
 	var entered os.FileMode // the bits of those who can enter the directory
 	if dir.Mode()&0o010 != 0 {

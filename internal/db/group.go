@@ -17,7 +17,7 @@ type Group[C any] struct {
 	mu      sync.Mutex
 	waiting []*grouped[C]
 	urgent  int // how many of these are of Commit
-	enough  int // as many urgent ones close full
+	enough  int // close full when so many urgent ones wait
 	full    chan struct{}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // preparing opens connections that prepare what they run again: for a short statement, databases
-// spend most of the time on reading it.
+// spend most of the time on parsing it.
 type preparing struct {
 	driver.Connector
 	most  int    // statements that a connection keeps
@@ -47,9 +47,9 @@ type preparer interface {
 // preparedConn is a connection with the statements that it has prepared. Like all connections of
 // drivers it is used by one goroutine at a time.
 //
-// It prepares and closes no statement within a transaction. When it did, two nodes of a Galera
-// cluster (MariaDB 10.11) could claim the same task: that another node has undone the transaction is
-// told by the answer to a statement that runs, and not always by that to PREPARE.
+// It prepares and closes no statement inside a transaction: if another node of a Galera cluster
+// (MariaDB 10.11) has rolled it back, a statement that runs reports that, but PREPARE does not always.
+// Two nodes could then claim one task.
 type preparedConn struct {
 	preparer
 	most    int
@@ -129,8 +129,8 @@ func (c *preparedConn) keep(query string, s driver.Stmt) {
 	c.ready[query] = s
 }
 
-// drop closes a statement. That this failed is not told: the statement that ran has succeeded, and a
-// connection that is lost shows with the next one.
+// drop closes a statement. Errors are ignored: the statement that ran has succeeded, and the next one
+// shows that a connection is lost.
 func (c *preparedConn) drop(s driver.Stmt) {
 	if c.within {
 		c.surplus = append(c.surplus, s)

@@ -44,7 +44,7 @@ func secureTransport(cfg *mysqldriver.Config, mode string, roots *x509.CertPool)
 		return fmt.Errorf("database.tls is %q; use none, require, verify or a file", mode)
 	}
 	cfg.AllowFallbackToPlaintext = false
-	// Whoever answers may ask for the password as it is: only who is known may.
+	// A server may ask for the password in cleartext: allow that only locally, or to a verified server.
 	verified := cfg.TLS != nil && !cfg.TLS.InsecureSkipVerify
 	cfg.AllowCleartextPasswords = cfg.AllowCleartextPasswords && (near || verified)
 	return nil
@@ -75,7 +75,7 @@ func fixTLS(err error) string {
 	case errors.As(err, new(x509.HostnameError)):
 		return "let database.dsn name the server as its certificate does, or give the server a certificate for that name"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "set database.tls to a file with the certificate of its issuer (for one that the server made itself, " +
+		return "set database.tls to a file with the certificate of its issuer (for a certificate that the server generated, " +
 			"that is its ca.pem, or database.tls: require, which only encrypts)"
 	case errors.As(err, &verification):
 		return "give the server a valid certificate, or check this host's clock"

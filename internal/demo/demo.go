@@ -186,7 +186,7 @@ func summary(c pass.Counters) string {
 		{c.SkippedNoMatch, "without a route"},
 		{c.Skipped, "skipped"},
 		{c.Retry, "to be retried"},
-		{c.Dead, "refused for good"},
+		{c.Dead, "permanently refused"},
 		{c.Uncertain, "uncertain"},
 		{c.Backlog, "not registered yet"},
 	} {

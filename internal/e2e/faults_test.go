@@ -52,7 +52,7 @@ func TestRelayComesBack(t *testing.T) {
 		if r.Totals.Registered != 30 || r.Totals.Forwarded != 0 {
 			t.Errorf("with the relay down the pass reports %+v, want 30 registered and none forwarded", r.Totals)
 		}
-		if n := strings.Count(res.stderr, "the relay is at fault"); n != 1 || !strings.Contains(res.stderr, "127.0.0.1:1") {
+		if n := strings.Count(res.stderr, "the relay failed"); n != 1 || !strings.Contains(res.stderr, "127.0.0.1:1") {
 			t.Errorf("the relay's fault was logged %d times, want once, with its address:\n%s", n, res.stderr)
 		}
 

@@ -264,7 +264,7 @@ func TestScanningHostIsStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := h.ended(a, 75)
-		if !strings.Contains(r.Inboxes[0].Error, "taken the inbox over") {
+		if !strings.Contains(r.Inboxes[0].Error, "took over the inbox") {
 			t.Errorf("the host that was stopped reports %+v, want that it was taken over", r.Inboxes[0])
 		}
 		for i, what := range []string{"registry", "cursor", "inbox"} {

@@ -81,7 +81,7 @@ func TestThreeOutcomes(t *testing.T) {
 		if why := w.tasks()[0].Reason; !strings.Contains(why, never) || strings.Contains(why, later) || strings.Contains(why, taken) {
 			t.Errorf("the reason is %q, want it to name only %s", why, never)
 		}
-		w.wantShown(`(?m)^status +dead$`, `(?m)^reason +refused for good: never@firm\.example: 550 5\.1\.1`)
+		w.wantShown(`(?m)^status +dead$`, `(?m)^reason +permanently refused: never@firm\.example: 550 5\.1\.1`)
 
 		w.pass(0)
 		if r, l, n := rcpts.of(never), rcpts.of(later), rcpts.of(taken); r != 1 || l != 2 || n != 1 {

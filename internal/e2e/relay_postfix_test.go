@@ -160,7 +160,7 @@ func (w *relayWorld) meets(c relayCase, want relayRow, r report, res result) {
 	if got := replyOf(found[0], r.RelayError); got != want.reply {
 		w.t.Errorf("the recorded reply is %q, want %q\n%+v\n%s", got, want.reply, found[0], res.stderr)
 	}
-	logged := strings.Count(res.stderr, "the relay is at fault")
+	logged := strings.Count(res.stderr, "the relay failed")
 	switch {
 	case want.state == "received" && (logged != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
 		w.t.Errorf("the relay's fault was logged %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",

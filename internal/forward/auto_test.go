@@ -76,7 +76,7 @@ func TestAuto(t *testing.T) {
 		{"a space before a colon, where spaces are signed", "v=DMARC1; p=reject", "To : b@client.example\r\n" + fromAlice + rest, "From:To", false, Rewrite, "but not at every receiver: its signature covers white space beside a colon"},
 		{"no space after a colon that is not signed", "v=DMARC1; p=reject", "To:b@client.example\r\n" + fromAlice + rest, "From:Subject", false, Redirect, "a redirect passes by the DKIM signature of client.example"},
 		{"two spaces after a colon, and an odd fold", "v=DMARC1; p=reject", "To:  b@client.example,\r\n \t c@client.example \r\n" + fromAlice + rest, "From:To", false, Redirect, "a redirect passes by"},
-		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is no field; attached instead of rewritten: its header"},
+		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is not a field; attached instead of rewritten: its header"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s 
 	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
 	defer cancel()
 	if c.from.Address == "" && (m.HeaderOnly || s.Mode != Redirect || s.Resent || s.Fallback) {
-		return nil, fmt.Errorf("compose a message in mode %s: there is no ASCII address to do so in the name of: set forward.from", s.Mode)
+		return nil, fmt.Errorf("compose a message in mode %s: forward.from must be an ASCII address", s.Mode)
 	}
 	switch {
 	case m.HeaderOnly:

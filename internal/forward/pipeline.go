@@ -126,7 +126,7 @@ func (t *Transaction) void(last reply) (err error) {
 
 // mishandled ends a group whose replies do not fit it.
 func (t *Transaction) mishandled(rep reply) error {
-	err := fmt.Errorf("it answered %d %s, which does not fit", rep.code, rep.line())
+	err := fmt.Errorf("unexpected reply %d %s", rep.code, rep.line())
 	return t.lost(t.said.stage(), &mishandledError{err})
 }
 

@@ -72,10 +72,9 @@ func returned(m *message.Message, inbox string) bool {
 	return bytes.Contains(b, []byte(token(inbox)))
 }
 
-// redirect is the original below a trace field. Where that field would do harm, the message is
-// attached instead: a trace that is left out lets each of several inboxes that forward to each
-// other forward the same message again and again, and anybody can write what it is left out for.
-// Without an address to attach in the name of, the trace goes on top nevertheless.
+// redirect is the original below a trace field. If the field would do harm, the message is attached
+// instead: without a trace, inboxes that forward to each other would never stop, and a sender could
+// provoke that. Without an address to compose from, the trace is added all the same.
 func (c *Composer) redirect(ctx context.Context, m *message.Message, o Origin, resent bool) (*Content, error) {
 	if why := untraceable(m); why != "" && c.from.Address != "" {
 		return c.attach(m, o, "attached instead of redirected: "+why)

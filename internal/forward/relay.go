@@ -111,8 +111,8 @@ func (r *Relay) pipelines(c *conn) bool {
 // distrust turns PIPELINING off: the relay took the commands only one at a time.
 func (r *Relay) distrust(why error) {
 	if !r.mishandles.Swap(true) {
-		r.log.Warn("the relay offers PIPELINING, but took commands only one at a time: so they go out until this process ends; "+
-			"if that happens often, set smtp.pipelining to false", "relay", r.addr, "reason", why)
+		r.log.Warn("the relay offers PIPELINING but mishandles it; commands are sent one at a time until this process ends; "+
+			"to turn it off from the start, set smtp.pipelining to false", "relay", r.addr, "reason", why)
 	}
 }
 

@@ -124,7 +124,7 @@ func readReply(r *bufio.Reader) (reply, error) {
 		s := bytes.TrimRight(line, "\r\n ")
 		code := replyCode(s)
 		if code == 0 {
-			return reply{}, fmt.Errorf("read a reply: %q is none", short(string(s)))
+			return reply{}, fmt.Errorf("read a reply: %q is not an SMTP reply", short(string(s)))
 		}
 		if len(s) > 3 && len(text) < maxText {
 			text = append(append(text, s[4:]...), '\n')

@@ -55,7 +55,7 @@ func split(all []message.Field) (fields []message.Field, body int64, why string)
 		case i == len(all)-1 && (len(f.Raw) == 0 || bytes.Equal(f.Raw, crlf)):
 		case i == 0 && bytes.HasPrefix(f.Raw, []byte("From ")):
 		default:
-			return nil, 0, "its header has a line that is no field"
+			return nil, 0, "its header has a line that is not a field"
 		}
 	}
 	switch {

@@ -194,7 +194,7 @@ func (described) Get(_ context.Context, id int64) (tasks.Task, error) {
 			MessageID: "<1@court.example>", Subject: "Hearing", Sender: "Clerk <clerk@court.example>",
 		},
 		Status: tasks.Dead, Attempts: 1, Route: "court-notices",
-		Reason: "refused for good: intake@firm.example: 550 5.1.1 there is nobody",
+		Reason: "permanently refused: intake@firm.example: 550 5.1.1 there is nobody",
 		Deliveries: []tasks.Delivery{
 			{Recipient: "desk@firm.example", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 ok"},
 			{Recipient: "intake@firm.example", Status: tasks.Failed, Code: 550, Reply: "5.1.1 there is nobody"},

@@ -141,7 +141,7 @@ func (b *bench) ends(as tasks.Status, ds ...tasks.Delivery) {
 		}
 		for _, c := range claims {
 			b.check(b.queue.Finish(b.ctx, c.Receipt,
-				tasks.Result{Status: as, Reason: "refused for good", Deliveries: ds}))
+				tasks.Result{Status: as, Reason: "permanently refused", Deliveries: ds}))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Destination is where events go. Name and Target are the caller's; Target is a digest of its
-// address, and another one begins anew.
+// address, and a new target starts without failures.
 type Destination struct {
 	Name   string
 	Target string
@@ -76,7 +76,7 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast ti
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})
 	if err != nil {
-		return false, fmt.Errorf("record that the destination %q is at fault: %w", d.Name, err)
+		return false, fmt.Errorf("record that the destination %q failed: %w", d.Name, err)
 	}
 	return news, nil
 }

@@ -25,7 +25,7 @@ type Dispatcher struct {
 	Plan    Plan
 	Targets []Target
 	Worker  string
-	Grace   time.Duration // a batch that is under way when it is to end
+	Grace   time.Duration // how long a batch that is under way may take after ctx has ended
 	Log     *slog.Logger
 }
 

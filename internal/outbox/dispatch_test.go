@@ -115,7 +115,7 @@ func TestDown(t *testing.T) {
 			t.Errorf("%s came %d times", id, n)
 		}
 	}
-	if log := d.log.String(); strings.Count(log, "is at fault") != 1 || strings.Count(log, "takes events again") != 1 {
+	if log := d.log.String(); strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
 		t.Errorf("the log has\n%s\nwant the fault and its end once", log)
 	}
 }

@@ -28,9 +28,9 @@ type Planned struct {
 // each destination and action.
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
-// Expand puts entries in the place of the oldest occurrences, at most so many, and returns of how
-// many. When another process is faster, it plans again. Killed anywhere, it leaves either the
-// occurrence or all of its entries.
+// Expand replaces the oldest occurrences, at most so many, by entries, and returns how many it replaced.
+// If they were changed concurrently, it plans again. Killed anywhere, it leaves either the occurrence or
+// all of its entries.
 func (s *Store) Expand(ctx context.Context, most int, plan Plan) (expanded int, _ error) {
 	for range maxTries {
 		os, err := s.oldest(ctx, most)
@@ -43,13 +43,13 @@ func (s *Store) Expand(ctx context.Context, most int, plan Plan) (expanded int, 
 		}
 		took, err := s.replace(ctx, os, planned)
 		if err != nil {
-			return 0, fmt.Errorf("expand %d occurrence(s) into outbox entries: %w", len(os), err)
+			return 0, fmt.Errorf("replace %d occurrences by outbox entries: %w", len(os), err)
 		}
 		if took {
 			return len(os), nil
 		}
 	}
-	return 0, nil // others are at it
+	return 0, nil // changed concurrently each time
 }
 
 // occurrenceRow is a row of monitored_occurrences.

@@ -189,8 +189,7 @@ type Count struct {
 	Age         time.Duration // of the oldest
 }
 
-// Stats counts the entries, and the occurrences of which is not known yet what follows. It takes a
-// few queries.
+// Stats counts the entries, and the occurrences that are not expanded yet. It takes a few queries.
 func (s *Store) Stats(ctx context.Context) (counts []Count, occurrences int, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		n, err := db.Query(tx, db.Value[int], sqlNotExpanded)

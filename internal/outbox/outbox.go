@@ -1,10 +1,10 @@
-// Package outbox works off what follows from a task's end: events for other systems, and actions on
+// Package outbox processes what follows from a task's end: events for other systems, and actions on
 // the IMAP server.
 //
 // What happened is noted in the transaction in which it happened (Occurrence), so that neither a
 // crash nor a database that goes away can lose it. Nothing else is done there: who is told, and
 // what, is found out afterwards, by the configuration, in a transaction that replaces the
-// occurrence by an Entry for each destination. An entry is worked off like a task: it is claimed
+// occurrence by an Entry for each destination. An entry is processed like a task: it is claimed
 // with a receipt and a lease, and ends done, dead or skipped.
 //
 // An entry goes out at least once. Its ID and its octets stay the same in all tries. Entries of one
@@ -104,7 +104,7 @@ type Outcome struct {
 // Line is a line of a task's audit trail.
 type Line struct{ Event, Detail string }
 
-// Work is for those who work entries off.
+// Work is for those who process entries.
 type Work interface {
 	// Receive claims entries that are due, oldest first, and none whose predecessor of the same
 	// task and destination has not ended.

@@ -142,7 +142,7 @@ func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
 	case v.gone:
 		d.Log.Error("the destination wants no more events; to send them again: postrider event enable "+t.Name, "destination", t.Name, "error", v.fault)
 	default:
-		d.Log.Warn("the destination is at fault; events wait, and it is tried again", "destination", t.Name, "error", v.fault)
+		d.Log.Warn("the destination failed; its events wait and are tried again", "destination", t.Name, "error", v.fault)
 	}
 	return err
 }

@@ -19,7 +19,7 @@ const (
 	sqlTakeOccurrences = `DELETE FROM monitored_occurrences WHERE id IN ?`
 )
 
-// Working entries off. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
+// Processing entries. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
 // entries have no visible_at and are not in range. monitored_outbox_order (task_id, inbox_id,
 // destination, occurrence_id) has the predecessors. MariaDB and MySQL are told to use them (SQLite
 // takes that for a comment): while the table fills, their statistics are old, and they would read all

@@ -92,7 +92,7 @@ func (a *auditor) inbox(ctx context.Context) error {
 		if err := a.folder(ctx, f); err != nil {
 			f.found.Error = text.Error(err)
 			if ctx.Err() != nil || !a.visit.session.connected() {
-				f.found.Error = "not compared to its end"
+				f.found.Error = "only partly compared"
 				return err
 			}
 			a.visit.log.Error("the folder could not be audited", "folder", row.Name, "error", err)

@@ -49,16 +49,16 @@ func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	}
 	row := f.folder.row
 	if !a.opts.Repair {
-		return fmt.Errorf("UID %d has another message than the registered one: %s; "+
-			"`postrider audit --repair` has the next run do so", f.again.uid, unproved)
+		return fmt.Errorf("UID %d now has a different message than the registered one; %s; "+
+			"to make the next run do that: `postrider audit --repair`", f.again.uid, unproved)
 	}
 	if err := a.visit.pass.Inboxes.Distrust(ctx, row.ID, row.UIDValidity); err != nil {
 		return err
 	}
-	return fmt.Errorf("UID %d has another message than the registered one: %s; the next run does so", f.again.uid, unproved)
+	return fmt.Errorf("UID %d now has a different message than the registered one; %s; the next run does that", f.again.uid, unproved)
 }
 
-const unproved = "nothing can be proved until a run has compared all messages with what is registered"
+const unproved = "this folder cannot be audited until a run has compared all its messages with the registry"
 
 // look reads the folder's row, and then opens the folder. A run may begin a new epoch in between,
 // so it tries twice.

@@ -136,7 +136,7 @@ func TestAuditReportsEachMessage(t *testing.T) {
 		"1 before_start task=0  to= reason=", "2 before_start task=0  to= reason=",
 		fmt.Sprintf("3 forwarded task=%d forwarded to=boss@firm.example,team@firm.example reason=", ids[3]),
 		fmt.Sprintf("4 waiting task=%d error to= reason=later@firm.example: ", ids[4]),
-		fmt.Sprintf("5 dead task=%d dead to=team@firm.example reason=refused for good: n", ids[5]),
+		fmt.Sprintf("5 dead task=%d dead to=team@firm.example reason=permanently refused:", ids[5]),
 		fmt.Sprintf("6 uncertain task=%d uncertain to= reason=the outcome is not k", ids[6]),
 		fmt.Sprintf("7 skipped task=%d skipped to= reason=by_route: ", ids[7]),
 		fmt.Sprintf("8 skipped_no_match task=%d skipped_no_match to= reason=", ids[8]),

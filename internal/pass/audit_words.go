@@ -89,7 +89,7 @@ func (r *AuditReport) Verdict() string {
 	add(sum.Reappeared > 0, "Skipped as vanished, but on the server: %d; an operator has to decide about them.", sum.Reappeared)
 	add(sum.Lost > 0, "Deleted by something other than postrider, and not on the server either: %d; restore the database from a backup, "+
 		"or forget them: `postrider audit --repair`.", sum.Lost)
-	add(!sum.Proved, "Not everything could be compared, so there is no proof.")
+	add(!sum.Proved, "Not everything could be compared, so the audit is inconclusive.")
 	add(sum.Clean(), "Every message is accounted for: %d on the servers.", sum.Messages)
 	add(sum.Clean() && sum.Gone > 0, "No longer there, and accounted for: %d.", sum.Gone)
 	add(sum.Confirmed > 0, "Confirmed by the recipients' servers: %d.", sum.Confirmed)

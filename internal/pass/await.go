@@ -94,7 +94,7 @@ func (s *session) poll(ctx context.Context, folder string, others []string) (arr
 	return arrived, err
 }
 
-// errNotConnected is a session without a connection, for who does not open one.
+// errNotConnected says that there is no connection, and that this call does not open one.
 var errNotConnected = errors.New("the connection is lost")
 
 // look calls f with the folder open. seen reports whether the last scan saw all that was in the

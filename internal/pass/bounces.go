@@ -37,7 +37,7 @@ func (p *Pass) report(ctx context.Context, m route.Mail, log *slog.Logger) (*tas
 	case err != nil:
 		return nil, fmt.Errorf("read a report: %w", err)
 	case !ok:
-		log.Info("a message in the bounce inbox is no report; the routes decide who gets it")
+		log.Info("a message in the bounce inbox is not a report; the routes decide who gets it")
 		return nil, nil
 	}
 	return &tasks.Decision{Skip: tasks.SkipReport, Reason: says}, nil

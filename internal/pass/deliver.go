@@ -11,20 +11,19 @@ import (
 	"postrider/internal/text"
 )
 
-// deliver works one claim off whose message is at hand.
+// deliver processes one claim. Its message is at hand.
 func (d *deliverer) deliver(ctx context.Context, j *job) {
 	status, err := d.process(ctx, j)
 	d.end(j, status, err)
 }
 
-// process returns where the task stands then, empty when it counts nowhere. An error is the
-// database's.
+// process returns the task's new status, empty if no counter changes. An error is the database's.
 func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	switch {
 	case ctx.Err() != nil:
 		return d.release(ctx, j, "interrupted", 0, nil)
 	case d.gate.fault() != nil:
-		return d.release(ctx, j, "the relay is at fault", 0, nil)
+		return d.release(ctx, j, "the relay failed", 0, nil)
 	}
 	if why := d.gate.limited(d.pass.Now()); why != nil {
 		return d.wait(ctx, j, why)
@@ -87,11 +86,11 @@ func (d *deliverer) reserve(ctx context.Context, j *job, res tasks.Reservation) 
 	return err
 }
 
-// send makes one attempt for all recipients that do not have the message yet. When ctx ends, what
-// the relay has taken the sender of is finished.
+// send makes one attempt for all recipients that do not have the message yet. When ctx ends, a
+// transaction whose sender the relay has accepted is completed.
 func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (tasks.Status, error) {
 	if j.msg.Body.Changed() {
-		d.log.Info("line ends were made canonical; a signature over them may not survive", "task", j.claim.Task.ID)
+		d.log.Info("line endings were converted to CRLF; this may break a signature", "task", j.claim.Task.ID)
 	}
 	a := newAttempt(ds)
 	content, err := d.compose(ctx, j)
@@ -155,8 +154,7 @@ func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forwar
 	return t.Rest(), err
 }
 
-// markError is that the deliveries could not be recorded before the content goes out. Nothing goes
-// out then.
+// markError says that the deliveries could not be recorded, so the content is not sent.
 type markError struct{ err error }
 
 func (e *markError) Error() string { return e.err.Error() }
@@ -191,9 +189,9 @@ func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery,
 	return "", errors.Join(err, released)
 }
 
-// cutShort ends an attempt that met a limit. While there are recipients that were never named to
-// the relay, it was the limit that kept them waiting, and the attempt does not count; otherwise an
-// unwilling relay could be tried for ever. What it came to so far is recorded already.
+// cutShort ends an attempt that a limit interrupted. The attempt does not count if some recipients were
+// never named to the relay. Otherwise it counts, so that a relay that keeps refusing is not tried for
+// ever. Its results so far are recorded already.
 func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limits.Reached) (tasks.Status, error) {
 	d.reached(why)
 	t := j.claim.Task

@@ -177,7 +177,7 @@ func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 		}
 		if d.gate.fault() != nil { // no body is fetched for nothing
 			d.slots.release(n)
-			return d.giveBack(ctx, claims, "the relay is at fault")
+			return d.giveBack(ctx, claims, "the relay failed")
 		}
 		jobs := newJobs(claims[:n])
 		for _, j := range jobs {
@@ -239,7 +239,7 @@ func (d *deliverer) room(ctx context.Context) int {
 
 func (d *deliverer) reached(why *limits.Reached) {
 	if d.gate.meet(why, d.pass.Now()) {
-		d.pass.Log.Info("a limit of the relay's provider is used up; what is not forwarded waits for it", "limit", why)
+		d.pass.Log.Info("a limit in smtp.limits is reached; the remaining messages wait", "limit", why)
 	}
 }
 

@@ -40,14 +40,14 @@ func missing(err error) bool {
 // writes a time for people.
 func (f FolderCheck) Plan(start inbox.Start, when func(time.Time) string) string {
 	all := text.Count(int(f.Messages), "message")
-	const then = "will be forwarded, then whatever arrives"
+	const then = "will be forwarded, then new mail"
 	switch day, since := start.Since(); {
 	case f.Messages == 0:
-		return "no messages; whatever arrives will be forwarded"
+		return "no messages; new mail will be forwarded"
 	case since && f.Above == 0:
-		return fmt.Sprintf("%s, none received since %s; whatever arrives will be forwarded", all, day.Format(time.DateOnly))
+		return fmt.Sprintf("%s, none received since %s; new mail will be forwarded", all, day.Format(time.DateOnly))
 	case f.Above == 0:
-		return all + ", not to be forwarded; whatever arrives will be"
+		return all + ", none of them will be forwarded; new mail will be"
 	case start == inbox.StartLatest:
 		return fmt.Sprintf("%s; the newest%s %s; `--start now` leaves it out", all, f.First.in(when), then)
 	case since:

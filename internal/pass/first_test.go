@@ -17,34 +17,34 @@ func TestPlan(t *testing.T) {
 		f     FolderCheck
 		want  string
 	}{
-		{"empty", inbox.StartLatest, FolderCheck{}, "no messages; whatever arrives will be forwarded"},
-		{"empty, since", "since:" + begin, FolderCheck{}, "no messages; whatever arrives will be forwarded"},
+		{"empty", inbox.StartLatest, FolderCheck{}, "no messages; new mail will be forwarded"},
+		{"empty, since", "since:" + begin, FolderCheck{}, "no messages; new mail will be forwarded"},
 		{
 			"latest", inbox.StartLatest,
 			FolderCheck{Messages: 4, Above: 1, First: first},
-			`4 messages; the newest ("Quarterly figures", 09:12) will be forwarded, then whatever arrives; ` + "`--start now` leaves it out",
+			`4 messages; the newest ("Quarterly figures", 09:12) will be forwarded, then new mail; ` + "`--start now` leaves it out",
 		},
 		{
 			"latest of one", inbox.StartLatest,
 			FolderCheck{Messages: 1, Above: 1, First: &FirstMessage{}},
-			"1 message; the newest (without a subject) will be forwarded, then whatever arrives; `--start now` leaves it out",
+			"1 message; the newest (without a subject) will be forwarded, then new mail; `--start now` leaves it out",
 		},
-		{"latest, unreadable", inbox.StartLatest, FolderCheck{Messages: 1, Above: 1}, "1 message; the newest will be forwarded, then whatever arrives; `--start now` leaves it out"},
-		{"now", inbox.StartNow, FolderCheck{Messages: 4}, "4 messages, not to be forwarded; whatever arrives will be"},
+		{"latest, unreadable", inbox.StartLatest, FolderCheck{Messages: 1, Above: 1}, "1 message; the newest will be forwarded, then new mail; `--start now` leaves it out"},
+		{"now", inbox.StartNow, FolderCheck{Messages: 4}, "4 messages, none of them will be forwarded; new mail will be"},
 		{
 			"all", inbox.StartAll,
 			FolderCheck{Messages: 4, Above: 4, First: first},
-			`4 messages; all of them, from the oldest ("Quarterly figures", 09:12), will be forwarded, then whatever arrives`,
+			`4 messages; all of them, from the oldest ("Quarterly figures", 09:12), will be forwarded, then new mail`,
 		},
 		{
 			"since", "since:" + begin,
 			FolderCheck{Messages: 4, Above: 2, First: first},
-			`4 messages; 2 of them, from the first received since 2026-01-31 ("Quarterly figures", 09:12), will be forwarded, then whatever arrives`,
+			`4 messages; 2 of them, from the first received since 2026-01-31 ("Quarterly figures", 09:12), will be forwarded, then new mail`,
 		},
 		{
 			"since, none", "since:" + begin,
 			FolderCheck{Messages: 4},
-			"4 messages, none received since 2026-01-31; whatever arrives will be forwarded",
+			"4 messages, none received since 2026-01-31; new mail will be forwarded",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

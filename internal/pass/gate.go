@@ -72,9 +72,9 @@ func (g *gate) took() *bool {
 // stops says what a fault of the relay means.
 func (g *gate) stops() string {
 	if g.again == nil {
-		return "the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next"
+		return "the relay failed: forwarding stops for this pass; the remaining messages wait for the next"
 	}
-	return "the relay is at fault: what is not forwarded waits; the relay is tried again from time to time"
+	return "the relay failed: messages wait; the relay is tried again with growing pauses"
 }
 
 // works records that the relay is not at fault, and reports whether that is news.
@@ -139,7 +139,7 @@ func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
 	after := context.WithoutCancel(ctx)
 	warn := func(err error) {
 		if err != nil {
-			p.Log.Warn("what counts against smtp.limits could not be recorded; it counts for longer", "error", err)
+			p.Log.Warn("usage of smtp.limits could not be recorded; messages count against it for longer", "error", err)
 		}
 	}
 	stopRenewing := every(after, p.Config.Lease/3, func(ctx context.Context) { warn(p.Limits.Renew(ctx)) })

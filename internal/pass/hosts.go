@@ -23,8 +23,8 @@ const enoughFailures = 2
 // maxNamed is how many inboxes a line of the log names.
 const maxNamed = 20
 
-// hosts are the IMAP servers of a pass, each a host and a port. A server that cannot be reached
-// costs the waits of the inboxes that found that out, and none of those behind them.
+// hosts are the IMAP servers of a pass, each a host and a port. Only the inboxes that
+// find a server unreachable wait for its timeouts; the inboxes behind them do not.
 type hosts struct {
 	log *slog.Logger
 
@@ -140,7 +140,7 @@ func (h *hosts) report(ctx context.Context, level slog.Level) {
 		if more := len(list) - maxNamed; more > 0 {
 			list = append(slices.Clone(list[:maxNamed]), fmt.Sprintf("and %d more", more))
 		}
-		h.log.Log(ctx, level, "the server cannot be reached, and is left for this pass", "server", name,
+		h.log.Log(ctx, level, "the server cannot be reached; its remaining inboxes are skipped in this pass", "server", name,
 			"inboxes", strings.Join(list, ", "), "error", s.why)
 	}
 }

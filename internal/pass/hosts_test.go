@@ -107,7 +107,7 @@ func (s *site) wantLeft(addrs []string) {
 		if strings.Contains(line, "level=ERROR") && strings.Contains(line, "the inbox failed") {
 			failed = append(failed, line)
 		}
-		if strings.Contains(line, "left for this pass") && strings.Contains(line, "level=ERROR") {
+		if strings.Contains(line, "skipped in this pass") && strings.Contains(line, "level=ERROR") {
 			left = append(left, line)
 		}
 	}
@@ -201,7 +201,7 @@ func TestInterruptedHost(t *testing.T) {
 			}
 		}
 		report := s.end(s.start(ctx, addrs...))
-		if strings.Contains(s.log.String(), "left for this pass") || !report.Interrupted {
+		if strings.Contains(s.log.String(), "skipped in this pass") || !report.Interrupted {
 			t.Errorf("the report is %+v; want the pass to be interrupted, and no server to be left\n%s",
 				report, s.log.String())
 		}

@@ -88,7 +88,7 @@ func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks
 func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
 	err := d.pass.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds)
 	if err == nil {
-		d.log.Info("message put back", "task", j.claim.Task.ID, "reason", why)
+		d.log.Info("task released", "task", j.claim.Task.ID, "reason", why)
 	}
 	return d.ended(j, tasks.Received, ds, err)
 }

@@ -145,12 +145,12 @@ type Config struct {
 	Headers     func(in inbox.Inbox) bool // events include the headers of its messages; nil: of none
 }
 
-// Observer sees how a pass comes along. Its methods may be called from several goroutines at once.
+// Observer follows the progress of a pass. Its methods may be called from several goroutines at once.
 type Observer interface {
-	Expect(n int)      // n more messages are to be worked off
-	Done(n int)        // n messages have been worked off
+	Expect(n int)      // n more messages are to be processed
+	Done(n int)        // n messages have been processed
 	Preview(p Preview) // a dry run found a message that is not registered
-	Due(t tasks.Task)  // a dry run found a task that a pass would work off
+	Due(t tasks.Task)  // a dry run found a task that a pass would process
 }
 
 // Pass is how a pass is done, and with what. All fields except Bounces must be set.
@@ -169,7 +169,7 @@ type Pass struct {
 	Observer Observer
 }
 
-// Run works on the boxes and reports on each, in the order given. It fails in no other way.
+// Run works on the boxes and reports on each, in the order given. All errors are in the report.
 func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
@@ -185,7 +185,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	return report
 }
 
-// failure is the level of what the report has, too.
+// failure is the log level of errors that the report has, too.
 func (p *Pass) failure() slog.Level {
 	if p.Config.Quiet {
 		return slog.LevelInfo
@@ -193,8 +193,8 @@ func (p *Pass) failure() slog.Level {
 	return slog.LevelError
 }
 
-// revision is of all that decides who gets a message: a task of another one is decided, and what it
-// has to own is taken, again.
+// revision changes with everything that decides who gets a message. A task with another revision is
+// decided again, and takes again what it has to own.
 func (p *Pass) revision() string { return p.Routes.Revision() + "/" + string(p.Config.Dedupe) }
 
 // revisionFor is revision for an inbox. Its labels count if a route looks at them.

@@ -51,9 +51,9 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 	if err == nil {
 		return
 	}
-	p.Log.Warn("what is older than retention allows could not all be deleted; the next pass goes on", "error", err)
+	p.Log.Warn("not all expired tasks and events could be deleted; the next pass continues", "error", err)
 	if _, err := p.Queue.Due(ctx, worked[0]); err != nil && ctx.Err() == nil {
-		reports[last].Error = "the database is gone: " + text.Error(err)
+		reports[last].Error = "the database is not available: " + text.Error(err)
 	}
 }
 

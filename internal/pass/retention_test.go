@@ -154,7 +154,7 @@ func TestRetentionInPortions(t *testing.T) {
 			if got := rep.Inboxes[0].Error; (got != "") != tt.reported {
 				t.Errorf("the inbox's error is %q, want one: %v", got, tt.reported)
 			}
-			if logged := strings.Contains(r.log.String(), "older than retention"); logged != (q.err != nil) {
+			if logged := strings.Contains(r.log.String(), "could be deleted"); logged != (q.err != nil) {
 				t.Errorf("it is logged: %v, want %v\n%s", logged, q.err != nil, r.log.String())
 			}
 		})
@@ -195,7 +195,7 @@ func TestTwoRunsDelete(t *testing.T) {
 		})
 	}
 	both.Wait()
-	if left := len(r.tasks()); left > 0 || strings.Contains(r.log.String(), "older than retention") {
+	if left := len(r.tasks()); left > 0 || strings.Contains(r.log.String(), "could be deleted") {
 		t.Errorf("%d tasks are left, want none, and no warning in the log:\n%s", left, r.log.String())
 	}
 }

@@ -89,7 +89,7 @@ func TestRestoredBackup(t *testing.T) {
 				s.wantNoError(s.run())
 				s.wantProof(true, "")
 				s.restored(10, tt.date, tt.size, fresh...)
-				s.wantProof(false, "has another message than the registered one")
+				s.wantProof(false, "now has a different message than the registered one")
 				s.wantNoError(s.run())
 				s.wantSent(slices.Concat(old, fresh)...)
 				s.wantLog("the server gave the UID of a message to another one")
@@ -272,9 +272,9 @@ func TestReusedBelowTheWindow(t *testing.T) {
 		s.wantNoError(s.run())
 		s.wantSent(old...)
 		for range 2 {
-			s.wantProof(false, "UID 9 has another message than the registered one")
+			s.wantProof(false, "UID 9 now has a different message than the registered one")
 		}
-		if got := s.audit(AuditOptions{Repair: true}).Folders[0].Error; !strings.Contains(got, "the next run does so") {
+		if got := s.audit(AuditOptions{Repair: true}).Folders[0].Error; !strings.Contains(got, "the next run does that") {
 			t.Errorf("the audit that repairs reports %q, want that the next run compares all", got)
 		}
 		s.wantNoError(s.run())

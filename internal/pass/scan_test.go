@@ -209,7 +209,7 @@ func TestServerWantsToBeLeftAlone(t *testing.T) {
 	}
 	r.clock.advance(9 * time.Minute)
 	r.Config.Worker = "the next run"
-	if rep := r.run(); !strings.Contains(rep.Error, "left alone until") || dials != 1 {
+	if rep := r.run(); !strings.Contains(rep.Error, "back off until") || dials != 1 {
 		t.Errorf("the pass connected %d times and reports %+v, want once, and an error that says until when", dials, rep)
 	}
 	r.clock.advance(2 * time.Minute)

@@ -47,12 +47,12 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 type PausedError struct{ Until time.Time }
 
 func (e *PausedError) Error() string {
-	return "the server asked to be left alone until " + e.Until.Format(time.RFC3339)
+	return "the server asked clients to back off until " + e.Until.Format(time.RFC3339)
 }
 
-// errTakenOver is reported instead of what the loss of the scan lease made fail.
-var errTakenOver = errors.New("this run was held up for longer than its lease, and another one has " +
-	"taken the inbox over; nothing is lost, that one goes on")
+// errTakenOver replaces the errors that follow from a lost scan lease.
+var errTakenOver = errors.New("this run was blocked for longer than its lease, so another run took over the inbox; " +
+	"nothing is lost")
 
 func scanLost(err error) bool {
 	return errors.Is(err, inbox.ErrScanLost) || errors.Is(err, tasks.ErrScanLost)
@@ -68,7 +68,7 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 	})
 	if !scanLost(err) {
 		if end.Pause = backOff(err); end.Pause > 0 {
-			log.Warn("the server asked to be left alone; no run connects until then", "for", end.Pause)
+			log.Warn("the server asked clients to back off; no run connects to this inbox for that time", "pause", end.Pause)
 		}
 		if end.Interrupted = ctx.Err() != nil; !end.Interrupted {
 			end.Failure, end.LoginNeeded = errText(err), loginNeeded(err)

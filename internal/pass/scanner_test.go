@@ -250,7 +250,7 @@ func TestScanLostWhileItFetches(t *testing.T) {
 			return nil
 		})
 		rep := s.run()
-		s.wantError(rep.Inboxes[0], "another one has taken the inbox over")
+		s.wantError(rep.Inboxes[0], "another run took over the inbox")
 		s.want("one forwarded 1", "two forwarded 1")
 		if rep.Totals.Registered != 2 {
 			t.Errorf("%d are registered, want 2", rep.Totals.Registered)
@@ -270,7 +270,7 @@ func TestScanLeaseRunsOut(t *testing.T) {
 			}
 			return nil
 		})
-		s.wantError(s.run().Inboxes[0], "another one has taken the inbox over")
+		s.wantError(s.run().Inboxes[0], "another run took over the inbox")
 		s.want("due forwarded 1")
 	})
 }

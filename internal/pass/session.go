@@ -97,7 +97,7 @@ func (s *session) in(ctx context.Context, folder string, fresh bool, f func(Sour
 	return s.inOpen(ctx, folder, fresh, f)
 }
 
-// inOpen is in for who has the turn, and a connection.
+// inOpen is in for a caller that has the turn and a connection.
 func (s *session) inOpen(ctx context.Context, folder string, fresh bool, f func(Source, imapsrc.Folder) error) error {
 	if fresh || s.folder.Name != folder {
 		s.folder = imapsrc.Folder{}
@@ -141,7 +141,7 @@ func (e *dialError) Unwrap() error { return e.err }
 // errEpoch is a folder whose UIDVALIDITY changed while the pass was at work.
 var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pass goes on")
 
-// within is in for a folder that is still in the epoch that the caller knows.
+// within is in, but fails with errEpoch if UIDVALIDITY is not the one that the caller knows.
 func (s *session) within(ctx context.Context, folder string, epoch int64, f func(Source) error) error {
 	other := fmt.Errorf("folder %q: %w", folder, errEpoch)
 	try := func(src Source, info imapsrc.Folder) error {

@@ -106,7 +106,7 @@ func TestStaleScan(t *testing.T) {
 				taken = r.state()
 			})
 			rep := a.run()
-			if !strings.Contains(rep.Error, "another one has taken the inbox over") || strings.Count(rep.Error, ";") > 1 {
+			if !strings.Contains(rep.Error, "another run took over the inbox") || strings.Count(rep.Error, ";") > 1 {
 				t.Errorf("the delayed run reports %+v, want that it was taken over, and no more", rep)
 			}
 			if now := r.state(); now != taken {

@@ -273,7 +273,7 @@ func TestStayRelay(t *testing.T) {
 		h.Deliver(ctx)
 		synctest.Wait()
 		s.wantSent("one", "two")
-		for _, line := range []string{"the relay is at fault: what is not forwarded waits", "the relay takes messages again"} {
+		for _, line := range []string{"the relay failed: messages wait", "the relay takes messages again"} {
 			if n := strings.Count(s.log.String(), line); n != 1 {
 				t.Errorf("the log says %d times %q, want once", n, line)
 			}

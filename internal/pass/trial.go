@@ -118,7 +118,7 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 // the header, and only when a notice goes out for it.
 func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64, notices bool) (*message.Message, error) {
 	if t.Identity.Size > maxSize && !notices {
-		return nil, fmt.Errorf("it has %d octets, and what is larger than forward.max_size (%d) is never downloaded", t.Identity.Size, maxSize)
+		return nil, fmt.Errorf("it has %d octets, more than forward.max_size (%d), so it is not downloaded", t.Identity.Size, maxSize)
 	}
 	src, err := dial()
 	if err != nil {

@@ -37,7 +37,7 @@ import (
 	"postrider/internal/message"
 )
 
-// Priority is the order in which tasks are worked off: high before normal.
+// Priority is the order in which tasks are processed: high before normal.
 type Priority string
 
 // The priorities. A rule that names none is normal.

@@ -74,7 +74,7 @@ func (w words) inboxLine(in pass.InboxReport, c Change) Line {
 }
 
 func (w words) relayLine(r pass.Report, c Change) Line {
-	return about(c, w.relay, "the relay is still at fault", "the relay takes mail again", r.RelayError)
+	return about(c, w.relay, "the relay still fails", "the relay takes mail again", r.RelayError)
 }
 
 func about(c Change, began, lasts, ended, why string) Line {

@@ -56,12 +56,12 @@ type words struct{ server, relay string }
 
 var (
 	ofPass = words{
-		"the server cannot be reached, and is left for this pass",
-		"the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next",
+		"the server cannot be reached; its remaining inboxes are skipped in this pass",
+		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next",
 	}
 	ofStaying = words{
 		"the server cannot be reached; it is tried again from time to time",
-		"the relay is at fault: what is not forwarded waits; the relay is tried again from time to time",
+		"the relay failed: messages wait; the relay is tried again with growing pauses",
 	}
 )
 

@@ -123,7 +123,7 @@ func TestServer(t *testing.T) {
 	}
 	r.Inboxes[25].Error = "tried at the same time, and refused"
 	got := w.pass(r)
-	if len(got) != 2 || !strings.HasSuffix(got[1], " and 5 more: the server cannot be reached, and is left for this pass: not tried") {
+	if len(got) != 2 || !strings.HasSuffix(got[1], " and 5 more: the server cannot be reached; its remaining inboxes are skipped in this pass: not tried") {
 		t.Errorf("it says %q, want one line for all that were not tried", got)
 	}
 	for i := range r.Inboxes {
@@ -139,11 +139,11 @@ func TestRelay(t *testing.T) {
 	down := works
 	down.RelayError = "connection refused"
 	w.want("a relay that begins to fail:", w.pass(down),
-		"the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next: connection refused")
+		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
 	w.want("again:", w.pass(down))
 	w.after(90 * time.Minute)
 	w.want("without mail:", w.pass(works))
-	w.want("the reminder:", w.pass(down), "the relay is still at fault after 1 h 30 min: connection refused")
+	w.want("the reminder:", w.pass(down), "the relay still fails after 1 h 30 min: connection refused")
 	sent := works
 	sent.Totals.Forwarded = 1
 	w.want("its end:", w.pass(sent), "the relay takes mail again after 1 h 30 min")
@@ -250,7 +250,7 @@ func TestMeanwhile(t *testing.T) {
 	down := errors.New("connection refused")
 	w.want("two inboxes:", meanwhile(Relay{}, a, b), "a, b: the server cannot be reached; it is tried again from time to time: no route")
 	w.want("a pass:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayError: "connection refused"}),
-		"the relay is at fault: forwarding stops for this pass; what is not forwarded waits for the next: connection refused")
+		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
 	w.want("after it:", meanwhile(Relay{true, down}, a, b))
 	a.Error, b.Error, b.Busy = "", "", "not known yet"
 	w.want("one works:", meanwhile(Relay{}, a, b), "a: again reachable after 0 s")

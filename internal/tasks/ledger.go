@@ -14,7 +14,7 @@ type Seen struct {
 	Fingerprint message.Fingerprint // the outline of a message that was there before the start
 	Status      Status              // of the task; empty when that is gone
 	Skip        SkipReason          // of the task
-	PurgedAs    string              // see PurgedAs; empty when others than the queue deleted the task
+	PurgedAs    string              // see PurgedAs; empty when something other than the queue deleted the task
 }
 
 // purgedVanished is PurgedAs of a task whose message was gone: should it show up again, it is new.

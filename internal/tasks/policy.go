@@ -52,7 +52,7 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 		res.Reason = gaveUp(t, now) + lines(append(open, failed...))
 	case len(failed) > 0:
 		res.Status = Dead
-		res.Reason = "refused for good: " + lines(failed)
+		res.Reason = "permanently refused: " + lines(failed)
 	case len(ds) > 0 && !Reached(ds):
 		res.Status, res.Skip, res.Reason = Skipped, SkipDuplicate, duplicateOf(ds)
 	default:
@@ -61,9 +61,9 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	return res
 }
 
-// giveUp makes the deliveries failed that are given up on, and returns them with those whose
-// outcome is unknown. When there are such, nobody is waited for any more: to go on would send it to
-// them again.
+// giveUp marks deliveries that are given up on as failed, and returns them with those whose outcome is
+// unknown. With an unknown outcome it gives up waiting deliveries, too, unless Hold is set: another
+// attempt would send to the unknown ones again.
 func (p Policy) giveUp(ds []Delivery, unknown bool) []Delivery {
 	var out []Delivery
 	for i := range ds {
@@ -150,7 +150,7 @@ func Poisoned(t Task) Result {
 	return res
 }
 
-// Without are the recipients that do not have the message: it was put off or refused, and nothing
+// Without are the recipients that do not have the message: it was deferred or refused, and nothing
 // is unknown about that.
 func Without(ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool { return d.Status == Pending || d.Status == Failed })

@@ -65,7 +65,7 @@ func TestSettle(t *testing.T) {
 		{"accepted late", []Delivery{got}, false, 5, old, Forwarded, nil, 0, nil},
 		{"one put off", []Delivery{got, later}, false, 2, young, Error, []string{"later@x: 451 4.7.1 greylisted"}, 2 * time.Minute, nil},
 		{"put off and refused", []Delivery{refused, later}, false, 1, young, Error, []string{"later@x: 451", "refused@x: 550"}, time.Minute, nil},
-		{"one refused", []Delivery{got, refused}, false, 1, young, Dead, []string{"refused for good: ", "refused@x: 550 5.1.1 no such user"}, 0, nil},
+		{"one refused", []Delivery{got, refused}, false, 1, young, Dead, []string{"permanently refused: ", "refused@x: 550 5.1.1 no such user"}, 0, nil},
 		{"unknown, send again", []Delivery{got, unknown}, false, 1, young, Error, []string{"unknown@x: the connection broke"}, time.Minute, []DeliveryStatus{Delivered, Sending}},
 		{"unknown, hold", []Delivery{got, unknown}, true, 1, young, Uncertain, []string{"not known", "unknown@x"}, 0, []DeliveryStatus{Delivered, Sending}},
 		{"unknown, hold, beside others", []Delivery{later, refused, unknown}, true, 1, young, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Pending, Failed, Sending}},
@@ -85,7 +85,7 @@ func TestSettle(t *testing.T) {
 		{"one waits, unknown, hold", []Delivery{unknown, waits}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending, Pending}},
 		{"all duplicates", []Delivery{copied, copied}, false, 1, young, Skipped, []string{"duplicate: the same message is task 8"}, 0, nil},
 		{"duplicate and accepted", []Delivery{copied, got}, false, 1, young, Forwarded, nil, 0, nil},
-		{"duplicate and refused", []Delivery{copied, refused}, false, 1, young, Dead, []string{"refused for good: refused@x"}, 0, nil},
+		{"duplicate and refused", []Delivery{copied, refused}, false, 1, young, Dead, []string{"permanently refused: refused@x"}, 0, nil},
 		{"duplicate, and waits", []Delivery{copied, waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, nil},
 		{"not tried yet", []Delivery{{Recipient: "a@x", Status: Pending}}, false, 1, young, Error, []string{"a@x"}, time.Minute, nil},
 	} {

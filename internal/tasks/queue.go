@@ -43,7 +43,7 @@ type Registrar interface {
 	Unreconciled(ctx context.Context, folderID, epoch int64) (bool, error)
 }
 
-// Worker is for the deliverer: every task is worked off under a receipt.
+// Worker is for the deliverer: every task is processed under a receipt.
 type Worker interface {
 	// Receive claims tasks that are due: highest priority first, and oldest first within it. It
 	// claims nothing once ctx has ended; a claim under way is finished and returned, because an
@@ -96,7 +96,7 @@ type Operator interface {
 	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
 	// inbox is disabled and has no cursors and no live tasks: doing it again goes on.
 	Remove(ctx context.Context, who string, inboxID int64) error
-	// Forget drops from the ledger those of the messages whose tasks others than the queue have
+	// Forget drops from the ledger those of the messages whose tasks something other than the queue
 	// deleted (Disposition.Lost), so that they can be registered again. Their duplicates are
 	// requeued: what became of the originals is unknown.
 	Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error)
@@ -129,8 +129,8 @@ type Auditor interface {
 	// by ascending UID. A UID that is missing is not accounted for.
 	Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Disposition, error)
 	// Purged counts the tasks of an inbox that were registered within that time and purged since:
-	// an upper bound, because the ledger does not record when. Tasks that others than the queue
-	// have deleted do not count.
+	// an upper bound, because the ledger does not record when. Tasks that something other than
+	// the queue deleted do not count.
 	Purged(ctx context.Context, inboxID int64, within time.Duration) (int, error)
 	// LeftBehind calls each for the tasks that a folder had in an epoch before the given one, and
 	// whose messages have not been found again since, by ascending epoch and UID.
@@ -196,7 +196,7 @@ type Filter struct {
 type Stats struct {
 	ByStatus map[Status]int
 	Due      int        // could be claimed now
-	Oldest   *time.Time // when the longest waiting live task was registered
+	Oldest   *time.Time // when the live task that has waited longest was registered or requeued
 	Now      time.Time  // by the registry's clock
 
 	Bounced  int                   // tasks with a delivery that bounced
@@ -223,6 +223,6 @@ type Disposition struct {
 	Deliveries []Delivery // gone with the task when that was purged
 }
 
-// Lost reports whether others than the queue have deleted the message's task: what became of the
+// Lost reports whether something other than the queue deleted the message's task: what became of the
 // message is unknown.
 func (d Disposition) Lost() bool { return d.TaskID != 0 && d.Status == "" }

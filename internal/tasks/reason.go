@@ -100,5 +100,5 @@ func Stale(is Status, heldBy string, inboxActive bool) string {
 // Conflict is what the audit trail says of a stale receipt whose holder wanted the task to become
 // wanted.
 func Conflict(wanted Status, stale string) string {
-	return fmt.Sprintf("its lease was lost, and it wanted %s; %s", wanted, stale)
+	return fmt.Sprintf("its lease was lost, so %s was not recorded; %s", wanted, stale)
 }

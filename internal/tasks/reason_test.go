@@ -28,7 +28,7 @@ func TestReasons(t *testing.T) {
 		{Stale(InProgress, "w", true), "the task is in_progress, last claimed by w"},
 		{Stale(Received, "", false), "the task is received: its inbox was disabled"},
 		{Stale(Received, "", true), "the task is received: it was changed concurrently"},
-		{Conflict(Forwarded, "so"), "its lease was lost, and it wanted forwarded; so"},
+		{Conflict(Forwarded, "so"), "its lease was lost, so forwarded was not recorded; so"},
 		{BySkip("ann"), "by_operator: ann"},
 	} {
 		if c.got != c.want {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Finder answers what people ask about messages. Each call reads a bounded number of rows.
+// Finder searches tasks. Search reads at most Search.Examine of them, or the few that an index finds.
 type Finder interface {
 	// Search returns tasks that match, the newest first.
 	Search(ctx context.Context, s Search) (Found, error)

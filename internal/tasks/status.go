@@ -30,7 +30,7 @@ const (
 	SkipDuplicate SkipReason = "duplicate"   // all recipients have the content by other tasks
 	SkipLoop      SkipReason = "loop"        // postrider forwarded it before, or it made too many hops
 	SkipTooLarge  SkipReason = "too_large"   // larger than forward.max_size
-	SkipVanished  SkipReason = "vanished"    // it was expunged before it could be read
+	SkipVanished  SkipReason = "vanished"    // it was expunged before it could be forwarded
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
 	SkipOperator  SkipReason = "by_operator" // an operator skipped it
 	SkipReport    SkipReason = "report"      // a report of the bounce inbox: it was read, and is not forwarded
@@ -71,7 +71,7 @@ func Allowed(from, to Status) bool {
 	return slices.Contains(transitions[from], to)
 }
 
-// From are the states that lead to to.
+// From returns the states from which a task may go to the given one.
 func From(to Status) []Status {
 	var out []Status
 	for _, s := range Statuses {

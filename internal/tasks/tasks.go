@@ -1,4 +1,4 @@
-// Package tasks is the registry of every message ever seen and the queue that works it off.
+// Package tasks is the registry of every message ever seen and the queue that processes it.
 //
 // A message is registered once, by (folder, epoch, UID), in the transaction that moves the
 // folder's cursor past it. A task is claimed with a fresh receipt and changed with the same
@@ -115,10 +115,10 @@ type DeliveryStatus string
 
 // The states of a delivery.
 const (
-	Pending    DeliveryStatus = "pending"   // not sent yet, or refused for now
+	Pending    DeliveryStatus = "pending"   // not sent yet, or deferred
 	Sending    DeliveryStatus = "sending"   // the final dot may have gone out, the reply is not known
 	Delivered  DeliveryStatus = "delivered" // the relay accepted it
-	Failed     DeliveryStatus = "failed"    // refused for good, or given up on
+	Failed     DeliveryStatus = "failed"    // permanently refused, or given up on
 	Duplicated DeliveryStatus = "duplicate" // the recipient has the content by another task
 )
 

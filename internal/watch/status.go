@@ -19,7 +19,7 @@ func (w *Watch) status() string {
 		parts = append(parts, "the database cannot be used")
 	}
 	if w.current().RelayFault() != nil {
-		parts = append(parts, "the relay is at fault")
+		parts = append(parts, "the relay fails")
 	}
 	if w.isBroken() {
 		parts = append(parts, "the configuration has errors")

@@ -21,7 +21,7 @@ func TestAudits(t *testing.T) {
 	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
 	all := s.get("/audit")
 	all.has(t, http.StatusOK, `<a href="/audit" aria-current="page">Audit</a>`, "1 proved, 2 not proved, 1 never audited",
-		"all accounted for", "2 not accounted for", "no proof", "never audited", "refused the password", "2026-03-31 04:34 UTC",
+		"all accounted for", "2 not accounted for", "inconclusive", "never audited", "refused the password", "2026-03-31 04:34 UTC",
 		`href="/inboxes/intake@firm.example#audit"`)
 	for show, want := range map[string][]string{
 		"unproved": {"intake@", "billing@"}, "never": {"old@"}, "x": {"office@", "old@"}, "&q=tenant%3Dacme": {"office@", "intake@"},

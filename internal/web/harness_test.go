@@ -359,7 +359,7 @@ func (s *site) audits() {
 		},
 	})
 	s.audited("billing@firm.example", 7*time.Hour, inbox.Audit{
-		Summary: "Not everything could be compared, so there is no proof.", Error: "log in as billing@firm.example: the server refused the password (AUTHENTICATIONFAILED)",
+		Summary: "Not everything could be compared, so the audit is inconclusive.", Error: "log in as billing@firm.example: the server refused the password (AUTHENTICATIONFAILED)",
 	})
 }
 

@@ -298,7 +298,7 @@ CREATE TABLE IF NOT EXISTS monitored_outbox (
     KEY monitored_outbox_ended (finished_at)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
--- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.
+-- Destinations of events that failed lately. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE IF NOT EXISTS monitored_destinations (
     name       VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
     target     VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- a digest of where it is: another one begins anew

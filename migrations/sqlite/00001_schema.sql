@@ -296,7 +296,7 @@ CREATE TABLE monitored_outbox (
 CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
 CREATE INDEX monitored_outbox_ended ON monitored_outbox (finished_at) WHERE finished_at IS NOT NULL;
 
--- Destinations of events that are at fault, or were. Times are microseconds since 1970 by the database's clock.
+-- Destinations of events that failed lately. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE monitored_destinations (
     name       TEXT    NOT NULL PRIMARY KEY,
     target     TEXT    NOT NULL, -- a digest of where it is: another one begins anew

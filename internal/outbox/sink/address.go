@@ -47,7 +47,7 @@ func parse(raw, defaultPort string, parameters ...string) (address, error) {
 	}
 	for name := range a.query {
 		if !slices.Contains(parameters, name) {
-			return address{}, fmt.Errorf("the url %s://... has the parameter %q; known are: %s",
+			return address{}, fmt.Errorf("the url %s://... has the unknown parameter %q; use one of: %s",
 				scheme, name, strings.Join(parameters, ", "))
 		}
 	}
@@ -68,7 +68,7 @@ func (a address) yes(name string) (bool, error) {
 	case "", "false":
 		return false, nil
 	default:
-		return false, fmt.Errorf("the url %s://... has %s=%s; it is true or false", a.scheme, name, value)
+		return false, fmt.Errorf("the url %s://... has %s=%s; it must be true or false", a.scheme, name, value)
 	}
 }
 
@@ -91,7 +91,7 @@ func (a address) number(name string, otherwise, least, most int64) (int64, error
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("the url %s://... has %s=%s; it is a number from %d to %d", a.scheme, name, value, least, most)
+		return 0, fmt.Errorf("the url %s://... has %s=%s; it must be a number from %d to %d", a.scheme, name, value, least, most)
 	}
 	return n, nil
 }

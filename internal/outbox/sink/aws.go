@@ -115,7 +115,7 @@ func awsConfig(set Settings, at address) (aws.Config, error) {
 	}
 	if endpoint := at.query.Get("endpoint"); endpoint != "" {
 		if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.User != nil {
-			return conf, fmt.Errorf("the url %s://... has an endpoint that is no URL", at.scheme)
+			return conf, fmt.Errorf("the url %s://... has an endpoint that is not a URL", at.scheme)
 		}
 		conf.BaseEndpoint = aws.String(endpoint)
 	}

@@ -74,7 +74,7 @@ func kafkaLogin(at address) ([]kgo.Opt, error) {
 	case "scram-sha-512":
 		return []kgo.Opt{kgo.SASL(scram.Auth{User: at.user, Pass: at.password}.AsSha512Mechanism())}, nil
 	default:
-		return nil, fmt.Errorf("the url %s has sasl=%s; known are: plain, scram-sha-256, scram-sha-512", at.name(), mechanism)
+		return nil, fmt.Errorf("the url %s has sasl=%s; use one of: plain, scram-sha-256, scram-sha-512", at.name(), mechanism)
 	}
 }
 

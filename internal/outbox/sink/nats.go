@@ -98,8 +98,8 @@ func (p *natsPublisher) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// connect opens a connection unless there is one. A broken one is not mended by the library, which
-// would wait longer than a batch may take.
+// connect opens a connection unless there is one. The library does not reconnect: it would
+// wait longer than a batch may take.
 func (p *natsPublisher) connect(ctx context.Context) error {
 	if p.conn != nil && p.conn.IsConnected() {
 		return nil

@@ -43,7 +43,7 @@ func openRabbit(set Settings) (outbox.Publisher, error) {
 	p := &rabbit{set: set, at: at, exchange: at.query.Get("exchange"), key: at.query.Get("key")}
 	queue := at.query.Get("queue")
 	if (queue == "") == (p.exchange == "") || queue != "" && p.key != "" || len(at.hosts) != 1 {
-		return nil, fmt.Errorf("the url %s needs one host and either ?queue=NAME or ?exchange=NAME, and after that &key=KEY", at.name())
+		return nil, fmt.Errorf("the url %s needs one host and either ?queue=NAME or ?exchange=NAME, optionally with &key=KEY", at.name())
 	}
 	if queue != "" { // the default exchange has each queue under its name
 		p.key = queue
@@ -170,7 +170,7 @@ func (p *rabbit) connect(ctx context.Context) error {
 	return nil
 }
 
-// drop closes the connection without a word to the broker, which might not answer.
+// drop closes the connection without the closing handshake, which the broker might not answer.
 func (p *rabbit) drop() {
 	if p.raw != nil {
 		_ = p.raw.Close()

@@ -67,7 +67,7 @@ func (g guard) check(a netip.Addr) error {
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("the address %q is no IP address: %w", address, err)
+		return fmt.Errorf("the address %q is not an IP address: %w", address, err)
 	}
 	return g.check(to.Addr())
 }

@@ -6,7 +6,7 @@
 // 401, 403 and 404 among it, is the destination's fault: a person has to put the receiver right, and
 // no event is to be lost until then.
 //
-// A redirect is followed by 307 and 308 to https on the same host and port. No error has the path,
+// A redirect by 307 or 308 is followed, to https on the same host and port. No error has the path,
 // the query, the user or the password of the URL: each may be a secret.
 package webhook
 

@@ -5,7 +5,7 @@
 // would forward again what this one has forwarded.
 //
 // Its inboxes and folders are its own; the functions that make them stand in for package inbox. The
-// clock is the caller's. No call waits, so none heeds the end of its context but Receive.
+// clock is the caller's. No call blocks, and only Receive checks its context.
 package memqueue
 
 import (
@@ -174,7 +174,7 @@ func (q *Queue) end(t *task, status tasks.Status, skip tasks.SkipReason, reason 
 	delete(q.inboxes[t.InboxID].live, t.ID)
 }
 
-// restart lets a task that has ended begin again, to be decided again.
+// restart makes a task received again, to be decided again.
 func (q *Queue) restart(t *task, now time.Time) {
 	t.Status, t.Skip, t.Reason, t.Revision, t.receipt = tasks.Received, "", "", "", ""
 	t.QueuedAt, t.UpdatedAt = now, now

@@ -63,7 +63,7 @@ func (q *Queue) keep(t *task, recipient string) {
 }
 
 // Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
-// those that were put off, and to report those that were refused.
+// those that were deferred, and to report those that were refused.
 func (q *Queue) Resolve(_ context.Context, by tasks.By, ids ...int64) (int, error) {
 	return q.change(by, "resolved", ids, among(tasks.FromByOperator(tasks.Forwarded)), func(t *task, now time.Time) {
 		without := false

@@ -36,7 +36,7 @@ func again(tx *gorm.DB, now time.Time, id int64) error {
 	return restart(tx, now, id)
 }
 
-// restart lets a task that has ended begin again, to be decided again.
+// restart makes a task received again, to be decided again.
 func restart(tx *gorm.DB, now time.Time, id int64) error {
 	return tx.Exec(sqlRestart, now.UnixMicro(), now, id).Error
 }
@@ -89,7 +89,7 @@ func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
 }
 
 // Resolve implements tasks.Queue. A task with recipients that do not have the message goes on: for
-// those that were put off, and to report those that were refused.
+// those that were deferred, and to report those that were refused.
 func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Forwarded)
 	return q.byOperator(ctx, by, "resolved", ids, sqlTake, from, func(tx *gorm.DB, now time.Time, id int64) error {
@@ -163,7 +163,7 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 			return err
 		}
 		for _, id := range ids {
-			if err := event(tx, now, id, who, "forgotten", "others had deleted it"); err != nil {
+			if err := event(tx, now, id, who, "forgotten", "deleted by something other than postrider"); err != nil {
 				return err
 			}
 		}
@@ -174,7 +174,7 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 		}
 		return q.requeueDuplicates(tx, now, who, ids)
 	})
-	return len(ids), wrap(err, "forget tasks of folder %d that others have deleted", folderID)
+	return len(ids), wrap(err, "forget tasks of folder %d that something other than postrider deleted", folderID)
 }
 
 // requeueDuplicates requeues the duplicates of lost tasks, and wakes those that wait for one.
@@ -194,7 +194,7 @@ func (q *Queue) requeueDuplicates(tx *gorm.DB, now time.Time, who string, lost [
 		if err := requeue(tx, now, id); err != nil {
 			return err
 		}
-		if err := event(tx, now, id, who, "requeued", "others had deleted the task that it was a duplicate of"); err != nil {
+		if err := event(tx, now, id, who, "requeued", "the task that it duplicated was deleted by something other than postrider"); err != nil {
 			return err
 		}
 	}

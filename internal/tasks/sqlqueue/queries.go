@@ -302,7 +302,6 @@ ORDER BY h.created_at LIMIT ?`
 
 // Reading.
 const (
-	// LEFT: else MariaDB begins with the folder, and sorts all of its tasks for each portion.
 	sqlEvents = `SELECT * FROM monitored_emails_events WHERE task_id = ? ORDER BY id`
 
 	sqlTrails = `SELECT task_id, at, worker, event, detail FROM monitored_emails_events WHERE task_id IN ? ORDER BY id`

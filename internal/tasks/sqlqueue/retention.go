@@ -38,8 +38,7 @@ func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxIDs []int64, age time.Du
 	return ids, purge(tx, now, string(tasks.Forwarded), ids)
 }
 
-// purge deletes tasks of which the ledger keeps how they ended. Who waits for one of their
-// deliveries finds that settled.
+// purge deletes tasks; the ledger keeps how they ended.
 func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
 	if err := tx.Exec(sqlPurgedAs, as, ids).Error; err != nil {
 		return err
@@ -47,8 +46,8 @@ func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
 	return drop(tx, now, ids)
 }
 
-// drop deletes tasks, whose rows in monitored_emails_once are settled for good, and wakes who waits
-// for one of their deliveries.
+// drop deletes tasks and wakes the tasks that wait for their deliveries. Their rows in
+// monitored_emails_once stay.
 func drop(tx *gorm.DB, now time.Time, ids []int64) error {
 	if err := tx.Exec(sqlKeepOwned, ids).Error; err != nil {
 		return err

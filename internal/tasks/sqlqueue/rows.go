@@ -61,7 +61,8 @@ type readRow struct {
 
 func (r *readRow) into() []any { return append(r.taskRow.into(), &r.inbox, &r.folder) }
 
-// sqlTasks is without its condition.
+// sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and sorts
+// all of its tasks for each portion.
 var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, '')
 FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails e ON e.id = t.inbox_id

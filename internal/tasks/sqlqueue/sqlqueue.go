@@ -1,10 +1,11 @@
 // Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
 //
-// All its SQL stands in queries.go and queries_arrivals.go, with the index that serves it. Every
-// change is one transaction. Visibility and leases go by the database's clock.
+// Fixed SQL is in queries.go and queries_arrivals.go, with the index that serves it; read.go and
+// texts.go build the conditions of filters. Every change is one transaction. Visibility and leases go by
+// the database's clock.
 //
-// Several database nodes (Galera) may share the work. A lock holds on one node only; what conflicts
-// on all of them is a row that is written. So what must be exclusive begins with an UPDATE that
+// Several database nodes (Galera) may share the work. A lock holds on one node only; two nodes
+// conflict only on a row that both write. So what must be exclusive begins with an UPDATE that
 // changes the row, and the number of rows it matches decides, or it is an INSERT under a unique
 // key. What a SELECT locks FOR UPDATE is changed by the same transaction: that lock only saves
 // work. A lock IN SHARE MODE keeps reads that belong together consistent, on a cluster, too: a
@@ -36,7 +37,7 @@ type Queue struct {
 	journal  *db.Group[*change]
 	follows  map[outbox.Kind]bool
 	woken    func()        // when something is noted
-	patience time.Duration // with those who have locked all that is due
+	patience time.Duration // how long Receive waits while others have locked all that is due
 	page     int           // rows of the ledger that are read, or deleted, at once
 }
 
@@ -118,7 +119,7 @@ func noteOnce(tx *gorm.DB, at time.Time, taskID int64, worker string, n tasks.No
 	return event(tx, at, taskID, worker, n.Event, n.Detail)
 }
 
-// cut keeps what a TEXT column holds (65,535 octets) well out of reach.
+// cut shortens a text to well below what a TEXT column holds (65,535 octets).
 func cut(text string) string { return db.Cut(text, 4000) }
 
 func wrap(err error, format string, args ...any) error {
