@@ -50,9 +50,12 @@ func (v *visit) admit(j *job, at place) {
 	}
 }
 
-// arrived reports whether each recipient has the message, from this task or from another one, and
-// none of them has bounced.
+// arrived reports whether there are recipients, each has the message, from this task or from another
+// one, and none of them has bounced.
 func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
+	if len(t.Deliveries) == 0 {
+		return false
+	}
 	for _, d := range t.Deliveries {
 		by := t
 		if d.Status == tasks.Duplicated {

@@ -51,7 +51,9 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *tasks.Result, error) {
 	t := &j.claim.Task
 	unread := !t.Read && !j.msg.HeaderOnly
-	if t.Revision == d.revision && !unread {
+	// Without deliveries the end that followed from the decision was not recorded.
+	decided := t.Revision == d.revision && len(t.Deliveries) > 0
+	if decided && !unread {
 		return t.Deliveries, nil, nil
 	}
 	var res tasks.Reservation
@@ -59,7 +61,7 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 		id := identity(j.msg, t.Identity)
 		res.Identity = &id
 	}
-	if t.Revision != d.revision && !t.Begun() {
+	if !decided && !t.Begun() {
 		decision, err := d.pass.decide(ctx, d.mail(j), d.revision, d.log.With("task", t.ID))
 		if err != nil {
 			return nil, nil, err
