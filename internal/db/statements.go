@@ -164,6 +164,9 @@ func (c *preparedConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driv
 		tx, err = c.preparer.BeginTx(ctx, opts)
 	} else {
 		_, err = c.ExecContext(ctx, c.begin, nil)
+		if err != nil {
+			_ = tx.Rollback() // if ctx has ended, the driver says so even when the transaction has begun
+		}
 	}
 	if err != nil {
 		c.within = false

@@ -61,6 +61,22 @@ func TestPreparesBetweenTransactions(t *testing.T) {
 	}
 }
 
+// TestCancelledBegin: when ctx ends, SQLite's driver says so of a BEGIN that has begun a transaction.
+// It does not stay open.
+func TestCancelledBegin(t *testing.T) {
+	var l listener
+	pool := sql.OpenDB(preparing{&l, 100, "bad"})
+	if _, err := pool.BeginTx(testContext(t), nil); err == nil {
+		t.Error("the transaction begins")
+	}
+	if last := l.heard[len(l.heard)-1]; last != "run ROLLBACK" {
+		t.Errorf("it heard %q, want a ROLLBACK in the end", l.heard)
+	}
+	if err := pool.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // listener is a driver whose connection notes what it hears. The statement "bad"
 // fails, and "odd" cannot be prepared.
 type listener struct {
