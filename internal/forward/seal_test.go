@@ -90,7 +90,7 @@ func TestNotSealed(t *testing.T) {
 	z := zone{}
 	c := sealingComposer(t, z, z)
 	for says, raw := range map[string]string{
-		"not ARC-sealed: its header has a line that is not a field":               "From: a@client.example\r\nno field\r\n\r\nx\r\n",
+		"not ARC-sealed: its header has a line that is not a field":            "From: a@client.example\r\nno field\r\n\r\nx\r\n",
 		"not ARC-sealed: its header is longer than 256 KiB":                    "From: a@client.example\r\n" + strings.Repeat("X: y\r\n", maxRewritten/6) + "\r\nx\r\n",
 		"not ARC-sealed: a signature covers ARC-Seal":                          "DKIM-Signature: v=1; h=from:arc-seal; b=\r\n" + plain,
 		"not ARC-sealed: a signature covers ARC-Authentication-Results":        "DKIM-Signature: v=1; h=from:arc-authentication-results; b=\r\n" + plain,

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // outageAfter is how many scans in a row must fail to count as an outage. Fewer may be a restart of
@@ -46,13 +48,14 @@ type finish struct {
 var errApart = errors.New("these scans cannot be ended together")
 
 // finishAll records the ends of scans together. When that fails, each is tried alone: one whose
-// lease is lost keeps none of the others from being recorded.
+// lease is lost keeps none of the others from being recorded. When others have the whole database
+// locked, that would only take as long again.
 func (s *Store) finishAll(ctx context.Context, batch []finish) []error {
 	err := s.finishTogether(ctx, batch)
 	errs := make([]error, len(batch))
 	for i, f := range batch {
 		errs[i] = err
-		if err != nil && len(batch) > 1 {
+		if err != nil && len(batch) > 1 && !db.Locked(err) {
 			errs[i] = s.finishTogether(ctx, []finish{f})
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"postrider/internal/db"
 	"postrider/internal/testserver"
 )
@@ -53,6 +55,32 @@ func TestScansEndTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestScansEndWhileLocked: when another program has the SQLite file locked for too long, the ends of
+// scans do not wait one after the other.
+func TestScansEndWhileLocked(t *testing.T) {
+	cfg := db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
+	open := func(opts ...db.Option) *db.DB {
+		d, err := db.Open(t.Context(), cfg, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	store := New(open(db.WithRetryFor(0)), OpenSealer(filepath.Join(t.TempDir(), "key")))
+	var errs []error
+	err := open().Tx(t.Context(), func(*gorm.DB) error {
+		errs = store.finishAll(t.Context(), []finish{{by: Scan{1, 1}}, {by: Scan{2, 1}}})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !db.Locked(errs[0]) || !errors.Is(errs[0], errs[1]) {
+		t.Errorf("%v, and %v; want the same error, and only one try", errs[0], errs[1])
+	}
 }
 
 // TestManyScans: many scans begin and end in one transaction each, with as many statements as one.
