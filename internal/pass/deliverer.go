@@ -100,7 +100,7 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 		d.cache.dropUpTo(mark)
 		return nil, nil
 	}
-	if _, err := d.slots.acquire(ctx, 1); err != nil {
+	if err := d.slots.acquire(ctx); err != nil {
 		return nil, err
 	}
 	var claims []tasks.Claim
@@ -167,25 +167,24 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	return err
 }
 
-// start delivers claims beside each other, each as soon as it has a slot. Only then its body is
-// taken from the cache, or fetched: what waits for a slot holds none.
+// start delivers claims beside each other, each as soon as it has its body and a slot. The body comes
+// first: a server that is silent holds no slot that other inboxes need.
 func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 	for len(claims) > 0 {
-		n, err := d.slots.acquire(ctx, len(claims))
-		if err != nil {
+		if err := ctx.Err(); err != nil {
 			return errors.Join(err, d.giveBack(ctx, claims, "interrupted"))
 		}
 		if d.gate.fault() != nil { // no body is fetched for nothing
-			d.slots.release(n)
 			return d.giveBack(ctx, claims, "the relay failed")
 		}
+		n := d.atOnce(claims)
 		jobs := newJobs(claims[:n])
-		for _, j := range jobs {
-			j.done = func() { d.slots.release(1) }
-		}
 		claims = claims[n:]
 		ready, err := d.withBodies(ctx, jobs)
 		for _, j := range ready {
+			if d.slots.acquire(ctx) == nil { // else ctx has ended: deliver releases the claim
+				j.done = func() { d.slots.release(1) }
+			}
 			d.feed.took()
 			d.inFlight.Go(func() {
 				defer d.feed.ended()
@@ -197,6 +196,19 @@ func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 		}
 	}
 	return nil
+}
+
+// atOnce is for how many claims the bodies may wait for slots: as much as a batch of the scanner takes
+// of the disk, or just one.
+func (d *deliverer) atOnce(claims []tasks.Claim) int {
+	octets := int64(0)
+	for i, c := range claims {
+		octets += c.Task.Identity.Size
+		if i > 0 && (octets > maxBatchOctets || i == d.slots.all) {
+			return i
+		}
+	}
+	return len(claims)
 }
 
 // giveBack releases claims that were not begun. Its error is the database's.

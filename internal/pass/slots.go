@@ -19,17 +19,8 @@ func newSlots(n int) *slots {
 	return &slots{all: n, sem: semaphore.NewWeighted(int64(n)), ends: semaphore.NewWeighted(int64(n))}
 }
 
-// acquire waits for a slot and takes up to n. It fails only with ctx.
-func (s *slots) acquire(ctx context.Context, n int) (int, error) {
-	if err := s.sem.Acquire(ctx, 1); err != nil {
-		return 0, err
-	}
-	got := 1
-	for got < min(n, s.all) && s.sem.TryAcquire(1) {
-		got++
-	}
-	return got, nil
-}
+// acquire waits for a slot. It fails only with ctx.
+func (s *slots) acquire(ctx context.Context) error { return s.sem.Acquire(ctx, 1) }
 
 // acquireAll waits until nothing else is worked on. It fails only with ctx.
 func (s *slots) acquireAll(ctx context.Context) error {
