@@ -90,6 +90,7 @@ func (q *Queue) finish(t *task, res tasks.Result, now time.Time) {
 	}
 	q.giveUp(t, tasks.GivesUp(res.Status, t.Deliveries), now)
 	q.wakeWaiting(t.ID, tasks.Settles(res.Status, t.Deliveries), now)
+	q.withdrawDisabled(t, now)
 	if res.Status != tasks.Forwarded { // the deliveries say it
 		q.event(now, t.ID, t.Worker, string(res.Status), res.Reason)
 	}
@@ -111,6 +112,7 @@ func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay t
 		q.show(t, due)
 		q.giveUp(t, tasks.GivesUp(tasks.Received, t.Deliveries), now)
 		q.wakeWaiting(t.ID, tasks.Settles(tasks.Received, t.Deliveries), now)
+		q.withdrawDisabled(t, now)
 	})
 }
 

@@ -131,6 +131,7 @@ func (q *Queue) change(by tasks.By, what string, ids []int64, may func(*task) bo
 			continue
 		}
 		do(t, now)
+		q.withdrawDisabled(t, now)
 		changed++
 		t.receipt = ""
 		q.event(now, id, by.Who(), what, by.Detail())
@@ -171,8 +172,20 @@ func (q *Queue) disable(who string, inboxID int64, now time.Time) {
 			q.show(t, now)
 			q.event(now, t.ID, who, "released", tasks.Disabled)
 		}
-		t.Revision = ""
-		q.giveUp(t, t.pending(), now)
+		q.withdraw(t, now)
+	}
+}
+
+// withdraw has a live task give up the recipients that it has not delivered to.
+func (q *Queue) withdraw(t *task, now time.Time) {
+	t.Revision = ""
+	q.giveUp(t, t.pending(), now)
+}
+
+// withdrawDisabled is withdraw for a task that something else than Disable has wait in a disabled inbox.
+func (q *Queue) withdrawDisabled(t *task, now time.Time) {
+	if (t.Status == tasks.Received || t.Status == tasks.Error) && !q.inboxes[t.InboxID].active {
+		q.withdraw(t, now)
 	}
 }
 

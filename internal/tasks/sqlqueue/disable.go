@@ -93,6 +93,31 @@ func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 	return giveUpAndWake(tx, now, undecided, pending)
 }
 
+// withdrawDisabled has those of the tasks that wait in a disabled inbox give up the recipients that they
+// have not delivered to, as withdraw does: something else than Disable brought them there. Disable
+// changes the rows of tasks before it changes the inbox, so it comes before this, or waits for it.
+func withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	waiting, err := db.Query(tx, db.Value[int64], sqlOfDisabled, ids)
+	if err != nil || len(waiting) == 0 {
+		return err
+	}
+	ds, err := deliveries(tx, waiting)
+	if err != nil {
+		return err
+	}
+	pending := map[int64][]string{}
+	for _, id := range waiting {
+		pending[id] = recipients(ds[id], tasks.Pending)
+	}
+	if _, err := db.Exec(tx, sqlUndecide, waiting); err != nil {
+		return err
+	}
+	return giveUpAndWake(tx, now, waiting, pending)
+}
+
 // giveUpAndWake has tasks give up recipients, and makes the tasks that wait for these due.
 func giveUpAndWake(tx *gorm.DB, now time.Time, ids []int64, given map[int64][]string) error {
 	if err := giveUp(tx, given); err != nil {

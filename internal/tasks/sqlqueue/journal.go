@@ -102,13 +102,20 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 	settlements := make([]settlement, len(batch))
 	var ends []outbox.Occurrence
+	var live []int64 // whose claims have ended
 	for i, c := range batch {
 		settlements[i] = settlement{c.receipt.TaskID, c.target, c.deliveries}
-		if c.target.Ended() {
+		switch {
+		case c.target.Ended():
 			ends = append(ends, outbox.Occurrence{Kind: outbox.Kind(c.target), TaskID: c.receipt.TaskID})
+		case c.target != tasks.InProgress:
+			live = append(live, c.receipt.TaskID)
 		}
 	}
 	all, err := settle(tx, now, settlements)
+	if err == nil {
+		err = withdrawDisabled(tx, now, live)
+	}
 	if err == nil {
 		err = q.note(tx, now, ends)
 	}

@@ -132,7 +132,7 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {
 	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
-		changed = 0
+		var done []int64
 		for _, id := range ids {
 			taken, err := update(tx, take, touched(now, id, from)...)
 			if err != nil {
@@ -141,7 +141,7 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 			if !taken {
 				continue
 			}
-			changed++
+			done = append(done, id)
 			if err := do(tx, now, id); err != nil {
 				return err
 			}
@@ -149,7 +149,8 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 				return err
 			}
 		}
-		return nil
+		changed = len(done)
+		return withdrawDisabled(tx, now, done)
 	})
 	return changed, wrap(err, "change tasks")
 }

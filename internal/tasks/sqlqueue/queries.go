@@ -246,6 +246,11 @@ const (
 UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', attempt_count = attempt_count - 1
 WHERE id IN ?`
 
+	// By primary keys.
+	sqlOfDisabled = `
+SELECT t.id FROM monitored_emails_tasks t JOIN monitored_emails e ON e.id = t.inbox_id
+WHERE t.id IN ? AND t.status IN ('received', 'error') AND e.is_active = 0`
+
 	sqlUndecide = `UPDATE monitored_emails_tasks SET revision = '' WHERE id IN ?`
 
 	sqlIsActive = `SELECT is_active FROM monitored_emails WHERE id = ?`

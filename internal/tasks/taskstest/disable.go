@@ -14,6 +14,10 @@ var disableTests = map[string]func(*suite){
 	"disable/some have it":    testDisableSome,
 	"disable/is being sent":   testDisableSending,
 	"disable/all":             testDisableAll,
+	"disable/deferred":        testDisableDeferred(false),
+	"disable/stopped":         testDisableDeferred(true),
+	"disable/resolved":        testDisableOperated(resolved, 1),
+	"disable/requeued":        testDisableOperated(requeued, 2),
 	"disable/registered":      testDisableRegistered,
 	"remove":                  testRemove,
 	"remove/disabled":         testRemoveDisabled,
@@ -125,6 +129,56 @@ func testDisableSending(s *suite) {
 	}
 	s.recipients(copied, "ann duplicate of %d, bob duplicate of %d", c.Task.ID, c.Task.ID)
 }
+
+// testDisableDeferred: an inbox is disabled while one of its messages is being sent, and then the relay
+// defers it, or the run is stopped. Another inbox sends it instead.
+func testDisableDeferred(stopped bool) func(*suite) {
+	return func(s *suite) {
+		both := s.places(2)
+		p, q := both[0], both[1]
+		c, copied := p.halfSent(q, tasks.Sending)
+		p.disable()
+		c.Task = s.get(c.Task.ID)
+		c.Task.Deliveries[1].Status = tasks.Pending
+		if stopped {
+			p.must("release", s.Queue.Release(s.ctx, c, "interrupted", 0, c.Task.Deliveries))
+		} else {
+			s.finish(c, tasks.Error)
+		}
+		s.Age(s.t, 2*tasks.WaitRecheck)
+		if sent := q.work(); sent != 1 {
+			s.t.Errorf("the other inbox sent it to %d, want to bob alone", sent)
+		}
+		s.recipients(copied, "ann duplicate of %d, bob delivered", c.Task.ID)
+	}
+}
+
+// testDisableOperated: an operator resolves or requeues a task of a disabled inbox that has not sent to
+// all. Another inbox sends to these.
+func testDisableOperated(do func(*suite, int64) (int, error), want int) func(*suite) {
+	return func(s *suite) {
+		both := s.places(2)
+		p, q := both[0], both[1]
+		p.register(p.msg(1, "m", ann, bob))
+		q.became([]tasks.Entry{p.msg(1, "m", ann, bob)}, "waits")
+		c := p.claimed(1, 1)[0]
+		ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Sending}, {Recipient: bob, Status: tasks.Pending}}
+		p.must("sending", p.Queue.Sending(p.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+		p.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Uncertain, Deliveries: ds}))
+		p.disable()
+		if n, err := do(s, c.Task.ID); n != 1 || err != nil {
+			s.t.Errorf("%d tasks were changed, %v; want 1", n, err)
+		}
+		s.Age(s.t, 2*tasks.WaitRecheck)
+		if sent := q.work(); sent != want {
+			s.t.Errorf("the other inbox sent it to %d, want to %d who do not have it", sent, want)
+		}
+	}
+}
+
+func resolved(s *suite, id int64) (int, error) { return s.Queue.Resolve(s.ctx, "ann", id) }
+
+func requeued(s *suite, id int64) (int, error) { return s.Queue.Requeue(s.ctx, "ann", id) }
 
 // testDisableAll: an inbox that is disabled keeps no other from sending.
 func testDisableAll(s *suite) {
