@@ -58,12 +58,12 @@ func (f *eventFilter) parse() (outbox.Filter, error) {
 	out := outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
 	for _, s := range f.statuses {
 		if !slices.Contains(eventStates(), s) {
-			return out, usage(fmt.Errorf("--status %s: there are %s%s", s, strings.Join(eventStates(), ", "), text.DidYouMean(s, eventStates())))
+			return out, usage(fmt.Errorf("there is no state %q; the states are %s%s", s, strings.Join(eventStates(), ", "), text.DidYouMean(s, eventStates())))
 		}
 		out.Statuses = append(out.Statuses, outbox.Status(s))
 	}
 	if f.kind != "" && !slices.Contains(config.EventKinds, f.kind) {
-		return out, usage(fmt.Errorf("--kind %s: there are %s%s", f.kind, strings.Join(config.EventKinds, ", "), text.DidYouMean(f.kind, config.EventKinds)))
+		return out, usage(fmt.Errorf("there is no kind %q; the kinds are %s%s", f.kind, strings.Join(config.EventKinds, ", "), text.DidYouMean(f.kind, config.EventKinds)))
 	}
 	if f.since != "" {
 		age, err := parseAge("--since", f.since)

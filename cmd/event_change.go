@@ -53,10 +53,7 @@ func purgeEvents() eventChange {
 func (a *app) eventChangeCommand(how eventChange) *cobra.Command {
 	var f eventFilter
 	var yes, dryRun bool
-	var states []string
-	for _, s := range how.from {
-		states = append(states, string(s))
-	}
+	states := how.states()
 	c := &cobra.Command{
 		Use:   how.name + " {ID... | FILTER...}",
 		Short: how.short,
@@ -110,17 +107,17 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 			return a.tell("No event matches; nothing was changed.\n")
 		}
 	}
-	if dryRun {
-		if !filtered {
-			var err error
-			if ids, err = how.within(ctx, s, ids); err != nil {
-				return err
-			}
+	if !filtered {
+		var err error
+		if ids, err = a.fit(ctx, s, how, ids); err != nil {
+			return err
 		}
+	}
+	if dryRun {
 		if _, err := fmt.Fprintf(a.out, "%s would be %s.\n", text.Count(len(ids), "event"), how.done); err != nil {
 			return err
 		}
-		return leftOut(named-len(ids), named)
+		return outcome(named-min(named, len(ids)), named)
 	}
 	if filtered {
 		if err := a.confirm(yes, fmt.Sprintf("%s %s?", how.ask, text.Count(len(ids), "event"))); err != nil {
@@ -135,38 +132,46 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 			return fmt.Errorf("%w; %d of %d events had been changed before that", err, changed, len(ids))
 		}
 	}
-	if err := a.tell("%s %s.\n", text.Count(changed, "event"), how.done); err != nil {
-		return err
+	if changed > 0 || filtered {
+		if err := a.tell("%s %s.\n", text.Count(changed, "event"), how.done); err != nil {
+			return err
+		}
 	}
-	return leftOut(named-changed, named)
+	return outcome(named-min(named, changed), named)
 }
 
-// within returns those of the events whose state the command may change.
-func (how eventChange) within(ctx context.Context, s *services, ids []int64) (out []int64, _ error) {
+// fit returns those of the events whose state the command may change, and prints why not the others.
+func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64) (out []int64, _ error) {
 	for _, id := range ids {
 		e, err := s.outbox.Get(ctx, id)
-		if err != nil && !errors.Is(err, outbox.ErrNotFound) {
+		why := fmt.Sprintf("it is %s; this is for events that are %s", e.Status, strings.Join(how.states(), ", "))
+		switch {
+		case errors.Is(err, outbox.ErrNotFound):
+			why = "there is no such event"
+		case err != nil:
 			return nil, err
-		}
-		if err == nil && slices.Contains(how.from, e.Status) {
+		case slices.Contains(how.from, e.Status):
 			out = append(out, id)
+			continue
+		}
+		if _, err := fmt.Fprintf(a.out, "event %d: not changed, %s\n", id, why); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// leftOut returns an error if n is above 0: that many of the named events were not changed.
-func leftOut(n, named int) error {
-	if n <= 0 {
-		return nil
+func (how eventChange) states() (names []string) {
+	for _, s := range how.from {
+		names = append(names, string(s))
 	}
-	return fmt.Errorf("%d of %d events are not there, or not in a state that this is for; see `postrider event list`", n, named)
+	return names
 }
 
 func (a *app) eventEnableCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "enable NAME",
-		Short: "Send events to a destination again that wanted no more, or at once",
+		Short: "Enable a destination that wants no more events, or end the pause of one that failed",
 		Long: `enable ends the pause of a destination that failed. One that answered
 410 Gone gets events again.
 ` + exitHelp,
@@ -181,7 +186,7 @@ func (a *app) eventEnableCommand() *cobra.Command {
 					if len(names) == 0 {
 						return usage(errors.New("there is no destination; the section events of the configuration has none"))
 					}
-					return usage(fmt.Errorf("there is no destination %q; there are %s", args[0], strings.Join(names, ", ")))
+					return usage(fmt.Errorf("there is no destination %q; the configuration has %s", args[0], strings.Join(names, ", ")))
 				}
 				news, err := s.outbox.Works(c.Context(), args[0])
 				if err != nil {

@@ -150,7 +150,11 @@ func plain(err error) error {
 		return fmt.Errorf("%q is taken for a flag; IDs and numbers are not negative", m[1])
 	}
 	text = noNumber.ReplaceAllString(text, "it takes a whole number")
-	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", math.MaxInt)))
+	largest := int64(math.MaxInt)
+	if strings.Contains(text, "strconv.ParseUint") { // of a UID
+		largest = math.MaxUint32
+	}
+	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", largest)))
 }
 
 // exitError is an error with an exit code of its own. Without an inner error everything is printed

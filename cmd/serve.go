@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,7 +109,10 @@ func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Acce
 		return nil, nil, usage(err)
 	}
 	l, err := access.Bind(ctx)
-	if err != nil {
+	switch {
+	case errors.As(err, new(syscall.Errno)): // of this host now, not of the configuration
+		return nil, nil, err
+	case err != nil:
 		return nil, nil, usage(err)
 	}
 	return access, l, nil

@@ -129,7 +129,7 @@ var terminalCases = []terminalCase{
 	{"event", "", "0 0 0 0 0 0", nil},
 	{"event list", "", "0 0 0 0 2 1", map[string]string{idle: `^No event; the sections events and after`}},
 	{"event show 1", "", "1 1 1 1 2 1", map[string]string{idle: `^postrider: there is no event 1; `}},
-	{"event retry 1", "", "1 1 1 1 2 1", map[string]string{idle: `1 of 1 events are not there`}},
+	{"event retry 1", "", "1 1 1 1 2 1", map[string]string{idle: `event 1: not changed, there is no such event`}},
 	{"event skip --destination crm", "", "0 0 0 0 2 1", map[string]string{idle: `^No event matches; nothing was changed\.\n$`}},
 	{"event purge --status waiting", "", "2 2 2 2 2 2", map[string]string{idle: `is not for events that are waiting, but for done, dead, skipped`}},
 	{"event enable crm", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: there is no destination; the section events of the configuration has none`}},

@@ -28,6 +28,9 @@ func (r *reader) finish(c *Config) {
 	} {
 		*p = relativeTo(r.path, *p)
 	}
+	if c.Secrets.KeyFile == "" {
+		r.refuse("secrets.key_file", "is empty; name the file for the key that encrypts passwords")
+	}
 	r.filesIn(&c.Secrets)
 	r.smtp(&c.SMTP)
 	r.oauth(c)

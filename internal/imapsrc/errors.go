@@ -121,6 +121,9 @@ func (c *Conn) failure(ctx context.Context, op string, err error) error {
 	default:
 		c.explainLost(out, err)
 	}
+	if op == opGreeting && out.Kind == KindProtocol {
+		out.Err = fmt.Errorf("%w; check that host and port are those of an IMAP server", out.Err)
+	}
 	out.Op, out.Host, out.Folder = op, c.host, c.folder
 	return out
 }

@@ -335,6 +335,13 @@ func TestDialEndsWithTheContext(t *testing.T) {
 	}
 }
 
+// TestNotAnIMAPServer: on the port of another protocol the error says what to check.
+func TestNotAnIMAPServer(t *testing.T) {
+	cfg := fake(t, fakeimap.Step{Reply: "220 mail.example ESMTP\r\n"})
+	_, err := imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindProtocol, "check that host and port are those of an IMAP server")
+}
+
 func TestNoSuchHostAndNothingListening(t *testing.T) {
 	cfg := fake(t)
 	cfg.Host, cfg.Security = "no-such-host.invalid", imapsrc.SecurityTLS

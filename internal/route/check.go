@@ -13,7 +13,7 @@ const maxName = 64
 
 func (c *compiler) checkName(first map[string]int) {
 	switch earlier, taken := first[c.Name]; {
-	case c.Name == "":
+	case strings.TrimSpace(c.Name) == "":
 		c.fail("name", "is missing; tasks and reports name the route that decided")
 	case utf8.RuneCountInString(c.Name) > maxName:
 		c.fail("name", "is longer than %d characters", maxName)

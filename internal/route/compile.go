@@ -130,6 +130,9 @@ func (c *compiler) fields(m Match, s scope) []condition {
 		ofMessage(c.patterns(s, "subject", m.Subject, textPattern, field("Subject"))),
 		ofMessage(c.patterns(s, "list_id", m.ListID, listPattern, field("List-Id"))),
 	)
+	if m.Header != nil && len(m.Header) == 0 {
+		c.failIn(s, "header", "is empty, and would match everything; remove it")
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		if !isFieldName(name) {
 			c.failIn(s, "header."+name, "is no name of a header field; it is written like X-Spam-Flag, without a colon")

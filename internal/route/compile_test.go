@@ -55,6 +55,8 @@ func TestCompileErrors(t *testing.T) {
 			Rule{Name: "r", To: to, Match: Match{Header: map[string][]string{"X-A": nil}}},
 			"match.header.X-A: is an empty list",
 		},
+		{"no field", Rule{Name: "r", To: to, Match: Match{Header: map[string][]string{}}}, "match.header: is empty"},
+		{"blank name", Rule{Name: "  ", To: to}, "name: is missing"},
 		{"empty text", Rule{Name: "r", To: to, Match: Match{Subject: []string{" "}}}, "match.subject[0]: is empty"},
 		{"empty glob", Rule{Name: "r", To: to, Match: Match{Folder: []string{""}}}, "match.folder[0]: is empty"},
 		{"empty address", Rule{Name: "r", To: to, Match: Match{From: []string{""}}}, "match.from[0]: is empty"},

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"postrider/internal/secret"
@@ -74,7 +75,11 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (a *Access) Bind(ctx context.Context) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", a.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", a.Listen, err)
+		fix := "choose another address (--listen)"
+		if errors.Is(err, syscall.EADDRINUSE) {
+			fix = "end what listens there, or " + fix
+		}
+		return nil, fmt.Errorf("cannot listen on %s: %w; %s", a.Listen, err, fix)
 	}
 	if config := a.TLS(); config != nil {
 		return tls.NewListener(l, config), nil
