@@ -152,7 +152,26 @@ func (s *services) addresses(ctx context.Context) (map[int64]string, error) {
 	return out, err
 }
 
+// knows returns an error if a destination is neither in the configuration nor that of any event.
+func (s *services) knows(ctx context.Context, destination string) error {
+	if _, ok := s.cfg.Events[destination]; ok || destination == "" || destination == outbox.Server {
+		return nil
+	}
+	old := false
+	err := s.outbox.List(ctx, outbox.Filter{Destination: destination, Limit: 1}, func(outbox.Entry) error {
+		old = true
+		return nil
+	})
+	if err != nil || old {
+		return err
+	}
+	return usage(fmt.Errorf("there is no destination %q, neither in the configuration nor among the events", destination))
+}
+
 func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJSON bool) error {
+	if err := s.knows(ctx, f.Destination); err != nil {
+		return err
+	}
 	addresses, err := s.addresses(ctx)
 	if err != nil {
 		return err

@@ -94,6 +94,9 @@ counts them. The trail of each event's task, or inbox, says who did it.
 }
 
 func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool) error {
+	if err := s.knows(ctx, f.Destination); err != nil {
+		return err
+	}
 	filtered, named := len(ids) == 0, len(ids)
 	if filtered {
 		err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
@@ -171,7 +174,7 @@ func (how eventChange) states() (names []string) {
 func (a *app) eventEnableCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "enable NAME",
-		Short: "Enable a destination that wants no more events, or end the pause of one that failed",
+		Short: "Send events to a destination again, without waiting for its pause",
 		Long: `enable ends the pause of a destination that failed. One that answered
 410 Gone gets events again.
 ` + exitHelp,
