@@ -11,7 +11,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// These functions bypass gorm's reflection on the hot path. tx is the handle that Tx or View gave, and the errors are gorm's.
+// These functions bypass gorm's reflection on the hot path. tx is the handle that Tx or View gave, and
+// the errors are gorm's.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
 // repeated until their number is a power of two, up to 512, so that there are few different

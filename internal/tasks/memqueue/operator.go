@@ -182,7 +182,7 @@ func (q *Queue) withdraw(t *task, now time.Time) {
 	q.giveUp(t, t.pending(), now)
 }
 
-// withdrawDisabled is withdraw for a task that something else than Disable has wait in a disabled inbox.
+// withdrawDisabled is withdraw for a task that waits in a disabled inbox, but not by Disable.
 func (q *Queue) withdrawDisabled(t *task, now time.Time) {
 	if (t.Status == tasks.Received || t.Status == tasks.Error) && !q.inboxes[t.InboxID].active {
 		q.withdraw(t, now)

@@ -94,8 +94,8 @@ func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 }
 
 // withdrawDisabled has those of the tasks that wait in a disabled inbox give up the recipients that they
-// have not delivered to, as withdraw does: something else than Disable brought them there. Disable
-// changes the rows of tasks before it changes the inbox, so it comes before this, or waits for it.
+// have not delivered to, as withdraw does: their claims ended after Disable. Disable changes the rows of
+// tasks before it changes the inbox, so it comes before this, or waits for it.
 func withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
