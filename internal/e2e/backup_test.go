@@ -28,7 +28,7 @@ func TestRestoredBackup(t *testing.T) {
 		if uids := w.imap.Append(t, address, "INBOX", fresh...); uids[0] != 51 || uids[24] != 75 {
 			t.Fatalf("the server gave out the UIDs %v, want 51 to 75", uids)
 		}
-		if f := w.audit(75).Inboxes[0].Folders[0]; !strings.Contains(f.Error, "has another message than the registered one") {
+		if f := w.audit(75).Inboxes[0].Folders[0]; !strings.Contains(f.Error, "now has a different message than the registered one") {
 			t.Errorf("the audit reports %+v, want an error that says that UIDs have other messages", f)
 		}
 		r, res := w.pass(0)
