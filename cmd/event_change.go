@@ -135,6 +135,11 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 			return fmt.Errorf("%w; %d of %d events had been changed before that", err, changed, len(ids))
 		}
 	}
+	if n := len(ids) - changed; n > 0 && !filtered {
+		if _, err := fmt.Fprintf(a.out, "%s changed concurrently; see `postrider event list`\n", text.Count(n, "event")); err != nil {
+			return err
+		}
+	}
 	if changed > 0 || filtered {
 		if err := a.tell("%s %s.\n", text.Count(changed, "event"), how.done); err != nil {
 			return err

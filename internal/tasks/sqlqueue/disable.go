@@ -104,18 +104,7 @@ func withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
-	ds, err := deliveries(tx, waiting)
-	if err != nil {
-		return err
-	}
-	pending := map[int64][]string{}
-	for _, id := range waiting {
-		pending[id] = recipients(ds[id], tasks.Pending)
-	}
-	if _, err := db.Exec(tx, sqlUndecide, waiting); err != nil {
-		return err
-	}
-	return giveUpAndWake(tx, now, waiting, pending)
+	return withdraw(tx, now, "", waiting) // none of them has a claim
 }
 
 // giveUpAndWake has tasks give up recipients, and makes the tasks that wait for these due.
