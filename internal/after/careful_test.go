@@ -163,3 +163,10 @@ func TestUnkept(t *testing.T) {
 		t.Errorf("the check says %q, want %q", problems, want)
 	}
 }
+
+// TestNobodyHasIt: a message without recipients has not arrived, so it is neither moved nor deleted.
+func TestNobodyHasIt(t *testing.T) {
+	if arrived(tasks.Task{Status: tasks.Forwarded}, nil) {
+		t.Error("a message without recipients counts as arrived")
+	}
+}
