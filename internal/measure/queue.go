@@ -39,11 +39,16 @@ func (q *queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range claims {
-		q.claims[c.Receipt] = claim{
-			inboxID: c.Task.InboxID, waited: c.At.Sub(c.Task.QueuedAt), at: q.now(), before: slices.Clone(c.Task.Deliveries),
-		}
+		q.add(c)
 	}
 	return claims, err
+}
+
+// add is to be called with the lock held.
+func (q *queue) add(c tasks.Claim) {
+	q.claims[c.Receipt] = claim{
+		inboxID: c.Task.InboxID, waited: c.At.Sub(c.Task.QueuedAt), at: q.now(), before: slices.Clone(c.Task.Deliveries),
+	}
 }
 
 // Reserve implements tasks.Worker.
@@ -69,9 +74,14 @@ func (q *queue) Extend(ctx context.Context, lease time.Duration, receipts []task
 }
 
 // Sending implements tasks.Worker.
-func (q *queue) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
-	err := q.Queue.Sending(ctx, r, as, ds)
-	q.noteLost(r, err)
+func (q *queue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
+	err := q.Queue.Sending(ctx, c, as, ds)
+	if c.Lease > 0 && err == nil { // that made the claim
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.add(c)
+	}
+	q.noteLost(c.Receipt, err)
 	return err
 }
 

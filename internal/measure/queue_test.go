@@ -28,7 +28,7 @@ func (f *fake) Extend(_ context.Context, _ time.Duration, rs []tasks.Receipt) ([
 	return rs, nil
 }
 
-func (f *fake) Sending(context.Context, tasks.Receipt, tasks.Form, []tasks.Delivery) error {
+func (f *fake) Sending(context.Context, tasks.Claim, tasks.Form, []tasks.Delivery) error {
 	return f.err
 }
 func (f *fake) Finish(context.Context, tasks.Receipt, tasks.Result) error { return f.err }
@@ -99,7 +99,7 @@ func TestLostLeases(t *testing.T) {
 	for name, lose := range map[string]func(q tasks.Queue, f *fake) error{
 		"sending": func(q tasks.Queue, f *fake) error {
 			f.err = tasks.ErrLeaseLost
-			return q.Sending(t.Context(), f.claim.Receipt, tasks.Form{}, nil)
+			return q.Sending(t.Context(), f.claim, tasks.Form{}, nil)
 		},
 		"finish": func(q tasks.Queue, f *fake) error {
 			f.err = tasks.ErrLeaseLost

@@ -1,7 +1,9 @@
 package pass
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,11 +34,12 @@ type place struct {
 
 func placeOf(t tasks.Task) place { return place{t.FolderID, tasks.Place{Epoch: t.Epoch, UID: t.UID}} }
 
-// cached is one body. ready is its number among those whose messages are registered; 0 before that.
+// cached is one body.
 type cached struct {
 	body  *message.Message
 	size  int64
-	ready int64
+	ready int64  // its number among those whose messages are registered; 0 before that
+	offer *offer // nil unless it can be sent as it was registered, and nobody here works on it yet
 }
 
 func newCache(maxOctets int64, maxBodies int) *cache {
@@ -59,14 +62,61 @@ func (c *cache) put(at place, m *message.Message) {
 	c.octets += size
 }
 
-// registered says that the message is registered: somebody may claim it from now on.
-func (c *cache) registered(at place) {
+// registered says that the message is registered: somebody may claim it from now on. task is nil
+// unless it can be sent as it was registered.
+func (c *cache) registered(at place, task *tasks.Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b := c.bodies[at]; b != nil {
 		c.ready++
-		b.ready = c.ready
+		if b.ready = c.ready; task != nil {
+			b.offer = &offer{*task, time.Now()}
+		}
 	}
+}
+
+// offered is how many tasks could be offered, and how many messages are about to be registered.
+func (c *cache) offered() (n, coming int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.bodies {
+		switch {
+		case b.offer != nil:
+			n++
+		case b.ready == 0:
+			coming++
+		}
+	}
+	return n, coming
+}
+
+// offer is a task that can be sent as it was registered.
+type offer struct {
+	task  tasks.Task
+	since time.Time // when it was registered, by this host's clock
+}
+
+// offers returns at most n tasks in the order in which the queue would give them out, each once.
+// Their bodies stay until they are taken.
+func (c *cache) offers(n int) []offer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*cached
+	for _, b := range c.bodies {
+		if b.offer != nil {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b *cached) int {
+		return cmp.Or(cmp.Compare(b.offer.task.Priority, a.offer.task.Priority),
+			a.offer.task.VisibleAt.Compare(*b.offer.task.VisibleAt), cmp.Compare(a.offer.task.ID, b.offer.task.ID))
+	})
+	var out []offer
+	for _, b := range all[:min(n, len(all))] {
+		out = append(out, *b.offer)
+		b.offer = nil
+	}
+	return out
 }
 
 // take hands a body over, nil when there is none.

@@ -90,12 +90,12 @@ func TestCacheTakesAndDrops(t *testing.T) {
 func TestCacheDropsWhatOthersClaim(t *testing.T) {
 	onCache(t, 1<<20, 9, func(t *testing.T, c *cacheRig) {
 		c.put(1, 2)
-		c.cache.registered(at(1))
+		c.cache.registered(at(1), nil)
 		mark := c.cache.mark()
 		c.put(3)
-		c.cache.registered(at(2))
-		c.cache.registered(at(3))
-		c.cache.registered(at(9)) // it is not here
+		c.cache.registered(at(2), nil)
+		c.cache.registered(at(3), nil)
+		c.cache.registered(at(9), nil) // it is not here
 		c.put(4)
 		c.cache.dropUpTo(mark)
 		c.want(2, 3, 4)
@@ -148,7 +148,7 @@ func TestCacheWaitForOctets(t *testing.T) {
 		if len(done) > 0 {
 			t.Fatal("the cache is full, and nobody waits")
 		}
-		c.cache.registered(at(2))
+		c.cache.registered(at(2), nil)
 		c.cache.dropUpTo(c.cache.mark())
 		check(t, soon(t, "there is room", done))
 	})

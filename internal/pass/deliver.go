@@ -173,7 +173,7 @@ func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Con
 	if form.ModeReason != "" {
 		d.log.Info(form.ModeReason, "task", t.ID, "mode", form.Mode)
 	}
-	if err := d.pass.Queue.Sending(context.WithoutCancel(ctx), j.claim.Receipt, form, a.ds); err != nil {
+	if err := d.sending(ctx, j, form, a.ds); err != nil {
 		return &markError{err}
 	}
 	return nil
@@ -182,6 +182,9 @@ func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Con
 // unrecorded ends a claim when something could not be recorded that has to be before anything more
 // goes out: the claim was lost, or the database is away.
 func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery, err error) (tasks.Status, error) {
+	if errors.Is(err, tasks.ErrTaken) {
+		return "", nil
+	}
 	if errors.Is(err, tasks.ErrLeaseLost) {
 		d.logAccepted(j, ds)
 		d.log.Warn("the task was changed concurrently, and nothing more is sent", "task", j.claim.Task.ID, "error", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
@@ -19,6 +20,7 @@ import (
 type deliverer struct {
 	pass     *Pass
 	revision string // of the rules in force
+	token    string // of what this process offers
 	gate     *gate
 	slots    *slots
 	leases   *leases
@@ -34,6 +36,7 @@ type deliverer struct {
 	more     bool           // the last claim had all it wanted
 	batch    int            // the most tasks that were claimed at once
 	inFlight sync.WaitGroup // claims in work
+	offering atomic.Int64   // offers in work whose claims are not made
 
 	mu    sync.Mutex
 	fatal error // the first error of the database
@@ -70,14 +73,14 @@ func (d *deliverer) follow(ctx context.Context) error {
 // drain claims until nothing is due, or nothing may be sent.
 func (d *deliverer) drain(ctx context.Context) error {
 	for {
-		claims, err := d.claim(ctx)
-		if err != nil || len(claims) == 0 {
+		jobs, err := d.claim(ctx)
+		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		if claims[0].Alone {
-			err = d.alone(ctx, claims[0])
+		if jobs[0].claim.Alone {
+			err = d.alone(ctx, jobs[0].claim)
 		} else {
-			err = d.start(ctx, claims)
+			err = d.start(ctx, jobs)
 		}
 		if err != nil {
 			return err
@@ -85,8 +88,9 @@ func (d *deliverer) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due once there is a slot, as the limits allow.
-func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
+// claim takes what is due once there is a slot, as the limits allow. What this process has just
+// registered it takes without a word to the registry, if nothing else is due.
+func (d *deliverer) claim(ctx context.Context) ([]*job, error) {
 	mark := d.cache.mark()
 	room := d.room(ctx)
 	if err := errors.Join(ctx.Err(), d.failure()); err != nil {
@@ -103,27 +107,71 @@ func (d *deliverer) claim(ctx context.Context) ([]tasks.Claim, error) {
 	if err := d.slots.acquire(ctx); err != nil {
 		return nil, err
 	}
-	var claims []tasks.Claim
+	defer d.slots.release(1)
+	var jobs []*job
 	if d.gate.fault() == nil {
-		claims, err = d.receive(ctx, room)
+		jobs, err = d.take(ctx, room)
 	}
-	d.slots.release(1)
-	if len(claims) == 0 {
+	if len(jobs) == 0 {
 		d.cache.dropUpTo(mark)
 	}
-	return claims, err
+	return jobs, err
 }
 
-// due reports whether there is something to claim, or may well be.
+// due reports whether there is something to claim, or may well be: no slot is waited for in vain.
 func (d *deliverer) due(ctx context.Context) (bool, error) {
-	if d.more {
+	if offered, _ := d.cache.offered(); offered > 0 || d.more {
 		return true, nil
 	}
-	n, err := d.pass.Queue.Due(ctx, d.in.ID)
-	return n > 0, err
+	n, ours, err := d.count(ctx)
+	return n > 0 && !ours, err
 }
 
-func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
+// take takes at most n tasks.
+func (d *deliverer) take(ctx context.Context, n int) ([]*job, error) {
+	if offered, _ := d.cache.offered(); offered > 0 {
+		_, ours, err := d.count(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case ours:
+			return d.offers(n), nil
+		}
+	}
+	return d.receive(ctx, n)
+}
+
+// count is how many tasks are due. ours means that all of them are what this process has registered,
+// and nobody has claimed: nothing else comes before that, and nobody else works on it.
+func (d *deliverer) count(ctx context.Context) (n int, ours bool, _ error) {
+	least, most := d.unclaimed()
+	n, err := d.pass.Queue.Due(ctx, d.in.ID)
+	leastNow, mostNow := d.unclaimed() // the scanner and what is in work have gone on meanwhile
+	return n, min(least, leastNow) <= n && n <= max(most, mostNow), err
+}
+
+// unclaimed is how many tasks this process has registered that nobody has claimed, as far as it knows.
+// most has those that are being registered, too.
+func (d *deliverer) unclaimed() (least, most int) {
+	registered, coming := d.cache.offered()
+	least = registered + int(d.offering.Load())
+	return least, least + coming
+}
+
+// offers takes at most n of what this process has registered.
+func (d *deliverer) offers(n int) []*job {
+	var jobs []*job
+	for _, o := range d.cache.offers(n) {
+		c := tasks.Offer(o.task, d.token, d.pass.Config.Worker, d.pass.Config.Lease)
+		jobs = append(jobs, &job{claim: c, since: o.since, done: func() {}})
+	}
+	d.offering.Add(int64(len(jobs)))
+	d.took(jobs)
+	return jobs
+}
+
+// receive claims at most n tasks.
+func (d *deliverer) receive(ctx context.Context, n int) ([]*job, error) {
 	claims, err := d.pass.Queue.Receive(ctx, tasks.Want{
 		InboxID: d.in.ID, Max: n, Lease: d.pass.Config.Lease, Worker: d.pass.Config.Worker,
 		MaxLostLeases: d.pass.Config.Policy.MaxLostLeases,
@@ -135,12 +183,22 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]tasks.Claim, error) {
 			d.tally.ended(t.Status)
 		},
 	})
+	var jobs []*job
 	for _, c := range claims {
-		d.leases.hold(c.Receipt)
+		jobs = append(jobs, &job{claim: c, done: func() {}})
 	}
-	d.claimed, d.more = d.claimed+len(claims), len(claims) == n
-	d.batch = max(d.batch, len(claims))
-	return claims, err
+	d.took(jobs)
+	d.more = len(claims) == n
+	return jobs, err
+}
+
+// took holds what was claimed, or is to be.
+func (d *deliverer) took(jobs []*job) {
+	for _, j := range jobs {
+		d.leases.hold(j.claim)
+	}
+	d.claimed += len(jobs)
+	d.batch = max(d.batch, len(jobs))
 }
 
 // alone works on a suspect with nothing beside it in this process. The claim is given back first:
@@ -156,31 +214,31 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 		return err
 	}
 	defer d.slots.release(d.slots.all)
-	claims, err := d.receive(ctx, 1)
+	jobs, err := d.receive(ctx, 1)
 	if err != nil {
 		return err
 	}
-	jobs, err := d.withBodies(ctx, newJobs(claims))
+	jobs, err = d.withBodies(ctx, jobs)
 	for _, j := range jobs {
 		d.deliver(ctx, j)
 	}
 	return err
 }
 
-// start delivers claims beside each other, each as soon as it has its body and a slot. The body comes
+// start delivers messages beside each other, each as soon as it has its body and a slot. The body comes
 // first: a server that is silent holds no slot that other inboxes need.
-func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
-	for len(claims) > 0 {
+func (d *deliverer) start(ctx context.Context, jobs []*job) error {
+	for len(jobs) > 0 {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(err, d.giveBack(ctx, claims, "interrupted"))
+			return errors.Join(err, d.giveBack(ctx, jobs, "interrupted"))
 		}
 		if d.gate.fault() != nil { // no body is fetched for nothing
-			return d.giveBack(ctx, claims, "the relay failed")
+			return d.giveBack(ctx, jobs, "the relay failed")
 		}
-		n := d.atOnce(claims)
-		jobs := newJobs(claims[:n])
-		claims = claims[n:]
-		ready, err := d.withBodies(ctx, jobs)
+		n := d.atOnce(jobs)
+		next := jobs[:n]
+		jobs = jobs[n:]
+		ready, err := d.withBodies(ctx, next)
 		for _, j := range ready {
 			if d.slots.acquire(ctx) == nil { // else ctx has ended: deliver releases the claim
 				j.done = func() { d.slots.release(1) }
@@ -192,28 +250,28 @@ func (d *deliverer) start(ctx context.Context, claims []tasks.Claim) error {
 			})
 		}
 		if err != nil {
-			return errors.Join(err, d.giveBack(ctx, claims, "its message could not be fetched: "+text.Error(err)))
+			return errors.Join(err, d.giveBack(ctx, jobs, "its message could not be fetched: "+text.Error(err)))
 		}
 	}
 	return nil
 }
 
-// atOnce is for how many claims the bodies may wait for slots: as much as a batch of the scanner takes
+// atOnce is for how many jobs the bodies may wait for slots: as much as a batch of the scanner takes
 // of the disk, or just one.
-func (d *deliverer) atOnce(claims []tasks.Claim) int {
+func (d *deliverer) atOnce(jobs []*job) int {
 	octets := int64(0)
-	for i, c := range claims {
-		octets += c.Task.Identity.Size
+	for i, j := range jobs {
+		octets += j.claim.Task.Identity.Size
 		if i > 0 && (octets > maxBatchOctets || i == d.slots.all) {
 			return i
 		}
 	}
-	return len(claims)
+	return len(jobs)
 }
 
 // giveBack releases claims that were not begun. Its error is the database's.
-func (d *deliverer) giveBack(ctx context.Context, claims []tasks.Claim, why string) (failed error) {
-	for _, j := range newJobs(claims) {
+func (d *deliverer) giveBack(ctx context.Context, jobs []*job, why string) (failed error) {
+	for _, j := range jobs {
 		status, err := d.release(ctx, j, why, 0, nil)
 		d.end(j, status, err)
 		failed = errors.Join(failed, err)

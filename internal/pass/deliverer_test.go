@@ -172,7 +172,7 @@ func TestRelayAtFaultWhileScanning(t *testing.T) {
 // TestCacheIsBoundedBesideASlowRelay: the scanner waits for room, and stops waiting when there is.
 func TestCacheIsBoundedBesideASlowRelay(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
-		s.servers[boxA].spool.Budget = (2*2 + 2) * 4 << 10
+		s.servers[boxA].spool.Budget = (2*2 + 2 + 2) * 4 << 10 // cached, waiting for a slot, on the way
 		release := make(chan struct{})
 		s.relay.onSend = func(string) error { <-release; return nil }
 		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
@@ -378,7 +378,7 @@ func TestUnknownOutcomeIsHeld(t *testing.T) {
 		id := s.task("one").ID
 		claims, err := s.queue.Receive(t.Context(), tasks.Want{InboxID: s.boxes.rows[0].ID, Max: 1, Lease: time.Second, Worker: "dead:1"})
 		check(t, err)
-		check(t, s.queue.Sending(t.Context(), claims[0].Receipt, tasks.Form{Mode: "redirect"},
+		check(t, s.queue.Sending(t.Context(), claims[0], tasks.Form{Mode: "redirect"},
 			[]tasks.Delivery{{Recipient: team, Status: tasks.Sending}}))
 		time.Sleep(time.Minute)
 		s.boxes.busy = &inbox.Busy{Holder: "there:1"}

@@ -104,11 +104,11 @@ func (q *fakeQueue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Rese
 	return q.Queue.Reserve(ctx, r, res)
 }
 
-func (q *fakeQueue) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
-	if err := q.before("Sending", r.TaskID); err != nil {
+func (q *fakeQueue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
+	if err := q.before("Sending", c.Receipt.TaskID); err != nil {
 		return err
 	}
-	return q.Queue.Sending(ctx, r, as, ds)
+	return q.Queue.Sending(ctx, c, as, ds)
 }
 
 func (q *fakeQueue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) error {

@@ -103,7 +103,7 @@ func (h *Held) scanner(lease *scanLease, registered func()) *scanner {
 func (h *Held) deliverer() *deliverer {
 	pr := h.process
 	return &deliverer{
-		pass: pr.pass, revision: h.revision, gate: pr.gate, slots: pr.slots, leases: pr.leases, inHand: pr.inHand,
+		pass: pr.pass, revision: h.revision, token: pr.token, gate: pr.gate, slots: pr.slots, leases: pr.leases, inHand: pr.inHand,
 		in: h.in, log: h.log, session: h.session, cache: h.cache, tally: h.tally, feed: h.feed,
 	}
 }

@@ -17,16 +17,9 @@ import (
 // job is one claim on its way to the relay.
 type job struct {
 	claim tasks.Claim
+	since time.Time        // of an offer: when it was registered, by this host's clock
 	msg   *message.Message // nil while it is not at hand
 	done  func()           // called when the claim has ended, or another message may be sent
-}
-
-func newJobs(claims []tasks.Claim) []*job {
-	jobs := make([]*job, len(claims))
-	for i, c := range claims {
-		jobs[i] = &job{claim: c, done: func() {}}
-	}
-	return jobs
 }
 
 // mail is what the routes look at.
@@ -52,6 +45,9 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 		_ = j.msg.Close()
 	}
 	d.leases.drop(j.claim.Receipt)
+	if j.claim.Lease > 0 {
+		d.offering.Add(-1)
+	}
 	if status != "" && err == nil {
 		d.tally.ended(status)
 	}
@@ -78,7 +74,10 @@ func (d *deliverer) sent(j *job) {
 // worker has the task now. When the outcome cannot be recorded, the log has it.
 
 func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks.Status, error) {
-	err := d.pass.Queue.Finish(context.WithoutCancel(ctx), j.claim.Receipt, res)
+	err := d.made(ctx, j)
+	if err == nil {
+		err = d.pass.Queue.Finish(context.WithoutCancel(ctx), j.claim.Receipt, res)
+	}
 	if err == nil {
 		d.logEnd(j, res)
 	}
@@ -86,6 +85,9 @@ func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks
 }
 
 func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
+	if j.claim.Lease > 0 { // the registry does not know of it
+		return tasks.Received, nil
+	}
 	err := d.pass.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds)
 	if err == nil {
 		d.log.Info("task released", "task", j.claim.Task.ID, "reason", why)
@@ -98,6 +100,9 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 		return s, nil
 	}
 	id := j.claim.Task.ID
+	if errors.Is(err, tasks.ErrTaken) {
+		return "", nil
+	}
 	if !errors.Is(err, tasks.ErrMoved) {
 		d.logAccepted(j, ds)
 	}
@@ -106,6 +111,32 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 		return "", nil
 	}
 	return "", err
+}
+
+// made has the registry know of a claim that was only offered.
+func (d *deliverer) made(ctx context.Context, j *job) error {
+	if j.claim.Lease == 0 {
+		return nil
+	}
+	return d.sending(ctx, j, j.claim.Task.Form, nil)
+}
+
+// sending records how far the deliveries are. It makes a claim that was only offered.
+func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tasks.Delivery) error {
+	c := j.claim
+	if c.Lease > 0 {
+		c.At = c.At.Add(time.Since(j.since))
+	}
+	err := d.pass.Queue.Sending(context.WithoutCancel(ctx), c, as, ds)
+	switch {
+	case errors.Is(err, tasks.ErrTaken):
+		d.log.Info("another worker has the task", "task", c.Task.ID)
+	case err == nil && c.Lease > 0:
+		j.claim.At, j.claim.Lease = c.At, 0
+		d.leases.hold(j.claim)
+		d.offering.Add(-1)
+	}
+	return err
 }
 
 // logEnd logs what became of a message in this claim: the route, and what the relay said to each

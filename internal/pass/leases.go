@@ -16,17 +16,18 @@ type leases struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	held map[tasks.Receipt]bool
+	held map[tasks.Receipt]bool // false: the claim is not made yet, so there is nothing to renew
 }
 
 func newLeases(q tasks.Worker, lease time.Duration, log *slog.Logger) *leases {
 	return &leases{queue: q, lease: lease, log: log, held: map[tasks.Receipt]bool{}}
 }
 
-func (l *leases) hold(r tasks.Receipt) {
+// hold is called for a claim, and again when one that was only offered is made.
+func (l *leases) hold(c tasks.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[r] = true
+	l.held[c.Receipt] = c.Lease == 0
 }
 
 func (l *leases) drop(r tasks.Receipt) {
@@ -35,21 +36,26 @@ func (l *leases) drop(r tasks.Receipt) {
 	delete(l.held, r)
 }
 
-// tasks are those whose receipts are held.
+// tasks are those in work, whether their claims are made or not.
 func (l *leases) tasks() []int64 {
-	var ids []int64
-	for _, r := range l.receipts() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := make([]int64, 0, len(l.held))
+	for r := range l.held {
 		ids = append(ids, r.TaskID)
 	}
 	return ids
 }
 
+// receipts are those of the claims that are made.
 func (l *leases) receipts() []tasks.Receipt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := make([]tasks.Receipt, 0, len(l.held))
-	for r := range l.held {
-		out = append(out, r)
+	var out []tasks.Receipt
+	for r, made := range l.held {
+		if made {
+			out = append(out, r)
+		}
 	}
 	return out
 }

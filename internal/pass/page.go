@@ -156,7 +156,10 @@ func (s *scanner) place(f *folder, uid uint32) place {
 func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bool) {
 	news = r.Fate == tasks.Moved || r.Fate == tasks.New && r.Status == tasks.Received
 	if news {
-		s.cache.registered(s.place(f, e.UID))
+		if r.Task != nil {
+			r.Task.Folder = f.row.Name
+		}
+		s.cache.registered(s.place(f, e.UID), r.Task)
 	} else {
 		s.cache.drop(s.place(f, e.UID))
 	}

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 type Process struct {
 	pass     *Pass
 	revision string // of the rules in force
+	token    string // of what it offers
 	gate     *gate
 	slots    *slots
 	leases   *leases
@@ -36,7 +38,7 @@ func (p *Pass) begin(ctx context.Context) *Process {
 
 func (p *Pass) process() *Process {
 	return &Process{
-		pass: p, revision: p.revision(), gate: &gate{now: p.Now}, slots: newSlots(p.Config.Senders),
+		pass: p, revision: p.revision(), token: rand.Text(), gate: &gate{now: p.Now}, slots: newSlots(p.Config.Senders),
 		leases: newLeases(p.Queue, p.Config.Lease, p.Log),
 	}
 }

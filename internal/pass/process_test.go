@@ -226,7 +226,7 @@ func TestKilledWhileSending(t *testing.T) {
 		in := r.stored()
 		claims, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
 		check(t, err)
-		check(t, r.queue.Sending(t.Context(), claims[0].Receipt, tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
+		check(t, r.queue.Sending(t.Context(), claims[0], tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
 		r.want(r.run(), Counters{}) // its lease holds
 		r.clock.advance(2 * time.Minute)
 		if hold {

@@ -66,6 +66,8 @@ func (r *rig) hook(op string, nth int32, blind bool, do func()) {
 // idle is a queue in which nothing is ever due.
 type idle struct{ tasks.Queue }
 
+func (idle) Due(context.Context, int64) (int, error) { return 0, nil }
+
 func (idle) Receive(context.Context, tasks.Want) ([]tasks.Claim, error) { return nil, nil }
 
 // TestStaleScan: at the worst moment a run is delayed for longer than its lease, and another host

@@ -286,7 +286,7 @@ func TestStayDatabase(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, h, ctx := s.stay()
 		s.queue.hook = func(method string, _ int64) error {
-			if method == "Receive" {
+			if method == "Due" {
 				return errAway
 			}
 			return nil

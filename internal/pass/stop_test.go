@@ -50,11 +50,11 @@ type breaking struct {
 	fail atomic.Bool
 }
 
-func (q *breaking) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
+func (q *breaking) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
 	if q.fail.Load() {
 		return context.DeadlineExceeded
 	}
-	return q.Queue.Sending(ctx, r, as, ds)
+	return q.Queue.Sending(ctx, c, as, ds)
 }
 
 // TestNoDotWithoutTheDatabase sends nothing that could not be marked first.

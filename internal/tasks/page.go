@@ -89,4 +89,5 @@ type Registration struct {
 	Fate   Fate
 	Status Status     // of a new task: received, skipped, skipped_no_match
 	Skip   SkipReason // of a new task
+	Task   *Task      // a new task that can be sent as it is (see Offer); nil otherwise
 }

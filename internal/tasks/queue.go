@@ -57,8 +57,9 @@ type Worker interface {
 	// deliveries that wait.
 	Reserve(ctx context.Context, r Receipt, res Reservation) ([]Delivery, error)
 	// Sending commits, before the final dot, which recipients the message is about to go to, and
-	// how.
-	Sending(ctx context.Context, r Receipt, as Form, deliveries []Delivery) error
+	// how. A claim that is not made yet (Offer) it makes in the same transaction; ErrTaken when the
+	// task is no longer as it was registered.
+	Sending(ctx context.Context, c Claim, as Form, deliveries []Delivery) error
 	// Note adds a line about a claimed task to its audit trail, unless it is there already.
 	Note(ctx context.Context, r Receipt, note Note) error
 	// Finish ends the claim. Deliveries that ended undelivered give up what they own, and whoever

@@ -21,6 +21,7 @@ package tasks
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"postrider/internal/message"
@@ -30,6 +31,10 @@ import (
 // operator has changed it, or its inbox was disabled or removed. The error that wraps it says
 // which. Drop the task.
 var ErrLeaseLost = errors.New("the lease of the task was lost")
+
+// ErrTaken reports that a task is no longer as it was registered: another worker has claimed it, or
+// its inbox was disabled. Nothing was sent yet, so drop the claim that was not made.
+var ErrTaken = errors.New("the task was claimed or changed by somebody else after it was registered")
 
 // ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read
 // under.
@@ -174,4 +179,28 @@ type Claim struct {
 	Alone bool
 	At    time.Time // when it was claimed, by the registry's clock
 	Due   time.Time // when it had become visible: Release puts it back there, which keeps the order
+	// Lease is set while the registry does not know of the claim (Offer): the first Sending makes it.
+	Lease time.Duration
 }
+
+// Offer is a claim of a task that this process has just registered. It is not made yet: until the
+// first Sending makes it, the task is anybody's, and a process that is killed leaves nothing behind.
+// token is the process's. As no task is offered twice, no two claims have the same receipt.
+func Offer(t Task, token, worker string, lease time.Duration) Claim {
+	c := Claim{
+		Receipt: Receipt{TaskID: t.ID, Token: Token(token, t.ID), Worker: worker},
+		At:      t.CreatedAt, Due: *t.VisibleAt, Lease: lease,
+	}
+	t.Status, t.Worker = InProgress, worker
+	t.Attempts++
+	c.Task = t
+	return c
+}
+
+// CanOffer reports whether a task that was just registered can be sent as it is.
+func (t Task) CanOffer() bool {
+	return t.Status == Received && t.Read && t.Revision != "" && len(t.Deliveries) > 0 && !slices.ContainsFunc(t.Deliveries, Delivery.Waits)
+}
+
+// Token is the token of one of the claims that are made together.
+func Token(of string, taskID int64) string { return of + "-" + strconv.FormatInt(taskID, 10) }

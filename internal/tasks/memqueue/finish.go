@@ -11,11 +11,32 @@ import (
 )
 
 // Sending implements tasks.Queue.
-func (q *Queue) Sending(_ context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
-	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
+func (q *Queue) Sending(_ context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
+	if c.Lease > 0 {
+		return q.claimSending(c, as, ds)
+	}
+	return q.withReceipt(c.Receipt, tasks.InProgress, func(t *task, now time.Time) {
 		t.Form = as
 		t.deliver(ds, now)
 	})
+}
+
+// claimSending is Sending for a claim that was only offered. The second time it changes nothing.
+func (q *Queue) claimSending(c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	switch t := q.tasks[c.Receipt.TaskID]; {
+	case q.held(c.Receipt) != nil:
+	case t == nil || t.receipt != "" || t.Status != tasks.Received || t.Revision != c.Task.Revision:
+		return fmt.Errorf("task %d: %w", c.Receipt.TaskID, tasks.ErrTaken)
+	default:
+		t.Status, t.Worker, t.receipt, t.Form, t.UpdatedAt = tasks.InProgress, c.Receipt.Worker, c.Receipt.Token, as, now
+		t.Attempts++
+		q.show(t, now.Add(c.Lease))
+		t.deliver(ds, now)
+	}
+	return nil
 }
 
 // Note implements tasks.Queue.

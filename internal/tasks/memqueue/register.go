@@ -121,6 +121,10 @@ func (q *Queue) register(page tasks.Page, p tasks.Planned, now time.Time) tasks.
 	case tasks.New:
 		t := q.add(page, p.Entry, now)
 		reg.TaskID, reg.Status, reg.Skip = t.ID, t.Status, t.Skip
+		if t.CanOffer() {
+			task := t.copy()
+			reg.Task = &task
+		}
 	case tasks.Known:
 	}
 	if p.Note {

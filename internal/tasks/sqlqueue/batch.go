@@ -78,7 +78,11 @@ func (b *batch) registrations() []tasks.Registration {
 		out = append(out, tasks.Registration{UID: p.Entry.UID, TaskID: p.TaskID, Fate: p.Fate})
 	}
 	for _, t := range b.tasks {
-		out[t.entry].TaskID, out[t.entry].Status, out[t.entry].Skip = max(t.ID, 0), t.Status, t.Skip
+		reg := &out[t.entry]
+		reg.TaskID, reg.Status, reg.Skip = max(t.ID, 0), t.Status, t.Skip
+		if t.ID > 0 && t.CanOffer() {
+			reg.Task = &t.Task
+		}
 	}
 	return out
 }

@@ -54,7 +54,7 @@ func BenchmarkForward(b *testing.B) {
 
 func forwardOne(b *testing.B, q *Queue, c tasks.Claim) {
 	ds := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending, Attempts: 1}}
-	if err := q.Sending(b.Context(), c.Receipt, tasks.Form{Mode: "redirect"}, ds); err != nil {
+	if err := q.Sending(b.Context(), c, tasks.Form{Mode: "redirect"}, ds); err != nil {
 		b.Error(err)
 	}
 	ds[0].Status, ds[0].Code, ds[0].Reply = tasks.Delivered, 250, "2.0.0 Ok: queued as 4F2B1"

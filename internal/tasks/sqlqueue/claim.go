@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -223,7 +222,7 @@ func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places 
 	for i, r := range taken {
 		t := r.task()
 		c := tasks.Claim{
-			Receipt: tasks.Receipt{TaskID: r.ID, Token: fmt.Sprintf("%s-%d", token, r.ID), Worker: want.Worker},
+			Receipt: tasks.Receipt{TaskID: r.ID, Token: tasks.Token(token, r.ID), Worker: want.Worker},
 			Alone:   r.LostLeases > 0, At: now, Due: *t.VisibleAt,
 		}
 		t.Deliveries = ds[r.ID]

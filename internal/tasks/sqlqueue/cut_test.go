@@ -245,7 +245,18 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		c := e.claim()
 		ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Sending}}
 		return func() error {
-			return e.lossy.Sending(e.t.Context(), c.Receipt, tasks.Form{Mode: "redirect"}, ds)
+			return e.lossy.Sending(e.t.Context(), c, tasks.Form{Mode: "redirect"}, ds)
+		}, func() { e.proves(c.Task.ID, tasks.InProgress, 1) }
+	},
+	"sending what was offered": func(e *example) (func() error, func()) {
+		regs, err := e.sound.Register(e.t.Context(), e.page())
+		if err != nil || regs[0].Task == nil {
+			e.t.Fatalf("%v; want that it can be offered", err)
+		}
+		c := tasks.Offer(*regs[0].Task, "offer", "here", time.Hour)
+		ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Sending}}
+		return func() error {
+			return e.lossy.Sending(e.t.Context(), c, tasks.Form{Mode: "redirect"}, ds)
 		}, func() { e.proves(c.Task.ID, tasks.InProgress, 1) }
 	},
 	"forwarded": func(e *example) (func() error, func()) {

@@ -17,9 +17,11 @@ import (
 // change is what becomes of one claim.
 type change struct {
 	receipt    tasks.Receipt
+	offered    bool         // its claim is made with it
 	target     tasks.Status // where the task stands then; its claim has ended unless it is in progress
 	deliveries []tasks.Delivery
-	// row updates the task, up to its WHERE. Changes with the same statement share it.
+	// row updates the task, up to the condition that its receipt is good. Changes with the same
+	// statement share it.
 	row func(now time.Time) (update string, args []any)
 	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries
 	// of a task whose claim has ended.
@@ -53,7 +55,8 @@ func (c *change) wrap(err error) error {
 
 // together commits changes in one transaction.
 func (q *Queue) together(ctx context.Context, batch []*change) error {
-	return q.underReceipt(ctx, batch[0].receipt, batch[0].target, func(tx *gorm.DB, now time.Time) (bool, error) {
+	first := batch[0]
+	return q.underReceipt(ctx, first.receipt, first.target, first.offered, func(tx *gorm.DB, now time.Time) (bool, error) {
 		held, err := hold(tx, now, batch)
 		switch {
 		case err != nil:
@@ -69,10 +72,21 @@ func (q *Queue) together(ctx context.Context, batch []*change) error {
 
 // statement updates the rows of the tasks that it makes equal.
 type statement struct {
-	update string
-	args   []any
-	ids    []int64
-	tokens []string
+	update  string
+	args    []any
+	offered bool
+	ids     []int64
+	tokens  []string
+}
+
+// run reports whether all the receipts were good.
+func (s *statement) run(tx *gorm.DB) (bool, error) {
+	update, args := s.update+underReceipts, append(s.args, s.ids, s.tokens)
+	if s.offered {
+		update, args = s.update+neverClaimed, append(s.args, s.ids)
+	}
+	matched, err := db.Exec(tx, update, args...)
+	return matched == int64(len(s.ids)), err
 }
 
 // hold updates the rows of the tasks, and reports whether all the receipts were good.
@@ -85,14 +99,13 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 		})
 		if i < 0 {
 			i = len(statements)
-			statements = append(statements, &statement{update: update, args: args})
+			statements = append(statements, &statement{update: update, args: args, offered: c.offered})
 		}
 		statements[i].ids = append(statements[i].ids, c.receipt.TaskID)
 		statements[i].tokens = append(statements[i].tokens, c.receipt.Token)
 	}
 	for _, s := range statements {
-		matched, err := db.Exec(tx, s.update+underReceipts, append(s.args, s.ids, s.tokens)...)
-		if err != nil || matched != int64(len(s.ids)) {
+		if good, err := s.run(tx); err != nil || !good {
 			return false, err
 		}
 	}
@@ -135,8 +148,8 @@ func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 
 // underReceipt runs change, which reports whether the receipt is good. Otherwise the lease was
 // lost, unless the task stands in target by this very receipt: then an earlier try was committed
-// and the answer lost.
-func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status,
+// and the answer lost. That somebody else has a task that was only offered is no conflict.
+func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status, offered bool,
 	change func(*gorm.DB, time.Time) (held bool, _ error),
 ) error {
 	var stale error
@@ -155,6 +168,10 @@ func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.
 		}
 		if is.Receipt == r.Token && is.Status == tasks.InProgress {
 			stale = tasks.ErrMoved
+			return nil
+		}
+		if offered {
+			stale = tasks.ErrTaken
 			return nil
 		}
 		why := is.stale()

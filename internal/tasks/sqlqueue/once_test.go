@@ -174,7 +174,7 @@ func TestEveryChangeWritesTheRow(t *testing.T) {
 				return err
 			}},
 			{"extend", func() error { _, err := q.Extend(t.Context(), time.Hour, []tasks.Receipt{c.Receipt}); return err }},
-			{"sending", func() error { return q.Sending(t.Context(), c.Receipt, tasks.Form{}, nil) }},
+			{"sending", func() error { return q.Sending(t.Context(), c, tasks.Form{}, nil) }},
 			{"reserve", func() error {
 				_, err := q.Reserve(t.Context(), c.Receipt, tasks.Reservation{Revision: "r1"})
 				return err

@@ -318,7 +318,7 @@ func (h *hand) forward(ctx context.Context, c tasks.Claim, ds []tasks.Delivery) 
 	}
 	went := false
 	err := h.tell(note{What: "sending", Task: c.Task.ID, Receipt: c.Receipt.Token, To: byRecipient(sending)}, func() error {
-		err := h.Sending(ctx, c.Receipt, tasks.Form{Mode: "redirect"}, sending)
+		err := h.Sending(ctx, c, tasks.Form{Mode: "redirect"}, sending)
 		went = err == nil
 		return err
 	})

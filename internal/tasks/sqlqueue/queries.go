@@ -105,6 +105,16 @@ const (
 
 	sqlSending = `UPDATE monitored_emails_tasks SET ` + touch + `, mode = ?, mode_reason = ? WHERE`
 
+	// A claim that was only offered. Each claim, each disabling of the inbox and each operator
+	// leaves a receipt, another status or another revision behind.
+	sqlClaimSending = `
+UPDATE monitored_emails_tasks SET
+  status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?, receipt = CONCAT(?, '-', id), worker = ?,
+  updated_at = ?, mode = ?, mode_reason = ?
+WHERE revision = ? AND`
+
+	neverClaimed = ` id IN ? AND receipt = '' AND status = 'received'`
+
 	sqlFinish = `
 UPDATE monitored_emails_tasks SET status = ?, skip_reason = ?, visible_at = ?, error_message = ?, updated_at = ?,
   finished_at = ? WHERE`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -13,11 +14,16 @@ import (
 )
 
 // Sending implements tasks.Queue.
-func (q *Queue) Sending(ctx context.Context, r tasks.Receipt, as tasks.Form, ds []tasks.Delivery) error {
+func (q *Queue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
+	reason := db.Cut(as.ModeReason, 500)
 	return q.journal.Commit(ctx, &change{
-		receipt: r, target: tasks.InProgress, deliveries: ds,
+		receipt: c.Receipt, offered: c.Lease > 0, target: tasks.InProgress, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
-			return sqlSending, touched(now, as.Mode, db.Cut(as.ModeReason, 500))
+			if c.Lease == 0 {
+				return sqlSending, touched(now, as.Mode, reason)
+			}
+			of := strings.TrimSuffix(c.Receipt.Token, tasks.Token("", c.Receipt.TaskID))
+			return sqlClaimSending, []any{now.Add(c.Lease).UnixMicro(), of, db.Cut(c.Receipt.Worker, 255), now, as.Mode, reason, c.Task.Revision}
 		},
 	})
 }

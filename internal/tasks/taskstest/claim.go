@@ -185,7 +185,7 @@ func testPoisonSent(s *suite) {
 	p := s.place()
 	c := p.claim()
 	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Sending}}
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+	s.must("sending", s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, ds))
 	s.Age(s.t, lease+time.Second)
 	var reported []tasks.Task
 	want := p.want(1)

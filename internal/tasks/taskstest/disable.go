@@ -47,7 +47,7 @@ func testDisableClaims(s *suite) {
 		p.disable()
 	}
 	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Sending}}
-	err := s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds)
+	err := s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, ds)
 	s.lostTo("mark as sending", err, "the task is received: its inbox was disabled")
 	if got := s.stands(c.Task.ID, tasks.Received); got.Attempts != 0 || got.Revision != "" {
 		s.t.Errorf("it has %d attempts and the revision %q; want neither", got.Attempts, got.Revision)
@@ -90,7 +90,7 @@ func (p place) halfSent(elsewhere place, is tasks.DeliveryStatus) (c tasks.Claim
 	waits = elsewhere.became([]tasks.Entry{p.msg(1, "m", ann, bob)}, "waits")[0].TaskID
 	c = p.claimed(1, 1)[0]
 	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Delivered}, {Recipient: bob, Status: is}}
-	p.must("sending", p.Queue.Sending(p.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+	p.must("sending", p.Queue.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds))
 	return c, waits
 }
 
@@ -163,7 +163,7 @@ func testDisableOperated(do func(*suite, int64) (int, error), want int) func(*su
 		q.became([]tasks.Entry{p.msg(1, "m", ann, bob)}, "waits")
 		c := p.claimed(1, 1)[0]
 		ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Sending}, {Recipient: bob, Status: tasks.Pending}}
-		p.must("sending", p.Queue.Sending(p.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+		p.must("sending", p.Queue.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds))
 		p.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Uncertain, Deliveries: ds}))
 		p.disable()
 		if n, err := do(s, c.Task.ID); n != 1 || err != nil {

@@ -32,7 +32,11 @@ type gen struct{ scope tasks.Dedupe }
 
 // few draws an operation, or a few that take a task somewhere where single ones would seldom lead.
 func (g gen) few(t *rapid.T) []Op {
-	switch small(t, "few", 12) {
+	switch small(t, "few", 14) {
+	case 14:
+		return []Op{g.register(t), g.offer(t), g.work(t)}
+	case 13:
+		return []Op{g.register(t), g.offer(t), g.one(t), g.work(t), g.work(t)}
 	case 12:
 		return []Op{g.receive(t), g.work(t), g.arrive(t), g.arrive(t), Operate{"requeue", []int{small(t, "again", 15)}}, g.receive(t), g.work(t)}
 	case 11:
@@ -59,6 +63,7 @@ func (g gen) one(t *rapid.T) Op {
 		{5, false, g.register},
 		{5, false, g.receive},
 		{6, false, g.work},
+		{2, false, g.offer},
 		{5, false, g.operate},
 		{3, false, g.age},
 		{5, false, g.manage},
@@ -139,6 +144,8 @@ func (g gen) receive(t *rapid.T) Op {
 		Inbox: small(t, "inbox", 1), Max: 1 + small(t, "max", 4), Other: rarely(t, "other", 3), InHand: rarely(t, "in hand", 6),
 	}
 }
+
+func (g gen) offer(t *rapid.T) Op { return Offer{small(t, "offer", 4)} }
 
 func (g gen) of(t *rapid.T) Of { return Of{small(t, "claim", 4), rarely(t, "forged", 10)} }
 

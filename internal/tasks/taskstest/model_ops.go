@@ -84,6 +84,10 @@ func (o Register) play(s *side) string {
 			s.tasks = append(s.tasks, registered{r.TaskID, o.Messages[i].Content})
 		}
 		out = append(out, fmt.Sprintf("UID %d: fate %d, %s, %s %q", r.UID, r.Fate, s.name(r.TaskID), r.Status, r.Skip))
+		if t := r.Task; t != nil {
+			out = append(out, fmt.Sprintf("  can be sent: %s %s %q", s.name(t.ID), s.deliveries(t.Deliveries), t.Revision))
+			s.offers = append(s.offers, *t)
+		}
 	}
 	return strings.Join(out, "\n")
 }
@@ -116,6 +120,19 @@ func (o Receive) play(s *side) string {
 	}
 	s.claims = append(s.claims, claims...)
 	return out + s.failure(err)
+}
+
+// Offer takes a task that was registered into work, the last one first. Its claim is not made yet.
+type Offer struct{ Task int }
+
+func (o Offer) play(s *side) string {
+	if len(s.offers) == 0 {
+		return ""
+	}
+	i := len(s.offers) - 1 - o.Task%len(s.offers)
+	s.claims = append(s.claims, tasks.Offer(s.offers[i], "offer", "worker", lease))
+	s.offers = slices.Delete(s.offers, i, i+1)
+	return ""
 }
 
 // Of is a claim, the last one first, and whether its receipt is a forged one.
@@ -200,7 +217,7 @@ func (o Do) play(s *side) string {
 		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 		return s.deliveries(ds) + s.failure(err)
 	case "sending":
-		return s.failure(s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+		return s.failure(s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, ds))
 	case "release":
 		return s.failure(s.Queue.Release(s.ctx, c, "stopped", o.Delay, ds))
 	}

@@ -27,6 +27,7 @@ type side struct {
 	folders [3]folder // two of the first inbox, and one of the second
 	tasks   []registered
 	claims  []tasks.Claim
+	offers  []tasks.Task // that were not taken yet
 
 	// Set when all is done by the rules:
 	scope     tasks.Dedupe
@@ -122,7 +123,7 @@ func (s *side) words(text string) string {
 
 // failure is an error, by its kind.
 func (s *side) failure(err error) string {
-	for _, kind := range []error{tasks.ErrLeaseLost, tasks.ErrEpochChanged, tasks.ErrScanLost, tasks.ErrMoved, tasks.ErrNotFound} {
+	for _, kind := range []error{tasks.ErrLeaseLost, tasks.ErrTaken, tasks.ErrEpochChanged, tasks.ErrScanLost, tasks.ErrMoved, tasks.ErrNotFound} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}

@@ -97,7 +97,7 @@ func (o Work) send(s *side, c tasks.Claim, ds []tasks.Delivery) ([]tasks.Deliver
 	if now, err := s.Queue.Get(s.ctx, c.Task.ID); err == nil && !now.Read && s.unread != nil {
 		s.unread[c.Task.ID] = true
 	}
-	err := s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds)
+	err := s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, ds)
 	for n, i := range to {
 		comes := o.Comes
 		if comes == Mixed {

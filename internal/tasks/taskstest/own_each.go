@@ -247,7 +247,7 @@ func testReleasedBeforeGivenUp(s *suite) {
 	c := p.claimed(10, 2)[0]
 	refused := ending(owner, tasks.Error).Deliveries
 	refused[0].Status, refused[1].Status = tasks.Failed, tasks.Sending
-	s.must("sending", s.Queue.Sending(s.ctx, owner.Receipt, tasks.Form{Mode: "redirect"}, refused))
+	s.must("sending", s.Queue.Sending(s.ctx, owner, tasks.Form{Mode: "redirect"}, refused))
 	ds := p.reserve(c, nil, fmt.Sprintf("ann waits for %d", owner.Task.ID))
 	s.must("release", s.Queue.Release(s.ctx, c, "waits", 0, ds))
 	p.claimed(10)
@@ -270,7 +270,7 @@ func testOwnerWorkerDies(s *suite) {
 		want := "ann pending"
 		if sending {
 			ds[0].Status, want = tasks.Sending, "ann sending"
-			s.must("sending", s.Queue.Sending(s.ctx, claims[0].Receipt, tasks.Form{Mode: "redirect"}, ds))
+			s.must("sending", s.Queue.Sending(s.ctx, claims[0], tasks.Form{Mode: "redirect"}, ds))
 		}
 		s.Age(s.t, lease+time.Second)
 		again := slices.Concat(p.claimed(10, 1), p.claimed(10, 2))

@@ -363,7 +363,7 @@ func testRaceRemove(s *suite) {
 		p, q := both[0], both[1]
 		p.register(s.msg(1, content, ann, bob))
 		ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Delivered}}
-		s.must("sending", s.Queue.Sending(s.ctx, p.claimed(1, 1)[0].Receipt, tasks.Form{Mode: "redirect"}, ds))
+		s.must("sending", s.Queue.Sending(s.ctx, p.claimed(1, 1)[0], tasks.Form{Mode: "redirect"}, ds))
 		s.together(2, func(i int, queue tasks.Queue) {
 			if i == 0 {
 				s.reports("remove", queue.Remove(s.ctx, "ann", p.inbox))

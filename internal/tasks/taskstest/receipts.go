@@ -135,7 +135,7 @@ func testUnknownTask(s *suite) {
 	// Not a high id: its line of the trail would date tasks that come later.
 	r := tasks.Receipt{TaskID: -1, Token: "x"}
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
-	s.wantErr("sending", s.Queue.Sending(s.ctx, r, tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
+	s.wantErr("sending", s.Queue.Sending(s.ctx, tasks.Claim{Receipt: r}, tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
 	s.wantErr("get", err, tasks.ErrNotFound)
 }
@@ -152,7 +152,7 @@ func testSending(s *suite) {
 	}
 	as := tasks.Form{Mode: "rewrite", ModeReason: "auto: the policy is reject"}
 	for range 2 {
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, as, ds))
+		s.must("sending", s.Queue.Sending(s.ctx, c, as, ds))
 	}
 	check := func(when string, t tasks.Task) {
 		s.t.Helper()
@@ -234,7 +234,7 @@ func testDeliveries(s *suite) {
 	for i := range all {
 		all[i].Status = tasks.Sending
 	}
-	s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, all))
+	s.must("sending", s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, all))
 	one := &all[300]
 	one.Status, one.Code, one.Reply, one.Attempts = tasks.Delivered, 250, "2.0.0 Ok", 1
 	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Deliveries: []tasks.Delivery{*one}}))

@@ -118,7 +118,7 @@ func testReserveKeeps(s *suite) {
 		p.register(s.msg(1, "m", ann, bob))
 		c := p.claimed(1, 1)[0]
 		ds := []tasks.Delivery{{Recipient: ann, Status: has}}
-		s.must("sending", s.Queue.Sending(s.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds))
+		s.must("sending", s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, ds))
 		d := decision(eve)
 		d.Route, d.Notes = "court", []tasks.Note{{Event: "left_out", Detail: bob}}
 		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: "r2", Dedupe: p.dedupe})

@@ -63,7 +63,7 @@ func withReceipt() []deed {
 			return p.Queue.Release(p.ctx, c, "stopped", 0, ds)
 		}},
 		{name: "sending", do: func(p place, c tasks.Claim) error {
-			return p.Queue.Sending(p.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds)
+			return p.Queue.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds)
 		}},
 		{name: "note", do: func(p place, c tasks.Claim) error {
 			return p.Queue.Note(p.ctx, c.Receipt, tasks.Note{Event: "left_out", Detail: eve})

@@ -150,7 +150,7 @@ func (p place) deliver(q tasks.Queue, c tasks.Claim, end tasks.DeliveryStatus) (
 		}
 	}
 	if len(sent) > 0 {
-		if err := q.Sending(p.ctx, c.Receipt, tasks.Form{Mode: "redirect"}, ds); err != nil {
+		if err := q.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds); err != nil {
 			return nil, err
 		}
 	}

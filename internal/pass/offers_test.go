@@ -1,0 +1,174 @@
+package pass
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"postrider/internal/forward"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// urgent has the routes give messages with "urgent" in the subject a high priority.
+func urgent() []route.Rule {
+	return []route.Rule{
+		{Name: "urgent", Match: route.Match{Subject: []string{"urgent"}}, Priority: "high", To: []string{team}},
+		{Name: "all", To: []string{team}},
+	}
+}
+
+// elsewhere claims tasks of boxA for another worker.
+func (s *site) elsewhere(n int) []tasks.Claim {
+	s.t.Helper()
+	in, err := s.boxes.Get(s.t.Context(), boxA)
+	check(s.t, err)
+	claims, err := s.queue.Queue.Receive(s.t.Context(), tasks.Want{InboxID: in.ID, Max: n, Lease: time.Hour, Worker: "there:1", MaxLostLeases: 3})
+	check(s.t, err)
+	return claims
+}
+
+// TestOffers: what a pass has registered it sends without asking for it, the urgent first.
+func TestOffers(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Senders, s.pass.Config.Page = 1, 4
+		s.put("one", "two", "urgent", "four")
+		s.wantNoError(s.run())
+		if n := s.queue.called("Receive"); n > 0 {
+			t.Errorf("the queue was asked %d times for tasks, want never", n)
+		}
+		s.want("one forwarded 1", "two forwarded 1", "urgent forwarded 1", "four forwarded 1")
+		if got := s.relay.subjects(); !strings.HasPrefix(got[0], "urgent") {
+			t.Errorf("sent %q, want the urgent one first", got)
+		}
+	}, urgent()...)
+}
+
+// TestOffersBehindOthers: what became due before, or is more urgent, goes out before what a pass has
+// registered.
+func TestOffersBehindOthers(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Senders, s.pass.Config.Page = 1, 1
+		s.registered(boxA, "old")
+		claims := s.elsewhere(1)
+		s.registered(boxA, "urgent")
+		claims = append(claims, s.elsewhere(1)...)
+		// Another host gives back what it has, while the first of the new ones is on its way.
+		s.relay.onSend = func(subject string) error {
+			if subject == "first" {
+				for _, c := range claims {
+					check(t, s.queue.Queue.Release(context.Background(), c, "stopped", 0, nil))
+				}
+			}
+			return nil
+		}
+		s.put("first", "second", "third")
+		s.wantNoError(s.run())
+		if got := s.relay.subjects(); !slices.Equal(got, []string{"first", "urgent", "old", "second", "third"}) {
+			t.Errorf("sent %q, want the urgent one and then the old one as soon as they are due", got)
+		}
+	}, urgent()...)
+}
+
+// TestOfferTaken: another worker claims a task between its registration and its sending. It is sent
+// once, by that one.
+func TestOfferTaken(t *testing.T) {
+	for name, comes := range map[string]forward.Status{"accepted": "", "refused": forward.Refused} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				s.relay.reply = func(string, string) forward.Status { return comes }
+				var theirs []tasks.Claim
+				s.queue.hook = func(method string, id int64) error {
+					if method == "Sending" && id == s.task("one").ID && theirs == nil {
+						theirs = s.elsewhere(1)
+					}
+					return nil
+				}
+				s.put("one", "two", "three")
+				rep := s.run()
+				s.wantNoError(rep)
+				if rep.Totals.Registered != 3 || rep.Totals.Retry != 0 || !rep.Clean() && comes == "" {
+					t.Errorf("the pass reports %+v, want nothing about the task of another worker", rep.Totals)
+				}
+				after := map[forward.Status]string{"": "forwarded 1", forward.Refused: "dead 1"}[comes]
+				s.want("one in_progress 1", "two "+after, "three "+after)
+				if slices.Contains(s.relay.subjects(), "one") {
+					t.Error("it was sent, want that nothing goes out that cannot be marked")
+				}
+				s.wantLog("another worker has the task")
+				check(t, s.queue.Queue.Finish(t.Context(), theirs[0].Receipt, tasks.Result{Status: tasks.Forwarded}))
+				if trail, err := s.queue.Events(t.Context(), theirs[0].Task.ID); err != nil || len(trail) > 0 {
+					t.Errorf("the trail is %+v, %v; want it to be empty: that is no conflict", trail, err)
+				}
+			})
+		})
+	}
+}
+
+// TestOthersWork: once another worker has claimed some of what a pass has registered, the pass asks
+// the queue for the rest.
+func TestOthersWork(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Senders, s.pass.Config.Page = 1, 6
+		s.relay.onSend = func(subject string) error {
+			if subject == "a" {
+				s.elsewhere(2)
+			}
+			return nil
+		}
+		s.put("a", "b", "c", "d", "e", "f")
+		s.wantNoError(s.run())
+		s.wantSent("a", "d", "e", "f")
+		if s.queue.called("Receive") == 0 {
+			t.Error("the queue was not asked for tasks")
+		}
+		if n := strings.Count(s.log.String(), "another worker has the task"); n > 0 {
+			t.Errorf("%d messages were begun that another worker had, want none", n)
+		}
+	})
+}
+
+// TestOfferStopped: a pass that ends leaves what it had not begun as it was registered.
+func TestOfferStopped(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		ctx, stop := context.WithCancel(t.Context())
+		s.relay.onBegin = func(context.Context, string) error { stop(); return nil }
+		s.put("one", "two", "three", "four")
+		s.end(s.start(ctx))
+		for _, one := range s.tasks() {
+			if one.Status == tasks.Received && (one.Attempts != 0 || one.Worker != "" || one.VisibleAt.After(time.Now())) {
+				t.Errorf("%s has %d attempts, of %q, and is due at %s; want it as it was registered", one.Identity.Subject, one.Attempts, one.Worker, one.VisibleAt)
+			}
+		}
+		s.relay.onBegin = nil
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three", "four")
+	})
+}
+
+// TestOfferLease: the lease of a claim is renewed once it is made, and not before.
+func TestOfferLease(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		begin, send := make(chan struct{}), make(chan struct{})
+		s.relay.onBegin = func(context.Context, string) error { <-begin; return nil }
+		s.relay.onSend = func(string) error { <-send; return nil }
+		s.put("one")
+		done := s.start(t.Context())
+		time.Sleep(3 * s.pass.Config.Lease)
+		if n := s.queue.called("Extend"); n > 0 {
+			t.Errorf("leases were renewed %d times, want never: there is none", n)
+		}
+		close(begin)
+		synctest.Wait()
+		time.Sleep(3 * s.pass.Config.Lease)
+		if one := s.task("one"); one.Status != tasks.InProgress || !one.VisibleAt.After(time.Now()) {
+			t.Errorf("the task is %s, its lease until %s; want one that is renewed", one.Status, one.VisibleAt)
+		}
+		close(send)
+		s.wantNoError(s.end(done))
+		s.want("one forwarded 1")
+	})
+}
