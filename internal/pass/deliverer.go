@@ -130,9 +130,9 @@ func (d *deliverer) due(ctx context.Context) (bool, error) {
 // take takes at most n tasks.
 func (d *deliverer) take(ctx context.Context, n int) ([]*job, error) {
 	if offered, _ := d.cache.offered(); offered > 0 {
-		_, ours, err := d.count(ctx)
+		due, ours, err := d.count(ctx)
 		switch {
-		case err != nil:
+		case err != nil || due == 0:
 			return nil, err
 		case ours:
 			return d.offers(n), nil

@@ -142,6 +142,9 @@ func TestOfferStopped(t *testing.T) {
 			if one.Status == tasks.Received && (one.Attempts != 0 || one.Worker != "" || one.VisibleAt.After(time.Now())) {
 				t.Errorf("%s has %d attempts, of %q, and is due at %s; want it as it was registered", one.Identity.Subject, one.Attempts, one.Worker, one.VisibleAt)
 			}
+			if trail, err := s.queue.Events(t.Context(), one.ID); err != nil || len(trail) > 0 {
+				t.Errorf("the trail of %s is %+v, %v; want it to be empty", one.Identity.Subject, trail, err)
+			}
 		}
 		s.relay.onBegin = nil
 		s.wantNoError(s.run())
