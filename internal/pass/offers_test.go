@@ -134,8 +134,14 @@ func TestOthersWork(t *testing.T) {
 // TestOfferStopped: a pass that ends leaves what it had not begun as it was registered.
 func TestOfferStopped(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Senders, s.pass.Config.Page = 1, 4
 		ctx, stop := context.WithCancel(t.Context())
-		s.relay.onBegin = func(context.Context, string) error { stop(); return nil }
+		s.relay.onBegin = func(_ context.Context, subject string) error {
+			if subject == "two" { // three waits for its turn
+				stop()
+			}
+			return nil
+		}
 		s.put("one", "two", "three", "four")
 		s.end(s.start(ctx))
 		for _, one := range s.tasks() {
