@@ -12,8 +12,9 @@ import (
 )
 
 // cache is the prefetch cache of one inbox: bodies of messages that its scanner is about to
-// register, for its deliverer. It saves a second download, and nothing depends on it: a body that
-// it does not take, or drops, is fetched by UID.
+// register, for its deliverer, and then what was registered. It saves a second download and a claim,
+// and nothing depends on it: a body that it does not take, or drops, is fetched by UID, and its task
+// is claimed like any other.
 type cache struct {
 	maxOctets int64
 	maxBodies int // open files, at the worst

@@ -13,7 +13,8 @@ import (
 	"postrider/internal/text"
 )
 
-// deliverer claims the due tasks of one inbox, whoever registered them, and sends them. It returns
+// deliverer claims the due tasks of one inbox, whoever registered them, and sends them. The claims of
+// what this process has just registered are made when they are marked as sending. It returns
 // when nothing is due and no page is to come, when the database or the session fails, or when ctx
 // ends. Its claims have ended by then. It is started once in a pass; in a process that stays up,
 // whenever there may be something to claim.

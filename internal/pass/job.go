@@ -130,7 +130,7 @@ func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tas
 	err := d.pass.Queue.Sending(context.WithoutCancel(ctx), c, as, ds)
 	switch {
 	case errors.Is(err, tasks.ErrTaken):
-		d.log.Info("another worker has the task", "task", c.Task.ID)
+		d.log.Info("not sent: the task was claimed or changed by somebody else", "task", c.Task.ID)
 	case err == nil && c.Lease > 0:
 		j.claim.At, j.claim.Lease = c.At, 0
 		d.leases.hold(j.claim)

@@ -98,7 +98,7 @@ func TestOfferTaken(t *testing.T) {
 				if slices.Contains(s.relay.subjects(), "one") {
 					t.Error("it was sent, want that nothing goes out that cannot be marked")
 				}
-				s.wantLog("another worker has the task")
+				s.wantLog("not sent: the task was claimed or changed by somebody else")
 				check(t, s.queue.Queue.Finish(t.Context(), theirs[0].Receipt, tasks.Result{Status: tasks.Forwarded}))
 				if trail, err := s.queue.Events(t.Context(), theirs[0].Task.ID); err != nil || len(trail) > 0 {
 					t.Errorf("the trail is %+v, %v; want it to be empty: that is no conflict", trail, err)
@@ -125,7 +125,7 @@ func TestOthersWork(t *testing.T) {
 		if s.queue.called("Receive") == 0 {
 			t.Error("the queue was not asked for tasks")
 		}
-		if n := strings.Count(s.log.String(), "another worker has the task"); n > 0 {
+		if n := strings.Count(s.log.String(), "not sent: the task was claimed or changed by somebody else"); n > 0 {
 			t.Errorf("%d messages were begun that another worker had, want none", n)
 		}
 	})

@@ -4,7 +4,8 @@
 // folder's cursor past it. A task is claimed with a fresh receipt and changed with the same
 // receipt. The receipt alone decides: a worker whose lease ran out, but whose task nobody else has
 // claimed or changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes
-// nothing, and the conflict goes into the audit trail.
+// nothing, and the conflict goes into the audit trail. What a process has just registered it may
+// begin with before it has the claim, see Offer.
 //
 // Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice:
 // a delivery goes out only while its task owns the row (scope, content, recipient), see Own.
