@@ -285,5 +285,11 @@ func (l *fakeLimits) Left(context.Context) (int, *limits.Reached, error) {
 	return l.left, nil, nil
 }
 
+func (l *fakeLimits) Limited() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left >= 0
+}
+
 func (l *fakeLimits) Renew(context.Context) error { return nil }
 func (l *fakeLimits) Flush(context.Context) error { return nil }

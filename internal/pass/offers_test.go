@@ -181,3 +181,19 @@ func TestOfferLease(t *testing.T) {
 		s.want("one forwarded 1")
 	})
 }
+
+// TestNoOffersUnderLimits: under limits a message is claimed before it is named to the relay.
+func TestNoOffersUnderLimits(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.limits.set(100, time.Hour)
+		s.relay.onBegin = func(_ context.Context, subject string) error {
+			if one := s.task(subject); one.Status != tasks.InProgress {
+				t.Errorf("%s is %s when it is named to the relay, want in_progress", subject, one.Status)
+			}
+			return nil
+		}
+		s.put("one", "two", "three")
+		s.wantNoError(s.run())
+		s.wantSent("one", "two", "three")
+	})
+}

@@ -156,10 +156,7 @@ func (s *scanner) place(f *folder, uid uint32) place {
 func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bool) {
 	news = r.Fate == tasks.Moved || r.Fate == tasks.New && r.Status == tasks.Received
 	if news {
-		if r.Task != nil {
-			r.Task.Folder = f.row.Name
-		}
-		s.cache.registered(s.place(f, e.UID), r.Task)
+		s.cache.registered(s.place(f, e.UID), s.offer(f, r))
 	} else {
 		s.cache.drop(s.place(f, e.UID))
 	}
@@ -179,6 +176,16 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, Entry: e, Registration: r})
 	}
 	return news
+}
+
+// offer is a task that may be sent before it is claimed; nil for others. If somebody else claims it,
+// its recipients were named to the relay in vain, which would use up a limit.
+func (s *scanner) offer(f *folder, r tasks.Registration) *tasks.Task {
+	if r.Task == nil || s.pass.Limits.Limited() {
+		return nil
+	}
+	r.Task.Folder = f.row.Name
+	return r.Task
 }
 
 // notForwarded is why a message ended when it was registered.

@@ -94,6 +94,7 @@ func (s SMTP) Envelope(m *message.Message, via forward.Trace, to []string) forwa
 // Limits is what is left of the limits of the relay's provider, *limits.Quota. The relay reserves
 // with it.
 type Limits interface {
+	Limited() bool // there is a limit
 	Left(ctx context.Context) (n int, why *limits.Reached, err error)
 	Renew(ctx context.Context) error
 	Flush(ctx context.Context) error
