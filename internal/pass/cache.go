@@ -1,9 +1,7 @@
 package pass
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,44 +74,40 @@ func (c *cache) registered(at place, task *tasks.Task) {
 	}
 }
 
-// offered is how many tasks could be offered, and how many messages are about to be registered.
-func (c *cache) offered() (n, coming int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, b := range c.bodies {
-		switch {
-		case b.offer != nil:
-			n++
-		case b.ready == 0:
-			coming++
-		}
-	}
-	return n, coming
-}
-
 // offer is a task that can be sent as it was registered.
 type offer struct {
 	task  tasks.Task
 	since time.Time // when it was registered, by this host's clock
 }
 
-// offers returns at most n tasks in the order in which the queue would give them out, each once.
-// Their bodies stay until they are taken.
-func (c *cache) offers(n int) []offer {
+// offers is how many tasks can be offered.
+func (c *cache) offers() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []*cached
 	for _, b := range c.bodies {
 		if b.offer != nil {
-			all = append(all, b)
+			n++
 		}
 	}
-	slices.SortFunc(all, func(a, b *cached) int {
-		return cmp.Or(cmp.Compare(b.offer.task.Priority, a.offer.task.Priority),
-			a.offer.task.VisibleAt.Compare(*b.offer.task.VisibleAt), cmp.Compare(a.offer.task.ID, b.offer.task.ID))
-	})
-	var out []offer
-	for _, b := range all[:min(n, len(all))] {
+	return n
+}
+
+// offer gives the tasks out, up to the first one that it does not have, each once. Their bodies stay
+// until they are taken.
+func (c *cache) offer(ids []int64) (out []offer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	bodies := map[int64]*cached{}
+	for _, b := range c.bodies {
+		if b.offer != nil {
+			bodies[b.offer.task.ID] = b
+		}
+	}
+	for _, id := range ids {
+		b := bodies[id]
+		if b == nil {
+			break
+		}
 		out = append(out, *b.offer)
 		b.offer = nil
 	}

@@ -37,7 +37,7 @@ type deliverer struct {
 	more     bool           // the last claim had all it wanted
 	batch    int            // the most tasks that were claimed at once
 	inFlight sync.WaitGroup // claims in work
-	offering atomic.Int64   // offers in work whose claims are not made
+	taken    atomic.Bool    // another worker has claimed one of the tasks that were offered last
 
 	mu    sync.Mutex
 	fatal error // the first error of the database
@@ -89,8 +89,7 @@ func (d *deliverer) drain(ctx context.Context) error {
 	}
 }
 
-// claim takes what is due once there is a slot, as the limits allow. What this process has just
-// registered it takes without a word to the registry, if nothing else is due.
+// claim takes what is due once there is a slot, as the limits allow.
 func (d *deliverer) claim(ctx context.Context) ([]*job, error) {
 	mark := d.cache.mark()
 	room := d.room(ctx)
@@ -121,59 +120,54 @@ func (d *deliverer) claim(ctx context.Context) ([]*job, error) {
 
 // due reports whether there is something to claim, or may well be: no slot is waited for in vain.
 func (d *deliverer) due(ctx context.Context) (bool, error) {
-	if offered, _ := d.cache.offered(); offered > 0 || d.more {
+	if d.cache.offers() > 0 || d.more {
 		return true, nil
 	}
-	n, ours, err := d.count(ctx)
-	return n > 0 && !ours, err
+	next, err := d.pass.Queue.Next(ctx, d.wants(1))
+	return len(next) > 0, err
 }
 
-// take takes at most n tasks.
+// take takes at most n of the tasks that are next: those that this process has just registered, as
+// long as no other comes before them, or else the queue gives them out.
 func (d *deliverer) take(ctx context.Context, n int) ([]*job, error) {
-	if offered, _ := d.cache.offered(); offered > 0 {
-		due, ours, err := d.count(ctx)
-		switch {
-		case err != nil || due == 0:
+	if d.cache.offers() > 0 {
+		next, err := d.pass.Queue.Next(ctx, d.wants(n))
+		if err != nil || len(next) == 0 {
 			return nil, err
-		case ours:
-			return d.offers(n), nil
+		}
+		if jobs := d.offered(next); len(jobs) > 0 {
+			return jobs, nil
 		}
 	}
 	return d.receive(ctx, n)
 }
 
-// count is how many tasks are due. ours means that all of them are what this process has registered,
-// and nobody has claimed: nothing else comes before that, and nobody else works on it.
-func (d *deliverer) count(ctx context.Context) (n int, ours bool, _ error) {
-	least, most := d.unclaimed()
-	n, err := d.pass.Queue.Due(ctx, d.in.ID)
-	leastNow, mostNow := d.unclaimed() // the scanner and what is in work have gone on meanwhile
-	return n, min(least, leastNow) <= n && n <= max(most, mostNow), err
-}
-
-// unclaimed is how many tasks this process has registered that nobody has claimed, as far as it knows.
-// most has those that are being registered, too.
-func (d *deliverer) unclaimed() (least, most int) {
-	registered, coming := d.cache.offered()
-	least = registered + int(d.offering.Load())
-	return least, least + coming
-}
-
-// offers takes at most n of what this process has registered.
-func (d *deliverer) offers(n int) []*job {
+// offered takes those of the tasks that this process has just registered, up to the first other one.
+func (d *deliverer) offered(next []int64) []*job {
+	d.taken.Store(false)
 	var jobs []*job
-	for _, o := range d.cache.offers(n) {
+	for _, o := range d.cache.offer(next) {
 		c := tasks.Offer(o.task, d.token, d.pass.Config.Worker, d.pass.Config.Lease)
 		jobs = append(jobs, &job{claim: c, since: o.since, done: func() {}})
 	}
-	d.offering.Add(int64(len(jobs)))
 	d.took(jobs)
 	return jobs
 }
 
 // receive claims at most n tasks.
 func (d *deliverer) receive(ctx context.Context, n int) ([]*job, error) {
-	claims, err := d.pass.Queue.Receive(ctx, tasks.Want{
+	claims, err := d.pass.Queue.Receive(ctx, d.wants(n))
+	var jobs []*job
+	for _, c := range claims {
+		jobs = append(jobs, &job{claim: c, done: func() {}})
+	}
+	d.took(jobs)
+	d.more = len(claims) == n
+	return jobs, err
+}
+
+func (d *deliverer) wants(n int) tasks.Want {
+	return tasks.Want{
 		InboxID: d.in.ID, Max: n, Lease: d.pass.Config.Lease, Worker: d.pass.Config.Worker,
 		MaxLostLeases: d.pass.Config.Policy.MaxLostLeases,
 		// While the database is away, leases run out. Who claimed such a task again would send it
@@ -183,14 +177,7 @@ func (d *deliverer) receive(ctx context.Context, n int) ([]*job, error) {
 			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
 			d.tally.ended(t.Status)
 		},
-	})
-	var jobs []*job
-	for _, c := range claims {
-		jobs = append(jobs, &job{claim: c, done: func() {}})
 	}
-	d.took(jobs)
-	d.more = len(claims) == n
-	return jobs, err
 }
 
 // took holds what was claimed, or is to be.

@@ -135,7 +135,7 @@ func TestLimitIsAwaitedWhileASuspectWaits(t *testing.T) {
 			}
 			return nil
 		}
-		s.queue.hook = s.holdUp(boxA, "Due", "b1")
+		s.queue.hook = s.holdUp(boxA, "Next", "b1")
 		done := s.start(t.Context(), boxA, boxB)
 		s.relay.await("b1")
 		synctest.Wait()
@@ -162,7 +162,7 @@ func TestSuspectIsWorkedOnAlone(t *testing.T) {
 			}
 			return nil
 		}
-		s.queue.hook = s.holdUp(boxA, "Due", "b1")
+		s.queue.hook = s.holdUp(boxA, "Next", "b1")
 		done := s.start(t.Context(), boxA, boxB)
 		s.relay.await("b1")
 		synctest.Wait()
@@ -190,7 +190,7 @@ func TestNothingComesBesideASuspect(t *testing.T) {
 			}
 			return nil
 		}
-		s.queue.hook = s.holdUp(boxB, "Due", "suspect")
+		s.queue.hook = s.holdUp(boxB, "Next", "suspect")
 		done := s.start(t.Context(), boxA, boxB)
 		s.relay.await("suspect")
 		synctest.Wait()
@@ -211,7 +211,7 @@ func TestSuspectWaitsForARelayAtFault(t *testing.T) {
 		s.crashed(boxA)
 		s.registered(boxB, "b1")
 		suspect, waits := s.task("suspect").ID, make(chan struct{})
-		due := s.holdUp(boxA, "Due", "b1")
+		due := s.holdUp(boxA, "Next", "b1")
 		s.queue.hook = func(method string, id int64) error {
 			if method == "Release" && id == suspect && s.queue.called("Release") == 1 {
 				close(waits)

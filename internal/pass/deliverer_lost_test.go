@@ -114,7 +114,7 @@ func TestLeaseLostBeforeItIsReleased(t *testing.T) {
 // what was at the relay is in the log.
 func TestDatabaseAway(t *testing.T) {
 	for method, sent := range map[string][]string{
-		"Due": {}, "Receive": {}, "Reserve": {}, "Sending": {}, "Finish": {"one", "two"},
+		"Next": {}, "Receive": {}, "Reserve": {}, "Sending": {}, "Finish": {"one", "two"},
 	} {
 		t.Run(method, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {

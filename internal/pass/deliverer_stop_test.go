@@ -93,7 +93,7 @@ func TestStopWhileAnotherHasTheSession(t *testing.T) {
 			return nil
 		}
 		s.queue.hook = func(method string, _ int64) error {
-			if method == "Due" {
+			if method == "Next" {
 				<-searches
 			}
 			return nil
@@ -140,7 +140,7 @@ func TestStopWhileASuspectWaits(t *testing.T) {
 		s.registered(boxB, "busy")
 		c := make(chan struct{})
 		s.relay.onSend = func(string) error { <-c; return nil }
-		s.queue.hook = s.holdUp(boxA, "Due", "busy")
+		s.queue.hook = s.holdUp(boxA, "Next", "busy")
 		s.stopped(func() { close(c) }, boxA, boxB)
 		s.want("suspect received 1", "busy forwarded 1")
 	})

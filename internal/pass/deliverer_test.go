@@ -242,7 +242,7 @@ func TestBodiesOfTasksThatOthersClaim(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		in := s.boxes.rows[0].ID
 		s.queue.hook = func(method string, _ int64) error {
-			if method == "Due" { // the other worker is faster, always
+			if method == "Next" { // the other worker is faster, always
 				_, err := s.queue.Queue.Receive(t.Context(), tasks.Want{InboxID: in, Max: 100, Lease: time.Hour, Worker: "there:1"})
 				return err
 			}

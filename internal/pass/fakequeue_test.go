@@ -65,11 +65,11 @@ func (q *fakeQueue) receipts(id int64) (out []tasks.Receipt) {
 	return out
 }
 
-func (q *fakeQueue) Due(ctx context.Context, inboxID int64) (int, error) {
-	if err := q.before("Due", inboxID); err != nil {
-		return 0, err
+func (q *fakeQueue) Next(ctx context.Context, want tasks.Want) ([]int64, error) {
+	if err := q.before("Next", want.InboxID); err != nil {
+		return nil, err
 	}
-	return q.Queue.Due(ctx, inboxID)
+	return q.Queue.Next(ctx, want)
 }
 
 func (q *fakeQueue) Extend(ctx context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {

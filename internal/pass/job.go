@@ -18,6 +18,7 @@ import (
 type job struct {
 	claim tasks.Claim
 	since time.Time        // of an offer: when it was registered, by this host's clock
+	doubt bool             // of an offer: its claim may have been made
 	msg   *message.Message // nil while it is not at hand
 	done  func()           // called when the claim has ended, or another message may be sent
 }
@@ -45,9 +46,6 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 		_ = j.msg.Close()
 	}
 	d.leases.drop(j.claim.Receipt)
-	if j.claim.Lease > 0 {
-		d.offering.Add(-1)
-	}
 	if status != "" && err == nil {
 		d.tally.ended(status)
 	}
@@ -85,7 +83,7 @@ func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks
 }
 
 func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
-	if j.claim.Lease > 0 { // the registry does not know of it
+	if j.claim.Lease > 0 && !j.doubt { // the registry does not know of it
 		return tasks.Received, nil
 	}
 	err := d.pass.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds)
@@ -129,12 +127,15 @@ func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tas
 	}
 	err := d.pass.Queue.Sending(context.WithoutCancel(ctx), c, as, ds)
 	switch {
-	case errors.Is(err, tasks.ErrTaken):
-		d.log.Info("not sent: the task was claimed or changed by somebody else", "task", c.Task.ID)
-	case err == nil && c.Lease > 0:
+	case c.Lease == 0:
+	case err == nil:
 		j.claim.At, j.claim.Lease = c.At, 0
 		d.leases.hold(j.claim)
-		d.offering.Add(-1)
+	case errors.Is(err, tasks.ErrTaken):
+		d.log.Info("not sent: the task was claimed or changed by somebody else", "task", c.Task.ID)
+		d.taken.Store(true)
+	default: // the database
+		j.doubt = true
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -108,8 +109,8 @@ func TestOfferTaken(t *testing.T) {
 	}
 }
 
-// TestOthersWork: once another worker has claimed some of what a pass has registered, the pass asks
-// the queue for the rest.
+// TestOthersWork: another worker claims some of what a pass has registered. The pass does not begin
+// with these.
 func TestOthersWork(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.pass.Config.Senders, s.pass.Config.Page = 1, 6
@@ -122,9 +123,6 @@ func TestOthersWork(t *testing.T) {
 		s.put("a", "b", "c", "d", "e", "f")
 		s.wantNoError(s.run())
 		s.wantSent("a", "d", "e", "f")
-		if s.queue.called("Receive") == 0 {
-			t.Error("the queue was not asked for tasks")
-		}
 		if n := strings.Count(s.log.String(), "not sent: the task was claimed or changed by somebody else"); n > 0 {
 			t.Errorf("%d messages were begun that another worker had, want none", n)
 		}
@@ -195,5 +193,114 @@ func TestNoOffersUnderLimits(t *testing.T) {
 		s.put("one", "two", "three")
 		s.wantNoError(s.run())
 		s.wantSent("one", "two", "three")
+	})
+}
+
+// TestOrderWhileRegistering: what comes before a page that was registered goes out before it, also
+// while the next page is being registered.
+func TestOrderWhileRegistering(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Senders, s.pass.Config.Page = 1, 4
+		s.registered(boxA, "urgent")
+		claims := s.elsewhere(1)
+		register, pages := make(chan struct{}), 0
+		s.queue.hook = func(method string, _ int64) error {
+			if method == "Register" {
+				if pages++; pages == 2 {
+					<-register
+				}
+			}
+			return nil
+		}
+		s.relay.onSend = func(subject string) error {
+			if subject == "a1" {
+				time.Sleep(time.Second) // the scanner is at its second page
+				check(t, s.queue.Queue.Release(context.Background(), claims[0], "stopped", 0, nil))
+			}
+			return nil
+		}
+		s.put("a1", "a2", "a3", "a4", "b1", "b2")
+		done := s.start(t.Context())
+		time.Sleep(time.Minute)
+		close(register)
+		s.wantNoError(s.end(done))
+		if got := s.relay.subjects(); !slices.Equal(got, []string{"a1", "urgent", "a2", "a3", "a4", "b1", "b2"}) {
+			t.Errorf("sent %q, want the urgent one second", got)
+		}
+	}, urgent()...)
+}
+
+// TestDueBesideATakenOne: another worker has claimed what this process is about to name to a relay
+// that hangs. What else is due is sent meanwhile.
+func TestDueBesideATakenOne(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "other")
+		claims := s.elsewhere(1)
+		_, h, ctx := s.stay()
+		hang := make(chan struct{})
+		s.relay.onBegin = func(_ context.Context, subject string) error {
+			if subject == "slow" {
+				<-hang
+			}
+			return nil
+		}
+		s.put("slow")
+		s.visit(ctx, h)
+		check(t, s.queue.Queue.Finish(ctx, s.elsewhere(1)[0].Receipt, tasks.Result{Status: tasks.Forwarded}))
+		check(t, s.queue.Queue.Release(ctx, claims[0], "stopped", 0, nil))
+		h.Deliver(ctx)
+		synctest.Wait()
+		s.wantSent("other")
+		close(hang)
+	})
+}
+
+// TestOffersBehindATakenOne: when another worker has claimed one of several offers, those that have
+// not been named to the relay are not named without being claimed.
+func TestOffersBehindATakenOne(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Senders, s.pass.Config.Page = 1, 4
+		var begun []string
+		s.relay.onBegin = func(_ context.Context, subject string) error {
+			if begun = append(begun, subject); subject == "b" {
+				s.elsewhere(2) // c waits for its turn
+			}
+			return nil
+		}
+		s.put("a", "b", "c", "d")
+		s.wantNoError(s.run())
+		s.wantSent("a", "d")
+		if slices.Contains(begun, "c") {
+			t.Errorf("%q were named to the relay, want not c", begun)
+		}
+	})
+}
+
+// inDoubt is a queue that lets the answer to its first Sending get lost, for good.
+type inDoubt struct {
+	*fakeQueue
+	lost bool
+}
+
+func (q *inDoubt) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
+	err := q.fakeQueue.Sending(ctx, c, as, ds)
+	if q.lost {
+		return err
+	}
+	q.lost = true
+	return errors.Join(err, errAway)
+}
+
+// TestOfferInDoubt: the claim was made, and the answer was lost. What was not sent is not in doubt.
+func TestOfferInDoubt(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.pass.Config.Policy.Hold = true
+		s.pass.Queue = &inDoubt{fakeQueue: s.queue}
+		s.put("one")
+		s.wantError(s.run().Inboxes[0], errAway.Error())
+		s.want("one received 0")
+		time.Sleep(10 * time.Minute)
+		s.wantNoError(s.run())
+		s.want("one forwarded 1")
 	})
 }

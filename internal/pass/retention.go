@@ -52,7 +52,7 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 		return
 	}
 	p.Log.Warn("not all expired tasks and events could be deleted; the next pass continues", "error", err)
-	if _, err := p.Queue.Due(ctx, worked[0]); err != nil && ctx.Err() == nil {
+	if _, err := p.Queue.DueOf(ctx, worked[:1]); err != nil && ctx.Err() == nil {
 		reports[last].Error = "the database is not available: " + text.Error(err)
 	}
 }

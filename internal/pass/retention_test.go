@@ -105,11 +105,11 @@ func (q *expiring) next(left *[]int, limit int) (int, error) {
 	return min(n, limit), nil
 }
 
-func (q *expiring) Due(ctx context.Context, inboxID int64) (int, error) {
+func (q *expiring) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error) {
 	if q.down {
-		return 0, errors.New("connection refused")
+		return nil, errors.New("connection refused")
 	}
-	return q.Queue.Due(ctx, inboxID)
+	return q.Queue.DueOf(ctx, inboxIDs)
 }
 
 func TestRetentionInPortions(t *testing.T) {

@@ -136,7 +136,7 @@ func TestScanGivesUpAfterFiveBreaks(t *testing.T) {
 // onlyRegisters is a registry in which nothing is due.
 type onlyRegisters struct{ tasks.Queue }
 
-func (onlyRegisters) Due(context.Context, int64) (int, error) { return 0, nil }
+func (onlyRegisters) Next(context.Context, tasks.Want) ([]int64, error) { return nil, nil }
 
 // TestScanOfMessagesThatVanish between the listing and the fetch: they are no tasks.
 func TestScanOfMessagesThatVanish(t *testing.T) {

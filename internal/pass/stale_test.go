@@ -66,7 +66,7 @@ func (r *rig) hook(op string, nth int32, blind bool, do func()) {
 // idle is a queue in which nothing is ever due.
 type idle struct{ tasks.Queue }
 
-func (idle) Due(context.Context, int64) (int, error) { return 0, nil }
+func (idle) Next(context.Context, tasks.Want) ([]int64, error) { return nil, nil }
 
 func (idle) Receive(context.Context, tasks.Want) ([]tasks.Claim, error) { return nil, nil }
 

@@ -99,32 +99,41 @@ func TestStayBesideARelayThatHangs(t *testing.T) {
 // TestStayInThePlaceOfAnother: what the process before still sends is not claimed, even if its lease
 // has run out meanwhile.
 func TestStayInThePlaceOfAnother(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.queue.hook = func(method string, _ int64) error {
-			if method == "Extend" {
-				return errAway
-			}
-			return nil
-		}
-		before, h, ctx := s.stay()
-		release := make(chan struct{})
-		s.relay.onSend = func(string) error { <-release; return nil }
-		s.put("one")
-		s.visit(ctx, h)
-		time.Sleep(2 * s.pass.Config.Lease)
-		pr := s.pass.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}, Before: before})
-		next := pr.Hold(s.inboxes([]string{boxA})[0])
-		next.Deliver(ctx)
-		synctest.Wait()
-		if at := s.relay.atRelay(); len(at) != 1 {
-			t.Errorf("at the relay are %q, want one message, once", at)
-		}
-		close(release)
-		synctest.Wait()
-		s.wantSent("one")
-		pr.End()
-		next.Close()
-	})
+	for name, hang := range map[string]func(r *fakeRelay, until chan struct{}){
+		"sending": func(r *fakeRelay, until chan struct{}) { r.onSend = func(string) error { <-until; return nil } },
+		"not claimed": func(r *fakeRelay, until chan struct{}) {
+			r.onBegin = func(context.Context, string) error { <-until; return nil }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				s.queue.hook = func(method string, _ int64) error {
+					if method == "Extend" {
+						return errAway
+					}
+					return nil
+				}
+				before, h, ctx := s.stay()
+				release := make(chan struct{})
+				hang(s.relay, release)
+				s.put("one")
+				s.visit(ctx, h)
+				time.Sleep(2 * s.pass.Config.Lease)
+				pr := s.pass.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}, Before: before})
+				next := pr.Hold(s.inboxes([]string{boxA})[0])
+				next.Deliver(ctx)
+				synctest.Wait()
+				if at := s.relay.atRelay(); len(at) != 1 {
+					t.Errorf("at the relay are %q, want one message, once", at)
+				}
+				close(release)
+				synctest.Wait()
+				s.wantSent("one")
+				pr.End()
+				next.Close()
+			})
+		})
+	}
 }
 
 // TestAwaitBeforeIdle: what arrived after the folder was scanned, and before the wait, is seen: the
@@ -286,7 +295,7 @@ func TestStayDatabase(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, h, ctx := s.stay()
 		s.queue.hook = func(method string, _ int64) error {
-			if method == "Due" {
+			if method == "Next" {
 				return errAway
 			}
 			return nil

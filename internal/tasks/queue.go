@@ -68,7 +68,8 @@ type Worker interface {
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. With no delay it comes back in its
 	// old place. A task that waits for another's delivery comes back when that is settled, and
-	// after WaitRecheck at the latest.
+	// after WaitRecheck at the latest. A claim that is not made (Offer) is ErrTaken, and changes
+	// nothing.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 
@@ -115,9 +116,11 @@ type Reader interface {
 	InboxEvents(ctx context.Context, inboxID int64, limit int) ([]Event, error)
 	// Stats are those of each of the inboxes. Any number of them takes a few statements.
 	Stats(ctx context.Context, inboxIDs []int64) (map[int64]Stats, error)
-	// Due counts the tasks that could be claimed now. Ended tasks cost nothing.
-	Due(ctx context.Context, inboxID int64) (int, error)
-	// DueOf is Due for many inboxes. Those that have none due are not in it.
+	// Next returns the tasks that are due, in the order in which Receive claims them, at most
+	// want.Max. Ended tasks cost nothing.
+	Next(ctx context.Context, want Want) ([]int64, error)
+	// DueOf counts the tasks of inboxes that could be claimed now. Inboxes that have none are not in
+	// it.
 	DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error)
 	// NextDue is in how long the next task of the inboxes can be claimed that cannot be claimed
 	// now: its pause is over, or the lease of its claim. ok is false when there is none.

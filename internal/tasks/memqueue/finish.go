@@ -15,7 +15,7 @@ func (q *Queue) Sending(_ context.Context, c tasks.Claim, as tasks.Form, ds []ta
 	if c.Lease > 0 {
 		return q.claimSending(c, as, ds)
 	}
-	return q.withReceipt(c.Receipt, tasks.InProgress, func(t *task, now time.Time) {
+	return q.withReceipt(c.Receipt, tasks.InProgress, false, func(t *task, now time.Time) {
 		t.Form = as
 		t.deliver(ds, now)
 	})
@@ -41,14 +41,14 @@ func (q *Queue) claimSending(c tasks.Claim, as tasks.Form, ds []tasks.Delivery) 
 
 // Note implements tasks.Queue.
 func (q *Queue) Note(_ context.Context, r tasks.Receipt, n tasks.Note) error {
-	return q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
+	return q.withReceipt(r, tasks.InProgress, false, func(t *task, now time.Time) {
 		q.note(now, t.ID, r.Worker, n)
 	})
 }
 
 // Reserve implements tasks.Queue.
 func (q *Queue) Reserve(_ context.Context, r tasks.Receipt, res tasks.Reservation) (ds []tasks.Delivery, err error) {
-	err = q.withReceipt(r, tasks.InProgress, func(t *task, now time.Time) {
+	err = q.withReceipt(r, tasks.InProgress, false, func(t *task, now time.Time) {
 		if res.Identity != nil {
 			q.ledger.read(t.ID, t.Identity.Fingerprint, res.Identity.Fingerprint)
 			t.identify(*res.Identity, true)
@@ -89,7 +89,7 @@ func (q *Queue) Finish(_ context.Context, r tasks.Receipt, res tasks.Result) err
 		return fmt.Errorf("task %d: no claim ends as %q", r.TaskID, res.Status)
 	}
 	moved := false
-	err := q.withReceipt(r, res.Status, func(t *task, now time.Time) {
+	err := q.withReceipt(r, res.Status, false, func(t *task, now time.Time) {
 		moved = res.Missed != nil && *res.Missed != (tasks.Place{Epoch: t.Epoch, UID: t.UID})
 		if !moved {
 			q.finish(t, res, now)
@@ -119,7 +119,7 @@ func (q *Queue) finish(t *task, res tasks.Result, now time.Time) {
 
 // Release implements tasks.Queue.
 func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
-	return q.withReceipt(c.Receipt, tasks.Received, func(t *task, now time.Time) {
+	return q.withReceipt(c.Receipt, tasks.Received, c.Lease > 0, func(t *task, now time.Time) {
 		t.deliver(ds, now)
 		due := c.Due
 		switch {
@@ -145,8 +145,9 @@ func (q *Queue) waits(t *task) bool {
 }
 
 // withReceipt changes the task that the receipt is good for. Otherwise the lease was lost, unless
-// the task stands in target by this very receipt: then it is the second time.
-func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*task, time.Time)) error {
+// the task stands in target by this very receipt: then it is the second time. A claim that was only
+// offered may not have been made.
+func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, offered bool, change func(*task, time.Time)) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now()
@@ -161,6 +162,9 @@ func (q *Queue) withReceipt(r tasks.Receipt, target tasks.Status, change func(*t
 	}
 	if r.Token != "" && holder.receipt == r.Token && holder.Status == target {
 		return nil
+	}
+	if offered {
+		return fmt.Errorf("task %d: %w", r.TaskID, tasks.ErrTaken)
 	}
 	if holder.receipt == "" {
 		holder.Worker = ""

@@ -117,11 +117,20 @@ func (q *Queue) stats(inboxID int64) tasks.Stats {
 	return s
 }
 
-// Due implements tasks.Queue.
-func (q *Queue) Due(_ context.Context, inboxID int64) (int, error) {
+// Next implements tasks.Queue.
+func (q *Queue) Next(_ context.Context, want tasks.Want) (ids []int64, _ error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.countDue(inboxID, q.now()), nil
+	in := q.inboxes[want.InboxID]
+	if in == nil {
+		return nil, nil
+	}
+	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
+		for _, t := range in.due(priority, q.now(), want.InHand) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids[:min(want.Max, len(ids))], nil
 }
 
 // DueOf implements tasks.Queue.

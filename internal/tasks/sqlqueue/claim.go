@@ -45,20 +45,32 @@ func (q *Queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 
 // locked reports whether others have locked a due task. They claim it, or only read it.
 func (q *Queue) locked(ctx context.Context, want tasks.Want) (bool, error) {
-	var due []int64
 	if q.db.Dialect() == db.SQLite {
 		return false, nil
 	}
+	want.Max = 1
+	due, err := q.Next(ctx, want)
+	return len(due) > 0, err
+}
+
+// Next implements tasks.Queue.
+func (q *Queue) Next(ctx context.Context, want tasks.Want) (ids []int64, _ error) {
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		now, err := q.now(tx)
-		for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
-			if err == nil && len(due) == 0 {
-				err = tx.Raw(sqlIsDue, want.InboxID, priority, now.UnixMicro(), inHand(want)).Scan(&due).Error
-			}
+		if err == nil {
+			ids, err = db.Query(tx, db.Value[int64], sqlNext, nextArgs(want, now)...)
 		}
 		return err
 	})
-	return len(due) > 0, wrap(err, "look for tasks that are due")
+	return ids, wrap(err, "look for tasks that are due")
+}
+
+// nextArgs are the arguments of sqlNext.
+func nextArgs(want tasks.Want, now time.Time) (args []any) {
+	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
+		args = append(args, want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max)
+	}
+	return append(args, want.Max)
 }
 
 // claimDue claims what is due now. The first lost lease of a task proves little: another task may

@@ -143,7 +143,7 @@ func TestIndexes(t *testing.T) {
 				{"live by inbox", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlLiveCounts, []any{now, boxes}, 2000},
 				{"counts", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", sqlCounts, []any{soon, soon, boxes[:4]}, 100_000},
 				{"unreconciled", "t", "range", "monitored_emails_tasks_claim", sqlUnreconciled, []any{folderID, 2}, 1000},
-				{"is due", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlIsDue, []any{inboxID, 0, now, []int64{0}}, 1000},
+				{"next", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", sqlNext, nextArgs(tasks.Want{InboxID: inboxID, Max: 8}, soon), 1000},
 				{"conflicts", "v", "range", "monitored_emails_events_kind", sqlConflicts, []any{soon.Add(-2 * time.Hour)}, 1000},
 				{"tasks of conflicts", "t", "eq_ref", "PRIMARY", sqlConflicts, []any{soon.Add(-2 * time.Hour)}, 1},
 				{"ended long ago", "monitored_emails_tasks", "range", "monitored_emails_tasks_ended", r.Lock(sqlExpired), []any{boxes, old, 100}, 1000},
@@ -210,7 +210,7 @@ func TestSQLiteIndexes(t *testing.T) {
 	bounced, inList := New(r.DB).portion(tasks.Filter{Bounced: true}, now, 5, 500)
 	sorted := map[string]bool{
 		"conflicts": true, "tasks of conflicts": true, "ledger by content": true, "duplicates of the lost": true,
-		"counts of arrivals": true, "bounces": true,
+		"counts of arrivals": true, "bounces": true, "next": true,
 	}
 	for _, c := range []struct {
 		name, want, sql string
@@ -227,7 +227,7 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"live by inbox", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlLiveCounts, []any{1, ids}},
 		{"counts", "COVERING INDEX monitored_emails_tasks_ended (inbox_id=?)", sqlCounts, []any{now, now, ids}},
 		{"unreconciled", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at>?)", sqlUnreconciled, []any{1, 2}},
-		{"is due", "monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlIsDue, []any{1, 0, 1, []int64{0}}},
+		{"next", "COVERING INDEX monitored_emails_tasks_claim (inbox_id=? AND priority=? AND visible_at<?)", sqlNext, nextArgs(tasks.Want{InboxID: 1, Max: 8}, now)},
 		{"conflicts", "monitored_emails_events_kind (event=? AND at>?)", sqlConflicts, []any{now}},
 		{"tasks of conflicts", "SEARCH t USING INTEGER PRIMARY KEY (rowid=?)", sqlConflicts, []any{now}},
 		{"ended long ago", "monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at<?)", sqlExpired, []any{ids, now, 100}},

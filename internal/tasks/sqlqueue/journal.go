@@ -17,7 +17,8 @@ import (
 // change is what becomes of one claim.
 type change struct {
 	receipt    tasks.Receipt
-	offered    bool         // its claim is made with it
+	offered    bool         // its claim may not be made yet
+	makes      bool         // it makes the claim
 	target     tasks.Status // where the task stands then; its claim has ended unless it is in progress
 	deliveries []tasks.Delivery
 	// row updates the task, up to the condition that its receipt is good. Changes with the same
@@ -72,17 +73,17 @@ func (q *Queue) together(ctx context.Context, batch []*change) error {
 
 // statement updates the rows of the tasks that it makes equal.
 type statement struct {
-	update  string
-	args    []any
-	offered bool
-	ids     []int64
-	tokens  []string
+	update string
+	args   []any
+	makes  bool
+	ids    []int64
+	tokens []string
 }
 
 // run reports whether all the receipts were good.
 func (s *statement) run(tx *gorm.DB) (bool, error) {
 	update, args := s.update+underReceipts, append(s.args, s.ids, s.tokens)
-	if s.offered {
+	if s.makes {
 		update, args = s.update+neverClaimed, append(s.args, s.ids)
 	}
 	matched, err := db.Exec(tx, update, args...)
@@ -99,7 +100,7 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 		})
 		if i < 0 {
 			i = len(statements)
-			statements = append(statements, &statement{update: update, args: args, offered: c.offered})
+			statements = append(statements, &statement{update: update, args: args, makes: c.makes})
 		}
 		statements[i].ids = append(statements[i].ids, c.receipt.TaskID)
 		statements[i].tokens = append(statements[i].tokens, c.receipt.Token)

@@ -114,7 +114,7 @@ func (h *hand) anyInbox() int64 {
 func (h *hand) scan(ctx context.Context) error {
 	inboxID := h.anyInbox()
 	store := inbox.New(h.db, nil)
-	due, err := h.Due(ctx, inboxID)
+	due, err := h.DueOf(ctx, []int64{inboxID})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (h *hand) scan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if busy != nil || due > 40 {
+	if busy != nil || due[inboxID] > 40 {
 		h.pause(100 * time.Millisecond)
 		return nil
 	}

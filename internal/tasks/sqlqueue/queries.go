@@ -70,8 +70,15 @@ const (
 SELECT id, ` + taskColumns + ` FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
 ORDER BY visible_at, id LIMIT ?`
 
-	sqlIsDue = `
-SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ? LIMIT 1`
+	// The same tasks of both priorities, by this index alone.
+	sqlNext = `
+SELECT id FROM (
+  SELECT * FROM (SELECT priority, ` + nextRows + `) AS high
+  UNION ALL SELECT * FROM (SELECT priority, ` + nextRows + `) AS normal
+) AS next ORDER BY priority DESC, visible_at, id LIMIT ?`
+
+	nextRows = `visible_at, id FROM monitored_emails_tasks
+  WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ? ORDER BY visible_at, id LIMIT ?`
 
 	sqlPlaces = `
 SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id

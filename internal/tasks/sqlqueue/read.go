@@ -268,12 +268,6 @@ func countConflicts(tx *gorm.DB, since time.Time, all map[int64]*tasks.Stats) er
 	return err
 }
 
-// Due implements tasks.Queue.
-func (q *Queue) Due(ctx context.Context, inboxID int64) (int, error) {
-	due, err := q.DueOf(ctx, []int64{inboxID})
-	return due[inboxID], err
-}
-
 // DueOf implements tasks.Queue.
 func (q *Queue) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error) {
 	var due map[int64]int

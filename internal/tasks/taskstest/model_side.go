@@ -229,11 +229,17 @@ func (s *side) stats(inbox int64) string {
 	all, err := s.Queue.Stats(s.ctx, []int64{s.inboxes[0].id, s.inboxes[1].id})
 	s.must(err)
 	got := all[inbox]
-	due, err := s.Queue.Due(s.ctx, inbox)
+	due, err := s.Queue.DueOf(s.ctx, []int64{inbox})
 	s.must(err)
+	next, err := s.Queue.Next(s.ctx, tasks.Want{InboxID: inbox, Max: 3})
+	s.must(err)
+	var ids []string
+	for _, id := range next {
+		ids = append(ids, s.name(id))
+	}
 	purged, err := s.Queue.Purged(s.ctx, inbox, 24*time.Hour)
 	s.must(err)
-	return fmt.Sprint(got.ByStatus, " due ", got.Due, due, " oldest ", at(got.Oldest, got.Now),
+	return fmt.Sprint(got.ByStatus, " due ", got.Due, due[inbox], ids, " oldest ", at(got.Oldest, got.Now),
 		" ended ", got.Ended, got.Retried, " conflicts ", got.Conflicts, " purged ", purged,
 		" bounced ", got.Bounced, got.Bounces, got.Arrivals)
 }

@@ -203,10 +203,16 @@ func testOfferNoOtherChange(s *suite) {
 	p := s.place()
 	c := p.offer(s.msg(1, "m"))
 	s.wantErr("finish", s.Queue.Finish(s.ctx, c.Receipt, ending(c, tasks.Forwarded)), tasks.ErrLeaseLost)
-	s.wantErr("release", s.Queue.Release(s.ctx, c, "stopped", 0, nil), tasks.ErrLeaseLost)
+	trail := s.events(c.Task.ID)
+	s.wantErr("release", s.Queue.Release(s.ctx, c, "stopped", 0, nil), tasks.ErrTaken) // and that is no conflict
+	s.has(c.Task.ID, trail...)
 	lost, err := s.Queue.Extend(s.ctx, lease, []tasks.Receipt{c.Receipt})
 	if s.must("extend", err); len(lost) != 1 {
 		s.t.Errorf("%d leases were lost, want 1", len(lost))
 	}
 	s.must("sending", s.sends(c))
+	s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, c.Task.Deliveries)) // it was made after all
+	if got := s.stands(c.Task.ID, tasks.Received); got.Attempts != 0 || !sameDeliveries(got.Deliveries, c.Task.Deliveries) {
+		s.t.Errorf("released, the task is %+v, want it as it was registered", got)
+	}
 }

@@ -216,8 +216,8 @@ func testStats(s *suite) {
 	if due := p.stats().Due; due != 3 {
 		s.t.Errorf("due %d; want 3, with the one whose lease ran out", due)
 	}
-	if due, err := s.Queue.Due(s.ctx, p.inbox); err != nil || due != 3 {
-		s.t.Errorf("Due says %d, %v; want 3", due, err)
+	if due, err := s.Queue.DueOf(s.ctx, []int64{p.inbox}); err != nil || due[p.inbox] != 3 {
+		s.t.Errorf("DueOf says %v, %v; want 3", due, err)
 	}
 }
 
