@@ -59,9 +59,14 @@ func (s *scanner) folder(ctx context.Context, f *folder) error {
 	return s.baseline(ctx, f)
 }
 
+// firstPage is how many messages are in the first page, at most: sending begins with them while the
+// rest is being read.
+const firstPage = 16
+
 // catchUp registers what lies between the cursor and the end of the folder.
 func (s *scanner) catchUp(ctx context.Context, f *folder) error {
 	f.left = 0
+	most := min(firstPage, s.pass.Config.Page)
 	if f.row.LastSeenUID < f.next {
 		f.left = int(f.next - 1 - f.row.LastSeenUID)
 	}
@@ -74,7 +79,8 @@ func (s *scanner) catchUp(ctx context.Context, f *folder) error {
 		f.left = len(uids) + beyond
 		s.pass.Observer.Expect(len(uids))
 		for rest := uids; len(rest) > 0; {
-			page := rest[:min(len(rest), s.pass.Config.Page)]
+			page := rest[:min(len(rest), most)]
+			most = s.pass.Config.Page
 			if err := s.page(ctx, f, page); err != nil {
 				f.left = countAbove(uids, f.row.LastSeenUID) + beyond
 				return err
