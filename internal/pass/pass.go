@@ -4,8 +4,8 @@
 // cursor: it decides who gets each message, registers a page and moves the cursor in one
 // transaction. A deliverer claims what is due, whoever registered it, and sends it. The two meet in
 // the database alone; they share one IMAP session, and a prefetch cache that saves the second
-// download of a body and that nothing depends on. When another run holds the scan lease, only the
-// deliverer works.
+// download of a body and the claim of what was just registered, and that nothing depends on. When
+// another run holds the scan lease, only the deliverer works.
 //
 // What goes wrong stays where it belongs. A message that cannot be fetched, decided, composed or
 // signed counts an attempt of its task, and those behind it go on. An inbox that cannot be read is
