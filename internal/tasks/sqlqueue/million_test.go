@@ -103,7 +103,7 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 			}
 			return err
 		}},
-		{"the next ones", 20, raws(sqlNext, nextArgs(tasks.Want{InboxID: inboxID, Max: 8}, now)...)},
+		{"the next ones", 50, raws(sqlNext, nextArgs(tasks.Want{InboxID: inboxID, Max: 8}, now)...)},
 		{"due", 700, raws(sqlDueCounts, []int64{inboxID}, now.UnixMicro())},
 		{"live", 1400, raws(sqlLiveCounts, now.UnixMicro(), []int64{inboxID})},
 		{"what is live in the inbox", 700, raws(sqlLive, inboxID)},

@@ -38,8 +38,8 @@ func (s *storm) account(t *testing.T, kind string) {
 	repeated := a.repeats()
 	a.scans()
 	f := s.faults
-	t.Logf("faults: %s: %d messages, %d kills, %d stops past the lease, %d cuts, %d restarts; %d leases lost, %d calls on a lost lease: %d lost, %d repeated%s",
-		kind, messages, f.kills, f.stops, f.cuts, f.restarts, a.leases, a.stale, missing, repeated, a.where())
+	t.Logf("faults: %s: %d messages, %d kills, %d stops past the lease, %d cuts, %d restarts; %d leases lost, %d calls on a lost lease, %d claimed as they went out: %d lost, %d repeated%s",
+		kind, messages, f.kills, f.stops, f.cuts, f.restarts, a.leases, a.stale, a.offers, missing, repeated, a.where())
 }
 
 // audit is the notebook, sorted.
@@ -52,12 +52,14 @@ type audit struct {
 	leases   int // lost
 	stale    int // calls that reported a lost lease
 	outside  int // repeats that were not marked as sending
+	offers   int // that became claims
 }
 
 // history is what was done with one receipt.
 type history struct {
 	task     int64
 	token    string
+	offered  bool // and not claimed, as far as is known
 	worker   string
 	at       int64 // of the claim
 	until    int64 // the lease's end, or earlier
@@ -79,14 +81,16 @@ func (a *audit) read() {
 	again := map[*history]string{} // sent after the delivery was known
 	for _, n := range a.notes {
 		h := a.receipts[n.Receipt]
-		if h == nil && n.What != "claimed" && n.What != "register" {
+		if h == nil && n.What != "claimed" && n.What != "offered" && n.What != "register" {
 			a.Fatalf("%s by a receipt that was not claimed: %+v", n.What, n)
 		}
 		switch {
-		case n.What == "claimed":
+		case n.What == "claimed" || n.What == "offered":
 			h = &history{task: n.Task, token: n.Receipt, worker: n.Worker, at: n.At, until: n.At + shortLease.Microseconds(), seen: n.To}
 			a.receipts[n.Receipt] = h
-			a.byTask[n.Task] = append(a.byTask[n.Task], h)
+			if h.offered = n.What == "offered"; !h.offered {
+				a.byTask[n.Task] = append(a.byTask[n.Task], h)
+			}
 		case n.What == "extend":
 			h.until = max(h.until, n.At+shortLease.Microseconds())
 		case n.What == "arrived":
@@ -94,6 +98,11 @@ func (a *audit) read() {
 			a.arrivals[key] = append(a.arrivals[key], h)
 		case n.What != "register":
 			h.call(n)
+			if h.offered && n.Outcome == done { // from here on it is a claim
+				a.byTask[n.Task] = append(a.byTask[n.Task], h)
+				h.offered = false
+				a.offers++
+			}
 		}
 		switch {
 		case n.What == "sending" && n.Outcome == begun:
@@ -134,6 +143,8 @@ func (h *history) call(n note) {
 	case lost:
 		h.unheard--
 		h.lost++
+	case taken:
+		h.unheard--
 	case done:
 		h.unheard--
 		switch {

@@ -139,14 +139,42 @@ func (h *hand) scan(ctx context.Context) error {
 		page.Entries = append(page.Entries, entryOf(page.FolderID, uid))
 	}
 	h.pause(h.Lease / 2)
-	err = h.tell(note{What: "register", Inbox: inboxID, Token: lease.Token, Cursor: page.Cursor}, func() error {
-		_, err := h.Register(ctx, page)
+	var regs []tasks.Registration
+	err = h.tell(note{What: "register", Inbox: inboxID, Token: lease.Token, Cursor: page.Cursor}, func() (err error) {
+		regs, err = h.Register(ctx, page)
 		return err
 	})
+	for _, r := range regs {
+		if err == nil && r.Task != nil && fateOf(r.UID).arrives() && h.rand.IntN(2) == 0 {
+			err = h.offer(ctx, *r.Task)
+		}
+	}
 	if err == nil && h.rand.IntN(2) == 0 {
 		err = store.ReleaseScan(ctx, lease.Scan())
 	}
 	return err
+}
+
+// offer sends what was just registered, unless another worker claims it before.
+func (h *hand) offer(ctx context.Context, t tasks.Task) error {
+	h.pause(h.Lease / 20)
+	before, err := h.clock(ctx)
+	if err != nil {
+		return err
+	}
+	c := tasks.Offer(t, fmt.Sprint(h.Name, "-", os.Getpid()), h.Name, h.Lease)
+	err = h.write(note{
+		What: "offered", Outcome: done, Worker: h.Name, Task: t.ID, Receipt: c.Receipt.Token, At: before.UnixMicro(), To: byRecipient(t.Deliveries),
+	})
+	if err != nil {
+		return err
+	}
+	ds, err := h.forward(ctx, c, t.Deliveries)
+	if err != nil || ds == nil {
+		return err
+	}
+	c.Lease = 0
+	return h.settle(ctx, c, ds)
 }
 
 func entryOf(folderID int64, uid uint32) tasks.Entry {
@@ -183,6 +211,8 @@ func (h *hand) tell(n note, call func() error) error {
 	switch {
 	case errors.Is(err, tasks.ErrLeaseLost) || errors.Is(err, tasks.ErrScanLost):
 		n.Outcome = lost
+	case errors.Is(err, tasks.ErrTaken):
+		n.Outcome = taken
 	case err != nil:
 		return err
 	default:
@@ -273,6 +303,11 @@ func (h *hand) process(ctx context.Context, c tasks.Claim) error {
 			return err
 		}
 	}
+	return h.settle(ctx, c, ds)
+}
+
+// settle ends a claim by its deliveries.
+func (h *hand) settle(ctx context.Context, c tasks.Claim, ds []tasks.Delivery) error {
 	policy := tasks.Policy{
 		MaxAttempts: 1000, GiveUpAfter: time.Hour, Base: h.Lease / 4, Max: h.Lease / 4, Jitter: func() float64 { return 0.5 },
 	}

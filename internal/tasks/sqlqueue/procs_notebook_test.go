@@ -15,14 +15,14 @@ import (
 // A note is one line of the notebook that all processes append to. One write is one line, so the
 // lines have the order in which things happened. The arrivals among them say what was really sent.
 type note struct {
-	What      string // claimed, extend, reserve, sending, arrived, finish, release, register
+	What      string // claimed, offered, extend, reserve, sending, arrived, finish, release, register
 	Outcome   outcome
 	Worker    string `json:",omitempty"`
 	Task      int64  `json:",omitempty"`
 	Receipt   string `json:",omitempty"`
 	Message   string `json:",omitempty"` // arrived: folder/content
 	Recipient string `json:",omitempty"` // arrived
-	At        int64  `json:",omitempty"` // claimed, extend: earliest start of the lease
+	At        int64  `json:",omitempty"` // claimed, offered, extend: earliest start of the lease
 	Status    tasks.Status
 	To        map[string]tasks.DeliveryStatus `json:",omitempty"` // claimed, sending, finish
 	Inbox     int64                           `json:",omitempty"` // register
@@ -36,7 +36,8 @@ type outcome string
 const (
 	begun outcome = "begun"
 	done  outcome = "done"
-	lost  outcome = "lost" // ErrLeaseLost or ErrScanLost
+	lost  outcome = "lost"  // ErrLeaseLost or ErrScanLost
+	taken outcome = "taken" // ErrTaken
 )
 
 // notebook is the file of notes.
