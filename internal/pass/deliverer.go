@@ -14,10 +14,11 @@ import (
 )
 
 // deliverer claims the due tasks of one inbox, whoever registered them, and sends them. The claims of
-// what this process has just registered are made when they are marked as sending. It returns
-// when nothing is due and no page is to come, when the database or the session fails, or when ctx
-// ends. Its claims have ended by then. It is started once in a pass; in a process that stays up,
-// whenever there may be something to claim.
+// what this process has just registered are made when they are marked as sending.
+//
+// It returns when nothing is due and no page is to come, when the database or the session fails, or
+// when ctx ends. Its claims have ended by then. It is started once in a pass; in a process that stays
+// up, whenever there may be something to claim.
 type deliverer struct {
 	pass     *Pass
 	revision string // of the rules in force

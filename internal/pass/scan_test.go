@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -305,4 +306,30 @@ func TestRoutesChangeWhileWaiting(t *testing.T) {
 	r.Routes, r.Relay = table, relay
 	r.want(r.run(), Counters{SkippedNoMatch: 1, Forwarded: 1})
 	r.wantArrived(msgs)
+}
+
+// pages is a queue that notes how many messages are registered together.
+type pages struct {
+	tasks.Queue
+	sizes []int
+}
+
+func (q *pages) Register(ctx context.Context, page tasks.Page) ([]tasks.Registration, error) {
+	q.sizes = append(q.sizes, len(page.Entries))
+	return q.Queue.Register(ctx, page)
+}
+
+// TestFirstPage is small.
+func TestFirstPage(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		q := &pages{Queue: s.queue}
+		s.pass.Queue, s.pass.Config.Page = q, 30
+		for i := range 70 {
+			s.put(fmt.Sprint("message ", i))
+		}
+		s.wantNoError(s.run())
+		if want := []int{firstPage, 30, 24}; !slices.Equal(q.sizes, want) {
+			t.Errorf("pages of %d messages, want %d", q.sizes, want)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package pass
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"testing"
@@ -384,30 +383,4 @@ func (s stopper) Write(p []byte) (int, error) {
 		s.stop()
 	}
 	return len(p), nil
-}
-
-// pages is a queue that notes how many messages are registered together.
-type pages struct {
-	tasks.Queue
-	sizes []int
-}
-
-func (q *pages) Register(ctx context.Context, page tasks.Page) ([]tasks.Registration, error) {
-	q.sizes = append(q.sizes, len(page.Entries))
-	return q.Queue.Register(ctx, page)
-}
-
-// TestFirstPage is small.
-func TestFirstPage(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		q := &pages{Queue: s.queue}
-		s.pass.Queue, s.pass.Config.Page = q, 30
-		for i := range 70 {
-			s.put(fmt.Sprint("message ", i))
-		}
-		s.wantNoError(s.run())
-		if want := []int{firstPage, 30, 24}; !slices.Equal(q.sizes, want) {
-			t.Errorf("pages of %d messages, want %d", q.sizes, want)
-		}
-	})
 }

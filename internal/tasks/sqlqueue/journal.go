@@ -18,7 +18,6 @@ import (
 type change struct {
 	receipt    tasks.Receipt
 	offered    bool         // its claim may not be made yet
-	makes      bool         // it makes the claim
 	target     tasks.Status // where the task stands then; its claim has ended unless it is in progress
 	deliveries []tasks.Delivery
 	// row updates the task, up to the condition that its receipt is good. Changes with the same
@@ -75,7 +74,6 @@ func (q *Queue) together(ctx context.Context, batch []*change) error {
 type statement struct {
 	update string
 	args   []any
-	makes  bool
 	ids    []int64
 	tokens []string
 }
@@ -83,7 +81,7 @@ type statement struct {
 // run reports whether all the receipts were good.
 func (s *statement) run(tx *gorm.DB) (bool, error) {
 	update, args := s.update+underReceipts, append(s.args, s.ids, s.tokens)
-	if s.makes {
+	if s.update == sqlClaimSending {
 		update, args = s.update+neverClaimed, append(s.args, s.ids)
 	}
 	matched, err := db.Exec(tx, update, args...)
@@ -100,7 +98,7 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 		})
 		if i < 0 {
 			i = len(statements)
-			statements = append(statements, &statement{update: update, args: args, makes: c.makes})
+			statements = append(statements, &statement{update: update, args: args})
 		}
 		statements[i].ids = append(statements[i].ids, c.receipt.TaskID)
 		statements[i].tokens = append(statements[i].tokens, c.receipt.Token)

@@ -1,7 +1,7 @@
 // Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
 //
-// Fixed SQL is in queries.go and queries_arrivals.go, with the index that serves it; read.go and
-// texts.go build the conditions of filters. Every change is one transaction. Visibility and leases go by
+// Fixed SQL is in queries.go, queries_read.go and queries_arrivals.go, with the index that serves it;
+// read.go and texts.go build the conditions of filters. Every change is one transaction. Visibility and leases go by
 // the database's clock.
 //
 // Several database nodes (Galera) may share the work. A lock holds on one node only; two nodes

@@ -17,11 +17,12 @@ import (
 func (q *Queue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
 	reason := db.Cut(as.ModeReason, 500)
 	return q.journal.Commit(ctx, &change{
-		receipt: c.Receipt, offered: c.Lease > 0, makes: c.Lease > 0, target: tasks.InProgress, deliveries: ds,
+		receipt: c.Receipt, offered: c.Lease > 0, target: tasks.InProgress, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
 			if c.Lease == 0 {
 				return sqlSending, touched(now, as.Mode, reason)
 			}
+			// The statement adds the ids, so that claims share it.
 			of := strings.TrimSuffix(c.Receipt.Token, tasks.Token("", c.Receipt.TaskID))
 			return sqlClaimSending, []any{now.Add(c.Lease).UnixMicro(), of, db.Cut(c.Receipt.Worker, 255), now, as.Mode, reason, c.Task.Revision}
 		},
