@@ -24,10 +24,10 @@ func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
 	g := a.table("inbox", "folder", "messages", "accounted for as", "missing", "note")
 	for _, in := range r.Inboxes {
 		if in.Error != "" {
-			g.Add(in.Email, "", 0, "", 0, text.Cut(in.Error, 120))
+			g.Add(in.Email, "", 0, "", 0, g.Short(in.Error, 120))
 		}
 		for _, f := range in.Folders {
-			g.Add(in.Email, f.Name, f.Messages, f.Accounts(), len(f.Missing), text.Cut(f.Note(), 120))
+			g.Add(in.Email, f.Name, f.Messages, f.Accounts(), len(f.Missing), g.Short(f.Note(), 120))
 		}
 	}
 	if g.Len() > 0 {

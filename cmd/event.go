@@ -198,7 +198,7 @@ func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJS
 		if e.Action != "" {
 			kind += ", " + text.Line(e.Action)
 		}
-		g.Add(e.ID, e.Destination, kind, about, e.Status, e.Attempts, a.whenKnown(&e.CreatedAt), text.Cut(text.Line(e.Error), 60))
+		g.Add(e.ID, e.Destination, kind, about, e.Status, e.Attempts, a.whenKnown(&e.CreatedAt), g.Short(e.Error, 60))
 		return nil
 	})
 	if err != nil {

@@ -128,7 +128,7 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 		if err != nil {
 			return err
 		}
-		moves, err := a.showRewind(in, plans)
+		moves, err := a.showRewind(in, plans, opts.dryRun || !opts.yes)
 		if err != nil || opts.dryRun || len(moves) == 0 {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/inbox"
-	"postrider/internal/text"
 )
 
 type inboxListOptions struct {
@@ -63,7 +62,7 @@ func (a *app) inboxList(ctx context.Context, opts inboxListOptions) error {
 func (a *app) inboxTable(boxes []inbox.Inbox) error {
 	g := a.table("inbox", "active", "server", "folders", "last scan", "last error", "labels")
 	for _, in := range boxes {
-		lastError := text.Cut(text.Line(in.LastError), 60)
+		lastError := in.LastError
 		if g.Width > 0 {
 			lastError = "" // in whole below the table
 		}

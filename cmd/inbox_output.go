@@ -86,15 +86,19 @@ func folderCheck(f pass.FolderCheck) string {
 	return there + "the cursor is at " + above
 }
 
-// showRewind says what each plan would do, and returns those that move a cursor.
-func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind) (moves []pass.Rewind, err error) {
+// showRewind returns the plans that move a cursor, and says which do not; of those that do, it says
+// what they would do if asked to.
+func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind, asked bool) (moves []pass.Rewind, err error) {
 	for _, p := range plans {
 		where := in.Address + " " + text.Line(p.Folder.Name)
-		if !p.Moves() {
+		if p.Moves() {
+			moves = append(moves, p)
+		}
+		switch {
+		case !p.Moves():
 			_, err = fmt.Fprintf(a.out, "%s: the cursor is at UID %d, not above UID %d; there is nothing to rewind\n",
 				where, p.Folder.LastSeenUID, p.To)
-		} else {
-			moves = append(moves, p)
+		case asked:
 			_, err = fmt.Fprintf(a.out, "%s: from UID %d back to UID %d, with %s above it on the server: "+
 				"%d registered and not forwarded again, %d to be registered by the next run\n",
 				where, p.Folder.LastSeenUID, p.To, text.Count(p.Registered+p.Fresh, "message"), p.Registered, p.Fresh)
@@ -113,6 +117,5 @@ func (a *app) rewound(in inbox.Inbox, p pass.Rewind) error {
 		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; to see how: postrider run --dry-run --inbox %s",
 			text.Count(p.Fresh, "message"), in.Address)
 	}
-	_, err := fmt.Fprintf(a.out, "Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
-	return err
+	return a.tell("Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
 }

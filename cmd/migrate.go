@@ -56,7 +56,7 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 			return err
 		}
 		for _, m := range applied {
-			if _, err := fmt.Fprintln(a.out, "applied", m.Name); err != nil {
+			if err := a.tell("applied %s\n", m.Name); err != nil {
 				return err
 			}
 		}

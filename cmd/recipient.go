@@ -10,7 +10,6 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/arrivals"
-	"postrider/internal/text"
 )
 
 func (a *app) recipientCommand() *cobra.Command {
@@ -62,7 +61,7 @@ func (a *app) recipientList(ctx context.Context, asJSON bool) error {
 			if n.Resumed != nil {
 				suspended = "resumed " + n.Resumed.Format(time.DateOnly)
 			}
-			g.Add(n.Recipient, n.Since.Format(time.DateOnly), n.Bounces, suspended, text.Cut(n.Why, 80))
+			g.Add(n.Recipient, n.Since.Format(time.DateOnly), n.Bounces, suspended, g.Short(n.Why, 80))
 		}
 		if asJSON {
 			return nil

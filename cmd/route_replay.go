@@ -133,7 +133,7 @@ func (o *replayOutput) finish(r pass.ReplayReport) error {
 	slices.SortFunc(o.rows, func(x, y pass.Replayed) int { return cmp.Compare(x.TaskID, y.TaskID) })
 	g := o.table("task", "inbox", "folder", "subject", "went", "would go")
 	for _, m := range o.rows {
-		g.Add(m.TaskID, m.Inbox, m.Folder, text.Cut(text.Line(m.Subject), 40), m.Before, m.Now)
+		g.Add(m.TaskID, m.Inbox, m.Folder, g.Short(m.Subject, 40), m.Before, m.Now)
 	}
 	if g.Len() > 0 {
 		_ = g.Print(o.lines) // Flush returns the first error

@@ -248,9 +248,9 @@ func (j *job) run(ctx context.Context) error {
 	return end
 }
 
-// line prints the outcome of one task.
+// line prints the outcome of one task; what was done, on a terminal only.
 func (j *job) line(t tasks.Task, why string) error {
-	what := j.how.done(t)
+	what := ""
 	switch {
 	case j.json:
 		return nil
@@ -258,6 +258,8 @@ func (j *job) line(t tasks.Task, why string) error {
 		what = "not changed, " + text.Line(why)
 	case j.DryRun:
 		what = fmt.Sprintf("%s (%s, %s, %q)", j.how.would(t), t.Status, t.Inbox, text.Cut(text.Line(t.Identity.Subject), 60))
+	default:
+		return j.app.tell("task %d: %s\n", t.ID, j.how.done(t))
 	}
 	_, err := fmt.Fprintf(j.app.out, "task %d: %s\n", t.ID, what)
 	return err

@@ -9,7 +9,6 @@ import (
 
 	"postrider/internal/tasks"
 	"postrider/internal/terminal"
-	"postrider/internal/text"
 )
 
 // taskHeader are the columns of `task list`. A terminal shows those that are not for scripts.
@@ -54,17 +53,16 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Fi
 }
 
 func taskRow(g *terminal.Table, t tasks.Task) []any {
-	subject, reason := text.Line(t.Identity.Subject), text.Line(t.Reason)
 	if g.Width > 0 {
 		state := string(t.Status)
 		if t.HasBounced() {
 			state += bouncedMark
 		}
-		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), recipientsOf(t), subject, state}
+		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), recipientsOf(t), t.Identity.Subject, state}
 	}
 	return []any{
-		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, recipientsOf(t), text.Cut(subject, 100), t.Status,
-		t.Attempts, t.Route, text.Cut(reason, 100), t.Folder, t.UID,
+		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, recipientsOf(t), t.Identity.Subject, t.Status,
+		t.Attempts, t.Route, t.Reason, t.Folder, t.UID,
 	}
 }
 

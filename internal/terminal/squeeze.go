@@ -4,10 +4,20 @@ import (
 	"slices"
 
 	pretty "github.com/jedib0t/go-pretty/v6/text"
+
+	"postrider/internal/text"
 )
 
 // squeezed is the least that is left of a column that is cut.
 const squeezed = 12
+
+// Short is a cell with a text of one line, on a terminal of at most n characters.
+func (t *Table) Short(s string, n int) string {
+	if s = text.Line(s); t.Width > 0 {
+		s = text.Cut(s, n)
+	}
+	return s
+}
 
 // Squeeze cuts the texts of these columns, the widest first, so that each row fits one line of the
 // terminal. A table that does not fit even so stays as it is.
@@ -28,8 +38,8 @@ func (t *Table) Squeeze(columns ...string) {
 	}
 	for i, column := range kept {
 		for _, row := range t.rows {
-			if text, ok := row[column].(string); ok {
-				row[column] = snip(text, widths[i])
+			if s, ok := row[column].(string); ok {
+				row[column] = snip(s, widths[i])
 			}
 		}
 	}

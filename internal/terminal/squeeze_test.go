@@ -43,3 +43,12 @@ func TestSqueezeTooNarrow(t *testing.T) {
 		t.Errorf("it is\n%s\n(%v), want the whole address in a list", &b, err)
 	}
 }
+
+// TestShort: a text is cut for a person alone.
+func TestShort(t *testing.T) {
+	for width, want := range map[int]string{0: "two lines", 80: "two…"} {
+		if got := (&Table{Width: width}).Short("two\nlines", 4); got != want {
+			t.Errorf("with a width of %d it is %q, want %q", width, got, want)
+		}
+	}
+}
