@@ -83,9 +83,19 @@ func (a *app) tree() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out) // completion keeps what is set when it is made
 	root.SetErr(a.err)
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
-		if c.Name() == "completion" {
+		switch c.Name() {
+		case "help":
+			c.Args = func(_ *cobra.Command, path []string) error {
+				found, rest, err := root.Find(path)
+				if err != nil {
+					return err
+				}
+				return subcommand(found, rest)
+			}
+		case "completion":
 			c.Args, c.RunE = subcommand, func(c *cobra.Command, _ []string) error { return c.Help() }
 			for _, shell := range c.Commands() {
 				shell.Args = takesNone // with an error of ours: cobra's have no type

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/address"
 	"postrider/internal/config"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
@@ -92,6 +93,11 @@ func (o *routeOptions) check(c *cobra.Command) error {
 		return usage(errors.New("--task knows the inbox and the folder; leave out --inbox and --folder"))
 	case changed("task") && o.task < 1:
 		return usage(fmt.Errorf("%d is not the ID of a task; `postrider task list` shows them in its first column", o.task))
+	}
+	if o.inbox != "" {
+		if _, err := address.Parse(o.inbox); err != nil {
+			return usage(fmt.Errorf("--inbox: %w", err))
+		}
 	}
 	_, err := o.registered(time.Time{})
 	return err
