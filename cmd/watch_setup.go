@@ -71,7 +71,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if w.pass, err = s.pass(ctx, w.relay, silent{}, false); err != nil {
 		return nil, err
 	}
-	w.pass.Config.Quiet = true // say tells it
+	w.pass.Config.Quiet, w.pass.Config.Warn = true, true // say tells of inboxes and the relay, not of messages
 	w.notices = l.app.notifier(s, w.pass.Composer, w.relay)
 	if l.dials == nil {
 		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)

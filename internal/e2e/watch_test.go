@@ -326,6 +326,23 @@ func TestWatchBroken(t *testing.T) {
 	}
 }
 
+// TestWatchWarns: nobody reads a report of watch, so the log warns of a message that nobody gets.
+func TestWatchWarns(t *testing.T) {
+	w := watch(t, "sqlite")
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" {
+			return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
+		}
+		return smtpsink.Action{}
+	})
+	w.configure()
+	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
+	w.says("the configuration was read again")
+	w.arrive(1, "refused")
+	w.says(`level=WARN msg="message dead" inbox=` + desk + ` task=1 `)
+	w.end(w.p, 0)
+}
+
 func (w *world) write(name, text string) {
 	w.t.Helper()
 	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -153,7 +154,11 @@ func (d *deliverer) logEnd(j *job, res tasks.Result) {
 	} else if res.Reason != "" {
 		attrs = append(attrs, "reason", res.Reason)
 	}
-	d.log.Info("message "+became[res.Status], attrs...)
+	level := slog.LevelInfo
+	if d.pass.Config.Warn && (res.Status == tasks.Dead || res.Status == tasks.Uncertain) {
+		level = slog.LevelWarn
+	}
+	d.log.Log(context.Background(), level, "message "+became[res.Status], attrs...)
 }
 
 // became is what became of a message whose claim has ended.

@@ -141,6 +141,7 @@ type Config struct {
 	Dedupe      tasks.Dedupe
 	Policy      tasks.Policy
 	Quiet       bool // log failures of inboxes and of the relay at level info: the caller reports them
+	Warn        bool // log messages that end dead or uncertain as warnings: nobody reports them
 	DryRun      bool // register nothing, send nothing, show Observer.Preview what would happen
 	Retention   Retention
 	Headers     func(in inbox.Inbox) bool // events include the headers of its messages; nil: of none
