@@ -67,7 +67,7 @@ func (s *services) actor() (*after.Worker, error) {
 		return nil, err
 	}
 	return &after.Worker{
-		Wants: wants, Now: time.Now,
+		Wants: wants, Inbox: s.inboxes.Get, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
 		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Name: s.worker(), Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
 			conn, err := d.dial(ctx, in)

@@ -2,7 +2,8 @@
 // task has ended: mark it, move it, delete it.
 //
 // Actions are outbox entries with the destination outbox.Server. They are claimed with a lease, an
-// inbox at a time, and carried out on a session of their own. Before a message is changed, it is
+// inbox at a time, and carried out on a session of their own. Before a message is changed, the inbox
+// is looked up once more, for it may have been disabled or its deletions forbidden, and the message is
 // compared with the registry: its folder has the task's UIDVALIDITY, and it has the size and the
 // INTERNALDATE that were noted; before it is deleted, and where these differ, its content is
 // compared, too. Anything else is left alone.
@@ -10,9 +11,13 @@
 // If a worker is killed, the next one checks what was done and continues; carrying out an action
 // twice has no further effect. A message is moved with MOVE (RFC 6851), or else copied, unless its
 // copy is there already, and expunged by its UID (RFC 4315). A plain EXPUNGE is never sent.
+//
+// If a connection breaks over several messages, one of them may be the cause: they are then tried one
+// at a time, and a message that breaks it alone has used up an attempt.
 package after
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,23 +73,30 @@ type Outbox interface {
 type Worker struct {
 	Outbox   Outbox
 	Registry Registry
-	Dial     func(ctx context.Context, in inbox.Inbox) (Server, error)
+	// Inbox is an inbox as it is now. The error is a *inbox.NotFoundError when it was removed.
+	Inbox func(ctx context.Context, address string) (inbox.Inbox, error)
+	Dial  func(ctx context.Context, in inbox.Inbox) (Server, error)
 	// Wants reports whether the configuration still has the action, and how long after the task's
 	// end.
 	Wants         func(kind outbox.Kind, route, action string) (delay time.Duration, wanted bool)
 	CreateFolders bool // to which messages are moved
 	Name          string
+	Lease         time.Duration // of a claim, which is renewed while it lasts
 	Now           func() time.Time
 	Log           *slog.Logger
+
+	mu    sync.Mutex
+	until map[int64]time.Time // by inbox: its server is left alone until then
 }
 
 // How many messages are changed at once, and when an action is tried again.
 const (
 	atOnce      = 50
-	inboxes     = 8 // at the same time
-	lease       = 5 * time.Minute
-	serverAgain = 5 * time.Minute // after a server could not be reached
-	firstPause  = time.Minute     // after a refusal; it doubles
+	inboxes     = 8                // at the same time
+	serverAgain = 5 * time.Minute  // after a server could not be reached
+	loginAgain  = 15 * time.Minute // after it refused the login: it may lock the account
+	maxBreaks   = 5                // connections of a visit that broke; then the server is left alone
+	firstPause  = time.Minute      // after a refusal; it doubles
 	longest     = time.Hour
 	maxTries    = 20 // then the action is given up
 )
@@ -106,7 +118,7 @@ func (w *Worker) Work(ctx context.Context, list func(ctx context.Context) ([]inb
 	var failed error
 	places := make(chan struct{}, inboxes)
 	for _, in := range boxes {
-		if !slices.Contains(due, in.ID) {
+		if !slices.Contains(due, in.ID) || w.pauses(in.ID) {
 			continue
 		}
 		places <- struct{}{}
@@ -125,10 +137,13 @@ func (w *Worker) Work(ctx context.Context, list func(ctx context.Context) ([]inb
 
 func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
 	v := &visit{Worker: w, in: in, log: w.Log.With("inbox", in.Address)}
-	defer v.close()
-	for ctx.Err() == nil && !v.broken {
+	defer v.drop()
+	for ctx.Err() == nil && v.again == 0 {
+		if active, err := v.active(ctx); err != nil || !active {
+			return err
+		}
 		claims, err := w.Outbox.Receive(ctx, outbox.Want{
-			Destination: outbox.Server, InboxID: in.ID, Max: atOnce, Lease: lease, Worker: w.Name,
+			Destination: outbox.Server, InboxID: in.ID, Max: v.atOnce(), Lease: w.Lease, Worker: w.Name,
 		})
 		if err != nil || len(claims) == 0 {
 			return err
@@ -137,21 +152,95 @@ func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
 			return err
 		}
 	}
+	w.pause(in.ID, v.again)
 	return nil
 }
 
-// visit is a session with the server of one inbox.
+// pause has the server of an inbox left alone for a while.
+func (w *Worker) pause(inboxID int64, d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until == nil {
+		w.until = map[int64]time.Time{}
+	}
+	w.until[inboxID] = w.Now().Add(d)
+}
+
+func (w *Worker) pauses(inboxID int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.Now().Before(w.until[inboxID])
+}
+
+// visit is the work on one inbox.
 type visit struct {
 	*Worker
 	in     inbox.Inbox
 	log    *slog.Logger
-	conn   Server // nil before it is needed
-	broken bool   // the connection failed
+	conn   Server        // nil before it is needed, and after it broke
+	again  time.Duration // how long to leave the server alone; 0 while it works
+	alone  int           // so many claims are worked on one at a time
+	breaks int           // connections that broke
+
+	// Of the claims in hand:
+	several bool
+	stopped bool   // nothing more is done for them: the connection broke, or the inbox was disabled
+	why     string // that happened, or the server is left alone
 }
 
-func (v *visit) close() {
+// drop ends the connection.
+func (v *visit) drop() {
 	if v.conn != nil {
 		_ = v.conn.Close()
+	}
+	v.conn = nil
+}
+
+// atOnce is how many actions to claim next.
+func (v *visit) atOnce() int {
+	if v.alone == 0 {
+		return atOnce
+	}
+	v.alone--
+	return 1
+}
+
+// active looks the inbox up once more, and reports whether it is active.
+func (v *visit) active(ctx context.Context) (bool, error) {
+	in, err := v.Inbox(ctx, v.in.Address)
+	if errors.As(err, new(*inbox.NotFoundError)) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	same := in.ID == v.in.ID && in.Active
+	if same {
+		v.in = in
+	}
+	return same, nil
+}
+
+// hold renews the leases of claims until stop is called. Whether they were lost is found out by
+// still.
+func (v *visit) hold(ctx context.Context, claims []outbox.Claim) (stop func()) {
+	over := make(chan struct{})
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(v.Lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = v.Outbox.Extend(ctx, v.Lease, claims...)
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		renewing.Wait()
 	}
 }
 
@@ -177,6 +266,8 @@ type place struct {
 // work carries claims out, those of a folder together, and records the outcomes. It returns only
 // database errors.
 func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
+	v.several, v.stopped, v.why = len(claims) > 1, false, ""
+	defer v.hold(ctx, claims)()
 	ids := make([]int64, len(claims))
 	for i, c := range claims {
 		ids[i] = c.TaskID
@@ -205,8 +296,9 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 		}
 		var outcomes []outbox.Outcome
 		for _, j := range jobs {
-			if j.end == nil { // the session broke, or ctx has ended
-				j.back(0)
+			if j.end == nil { // the server is left alone, the connection broke, or ctx has ended
+				j.back(v.again)
+				j.end.Error = cmp.Or(v.why, j.end.Error)
 			}
 			outcomes = append(outcomes, *j.end)
 		}
@@ -229,17 +321,16 @@ func open(jobs []*job) (out []*job) {
 
 // group carries out one action on messages of one folder. It returns only database errors.
 func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
-	if len(jobs) == 0 || v.broken || ctx.Err() != nil {
+	if len(jobs) == 0 || v.stopped || ctx.Err() != nil {
 		return nil
 	}
 	if v.conn == nil {
-		var err error
-		if v.conn, err = v.Dial(ctx, v.in); err != nil {
-			v.conn = nil
+		conn, err := v.Dial(ctx, v.in)
+		if err != nil {
 			v.fail(ctx, jobs, err)
-			v.broken = true
 			return nil
 		}
+		v.conn = conn
 	}
 	if err := v.openFolder(ctx, at); err != nil {
 		v.fail(ctx, jobs, err)
@@ -249,7 +340,7 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 	if err != nil {
 		return err
 	}
-	if err := v.identify(ctx, at, jobs); err != nil {
+	if err := v.identify(ctx, at, jobs); err != nil || v.stopped {
 		return err
 	}
 	still, err := v.still(ctx, at, open(jobs))
@@ -278,17 +369,21 @@ func (v *visit) known(ctx context.Context, ids []int64) (map[int64]tasks.Task, e
 	return known, err
 }
 
-// still are the jobs whose claims are good, and whose tasks are as they were: to compare messages
-// may have taken a while.
+// still are the jobs whose claims are good, and whose inbox and tasks are as they were: to compare
+// messages may have taken a while.
 func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _ error) {
 	if len(jobs) == 0 {
 		return nil, nil
+	}
+	active, err := v.active(ctx)
+	if v.stopped = !active; err != nil || !active {
+		return nil, err
 	}
 	claims, ids := make([]outbox.Claim, len(jobs)), make([]int64, len(jobs))
 	for i, j := range jobs {
 		claims[i], ids[i] = j.claim, j.task.ID
 	}
-	lost, err := v.Outbox.Extend(ctx, lease, claims...)
+	lost, err := v.Outbox.Extend(ctx, v.Lease, claims...)
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +439,9 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 				v.fail(ctx, open(jobs), err)
 				return
 			}
-			v.act(ctx, at, []*job{j})
+			if v.act(ctx, at, []*job{j}); v.stopped {
+				return
+			}
 		}
 	default:
 		v.fail(ctx, jobs, err)

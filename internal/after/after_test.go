@@ -259,7 +259,7 @@ func TestKilled(t *testing.T) {
 					}
 					_ = r.worker.Work(t.Context(), r.inboxes) // fails when it is killed
 					r.worker.Dial, r.dead = dial, false
-					r.now += lease
+					r.now += r.worker.Lease
 					r.work()
 					r.wantIn("Archive", "message 0", "message 1")
 					r.wantIn("INBOX", "message 3")

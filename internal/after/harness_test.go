@@ -41,7 +41,8 @@ type rig struct {
 	trail   []string
 	now     time.Duration // since the beginning
 	due     map[int64]time.Duration
-	dead    bool // the worker was killed: nothing is recorded any more
+	dead    bool          // the worker was killed: nothing is recorded any more
+	renewed chan struct{} // gets an element for each renewal that somebody waits for
 }
 
 // newRig has one message in the INBOX for each task, and none in the folder Done.
@@ -53,11 +54,12 @@ func newRig(t *testing.T, messages int, without ...imap.Cap) *rig {
 	check(t, server.AddUser(user, password))
 	check(t, server.CreateFolder(user, "Done"))
 	r := &rig{
-		t: t, imap: server, in: inbox.Inbox{ID: 7, Address: user, AllowDelete: true}, tasks: map[int64]tasks.Task{},
+		t: t, imap: server, in: inbox.Inbox{ID: 7, Address: user, AllowDelete: true, Active: true}, tasks: map[int64]tasks.Task{},
 		noted: map[uint32]tasks.Noted{}, due: map[int64]time.Duration{},
 	}
 	r.worker = &Worker{
-		Outbox: r, Registry: r, Name: "test:1", Now: time.Now,
+		Outbox: r, Registry: r, Name: "test:1", Lease: 5 * time.Minute, Now: func() time.Time { return time.Now().Add(r.now) },
+		Inbox: func(context.Context, string) (inbox.Inbox, error) { return r.in, nil },
 		Wants: func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }, Log: slog.New(slog.DiscardHandler),
 		Dial: func(ctx context.Context, _ inbox.Inbox) (Server, error) { return r.dial(ctx) },
 	}
@@ -211,6 +213,10 @@ func (r *rig) Finish(_ context.Context, outcomes ...outbox.Outcome) ([]outbox.Cl
 }
 
 func (r *rig) Extend(context.Context, time.Duration, ...outbox.Claim) ([]outbox.Claim, error) {
+	select {
+	case r.renewed <- struct{}{}:
+	default:
+	}
 	return nil, nil
 }
 

@@ -2,7 +2,7 @@ package after
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"postrider/internal/imapsrc"
@@ -90,12 +90,10 @@ func (v *visit) read(ctx context.Context, jobs []*job) {
 		by[uid].refused("its content cannot be read: " + err.Error())
 	}
 	if err == nil {
-		err = errors.New("the server did not send the content")
+		err = &notNow{"the server did not send the content"}
 	}
-	for _, uid := range uids {
-		if j := by[uid]; j.end == nil && !same[uid] {
-			v.fail(ctx, []*job{j}, err)
-		}
+	if missing := slices.DeleteFunc(open(jobs), func(j *job) bool { return same[j.task.UID] }); len(missing) > 0 {
+		v.fail(ctx, missing, err)
 	}
 }
 

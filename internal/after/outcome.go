@@ -143,7 +143,7 @@ func ofKind(err error, kinds ...imapsrc.Kind) bool {
 	return errors.As(err, &e) && slices.Contains(kinds, e.Kind)
 }
 
-// fail ends jobs that met an error of the server.
+// fail ends jobs that met an error of the server. What it does not end is given back by work.
 func (v *visit) fail(ctx context.Context, jobs []*job, err error) {
 	why, never := text.Brief(err), new(cannot)
 	switch {
@@ -156,17 +156,46 @@ func (v *visit) fail(ctx context.Context, jobs []*job, err error) {
 			j.refused(why)
 		}
 	case ctx.Err() != nil:
-		v.broken = true
-		for _, j := range jobs {
-			j.back(0)
-		}
+		v.stopped = true
+		v.drop()
 		return
+	case v.conn == nil || ofKind(err, imapsrc.KindUnavailable, imapsrc.KindLimit, imapsrc.KindInUse, imapsrc.KindLocal):
+		v.leave(err)
 	default:
-		v.broken = true
-		for _, j := range jobs {
-			j.back(serverAgain)
-			j.end.Error = why
-		}
+		v.broke(jobs, err)
 	}
 	v.log.Info("what follows on the server is not done yet", "messages", len(jobs), "error", why)
+}
+
+// leave has the server left alone: the error is about it, and not about messages.
+func (v *visit) leave(err error) {
+	v.stopped, v.why, v.again = true, text.Brief(err), serverAgain
+	if ofKind(err, imapsrc.KindAuth, imapsrc.KindExpired) {
+		v.again = loginAgain
+	}
+	if e := new(imapsrc.Error); errors.As(err, &e) {
+		v.again = max(v.again, e.BackOff)
+	}
+	v.drop()
+}
+
+// broke ends the job over which the connection broke, if that is known. Otherwise each of the claims
+// in hand is tried alone.
+func (v *visit) broke(jobs []*job, err error) {
+	v.stopped, v.why = true, text.Brief(err)
+	v.drop()
+	if v.breaks++; v.breaks == maxBreaks {
+		v.again = serverAgain
+	}
+	at := new(imapsrc.Error)
+	_ = errors.As(err, &at)
+	named := slices.IndexFunc(jobs, func(j *job) bool { return j.task.UID == at.UID && j.task.Folder == at.Folder })
+	switch {
+	case !v.several:
+		jobs[0].refused(v.why)
+	case named >= 0:
+		jobs[named].refused(v.why)
+	default:
+		v.alone = atOnce
+	}
 }

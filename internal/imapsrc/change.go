@@ -25,10 +25,10 @@ func (c *Conn) Keeps(flag string) bool {
 }
 
 // Moves reports whether the server has MOVE (RFC 6851).
-func (c *Conn) Moves() bool { return c.library().Caps().Has(imap.CapMove) }
+func (c *Conn) Moves() bool { return c.caps.Has(imap.CapMove) }
 
 // ExpungesByUID reports whether the server has UID EXPUNGE (RFC 4315).
-func (c *Conn) ExpungesByUID() bool { return c.library().Caps().Has(imap.CapUIDPlus) }
+func (c *Conn) ExpungesByUID() bool { return c.caps.Has(imap.CapUIDPlus) }
 
 // AddFlag sets a flag on messages of the open folder. A message that does not exist is no error.
 // The error of this and the next methods is KindMessage when the server refuses, and KindNoFolder
@@ -146,7 +146,7 @@ func (c *Conn) WithMessageID(ctx context.Context, id string) ([]uint32, error) {
 
 // IsGmail reports whether the server is Google's, where EXPUNGE takes a label from a message and
 // keeps the message (X-GM-EXT-1).
-func (c *Conn) IsGmail() bool { return slices.Contains(c.caps, "X-GM-EXT-1") }
+func (c *Conn) IsGmail() bool { return c.caps.Has("X-GM-EXT-1") }
 
 // Trash is the folder for deleted messages (RFC 6154); empty when the server names none.
 func (c *Conn) Trash(ctx context.Context) (folder string, _ error) {

@@ -66,7 +66,7 @@ func (c *Conn) employ() {
 // write: PREAUTH, with the capabilities of the connection.
 func (c *Conn) library() *imapclient.Client {
 	if c.client == nil {
-		c.wire.first = "* PREAUTH [" + strings.Join(append([]string{"CAPABILITY"}, c.caps...), " ") + "]\r\n"
+		c.wire.first = "* PREAUTH [" + strings.Join(append([]string{"CAPABILITY"}, c.Capabilities()...), " ") + "]\r\n"
 		c.employ()
 		_ = c.client.WaitGreeting() // we wrote the greeting ourselves
 	}

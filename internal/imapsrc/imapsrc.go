@@ -40,7 +40,7 @@ type Conn struct {
 	host   string // host:port
 	wire   *wire
 	client *imapclient.Client // nil after Idle; see library
-	caps   []string
+	caps   imap.CapSet        // after the login; the library forgets them when the connection is lost
 	server string
 	folder string // the open folder; empty when none is open
 
@@ -124,7 +124,13 @@ func (c *Conn) Close() error {
 }
 
 // Capabilities returns the server's capabilities after the login, sorted.
-func (c *Conn) Capabilities() []string { return slices.Clone(c.caps) }
+func (c *Conn) Capabilities() (names []string) {
+	for name := range c.caps {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	return names
+}
 
 // ServerName returns the name and version from the server's ID. It is empty before the first
 // command after Dial, and when the server sends none.

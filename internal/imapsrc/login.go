@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -117,10 +118,7 @@ func (c *Conn) capabilities(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for name := range caps {
-			c.caps = append(c.caps, string(name))
-		}
-		slices.Sort(c.caps)
+		c.caps = maps.Clone(caps)
 		c.unidentified = (caps.Has(imap.CapID) || c.cfg.NeedsID) && c.cfg.ClientName != ""
 		c.idles = caps.Has(imap.CapIdle) && !c.cfg.NoIDLE
 		return nil

@@ -1,0 +1,170 @@
+package after
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+	"postrider/internal/outbox"
+)
+
+// breaking is a session that breaks when one message is asked for, as with a server that crashes over
+// a damaged message.
+type breaking struct {
+	*imapsrc.Conn
+	meta, body uint32 // UIDs
+	names      bool   // the error says over which message
+}
+
+func (b breaking) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	if slices.Contains(uids, b.meta) {
+		return nil, b.fall(0)
+	}
+	return b.Conn.Metadata(ctx, uids)
+}
+
+func (b breaking) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	i := slices.Index(uids, b.body)
+	if i < 0 {
+		return b.Conn.Bodies(ctx, uids, each)
+	}
+	res, err := b.Conn.Bodies(ctx, uids[:i], each)
+	return res, errors.Join(err, b.fall(b.body))
+}
+
+func (b breaking) fall(uid uint32) error {
+	_ = b.Close()
+	if !b.names {
+		uid = 0
+	}
+	return &imapsrc.Error{Kind: imapsrc.KindNetwork, Folder: "INBOX", UID: uid, Err: io.ErrUnexpectedEOF}
+}
+
+// TestOneBreaksTheConnection: the other messages do not wait for one that breaks the connection each
+// time, and that one is given up.
+func TestOneBreaksTheConnection(t *testing.T) {
+	for name, with := range map[string]breaking{"size and date": {meta: 3}, "content": {body: 3}, "content, named": {body: 3, names: true}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 5)
+			r.with(func(c *imapsrc.Conn) Server {
+				with.Conn = c
+				return with
+			})
+			r.wants("delete", 1, 2, 3, 4, 5)
+			r.work()
+			r.wantIn("INBOX", "message 2")
+			r.wantEnd(3, outbox.Waiting, "unexpected EOF")
+			for range maxTries {
+				r.now += longest
+				r.work()
+			}
+			r.wantEnd(3, outbox.DeadLetter, "unexpected EOF")
+		})
+	}
+}
+
+// cutOff is a session that breaks after the messages were identified.
+type cutOff struct{ *imapsrc.Conn }
+
+func (c cutOff) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	metas, err := c.Conn.Metadata(ctx, uids)
+	return metas, errors.Join(err, c.Close())
+}
+
+// TestCutOff: a connection that broke is not taken for a server that offers no MOVE, or no UIDPLUS.
+func TestCutOff(t *testing.T) {
+	for _, action := range []string{"move:Done", "delete"} {
+		for range 10 {
+			r := newRig(t, 2)
+			r.with(func(c *imapsrc.Conn) Server { return cutOff{c} })
+			r.wants(action, 1, 2)
+			r.work()
+			r.wantEnd(1, outbox.Waiting, "")
+			r.wantEnd(2, outbox.Waiting, "")
+		}
+	}
+}
+
+// TestLogins: a server that refuses the login is not asked again for each action.
+func TestLogins(t *testing.T) {
+	r := newRig(t, 1)
+	logins := 0
+	r.worker.Dial = func(context.Context, inbox.Inbox) (Server, error) {
+		logins++
+		return nil, &imapsrc.Error{Kind: imapsrc.KindAuth, Err: errors.New("wrong password")}
+	}
+	for range 2 * atOnce {
+		r.wants("seen", 1)
+		r.wants("flag:A", 1)
+	}
+	for r.now = 0; r.now < loginAgain; r.now += time.Minute {
+		r.work()
+	}
+	if logins != 1 {
+		t.Errorf("%d logins in %s, want one", logins, loginAgain)
+	}
+	r.wantEnd(2, outbox.Waiting, "wrong password")
+}
+
+// slowly is a session whose contents come once two leases have been renewed.
+type slowly struct {
+	*imapsrc.Conn
+	renewed <-chan struct{}
+}
+
+func (s slowly) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	for range 2 {
+		<-s.renewed
+	}
+	return s.Conn.Bodies(ctx, uids, each)
+}
+
+// TestSlowContents: a claim is renewed while contents are read, so that no other worker begins anew.
+func TestSlowContents(t *testing.T) {
+	r := newRig(t, 1)
+	r.renewed = make(chan struct{})
+	r.worker.Lease = time.Millisecond
+	r.with(func(c *imapsrc.Conn) Server { return slowly{c, r.renewed} })
+	r.wants("delete", 1)
+	r.work()
+	r.wantEnd(1, outbox.Done, "")
+}
+
+// whileReading is a session during which something else happens.
+type whileReading struct {
+	*imapsrc.Conn
+	f func()
+}
+
+func (w whileReading) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	w.f()
+	return w.Conn.Bodies(ctx, uids, each)
+}
+
+// TestForbiddenMeanwhile: what an operator has forbidden is not done, even if it has begun.
+func TestForbiddenMeanwhile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		f      func(r *rig)
+		status outbox.Status
+		why    string
+	}{
+		"deletions forbidden": {func(r *rig) { r.in.AllowDelete = false }, outbox.Dropped, "--allow-delete"},
+		"inbox disabled":      {func(r *rig) { r.in.Active = false }, outbox.Waiting, ""},
+		"inbox added again":   {func(r *rig) { r.in.ID++ }, outbox.Waiting, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1)
+			r.with(func(c *imapsrc.Conn) Server { return whileReading{c, func() { tt.f(r) }} })
+			r.wants("delete", 1)
+			r.work()
+			r.wantIn("INBOX", "message 0")
+			r.wantEnd(1, tt.status, tt.why)
+		})
+	}
+}
