@@ -129,9 +129,12 @@ func (b bench) finish(outcomes ...Outcome) (lost []Claim) {
 
 func (b bench) all() (out []Entry) {
 	b.t.Helper()
-	b.must(b.List(b.t.Context(), Filter{}, func(e Entry) error {
-		out = append(out, e)
-		return nil
+	b.must(b.db.View(b.t.Context(), func(tx *gorm.DB) error {
+		rows, err := db.Query(tx, (*entryRow).into, "SELECT "+entryColumns+" FROM "+tableOutbox+" ORDER BY id")
+		for _, r := range rows {
+			out = append(out, r.entry())
+		}
+		return err
 	}))
 	return out
 }

@@ -101,6 +101,10 @@ func (m *machine) check(*rapid.T) {
 	after := map[int64]Entry{}
 	now := m.now()
 	m.must(m.List(m.Context(), Filter{}, func(e Entry) error {
+		whole, err := m.Get(m.Context(), e.ID)
+		if e.Body = whole.Body; err != nil {
+			return err
+		}
 		after[e.ID] = e
 		due := "never"
 		if e.VisibleAt != nil {

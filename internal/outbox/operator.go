@@ -21,11 +21,11 @@ type Filter struct {
 	Statuses    []Status
 	Kind        Kind
 	TaskID      int64
-	Within      time.Duration // created at most so long ago
+	Within      time.Duration // created at most this long ago
 	Limit       int           // the newest first when set, the oldest first otherwise
 }
 
-// List calls each for the entries that a filter selects.
+// List calls each for the entries that a filter selects, without their bodies.
 func (s *Store) List(ctx context.Context, f Filter, each func(Entry) error) error {
 	var rows []entryRow
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
@@ -64,7 +64,7 @@ func (f Filter) query(now int64) (string, []any) {
 	if f.Limit > 0 {
 		order, args = " ORDER BY id DESC LIMIT ?", append(args, f.Limit)
 	}
-	return "SELECT " + entryColumns + " FROM " + tableOutbox + " WHERE " + strings.Join(where, " AND ") + order, args
+	return "SELECT " + listedColumns + " FROM " + tableOutbox + " WHERE " + strings.Join(where, " AND ") + order, args
 }
 
 // Get fails with ErrNotFound.

@@ -8,7 +8,7 @@
 // with a receipt and a lease, and ends done, dead or skipped.
 //
 // An entry goes out at least once. Its ID and its octets stay the same in all tries. Entries of one
-// task go to one destination in their order; nothing is promised across tasks. A destination that
+// task go to one destination in their order; nothing is promised across tasks, nor for actions. A destination that
 // is at fault holds up nothing but itself.
 package outbox
 
@@ -106,8 +106,8 @@ type Line struct{ Event, Detail string }
 
 // Work is for those who process entries.
 type Work interface {
-	// Receive claims entries that are due, oldest first, and none whose predecessor of the same
-	// task and destination has not ended.
+	// Receive claims entries that are due, oldest first. An event waits until its predecessor of the
+	// same task and destination has ended, an action while that one is in progress.
 	Receive(ctx context.Context, want Want) ([]Claim, error)
 	// Finish records outcomes. Those whose lease was lost are left alone.
 	Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, err error)

@@ -5,8 +5,11 @@ const (
 	tableOutbox       = "monitored_outbox"
 	tableDestinations = "monitored_destinations"
 
-	entryColumns = `id, event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, status, attempt_count, worker,
-  visible_at, error_message, created_at, finished_at`
+	entryColumns  = entryKeys + `, body` + entryState
+	listedColumns = entryKeys + `, ''` + entryState // without bodies, which can be large
+
+	entryKeys  = `id, event_id, occurrence_id, destination, kind, task_id, inbox_id, action`
+	entryState = `, status, attempt_count, worker, visible_at, error_message, created_at, finished_at`
 
 	newColumns = "event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, status, attempt_count, visible_at, " +
 		"receipt, worker, error_message, created_at, finished_at"
@@ -24,13 +27,15 @@ const (
 // destination, occurrence_id) has the predecessors. MariaDB and MySQL are told to use them (SQLite
 // takes that for a comment): while the table fills, their statistics are old, and they would read all
 // that waits for each entry. So they would with NOT EXISTS, which MariaDB evaluates for the whole table.
+// An action waits for a predecessor in progress alone: each is compared with its task when it is its turn,
+// and one may be for next month.
 const (
 	sqlDue = `
 SELECT ` + entryColumns + ` FROM monitored_outbox o /*! FORCE INDEX (monitored_outbox_claim) */
 WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND (
   SELECT 1 FROM monitored_outbox p /*! FORCE INDEX (monitored_outbox_order) */
   WHERE p.task_id = o.task_id AND p.inbox_id = o.inbox_id AND p.destination = o.destination
-    AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0 LIMIT 1) IS NULL
+    AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0 AND (o.action = '' OR p.status = 'in_progress') LIMIT 1) IS NULL
 ORDER BY visible_at, id LIMIT ?`
 
 	// By monitored_outbox_claim.

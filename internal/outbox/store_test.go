@@ -46,6 +46,33 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// TestActionsDoNotWait: an action waits for no earlier one of its task, which may be for next month,
+// except while that is being carried out.
+func TestActionsDoNotWait(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		act := func(action string, delay time.Duration) {
+			b.happen(Occurrence{Kind: Dead, TaskID: 1})
+			b.expand(func(_ context.Context, os []Occurrence) ([]Planned, error) {
+				return []Planned{{Occurrence: os[0], Destination: Server, EventID: EventID(os[0], action), InboxID: 7, Action: action, Delay: delay}}, nil
+			})
+		}
+		act("delete", 30*24*time.Hour)
+		act("flag:$Dead", 0)
+		flagging := b.receive(Server)
+		if len(flagging) != 1 || flagging[0].Action != "flag:$Dead" {
+			t.Fatalf("claimed is %+v, want the flag", flagging)
+		}
+		act("seen", 0)
+		if more := b.receive(Server); len(more) != 0 {
+			t.Fatalf("%+v is claimed beside another action on its message", more)
+		}
+		b.finish(Outcome{Claim: flagging[0], Status: Done})
+		if more := b.receive(Server); len(more) != 1 || more[0].Action != "seen" {
+			t.Errorf("claimed is %+v, want seen", more)
+		}
+	})
+}
+
 func kinds(claims []Claim) string {
 	var out string
 	for _, c := range claims {
