@@ -162,11 +162,15 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 	out := []wouldDelete{}
 	for _, e := range entries {
 		t, ok := known[e.TaskID]
-		if _, wanted := wants(e.Kind, t.Route, e.Action); ok && wanted {
-			out = append(out, wouldDelete{
-				Inbox: t.Inbox, Folder: t.Folder, UID: t.UID, Task: t.ID, Subject: t.Identity.Subject, At: e.VisibleAt.UTC(),
-			})
+		delay, wanted := wants(e.Kind, t.Route, e.Action)
+		if !ok || !wanted || outbox.Kind(t.Status) != e.Kind {
+			continue
 		}
+		at := e.VisibleAt.UTC()
+		if t.FinishedAt != nil && at.Before(t.FinishedAt.Add(delay)) { // delete_after is longer now
+			at = t.FinishedAt.Add(delay).UTC()
+		}
+		out = append(out, wouldDelete{Inbox: t.Inbox, Folder: t.Folder, UID: t.UID, Task: t.ID, Subject: t.Identity.Subject, At: at})
 	}
 	return out, err
 }

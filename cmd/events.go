@@ -38,7 +38,7 @@ func (s *services) dispatcher() (_ *outbox.Dispatcher, closeAll func(), _ error)
 	if err != nil || len(rules) == 0 && after == nil {
 		return nil, func() {}, err
 	}
-	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Grace: drainTime, Log: s.log}
+	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Drain: drainTime, Grace: drainTime, Log: s.log}
 	planner := &plan.Planner{Rules: rules, Source: s.eventSource(), Tasks: s.queue, Inboxes: s.inboxes, After: after}
 	d.Plan = planner.Plan
 	closeAll = func() {
@@ -88,30 +88,30 @@ func (s *services) eventSource() string {
 	return "postrider://" + host
 }
 
-// publish hands events to their destinations until stop is called, which waits for those of this
-// process if patience is not zero.
-func (s *services) publish(ctx context.Context) (stop func(patience time.Duration), _ error) {
+// publish hands events to their destinations until stop is called; with drain, stop waits for those of
+// this process.
+func (s *services) publish(ctx context.Context) (stop func(drain bool), _ error) {
 	d, closeAll, err := s.dispatcher()
 	if err != nil {
-		return func(time.Duration) {}, err
+		return func(bool) {}, err
 	}
 	if d == nil {
-		return func(time.Duration) { s.tidyEvents(ctx) }, nil
+		return func(bool) { s.tidyEvents(ctx) }, nil
 	}
 	running, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	last, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		d.Run(running, s.events)
+		d.Run(running, s.events, last)
 	}()
-	return func(patience time.Duration) {
-		cancel()
-		<-done
-		if patience > 0 && ctx.Err() == nil {
-			last, cancel := context.WithTimeout(ctx, patience)
-			defer cancel()
-			d.Drain(last)
+	return func(drain bool) {
+		if drain {
+			close(last)
+		} else {
+			cancel()
 		}
+		<-done
+		cancel()
 		closeAll()
 		s.tidyEvents(ctx)
 	}, nil

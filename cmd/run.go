@@ -107,7 +107,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if !opts.dryRun && s.quota.Limited() { // else endless mail would use up the limits before each notice
 		s.report(signalled, notices, true)
 	}
-	endEvents := func(time.Duration) {}
+	endEvents := func(bool) {}
 	if !opts.dryRun {
 		if endEvents, err = s.publish(ctx); err != nil {
 			return err
@@ -117,7 +117,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if opts.chosen.Empty() {
 		report.Inboxes = s.withBounces(ctx, report.Inboxes, boxes, p.Config.Quiet)
 	}
-	endEvents(drainTime)
+	endEvents(true)
 	if !opts.dryRun {
 		s.act(ctx, boxes)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"postrider/internal/contacts"
 	"postrider/internal/forward"
@@ -52,7 +51,7 @@ type watching struct {
 	people   string // the directory, as the routes know it
 	endPage  func()
 
-	endEvents  func(patience time.Duration)
+	endEvents  func(drain bool)
 	endActions func()
 }
 
@@ -87,7 +86,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	page, done, err := s.page(l.page.access)
 	if err != nil {
 		w.endActions()
-		w.endEvents(0)
+		w.endEvents(false)
 		return nil, err
 	}
 	hide := l.page.show(page)
@@ -115,7 +114,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 		Close: func() {
 			w.measure(ctx)
 			w.endActions()
-			w.endEvents(0)
+			w.endEvents(false)
 			stop()
 			w.endPage()
 			_ = w.relay.Close()

@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
@@ -153,6 +155,12 @@ func TestDeleteAfter(t *testing.T) {
 	w.pass(0)
 	w.wantIn("INBOX", `letter 1 \Seen`, "other")
 	w.must(0, "event", "retry", "--destination", "imap", "--status", "waiting", "--yes") // it is too early
+	var dry struct {
+		WouldDelete []struct{ At time.Time } `json:"would_delete"`
+	}
+	if err := json.Unmarshal([]byte(w.must(0, "run", "--dry-run", "--json").stdout), &dry); err != nil || len(dry.WouldDelete) != 1 || time.Until(dry.WouldDelete[0].At) < 29*24*time.Hour {
+		t.Errorf("a dry run says %+v, %v; want one deletion in 30 days", dry, err)
+	}
 	w.pass(0)
 	w.wantIn("INBOX", `letter 1 \Seen`, "other")
 	w.sql("UPDATE monitored_emails_tasks SET finished_at = '2020-02-29 12:00:00'")

@@ -25,6 +25,7 @@ type Dispatcher struct {
 	Plan    Plan
 	Targets []Target
 	Worker  string
+	Drain   time.Duration // how long batches begin after last was closed, see Run
 	Grace   time.Duration // how long a batch that is under way may take after ctx has ended
 	Log     *slog.Logger
 }
@@ -38,66 +39,49 @@ const (
 	expandAtOnce = 200
 )
 
-// Run publishes until ctx ends: soon after woken has an element, and every few seconds. One
-// destination does not wait for another. What fails is logged once, and tried again.
-func (d *Dispatcher) Run(ctx context.Context, woken <-chan struct{}) {
-	var wg sync.WaitGroup
-	news := make([]chan struct{}, len(d.Targets))
+// Run publishes what there is at once, then soon after woken has an element, and every few seconds,
+// until ctx ends. After last is closed, it publishes what is due by then and returns: batches begin
+// for as long as Drain, and each has its whole timeout. One destination does not wait for another.
+// What fails is logged once, and tried again.
+func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
+	begin, enough := context.WithCancel(ctx)
+	defer enough()
+	go func() {
+		select {
+		case <-last:
+			time.AfterFunc(d.Drain, enough)
+		case <-begin.Done():
+		}
+	}()
+	var publishing sync.WaitGroup
+	news, expanded := make([]chan struct{}, len(d.Targets)), make(chan struct{})
 	for i := range d.Targets {
 		news[i] = make(chan struct{}, 1)
-		wg.Go(func() {
-			var trouble trouble
-			for wait := new(rounds); wait.next(ctx, news[i]); {
-				trouble.log(ctx, d.Log, d.publish(ctx, &d.Targets[i]))
-			}
+		publishing.Go(func() {
+			r := rounds{log: d.Log, news: news[i], last: expanded}
+			r.run(begin, func() error { return d.publish(ctx, begin, &d.Targets[i]) })
 		})
 	}
-	trouble, wait := new(trouble), &rounds{pace: pace, gather: gather}
-	for {
-		trouble.log(ctx, d.Log, d.expand(ctx))
-		for _, n := range news {
-			wake(n)
+	r := rounds{log: d.Log, news: woken, last: last, pace: pace, gather: gather}
+	r.run(begin, func() error { return d.expand(begin, news) })
+	close(expanded)
+	publishing.Wait()
+}
+
+// expand expands all occurrences that there are, and wakes those who publish.
+func (d *Dispatcher) expand(ctx context.Context, news []chan struct{}) error {
+	for ctx.Err() == nil {
+		n, err := d.Store.Expand(ctx, expandAtOnce, d.Plan)
+		for _, news := range news {
+			if n > 0 {
+				wake(news)
+			}
 		}
-		if !wait.next(ctx, woken) {
-			break
+		if err != nil || n < expandAtOnce { // what comes meanwhile wakes Run again
+			return err
 		}
 	}
-	wg.Wait()
-}
-
-// rounds says when to look.
-type rounds struct {
-	pace, gather time.Duration // before and after the wait for news
-	woken        bool
-}
-
-// next waits for news, but not longer than lookEvery, and reports whether ctx goes on.
-func (r *rounds) next(ctx context.Context, news <-chan struct{}) bool {
-	pause(ctx, r.pace)
-	most := lookEvery
-	if r.woken {
-		most = lookAgain
-	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-news:
-		r.woken = true
-		pause(ctx, r.gather)
-	case <-timer.C:
-		r.woken = false
-	case <-ctx.Done():
-	}
-	return ctx.Err() == nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	return nil
 }
 
 func wake(news chan struct{}) {
@@ -107,33 +91,62 @@ func wake(news chan struct{}) {
 	}
 }
 
-// Drain publishes what is due, once, and returns when that is done or ctx ends. Run must have ended.
-func (d *Dispatcher) Drain(ctx context.Context) {
-	new(trouble).log(ctx, d.Log, d.expand(ctx))
-	var wg sync.WaitGroup
-	for i := range d.Targets {
-		wg.Go(func() { new(trouble).log(ctx, d.Log, d.publish(ctx, &d.Targets[i])) })
-	}
-	wg.Wait()
+// rounds look at the outbox again and again.
+type rounds struct {
+	log          *slog.Logger
+	news, last   <-chan struct{}
+	pace, gather time.Duration // before and after the wait for news
 }
 
-// trouble is that of the database. It is logged when it begins.
-type trouble struct{ known bool }
-
-func (t *trouble) log(ctx context.Context, log *slog.Logger, err error) {
-	if err != nil && !t.known && ctx.Err() == nil {
-		log.Error("cannot process the outbox; trying again", "error", err)
-	}
-	t.known = err != nil
-}
-
-// expand expands all occurrences that there are.
-func (d *Dispatcher) expand(ctx context.Context) error {
+// run does a round at once, after each element of news, and every few seconds, until ctx ends. A round
+// that begins after last was closed is the final one. The first error in a row, which is the
+// database's, is logged.
+func (r *rounds) run(ctx context.Context, round func() error) {
+	wait, failing := lookEvery, false
 	for ctx.Err() == nil {
-		n, err := d.Store.Expand(ctx, expandAtOnce, d.Plan)
-		if err != nil || n < expandAtOnce { // what comes meanwhile wakes Run again
-			return err
+		final := isClosed(r.last)
+		err := round()
+		if err != nil && !failing && ctx.Err() == nil {
+			r.log.Error("cannot process the outbox; trying again", "error", err)
 		}
+		if failing = err != nil; final {
+			return
+		}
+		r.pause(ctx, r.pace)
+		wait = r.wait(ctx, wait)
 	}
-	return nil
+}
+
+// wait waits for news, but not longer than d, and returns how long to wait next time.
+func (r *rounds) wait(ctx context.Context, d time.Duration) time.Duration {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-r.news:
+		r.pause(ctx, r.gather)
+		return lookAgain
+	case <-timer.C:
+	case <-r.last:
+	case <-ctx.Done():
+	}
+	return lookEvery
+}
+
+func (r *rounds) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.last:
+	case <-ctx.Done():
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,7 +36,7 @@ func (r *receiver) Publish(ctx context.Context, batch []Message) []error {
 	}
 	for i, m := range batch {
 		if errs[i] = ctx.Err(); errs[i] == nil && r.rule != nil {
-			errs[i] = r.rule(m)
+			errs[i] = cmp.Or(r.rule(m), ctx.Err())
 		}
 		if errs[i] == nil {
 			r.got = append(r.got, string(m.Kind)+" "+m.Key)
@@ -65,7 +66,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	d := &desk{bench: b, crm: &receiver{ids: map[string]int{}}, bus: &receiver{ids: map[string]int{}}, log: new(strings.Builder)}
-	d.Dispatcher = &Dispatcher{Store: b.Store, Plan: to("crm", "bus"), Worker: "w", Grace: time.Millisecond, Log: slog.New(slog.NewTextHandler(d.log, nil))}
+	d.Dispatcher = &Dispatcher{Store: b.Store, Plan: to("crm", "bus"), Worker: "w", Drain: time.Minute, Grace: time.Millisecond, Log: slog.New(slog.NewTextHandler(d.log, nil))}
 	for name, r := range map[string]*receiver{"crm": d.crm, "bus": d.bus} {
 		d.Targets = append(d.Targets, Target{
 			Destination: Destination{Name: name, Target: "there"}, Publisher: r, Batch: 10, Timeout: time.Minute, GiveUp: 96 * time.Hour,
@@ -78,8 +79,15 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) drain(pause time.Duration) {
 	d.t.Helper()
 	d.ahead.Add(int64(pause))
-	d.Drain(d.t.Context())
+	d.Run(d.t.Context(), nil, ended)
 }
+
+// ended has Run publish what is due, and return.
+var ended = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 func (d *desk) want(r *receiver, what ...string) {
 	d.t.Helper()
@@ -191,7 +199,7 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d.crm.takes(func(Message) error { cancel(); return nil })
 	d.bus.hang = true
-	d.Drain(ctx)
+	d.Run(ctx, nil, ended)
 	d.want(d.crm, "dead task:1")
 	d.want(d.bus)
 	d.crm.takes(func(Message) error { t.Error("it comes again"); return nil })
@@ -200,6 +208,27 @@ func TestStopped(t *testing.T) {
 	d.want(d.bus, "dead task:1")
 	if d.log.Len() > 0 {
 		t.Errorf("it is logged\n%s", d.log)
+	}
+}
+
+// TestSlowAtTheEnd: at its end a pass lets a batch that is under way have its whole timeout. Otherwise a
+// destination that is slower than the end of each pass would get the same event for ever.
+func TestSlowAtTheEnd(t *testing.T) {
+	d := newDesk(t)
+	d.Drain = 0
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	last := make(chan struct{})
+	d.crm.takes(func(Message) error {
+		close(last)
+		<-time.After(50 * time.Millisecond) // much longer than Drain and Grace
+		return nil
+	})
+	d.Run(t.Context(), nil, last)
+	d.want(d.crm, "dead task:1")
+	for _, e := range d.all() {
+		if e.Destination == "crm" && e.Status != Done {
+			t.Errorf("it is %+v, want done", e)
+		}
 	}
 }
 
@@ -228,7 +257,7 @@ func TestRun(t *testing.T) {
 	woken, done := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		d.Run(ctx, woken)
+		d.Run(ctx, woken, nil)
 	}()
 	for id := range int64(3) {
 		d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
@@ -244,10 +273,20 @@ func TestRun(t *testing.T) {
 func TestDatabaseAway(t *testing.T) {
 	var log strings.Builder
 	l, away := slog.New(slog.NewTextHandler(&log, nil)), errors.New("no route to host")
-	var trouble trouble
-	for _, err := range []error{away, away, nil, away} {
-		trouble.log(t.Context(), l, err)
-	}
+	errs := []error{away, away, nil, away}
+	news := make(chan struct{}, len(errs))
+	ctx, cancel := context.WithCancel(t.Context())
+	r := rounds{log: l, news: news}
+	r.run(ctx, func() error {
+		if len(errs) == 0 {
+			cancel()
+			return nil
+		}
+		err := errs[0]
+		errs = errs[1:]
+		wake(news)
+		return err
+	})
 	if n := strings.Count(log.String(), "cannot process the outbox"); n != 2 {
 		t.Errorf("the log has\n%s\nwant two lines", &log)
 	}

@@ -14,9 +14,10 @@ const (
 	quickPart  = 30
 )
 
-// publish hands over what is due, until nothing is, or the destination fails.
-func (d *Dispatcher) publish(ctx context.Context, t *Target) error {
-	states, err := d.Store.Destinations(ctx)
+// publish hands over what is due, until nothing is, or the destination fails. No batch begins after
+// begin has ended; one that is under way goes on until ctx ends.
+func (d *Dispatcher) publish(ctx, begin context.Context, t *Target) error {
+	states, err := d.Store.Destinations(begin)
 	if err != nil {
 		return err
 	}
@@ -27,8 +28,8 @@ func (d *Dispatcher) publish(ctx context.Context, t *Target) error {
 	if failed || t.size == 0 {
 		t.size = first
 	}
-	for ctx.Err() == nil {
-		claims, err := d.Store.Receive(ctx, Want{Destination: t.Name, Max: t.size, Lease: t.Timeout + time.Minute, Worker: d.Worker})
+	for begin.Err() == nil {
+		claims, err := d.Store.Receive(begin, Want{Destination: t.Name, Max: t.size, Lease: t.Timeout + time.Minute, Worker: d.Worker})
 		if err != nil || len(claims) == 0 {
 			return err
 		}
