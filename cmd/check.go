@@ -33,15 +33,17 @@ func (a *app) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [--inbox ADDR]... [--label L]... [--all|--failing]",
 		Short: "Check configuration, database, inboxes, relay and DNS",
-		Long: `check tries everything that a run depends on and prints one line each; where
-something fails, the line says how to fix it. It logs in to each inbox and opens
-its folders. It forwards nothing: it names the sender (forward.envelope_from)
-and up to ten recipients of routes and notify to the relay, and takes that back.
-Of the database it proves that its user may write. The DNS is asked for mode
-auto, and for the key of arc. The bounce inbox has to be active (bounces). It
-looks whether the hook and the directory of metrics.textfile exist, and
-does not run the hook. --inbox and --label choose the inboxes; everything else is
-tried all the same.
+		Long: `check tests everything that a run depends on, prints one line for each, and says
+how to fix what fails. It sends no mail.
+
+It tests that the database user can write. It logs in to each inbox and opens
+its folders. It names the sender (forward.envelope_from) and up to ten
+recipients to the relay, and resets the transaction before any content. For mode
+auto and arc it queries the DNS. It tests that the bounce inbox is active, that
+the hook and the directory of metrics.textfile exist, and that the files of web
+can be used; it does not run the hook. --inbox and --label choose inboxes; the
+rest is always tested.
+
 Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
 all. The exit code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
@@ -127,6 +129,13 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 			return err
 		}
 		found = append(found, file)
+	}
+	if cfg.Web.Set() {
+		page := checkPage(cfg)
+		if err := a.report(page); err != nil {
+			return err
+		}
+		found = append(found, page)
 	}
 	if cfg.Auto() {
 		dns := checkDNS(ctx, cfg)

@@ -3,8 +3,10 @@ package cmd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,12 +40,13 @@ Only this host can reach the default address, and there is no login. Any other
 address needs users and a certificate (web.users, web.tls), or a proxy that
 logs users in (web.proxy).
 
-  postrider serve                          on http://127.0.0.1:8420/
-  postrider serve --listen 127.0.0.1:9000  on another port
-  postrider serve --listen :8443           for others, with web.users and web.tls
-  ssh -L 8420:127.0.0.1:8420 mailhost      the page of another host, from here
-
 SIGTERM and SIGINT end it, with exit code 0.
+
+Examples:
+  postrider serve                          # on http://127.0.0.1:8420/
+  postrider serve --listen 127.0.0.1:9000  # on another port
+  postrider serve --listen :8443           # for other hosts: needs web.users
+  ssh -L 8420:127.0.0.1:8420 mailhost      # the page of another host
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), listen) },
@@ -101,10 +104,7 @@ func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Acce
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	access, err := web.Open(web.Settings{
-		Listen: listen, UsersFile: cfg.Web.Users, Operators: cfg.Web.Operators, CertFile: cfg.Web.TLS.Cert, KeyFile: cfg.Web.TLS.Key,
-		ProxyFrom: cfg.Web.Proxy.Networks(), ProxyHeader: cfg.Web.Proxy.UserHeader, Key: key, Now: time.Now,
-	})
+	access, err := openAccess(cfg, listen, key)
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -116,6 +116,26 @@ func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Acce
 		return nil, nil, usage(err)
 	}
 	return access, l, nil
+}
+
+// openAccess reads the files of the section web. key signs sessions.
+func openAccess(cfg *config.Config, listen string, key []byte) (*web.Access, error) {
+	return web.Open(web.Settings{
+		Listen: listen, UsersFile: cfg.Web.Users, Operators: cfg.Web.Operators, CertFile: cfg.Web.TLS.Cert, KeyFile: cfg.Web.TLS.Key,
+		ProxyFrom: cfg.Web.Proxy.Networks(), ProxyHeader: cfg.Web.Proxy.UserHeader, Key: key, Now: time.Now,
+	})
+}
+
+// checkPage tests what serve, and watch with --listen, refuse to start with.
+func checkPage(cfg *config.Config) finding {
+	access, err := openAccess(cfg, pageAddress, nil)
+	if err != nil {
+		return finding{what: "status page", err: err}
+	}
+	if names := access.UnknownOperators(); len(names) > 0 {
+		err = fmt.Errorf("web.operators: no such user in %s: %s", cfg.Web.Users, strings.Join(names, ", "))
+	}
+	return finding{what: "status page", text: "the files of the section web can be used", err: err}
 }
 
 // page wires the status page. Call done when it is not used any more.

@@ -15,6 +15,11 @@ type Web struct {
 	Proxy     WebProxy `yaml:"proxy"`
 }
 
+// Set reports whether the section says anything.
+func (w Web) Set() bool {
+	return w.Users != "" || w.TLS != (WebTLS{}) || len(w.Proxy.From) > 0
+}
+
 // WebTLS is the page's certificate.
 type WebTLS struct {
 	Cert string `yaml:"cert"` // a file with the certificate and those of its issuers

@@ -6,12 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Fill breaks the lines of those paragraphs again that are wider than width; the others stay as
-// they are.
+// Fill breaks the lines of paragraphs that are wider than width again. The others stay as they are,
+// and so do those with indented lines, which are examples and lists.
 func Fill(s string, width int) string {
+	wide := func(line string) bool { return utf8.RuneCountInString(line) > width }
+	indented := func(line string) bool { return strings.HasPrefix(line, "  ") }
 	paragraphs := strings.Split(s, "\n\n")
 	for i, p := range paragraphs {
-		if slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool { return utf8.RuneCountInString(line) > width }) {
+		if lines := strings.Split(p, "\n"); slices.ContainsFunc(lines, wide) && !slices.ContainsFunc(lines, indented) {
 			paragraphs[i] = fill(p, width)
 		}
 	}

@@ -65,6 +65,19 @@ func Open(s Settings) (*Access, error) {
 	return a, nil
 }
 
+// UnknownOperators are those who are not in the file of users.
+func (a *Access) UnknownOperators() (names []string) {
+	if a.users == nil {
+		return nil
+	}
+	for _, name := range a.Operators {
+		if hash, _ := a.users.hash(name); hash == nil && name != "*" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // isLoopback reports whether only this host can reach an address.
 func isLoopback(listen string) (bool, error) {
 	host, port, err := net.SplitHostPort(listen)
