@@ -5,9 +5,9 @@
 // relative to the file (the working directory of a cron job is the user's home), secrets are
 // resolved, and routes compile.
 //
-// An environment variable overrides a key outside routes that is not a list: POSTRIDER_SMTP_HOST is
-// smtp.host. An empty variable counts as unset. Other variables with that prefix are ignored,
-// unless one looks like a misspelt key.
+// An environment variable overrides a key: POSTRIDER_SMTP_HOST is smtp.host. An empty variable counts
+// as unset. One for a list, or for what is in a list or in a section that users name, is an error, and
+// so is one that looks like a misspelt key. Others with that prefix are ignored.
 //
 // A file that other users can write, or that another user than root owns, is an error: it names a
 // program that is run. No error shows the value of a secret. A secret in plain text is accepted

@@ -14,14 +14,18 @@ func variable(key string) string {
 	return "POSTRIDER_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-func (r *reader) overridden(key string) bool {
-	v, _ := r.env(variable(key))
+// given reports whether an environment variable has a value.
+func (r *reader) given(name string) bool {
+	v, _ := r.env(name)
 	return v != ""
 }
 
 // file reads the tree of the file, and then the environment, which overrides it.
 func (r *reader) file(root *yaml.Node, c *Config) {
 	r.places[""] = place{source: r.path}
+	for _, l := range leaves(c) {
+		r.overridden[l.name] = r.given(variable(l.name))
+	}
 	r.value(root, "", reflect.ValueOf(c).Elem())
 	for _, l := range leaves(c) {
 		if text, _ := r.env(variable(l.name)); text != "" {
@@ -31,9 +35,16 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 	}
 }
 
-// unknownVariables refuses variables that look like a misspelt key, unless the file refers to them.
-// Others may belong to the user, such as the password of an inbox.
+// unknownVariables refuses variables that look like a key which has none, or like a misspelt key, unless
+// the file refers to them. Others may belong to the user, such as the password of an inbox.
 func (r *reader) unknownVariables(names []string, c *Config) {
+	for _, key := range withoutVariable(c) {
+		if name := variable(key); r.given(name) && !r.refersTo(name) {
+			r.errs.All = append(r.errs.All, Error{
+				Source: name, Key: key, Problem: "no variable overrides a list, or a section that you name; write it in the file, and a secret there as env:NAME",
+			})
+		}
+	}
 	known := map[string][]string{} // by section
 	for _, l := range leaves(c) {
 		if section, key, ok := strings.Cut(l.name, "."); ok {
@@ -44,7 +55,7 @@ func (r *reader) unknownVariables(names []string, c *Config) {
 		for section, keys := range known {
 			key, ok := strings.CutPrefix(name, variable(section)+"_")
 			key = strings.ToLower(key)
-			if !ok || !r.overridden(section+"."+key) || bytes.Contains(r.src, []byte("env:"+name)) ||
+			if !ok || !r.given(name) || r.refersTo(name) ||
 				slices.ContainsFunc(keys, func(k string) bool { return variable(section+"."+k) == name }) {
 				continue
 			}
@@ -57,3 +68,6 @@ func (r *reader) unknownVariables(names []string, c *Config) {
 		}
 	}
 }
+
+// refersTo reports whether the file takes a secret from a variable.
+func (r *reader) refersTo(name string) bool { return bytes.Contains(r.src, []byte("env:"+name)) }

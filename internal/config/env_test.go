@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,21 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		if !used {
 			t.Errorf("%s is never asked for, want it to override %s", variable(l.name), l.name)
 		}
+	}
+}
+
+// TestNoVariable: a list, and what is in a section with a name of the user's, has no variable, and is
+// left as the file has it.
+func TestNoVariable(t *testing.T) {
+	t.Setenv("POSTRIDER_EVENTS_CRM_SECRETS", "whsec_"+strings.Repeat("QUJD", 10))
+	text := minimal + "events: {crm: {url: 'https://crm.example/', secrets: env:POSTRIDER_EVENTS_CRM_SECRETS, on: [dead]}}\n"
+	_, err := Load(write(t, text), variables(
+		"POSTRIDER_NOTIFY_TO", "x", "POSTRIDER_EVENTS_CRM_URL", "https://other.example/", "POSTRIDER_EVENTS_BUS_URL", "mine", "POSTRIDER_EVENTS_CRM_SECRETS", "x"))
+	want := []string{"POSTRIDER_EVENTS_CRM_URL: events.crm.url: no variable overrides", "POSTRIDER_NOTIFY_TO: notify.to: no variable overrides"}
+	lines := strings.Split(fmt.Sprint(err), "\n")
+	slices.Sort(lines)
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], want[0]) || !strings.HasPrefix(lines[1], want[1]) {
+		t.Errorf("the errors are %q, want %q", lines, want)
 	}
 }
 

@@ -16,28 +16,50 @@ func keys(t reflect.Type) []string {
 	return out
 }
 
-// leaf is one key with a single value.
+// leaf is one key that is no section.
 type leaf struct {
 	name  string
 	value reflect.Value
 }
 
 // leaves are all single values of c that are not in lists.
-func leaves(c *Config) []leaf { return leavesOf("", reflect.ValueOf(c).Elem()) }
+func leaves(c *Config) (out []leaf) {
+	walk("", reflect.ValueOf(c).Elem(), func(l leaf) {
+		if k := l.value.Kind(); k != reflect.Slice && k != reflect.Map {
+			out = append(out, l)
+		}
+	})
+	return out
+}
 
-func leavesOf(parent string, v reflect.Value) []leaf {
-	var out []leaf
+// withoutVariable are the keys of c that no environment variable overrides: lists, and what is in
+// sections that users name.
+func withoutVariable(c *Config) (names []string) {
+	walk("", reflect.ValueOf(c).Elem(), func(l leaf) {
+		switch l.value.Kind() {
+		case reflect.Slice:
+			names = append(names, l.name)
+		case reflect.Map:
+			names = append(names, l.name)
+			for _, k := range l.value.MapKeys() {
+				if elem := l.value.MapIndex(k); elem.Kind() == reflect.Struct {
+					walk(join(l.name, k.String()), elem, func(in leaf) { names = append(names, in.name) })
+				}
+			}
+		}
+	})
+	return names
+}
+
+// walk calls f for the keys of a section and those of the sections in it.
+func walk(parent string, v reflect.Value, f func(leaf)) {
 	for i, key := range keys(v.Type()) {
-		name, f := join(parent, key), v.Field(i)
-		switch f.Kind() {
-		case reflect.Struct:
-			out = append(out, leavesOf(name, f)...)
-		case reflect.Slice, reflect.Map:
-		default:
-			out = append(out, leaf{name, f})
+		if name, field := join(parent, key), v.Field(i); field.Kind() == reflect.Struct {
+			walk(name, field, f)
+		} else {
+			f(leaf{name, field})
 		}
 	}
-	return out
 }
 
 // suggest names the key that was probably meant: one with a similar name, or the same one in

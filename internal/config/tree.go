@@ -28,12 +28,14 @@ type reader struct {
 	unknown map[string]bool  // the sections with an unknown key
 	errs    *Errors
 	nodes   int
+
+	overridden map[string]bool // by the environment
 }
 
 func newReader(path string, env Lookup, private bool) *reader {
 	return &reader{
 		path: path, env: env, resolve: secret.Resolve, private: private,
-		places: map[string]place{}, unknown: map[string]bool{}, errs: &Errors{},
+		places: map[string]place{}, unknown: map[string]bool{}, overridden: map[string]bool{}, errs: &Errors{},
 	}
 }
 
@@ -82,7 +84,7 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 		r.value(n, key, v.Elem())
 	case n.Kind != yaml.ScalarNode:
 		r.fail(key, "has to be %s, not %s", kindOf(v), describe(n))
-	case !r.overridden(key):
+	case !r.overridden[key]:
 		r.scalar(key, n.Value, v)
 	}
 }
