@@ -33,9 +33,9 @@ type eventFilter struct {
 }
 
 func (f *eventFilter) register(c *cobra.Command) {
-	c.Flags().StringVar(&f.destination, "destination", "", "only events for this destination")
-	c.Flags().StringSliceVar(&f.statuses, "status", nil, "only events in this state; may be repeated")
-	c.Flags().StringVar(&f.kind, "kind", "", "only events of this kind, such as forwarded")
+	c.Flags().StringVar(&f.destination, "destination", "", "only events for the destination `NAME`")
+	c.Flags().StringSliceVar(&f.statuses, "status", nil, "only events in this `STATE`; may be repeated")
+	c.Flags().StringVar(&f.kind, "kind", "", "only events of this `KIND`, such as forwarded")
 	c.Flags().Int64Var(&f.task, "task", 0, "only events of the task with this `ID`")
 	c.Flags().StringVar(&f.since, "since", "", "only events of the last `D`, such as 2d or 36h")
 	values(c, "status", eventStates()...)

@@ -59,10 +59,10 @@ func (a *app) eventChangeCommand(how eventChange) *cobra.Command {
 		Short: how.short,
 		Long: how.short + `.
 
-It is for events that are ` + strings.Join(states, ", ") + `. Name them by their IDs, or
-select them with filters; all of the filters have to match. With filters the
-command counts the events and asks; --yes answers for a script, --dry-run only
-counts them. The trail of each event's task, or inbox, says who did it.
+It applies to events that are ` + states + `. Give their IDs, or
+filters, which all have to match. With filters it counts the events and asks;
+--yes answers for a script, --dry-run only counts. The trail of the task, or of
+the inbox, records who did it.
 ` + exitHelp,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids, err := parseIDs(args)
@@ -78,7 +78,7 @@ counts them. The trail of each event's task, or inbox, says who did it.
 			}
 			for _, s := range filter.Statuses {
 				if !slices.Contains(how.from, s) {
-					return usage(fmt.Errorf("`%s` is not for events that are %s, but for %s", c.CommandPath(), s, strings.Join(states, ", ")))
+					return usage(fmt.Errorf("`%s` is not for events that are %s, but for %s", c.CommandPath(), s, states))
 				}
 			}
 			if len(filter.Statuses) == 0 {
@@ -152,7 +152,7 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64) (out []int64, _ error) {
 	for _, id := range ids {
 		e, err := s.outbox.Get(ctx, id)
-		why := fmt.Sprintf("it is %s; this is for events that are %s", e.Status, strings.Join(how.states(), ", "))
+		why := fmt.Sprintf("it is %s; this is for events that are %s", e.Status, how.states())
 		switch {
 		case errors.Is(err, outbox.ErrNotFound):
 			why = "there is no such event"
@@ -169,11 +169,14 @@ func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64
 	return out, nil
 }
 
-func (how eventChange) states() (names []string) {
+// states are the states of from in words.
+func (how eventChange) states() string {
+	var names []string
 	for _, s := range how.from {
 		names = append(names, string(s))
 	}
-	return names
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func (a *app) eventEnableCommand() *cobra.Command {

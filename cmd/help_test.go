@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -9,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestHelp: the help of every command fits 80 columns, and has the exit codes where it has more
-// than a line.
+// namedType is a flag whose value has no name.
+var namedType = regexp.MustCompile(`--[a-z-]+ (string|strings|stringArray|stringToString|int|int64|uint|uint32|count|duration)\b`)
+
+// TestHelp: the help of every command fits 80 columns, and names the values of flags.
 func TestHelp(t *testing.T) {
 	var all func(c *cobra.Command) [][]string
 	all = func(c *cobra.Command) [][]string {
@@ -34,6 +37,9 @@ func TestHelp(t *testing.T) {
 			out.Reset()
 			if code := a.run(t.Context(), append(path, "--help")); code != exitOK {
 				t.Fatalf("exit code %d; it prints\n%s", code, &out)
+			}
+			if m := namedType.FindString(out.String()); m != "" {
+				t.Errorf("the flag %q shows a type of Go's; name the value between backquotes", m)
 			}
 			for line := range strings.Lines(out.String()) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {

@@ -43,21 +43,28 @@ type inboxFlags struct {
 	password       passwordFlags
 }
 
+// register adds the flags to add, and to set, where nothing has a default.
 func (f *inboxFlags) register(c *cobra.Command) {
+	byDefault := func(what string) string {
+		if c.Name() == "set" {
+			return ""
+		}
+		return " (default " + what + ")"
+	}
 	flags := c.Flags()
-	flags.StringVar(&f.host, "host", "", "the IMAP server's `NAME` or address")
-	flags.IntVar(&f.port, "port", 0, "its port `N` (default 993 for tls, else 143)")
-	flags.StringVar((*string)(&f.security), "security", "", "`tls|starttls|none` (default tls)")
+	flags.StringVar(&f.host, "host", "", "the `HOST` name or address of the IMAP server")
+	flags.IntVar(&f.port, "port", 0, "the port `N` of the IMAP server"+byDefault("993 for tls, else 143"))
+	flags.StringVar((*string)(&f.security), "security", "", "how to encrypt the connection: `tls|starttls|none`"+byDefault("tls"))
 	flags.BoolVar(&f.allowPlaintext, "allow-plaintext", false,
 		"with --security none: send the password unencrypted to a host other than this one")
 	flags.BoolVar(&f.allowDelete, "allow-delete", false,
 		"let messages be deleted on the server, where the configuration says so (after); --allow-delete=false ends that")
-	flags.StringVar(&f.username, "username", "", "`NAME` for the login (default ADDR)")
-	flags.StringVar(&f.auth, "auth", "", "`auto|plain|login` (default auto)")
+	flags.StringVar(&f.username, "username", "", "`NAME` for the login"+byDefault("ADDR"))
+	flags.StringVar(&f.auth, "auth", "", "how to log in: `auto|plain|login`"+byDefault("auto"))
 	flags.StringVar(&f.description, "description", "", "a note for people, any `TEXT`")
-	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`, may be repeated (default INBOX)")
+	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`; may be repeated"+byDefault("INBOX"))
 	flags.StringVar((*string)(&f.start), "start", "",
-		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD (default latest)")
+		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD"+byDefault("latest"))
 	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
 	f.certs.register(c)
 	f.password.register(c)
@@ -229,6 +236,8 @@ cursor. --start is for folders that were never scanned. The password is kept whe
 host, port, security or username changes; give a password flag to change it.
 --label tenant=acme sets that label and --label tenant= removes it; other labels
 stay.
+
+set does not log in: to test the inbox, postrider inbox check ADDR.
 ` + exitHelp,
 		Args:              takes(1, 1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,

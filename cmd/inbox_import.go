@@ -29,7 +29,7 @@ type inboxImportOptions struct {
 func (a *app) inboxImportCommand() *cobra.Command {
 	var opts inboxImportOptions
 	c := &cobra.Command{
-		Use:   "import {FILE.csv | --from FORMAT FILE...}",
+		Use:   "import {FILE.csv | - | --from FORMAT FILE...}",
 		Short: "Add and change inboxes by a file; shows the changes first",
 		Long: `import reads inboxes from a CSV file, or from standard input, shows what it would
 add (+) and change (~), and asks. Then it does everything in one transaction, or
@@ -75,7 +75,8 @@ may be able to read it.
 	values(c, "from", "fetchmailrc", "getmailrc")
 	values(c, "start", "latest", "now", "all", "since:")
 	flags.StringToStringVar(&opts.addresses, "address", nil,
-		"with --from: the user `USER=ADDR` has this address, may be repeated; USER@HOST if several servers have that user")
+		"with --from: `USER=ADDR` names the address of a user; may be repeated; USER@HOST=ADDR if several servers have that user")
+	flags.Lookup("address").DefValue = ""
 	flags.StringVar(&opts.oauth, "oauth", "", "with --from: the application `NAME` of the configuration, for accounts that log in with OAuth2")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")
 	flags.BoolVar(&opts.yes, "yes", false, "do not ask")

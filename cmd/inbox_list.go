@@ -19,7 +19,7 @@ type inboxListOptions struct {
 func (a *app) inboxListCommand() *cobra.Command {
 	var opts inboxListOptions
 	c := &cobra.Command{
-		Use:   "list [--inbox ADDR]... [--label L]... [--all]",
+		Use:   "list [--inbox ADDR]... [--label L]... [--failing]",
 		Short: "List the inboxes",
 		Long: `list shows the inboxes. Of more than ` + many + ` it shows a summary and those with
 trouble, whose last scan failed; --all shows all.

@@ -136,7 +136,7 @@ See results:   postrider status; postrider task list; postrider audit
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
 	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
 	flags.StringVar(&a.color, "color", colorAuto, "colour states: `auto|always|never`; auto is on a terminal, unless NO_COLOR is set")
-	flags.CountVarP(&a.verbose, "verbose", "v", "log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, without secrets and mail")
+	flags.CountVarP(&a.verbose, "verbose", "v", "log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, without secrets and mail``") // it takes no value
 	values(root, "color", colorAuto, colorAlways, colorNever)
 	values(root, "log-format", "text", "json")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

@@ -61,10 +61,10 @@ only these.
 	}
 	opts.register(a, c, tasks.Statuses, registeredAge)
 	opts.registerBounced(c)
-	c.Flags().StringVar(&opts.from, "from", "", "only messages from this sender: a part of its name or address")
-	c.Flags().StringVar(&opts.to, "to", "", "only messages that go to this recipient: a part of its address")
-	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with this in the subject")
-	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with this in the Message-ID")
+	c.Flags().StringVar(&opts.from, "from", "", "only messages from a sender with `TEXT` in its name or address")
+	c.Flags().StringVar(&opts.to, "to", "", "only messages to a recipient with `TEXT` in its address")
+	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with `TEXT` in the subject")
+	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with `TEXT` in the Message-ID")
 	c.Flags().StringVar(&opts.since, "since", "", "only tasks that were registered at most `D` ago, such as 2d or 36h")
 	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
@@ -205,7 +205,7 @@ const (
 // --older-than counts from.
 func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, age string) {
 	flags := c.Flags()
-	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`, may be repeated")
+	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`; may be repeated")
 	flags.StringVar(&f.inbox, "inbox", "", "only tasks of the inbox `ADDR`")
 	flags.StringVar(&f.route, "route", "", "only tasks that the route `NAME` decided, or helped to decide")
 	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
