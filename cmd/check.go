@@ -177,16 +177,13 @@ func (a *app) notes(what string, texts []string) error {
 
 // checkStored checks the database and the inboxes in it.
 func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions) ([]finding, error) {
-	where := cfg.Database.Driver
-	if cfg.Database.Path != "" && where == "sqlite" {
-		where += " " + cfg.Database.Path
-	}
-	db := finding{what: "database", text: where}
+	db := finding{what: "database"}
 	var all []inbox.Inbox
 	var readable []string
 	s, err := a.open(ctx)
 	if err == nil {
 		defer s.close()
+		db.text = cfg.Database.Driver + " " + s.db.Where()
 		if exposed := s.db.Exposed(); exposed != nil {
 			readable = append(readable, "other users can read it: "+exposed.Error())
 		}

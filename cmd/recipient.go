@@ -66,10 +66,7 @@ func (a *app) recipientList(ctx context.Context, asJSON bool) error {
 		if asJSON {
 			return nil
 		}
-		if g.Len() == 0 {
-			return a.tell("No recipient has bounced too often.\n")
-		}
-		return g.Print(a.out)
+		return a.show(g, "No recipient has bounced too often.")
 	})
 }
 

@@ -125,7 +125,12 @@ See results:   postrider status; postrider task list; postrider audit
 		Args:          subcommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkColor() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if a.config == "" && c.Flags().Changed("config") { // else a variable that is not set chooses another file
+				return usage(errors.New("-c is empty; give it a FILE, or leave it out"))
+			}
+			return a.checkColor()
+		},
 
 		SuggestionsMinimumDistance: 2,
 	}
@@ -151,6 +156,8 @@ var (
 	negative = regexp.MustCompile(`^unknown shorthand flag: '\d' in (-\d+)$`)
 	noNumber = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: invalid syntax$`)
 	tooLarge = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: value out of range$`)
+	noTime   = regexp.MustCompile(`time: .* duration .*$`)
+	noPair   = regexp.MustCompile(`\S+ must be formatted as key=value$`)
 )
 
 // plain is an error about flags in plain English.
@@ -160,6 +167,8 @@ func plain(err error) error {
 		return fmt.Errorf("%q is taken for a flag; IDs and numbers are not negative", m[1])
 	}
 	text = noNumber.ReplaceAllString(text, "it takes a whole number")
+	text = noTime.ReplaceAllString(text, "write it like 90s or 10m")
+	text = noPair.ReplaceAllString(text, "it takes USER=ADDR")
 	largest := int64(math.MaxInt)
 	if strings.Contains(text, "strconv.ParseUint") { // of a UID
 		largest = math.MaxUint32

@@ -76,7 +76,7 @@ func (r *reader) database(d *Database) {
 	if d.Driver == "mariadb" {
 		d.Driver = "mysql"
 	}
-	r.oneOf("database.driver", d.Driver, "sqlite", "mysql")
+	r.oneOf("database.driver", d.Driver, "sqlite", "mysql", "mariadb")
 	if d.Driver == "mysql" && d.DSN == "" {
 		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example "+
 			"env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")

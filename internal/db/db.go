@@ -193,6 +193,9 @@ func (db *DB) Close() error {
 // Dialect is SQLite or MySQL; MariaDB is MySQL.
 func (db *DB) Dialect() string { return db.dialect }
 
+// Where is the file, or the server and the database in it, without user and password.
+func (db *DB) Where() string { return db.where }
+
 // Now is the database's clock in microseconds since 1970: the server's, so that leases set by
 // several hosts compare, and on SQLite the host's. tx is the handle that Tx or View gave.
 func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {

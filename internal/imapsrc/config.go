@@ -102,7 +102,7 @@ func (cfg Config) validate() error {
 	case SecurityNone:
 		if !cfg.AllowPlaintext && !address.IsLoopback(cfg.Host) {
 			return &Error{Kind: KindPlaintext, Err: errors.New("will not send the password unencrypted; " +
-				"use security tls or starttls, or allow plaintext explicitly")}
+				"use security tls or starttls, or allow that (--allow-plaintext)")}
 		}
 	default:
 		return &Error{Kind: KindLocal, Err: fmt.Errorf("unknown security %q; use tls, starttls or none", cfg.Security)}

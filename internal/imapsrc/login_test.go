@@ -262,7 +262,7 @@ func TestPlaintextIsRefusedBeforeDialling(t *testing.T) {
 	_, err := imapsrc.Dial(t.Context(),
 		imapsrc.Config{Host: "mail.example.invalid", Port: 143, Security: imapsrc.SecurityNone, Password: "sesame"})
 	wantError(t, err, imapsrc.KindPlaintext,
-		"imap mail.example.invalid:143: connect: will not send the password unencrypted", "allow plaintext")
+		"imap mail.example.invalid:143: connect: will not send the password unencrypted", "--allow-plaintext")
 }
 
 func TestGreeting(t *testing.T) {

@@ -78,9 +78,9 @@ func (in *Inbox) checkServer() error {
 	switch in.Security {
 	case TLS, STARTTLS:
 	case None:
-		if !in.AllowPlaintext && !address.IsLoopback(in.Host) {
+		if in.Host != "" && !in.AllowPlaintext && !address.IsLoopback(in.Host) {
 			errs = append(errs, fmt.Errorf("security none would send the password to %s unencrypted; "+
-				"use tls or starttls, or allow plaintext explicitly", in.Host))
+				"use tls or starttls, or allow that (--allow-plaintext, in a CSV file the column allow_plaintext)", in.Host))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("security is %q; use tls, starttls or none", in.Security))

@@ -32,7 +32,7 @@ func LabelName(label string) (string, error) {
 	name := strings.NewReplacer(".", "_", "-", "_").Replace(label)
 	switch {
 	case !labelPattern.MatchString(name) || strings.HasPrefix(name, "__"):
-		return "", fmt.Errorf("%q cannot be a label in Prometheus: it begins with a letter and has letters, digits, dots, dashes and underscores", label)
+		return "", fmt.Errorf("%q cannot be a label in Prometheus: it begins with a to z, and has a to z, digits, dots, dashes and underscores", label)
 	case slices.Contains(reserved, name):
 		return "", fmt.Errorf("%q has a meaning already in the metrics; choose another label", label)
 	}

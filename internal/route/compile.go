@@ -175,6 +175,9 @@ func ofInbox(list []condition) []condition {
 }
 
 func (c *compiler) sizes(m Match, s scope) []condition {
+	if m.Larger > 0 && m.Smaller > 0 && m.Smaller <= m.Larger+1 {
+		c.failIn(s, "smaller", "matches nothing: it has to be above larger")
+	}
 	return slices.Concat(
 		c.size(s, "larger", "more than ", m.Larger, func(size, limit int64) bool { return size > limit }),
 		c.size(s, "smaller", "less than ", m.Smaller, func(size, limit int64) bool { return size < limit }),
