@@ -77,7 +77,7 @@ func takesNone(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usage(fmt.Errorf("`%s` takes no arguments, %q is too much; see `%[1]s --help`", c.CommandPath(), args[0]))
+	return usage(fmt.Errorf("`%s` takes no arguments, but got %q; see `%[1]s --help`", c.CommandPath(), args[0]))
 }
 
 // takes checks the number of arguments; most is 0 for any number.
@@ -87,7 +87,7 @@ func takes(least, most int, what string) cobra.PositionalArgs {
 		case len(args) < least:
 			return usage(fmt.Errorf("`%s` needs %s; see `%[1]s --help`", c.CommandPath(), what))
 		case most > 0 && len(args) > most:
-			return usage(fmt.Errorf("`%s` takes %s, %q is too much; see `%[1]s --help`", c.CommandPath(), what, args[most]))
+			return usage(fmt.Errorf("`%s` takes only %s, but also got %q; see `%[1]s --help`", c.CommandPath(), what, args[most]))
 		}
 		return nil
 	}

@@ -43,7 +43,7 @@ A contact is identified by its email address, and without one by its name. With
 			return a.contactAdd(c.Context(), opts.entry(c, args[0]), opts.update)
 		},
 	}
-	c.Flags().StringVar(&opts.email, "email", "", "its `ADDR`; without one routes find it, but nothing can be sent to it")
+	c.Flags().StringVar(&opts.email, "email", "", "the contact's `ADDR`; without one, nothing can be sent to it")
 	c.Flags().StringArrayVar(&opts.keywords, "keyword", nil, "a `WORD`, or several, to look for beside the name, may be repeated")
 	c.Flags().BoolVar(&opts.inactive, "inactive", false, "routes do not look for it; --inactive=false --update makes it active again")
 	c.Flags().BoolVar(&opts.update, "update", false, "change the existing contact")

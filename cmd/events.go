@@ -130,7 +130,7 @@ func (s *services) tidy(ctx context.Context, expire func(ctx context.Context, ag
 	for age > 0 && ctx.Err() == nil {
 		n, err := expire(ctx, age, portion)
 		if err != nil && s.news(ctx, "outbox") {
-			s.log.Warn("what retention.outbox does not keep could not be deleted; the next pass goes on", "error", text.Error(err))
+			s.log.Warn("could not delete all expired events; the next pass continues", "error", text.Error(err))
 		}
 		if err != nil || n < portion {
 			return

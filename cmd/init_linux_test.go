@@ -81,7 +81,7 @@ func TestInitAtATerminal(t *testing.T) {
 				{"? [y/N] ", "y\r"},
 			},
 			exitOK,
-			`(?s)--from: "ann" is no address.*--smtp-host: "127.0.0.1:25" is no host.*Username at the relay, or none \[a@firm.example\]: .*` +
+			`(?s)--from: "ann" is not an address.*--smtp-host: "127.0.0.1:25" is not a host.*Username at the relay, or none \[a@firm.example\]: .*` +
 				`    smtp: .*ok +relay: 127.0.0.1:\d+.*\nWrite .*postrider.yaml\? \[y/N\] y\nWrote .*\npostrider -c .*postrider.yaml inbox add ADDR\n$`,
 			"username: a@firm.example\n", "s3cret\n",
 		},

@@ -34,11 +34,12 @@ func (o *loginOptions) register(c *cobra.Command) {
 }
 
 const loginHelp = `
-How it logs in is decided by the application, see oauth in the configuration:
-with a code that is entered on any device, or with a browser on this host. On a
-host without a browser use --no-browser: open the page elsewhere, log in, and
-paste the address at which the browser ends, although it shows an error there.
-The tokens are stored encrypted, and renewed without a person from then on.
+
+The application in the section oauth decides how: with a code that you enter on
+any device, or in a browser on this host. If this host has no browser, use
+--no-browser: open the page elsewhere, log in, and paste the address that the
+browser shows at the end, even if it shows an error. The tokens are stored
+encrypted and renewed automatically.
 `
 
 func (a *app) inboxLoginCommand() *cobra.Command {
@@ -91,7 +92,7 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login [--no-browser]",
 		Short: "Log in to the relay with OAuth2",
-		Long: "login logs in to the relay with the application smtp.oauth, for the first time\nor again. The configuration has smtp.auth: oauth then." +
+		Long: "login logs in to the relay with OAuth2, for the first time or again. It needs\nsmtp.auth: oauth and smtp.oauth." +
 			loginHelp + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error {

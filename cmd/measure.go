@@ -28,7 +28,7 @@ func (s *services) keepMeasures(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if err := s.measures.Keep(ctx, s.meter); err != nil && s.news(ctx, "measures") {
-		s.log.Warn("what was measured could not be recorded", "error", err)
+		s.log.Warn("could not record the counters of this pass", "error", err)
 	}
 	if err := s.writeTextFile(ctx); err != nil && s.news(ctx, "textfile") {
 		s.log.Warn("metrics.textfile could not be written; it is tried again", "error", err)

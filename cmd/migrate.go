@@ -19,13 +19,14 @@ func (a *app) migrateCommand() *cobra.Command {
 		Long: `migrate creates the schema, or brings an older one to the version that this binary needs. It is
 safe to run from several hosts at once, and does nothing when there is nothing to do. An SQLite
 file migrates itself; MySQL and MariaDB need this command once after each upgrade.
-An SQLite file that was emptied is an error for all other commands: this one starts again in it
-with an empty registry. Better restore the file from a backup, where there is one.
+
+If an SQLite file was emptied, every other command fails. If you have a backup,
+restore it. Otherwise migrate starts in that file with an empty registry.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },
 	}
-	c.Flags().BoolVar(&status, "status", false, "only tell the version there is and the one needed; exit 1 when they differ")
+	c.Flags().BoolVar(&status, "status", false, "only print the version of the schema and the version needed; exit 1 if they differ")
 	return c
 }
 

@@ -19,7 +19,7 @@ func (a *app) notifier(s *services, made *forward.Composer, relay *forward.Relay
 func (s *services) report(ctx context.Context, n *notify.Notifier, relayUp bool) {
 	n.Notify(ctx, relayUp)
 	if err := s.quota.Flush(context.WithoutCancel(ctx)); err != nil {
-		s.log.Warn("the use of smtp.limits could not be recorded; it counts for longer", "error", err)
+		s.log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should", "error", err)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // The exit codes, also in the help and the README.
 const (
 	exitOK     = 0
-	exitFailed = 1  // nothing could be done
+	exitFailed = 1  // failed
 	exitUsage  = 2  // bad usage or configuration
 	exitRetry  = 75 // done, but something will be retried or needs an operator (EX_TEMPFAIL)
 )
@@ -164,7 +164,7 @@ var (
 func plain(err error) error {
 	text := err.Error()
 	if m := negative.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%q is taken for a flag; IDs and numbers are not negative", m[1])
+		return fmt.Errorf("%q looks like a flag; IDs and numbers cannot be negative", m[1])
 	}
 	text = noNumber.ReplaceAllString(text, "it takes a whole number")
 	text = noTime.ReplaceAllString(text, "write it like 90s or 10m")

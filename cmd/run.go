@@ -32,22 +32,23 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [--inbox ADDR]... [--label L]... [--dry-run] [--json]",
 		Short: "Do one pass over the active inboxes; cron runs this",
-		Long: `run does one pass: it processes what earlier passes left, registers what is new
-in the active inboxes, decides who gets it and forwards it. Passes may overlap:
-one run scans an inbox at a time, and all of them forward what is due. run is
-silent on success unless on a terminal. It prints alerts for what is past a threshold of the configuration (alerts)
-afterwards, and ends with 75 then. Last it reports failures to notify and hook;
-an error in that is logged and does not change the exit code.
+		Long: `run does one pass. It registers new messages in the active inboxes, and forwards
+what is due, also from earlier passes. Passes may overlap: one of them scans an
+inbox, and all of them forward.
 
-Under cron it prints what changed since earlier passes, such as an inbox that begins to fail, and
-that again after report.remind of the configuration. --quiet prints nothing of that.
+On a terminal it prints a summary. Elsewhere it prints only what changed since
+earlier passes, such as an inbox that begins to fail; report.remind repeats that
+while it lasts, and --quiet omits it. If a value is above a threshold of alerts,
+run prints the alert and exits with 75. At the end it sends failure notices
+(notify, hook); if that fails, it logs the error, and the exit code does not
+change.
 
-When the configuration has errors, run prints all of them, does nothing and exits with 2. New
-mail waits on its server until the configuration is fixed.
+When the configuration has errors, run prints all of them, does nothing and
+exits with 2. New mail waits on its server until the configuration is fixed.
 
 SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
-the rest waits for the next pass, exit code 75. A second signal ends it at once;
-that loses nothing either.
+the rest waits for the next pass, exit code 75. A second signal ends it at once:
+no message is lost, but one that is being sent may arrive twice.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },

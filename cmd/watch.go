@@ -33,23 +33,24 @@ folders than the INBOX, are asked every minute (watch.poll). Everything else is
 as in ` + "`postrider run`" + `: both may run at the same time, on one host or on several. One of
 them scans an inbox, and all of them forward what is due.
 
-When a server, the relay or the database fails, watch stays up, says so once,
-and tries again with growing pauses. It reads the configuration again when the
-file or the directory changes, and on SIGHUP; while that has errors the old one
-stays in force. Inboxes that are added, changed or disabled are noticed within
-15 seconds.
+When a server, the relay or the database fails, watch stays up, logs it once,
+and tries again with growing pauses. It reads the configuration again on SIGHUP,
+within 4 seconds after the file changes, and within a minute after contacts
+change (postrider contact). While the new one has errors, the old one stays in
+force. Inboxes that are added, changed or disabled are noticed within 15
+seconds.
 
 With --listen it also shows the status page, as ` + "`postrider serve`" + ` does.
 
 SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
-the rest waits for the next start. A second signal ends it at once; that loses
-nothing either. Under systemd use Type=notify; the watchdog is served.
+the rest waits for the next start. A second signal ends it at once: no message is
+lost, but one that is being sent may arrive twice. Under systemd use Type=notify; the watchdog is served.
 
 Examples:
   postrider watch                # until Ctrl-C
   postrider watch -v             # log each login and each message
   postrider watch --listen 127.0.0.1:8420
-  systemctl reload postrider     # read the configuration again
+  systemctl reload postrider-watch     # read the configuration again
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.watch(c.Context(), opts) },

@@ -135,7 +135,7 @@ func (f Finder) srv(service, security string) question {
 		case host == "": // RFC 6186 3.4
 			return nil, fmt.Errorf("SRV %s: the domain says that it has no such service", name)
 		case best.Port == 0 || !hostname(host):
-			return nil, fmt.Errorf("SRV %s: %q port %d is no server", name, host, best.Port)
+			return nil, fmt.Errorf("SRV %s: %q port %d is not a server", name, host, best.Port)
 		}
 		known := byHost(host)
 		return &Found{

@@ -159,14 +159,14 @@ func TestFind(t *testing.T) {
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetSRV(t, "_imaps._tcp.example.com", "imap.example.com", 0, 0, 0)
 			},
-			fault: `SRV _imaps._tcp.example.com: "imap.example.com" port 0 is no server`,
+			fault: `SRV _imaps._tcp.example.com: "imap.example.com" port 0 is not a server`,
 		},
 		{
 			name: "SRV with an odd target", domain: "example.com",
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetSRV(t, "_imaps._tcp.example.com", "_x.example.com", 993, 0, 0)
 			},
-			fault: `SRV _imaps._tcp.example.com: "_x.example.com" port 993 is no server`,
+			fault: `SRV _imaps._tcp.example.com: "_x.example.com" port 993 is not a server`,
 		},
 		{
 			name: "a DNS that fails", domain: "example.com", fault: "MX: server misbehaving",

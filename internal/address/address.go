@@ -123,14 +123,14 @@ func ParseNamed(s string) (name string, a Address, err error) {
 	}
 	m, err := mail.ParseAddress(s)
 	if err != nil {
-		return "", Address{}, fmt.Errorf("%q is no address; write it like \"Forwarder <forwarder@example.com>\"", s)
+		return "", Address{}, fmt.Errorf("%q is not an address; write it like \"Forwarder <forwarder@example.com>\"", s)
 	}
 	a, err = Parse(Quoted(m.Address))
 	return m.Name, a, err
 }
 
 // Quoted adds the quotes that package net/mail removes: for a b@x it returns "a b"@x. An address
-// that needs no quotes, and a text that is no address, is returned unchanged.
+// that needs no quotes, and a text that is not an address, is returned unchanged.
 func Quoted(s string) string {
 	if _, err := parse(s); err == nil || !strings.Contains(s, "@") {
 		return s
@@ -150,7 +150,7 @@ func bad(s string, why error) error {
 	if errors.Is(why, errNoAt) {
 		return fmt.Errorf("%q is %w", s, why)
 	}
-	return fmt.Errorf("%q is no address: %w", s, why)
+	return fmt.Errorf("%q is not an address: %w", s, why)
 }
 
 // explain recognises two mistakes: an address with a name, and several addresses.

@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 func TestNoAddress(t *testing.T) {
 	tests := []struct{ name, text, says string }{
 		{"nothing", "", "missing"},
-		{"no @", "ann", "is no address; write it like"},
+		{"no @", "ann", "is not an address; write it like"},
 		{"no local part", "@x.example", "before the @"},
 		{"no domain", "a@", "after the @"},
 		{"empty label", "a@x..example", "its domain is invalid"},

@@ -179,7 +179,7 @@ type visit struct {
 	log    *slog.Logger
 	conn   Server        // nil before it is needed, and after it broke
 	again  time.Duration // how long to leave the server alone; 0 while it works
-	alone  int           // so many claims are worked on one at a time
+	alone  int           // how many claims to process one at a time
 	breaks int           // connections that broke
 
 	// Of the claims in hand:

@@ -64,7 +64,7 @@ func parseTags(list string) (tags, bool) {
 }
 
 // tagValue is a value without the white space that does not count: in base64 and in an identity,
-// and around the colons of lists. Elsewhere it counts, so that "t=1 2" is no number.
+// and around the colons of lists. Elsewhere it counts, so that "t=1 2" is not a number.
 func tagValue(name, value string) string {
 	switch name {
 	case "b", "bh", "p", "i":
@@ -113,7 +113,7 @@ const maxKeyBits, minKeyBits = 8192, 1024
 // lookUp asks for a key.
 func lookUp(ctx context.Context, dns Resolver, domain, selector string) (*publicKey, *fault) {
 	if !isName(domain) || !isName(selector) {
-		return nil, permanent("its domain or selector is no name in the DNS")
+		return nil, permanent("its domain or selector is not a name in the DNS")
 	}
 	texts, err := dns.LookupTXT(ctx, selector+"._domainkey."+domain)
 	no, ok := errors.AsType[*net.DNSError](err)

@@ -99,7 +99,7 @@ func mailbox(v string) string {
 	return strings.TrimSpace(v)
 }
 
-// date is zero for what is no date, or one that not every database can store.
+// date is zero for what is not a date, or one that not every database can store.
 func date(v string) time.Time {
 	t, err := mail.ParseDate(v)
 	if t = t.UTC(); err != nil || t.Year() < 1970 || t.Year() > 9999 {

@@ -34,7 +34,7 @@ func (r *reader) alertLabels(labels map[string]health.Limits, keep Retention) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at := "alerts.labels." + name
 		if !label.MatchString(name) {
-			r.refuse(at, "is no label; write it like tenant=acme, or tenant for any value")
+			r.refuse(at, "is not a label; write it like tenant=acme, or tenant for any value")
 		}
 		if len(labels[name].Labels) > 0 {
 			r.refuse(at+".labels", "there are no labels within labels; an inbox with several labels has the smallest of their thresholds")

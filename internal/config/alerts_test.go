@@ -80,7 +80,7 @@ func TestAlertsInTheEnvironment(t *testing.T) {
 	}
 	got := loadErrors(t, write(t, minimal), variables("POSTRIDER_ALERTS_DEAD", "-1", "POSTRIDER_ALERTS_RETRY_RATE", "5", "POSTRIDER_RETENTION_FORWARDED", "x"))
 	for _, want := range []string{
-		"POSTRIDER_ALERTS_DEAD: alerts.dead: -1 is negative", `POSTRIDER_ALERTS_RETRY_RATE: alerts.retry_rate: "5" is no share`,
+		"POSTRIDER_ALERTS_DEAD: alerts.dead: -1 is negative", `POSTRIDER_ALERTS_RETRY_RATE: alerts.retry_rate: "5" is not a share`,
 		`POSTRIDER_RETENTION_FORWARDED: retention.forwarded: has to be never, or a duration such as 90s, 15m, 96h or 30d, not "x"`,
 	} {
 		if !strings.Contains(got, want) {
@@ -95,7 +95,7 @@ func TestAlertsByLabel(t *testing.T) {
 		t.Errorf("alerts are %+v, want those of two labels", got)
 	}
 	for text, want := range map[string]string{
-		"{Tenant: {dead: 0}}":                            "alerts.labels.Tenant: is no label; write it like tenant=acme, or tenant for any value",
+		"{Tenant: {dead: 0}}":                            "alerts.labels.Tenant: is not a label; write it like tenant=acme, or tenant for any value",
 		"{a=b: {deed: 0}}":                               "alerts.labels.a=b.deed: unknown key; did you mean alerts.labels.a=b.dead?",
 		"{a=b: {dead: -1}}":                              "alerts.labels.a=b.dead: -1 is negative",
 		"{a=b: {labels: {c: {dead: 0}}}}":                "alerts.labels.a=b.labels: there are no labels within labels",

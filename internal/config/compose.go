@@ -100,7 +100,7 @@ func (r *reader) key(section string, d DKIM, selector string) *dkim.Key {
 			r.refuse(key, "is missing; domain, selector and key_file go together: give %s", k.say)
 			whole = false
 		case k.name != "key_file" && !dnsName(k.value):
-			r.refuse(key, "%q is no name in the DNS; give %s", k.value, k.say)
+			r.refuse(key, "%q is not a name in the DNS; give %s", k.value, k.say)
 		}
 	}
 	if !whole {
@@ -119,7 +119,7 @@ func (r *reader) arc(a ARC) {
 	}
 	for i, id := range a.Trust {
 		if id == "" || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`;"()`, c) }) {
-			r.refuse(fmt.Sprintf("arc.trust[%d]", i), "%q is no authserv-id; give the first word of the "+
+			r.refuse(fmt.Sprintf("arc.trust[%d]", i), "%q is not an authserv-id; give the first word of the "+
 				"Authentication-Results that the server of the inbox writes, such as mx.example.com", id)
 		}
 	}

@@ -26,14 +26,14 @@ func Duration(s string) (time.Duration, error) {
 		return 0, errTooLong
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%q is no duration", s)
+		return 0, fmt.Errorf("%q is not a duration", s)
 	}
 	d := time.Duration(0)
 	if rest != "" {
 		d, err = time.ParseDuration(rest)
 	}
 	if err != nil || d < 0 || rest != "" && strings.ContainsAny(rest[:1], "+-") {
-		return 0, fmt.Errorf("%q is no duration", s)
+		return 0, fmt.Errorf("%q is not a duration", s)
 	}
 	return time.Duration(n)*24*time.Hour + d, nil
 }

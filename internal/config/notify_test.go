@@ -48,7 +48,7 @@ func TestHook(t *testing.T) {
 
 func TestNotifyErrors(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"no address", "notify: {to: [ops@firm.example, ops]}", `:5:33: notify.to[1]: "ops" is no address`},
+		{"no address", "notify: {to: [ops@firm.example, ops]}", `:5:33: notify.to[1]: "ops" is not an address`},
 		{
 			"twice", "notify: {to: [a@x.example, a@x.example]}",
 			":5:28: notify.to[1]: a@x.example stands here twice; remove one of them",

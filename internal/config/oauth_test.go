@@ -34,7 +34,7 @@ func TestOAuthErrors(t *testing.T) {
 		{"no client", "oauth: {microsoft: {tenant: x}}", "oauth.microsoft.client_id: is missing; register an application"},
 		{"unknown provider", "oauth: {corp: {client_id: x}}", "oauth.corp.issuer: is missing; only microsoft and google are built in"},
 		{"issuer of google", "oauth: {google: {client_id: x, issuer: https://x.example}}", "oauth.google.issuer: is built in for google"},
-		{"no https", "oauth: {corp: {client_id: x, issuer: http://x.example}}", `oauth.corp.issuer: "http://x.example" is no https URL`},
+		{"no https", "oauth: {corp: {client_id: x, issuer: http://x.example}}", `oauth.corp.issuer: "http://x.example" is not an https URL`},
 		{"wrong flow", "oauth: {microsoft: {client_id: x, flow: magic}}", `oauth.microsoft.flow: "magic" is not one of device, browser, application`},
 		{"google's devices", "oauth: {google: {client_id: x, flow: device}}", "oauth.google.flow: device does not give out the permission for mail at Google"},
 		{"no secret", "oauth: {microsoft: {client_id: x, tenant: x, flow: application}}", "oauth.microsoft.client_secret: is missing"},

@@ -21,7 +21,7 @@ func (r *reader) srs(s *SRS, f Forward) {
 	if s.Domain != "" {
 		ascii, err := idna.Lookup.ToASCII(s.Domain)
 		if err != nil || address.Check("srs@"+ascii) != nil {
-			r.refuse("srs.domain", "%q is no domain; write it like srs.example.com", s.Domain)
+			r.refuse("srs.domain", "%q is not a domain; write it like srs.example.com", s.Domain)
 		}
 		s.Domain = ascii
 	}

@@ -60,7 +60,7 @@ func TestSRSErrors(t *testing.T) {
 		},
 		{
 			"no domain", good + "srs: {domain: s@x.example, secret: " + secret + "}",
-			[]string{`postrider.yaml:6:7: srs.domain: "s@x.example" is no domain; write it like`},
+			[]string{`postrider.yaml:6:7: srs.domain: "s@x.example" is not a domain; write it like`},
 		},
 		{
 			"too short", good + "srs:\n  domain: x.example\n  secret: |\n    " + secret + "\n    hunter2",

@@ -149,7 +149,7 @@ func (r *reader) proxy(key, value string) {
 func (r *reader) hostName(key, host string) {
 	_, _, noPort := net.SplitHostPort(host)
 	if strings.ContainsAny(host, "/@ \t\r\n") || noPort == nil {
-		r.refuse(key, "%q is no host; give its name or address alone, and the port as a key of its own", host)
+		r.refuse(key, "%q is not a host; give its name or address alone, and the port as a key of its own", host)
 	}
 }
 
@@ -206,7 +206,7 @@ func (r *reader) dns(d *DNS) {
 		server = netip.AddrPortFrom(ip, 53)
 	}
 	if err != nil || server.Port() == 0 {
-		r.refuse("dns.server", "%q is no server; write its IP address, and its port if that is not 53, "+
+		r.refuse("dns.server", "%q is not a server; write its IP address, and its port if that is not 53, "+
 			"such as 192.0.2.53 or [2001:db8::53]:5353", d.Server)
 		return
 	}

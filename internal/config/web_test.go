@@ -28,8 +28,8 @@ func TestWebErrors(t *testing.T) {
 		{"no key", "web: {tls: {cert: page.pem}}", "web.tls: needs both: cert, a file with the certificate, and key, a file with its key"},
 		{"a misspelt key", "web: {tls: {cert: page.pem, kee: x}}", "web.tls.kee: unknown key; did you mean web.tls.key?"},
 		{"no header", "web: {proxy: {from: 10.0.0.0/8}}", "web.proxy: needs both: from, "},
-		{"no network", "web: {proxy: {from: [10.0.0.0/8, proxy.example], user_header: X-User}}", `web.proxy.from[1]: "proxy.example" is no network; write an address or a network, such as 192.0.2.7 or 10.0.0.0/8`},
-		{"no header's name", `web: {proxy: {from: 10.0.0.0/8, user_header: "X User"}}`, `web.proxy.user_header: "X User" is no header`},
+		{"no network", "web: {proxy: {from: [10.0.0.0/8, proxy.example], user_header: X-User}}", `web.proxy.from[1]: "proxy.example" is not a network; write an address or a network, such as 192.0.2.7 or 10.0.0.0/8`},
+		{"no header's name", `web: {proxy: {from: 10.0.0.0/8, user_header: "X User"}}`, `web.proxy.user_header: "X User" is not a header`},
 		{"nobody", `web: {operators: [""]}`, "web.operators[0]: is empty; name a user, or * for all users"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -215,7 +215,7 @@ func TestBrokenByHand(t *testing.T) {
 		want := []string{
 			`contact 1 (Ann): the keyword "x" is too short to be looked for: it would be found everywhere`,
 			`contact 2 (): the name is missing`,
-			`contact 3 (Bert): email: "nowhere" is no address`,
+			`contact 3 (Bert): email: "nowhere" is not an address`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -323,7 +323,7 @@ func TestReadCSVFaults(t *testing.T) {
 				"Dan,,,perhaps\nEve\nAnn,,,\nFay,f@x.example,,\nFay,F@X.example,,\n\"Gil\n",
 			[]string{
 				"p.csv:4: the name is missing",
-				`p.csv:5: email: "nowhere" is no address; write it like name@domain.example`,
+				`p.csv:5: email: "nowhere" is not an address; write it like name@domain.example`,
 				`p.csv:5: the keyword "x" is too short to be looked for`,
 				`p.csv:6: active is "perhaps"; write yes or no`,
 				"p.csv:7: the number of fields is 1, but the first line has 4",

@@ -17,7 +17,7 @@ type Group[C any] struct {
 	mu      sync.Mutex
 	waiting []*grouped[C]
 	urgent  int // how many of these are of Commit
-	enough  int // close full when so many urgent ones wait
+	enough  int // full is closed when this many urgent changes wait
 	full    chan struct{}
 }
 

@@ -15,8 +15,8 @@ func (db *DB) Lock(query string) string {
 	return query + " FOR UPDATE"
 }
 
-// LockFree is Lock that passes over rows that somebody else has locked.
-func (db *DB) LockFree(query string) string {
+// LockSkipLocked is Lock that skips rows which another transaction has locked.
+func (db *DB) LockSkipLocked(query string) string {
 	if db.dialect == SQLite {
 		return query
 	}

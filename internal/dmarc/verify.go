@@ -22,7 +22,7 @@ import (
 const maxSignatures = 3
 
 var (
-	errNotAligned = errors.New("it is of another domain")
+	errNotAligned = errors.New("it is for another domain")
 	errEd25519    = errors.New("it is Ed25519, which many receivers do not know")
 	errTesting    = errors.New("its domain is in test mode: t=y")
 	errIdentity   = errors.New("its identity is not of exactly its domain, as the key requires: t=s")

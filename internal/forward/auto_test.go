@@ -64,7 +64,7 @@ func TestAuto(t *testing.T) {
 		{"two From fields", "", fromAlice + fromAlice + rest, "", false, Rewrite, "auto: it has 2 From fields"},
 		{"two authors", "", "From: a@client.example, b@client.example\r\n" + rest, "", false, Rewrite, "auto: its From field names 2 authors"},
 		{"an empty From", "", "From: <>\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
-		{"a From that is no address", "", "From: Alice\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
+		{"a From that is not an address", "", "From: Alice\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
 		{"an address literal", "", "From: alice@[192.0.2.1]\r\n" + rest, "", false, Rewrite, "auto: the address in its From field has no domain"},
 		{"signatures that take long to verify", "v=DMARC1; p=reject", strings.Repeat("X: y\r\n", 5000) + fromAlice + rest, strings.Repeat("X:", 300) + "From", false, Rewrite, "auto: its signatures would take long to verify"},
 		{"many empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n \r\n", 40_000) + "x\r\n", "From", false, Rewrite, "auto: its signatures would take long to verify"},

@@ -1,10 +1,11 @@
 // Package forward composes what goes out, and hands it to the relay.
 //
-// A Composer makes a Content of a message (compose.go): the same in every attempt, never held in
-// memory. It goes out in two calls: Begin hands over the sender and the recipients, and Send the
-// content, once the caller has recorded that those in Accepted may get it. Reset, deferred by the
-// caller, takes back a transaction that does not go on. Until Send or Reset it has a connection of
-// its own. What more than a hundred recipients, the relay or the quota leave is in its Rest.
+// A Composer makes a Content from a message (compose.go). It is the same in every attempt and is never
+// held in memory. Sending takes two calls. Begin names the sender and the recipients; the caller records
+// that the recipients in Accepted may get the message; Send transmits the content. A deferred Reset
+// aborts a transaction that was not sent. The transaction has a connection of its own until Send or
+// Reset. Rest has the recipients that need another transaction: beyond the first hundred, beyond what
+// the relay took in this one, or beyond what the quota granted.
 //
 // Each failure has its cause (the table is in classify.go):
 //   - a recipient: it alone is Refused or Deferred

@@ -354,7 +354,7 @@ func TestBadRecipientsTouchNobodyElse(t *testing.T) {
 			t.Errorf("the relay was given %q, want a@x.example alone", got)
 		}
 		for _, o := range res.Outcomes {
-			if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is no address")) {
+			if good := o.Recipient == "a@x.example"; good != (o.Status == Accepted) || !good && (o.Code != 0 || !strings.Contains(o.Reply, "is not an address")) {
 				t.Errorf("outcome %+v, want only a@x.example accepted, the others refused with the reason", o)
 			}
 		}

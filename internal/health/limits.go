@@ -86,7 +86,7 @@ func (s *Share) UnmarshalText(b []byte) error {
 		f /= 100
 	}
 	if err != nil || !(f >= 0 && f <= 1) { // also refuses NaN
-		return fmt.Errorf("%q is no share; write it from 0%% to 100%%, or from 0 to 1, such as 20%% or 0.2", b)
+		return fmt.Errorf("%q is not a share; write it from 0%% to 100%%, or from 0 to 1, such as 20%% or 0.2", b)
 	}
 	*s = Share(f)
 	return nil

@@ -1,11 +1,12 @@
 // Package imapsrc connects to one IMAP account, lists UIDs and fetches messages by UID.
 //
-// One goroutine at a time uses a Conn. Reading changes nothing: folders are opened with EXAMINE, and
-// bodies fetched with BODY.PEEK[]. What changes an account is in change.go, and needs
-// SelectToChange. A call ends when its context ends, or when the
-// server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or sends what
-// is not IMAP or more than the limits allow (see guard and wire). All of these close the
-// connection, and every later call fails.
+// A Conn is used by one goroutine at a time; only Interrupt may be called concurrently. Reading
+// changes nothing: folders are opened with EXAMINE, and bodies are fetched with BODY.PEEK[]. The
+// methods in change.go change messages or folders; those on messages need SelectToChange.
+//
+// A call closes the connection, and every later call fails, when its context ends (except in Idle),
+// or when the server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or
+// sends what is not IMAP or exceeds a limit (see guard and wire).
 //
 // Only a tagged OK is an answer. A lost connection is an error, never an empty result. A message is
 // Vanished only when a FETCH of that message alone got a tagged OK without it. A message that the

@@ -14,10 +14,10 @@ import (
 )
 
 var (
-	errNotSealed = errors.New("what the database has is not encrypted, so postrider did not store it")
-	errDamaged   = errors.New("what the database has is damaged")
+	errNotSealed = errors.New("the stored secret is not encrypted, so postrider did not store it")
+	errDamaged   = errors.New("the stored secret is damaged")
 	// ErrBinding says that a secret was encrypted for something else, or with another key.
-	ErrBinding = errors.New("what the database has was encrypted for something else, or with another key")
+	ErrBinding = errors.New("the stored secret was encrypted for other settings, or with another key")
 )
 
 // Bind encodes fields without ambiguity: each is preceded by its length, in four octets.

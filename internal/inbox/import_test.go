@@ -117,7 +117,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	wantError(t, err, "import inboxes: f.csv:8: ", "broken")
 	bad := append(entries(3), Entry{Where: "f.csv:9", Address: "nowhere"})
 	_, err = b.Import(b.ctx, bad, ImportOptions{})
-	wantError(t, err, "f.csv:9: \"nowhere\" is no address", "f.csv:9: host is", "f.csv:9: the password is missing")
+	wantError(t, err, "f.csv:9: \"nowhere\" is not an address", "f.csv:9: host is", "f.csv:9: the password is missing")
 	if all, err := b.List(b.ctx, false); err != nil || len(all) != 1 || all[0].Description != "" {
 		t.Errorf("there are %d inboxes (%v), want the old one alone, as it was", len(all), err)
 	}

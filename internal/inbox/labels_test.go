@@ -178,7 +178,7 @@ func TestSelection(t *testing.T) {
 		{name: "glob", sel: Selection{Inboxes: []string{"*@ACME.example"}}, want: []int64{1, 2}},
 		{name: "one character", sel: Selection{Inboxes: []string{"?@*"}}, want: []int64{1, 2, 3, 4}},
 		{name: "an address with a star", sel: Selection{Inboxes: []string{"a?b@x.example"}}, want: []int64{5}},
-		{name: "glob is no expression", sel: Selection{Inboxes: []string{"a@acme.exampl?", "[abc]@acme.example"}}, wrong: `"[abc]@acme.example" is no address`},
+		{name: "glob is no expression", sel: Selection{Inboxes: []string{"a@acme.exampl?", "[abc]@acme.example"}}, wrong: `"[abc]@acme.example" is not an address`},
 		{name: "label", sel: Selection{Labels: []string{"tenant=acme"}}, want: []int64{1, 2}},
 		{name: "any value", sel: Selection{Labels: []string{"tenant"}}, want: []int64{1, 2, 3}},
 		{name: "all labels", sel: Selection{Labels: []string{"tenant=acme", "vip"}}, want: []int64{1}},

@@ -97,7 +97,7 @@ func (r *rc) statement() error {
 	case word == "poll", word == "skip", word == "defaults":
 		r.begin(word, t.line)
 	case !r.inside:
-		return fmt.Errorf("%s: %s stands before the first `poll`, so this is no fetchmailrc", r.notes.at(t.line), word)
+		return fmt.Errorf("%s: %s stands before the first `poll`, so this is not a fetchmailrc", r.notes.at(t.line), word)
 	case word == "user":
 		r.user(t.line)
 	case word == "is", word == "to":
@@ -111,7 +111,7 @@ func (r *rc) statement() error {
 // unknown skips what is not understood. It may be part of a password, so nothing of it is shown.
 func (r *rc) unknown(t token) error {
 	if !r.inside {
-		return fmt.Errorf("%s: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is no fetchmailrc", r.notes.at(t.line))
+		return fmt.Errorf("%s: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is not a fetchmailrc", r.notes.at(t.line))
 	}
 	for r.at < len(r.tokens) && !known(r.peek()) {
 		r.at++

@@ -26,7 +26,7 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	}
 	kind, ok := retriever["type"]
 	if !ok {
-		return nil, fmt.Errorf("%s: there is no [retriever] with a type, so this is no getmailrc", notes.name)
+		return nil, fmt.Errorf("%s: there is no [retriever] with a type, so this is not a getmailrc", notes.name)
 	}
 	a := Account{Where: notes.at(kind.line), Host: retriever["server"].text, Username: retriever["username"].text}
 	switch kind.text {

@@ -63,7 +63,7 @@ func TestFiles(t *testing.T) {
 func TestRead(t *testing.T) {
 	tests := []struct{ name, format, src, want string }{
 		{"empty", "fetchmailrc", "# nothing\n", ""},
-		{"not one", "fetchmailrc", "[retriever]\n", "error: rc:1: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is no fetchmailrc\n"},
+		{"not one", "fetchmailrc", "[retriever]\n", "error: rc:1: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is not a fetchmailrc\n"},
 		{"open quotes", "fetchmailrc", "poll h\nuser 'a\n", "error: rc:2: the text that begins with ' has no end; close the quotes\n"},
 		{
 			"a port without a number", "fetchmailrc", "poll h proto imap port mail user a pass x ssl",
@@ -98,7 +98,7 @@ func TestRead(t *testing.T) {
 			`rc:1: "h" port 993 starttls user "a" password "x" folders [] skipped false` + "\n" +
 				"note: rc:1: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
 		},
-		{"no retriever", "getmailrc", "[options]\nx = 1\n", "error: rc: there is no [retriever] with a type, so this is no getmailrc\n"},
+		{"no retriever", "getmailrc", "[options]\nx = 1\n", "error: rc: there is no [retriever] with a type, so this is not a getmailrc\n"},
 		{"no section", "getmailrc", "x = 1\n", "error: rc:1: this line is neither [SECTION] nor NAME = VALUE\n"},
 		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is not taken\n"},
 		{

@@ -11,7 +11,7 @@ import (
 type Target struct {
 	Destination
 	Publisher Publisher
-	Batch     int           // at most so many at once
+	Batch     int           // at most this many events in one batch
 	Timeout   time.Duration // of a batch
 	GiveUp    time.Duration // an event that fails and is older is dead
 

@@ -28,7 +28,7 @@ type Planned struct {
 // each destination and action.
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
-// Expand replaces the oldest occurrences, at most so many, by entries, and returns how many it replaced.
+// Expand replaces the oldest occurrences, at most most of them, by entries, and returns how many it replaced.
 // If they were changed concurrently, it plans again. Killed anywhere, it leaves either the occurrence or
 // all of its entries.
 func (s *Store) Expand(ctx context.Context, most int, plan Plan) (expanded int, _ error) {

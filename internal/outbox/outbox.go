@@ -1,15 +1,14 @@
 // Package outbox processes what follows from a task's end: events for other systems, and actions on
 // the IMAP server.
 //
-// What happened is noted in the transaction in which it happened (Occurrence), so that neither a
-// crash nor a database that goes away can lose it. Nothing else is done there: who is told, and
-// what, is found out afterwards, by the configuration, in a transaction that replaces the
-// occurrence by an Entry for each destination. An entry is processed like a task: it is claimed
-// with a receipt and a lease, and ends done, dead or skipped.
+// An Occurrence is written in the transaction in which it happens, so neither a crash nor an
+// unavailable database can lose it. A later transaction asks the Plan which destinations want it, and
+// replaces the occurrence by one Entry for each. An entry is processed like a task: it is claimed with a
+// receipt and a lease, and ends done, dead or skipped.
 //
-// An entry goes out at least once. Its ID and its octets stay the same in all tries. Entries of one
-// task go to one destination in their order; nothing is promised across tasks, nor for actions. A destination that
-// is at fault holds up nothing but itself.
+// An entry goes out at least once. Its ID and its octets stay the same in all tries. Events of one task
+// go to one destination in their order; nothing is promised across tasks, nor for actions. A destination
+// that is at fault holds up nothing but itself.
 package outbox
 
 import (

@@ -72,7 +72,7 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 		if done, err := stand(tx, claims, InProgress); err != nil || len(done) > 0 {
 			return err // an earlier try was committed, and the answer was lost
 		}
-		due, err := db.Query(tx, (*entryRow).into, s.db.LockFree(sqlDue), want.Destination, now, want.InboxID, want.InboxID, want.Max)
+		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now, want.InboxID, want.InboxID, want.Max)
 		claims = nil
 		if err != nil || len(due) == 0 {
 			return err

@@ -449,7 +449,7 @@ func TestClaimReads(t *testing.T) {
 		var before, after int64
 		b.must(b.db.Tx(t.Context(), func(tx *gorm.DB) error {
 			before = b.reads(tx)
-			due, err := db.Query(tx, (*entryRow).into, b.db.LockFree(sqlDue), "crm", int64(math.MaxInt64), 0, 0, taken)
+			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue), "crm", int64(math.MaxInt64), 0, 0, taken)
 			if after = b.reads(tx); err == nil && len(due) != taken {
 				t.Errorf("%d entries are due, want %d", len(due), taken)
 			}

@@ -13,12 +13,12 @@ import (
 	"postrider/internal/text"
 )
 
-// deliverer claims the due tasks of one inbox, whoever registered them, and sends them. The claims of
-// what this process has just registered are made when they are marked as sending.
+// deliverer claims the due tasks of one inbox, whichever process registered them, and sends them. A task
+// that this process has just registered is claimed only when it is marked as sending (tasks.Offer).
 //
-// It returns when nothing is due and no page is to come, when the database or the session fails, or
-// when ctx ends. Its claims have ended by then. It is started once in a pass; in a process that stays
-// up, whenever there may be something to claim.
+// It returns when nothing is due and no scan is under way, when the database or the session fails, or
+// when ctx ends; all its claims have ended by then. It is started once in a pass; in a process that
+// stays up, whenever there may be something to claim.
 type deliverer struct {
 	pass     *Pass
 	revision string // of the rules in force
@@ -119,7 +119,7 @@ func (d *deliverer) claim(ctx context.Context) ([]*job, error) {
 	return jobs, err
 }
 
-// due reports whether there is something to claim, or may well be: no slot is waited for in vain.
+// due reports whether there may be a task to claim. It is asked before claim waits for a slot.
 func (d *deliverer) due(ctx context.Context) (bool, error) {
 	if d.cache.offers() > 0 || d.more {
 		return true, nil
@@ -128,8 +128,8 @@ func (d *deliverer) due(ctx context.Context) (bool, error) {
 	return len(next) > 0, err
 }
 
-// take takes at most n of the tasks that are next: those that this process has just registered, as
-// long as no other comes before them, or else the queue gives them out.
+// take takes at most n of the next tasks: from the cache while the next task is in it, else from the
+// queue.
 func (d *deliverer) take(ctx context.Context, n int) ([]*job, error) {
 	if d.cache.offers() > 0 {
 		next, err := d.pass.Queue.Next(ctx, d.wants(n))
@@ -190,8 +190,8 @@ func (d *deliverer) took(jobs []*job) {
 	d.batch = max(d.batch, len(jobs))
 }
 
-// alone works on a suspect with nothing beside it in this process. The claim is given back first:
-// if something else crashes the process meanwhile, it does not count against the suspect.
+// alone processes a suspect while nothing else runs in this process. It first releases the claim, so
+// that a crash caused by another task meanwhile does not count against the suspect.
 func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	d.leases.drop(suspect.Receipt)
 	after := context.WithoutCancel(ctx)
@@ -214,8 +214,8 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	return err
 }
 
-// start delivers messages beside each other, each as soon as it has its body and a slot. The body comes
-// first: a server that is silent holds no slot that other inboxes need.
+// start delivers the messages concurrently. It fetches a body before it takes a slot, so that a silent
+// server holds no slot that other inboxes need.
 func (d *deliverer) start(ctx context.Context, jobs []*job) error {
 	for len(jobs) > 0 {
 		if err := ctx.Err(); err != nil {

@@ -139,7 +139,7 @@ func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
 	after := context.WithoutCancel(ctx)
 	warn := func(err error) {
 		if err != nil {
-			p.Log.Warn("usage of smtp.limits could not be recorded; messages count against it for longer", "error", err)
+			p.Log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should", "error", err)
 		}
 	}
 	stopRenewing := every(after, p.Config.Lease/3, func(ctx context.Context) { warn(p.Limits.Renew(ctx)) })

@@ -1,19 +1,19 @@
 // Package pass is one run over all active inboxes: register what is new, and send what is due.
 //
-// For each inbox a scanner, under the inbox's scan lease, pages through the UIDs past each folder's
-// cursor: it decides who gets each message, registers a page and moves the cursor in one
-// transaction. A deliverer claims what is due, whoever registered it, and sends it. The two meet in
-// the database alone; they share one IMAP session, and a prefetch cache that saves the second
-// download of a body and the claim of what was just registered, and that nothing depends on. When
-// another run holds the scan lease, only the deliverer works.
+// A scanner, under the scan lease of an inbox, lists the UIDs above each folder's cursor, decides who
+// gets each message, and registers a page and moves the cursor in one transaction. A deliverer claims
+// tasks that are due, whichever process registered them, and sends them. If another run holds the scan
+// lease, only the deliverer works.
+//
+// The two communicate only through the database. They share one IMAP session and a prefetch cache. The
+// cache only saves work: a second download, and the claim of a task that was just registered.
 //
 // What goes wrong stays where it belongs. A message that cannot be fetched, decided, composed or
 // signed counts an attempt of its task, and those behind it go on. An inbox that cannot be read is
 // an error in its row of the report. An IMAP server that two inboxes, one after the other, could
-// not reach is left for this pass; the other inboxes of that server get the same error. When the
-// relay is at fault, forwarding stops for this pass, what is claimed is released, and its attempts
-// do not count; when a limit of the relay's provider is used up, likewise until the limit allows
-// more. When the database fails, the inbox's deliverer stops. When the context ends, messages on
+// not reach is left for this pass; the other inboxes of that server get the same error. If the relay
+// fails, forwarding stops for this pass: claimed tasks are released, and their attempts do not count. If
+// a limit of the provider is used up, the same happens until the limit allows more. When the database fails, the inbox's deliverer stops. When the context ends, messages on
 // the wire are finished, and the rest is released.
 //
 // A pass that was not interrupted deletes at its end what Retention does not keep.

@@ -16,7 +16,7 @@ import (
 
 // ReplayOptions says what is replayed.
 type ReplayOptions struct {
-	Within time.Duration // what was registered at most so long ago, by the database's clock
+	Within time.Duration // what was registered at most this long ago, by the database's clock
 	Route  string        // only what this route decided then; empty for all
 	Named  bool          // the inboxes were named: one that is disabled is connected to as well
 	// Each is called for every message that would go elsewhere, or could not be compared, by

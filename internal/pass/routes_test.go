@@ -46,5 +46,5 @@ func TestCaptureThatIsNoAddress(t *testing.T) {
 	r2.add(inbox.StartAll)
 	r2.put("INBOX", testserver.Mail("a@x.example", address, "two words", "x"))
 	r2.want(r2.run(), Counters{Registered: 1, SkippedNoMatch: 1})
-	r2.wantTask(tasks.SkippedNoMatch, `no route matches; route "who": to[0] ("${who}@firm.example") becomes "two words@firm.example", which is no address`)
+	r2.wantTask(tasks.SkippedNoMatch, `no route matches; route "who": to[0] ("${who}@firm.example") becomes "two words@firm.example", which is not an address`)
 }

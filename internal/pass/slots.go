@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// slots bound how many messages are on their way to the relay at once in this process, and for as
-// many more, how many wait until their end is recorded. Whoever holds all slots works alone. A
-// holder never waits for more of them, so nobody waits for ever.
+// slots limits, in this process, how many messages are being sent, and separately how many wait for
+// their result to be recorded; both limits are n. A holder of all slots works alone. A holder never
+// waits for more slots, so there is no deadlock.
 type slots struct {
 	all  int
 	sem  *semaphore.Weighted

@@ -89,18 +89,18 @@ func (c *compiler) checkTo(key, to string) {
 		sample = placeholder.ReplaceAllString(to, "x@x.example")
 	}
 	if address.Check(sample) != nil {
-		c.fail(key, "%q is no address, whatever is captured; write it like ${client}@firm.example", to)
+		c.fail(key, "%q is not an address, whatever is captured; write it like ${client}@firm.example", to)
 	}
 }
 
-// recipients are the addresses of a rule that matched. The error names one that is no address.
+// recipients are the addresses of a rule that matched. The error names one that is not an address.
 func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	var list []string
 	for i, to := range r.To {
 		made := expand(to, captured)
 		if isTemplate(to) {
 			if err := checkCaptured(made); err != nil {
-				return nil, fmt.Errorf("to[%d] (%q) becomes %q, which is no address: %w", i, to, excerpt(made), err)
+				return nil, fmt.Errorf("to[%d] (%q) becomes %q, which is not an address: %w", i, to, excerpt(made), err)
 			}
 		}
 		list = append(list, made)

@@ -52,10 +52,10 @@ func TestCaptures(t *testing.T) {
 		},
 		{
 			"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client",
-			`to[0] ("${c}@x.example") becomes "@x.example", which is no address`,
+			`to[0] ("${c}@x.example") becomes "@x.example", which is not an address`,
 		},
 		{"two addresses", word, "${c}@x.example", "Subject: client a@b.example,c", "not ','"},
-		{"another domain", word, "${c}@x.example", "Subject: client a@b.example", "is no address"},
+		{"another domain", word, "${c}@x.example", "Subject: client a@b.example", "is not an address"},
 		{"quotes", word, "${c}@x.example", `Subject: client "a b"`, `not '"'`},
 		{"a route of its own", word, "${c}@x.example", "Subject: client a%b.example", "not '%'"},
 		{"an option", word, "${c}@x.example", "Subject: client -oQ", "begin with a dash"},

@@ -35,7 +35,7 @@ func TestCompileErrors(t *testing.T) {
 		{"skip with recipients", Rule{Name: "r", Skip: true, To: to}, "skip: contradicts to"},
 		{"skip and continue", Rule{Name: "r", Skip: true, Continue: true}, "skip: contradicts continue"},
 		{"priority", Rule{Name: "r", To: to, Priority: "urgent"}, `priority: "urgent" is not one of high, normal`},
-		{"recipient", Rule{Name: "r", To: []string{"a@x.example", "b"}}, `to[1]: "b" is no address`},
+		{"recipient", Rule{Name: "r", To: []string{"a@x.example", "b"}}, `to[1]: "b" is not an address`},
 		{"recipient with a name", Rule{Name: "r", To: []string{"B <b@x.example>"}}, "write only b@x.example"},
 		{
 			"recipient with a line end",
@@ -79,7 +79,7 @@ func TestCompileErrors(t *testing.T) {
 		{
 			"regexp",
 			Rule{Name: "r", To: to, Match: Match{Subject: []string{"/a(/"}}},
-			`match.subject[0]: "/a(/" is no regular expression (RE2): error parsing regexp: missing closing ): ` + "`a(`",
+			`match.subject[0]: "/a(/" is not a regular expression (RE2): error parsing regexp: missing closing ): ` + "`a(`",
 		},
 		{
 			"regexp that RE2 has not",
@@ -120,8 +120,8 @@ func TestCompileTellsAll(t *testing.T) {
 		{Name: "b", Skip: true},
 		{Name: "a", Skip: true},
 	})
-	const want = `route "a": to[0]: "x" is no address; write it like name@domain.example
-route "a": match.subject[1]: "/(/" is no regular expression (RE2): error parsing regexp: missing closing ): ` + "`(`" + `
+	const want = `route "a": to[0]: "x" is not an address; write it like name@domain.example
+route "a": match.subject[1]: "/(/" is not a regular expression (RE2): error parsing regexp: missing closing ): ` + "`(`" + `
 route "a": name: is the name of route number 1 too; names have to differ`
 	if err == nil || err.Error() != want {
 		t.Errorf("Compile =\n%v\nwant\n%s", err, want)

@@ -21,17 +21,17 @@ func TestCompileConditionErrors(t *testing.T) {
 		{"empty age", Rule{Match: Match{Age: &Age{}}}, "match.age: needs over or under"},
 		{"impossible age", Rule{Match: Match{Age: &Age{Over: 2, Under: 1}}}, "match.age: matches nothing"},
 		{"no zone", Rule{Match: Match{Hours: []string{"8:00-9:00"}}}, "match.time_zone: is missing"},
-		{"wrong zone", Rule{Match: Match{TimeZone: "Berlin"}}, `match.time_zone: "Berlin" is no time zone`},
-		{"the zone of this host", Rule{Match: Match{TimeZone: "Local"}}, `match.time_zone: "Local" is no time zone`},
+		{"wrong zone", Rule{Match: Match{TimeZone: "Berlin"}}, `match.time_zone: "Berlin" is not a time zone`},
+		{"the zone of this host", Rule{Match: Match{TimeZone: "Local"}}, `match.time_zone: "Local" is not a time zone`},
 		{
 			"wrong day",
 			Rule{Match: Match{TimeZone: "UTC", Weekday: []string{"mon", "fri-holiday"}}},
-			`match.weekday[1]: "fri-holiday" is no day of the week`,
+			`match.weekday[1]: "fri-holiday" is not a day of the week`,
 		},
 		{
 			"wrong hours",
 			Rule{Match: Match{TimeZone: "UTC", Hours: []string{"8-18"}}},
-			`match.hours[0]: "8-18" is no span of hours`,
+			`match.hours[0]: "8-18" is not a span of hours`,
 		},
 		{
 			"hours past midnight",
@@ -74,7 +74,7 @@ func TestCompileConditionErrors(t *testing.T) {
 		{
 			"no address, whatever is captured",
 			Rule{To: []string{"${f}@"}, Match: Match{Subject: []string{"/(?P<f>a)/"}}},
-			"is no address, whatever is captured",
+			"is not an address, whatever is captured",
 		},
 		{"a priority that is not captured", Rule{Priority: "${p}"}, "priority: ${p} is not captured"},
 		{

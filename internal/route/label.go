@@ -25,7 +25,7 @@ func labelPattern(s string) (*pattern, error) {
 	name, value, valued := strings.Cut(s, "=")
 	switch {
 	case name == "" || valued && value == "" || strings.ContainsAny(s, " \t"):
-		return nil, fmt.Errorf("%q is no label; write it like tenant=acme, or tenant for any value", s)
+		return nil, fmt.Errorf("%q is not a label; write it like tenant=acme, or tenant for any value", s)
 	case !valued:
 		return glob(s, fold(s)+"=*")
 	}

@@ -154,7 +154,7 @@ func TestOwnAddressSpelt(t *testing.T) {
 		{"quotes that say something", "front.desk@firm.example", `"front desk"@firm.example`, false},
 		{"sub-address", "desk@firm.example", "desk+x@firm.example", false},
 		{"another domain", "desk@firm.example", "desk@münchen.example", false},
-		{"an inbox that is no address", "Desk", "desk@firm.example", false},
+		{"an inbox that is not an address", "Desk", "desk@firm.example", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

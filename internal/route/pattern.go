@@ -151,7 +151,7 @@ func regexpPattern(s string) (*pattern, error) {
 		re, err = regexp.Compile("(?i)" + expr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%q is no regular expression (RE2): %w", s, err)
+		return nil, fmt.Errorf("%q is not a regular expression (RE2): %w", s, err)
 	}
 	needles := needlesOf(parsed)
 	return &pattern{written: s, re: re, holds: func(t text) bool {

@@ -33,7 +33,7 @@ func (s *Size) UnmarshalText(b []byte) error {
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || factor == 0 {
-		return fmt.Errorf("%q is no size; write a whole number with one of the units "+
+		return fmt.Errorf("%q is not a size; write a whole number with one of the units "+
 			"B, KB, KiB, MB, MiB, GB, GiB, such as 50MiB", in)
 	}
 	if n <= 0 || n > math.MaxInt64/factor {

@@ -61,7 +61,7 @@ func Resolve(ref string) (string, error) {
 		return value, nil
 	}
 	if strings.HasPrefix(ref, OAuth) {
-		return "", fmt.Errorf("%s is no password but the name of an OAuth2 application, which only inboxes take in its place", ref)
+		return "", fmt.Errorf("%s is not a password but the name of an OAuth2 application, which only inboxes take in its place", ref)
 	}
 	path, ok := strings.CutPrefix(ref, "file:")
 	if !ok {

@@ -159,7 +159,7 @@ type Want struct {
 	Worker        string
 	InHand        []int64    // tasks that the caller has claimed already: not to be claimed again
 	Poisoned      func(Task) // called for each task that ended instead of being claimed; may be nil
-	MaxLostLeases int        // a task that loses its lease more often while it is worked on alone is dead
+	MaxLostLeases int        // a task that loses its lease more often ends as dead or uncertain
 }
 
 // Result is what came of a claim.
@@ -184,9 +184,9 @@ type Filter struct {
 	InboxID    int64
 	Inboxes    []int64       // one of these; empty for all
 	Route      string        // the route, or one of the routes, that decided
-	Registered time.Duration // registered at least so long ago
-	Within     time.Duration // registered at most so long ago
-	Ended      time.Duration // ended at least so long ago
+	Registered time.Duration // registered at least this long ago
+	Within     time.Duration // registered at most this long ago
+	Ended      time.Duration // ended at least this long ago
 	Due        bool          // could be claimed now
 	Bounced    bool          // with a delivery that bounced
 

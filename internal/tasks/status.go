@@ -28,9 +28,9 @@ type SkipReason string
 // The reasons.
 const (
 	SkipDuplicate SkipReason = "duplicate"   // all recipients have the content by other tasks
-	SkipLoop      SkipReason = "loop"        // postrider forwarded it before, or it made too many hops
+	SkipLoop      SkipReason = "loop"        // postrider forwarded it before, it made too many hops, or it is only for its own inbox
 	SkipTooLarge  SkipReason = "too_large"   // larger than forward.max_size
-	SkipVanished  SkipReason = "vanished"    // it was expunged before it could be forwarded
+	SkipVanished  SkipReason = "vanished"    // it was expunged before it was forwarded, or its UID has another message
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
 	SkipOperator  SkipReason = "by_operator" // an operator skipped it
 	SkipReport    SkipReason = "report"      // a report of the bounce inbox: it was read, and is not forwarded
@@ -98,6 +98,6 @@ func (s Status) Ended() bool {
 	return s != Received && s != InProgress && s != Error
 }
 
-// Purgeable are the states in which an operator may delete a task: ended, and with nothing left to
-// decide.
+// Purgeable are the states in which an operator may delete a task: every one that has ended, except
+// Uncertain, which has to be resolved first.
 var Purgeable = []Status{Forwarded, Skipped, SkippedNoMatch, Dead}

@@ -4,8 +4,8 @@
 // folder's cursor past it. A task is claimed with a fresh receipt and changed with the same
 // receipt. The receipt alone decides: a worker whose lease ran out, but whose task nobody else has
 // claimed or changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes
-// nothing, and the conflict goes into the audit trail. What a process has just registered it may
-// begin with before it has the claim, see Offer.
+// nothing, and the conflict goes into the audit trail. A process may start to send a task that it has
+// just registered before it has claimed it, see Offer.
 //
 // Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice:
 // a delivery goes out only while its task owns the row (scope, content, recipient), see Own.
@@ -33,8 +33,9 @@ import (
 // which. Drop the task.
 var ErrLeaseLost = errors.New("the lease of the task was lost")
 
-// ErrTaken reports that a task is no longer as it was registered: another worker has claimed it, or
-// its inbox was disabled. Nothing was sent yet, so drop the claim that was not made.
+// ErrTaken reports that a task has changed since this process registered it: another worker claimed
+// it, an operator changed it, or its inbox was disabled. The claim was never recorded and nothing was
+// sent. Drop it.
 var ErrTaken = errors.New("the task was claimed or changed by somebody else after it was registered")
 
 // ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read
@@ -184,9 +185,10 @@ type Claim struct {
 	Lease time.Duration
 }
 
-// Offer is a claim of a task that this process has just registered. It is not made yet: until the
-// first Sending makes it, the task is anybody's, and a process that is killed leaves nothing behind.
-// token is the process's. As no task is offered twice, no two claims have the same receipt.
+// Offer returns a claim that the registry does not have yet, of a task that this process has just
+// registered. The first Sending records it. Until then any worker may claim the task, and a killed
+// process leaves nothing behind. token identifies the process. A task is offered once, so no two claims
+// have the same receipt.
 func Offer(t Task, token, worker string, lease time.Duration) Claim {
 	c := Claim{
 		Receipt: Receipt{TaskID: t.ID, Token: Token(token, t.ID), Worker: worker},

@@ -125,7 +125,7 @@ func TestRenewedElsewhere(t *testing.T) {
 		b.exec("UPDATE oauth_tokens SET holder = 'other', held_until = 9000000000000000")
 		b.wait = time.Nanosecond
 		b.want("old", "")
-		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "another process (other) renews the token of ann@firm.example") {
+		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "another process (other) is still renewing the token of ann@firm.example") {
 			t.Errorf("the error is %v, want that another process renews the token", err)
 		}
 		if n := b.provider.asked(); n != 0 {

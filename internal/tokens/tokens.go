@@ -150,7 +150,7 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		case done:
 			return access, err
 		case time.Now().After(until):
-			return "", fmt.Errorf("another process (%s) renews the token of %s, and is not done; the next pass tries again", r.Holder, a.Name)
+			return "", fmt.Errorf("another process (%s) is still renewing the token of %s; the next pass tries again", r.Holder, a.Name)
 		}
 		select {
 		case <-time.After(look):

@@ -122,7 +122,7 @@ func (d *Dials) place(ctx context.Context, server string) (*line, error) {
 		case <-changed:
 		case <-late.C:
 			if why != nil {
-				return nil, fmt.Errorf("another inbox tries to reach the server: %w", why)
+				return nil, fmt.Errorf("not tried: another inbox could not reach the server and is trying again: %w", why)
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -82,7 +82,7 @@ func (a *Access) UnknownOperators() (names []string) {
 func isLoopback(listen string) (bool, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil || port == "" {
-		return false, fmt.Errorf("%q is no address to listen on; write it like 127.0.0.1:8420", listen)
+		return false, fmt.Errorf("%q is not an address to listen on; write it like 127.0.0.1:8420", listen)
 	}
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback(), nil

@@ -73,9 +73,9 @@ func nextArgs(want tasks.Want, now time.Time) (args []any) {
 	return append(args, want.Max)
 }
 
-// claimDue claims what is due now. The first lost lease of a task proves little: another task may
-// have crashed the worker. From then on the task is claimed alone, and only leases lost alone
-// count.
+// claimDue claims what is due now. A task that has lost a lease is claimed alone from then on, so that
+// it takes no other task with it if it crashes the worker again. Every lost lease counts against
+// want.MaxLostLeases.
 func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	var poisoned []tasks.Task
@@ -114,7 +114,7 @@ func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []t
 	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		for len(taken) == 0 || len(taken) < want.Max && taken[0].LostLeases == 0 {
-			due, err := db.Query(tx, (*taskRow).into, q.db.LockFree(sqlDue), want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken))
+			due, err := db.Query(tx, (*taskRow).into, q.db.LockSkipLocked(sqlDue), want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken))
 			if err != nil {
 				return nil, nil, err
 			}

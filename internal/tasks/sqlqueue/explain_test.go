@@ -132,7 +132,7 @@ func TestIndexes(t *testing.T) {
 				args                       []any
 				rows                       int64 // at most
 			}{
-				{"claim", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", r.LockFree(sqlDue), []any{inboxID, 0, now, []int64{0, 1}, 8}, 1000},
+				{"claim", "monitored_emails_tasks", "range", "monitored_emails_tasks_claim", r.LockSkipLocked(sqlDue), []any{inboxID, 0, now, []int64{0, 1}, 8}, 1000},
 				{"ledger by UID", "monitored_emails_seen", "range", "PRIMARY", sqlSeenByUID, []any{folderID, 1, uids}, 1000},
 				{"ledger by range", "monitored_emails_seen", "range", "PRIMARY", sqlNoted, []any{folderID, 1, 1, 100}, 1000},
 				{"ledger by content", "s", "range", "monitored_emails_seen_fingerprint", sqlSeenByFingerprint, []any{keys}, 1000},

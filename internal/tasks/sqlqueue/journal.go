@@ -50,7 +50,7 @@ func (q *Queue) commit(ctx context.Context, batch []*change) []error {
 
 // wrap says which change an error is of.
 func (c *change) wrap(err error) error {
-	return wrap(err, "task %d: record %s", c.receipt.TaskID, c.target)
+	return wrap(err, "record that task %d is %s", c.receipt.TaskID, c.target)
 }
 
 // together commits changes in one transaction.

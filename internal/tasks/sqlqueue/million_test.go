@@ -83,7 +83,7 @@ func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 func (r registry) checkClaimPlan(t *testing.T, when string, inboxID int64) {
 	t.Helper()
 	now := time.Now().Add(time.Hour).UnixMicro()
-	got := r.explain(t, r.LockFree(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
+	got := r.explain(t, r.LockSkipLocked(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
 	if got.Type != "range" || got.Key != "monitored_emails_tasks_claim" || got.Rows > 1000 || strings.Contains(got.Extra, "filesort") {
 		t.Errorf("claim, %s: %+v; want a range of monitored_emails_tasks_claim, not sorted, at most 1000 rows", when, got)
 	}

@@ -99,8 +99,9 @@ UPDATE monitored_emails_tasks SET status = ?, skip_reason = '', lost_leases = lo
 WHERE id = ?`
 )
 
-// Processing, by primary key. The receipts decide, each of them names one task, and each of these
-// statements changes the rows. They go on with underReceipts.
+// Processing, by primary key. A statement that ends in WHERE or AND is completed by underReceipts;
+// sqlClaimSending, whose claim is not recorded yet, by neverClaimed. It changes the row even if the
+// values are equal: on Galera only changed rows conflict.
 const (
 	underReceipts = ` id IN ? AND receipt IN ? AND status = 'in_progress'`
 

@@ -1,16 +1,15 @@
 // Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
 //
 // Fixed SQL is in queries.go, queries_read.go and queries_arrivals.go, with the index that serves it;
-// read.go and texts.go build the conditions of filters. Every change is one transaction. Visibility and leases go by
-// the database's clock.
+// read.go and texts.go build the conditions of filters. Every change is one transaction. Visibility and
+// leases go by the database's clock.
 //
 // Several database nodes (Galera) may share the work. A lock holds on one node only; two nodes
-// conflict only on a row that both write. So what must be exclusive begins with an UPDATE that
-// changes the row, and the number of rows it matches decides, or it is an INSERT under a unique
-// key. What a SELECT locks FOR UPDATE is changed by the same transaction: that lock only saves
-// work. A lock IN SHARE MODE keeps reads that belong together consistent, on a cluster, too: a
-// change that comes from another node ends the transaction that has its rows locked, which then
-// runs again.
+// conflict only on a row that both write. An operation that must be exclusive therefore starts with an
+// UPDATE that changes the row, and checks how many rows it matched, or with an INSERT under a unique
+// key. SELECT ... FOR UPDATE is used only for rows that the same transaction then changes; correctness
+// does not depend on it. LOCK IN SHARE MODE keeps reads that belong together consistent, on a cluster,
+// too: a change from another node aborts the transaction that holds the lock, and it runs again.
 //
 // Package db runs a transaction again when its commit went through and the answer was lost. So each
 // of them recognises its own work: registering by UID, claiming and finishing by the receipt, which
