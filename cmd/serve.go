@@ -135,7 +135,7 @@ func checkPage(cfg *config.Config) finding {
 	if names := access.UnknownOperators(); len(names) > 0 {
 		err = fmt.Errorf("web.operators: no such user in %s: %s", cfg.Web.Users, strings.Join(names, ", "))
 	}
-	return finding{what: "status page", text: "the files of the section web can be used", err: err}
+	return finding{what: "status page", text: "the section web can be used", err: err}
 }
 
 // page wires the status page. Call done when it is not used any more.

@@ -182,10 +182,9 @@ type visit struct {
 	alone  int           // how many claims to process one at a time
 	breaks int           // connections that broke
 
-	// Of the claims in hand:
-	several bool
-	stopped bool   // nothing more is done for them: the connection broke, or the inbox was disabled
-	why     string // that happened, or the server is left alone
+	several bool   // claims are in hand
+	stopped bool   // nothing more is done for these: the connection broke, or the inbox was disabled
+	why     string // the error because of which they are given back; empty for none
 }
 
 // drop ends the connection.

@@ -76,7 +76,7 @@ func (q *queue) Extend(ctx context.Context, lease time.Duration, receipts []task
 // Sending implements tasks.Worker.
 func (q *queue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
 	err := q.Queue.Sending(ctx, c, as, ds)
-	if c.Lease > 0 && err == nil { // that made the claim
+	if !c.Recorded() && err == nil { // that made the claim
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.add(c)

@@ -33,7 +33,7 @@ func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error)
 		case d.settled(t):
 			status, err := d.settle(ctx, j, t.Deliveries)
 			d.end(j, status, err)
-		case j.msg == nil && j.claim.Lease > 0: // it is claimed later
+		case j.msg == nil && !j.claim.Recorded(): // it is claimed later
 			d.end(j, "", nil)
 		case j.msg != nil:
 			ready = append(ready, j)

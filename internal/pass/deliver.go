@@ -24,7 +24,7 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 		return d.release(ctx, j, "interrupted", 0, nil)
 	case d.gate.fault() != nil:
 		return d.release(ctx, j, "the relay failed", 0, nil)
-	case j.claim.Lease > 0 && d.taken.Load(): // so may this one be: it is asked for again
+	case !j.claim.Recorded() && d.taken.Load(): // so may this one be: it is asked for again
 		return "", nil
 	}
 	if why := d.gate.limited(d.pass.Now()); why != nil {

@@ -84,7 +84,7 @@ func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks
 }
 
 func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
-	if j.claim.Lease > 0 && !j.doubt { // the registry does not know of it
+	if !j.claim.Recorded() && !j.doubt { // the registry does not know of it
 		return tasks.Received, nil
 	}
 	err := d.pass.Queue.Release(context.WithoutCancel(ctx), j.claim, why, delay, ds)
@@ -114,7 +114,7 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 
 // made has the registry know of a claim that was only offered.
 func (d *deliverer) made(ctx context.Context, j *job) error {
-	if j.claim.Lease == 0 {
+	if j.claim.Recorded() {
 		return nil
 	}
 	return d.sending(ctx, j, j.claim.Task.Form, nil)
@@ -123,12 +123,12 @@ func (d *deliverer) made(ctx context.Context, j *job) error {
 // sending records how far the deliveries are. It makes a claim that was only offered.
 func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tasks.Delivery) error {
 	c := j.claim
-	if c.Lease > 0 {
+	if !c.Recorded() {
 		c.At = c.At.Add(time.Since(j.since))
 	}
 	err := d.pass.Queue.Sending(context.WithoutCancel(ctx), c, as, ds)
 	switch {
-	case c.Lease == 0:
+	case c.Recorded():
 	case err == nil:
 		j.claim.At, j.claim.Lease = c.At, 0
 		d.leases.hold(j.claim)

@@ -27,7 +27,7 @@ func newLeases(q tasks.Worker, lease time.Duration, log *slog.Logger) *leases {
 func (l *leases) hold(c tasks.Claim) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[c.Receipt] = c.Lease == 0
+	l.held[c.Receipt] = c.Recorded()
 }
 
 func (l *leases) drop(r tasks.Receipt) {

@@ -181,9 +181,12 @@ type Claim struct {
 	Alone bool
 	At    time.Time // when it was claimed, by the registry's clock
 	Due   time.Time // when it had become visible: Release puts it back there, which keeps the order
-	// Lease is set while the registry does not know of the claim (Offer): the first Sending makes it.
+	// Lease is that of an Offer, which the first Sending records; 0 of a claim that is recorded.
 	Lease time.Duration
 }
+
+// Recorded reports whether the registry has the claim.
+func (c Claim) Recorded() bool { return c.Lease == 0 }
 
 // Offer returns a claim that the registry does not have yet, of a task that this process has just
 // registered. The first Sending records it. Until then any worker may claim the task, and a killed

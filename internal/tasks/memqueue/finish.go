@@ -12,7 +12,7 @@ import (
 
 // Sending implements tasks.Queue.
 func (q *Queue) Sending(_ context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
-	if c.Lease > 0 {
+	if !c.Recorded() {
 		return q.claimSending(c, as, ds)
 	}
 	return q.withReceipt(c.Receipt, tasks.InProgress, false, func(t *task, now time.Time) {
@@ -119,7 +119,7 @@ func (q *Queue) finish(t *task, res tasks.Result, now time.Time) {
 
 // Release implements tasks.Queue.
 func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
-	return q.withReceipt(c.Receipt, tasks.Received, c.Lease > 0, func(t *task, now time.Time) {
+	return q.withReceipt(c.Receipt, tasks.Received, !c.Recorded(), func(t *task, now time.Time) {
 		t.deliver(ds, now)
 		due := c.Due
 		switch {

@@ -17,9 +17,9 @@ import (
 func (q *Queue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []tasks.Delivery) error {
 	reason := db.Cut(as.ModeReason, 500)
 	return q.journal.Commit(ctx, &change{
-		receipt: c.Receipt, offered: c.Lease > 0, target: tasks.InProgress, deliveries: ds,
+		receipt: c.Receipt, offered: !c.Recorded(), target: tasks.InProgress, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
-			if c.Lease == 0 {
+			if c.Recorded() {
 				return sqlSending, touched(now, as.Mode, reason)
 			}
 			// The statement adds the ids, so that claims share it.
@@ -82,7 +82,7 @@ func finished(now time.Time, res tasks.Result) (update string, args []any) {
 // Release implements tasks.Queue.
 func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
 	return q.journal.Commit(ctx, &change{
-		receipt: c.Receipt, offered: c.Lease > 0, target: tasks.Received, deliveries: ds,
+		receipt: c.Receipt, offered: !c.Recorded(), target: tasks.Received, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
 			due := c.Due
 			if delay > 0 {
