@@ -179,7 +179,7 @@ func (a *app) notes(what string, texts []string) error {
 func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions) ([]finding, error) {
 	db := finding{what: "database"}
 	var all []inbox.Inbox
-	var readable []string
+	var readable, unknown []string
 	s, err := a.open(ctx)
 	if err == nil {
 		defer s.close()
@@ -190,12 +190,15 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		if err = s.db.Writable(ctx); err == nil {
 			all, err = s.inboxes.Chosen(ctx, opts.chosen.Selection)
 		}
+		if err == nil {
+			unknown, err = s.unknownNames(ctx)
+		}
 	}
 	if exitCode(err) == exitUsage {
 		return nil, err
 	}
 	db.err = err
-	if err := cmp.Or(a.report(db), a.notes("database", readable)); err != nil || db.err != nil {
+	if err := cmp.Or(a.report(db), a.notes("database", readable), a.notes("configuration", unknown)); err != nil || db.err != nil {
 		return []finding{db}, err
 	}
 	found := []finding{}
