@@ -73,9 +73,8 @@ type Worker interface {
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 
-// Operator is for people. What an operator does is a line in the audit trail, with who, when and
-// why.
-// Tasks in a state that it is not for stay as they are. The methods report how many tasks changed.
+// Operator is for people. What an operator does is a line in the audit trail, with who, when and why.
+// Tasks in a state that a method is not for stay as they are. The methods report how many tasks changed.
 type Operator interface {
 	// Requeue starts tasks again; forwarded ones only when a delivery has bounced. Recipients that
 	// were delivered stay delivered, except those that bounced. When no recipient has the message,
