@@ -180,7 +180,7 @@ func invisible(r rune) bool {
 }
 
 var (
-	errNoAt      = errors.New("no address; write it like name@domain.example")
+	errNoAt      = errors.New("not an address; write it like name@domain.example")
 	errLong      = errors.New("it is longer than mail allows (64 octets before the @, 254 in all)")
 	errLocal     = errors.New("the part before the @ is invalid (RFC 5321 4.1.2); write it like name@domain.example")
 	errInvisible = errors.New("it has an invisible character or a space in it; type it again")

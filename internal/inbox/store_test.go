@@ -43,9 +43,9 @@ func TestAddRefuses(t *testing.T) {
 		password string
 		want     []string
 	}{
-		{"no address", Inbox{Host: "h"}, "x", []string{"an address is missing"}},
+		{"not an address", Inbox{Host: "h"}, "x", []string{"an address is missing"}},
 		{"address with a name", Inbox{Address: "Me <me@x.org>", Host: "h"}, "x", []string{"write only me@x.org"}},
-		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"no address; write it like"}},
+		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"not an address; write it like"}},
 		{
 			"address that fits no column",
 			Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"},
@@ -105,7 +105,7 @@ func TestAddRefuses(t *testing.T) {
 			"everything at once",
 			Inbox{Address: "a", Host: "", Port: 70000, Start: "x"},
 			"x",
-			[]string{"no address", "host", "70000", "start"},
+			[]string{"not an address", "host", "70000", "start"},
 		},
 	}
 	for _, tt := range tests {

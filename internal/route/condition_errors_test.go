@@ -36,7 +36,7 @@ func TestCompileConditionErrors(t *testing.T) {
 		{
 			"hours past midnight",
 			Rule{Match: Match{TimeZone: "UTC", Hours: []string{"18:00-25:00"}}},
-			`match.hours[0]: "18:00-25:00" is no span`,
+			`match.hours[0]: "18:00-25:00" is not a span`,
 		},
 		{
 			"hours without end",
