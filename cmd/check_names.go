@@ -23,6 +23,9 @@ func (s *services) unknownNames(ctx context.Context) (notes []string, _ error) {
 		addresses, labels = append(addresses, in.Address), append(labels, in.Labels.Texts()...)
 		labels = slices.AppendSeq(labels, maps.Keys(in.Labels))
 	}
+	has := func(label string) bool {
+		return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
+	}
 	for i, r := range s.cfg.Routes {
 		for _, in := range r.Match.Inbox {
 			if isGlob(in) || slices.ContainsFunc(addresses, func(a string) bool { return address.Same(a, in) }) {
@@ -31,13 +34,13 @@ func (s *services) unknownNames(ctx context.Context) (notes []string, _ error) {
 			notes = append(notes, fmt.Sprintf("routes[%d].match.inbox: there is no inbox %s%s", i, in, text.DidYouMean(in, addresses)))
 		}
 		for _, label := range r.Match.Label {
-			if !isGlob(label) && !slices.Contains(labels, label) {
+			if !isGlob(label) && !has(label) {
 				notes = append(notes, fmt.Sprintf("routes[%d].match.label: no inbox has the label %s%s", i, label, text.DidYouMean(label, labels)))
 			}
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(s.cfg.Alerts.Labels)) {
-		if !slices.Contains(labels, label) {
+		if !has(label) {
 			notes = append(notes, fmt.Sprintf("alerts.labels: no inbox has the label %s%s", label, text.DidYouMean(label, labels)))
 		}
 	}

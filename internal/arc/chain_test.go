@@ -48,7 +48,7 @@ func broken(t testing.TB, z zone) map[string]string {
 		"the newest message signature is not valid: it is dated in the future":                change("ARC-Message-Signature", 2, "t=1", "t=11"),
 		"the newest message signature is not valid: it has a time that cannot be read":        change("ARC-Message-Signature", 2, "t=1", "t=x"),
 		"the newest message signature is not valid: gone.example has no key s1":               change("ARC-Message-Signature", 2, "d=b.example", "d=gone.example"),
-		"the newest message signature is not valid: its domain or selector is not a name":        change("ARC-Message-Signature", 2, "d=b.example", "d=b example/"),
+		"the newest message signature is not valid: its domain or selector is not a name":     change("ARC-Message-Signature", 2, "d=b.example", "d=b example/"),
 		"the newest message signature is not valid: its algorithm is not that of its key":     change("ARC-Message-Signature", 2, "rsa-sha256", "rsa-sha1"),
 		"the newest message signature is not valid: its tags cannot be read":                  change("ARC-Message-Signature", 2, " h=", " d=x; h="),
 		"the newest message signature is not valid: its signature cannot be read":             change("ARC-Message-Signature", 2, "b=", "b=!"),

@@ -27,15 +27,16 @@ const (
 // destination, occurrence_id) has the predecessors. MariaDB and MySQL are told to use them (SQLite
 // takes that for a comment): while the table fills, their statistics are old, and they would read all
 // that waits for each entry. So they would with NOT EXISTS, which MariaDB evaluates for the whole table.
-// An action waits for a predecessor in progress alone: each is compared with its task when it is its turn,
-// and one may be for next month.
+// An action waits for any other one of its task that is in progress, and for none that waits: each is
+// compared with its task when it is its turn, and one may be for next month.
 const (
 	sqlDue = `
 SELECT ` + entryColumns + ` FROM monitored_outbox o /*! FORCE INDEX (monitored_outbox_claim) */
 WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND (
   SELECT 1 FROM monitored_outbox p /*! FORCE INDEX (monitored_outbox_order) */
   WHERE p.task_id = o.task_id AND p.inbox_id = o.inbox_id AND p.destination = o.destination
-    AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0 AND (o.action = '' OR p.status = 'in_progress') LIMIT 1) IS NULL
+    AND (o.action = '' AND p.occurrence_id < o.occurrence_id AND p.visible_at > 0
+      OR o.action <> '' AND p.id <> o.id AND p.visible_at > ? AND p.status = 'in_progress') LIMIT 1) IS NULL
 ORDER BY visible_at, id LIMIT ?`
 
 	// By monitored_outbox_claim.

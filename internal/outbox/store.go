@@ -65,14 +65,14 @@ func (r *entryRow) entry() Entry {
 	return r.Entry
 }
 
-// Receive implements Work. Of the entries of one task it claims one at a time.
+// Receive implements Work. Of the events of one task it claims one at a time.
 func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 	var claims []Claim
 	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
 		if done, err := stand(tx, claims, InProgress); err != nil || len(done) > 0 {
 			return err // an earlier try was committed, and the answer was lost
 		}
-		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now, want.InboxID, want.InboxID, want.Max)
+		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now, want.InboxID, want.InboxID, now, want.Max)
 		claims = nil
 		if err != nil || len(due) == 0 {
 			return err

@@ -67,8 +67,19 @@ func TestActionsDoNotWait(t *testing.T) {
 			t.Fatalf("%+v is claimed beside another action on its message", more)
 		}
 		b.finish(Outcome{Claim: flagging[0], Status: Done})
-		if more := b.receive(Server); len(more) != 1 || more[0].Action != "seen" {
-			t.Errorf("claimed is %+v, want seen", more)
+		if seen := b.receive(Server); len(seen) != 1 || seen[0].Action != "seen" {
+			t.Fatalf("claimed is %+v, want seen", seen)
+		}
+		sql := func(query string) {
+			b.must(b.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec(query).Error }))
+		}
+		sql(`UPDATE monitored_outbox SET visible_at = 1 WHERE action = 'delete'`)
+		if more := b.receive(Server); len(more) != 0 {
+			t.Errorf("%+v is claimed beside a later action on its message", more)
+		}
+		sql(`UPDATE monitored_outbox SET visible_at = 1, status = 'in_progress' WHERE visible_at IS NOT NULL`) // their workers were killed
+		if again := b.receive(Server); len(again) != 2 {
+			t.Errorf("claimed is %+v, want both", again)
 		}
 	})
 }
@@ -449,7 +460,7 @@ func TestClaimReads(t *testing.T) {
 		var before, after int64
 		b.must(b.db.Tx(t.Context(), func(tx *gorm.DB) error {
 			before = b.reads(tx)
-			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue), "crm", int64(math.MaxInt64), 0, 0, taken)
+			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue), "crm", int64(math.MaxInt64), 0, 0, 0, taken)
 			if after = b.reads(tx); err == nil && len(due) != taken {
 				t.Errorf("%d entries are due, want %d", len(due), taken)
 			}

@@ -61,6 +61,7 @@ type auditor struct {
 type auditedFolder struct {
 	folder *folder
 	found  *FolderAudit
+	said   uint32        // how many messages there are, by the server
 	lost   []tasks.Place // of its strays
 	again  reused
 }

@@ -144,17 +144,23 @@ func TestAuditWhileAMessageVanishes(t *testing.T) {
 	}
 }
 
-// silent is a server that has no message to describe.
-type silent struct{ Source }
+// going is a server from which another client expunges what is about to be described.
+type going struct {
+	Source
+	r *rig
+}
 
-func (silent) Metadata(context.Context, []uint32) ([]imapsrc.Meta, error) { return nil, nil }
+func (g going) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	check(g.r.t, g.r.imap.Expunge(address, "INBOX", uids...))
+	return g.Source.Metadata(ctx, uids)
+}
 
 // TestAuditOfAMessageThatGoes after it was listed: it is not missing.
 func TestAuditOfAMessageThatGoes(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	r.late(3, 2)
-	r.behind(func(src Source) Source { return silent{src} })
+	r.behind(func(src Source) Source { return going{src, r} })
 	found, _ := r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
 }

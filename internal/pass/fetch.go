@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"errors"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
@@ -16,12 +17,25 @@ type fetched struct {
 	notice    bool
 	announced int64  // the size of such a body, octets; 0 for others
 	skip      string // why it is not fetched on purpose
+	listed    bool   // again, after the server did not describe it
 	gone      bool   // expunged between the listing and the fetch
 	err       error  // why it could not be fetched
 }
 
 // disposed reports whether it is known what to do with the message.
 func (f fetched) disposed() bool { return f.msg != nil || f.skip != "" || f.gone || f.err != nil }
+
+// errListed is what is wrong with a message that was not expunged.
+var errListed = errors.New("the server lists the message, and does not send it")
+
+// vanished notes that the server did not send the message.
+func (f *fetched) vanished() {
+	if f.listed {
+		f.err = errListed
+	} else {
+		f.gone = true
+	}
+}
 
 // disposed is how many messages at the front of the batch have a disposition.
 func disposed(batch []fetched) int {
@@ -75,7 +89,7 @@ func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch
 			return m.Close() // not asked for, or twice
 		})
 		for _, uid := range res.Vanished {
-			at[uid].gone = true
+			at[uid].vanished()
 		}
 		for uid, why := range res.Failed {
 			at[uid].refused(why)
@@ -125,4 +139,16 @@ func (s *session) list(ctx context.Context, f *folder, from, to uint32) (uids []
 		})
 	})
 	return uids, err
+}
+
+// listAnew is list after the folder was opened again. Before that, a server may go on to list messages
+// that another client has expunged.
+func (s *session) listAnew(ctx context.Context, f *folder, from, to uint32) ([]uint32, error) {
+	err := s.retry(ctx, func() error {
+		return s.in(ctx, f.row.Name, true, func(Source, imapsrc.Folder) error { return nil })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.list(ctx, f, from, to)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
@@ -34,12 +35,18 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		}
 		last = rest[len(rest)-1].UID
 	}
+	var listed map[uint32]bool
+	if failed == nil {
+		if rest, listed, err = s.notDescribed(ctx, f, unseen, rest); err != nil {
+			return err
+		}
+	}
 	var large map[uint32]int64 // the sizes that the server gave only when it was to send these
 	for broke := 0; len(rest) > 0; {
 		if err := s.cache.wait(ctx); err != nil {
 			return err
 		}
-		batch := s.batch(rest, large, broke > 0)
+		batch := s.batch(rest, large, listed, broke > 0)
 		err := s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
 		n := disposed(batch)
 		known := len(large)
@@ -73,12 +80,48 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	return failed
 }
 
+// isDescribed reports whether the server said anything of a message. Before it is expunged, a server may
+// send its flags alone.
+func isDescribed(m imapsrc.Meta) bool { return m.Size > 0 || !m.Received.IsZero() }
+
+// notDescribed are the metas of a page, and which of them the server does not describe and yet lists once
+// more. Such a message was not expunged: the server has a fault, and the cursor must not pass the message
+// without a trace of it.
+func (s *scanner) notDescribed(ctx context.Context, f *folder, uids []uint32, metas []imapsrc.Meta) ([]imapsrc.Meta, map[uint32]bool, error) {
+	at := map[uint32]imapsrc.Meta{}
+	for _, m := range metas {
+		if isDescribed(m) {
+			at[m.UID] = m
+		}
+	}
+	if len(at) == len(uids) {
+		return metas, nil, nil
+	}
+	again, err := s.session.listAnew(ctx, f, uids[0], uids[len(uids)-1])
+	listed := map[uint32]bool{}
+	metas = nil
+	for _, uid := range uids {
+		m, described := at[uid]
+		if _, there := slices.BinarySearch(again, uid); !described && !there {
+			s.pass.Observer.Done(1)
+			continue
+		} else if !described {
+			m, listed[uid] = imapsrc.Meta{UID: uid}, true
+		}
+		metas = append(metas, m)
+	}
+	if len(listed) > 0 {
+		s.log.Warn("the server lists messages, and does not describe them", "folder", f.row.Name, "messages", len(listed))
+	}
+	return metas, listed, err
+}
+
 // batch is what is fetched at once: as much as fits on the disk, or just one.
-func (s *scanner) batch(rest []imapsrc.Meta, large map[uint32]int64, alone bool) []fetched {
+func (s *scanner) batch(rest []imapsrc.Meta, large map[uint32]int64, listed map[uint32]bool, alone bool) []fetched {
 	var batch []fetched
 	octets := int64(0)
 	for _, m := range rest {
-		it := fetched{meta: m, notice: s.pass.Config.Notices, announced: large[m.UID]}
+		it := fetched{meta: m, notice: s.pass.Config.Notices, announced: large[m.UID], listed: listed[m.UID]}
 		switch {
 		case it.announced > 0:
 			it.head = true

@@ -20,6 +20,7 @@ const maxDoubts = 5
 type reused struct {
 	max      int64  // octets of a message that may be read for this
 	uid      uint32 // the newest UID that has another message than the registered one; 0 for none
+	unread   uint32 // the newest UID whose content would have to decide, and cannot be read; 0 for none
 	doubtful []doubt
 }
 
@@ -44,7 +45,7 @@ func (r *reused) add(n tasks.Noted, m imapsrc.Meta) {
 }
 
 // settle reads the contents that have to decide. It returns what the server says now of messages
-// that turned out to be the same. One that cannot be read decides nothing.
+// that turned out to be the same. One that cannot be read decides nothing, see unread.
 func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]tasks.Stated, error) {
 	if r.uid != 0 || len(r.doubtful) == 0 {
 		return nil, nil
@@ -63,7 +64,9 @@ func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]
 	same := map[uint32]tasks.Stated{}
 	for i, d := range r.doubtful {
 		switch msg := batch[i].msg; {
+		case msg == nil && batch[i].gone:
 		case msg == nil:
+			r.unread = d.now.UID
 		case msg.Fingerprint != d.noted.Fingerprint:
 			r.uid = d.now.UID
 		default:

@@ -62,7 +62,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, u user, err error)
 	if f.code == http.StatusUnauthorized && forPrograms(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="postrider", charset="UTF-8"`)
 	}
-	if forPrograms(r) || strings.HasSuffix(r.URL.Path, "z") {
+	if forPrograms(r) || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
 		writeJSON(w, f.code, map[string]string{"error": f.says})
 		return
 	}

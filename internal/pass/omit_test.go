@@ -1,0 +1,125 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+)
+
+// damaged is a server that lists UID 2, and answers whatever else is asked of it with OK and nothing.
+type damaged struct {
+	Source
+	repaired *atomic.Bool
+}
+
+func (d damaged) without(uids []uint32) []uint32 {
+	return slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return uid == 2 && !d.repaired.Load() })
+}
+
+func (d damaged) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	return d.Source.Metadata(ctx, d.without(uids))
+}
+
+func (d damaged) Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error) {
+	metas, err := d.Source.Described(ctx, from, to)
+	return slices.DeleteFunc(metas, func(m imapsrc.Meta) bool { return len(d.without([]uint32{m.UID})) == 0 }), err
+}
+
+func (d damaged) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	left := d.without(uids)
+	res, err := d.Source.Bodies(ctx, left, each)
+	if len(left) < len(uids) {
+		res.Vanished = append(res.Vanished, 2)
+	}
+	return res, err
+}
+
+// TestListedAndNotSent: the index of the server is damaged. It lists a message, and answers each FETCH of
+// it with OK and nothing else. The message is in the registry, and goes out when the server is repaired.
+func TestListedAndNotSent(t *testing.T) {
+	r := newRig(t, nil)
+	var repaired atomic.Bool
+	r.behind(func(src Source) Source { return damaged{src, &repaired} })
+	r.add(inbox.StartAll)
+	msgs := mails(3)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 3, Forwarded: 2, Skipped: 1})
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsReappeared: 1})
+	repaired.Store(true)
+	_, err := r.queue.Requeue(t.Context(), "ann", 2)
+	check(t, err)
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.wantArrived(msgs)
+	found, _ = r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 3})
+}
+
+// TestAuditOfADamagedIndex: a message that the server lists and does not describe is missing, and so is
+// one that it counts and does not list.
+func TestAuditOfADamagedIndex(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.late(3, 2)
+	var repaired atomic.Bool
+	restore := r.behind(func(src Source) Source { return damaged{src, &repaired} })
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsMissing: 1})
+	restore()
+	r.behind(func(src Source) Source { return silentOn{src} })
+	found, _ = r.audit(AuditOptions{})
+	if got := found.Folders[0].Error; !strings.Contains(got, "has 3 messages, and lists 2") {
+		t.Errorf("the error is %q, want that a message is not listed", got)
+	}
+}
+
+// silentOn is a server that counts UID 2 and does not list it.
+type silentOn struct{ Source }
+
+func (s silentOn) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
+	uids, err := s.Source.UIDs(ctx, from, to)
+	return slices.DeleteFunc(uids, func(uid uint32) bool { return uid == 2 }), err
+}
+
+// refusing is a server that states other sizes, and refuses to send the contents.
+type refusing struct{ Source }
+
+func (refusing) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	res := imapsrc.Result{Failed: map[uint32]error{}}
+	for _, uid := range uids {
+		res.Failed[uid] = errors.New("NO [SERVERBUG] cannot read")
+	}
+	return res, nil
+}
+
+func (u refusing) Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error) {
+	metas, err := u.Source.Described(ctx, from, to)
+	for i := range metas {
+		metas[i].Size += 1000
+	}
+	return metas, err
+}
+
+// TestAuditOfUnreadableMessages: messages that may be other ones than those registered are not accounted
+// for while nobody can read them.
+func TestAuditOfUnreadableMessages(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(2)...)
+	r.run()
+	r.behind(func(src Source) Source { return refusing{src} })
+	found, _ := r.audit(AuditOptions{})
+	if got := found.Folders[0].Error; !strings.Contains(got, "UID 2 has another size or date") {
+		t.Errorf("the error is %q, want that nothing is proved about UID 2", got)
+	}
+	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); sum.Clean() {
+		t.Error("the sum is clean")
+	}
+}
