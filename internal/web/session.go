@@ -89,9 +89,8 @@ var (
 	errTooMany    = &failure{http.StatusTooManyRequests, "There were too many attempts. Try again in a few minutes."}
 )
 
-// logIn checks a password, within the limits on attempts. An attempt counts from its beginning, so
-// that many at once are no more than many one after the other. For a user that there is not another
-// hash is compared: the answer takes the same time.
+// logIn checks a password, within the limits on attempts. For a user that there is not another hash is
+// compared: the answer takes the same time.
 func (a *Access) logIn(r *http.Request, name, password string) error {
 	hash, err := a.users.hash(name)
 	if err != nil {
@@ -101,15 +100,9 @@ func (a *Access) logIn(r *http.Request, name, password string) error {
 	if !known {
 		hash = a.users.slowest()
 	}
-	from, to := "from "+network(r.RemoteAddr), "to "+name
-	if !a.attempts.begin(from, to) {
-		return errTooMany
-	}
-	if wrong := a.attempts.compare(hash, password); wrong || !known {
-		return errWrongLogin
-	}
-	a.attempts.succeeded(from, to)
-	return nil
+	return a.attempts.check(network(r.RemoteAddr), name, func() bool {
+		return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil && known
+	})
 }
 
 // network is where a request comes from: an address, and of IPv6 the network that a customer has.
@@ -136,46 +129,32 @@ const (
 	maxCounted  = 10_000
 )
 
-// attempts counts logins that failed, or are being checked.
+// attempts counts logins that failed.
 type attempts struct {
 	now func() time.Time
 
 	mu     sync.Mutex
 	since  time.Time
-	counts map[string]int
-
-	comparing sync.Mutex // a password costs much time: one at a time, so that mail is not held up
+	failed map[string]int
 }
 
-// begin counts an attempt, and reports whether there may be one. With too many to count nobody may
-// log in.
-func (t *attempts) begin(from, to string) bool {
+// check runs right, which compares a password, unless too many attempts failed. It runs one at a time: a
+// comparison takes long, and mail is not to be held up. So many attempts at once are no more than many one
+// after the other. With too many to count nobody may log in.
+func (t *attempts) check(network, user string, right func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.now(); now.Sub(t.since) >= attemptTime {
-		t.since, t.counts = now, map[string]int{}
+		t.since, t.failed = now, map[string]int{}
 	}
-	if t.counts[from] >= perNetwork || t.counts[to] >= perUser || len(t.counts) >= maxCounted {
-		return false
+	from, to := "from "+network, "to "+user
+	switch {
+	case t.failed[from] >= perNetwork, t.failed[to] >= perUser, len(t.failed) >= maxCounted:
+		return errTooMany
+	case right():
+		return nil
 	}
-	t.counts[from]++
-	t.counts[to]++
-	return true
-}
-
-// succeeded takes an attempt back.
-func (t *attempts) succeeded(keys ...string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, key := range keys {
-		if t.counts[key]--; t.counts[key] <= 0 {
-			delete(t.counts, key)
-		}
-	}
-}
-
-func (t *attempts) compare(hash []byte, password string) (wrong bool) {
-	t.comparing.Lock()
-	defer t.comparing.Unlock()
-	return bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil
+	t.failed[from]++
+	t.failed[to]++
+	return errWrongLogin
 }

@@ -1,21 +1,41 @@
 package web
 
 import (
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// TestManyLoginsAtOnce are no more than many one after the other.
+// TestManyLoginsAtOnce: wrong ones are no more than many one after the other, and right ones are all
+// taken.
 func TestManyLoginsAtOnce(t *testing.T) {
-	a := &attempts{now: time.Now}
-	const from, to = "from 192.0.2.1", "to anna"
-	for i := range 2 * perNetwork {
-		if got := a.begin(from, to); got != (i < perNetwork) {
-			t.Errorf("attempt %d may begin: %v, while %d are being checked", i, got, i)
-		}
-	}
-	a.succeeded(from, to)
-	if !a.begin(from, to) {
-		t.Error("after one that succeeded another one may not begin")
+	for name, tt := range map[string]struct {
+		right    bool
+		compared int64
+		want     error
+	}{"right": {true, 2 * perNetwork, nil}, "wrong": {false, perNetwork, errTooMany}} {
+		t.Run(name, func(t *testing.T) {
+			a := &attempts{now: time.Now}
+			var compared atomic.Int64
+			check := func() error {
+				return a.check("192.0.2.1", "anna", func() bool {
+					compared.Add(1)
+					return tt.right
+				})
+			}
+			var all sync.WaitGroup
+			for range 2 * perNetwork {
+				all.Go(func() { _ = check() })
+			}
+			all.Wait()
+			if n := compared.Load(); n != tt.compared {
+				t.Errorf("%d passwords were compared, want %d", n, tt.compared)
+			}
+			if err := check(); !errors.Is(err, tt.want) {
+				t.Errorf("the next one gets %v, want %v", err, tt.want)
+			}
+		})
 	}
 }
