@@ -74,7 +74,7 @@ func TestBatchWhileLocked(t *testing.T) {
 	if !db.Locked(errs[0]) || !errors.Is(errs[0], errors.Unwrap(errs[1])) {
 		t.Errorf("%v, and %v; want the same error, and only one try", errs[0], errs[1])
 	}
-	if !strings.HasPrefix(errs[1].Error(), "task 2: record dead: ") {
+	if !strings.HasPrefix(errs[1].Error(), "record that task 2 is dead: ") {
 		t.Errorf("%v; want the task and what could not be recorded", errs[1])
 	}
 }
