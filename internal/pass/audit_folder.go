@@ -60,9 +60,10 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 	for counted := 1; listed < int(f.said); counted++ {
 		before := f.said
 		err := a.visit.session.retry(ctx, func() error {
-			return a.visit.session.in(ctx, f.folder.row.Name, true, func(_ Source, info imapsrc.Folder) error {
+			return a.visit.session.in(ctx, f.folder.row.Name, true, func(src Source, info imapsrc.Folder) (err error) {
 				f.said = info.Messages
-				return nil
+				f.folder.next, err = UIDNext(ctx, src, info) // what has arrived is counted, too
+				return err
 			})
 		})
 		if said := min(before, f.said); err == nil && counted > 1 && listed < int(said) {
@@ -79,8 +80,8 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 }
 
 // reused is an error when the server gave a UID to another message than the registered one, or may have
-// and does not show the message. A repair has the next run compare all messages: that may be too far below the cursor for a run to
-// see it.
+// and does not show the message. A repair has the next run compare all messages: that may be too far
+// below the cursor for a run to see it.
 func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	_, err := f.again.settle(ctx, a.visit.session, f.folder)
 	if err == nil && f.again.uid == 0 && f.again.unread != 0 {

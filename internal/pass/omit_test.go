@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -122,4 +123,32 @@ func TestAuditOfUnreadableMessages(t *testing.T) {
 	if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); sum.Clean() {
 		t.Error("the sum is clean")
 	}
+}
+
+// busy is a server on which, at the first listing, another client expunges a message, and one arrives.
+type busy struct {
+	Source
+	r    *rig
+	once *sync.Once
+}
+
+func (b busy) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
+	b.once.Do(func() {
+		check(b.r.t, b.r.imap.Expunge(address, "INBOX", 2))
+		b.r.put("INBOX", mails(1)...)
+		_, err := b.Select(ctx, "INBOX") // the client hears of it
+		check(b.r.t, err)
+	})
+	return b.Source.UIDs(ctx, from, to)
+}
+
+// TestAuditWhileMailComesAndGoes: that the folder changes is no fault of the server.
+func TestAuditWhileMailComesAndGoes(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(3)...)
+	r.run()
+	r.behind(func(src Source) Source { return busy{src, r, new(sync.Once)} })
+	found, _ := r.audit(AuditOptions{})
+	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
 }

@@ -37,7 +37,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	}
 	var listed map[uint32]bool
 	if failed == nil {
-		if rest, listed, err = s.notDescribed(ctx, f, unseen, rest); err != nil {
+		if rest, listed, err = s.withListed(ctx, f, unseen, rest); err != nil {
 			return err
 		}
 	}
@@ -84,10 +84,10 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 // send its flags alone.
 func isDescribed(m imapsrc.Meta) bool { return m.Size > 0 || !m.Received.IsZero() }
 
-// notDescribed are the metas of a page, and which of them the server does not describe and yet lists once
+// withListed adds to metas the messages of a page that the server does not describe, and yet lists once
 // more. Such a message was not expunged: the server has a fault, and the cursor must not pass the message
-// without a trace of it.
-func (s *scanner) notDescribed(ctx context.Context, f *folder, uids []uint32, metas []imapsrc.Meta) ([]imapsrc.Meta, map[uint32]bool, error) {
+// without a trace of it. listed are those.
+func (s *scanner) withListed(ctx context.Context, f *folder, uids []uint32, metas []imapsrc.Meta) (all []imapsrc.Meta, listed map[uint32]bool, _ error) {
 	at := map[uint32]imapsrc.Meta{}
 	for _, m := range metas {
 		if isDescribed(m) {
@@ -98,22 +98,25 @@ func (s *scanner) notDescribed(ctx context.Context, f *folder, uids []uint32, me
 		return metas, nil, nil
 	}
 	again, err := s.session.listAnew(ctx, f, uids[0], uids[len(uids)-1])
-	listed := map[uint32]bool{}
-	metas = nil
+	if err != nil {
+		return nil, nil, err
+	}
+	listed = map[uint32]bool{}
 	for _, uid := range uids {
 		m, described := at[uid]
-		if _, there := slices.BinarySearch(again, uid); !described && !there {
-			s.pass.Observer.Done(1)
-			continue
-		} else if !described {
+		if !described {
+			if _, there := slices.BinarySearch(again, uid); !there { // expunged
+				s.pass.Observer.Done(1)
+				continue
+			}
 			m, listed[uid] = imapsrc.Meta{UID: uid}, true
 		}
-		metas = append(metas, m)
+		all = append(all, m)
 	}
 	if len(listed) > 0 {
 		s.log.Warn("the server lists messages, and does not describe them", "folder", f.row.Name, "messages", len(listed))
 	}
-	return metas, listed, err
+	return all, listed, nil
 }
 
 // batch is what is fetched at once: as much as fits on the disk, or just one.
