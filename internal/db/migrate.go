@@ -185,8 +185,15 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := locker.Lock(ctx, pool); err != nil {
-		return nil, err
+	// The policy does not hold for making the table of the lock, in which nodes of a cluster may conflict.
+	for attempt := 0; ; attempt++ {
+		err := locker.Lock(ctx, pool)
+		switch {
+		case err == nil:
+			return func() error { return locker.Unlock(ctx, pool) }, nil
+		case classify(err) != contention || attempt == 10 || ctx.Err() != nil:
+			return nil, err
+		}
+		time.Sleep(backoff(attempt))
 	}
-	return func() error { return locker.Unlock(ctx, pool) }, nil
 }
