@@ -38,47 +38,6 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	return a.reused(ctx, f)
 }
 
-// eachWindow lists the folder, up to the cursor at least: the last messages may be gone.
-func (a *auditor) eachWindow(ctx context.Context, f *auditedFolder, each func(*window, []uint32) error) (listed int, _ error) {
-	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); {
-		uids, err := a.visit.session.list(ctx, f.folder, w.from, w.to)
-		if err == nil {
-			err = each(w, uids)
-		}
-		if err != nil {
-			return listed, err
-		}
-		listed += len(uids)
-		w.advance(len(uids))
-	}
-	return listed, nil
-}
-
-// complete is an error when the server says that the folder has more messages than it lists: of the
-// others nothing is known. As messages come and go, it counts twice.
-func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) error {
-	for counted := 1; listed < int(f.said); counted++ {
-		before := f.said
-		err := a.visit.session.retry(ctx, func() error {
-			return a.visit.session.in(ctx, f.folder.row.Name, true, func(src Source, info imapsrc.Folder) (err error) {
-				f.said = info.Messages
-				f.folder.next, err = UIDNext(ctx, src, info) // what has arrived is counted, too
-				return err
-			})
-		})
-		if said := min(before, f.said); err == nil && counted > 1 && listed < int(said) {
-			err = fmt.Errorf("the server says that the folder has %d messages, and lists %d; nothing can be proved about the others", said, listed)
-		}
-		if err != nil {
-			return err
-		}
-		if listed, err = a.eachWindow(ctx, f, func(*window, []uint32) error { return nil }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // reused is an error when the server gave a UID to another message than the registered one, or may have
 // and does not show the message. A repair has the next run compare all messages: that may be too far
 // below the cursor for a run to see it.
@@ -277,27 +236,6 @@ func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []
 	out := make(map[uint32]imapsrc.Meta, len(metas))
 	for _, m := range metas {
 		out[m.UID] = m
-	}
-	return out, err
-}
-
-// expunged are the missing messages that the server does not describe, and does not list any more. One
-// that it still lists is missing: the server has a fault, and nobody has the message.
-func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, uids []uint32,
-	known map[uint32]*tasks.Disposition, metas map[uint32]imapsrc.Meta,
-) (map[uint32]bool, error) {
-	out := map[uint32]bool{}
-	for _, uid := range uids {
-		if !isDescribed(metas[uid]) && f.account(uid, known[uid]) == AsMissing {
-			out[uid] = true
-		}
-	}
-	if len(out) == 0 {
-		return nil, nil
-	}
-	listed, err := a.visit.session.listAnew(ctx, f.folder, s.from, s.to)
-	for _, uid := range listed {
-		delete(out, uid)
 	}
 	return out, err
 }

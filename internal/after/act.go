@@ -1,0 +1,70 @@
+package after
+
+import (
+	"context"
+
+	"postrider/internal/imapsrc"
+)
+
+// act carries out the action on messages that were identified. What a server refuses for several
+// messages is tried for each.
+func (v *visit) act(ctx context.Context, at place, jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	err := v.do(ctx, at, jobs)
+	switch {
+	case err == nil:
+		for _, j := range open(jobs) {
+			j.done(did(at.action))
+			v.log.Info(did(at.action), "task", j.task.ID, "folder", at.folder, "uid", j.task.UID)
+		}
+	case ofKind(err, imapsrc.KindMessage) && len(jobs) > 1:
+		for _, j := range jobs {
+			if err := v.openFolder(ctx, at); err != nil {
+				v.fail(ctx, open(jobs), err)
+				return
+			}
+			if v.act(ctx, at, []*job{j}); v.stopped {
+				return
+			}
+		}
+	default:
+		v.fail(ctx, jobs, err)
+	}
+}
+
+func (v *visit) do(ctx context.Context, at place, jobs []*job) error {
+	uids := uidsOf(jobs)
+	if flag, ok := at.action.Flag(); ok {
+		if !v.conn.Keeps(flag) {
+			return &cannot{"the folder does not keep the flag " + flag}
+		}
+		return v.conn.AddFlag(ctx, uids, flag)
+	}
+	if folder, ok := at.action.Folder(); ok {
+		return v.move(ctx, at, jobs, folder)
+	}
+	if v.conn.IsGmail() { // where EXPUNGE archives a message
+		trash, err := v.conn.Trash(ctx)
+		if err == nil && trash == "" {
+			err = errNoTrash
+		}
+		if err != nil {
+			return err
+		}
+		return v.conn.Move(ctx, uids, trash)
+	}
+	if !v.conn.ExpungesByUID() {
+		return errNoUIDPLUS
+	}
+	return v.conn.Expunge(ctx, uids)
+}
+
+func uidsOf(jobs []*job) []uint32 {
+	uids := make([]uint32, len(jobs))
+	for i, j := range jobs {
+		uids[i] = j.task.UID
+	}
+	return uids
+}

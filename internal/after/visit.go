@@ -1,0 +1,83 @@
+package after
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+)
+
+// visit is the work on one inbox.
+type visit struct {
+	*Worker
+	in     inbox.Inbox
+	log    *slog.Logger
+	conn   Server        // nil before it is needed, and after it broke
+	again  time.Duration // how long to leave the server alone; 0 while it works
+	alone  int           // how many claims to process one at a time
+	breaks int           // connections that broke
+
+	several bool   // more than one claim is in hand
+	stopped bool   // nothing more is done for the claims in hand: the connection broke, or the inbox was disabled
+	why     string // the error because of which they are given back; empty for none
+}
+
+// drop ends the connection.
+func (v *visit) drop() {
+	if v.conn != nil {
+		_ = v.conn.Close()
+	}
+	v.conn = nil
+}
+
+// atOnce is how many actions to claim next.
+func (v *visit) atOnce() int {
+	if v.alone == 0 {
+		return atOnce
+	}
+	v.alone--
+	return 1
+}
+
+// active looks the inbox up once more, and reports whether it is active.
+func (v *visit) active(ctx context.Context) (bool, error) {
+	in, err := v.Inbox(ctx, v.in.Address)
+	if errors.As(err, new(*inbox.NotFoundError)) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	same := in.ID == v.in.ID && in.Active
+	if same {
+		v.in = in
+	}
+	return same, nil
+}
+
+// hold renews the leases of claims until stop is called. Whether they were lost is found out by
+// still.
+func (v *visit) hold(ctx context.Context, claims []outbox.Claim) (stop func()) {
+	over := make(chan struct{})
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(v.Lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = v.Outbox.Extend(ctx, v.Lease, claims...)
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		renewing.Wait()
+	}
+}
