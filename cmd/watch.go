@@ -111,7 +111,7 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 // How much garbage there may be before it is collected, in percent of the memory in use. A pass
 // holds little and ends soon. What watch holds are mostly sessions that wait.
 const (
-	garbageOfRun   = 300
+	garbageOfRun   = 150
 	garbageOfWatch = 30
 )
 

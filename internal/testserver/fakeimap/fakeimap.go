@@ -131,6 +131,15 @@ func (c *Conn) Send(text string) {
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "{tag}", c.Tag))
 }
 
+// hangUp ends the connection in such a way that the client gets all that was sent: with lines of the
+// client unread, close would reset it.
+func (c *Conn) hangUp() {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if ok && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, c.r)
+	}
+}
+
 // Script makes a handler of steps. A line that does not match fails the test and ends the
 // connection. After the last step the server stays connected, reads, and says nothing any more.
 func Script(steps ...Step) func(*Conn) {
@@ -148,6 +157,7 @@ func Script(steps ...Step) func(*Conn) {
 			}
 			c.Send(step.Reply)
 			if step.Close {
+				c.hangUp()
 				return
 			}
 		}
