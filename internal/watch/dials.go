@@ -100,6 +100,7 @@ func (d *Dials) remember(server string, reached bool, err error) {
 }
 
 func (d *Dials) place(ctx context.Context, server string) (*line, error) {
+	began := time.Now()
 	late := time.NewTimer(lineTime)
 	defer late.Stop()
 	for {
@@ -118,12 +119,12 @@ func (d *Dials) place(ctx context.Context, server string) (*line, error) {
 		if free {
 			return l, nil
 		}
+		if why != nil && time.Since(began) >= lineTime {
+			return nil, fmt.Errorf("not tried: another inbox could not reach the server and is trying again: %w", why)
+		}
 		select {
 		case <-changed:
 		case <-late.C:
-			if why != nil {
-				return nil, fmt.Errorf("not tried: another inbox could not reach the server and is trying again: %w", why)
-			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,6 +36,26 @@ func TestDialsInLine(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
+	})
+}
+
+// TestDialsOfMany: nobody waits for a server for much longer than the first attempts take.
+func TestDialsOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes = 30 * time.Second
+		d := NewDials(32, 32).Through(func(context.Context, inbox.Inbox) (pass.Source, error) {
+			time.Sleep(takes)
+			return nil, errNetwork
+		})
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { _, _ = d(t.Context(), inbox.Inbox{Host: "silent"}) })
+		}
+		all.Wait()
+		if waited := time.Since(began); waited > 2*takes {
+			t.Errorf("the last of 100 inboxes waited %s for a server whose silence is known after %s", waited, takes)
+		}
 	})
 }
 

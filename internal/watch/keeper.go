@@ -120,6 +120,11 @@ func (k *keeper) waited(ctx context.Context, err error) step {
 	if time.Since(k.began) > steady {
 		k.pauses.reset()
 	}
+	return k.afterWait(ctx, err)
+}
+
+// afterWait visits the inbox, after a pause if the connection was lost meanwhile.
+func (k *keeper) afterWait(ctx context.Context, err error) step {
 	if err == nil || ctx.Err() != nil {
 		return k.visit
 	}
@@ -154,8 +159,8 @@ func (k *keeper) recover(pause time.Duration) step {
 	}
 	return func(ctx context.Context) step {
 		defer k.reached.Store(false)
-		_, _ = k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
-		return k.visit
+		_, err := k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
+		return k.afterWait(ctx, err)
 	}
 }
 

@@ -116,6 +116,31 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
+// TestLostAfterFailure: a server that has no such folder, and ends connections that wait, is not
+// logged in to without a pause.
+func TestLostAfterFailure(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		box := s.box(1)
+		box.keepsConnection = true
+		box.does(failing(&imapsrc.Error{Kind: imapsrc.KindNoFolder, Err: errors.New("no such folder")}))
+		over := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case box.lost <- errNetwork:
+				case <-over:
+					return
+				}
+			}
+		}()
+		after(time.Hour)
+		close(over)
+		if n := s.number(&box.visits); n > 300 { // one each 15 seconds, once the pauses have grown
+			t.Errorf("%d visits in an hour, each with a login", n)
+		}
+	})
+}
+
 // TestSay: what to say is asked soon after a change, and each minute. Inboxes that fail together are
 // in it together.
 func TestSay(t *testing.T) {
