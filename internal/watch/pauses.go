@@ -37,7 +37,7 @@ var (
 )
 
 var byKind = map[imapsrc.Kind]growth{
-	imapsrc.KindAuth: whenRefused, imapsrc.KindExpired: whenRefused, imapsrc.KindToken: whenRefused, imapsrc.KindTLS: whenRefused,
+	imapsrc.KindAuth: whenRefused, imapsrc.KindExpired: whenRefused, imapsrc.KindTLS: whenRefused,
 	imapsrc.KindPlaintext: whenRefused, imapsrc.KindNoFolder: whenRefused, imapsrc.KindNoCursor: whenRefused,
 	imapsrc.KindLimit: whenLimited,
 }
