@@ -73,10 +73,12 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 	c.folder, c.messages, c.flags = name, 0, nil
 	c.forgetArrivals()
 	var f Folder
+	var bad bool
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: readOnly}).Wait()
 		var no *imap.Error
 		if errors.As(err, &no) {
+			bad = no.Type == imap.StatusResponseTypeBad
 			return &Error{
 				Kind: kindOf(no, KindNoFolder), Err: fmt.Errorf("the server refused (%w)", c.answer(no)),
 				BackOff: backOff(no.Text),
@@ -97,7 +99,7 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 		f.UIDNext, err = c.uidNext(ctx, name)
 	}
 	if err != nil {
-		err = c.suggest(ctx, err, name)
+		err = c.suggest(ctx, err, name, bad)
 		c.folder = ""
 		return Folder{}, err
 	}
@@ -118,16 +120,18 @@ func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error
 	return next, err
 }
 
-// suggest adds the folders with the most similar names to the error.
-func (c *Conn) suggest(ctx context.Context, err error, name string) error {
+// suggest adds the folders with the most similar names to the error. hMailServer answers BAD for a
+// folder that does not exist. So do servers that are out of order; those do not list folders either.
+func (c *Conn) suggest(ctx context.Context, err error, name string, bad bool) error {
 	var e *Error
-	if !errors.As(err, &e) || e.Kind != KindNoFolder {
+	if !errors.As(err, &e) || e.Kind != KindNoFolder && (e.Kind != KindProtocol || !bad) {
 		return err
 	}
 	names, listErr := c.Folders(ctx)
 	if listErr != nil || len(names) == 0 {
 		return err
 	}
+	e.Kind = KindNoFolder
 	e.brief = fmt.Sprintf("folder %q cannot be opened: %v", name, e.Err)
 	if slices.Contains(names, name) {
 		return e

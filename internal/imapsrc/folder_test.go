@@ -55,6 +55,20 @@ func TestSelect(t *testing.T) {
 			steps: []fakeimap.Step{examine("{tag} NO none\r\n"), {Expect: "LIST", Reply: "{tag} NO\r\n"}},
 			kind:  imapsrc.KindNoFolder, says: "the server refused (NO none)",
 		},
+		"not there, says hMailServer": {
+			steps: []fakeimap.Step{
+				examine("{tag} BAD Folder could not be found.\r\n"),
+				{Expect: "LIST", Reply: `* LIST () "/" INBOX` + "\r\n{tag} OK\r\n"},
+			},
+			kind: imapsrc.KindNoFolder, says: "(BAD Folder could not be found.)",
+		},
+		"out of order": {
+			steps: []fakeimap.Step{
+				examine("{tag} BAD User is authenticated but not connected.\r\n"),
+				{Expect: "LIST", Reply: "{tag} BAD User is authenticated but not connected.\r\n"},
+			},
+			kind: imapsrc.KindProtocol, says: "not connected",
+		},
 		"unavailable": {
 			steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")},
 			kind:  imapsrc.KindUnavailable, says: "later",

@@ -28,6 +28,7 @@ type fakeServer struct {
 	fetched []uint32 // whole messages that were handed over
 	reverse bool     // the last one comes first
 	noIdle  bool
+	missing error // what selecting a folder that is not there comes to
 
 	arrivals chan struct{} // has an element when something arrived in INBOX since it was opened
 
@@ -50,7 +51,7 @@ const budget = 1 << 20
 
 func newFakeServer(t *testing.T) *fakeServer {
 	return &fakeServer{
-		t: t, arrivals: make(chan struct{}, 1), spool: &message.Spooler{Limit: budget, Budget: budget, Dir: "/nonexistent"},
+		t: t, missing: errFolder, arrivals: make(chan struct{}, 1), spool: &message.Spooler{Limit: budget, Budget: budget, Dir: "/nonexistent"},
 		folders: map[string]*fakeFolder{"INBOX": {validity: 7, next: 1, mail: map[uint32][]byte{}}},
 	}
 }
@@ -172,7 +173,7 @@ func (c *fakeConn) Select(ctx context.Context, name string) (info imapsrc.Folder
 		}
 		f := c.server.folders[name]
 		if f == nil {
-			return errFolder
+			return c.server.missing
 		}
 		c.folder = f
 		info = imapsrc.Folder{Name: name, UIDValidity: f.validity, UIDNext: f.next, Messages: uint32(len(f.mail))}

@@ -47,9 +47,10 @@ func (s *scanner) run(ctx context.Context) (scanned []int64, _ error) {
 	return scanned, errors.Join(append(errs, s.review(ctx))...)
 }
 
-// fatal reports whether an error ends the scan of all folders.
+// fatal reports whether an error ends the scan of all folders. When a connection broke, it may have
+// been for one folder; the next one gets another.
 func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || lost(err) || scanLost(err)
+	return ctx.Err() != nil || errors.As(err, new(*dialError)) || scanLost(err)
 }
 
 func (s *scanner) folder(ctx context.Context, f *folder) error {

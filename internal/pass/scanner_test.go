@@ -10,6 +10,7 @@ import (
 
 	"postrider/internal/route"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
@@ -154,21 +155,30 @@ func TestScanOfMessagesThatVanish(t *testing.T) {
 	})
 }
 
-// TestScanOfAFolderThatCannotBeSelected: the other folders go on.
+// TestScanOfAFolderThatCannotBeSelected: the other folders go on, also when the server ends the
+// connection each time.
 func TestScanOfAFolderThatCannotBeSelected(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.put("one")
-		in := &s.boxes.rows[0]
-		id, err := s.queue.AddFolder(in.ID, "Gone", 0)
-		check(t, err)
-		gone := inbox.Folder{ID: id, InboxID: in.ID, Name: "Gone", Active: true}
-		in.Folders = append([]inbox.Folder{gone}, in.Folders...)
-		s.wantError(s.run().Inboxes[0], "NO such folder")
-		s.wantSent("one")
-		if s.boxes.finished[0] == "" {
-			t.Error("the scan ended without an error, want the folder's")
-		}
-	})
+	for _, why := range []*imapsrc.Error{errFolder, errNetwork} {
+		t.Run(string(why.Kind), func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				s.put("one")
+				in := &s.boxes.rows[0]
+				id, err := s.queue.AddFolder(in.ID, "Gone", 0)
+				check(t, err)
+				gone := inbox.Folder{ID: id, InboxID: in.ID, Name: "Gone", Active: true}
+				in.Folders = append([]inbox.Folder{gone}, in.Folders...)
+				s.servers[boxA].missing = why
+				s.wantError(s.run().Inboxes[0], why.Err.Error())
+				s.wantSent("one")
+				if s.boxes.finished[0] == "" {
+					t.Error("the scan ended without an error, want the folder's")
+				}
+				if dials, _ := s.servers[boxA].counts(); dials > 2+maxReconnects {
+					t.Errorf("the pass connected %d times, want %d at most", dials, 2+maxReconnects)
+				}
+			})
+		})
+	}
 }
 
 // TestScanOfAServerThatRefusesTheLogin: it is asked once, by the scanner or by the deliverer, and
