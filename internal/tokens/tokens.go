@@ -40,7 +40,7 @@ type Store struct {
 	Log    *slog.Logger // nil for none
 
 	mu   sync.Mutex
-	down map[string]outage // by application
+	down map[string]outage // by application, see whole, and by the Key of an account
 
 	wait, keep, keepStopped time.Duration // for tests; zero for the constants below
 }
@@ -107,8 +107,9 @@ func (e *LoginNeededError) Error() string {
 // NeedsLogin marks the error for package imapsrc.
 func (e *LoginNeededError) NeedsLogin() {}
 
-// outage is a provider that cannot be reached, or refuses the application. It is left alone for a
-// while: a thousand inboxes do not ask it one after the other.
+// outage is a provider that cannot be reached, or that refuses the application for an account: other
+// accounts may be of other organizations. It is left alone for a while: a thousand inboxes do not
+// ask it one after the other.
 type outage struct {
 	err   error
 	until time.Time
@@ -189,7 +190,7 @@ func (r row) current(a Account, tok token, refused string) (access string, done 
 // used meanwhile, and while the provider is down.
 func (s *Store) replace(ctx context.Context, a Account, r row, tok token, holder, refused string) (access string, done bool, err error) {
 	lasts := tok.Access != refused && tok.Expires.Sub(time.UnixMicro(r.now)) > spare
-	if err = s.outage(a.App.Name); err == nil {
+	if err = s.outage(a); err == nil {
 		var held bool
 		if held, err = s.hold(ctx, a, r, holder); err == nil && !held {
 			return tok.Access, lasts, nil
@@ -200,7 +201,7 @@ func (s *Store) replace(ctx context.Context, a Account, r row, tok token, holder
 	} else {
 		access, err = s.renew(ctx, a, r, tok, holder, refused != "")
 	}
-	if err != nil && lasts && s.outage(a.App.Name) != nil {
+	if err != nil && lasts && s.outage(a) != nil {
 		return tok.Access, true, nil
 	}
 	return access, true, err
@@ -256,9 +257,10 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 		}
 		return "", &LoginNeededError{a, reason}
 	case err != nil:
-		// A service account may be refused for one user alone.
-		if a.App.Way() != oauth.ServiceAccount || !errors.As(err, new(*oauth.AppError)) {
-			s.setOutage(a.App.Name, err)
+		if errors.As(err, new(*oauth.AppError)) {
+			s.setOutage(a.Key, err)
+		} else {
+			s.setOutage(a.whole(), err)
 		}
 		letGo := sqlCutShort
 		if oauth.Answered(err) {
@@ -308,20 +310,25 @@ func (s *Store) help(ctx context.Context, a Account, refused string) (string, er
 	return out, nil
 }
 
-func (s *Store) outage(app string) error {
+// whole stands for all accounts of the application, in Store.down.
+func (a Account) whole() string { return "oauth." + a.App.Name }
+
+func (s *Store) outage(a Account) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.down[app]; time.Now().Before(o.until) {
-		return o.err
+	for _, of := range []string{a.whole(), a.Key} {
+		if o := s.down[of]; time.Now().Before(o.until) {
+			return o.err
+		}
 	}
 	return nil
 }
 
-func (s *Store) setOutage(app string, err error) {
+func (s *Store) setOutage(of string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down == nil {
 		s.down = map[string]outage{}
 	}
-	s.down[app] = outage{errors.New(text.Error(err)), time.Now().Add(outagePause)}
+	s.down[of] = outage{errors.New(text.Error(err)), time.Now().Add(outagePause)}
 }

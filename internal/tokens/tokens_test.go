@@ -339,6 +339,28 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// TestRefusedForOneAccount: an organization that disables the application does not stop accounts of
+// others. It is asked once.
+func TestRefusedForOneAccount(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.logIn(-time.Second)
+		b.provider.fail(http.StatusBadRequest, `{"error":"unauthorized_client","error_description":"AADSTS7000112: Application is disabled."}`)
+		for range 3 {
+			if _, err := b.Access(t.Context(), b.acct, ""); err == nil || !strings.Contains(err.Error(), "AADSTS7000112") {
+				t.Fatalf("the error is %v, want that the application is refused", err)
+			}
+		}
+		if n := b.provider.asked(); n != 1 {
+			t.Errorf("the provider was asked %d times, want once", n)
+		}
+		b.provider.fail(0, "")
+		other := b
+		other.acct.Key, other.acct.Name = "relay of others", "bob@other.example"
+		other.logIn(-time.Second)
+		other.want("a1", "")
+	})
+}
+
 // TestAnotherApplication: a token is for the application that it was made for, and nobody who can
 // write the database can give it to another.
 func TestAnotherApplication(t *testing.T) {
