@@ -26,7 +26,7 @@ type watchLoader struct {
 }
 
 func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
-	l.app.secrets.Forget()
+	l.app.secrets.ForgetAll()
 	s, err := l.app.open(ctx, checkTextFile)
 	if err != nil {
 		return nil, err

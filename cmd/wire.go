@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -180,7 +181,11 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	return d.login(ctx, in, password, token)
+	conn, err := d.login(ctx, in, password, token)
+	if e := new(imapsrc.Error); errors.As(err, &e) && (e.Kind == imapsrc.KindAuth || e.Kind == imapsrc.KindExpired) {
+		d.services.inboxes.Refused(in)
+	}
+	return conn, err
 }
 
 // login is dial with a password or tokens; the ID of an inbox that is not stored yet is zero.
@@ -193,7 +198,8 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), NoIDLE: account.NoIDLE(in.Host), Unstored: in.ID == 0,
-		Proxy: string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
+		PasswordFrom: d.services.inboxes.Reference(in),
+		Proxy:        string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
 		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client, Certificate: d.services.certificateOf(in.ID),
 		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(d.cfg.Forward.MaxSize),

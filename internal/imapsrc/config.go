@@ -37,6 +37,9 @@ type Config struct {
 	Token    Token  // logs in with OAuth2 in place of the password; nil for a password
 	Hint     string // what a refused password probably means at this provider; may be empty
 	Unstored bool   // the inbox is not stored yet, so no command can change its password
+	// PasswordFrom is where somebody has to change the password, file:PATH or the like; empty when
+	// postrider stores it.
+	PasswordFrom string
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
 	Auth string
 

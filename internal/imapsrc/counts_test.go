@@ -32,13 +32,15 @@ func TestCountsLost(t *testing.T) {
 // TestHint: what a provider wants stands before the way to give it.
 func TestHint(t *testing.T) {
 	const hint = "make an app password at https://provider.example/"
-	for says, unstored := range map[string]bool{
-		"bad); " + hint + "; set it with `postrider inbox set ann --password-stdin`": false,
-		"bad); " + hint + "; nothing was stored; try again with the right one":       true,
+	for says, set := range map[string]func(*imapsrc.Config){
+		"bad); " + hint + "; set it with `postrider inbox set ann --password-stdin`": func(*imapsrc.Config) {},
+		"bad); " + hint + "; nothing was stored; try again with the right one":       func(c *imapsrc.Config) { c.Unstored = true },
+		"bad); " + hint + "; change it in file:/run/secrets/ann":                     func(c *imapsrc.Config) { c.PasswordFrom = "file:/run/secrets/ann" },
 	} {
 		t.Run(says, func(t *testing.T) {
 			cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO [AUTHENTICATIONFAILED] bad\r\n"}, logout)
-			cfg.Hint, cfg.Unstored = hint, unstored
+			cfg.Hint = hint
+			set(&cfg)
 			_, err := imapsrc.Dial(t.Context(), cfg)
 			wantError(t, err, imapsrc.KindAuth, says)
 		})

@@ -83,8 +83,11 @@ func authMechanisms(caps imap.CapSet) []string {
 // loginFailure says why the server refused the login (RFC 5530), and how to fix it.
 func (c *Conn) loginFailure(no *imap.Error) error {
 	fix := "set it with " + c.set("--password-stdin")
-	if c.cfg.Unstored {
+	switch {
+	case c.cfg.Unstored:
 		fix = "nothing was stored; try again with the right one"
+	case c.cfg.PasswordFrom != "":
+		fix = "change it in " + c.cfg.PasswordFrom
 	}
 	otherwise := KindAuth
 	if no.Code == imap.ResponseCodeServerBug {

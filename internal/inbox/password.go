@@ -36,6 +36,14 @@ func (s *Store) resolve(ctx context.Context, in Inbox, ref string) (password str
 	return password, nil
 }
 
+// Refused is called when the server has refused the password. If a program printed it, the next
+// login asks the program again: the password may have been changed since.
+func (s *Store) Refused(in Inbox) {
+	if ref, err := s.sealer.Unseal(in); err == nil && secret.IsCommand(ref) {
+		s.Commands.Forget(ref)
+	}
+}
+
 // OAuth is the name of the application that the inbox logs in with; empty when it has a password.
 func (s *Store) OAuth(in Inbox) (string, error) {
 	password, err := s.sealer.Unseal(in)
@@ -57,6 +65,14 @@ func (s *Store) PasswordFrom(in Inbox) string {
 		return secret.Shown(password)
 	}
 	return "encrypted"
+}
+
+// Reference is PasswordFrom of a password that somebody else keeps; empty for others.
+func (s *Store) Reference(in Inbox) string {
+	if password, err := s.sealer.Unseal(in); err == nil && secret.IsRef(password) {
+		return secret.Shown(password)
+	}
+	return ""
 }
 
 var errEmpty = errors.New("the password is empty")

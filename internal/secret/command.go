@@ -86,8 +86,15 @@ func (c *Commands) Resolve(ctx context.Context, ref string) (string, error) {
 	}
 }
 
-// Forget has each program asked again that is asked for from now on.
-func (c *Commands) Forget() {
+// Forget has the program of a reference asked again by the next one who asks.
+func (c *Commands) Forget(ref string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asked, ref)
+}
+
+// ForgetAll is Forget for all programs.
+func (c *Commands) ForgetAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = nil
