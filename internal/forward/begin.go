@@ -18,7 +18,7 @@ const maxRecipients = 100
 // The context counts until the relay has answered MAIL.
 func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transaction, error) {
 	t := &Transaction{relay: r, task: env.Task, nullOnly: env.NullOnly, content: c}
-	todo := t.parse(t.first(env))
+	todo := t.apart(t.parse(t.first(env)))
 	if len(todo) == 0 {
 		return t, nil
 	}
@@ -69,6 +69,24 @@ func (t *Transaction) parse(env Envelope) (todo []path) {
 		todo = append(todo, rcpt)
 	}
 	return todo
+}
+
+// apart leaves recipients whose addresses need SMTPUTF8 to a later transaction when there are others:
+// a server behind the relay that lacks it would have the message bounce for all of them.
+func (t *Transaction) apart(todo []path) []path {
+	utf8, ascii := []path(nil), []path(nil)
+	for _, rcpt := range todo {
+		if rcpt.utf8 {
+			utf8 = append(utf8, rcpt)
+		} else {
+			ascii = append(ascii, rcpt)
+		}
+	}
+	if len(ascii) == 0 {
+		return utf8
+	}
+	t.rest = append(t.rest, utf8...)
+	return ascii
 }
 
 // connect begins on a connection from the pool, or on a new one. No content goes out here, so the
@@ -188,6 +206,11 @@ func (t *Transaction) rcpts() (err error) {
 		if rep.ok() {
 			t.accepted = append(t.accepted, rcpt)
 			continue
+		}
+		if t.from.wire == "" && !t.nullOnly && len(t.accepted) == 0 && rep.hasCode("5") && slices.ContainsFunc(badSender, rep.says) {
+			// Postfix reports here that it refuses a null reverse-path, see mail.
+			t.from, t.c.dead, t.restart = t.relay.sender, true, true
+			return &Error{Relay: t.relay.addr, Stage: StageRCPT, Code: rep.code, Reply: rep.text}
 		}
 		v, fix := t.classify(StageRCPT, rep)
 		switch {

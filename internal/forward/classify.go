@@ -50,7 +50,7 @@ const (
 	fixBusy   = "it accepts no more connections now; lower smtp.connections if that happens often"
 	fixLogin  = "check smtp.username and smtp.password"
 	fixTLS    = "set smtp.security to starttls or tls"
-	fixSender = "set forward.envelope_from and forward.from to an address that this login may send as"
+	fixSender = "set forward.envelope_from and forward.from to an address that this login may send as; if it is the author in From that is refused, set forward.mode: rewrite"
 	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: then all mail goes out as forward.envelope_from"
 	fixName   = "set smtp.local_name to this host's name in DNS"
 	fixQuota  = "the relay limits how much this login may send; raise the limit, or wait"
@@ -115,6 +115,7 @@ var (
 	notOurSender = []string{
 		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
 		"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",
+		"email address is not verified", "verified sender identity", "not authorised to send from", "not owned by auth user",
 	}
 	badSender  = []string{"sender address rejected"}
 	noRelaying = []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay", "client host rejected", "client host ["}

@@ -66,10 +66,12 @@ func (t *Transaction) refuseAll(reason, fix string) {
 	}
 }
 
-// wantsUTF8 reports whether the header, the sender or a recipient is internationalized (RFC 6531
-// 3.4).
+// wantsUTF8 reports whether the sender or a recipient is internationalized (RFC 6531 3.4). By that
+// RFC a header in UTF-8 wants SMTPUTF8, too. But relays take such headers without it, as all did
+// before it existed, and with it the next server that lacks it has the message bounce, and then the
+// bounce, which quotes the header.
 func (t *Transaction) wantsUTF8() bool {
-	return t.content.WantsUTF8() || t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
+	return t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
 }
 
 func (t *Transaction) decide(rcpt path, s Status, rep reply, fix string) {

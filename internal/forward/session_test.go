@@ -245,9 +245,9 @@ func TestExtensions(t *testing.T) {
 		{"8 bits", []string{"8BITMIME"}, me, eightBody, "a accepted 250 2.0.0", "BODY=8BITMIME", ""},
 		{"8 bits, not offered", nil, me, eightBody, "a refused 0, jörg refused 0", "", ""},
 		{"not needed", []string{"8BITMIME"}, me, plain, "a accepted 250 2.0.0", "", ""},
-		{"UTF-8 header", []string{"8BITMIME", "SMTPUTF8"}, me, utf8Header, "a accepted 250 2.0.0, jörg accepted 250 2.0.0", "BODY=8BITMIME SMTPUTF8", ""},
+		{"UTF-8 header", []string{"8BITMIME", "SMTPUTF8"}, me, utf8Header, "a accepted 250 2.0.0, jörg accepted 250 2.0.0", "BODY=8BITMIME|BODY=8BITMIME SMTPUTF8", ""},
 		{"UTF-8 header, not offered", []string{"8BITMIME"}, me, utf8Header, "a accepted 250 2.0.0", "BODY=8BITMIME", ""},
-		{"UTF-8 recipient", []string{"SMTPUTF8"}, me, plain, "a accepted 250 2.0.0, jörg accepted 250 2.0.0", "SMTPUTF8", ""},
+		{"UTF-8 recipient", []string{"SMTPUTF8"}, me, plain, "a accepted 250 2.0.0, jörg accepted 250 2.0.0", "|SMTPUTF8", ""},
 		{"UTF-8 sender in keep, not offered", nil, "ö@y.example", plain, "a refused 0, jörg refused 0", "", ""},
 		{"their sender", nil, "o@bücher.example", plain, "a accepted 250 2.0.0", "", ""},
 		{"no sender", nil, "", plain, "a accepted 250 2.0.0", "", ""},
@@ -269,11 +269,11 @@ func TestExtensions(t *testing.T) {
 			if got := brief(res); got != want || briefError(err) != tt.fault {
 				t.Errorf("Send = %q, %v, want %q", got, err, want)
 			}
-			params := ""
+			var all []string // of each transaction
 			for _, m := range s.Messages() {
-				params = strings.Join(m.Params, " ")
+				all = append(all, strings.Join(m.Params, " "))
 			}
-			if params != tt.params {
+			if params := strings.Join(all, "|"); params != tt.params {
 				t.Errorf("MAIL had %q, want %q", params, tt.params)
 			}
 			for _, o := range res.Outcomes {
@@ -297,13 +297,25 @@ func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
 // TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null
 // reverse-path.
 func TestNullSenderRefused(t *testing.T) {
-	bothWays(t, func(t *testing.T, offers []string) {
-		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
-		res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
-		if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
-			t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
-		}
-	})
+	for at, reply := range map[string]func(smtpsink.Event) smtpsink.Action{
+		"at MAIL": script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")}),
+		"at RCPT, as by Postfix": func(e smtpsink.Event) smtpsink.Action {
+			if e.Stage == "rcpt" && e.Message.From == "" {
+				return say(554, "5.7.1 <>: Sender address rejected: Access denied")
+			}
+			return smtpsink.Action{}
+		},
+	} {
+		t.Run(at, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, offers []string) {
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: reply})
+				res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
+				if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
+					t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
+				}
+			})
+		})
+	}
 }
 
 // TestBounceOfOurs: what bounced of the inbox's own forwarding never gets a sender, or its next
