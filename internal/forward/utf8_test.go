@@ -1,0 +1,47 @@
+package forward
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// TestUTF8BehindPostfix: behind the relay is a server without SMTPUTF8. A header in UTF-8 gets
+// through all the same, and an address that needs SMTPUTF8 has the message bounce for itself alone.
+func TestUTF8BehindPostfix(t *testing.T) {
+	next := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}})
+	r := relayOn(t, testserver.Postfix(t, testserver.PostfixOptions{Next: next.Port(), Settings: honestPostfix}).Port)
+	for _, tt := range []struct {
+		name, raw string
+		to        []string
+	}{
+		{"header", "From: b@y.example\r\nTo: in@x.example\r\nSubject: Grüße\r\n\r\nHello.\r\n", []string{"a@x.example"}},
+		{"recipient", "From: b@y.example\r\nTo: in@x.example\r\nSubject: plain\r\n\r\nHello.\r\n", []string{"a@x.example", "jörg@x.example"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := len(next.Messages())
+			res, err := send(t, r, content(t, tt.raw), tt.to...)
+			if err != nil || strings.Count(brief(res), "accepted") != len(tt.to) {
+				t.Fatalf("Send = %q, %v, want all accepted", brief(res), err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := next.Wait(ctx, before+1); err != nil {
+				t.Error(err)
+			}
+			arrived := 0
+			for _, m := range next.Messages()[before:] {
+				if m.To[0] == "a@x.example" {
+					arrived++
+				}
+			}
+			if arrived != 1 {
+				t.Errorf("the message arrived %d times, want once", arrived)
+			}
+		})
+	}
+}
