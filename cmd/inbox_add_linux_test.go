@@ -112,7 +112,7 @@ func TestRefusedByAProvider(t *testing.T) {
 	if code, stderr := runIn(t.Context(), t, env, append(add, "--no-check")...); code != exitOK {
 		t.Fatalf("with --no-check: exit code %d, %s", code, stderr)
 	}
-	wants("postrider inbox set ann@163.com --password-stdin", "inbox", "rewind", "ann@163.com", "--to-start", "--dry-run")
+	wants("change it in env:SESAME", "inbox", "rewind", "ann@163.com", "--to-start", "--dry-run")
 }
 
 func TestDay(t *testing.T) {

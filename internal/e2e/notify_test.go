@@ -237,7 +237,7 @@ func TestNoticesUnreachable(t *testing.T) {
 		w.must(75, "run")
 	}
 	mails := w.wantNotices("four passes", 1, "1 inbox is unreachable")
-	for _, want := range []string{"Inbox desk@firm.example is unreachable since ", "\r\n  error:    ", "\r\n  try:      postrider inbox check desk@firm.example\r\n"} {
+	for _, want := range []string{"Inbox desk@firm.example has been unreachable since ", "\r\n  error:    ", "\r\n  try:      postrider inbox check desk@firm.example\r\n"} {
 		if !strings.Contains(string(mails[0].Data), want) {
 			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
 		}

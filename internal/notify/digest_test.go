@@ -49,7 +49,7 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"Task 1 is dead since ", "  inbox:    desk@firm.example, folder INBOX\n",
+		"Task 1 has been dead since ", "  inbox:    desk@firm.example, folder INBOX\n",
 		"  subject:  Hi Bcc: victim@x.example Task 99 is dead [2J =?utf-8?q?=0A?= 開廷 {{.At}} %s <b>\ufffd\n",
 		"  lacks it: nobody@firm.example (550 Hi Bcc:", "  has it:   got@firm.example (250 2.0.0 ok)\n",
 		"  try:      postrider task show 1\n            postrider task retry 1\n            postrider task skip 1\n",
@@ -86,7 +86,7 @@ func readable(t *testing.T, raw string) {
 	if err != nil {
 		t.Fatalf("go-message: %v", err)
 	}
-	if text, err := io.ReadAll(part.Body); err != nil || !strings.Contains(string(text), "Task 1 is dead") {
+	if text, err := io.ReadAll(part.Body); err != nil || !strings.Contains(string(text), "Task 1 has been dead") {
 		t.Errorf("go-message reads %q (%v), want the digest", text, err)
 	}
 	python, err := exec.LookPath("python3")
@@ -101,7 +101,7 @@ assert not m.defects, m.defects
 print(m["Subject"]); print(m["Message-ID"]); print(m.get_content())`)
 	cmd.Stdin, cmd.Env = strings.NewReader(raw), append(os.Environ(), "PYTHONIOENCODING=utf-8")
 	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "postrider: ") ||
-		!strings.Contains(string(out), "Task 1 is dead") {
+		!strings.Contains(string(out), "Task 1 has been dead") {
 		t.Errorf("Python's email reads (%v)\n%s\nwant the digest", err, out)
 	}
 }
@@ -121,7 +121,7 @@ func TestBounded(t *testing.T) {
 	b.wantSent("seventy", "postrider: 70 messages are dead")
 	text := body(t, b.relay.sent[0].raw)
 	for want, n := range map[string]int{
-		"is dead since": 50, "\nand 20 more messages: `postrider task list --status dead --status uncertain`": 1,
+		"has been dead since": 50, "\nand 20 more messages: `postrider task list --status dead --status uncertain`": 1,
 		"and 10 more recipients\n":       50,
 		"  lacks it: r29@firm.example\n": 50, "  has it:   r18@firm.example\n": 50, "r19@firm.example": 0,
 	} {

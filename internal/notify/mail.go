@@ -87,7 +87,11 @@ func count(n int, one, many string) string {
 // text is the body of the mail.
 func (d Digest) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "postrider on %s needs your help. It has not reported the following before.\n", d.Host)
+	if d.Counts == (Counts{InboxReachable: d.Counts.InboxReachable}) {
+		fmt.Fprintf(&b, "postrider on %s has good news. There is nothing to do.\n", d.Host)
+	} else {
+		fmt.Fprintf(&b, "postrider on %s needs your help. It has not reported the following before.\n", d.Host)
+	}
 	if d.atMost > 0 {
 		fmt.Fprintf(&b, "The next notice comes in %s at the earliest (notify.at_most).\n", health.Span(d.atMost))
 	}
@@ -110,13 +114,13 @@ func (d Digest) text() string {
 
 func (in Inbox) text(b *strings.Builder) {
 	if in.Until != nil {
-		fmt.Fprintf(b, "\nInbox %s is reachable again since %s. It was unreachable since %s. "+
+		fmt.Fprintf(b, "\nInbox %s has been reachable again since %s. It had been unreachable since %s. "+
 			"Mail that arrived in between is being forwarded.\n", in.Email, when(*in.Until), when(in.Since))
 		return
 	}
-	what := "is unreachable"
+	what := "has been unreachable"
 	if in.Kind == NeedsLogin {
-		what = "needs a login"
+		what = "has needed a login"
 	}
 	fmt.Fprintf(b, "\nInbox %s %s since %s (failed runs in a row: %d). "+
 		"Its mail is not forwarded until this is fixed.\n", in.Email, what, when(in.Since), in.FailedScans)
@@ -135,7 +139,7 @@ func (t Task) text(b *strings.Builder) {
 	if t.Status == string(Bounced) {
 		fmt.Fprintf(b, "\nTask %d bounced after the relay had accepted it (reported %s)\n", t.ID, when(t.Since))
 	} else {
-		fmt.Fprintf(b, "\nTask %d is %s since %s\n", t.ID, t.Status, when(t.Since))
+		fmt.Fprintf(b, "\nTask %d has been %s since %s\n", t.ID, t.Status, when(t.Since))
 	}
 	for _, f := range []struct{ name, value string }{
 		{"inbox", t.Inbox + ", folder " + line(t.Folder)},

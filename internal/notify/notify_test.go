@@ -36,7 +36,7 @@ func TestReportsOnce(t *testing.T) {
 		b.later()
 		b.wantSent("when that is over", oneDead)
 		if raw := body(t, b.relay.sent[0].raw); strings.Count(raw, "Task ") != 1 ||
-			!strings.Contains(raw, "Task 4 is dead") {
+			!strings.Contains(raw, "Task 4 has been dead") {
 			t.Errorf("the second digest is\n%s\nwant only task 4 in it", raw)
 		}
 		b.later()
@@ -159,6 +159,9 @@ func TestReportsInboxes(t *testing.T) {
 		b.wantSent("it still fails")
 		b.scan("")
 		b.wantSent("it is over", reachable)
+		if raw := body(t, b.relay.sent[len(b.relay.sent)-1].raw); !strings.Contains(raw, "good news") || !strings.Contains(raw, "has been reachable again since") {
+			t.Errorf("the digest is\n%s\nwant that there is nothing to do", raw)
+		}
 		b.wantSent("nothing new")
 
 		for range 3 {
@@ -190,7 +193,7 @@ func TestReportsLogins(t *testing.T) {
 			if len(b.relay.sent) == 0 {
 				t.FailNow()
 			}
-			if raw := body(t, b.relay.sent[0].raw); !strings.Contains(raw, "Inbox desk@firm.example needs a login since ") ||
+			if raw := body(t, b.relay.sent[0].raw); !strings.Contains(raw, "Inbox desk@firm.example has needed a login since ") ||
 				!strings.Contains(raw, "corp refuses the login") || !strings.Contains(raw, "postrider inbox login desk@firm.example") {
 				t.Errorf("the digest is\n%s\nwant the reason and the command in it", raw)
 			}
