@@ -76,7 +76,7 @@ func (a *app) status(ctx context.Context, opts statusOptions) error {
 			report.Inboxes = toShow(opts.ofJSON(), report.Inboxes, status.Inbox.Troubled)
 			err = a.printJSON(report)
 		default:
-			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.relayLogin(report.RelayNeedsLogin), a.limitReached(report.LimitReached),
+			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.relayTrouble(report), a.limitReached(report.LimitReached),
 				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.printStandings(report.Events), a.needOperator(report.Inboxes))
 		}
 		if err == nil && len(report.Alerts) > 0 {
@@ -224,12 +224,14 @@ func (a *app) lastError(inbox, what string) error {
 	return err
 }
 
-// relayLogin says that a person has to log in to the relay.
-func (a *app) relayLogin(why string) error {
-	if why == "" {
-		return nil
+// relayTrouble says why nothing goes out.
+func (a *app) relayTrouble(r status.Report) (err error) {
+	switch {
+	case r.RelayNeedsLogin != "":
+		_, err = fmt.Fprintf(a.out, "relay: needs login: %s; log in with `postrider smtp login`\n", text.Line(r.RelayNeedsLogin))
+	case r.RelayUp != nil && !*r.RelayUp:
+		_, err = fmt.Fprintln(a.out, "relay: took no mail when it was last tried; test it with `postrider check`")
 	}
-	_, err := fmt.Fprintf(a.out, "relay: needs login: %s; log in with `postrider smtp login`\n", text.Line(why))
 	return err
 }
 
