@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,6 +48,7 @@ func newCertificate(t *testing.T, f func() (tls.Certificate, *x509.CertPool, err
 func TestFingerprint(t *testing.T) {
 	valid, trusted, print := newCertificate(t, testserver.Certificate)
 	expired, trustedToo, expiredPrint := newCertificate(t, testserver.ExpiredCertificate)
+	future, trustedFuture, _ := newCertificate(t, testserver.FutureCertificate)
 	elsewhere, trustedElsewhere, elsewherePrint := newCertificate(t, func() (tls.Certificate, *x509.CertPool, error) {
 		return testserver.CertificateOf("imap.example")
 	})
@@ -69,6 +71,7 @@ func TestFingerprint(t *testing.T) {
 		{"not trusted", valid, none, "", []string{
 			"does not trust", "imap.ca_file", "postrider inbox set ann@x.org --ca-file FILE`", "--tls-fingerprint " + string(print) + "`",
 		}},
+		{"future", future, trustedFuture, "", []string{"is valid from", "set this machine's clock"}},
 		{"expired", expired, trustedToo, "", []string{"is valid from", "--tls-fingerprint " + string(expiredPrint)}},
 		{"another name", elsewhere, trustedElsewhere, "", []string{"not for 127.0.0.1", "--tls-fingerprint " + string(elsewherePrint)}},
 	} {
@@ -84,6 +87,9 @@ func TestFingerprint(t *testing.T) {
 			}
 			if len(tt.says) > 0 {
 				wantError(t, err, imapsrc.KindTLS, tt.says...)
+			}
+			if slices.Contains([]string{"future", "expired"}, tt.name) && strings.Contains(err.Error(), "--ca-file") {
+				t.Errorf("the error is %v, want nothing of the issuer", err)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"postrider/internal/certs"
 )
@@ -28,8 +29,16 @@ func (c *Conn) serverTLS(err error) error {
 	if !ok || len(refused.UnverifiedCertificates) == 0 {
 		return out
 	}
-	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; for this inbox alone: %s; or, if this is the fingerprint of the server's certificate, "+
-		"to accept that and no other: %s", errors.Unwrap(out), c.set("--ca-file FILE"), c.set("--tls-fingerprint "+string(certs.Of(refused.UnverifiedCertificates[0]))))}
+	cert := refused.UnverifiedCertificates[0]
+	if time.Now().Before(cert.NotBefore) {
+		return out // to accept it is no answer to a clock that is wrong
+	}
+	ca := ""
+	if time.Now().Before(cert.NotAfter) {
+		ca = "for this inbox alone: " + c.set("--ca-file FILE") + "; or, "
+	}
+	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; %sif this is the fingerprint of the server's certificate, to accept that and no other: %s",
+		errors.Unwrap(out), ca, c.set("--tls-fingerprint "+string(certs.Of(cert))))}
 }
 
 // set is the command, or the flag of the command that runs, that changes a setting of the inbox.
@@ -77,6 +86,9 @@ func certificateProblem(err error, cert *x509.Certificate, host string) string {
 	case errors.As(err, &name):
 		return fmt.Sprintf("the certificate is for %s, not for %s; set the host to a name in the certificate",
 			clean(certNames(cert)), host)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && time.Now().Before(cert.NotBefore):
+		return fmt.Sprintf("the certificate is valid from %s UTC; set this machine's clock, or have the server's administrator correct the certificate",
+			cert.NotBefore.UTC().Format(time.DateTime))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Sprintf("the certificate is valid from %s to %s only; "+
 			"the server needs a new one, or this machine's clock is wrong",

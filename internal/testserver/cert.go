@@ -25,9 +25,14 @@ func ExpiredCertificate() (tls.Certificate, *x509.CertPool, error) {
 	return keyPair(makePEM("localhost", time.Now().Add(-time.Minute)))
 }
 
+// FutureCertificate is like Certificate, and begins in 23 hours.
+func FutureCertificate() (tls.Certificate, *x509.CertPool, error) {
+	return keyPair(makePEM("localhost", time.Now().Add(2*validFor)))
+}
+
 // CertificateOf is like Certificate, for another name.
 func CertificateOf(name string) (tls.Certificate, *x509.CertPool, error) {
-	return keyPair(makePEM(name, time.Now().Add(24*time.Hour)))
+	return keyPair(makePEM(name, time.Now().Add(validFor)))
 }
 
 func keyPair(certPEM, keyPEM []byte, err error) (tls.Certificate, *x509.CertPool, error) {
@@ -44,8 +49,10 @@ func keyPair(certPEM, keyPEM []byte, err error) (tls.Certificate, *x509.CertPool
 }
 
 func certificatePEM() (certPEM, keyPEM []byte, err error) {
-	return makePEM("localhost", time.Now().Add(24*time.Hour))
+	return makePEM("localhost", time.Now().Add(validFor))
 }
+
+const validFor = 24 * time.Hour
 
 func makePEM(name string, end time.Time) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -55,7 +62,7 @@ func makePEM(name string, end time.Time) (certPEM, keyPEM []byte, err error) {
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(time.Now().UnixNano()),
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             time.Now().Add(-time.Hour),
+		NotBefore:             end.Add(-validFor - time.Hour),
 		NotAfter:              end,
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
