@@ -276,6 +276,11 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		if in, err = s.inboxes.Set(ctx, in.Address, changes); err != nil {
 			return err
 		}
+		for _, f := range in.Folders {
+			if changes.Start != nil && f.Active && f.InitializedAt != nil {
+				_, _ = fmt.Fprintf(a.err, "note: folder %q has a cursor already, and --start does not move it; to move it back: `postrider inbox rewind %s --folder %[1]q`\n", f.Name, in.Address)
+			}
+		}
 		if password.oauth != "" {
 			return a.tellLogin(s, "Changed", in)
 		}
