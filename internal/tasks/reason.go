@@ -80,7 +80,7 @@ func TakenOver(from string, ds []Delivery) string {
 	if len(sending) == 0 {
 		return "taken over from " + from
 	}
-	return "taken over from " + from + "; it was sending to " + strings.Join(sending, ", ")
+	return "taken over from " + from + "; it was sending to " + strings.Join(sending, ", ") + ", which may get it twice"
 }
 
 // Stale is why a receipt is no longer good. heldBy is who has claimed the task since, empty when it
