@@ -278,7 +278,7 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		}
 		for _, f := range in.Folders {
 			if changes.Start != nil && f.Active && f.InitializedAt != nil {
-				_, _ = fmt.Fprintf(a.err, "note: folder %q has a cursor already, and --start does not move it; to move it back: `postrider inbox rewind %s --folder %[1]q`\n", f.Name, in.Address)
+				_, _ = fmt.Fprintf(a.err, "note: folder %q has a cursor already, and --start does not move it; to move it back, see `postrider inbox rewind --help`\n", f.Name)
 			}
 		}
 		if password.oauth != "" {

@@ -39,7 +39,7 @@ func (s *Store) resolve(ctx context.Context, in Inbox, ref string) (password str
 // Refused is called when the server has refused the password. If a program printed it, the next
 // login asks the program again: the password may have been changed since.
 func (s *Store) Refused(in Inbox) {
-	if ref, err := s.sealer.Unseal(in); err == nil && secret.IsCommand(ref) {
+	if ref, err := s.sealer.Unseal(in); err == nil {
 		s.Commands.Forget(ref)
 	}
 }
@@ -58,13 +58,11 @@ func (s *Store) OAuth(in Inbox) (string, error) {
 // its arguments), oauth:NAME, encrypted (in the database), or unusable when it cannot be decrypted;
 // Password says why.
 func (s *Store) PasswordFrom(in Inbox) string {
-	switch password, err := s.sealer.Unseal(in); {
-	case err != nil:
+	password, err := s.sealer.Unseal(in)
+	if err != nil {
 		return "unusable"
-	case secret.IsRef(password):
-		return secret.Shown(password)
 	}
-	return "encrypted"
+	return source(password)
 }
 
 // Reference is PasswordFrom of a password that somebody else keeps; empty for others.

@@ -86,7 +86,8 @@ func (c *Commands) Resolve(ctx context.Context, ref string) (string, error) {
 	}
 }
 
-// Forget has the program of a reference asked again by the next one who asks.
+// Forget has the program of a reference asked again by the next one who asks. What is not a
+// reference to a program was never remembered.
 func (c *Commands) Forget(ref string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
