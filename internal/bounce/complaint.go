@@ -3,8 +3,6 @@ package bounce
 import (
 	"cmp"
 	"strings"
-
-	"postrider/internal/text"
 )
 
 // readComplaint reads a feedback report (RFC 5965). One about authentication (RFC 6591), or that
@@ -29,6 +27,6 @@ func (r *reader) readComplaint(s string) {
 			f.Recipient = ""
 			r.add(Complaint, f)
 		}
-		r.EnvelopeID = cmp.Or(r.EnvelopeID, text.Cut(text.Line(g.get("original-envelope-id")), maxReply))
+		r.EnvelopeID = cmp.Or(r.EnvelopeID, short(g.get("original-envelope-id")))
 	}
 }

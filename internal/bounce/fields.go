@@ -99,6 +99,9 @@ func mailbox(v string) string {
 	return strings.TrimSpace(v)
 }
 
+// short makes one line of a text, of at most 500 characters.
+func short(s string) string { return text.Cut(text.Line(s), maxReply) }
+
 // date is zero for what is not a date, or one that not every database can store.
 func date(v string) time.Time {
 	t, err := mail.ParseDate(v)

@@ -76,7 +76,7 @@ func readForms(parts []message.Part) (fates []Fate, id string) {
 				continue
 			}
 			if m := originalID.FindStringSubmatch(s); m != nil {
-				id = text.Cut(m[1], maxReply)
+				id = short(m[1])
 			}
 			return fates, id
 		}
@@ -189,7 +189,7 @@ func (r *reader) complete(parts []message.Part) {
 		case f.Action == Delivered && relayed[f.Recipient]:
 			f.Action = Relayed
 		case ok && f.Action <= Delayed && f.Reply == "":
-			f.Code, f.Reply, f.Remote = words.Code, text.Cut(words.Reply, maxReply), cmp.Or(words.Remote, f.Remote)
+			f.Code, f.Reply, f.Remote = words.Code, short(words.Reply), cmp.Or(words.Remote, f.Remote)
 			f.refine(words.Status)
 		}
 	}

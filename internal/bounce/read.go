@@ -10,7 +10,6 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/message"
-	"postrider/internal/text"
 )
 
 // Read says what a message reports. Of a long message it reads the beginning (see message.Parts),
@@ -91,7 +90,7 @@ func (r *reader) add(kind Kind, f Fate) {
 		return
 	}
 	r.seen[key] = true
-	if f.Reply = text.Cut(text.Line(f.Reply), maxReply); f.At.IsZero() {
+	if f.Reply = short(f.Reply); f.At.IsZero() {
 		f.At = r.made
 	}
 	r.Kind, r.Fates = kind, append(r.Fates, f)
@@ -120,7 +119,7 @@ func (r *reader) readOriginal(s string) {
 	header, _, _ := strings.Cut(strings.ReplaceAll(s[:min(len(s), maxHeader)], "\r\n", "\n"), "\n\n")
 	for _, g := range groups(header) {
 		if id := g.get("message-id"); r.MessageID == "" {
-			r.MessageID = text.Cut(text.Line(id), maxReply)
+			r.MessageID = short(id)
 		}
 		r.addAddress(g.get("return-path"))
 	}

@@ -17,10 +17,10 @@ func (r *reader) readStatus(s string) {
 	reporting := ""
 	for _, g := range groups(s) {
 		if id := g.get("original-envelope-id"); r.EnvelopeID == "" {
-			r.EnvelopeID = text.Cut(text.Line(unxtext(id)), maxReply)
+			r.EnvelopeID = short(unxtext(id))
 		}
 		if id := g.get("original-message-id"); r.MessageID == "" {
-			r.MessageID = text.Cut(text.Line(id), maxReply)
+			r.MessageID = short(id)
 		}
 		if mta := host(g.get("reporting-mta")); reporting == "" {
 			reporting = mta
