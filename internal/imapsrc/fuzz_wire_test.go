@@ -36,7 +36,7 @@ func FuzzWire(f *testing.F) {
 	const listed = "* LIST (\\HasNoChildren) \"/\" INBOX\r\n* LIST () NIL {3}\r\na-b\r\nT4 OK done\r\n"
 	const found, extended = "* SEARCH 1 2 3\r\nT5 OK done\r\n", "* ESEARCH (TAG \"T5\") UID ALL 1:3\r\nT5 OK\r\n"
 	const described = "* 1 FETCH (UID 1 RFC822.SIZE 9 INTERNALDATE \" 2-Jan-2024 03:04:05 +0100\")\r\n" +
-		"* 2 FETCH (UID 2 RFC822.SIZE 9)\r\n* 3 FETCH (FLAGS (\\Seen) UID 3 RFC822.SIZE 9)\r\nT6 OK done\r\n"
+		"* 2 FETCH (UID 2 INTERNALDATE NIL RFC822.SIZE 9)\r\n* 3 FETCH (FLAGS (\\Seen) UID 3 RFC822.SIZE 9)\r\nT6 OK done\r\n"
 	const came = "* 1 FETCH (UID 1 RFC822.SIZE 9 BODY[] {9}\r\nA: b\r\n\r\nc)\r\n" +
 		"* 2 FETCH (BODY[] \"A: b\" UID 2)\r\n* 3 FETCH (UID 3 BODY[] NIL)\r\nT7 OK done\r\n"
 	for _, parts := range [][]string{

@@ -45,6 +45,8 @@ type guard struct {
 	literal int64  // octets of the current literal that are still to come
 	hits    hits   // of SEARCH
 	fetches int    // FETCH responses that have begun
+	fetch   bool   // the current response is one
+	dates   dates  // of it
 }
 
 type phase uint8
@@ -77,7 +79,7 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		if g.size++; g.size > maxResponse && g.state != inSearch {
 			return n, out, errTooMuch
 		}
-		before := g.state
+		before, items := g.state, g.fetch && g.nesting == 1
 		if err := g.step(c); err != nil {
 			return n, out, err
 		}
@@ -85,6 +87,8 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		case g.known:
 			out = append(out, g.held...)
 			g.held, g.known = g.held[:0], false
+		case items:
+			out = g.dates.step(c, before == inData, out)
 		case before != atHead && before != inSearch:
 			out = append(out, c)
 		}
@@ -162,7 +166,7 @@ func (g *guard) head(c byte) error {
 
 // typed begins what follows the type: c and the rest of the response.
 func (g *guard) typed(name string, tagged bool, c byte) error {
-	g.known = true
+	g.known, g.fetch = true, false
 	if tagged {
 		g.state = afterType
 		return g.status(c)
@@ -178,6 +182,7 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 		return g.step(c)
 	case "FETCH":
 		g.fetches++
+		g.fetch = true
 	}
 	g.state, g.flat = inData, name == "CAPABILITY" || name == "ENABLED"
 	return g.data(c)

@@ -26,20 +26,10 @@ func described() *imap.FetchOptions {
 // that the server refuses to describe has only its UID. Together with an error it returns the
 // messages that certainly came whole before that: nothing is known about the others.
 func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
-	return c.describe(ctx, uids, described())
-}
-
-// Sizes is Metadata without the dates. It is for servers that send dates which the library cannot
-// read (the year 1, for one): it closes the connection at such a date.
-func (c *Conn) Sizes(ctx context.Context, uids []uint32) ([]Meta, error) {
-	return c.describe(ctx, uids, &imap.FetchOptions{UID: true, RFC822Size: true})
-}
-
-func (c *Conn) describe(ctx context.Context, uids []uint32, items *imap.FetchOptions) ([]Meta, error) {
 	uids = sortedUnique(uids)
 	found := make(map[uint32]Meta, len(uids))
 	var last uint32 // the one that came last
-	f := &fetcher{c: c, op: "fetch sizes and dates from folder", options: items}
+	f := &fetcher{c: c, op: "fetch sizes and dates from folder", options: described()}
 	f.take = func(msg *imapclient.FetchMessageData) {
 		m := readMeta(msg)
 		last = m.UID
@@ -69,7 +59,9 @@ func readMeta(msg *imapclient.FetchMessageData) Meta {
 		case imapclient.FetchItemDataRFC822Size:
 			m.Size = item.Size
 		case imapclient.FetchItemDataInternalDate:
-			m.Received = item.Time
+			if !item.Time.Equal(noDate) {
+				m.Received = item.Time
+			}
 		}
 	}
 	return m

@@ -175,8 +175,7 @@ func (a *auditor) compareStated(ctx context.Context, f *auditedFolder, uids []ui
 	if len(uids) == 0 {
 		return nil
 	}
-	undated := slices.ContainsFunc(uids, func(uid uint32) bool { return known[uid].Noted.Stated.Received.IsZero() })
-	metas, err := a.visit.session.described(ctx, f.folder, uids[0], uids[len(uids)-1], !undated)
+	metas, err := a.visit.session.described(ctx, f.folder, uids[0], uids[len(uids)-1])
 	for _, m := range metas {
 		if d := known[m.UID]; d != nil {
 			f.again.add(d.Noted, m)

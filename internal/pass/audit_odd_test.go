@@ -260,7 +260,7 @@ func (s *sparse) UIDs(_ context.Context, from, to uint32) ([]uint32, error) {
 	return s.uids[i:max(i, j)], nil
 }
 
-func (s *sparse) Sizes(context.Context, []uint32) ([]imapsrc.Meta, error) { return nil, nil }
+func (s *sparse) Described(context.Context, uint32, uint32) ([]imapsrc.Meta, error) { return nil, nil }
 
 func (s *sparse) Close() error { return nil }
 

@@ -3,18 +3,15 @@ package pass
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"postrider/internal/imapsrc"
 )
 
-// metadata asks what the messages are like. What came before a connection broke is kept. If the
-// answer could not be read, it asks without the dates: one that the library does not take ends the
-// connection. If it breaks again, it asks for the first message that did not come alone, and then
-// for twice as many each time. A message that breaks the connection alone is returned without
-// anything known of it, so that those beside it go on. Together with an error it returns the first
-// messages, without a gap.
+// metadata asks what the messages are like. What came before a connection broke is kept. Then it
+// asks for the first message that did not come alone, and then for twice as many each time. A
+// message that breaks the connection alone is returned without anything known of it, so that those
+// beside it go on. Together with an error it returns the first messages, without a gap.
 func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
 	var all []imapsrc.Meta
 	byUID := func(a, b imapsrc.Meta) int { return cmp.Compare(a.UID, b.UID) }
@@ -34,8 +31,6 @@ func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]ima
 			all = slices.DeleteFunc(all, func(m imapsrc.Meta) bool { return len(uids) > 0 && m.UID > uids[0] })
 			slices.SortFunc(all, byUID)
 			return all, err
-		case !f.undated && unreadable(err):
-			s.undated(f)
 		case len(part) == 1 && len(metas) == 0:
 			s.log.Warn("a message breaks the connection when the server describes it",
 				"folder", f.row.Name, "uid", part[0], "error", err)
@@ -48,56 +43,27 @@ func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]ima
 	return all, nil
 }
 
-// unreadable reports whether the server answered, and not in the way of the protocol.
-func unreadable(err error) bool {
-	var e *imapsrc.Error
-	return errors.As(err, &e) && e.Kind == imapsrc.KindProtocol
-}
-
-// undated has the folder described without dates for the rest of the pass.
-func (s *session) undated(f *folder) {
-	f.undated = true
-	s.log.Info("the server's answer cannot be read; asking without the dates of messages", "folder", f.row.Name)
-}
-
 func (s *session) describe(ctx context.Context, f *folder, uids []uint32) (metas []imapsrc.Meta, err error) {
 	err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
-		if f.undated {
-			metas, err = src.Sizes(ctx, uids)
-		} else {
-			metas, err = src.Metadata(ctx, uids)
-		}
+		metas, err = src.Metadata(ctx, uids)
 		return err
 	})
 	return metas, err
 }
 
-// described lists the messages of a range with what the server says of them, in one command;
-// without dates if they are not wanted. A server whose answer breaks the connection is asked for
-// less: then without dates, and then for the UIDs alone.
-func (s *session) described(ctx context.Context, f *folder, from, to uint32, dates bool) (metas []imapsrc.Meta, err error) {
-	if dates && !f.undated {
-		err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
-			metas, err = src.Described(ctx, from, to)
-			return err
-		})
-		if err == nil || !s.again(ctx, err) {
-			return metas, err
-		}
-		if unreadable(err) {
-			s.undated(f)
-		}
-	}
-	uids, err := s.list(ctx, f, from, to)
-	if err != nil || len(uids) == 0 {
-		return nil, err
-	}
+// described lists the messages of a range with what the server says of them, in one command. Of a
+// server that breaks the connection then, it asks for the UIDs alone.
+func (s *session) described(ctx context.Context, f *folder, from, to uint32) (metas []imapsrc.Meta, err error) {
 	err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
-		metas, err = src.Sizes(ctx, uids)
+		metas, err = src.Described(ctx, from, to)
 		return err
 	})
 	if err == nil || !s.again(ctx, err) {
 		return metas, err
+	}
+	uids, err := s.list(ctx, f, from, to)
+	if err != nil {
+		return nil, err
 	}
 	metas = nil
 	for _, uid := range uids {

@@ -33,7 +33,7 @@ type fakeServer struct {
 	arrivals chan struct{} // has an element when something arrived in INBOX since it was opened
 
 	// hook is called before each operation with its name, dial, select, search, idle, poll, describe,
-	// size, fetch or header, and for the last four with each UID. It may block, and what it returns is
+	// fetch or header, and for the last three with each UID. It may block, and what it returns is
 	// what happens instead.
 	hook func(ctx context.Context, op string, uid uint32) error
 }
@@ -42,6 +42,7 @@ type fakeFolder struct {
 	validity, next uint32
 	mail           map[uint32][]byte
 	shift          map[uint32]time.Duration // of INTERNALDATE, from the second that is the UID
+	undated        map[uint32]bool          // those whose INTERNALDATE cannot be read
 	sizes          map[uint32]int64         // RFC822.SIZE, where it is not that of the content
 }
 
@@ -212,10 +213,7 @@ func (c *fakeConn) Since(context.Context, uint32, uint32, time.Time) ([]uint32, 
 }
 
 func (c *fakeConn) Metadata(ctx context.Context, uids []uint32) (metas []imapsrc.Meta, err error) {
-	return c.describe(ctx, "describe", uids)
-}
-
-func (c *fakeConn) describe(ctx context.Context, op string, uids []uint32) (metas []imapsrc.Meta, err error) {
+	const op = "describe"
 	err = c.do(ctx, op, func() error {
 		for _, uid := range uids {
 			if err := c.server.do(ctx, op, uid); err != nil {
@@ -237,6 +235,9 @@ func (c *fakeConn) meta(uid uint32, raw []byte) imapsrc.Meta {
 	if size, ok := c.folder.sizes[uid]; ok {
 		m.Size = size
 	}
+	if c.folder.undated[uid] {
+		m.Received = time.Time{}
+	}
 	return m
 }
 
@@ -246,14 +247,6 @@ func (c *fakeConn) Described(ctx context.Context, from, to uint32) ([]imapsrc.Me
 		return nil, err
 	}
 	return c.Metadata(ctx, uids)
-}
-
-func (c *fakeConn) Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
-	metas, err := c.describe(ctx, "size", uids)
-	for i := range metas {
-		metas[i].Received = time.Time{}
-	}
-	return metas, err
 }
 
 func (c *fakeConn) raw(uid uint32) []byte {

@@ -16,8 +16,7 @@ type folder struct {
 	next uint32 // UIDNEXT when the pass began: UIDs from there on are left to the next pass
 	left int    // UIDs above the cursor that have not been registered, as far as known
 
-	opened  imapsrc.Folder // as it was when it was opened
-	undated bool           // the server's answers cannot be read when they have dates
+	opened imapsrc.Folder // as it was when it was opened
 }
 
 func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }

@@ -50,7 +50,6 @@ type Source interface {
 	Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error)
 	Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error)
 	Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
-	Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
 	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
 	Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
 	// Idles, Idle, Interrupt and Poll are for a process that stays up.

@@ -2,7 +2,6 @@ package pass
 
 import (
 	"context"
-	"slices"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/tasks"
@@ -99,8 +98,7 @@ func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 	if err != nil {
 		return err
 	}
-	undated := slices.ContainsFunc(noted, func(n tasks.Noted) bool { return n.Stated.Received.IsZero() })
-	metas, err := s.session.described(ctx, f, from, to, !undated)
+	metas, err := s.session.described(ctx, f, from, to)
 	if err != nil {
 		return err
 	}

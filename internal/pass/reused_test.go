@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -367,37 +366,44 @@ func TestIdleRoundTrips(t *testing.T) {
 	})
 }
 
-// errDate is a server's answer that the library cannot read.
-var errDate = &imapsrc.Error{Kind: imapsrc.KindProtocol, Op: "fetch", Host: "imap", Err: fmt.Errorf("expected date-time")}
-
-// TestDatesThatCannotBeRead of many messages of a page cost one connection, and no attempt. The
-// next pass does not ask for them.
+// TestDatesThatCannotBeRead leave the size and the content to tell messages apart.
 func TestDatesThatCannotBeRead(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
-		s.pass.Config.Page = 50
-		bad := func(_ context.Context, op string, uid uint32) error {
-			if op == "describe" && uid%3 == 0 {
-				return errDate
-			}
-			return nil
-		}
 		all := subjects("%d", 1, 60)
 		s.put(all...)
-		s.servers[boxA].hook = bad
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
+			f.undated = map[uint32]bool{}
+			for uid := range f.mail {
+				f.undated[uid] = uid%3 == 0
+			}
+		})
 		s.wantNoError(s.run())
 		s.wantSent(all...)
-		for _, one := range s.tasks() {
-			if one.Attempts != 1 {
-				t.Errorf("%s needed %d attempts, want one", one.Identity.Subject, one.Attempts)
-			}
-		}
-		wantCounted(t, s.servers[boxA], 2, 2)
 		s.wantNoError(s.run())
-		wantCounted(t, s.servers[boxA], 3, 3)
 		s.wantProof(true, "")
 		s.restored(50, true, true, subjects("a fresh one %d", 51, 62)...)
 		s.wantNoError(s.run())
 		s.wantSent(slices.Concat(all, subjects("a fresh one %d", 51, 62))...)
+	})
+}
+
+// TestUndatedBeforeTheStart: when UIDVALIDITY changes, the others from before the start are known by
+// their dates nevertheless. The new message is as long as one that was deleted.
+func TestUndatedBeforeTheStart(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put("old 1", "old 2", "old 3", "last")
+		now := time.Now()
+		s.boxes.change(func(f *inbox.Folder) { f.StartUID, f.LastSeenUID, f.InitializedAt = 3, 3, &now })
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) { f.undated = map[uint32]bool{1: true} })
+		s.wantNoError(s.run())
+		s.wantSent("last")
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
+			f.validity, f.next = 8, 5
+			f.mail = map[uint32][]byte{1: fakeMail("old 1"), 2: fakeMail("old 3"), 3: fakeMail("last"), 4: fakeMail("new 1")}
+			f.shift = map[uint32]time.Duration{2: time.Second, 3: time.Second, 4: time.Second}
+		})
+		s.wantNoError(s.run())
+		s.wantSent("last", "new 1")
 	})
 }
 
@@ -409,7 +415,7 @@ func TestDescriptionsThatBreakTheConnection(t *testing.T) {
 		all := subjects("%d", 1, 40)
 		s.put(all...)
 		s.servers[boxA].hook = func(_ context.Context, op string, uid uint32) error {
-			if (op == "describe" || op == "size") && uid%4 == 0 {
+			if op == "describe" && uid%4 == 0 {
 				return errNetwork
 			}
 			return nil

@@ -91,13 +91,6 @@ func (s undescribed) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Met
 	return s.Source.Metadata(ctx, uids)
 }
 
-func (s undescribed) Sizes(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
-	if slices.Contains(uids, s.uid) {
-		return nil, &imapsrc.Error{Kind: imapsrc.KindProtocol, Op: "fetch", Err: context.DeadlineExceeded}
-	}
-	return s.Source.Sizes(ctx, uids)
-}
-
 // hangingUp is a server that hangs up instead of sending one message.
 type hangingUp struct {
 	Source

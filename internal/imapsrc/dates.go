@@ -1,0 +1,55 @@
+package imapsrc
+
+import (
+	"bytes"
+	"strings"
+	"time"
+)
+
+// dates finds the values of INTERNALDATE in a FETCH response. The library ends the connection at
+// one that it cannot read: of the year 1 (gluon, and so Proton Bridge), NIL (Zarafa), or in another
+// form than that of RFC 3501. It gets noDate in its place.
+type dates struct {
+	word  []byte // the current word, as far as it may be the name of the item
+	value []byte // of the item, as far as it has come
+	on    bool   // the value is being read
+}
+
+const (
+	itemDate = "INTERNALDATE"
+	dateTime = `"_2-Jan-2006 15:04:05 -0700"` // RFC 3501 9
+)
+
+// noDate is a date that no server has, and that the library reads. It stands for an unknown one.
+var noDate = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)
+
+// step appends an octet of the items to out, or holds it back until a value is whole. outside says
+// that the octet is outside of a quoted string.
+func (d *dates) step(c byte, outside bool, out []byte) []byte {
+	ends := outside && strings.IndexByte(" (){\r", c) >= 0
+	switch {
+	case d.on && !ends:
+		d.value = append(d.value, c)
+		return out
+	case d.on:
+		out = append(out, readable(d.value)...)
+		d.on, d.value = false, d.value[:0]
+	case ends:
+		d.on = c == ' ' && bytes.EqualFold(d.word, []byte(itemDate))
+		d.word = d.word[:0]
+	case outside && len(d.word) <= len(itemDate):
+		d.word = append(d.word, c)
+	}
+	return append(out, c)
+}
+
+// readable is a date as the server sent it, or noDate for one that the library cannot read.
+func readable(value []byte) []byte {
+	if len(value) == 0 { // a list or a literal follows
+		return nil
+	}
+	if t, err := time.Parse(dateTime, string(value)); err != nil || t.IsZero() {
+		return noDate.AppendFormat(nil, dateTime)
+	}
+	return value
+}
