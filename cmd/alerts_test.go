@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"postrider/internal/db"
 )
 
 // TestAlertsThatCannotBeTold: the database goes away behind a pass. It is an error with the exit
@@ -16,7 +18,7 @@ func TestAlertsThatCannotBeTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: file, logFormat: "text", env: func(string) (string, bool) { return "", false }}
-	s, err := a.open(t.Context())
+	s, err := a.openBy(t.Context(), db.Open)
 	if err != nil {
 		t.Fatal(err)
 	}

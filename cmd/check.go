@@ -14,6 +14,7 @@ import (
 	"postrider/internal/address"
 	"postrider/internal/arc"
 	"postrider/internal/config"
+	"postrider/internal/db"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
@@ -177,13 +178,13 @@ func (a *app) notes(what string, texts []string) error {
 
 // checkStored checks the database and the inboxes in it.
 func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions) ([]finding, error) {
-	db := finding{what: "database"}
+	stored := finding{what: "database"}
 	var all []inbox.Inbox
 	var readable, unknown []string
 	s, err := a.open(ctx)
 	if err == nil {
 		defer s.close()
-		db.text = cfg.Database.Driver + " " + s.db.Where()
+		stored.text = cfg.Database.Driver + " " + s.db.Where()
 		if exposed := s.db.Exposed(); exposed != nil {
 			readable = append(readable, "other users can read it: "+exposed.Error())
 		}
@@ -197,9 +198,12 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if exitCode(err) == exitUsage {
 		return nil, err
 	}
-	db.err = err
-	if err := cmp.Or(a.report(db), a.notes("database", readable), a.notes("configuration", unknown)); err != nil || db.err != nil {
-		return []finding{db}, err
+	if errors.As(err, new(*db.MissingError)) && opts.chosen.Empty() {
+		return nil, a.notes("database", []string{err.Error()})
+	}
+	stored.err = err
+	if err := cmp.Or(a.report(stored), a.notes("database", readable), a.notes("configuration", unknown)); err != nil || stored.err != nil {
+		return []finding{stored}, err
 	}
 	found := []finding{}
 	boxes := slices.DeleteFunc(slices.Clone(all), func(in inbox.Inbox) bool { return !in.Active })
@@ -209,10 +213,10 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		err = a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes))
 	}
 	if err != nil || cfg.Bounces.Inbox == "" {
-		return append(found, db), err
+		return append(found, stored), err
 	}
 	bounces := s.checkBounces(ctx)
-	return append(found, db, bounces), a.report(bounces)
+	return append(found, stored, bounces), a.report(bounces)
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
+	"postrider/internal/db"
 	"postrider/internal/terminal"
 )
 
@@ -145,6 +146,16 @@ func (a *app) routeNames(c *cobra.Command, _ []string, _ string) ([]string, cobr
 // with runs f with the configuration read and the database open.
 func (a *app) with(ctx context.Context, f func(*services) error) error {
 	s, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return f(s)
+}
+
+// withNew is with for a command that may be the first: it creates an SQLite file that is not there.
+func (a *app) withNew(ctx context.Context, f func(*services) error) error {
+	s, err := a.openBy(ctx, db.Open)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 	if how.login != (loginOptions{}) && (f.password.oauth == "" || how.noCheck) {
 		return usage(errors.New("--no-browser, --account and --timeout are for a login with --oauth NAME"))
 	}
-	return a.with(ctx, func(s *services) error {
+	return a.withNew(ctx, func(s *services) error {
 		var unknown *inbox.NotFoundError
 		switch _, err := s.inboxes.Get(ctx, address); {
 		case err == nil:

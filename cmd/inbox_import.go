@@ -93,7 +93,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 	if err != nil {
 		return usage(noneImported(err))
 	}
-	return a.with(ctx, func(s *services) error {
+	return a.withNew(ctx, func(s *services) error {
 		opts.KnowsApp = s.knowsApp
 		plans, err := s.inboxes.PlanImport(ctx, entries, opts.ImportOptions)
 		if err != nil {

@@ -96,7 +96,7 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 			loginHelp + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), func(s *services) error {
+			return a.withNew(c.Context(), func(s *services) error {
 				acct, err := s.relayAccount()
 				if err != nil {
 					return err

@@ -2,9 +2,7 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -35,18 +33,15 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	if err != nil {
 		return err
 	}
-	open := db.OpenAnySchema
+	var opts []db.Option
 	if statusOnly {
-		open = db.OpenExisting
+		opts = append(opts, db.Existing)
 	}
 	where, err := dbConfig(cfg)
 	if err != nil {
 		return err
 	}
-	d, err := open(ctx, where)
-	if statusOnly && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no database file %s yet: run `postrider migrate`, or the first run creates it", cfg.Database.Path)
-	}
+	d, err := db.OpenAnySchema(ctx, where, opts...)
 	if err != nil {
 		return err
 	}

@@ -71,6 +71,12 @@ func (a *app) loadConfig(ctx context.Context) (*config.Config, error) {
 
 // open reads the configuration, checks it, and opens the database. Close it.
 func (a *app) open(ctx context.Context, checks ...func(*config.Config) error) (*services, error) {
+	return a.openBy(ctx, db.OpenExisting, checks...)
+}
+
+func (a *app) openBy(ctx context.Context, open func(context.Context, db.Config, ...db.Option) (*db.DB, error),
+	checks ...func(*config.Config) error,
+) (*services, error) {
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
@@ -88,7 +94,7 @@ func (a *app) open(ctx context.Context, checks ...func(*config.Config) error) (*
 	if err != nil {
 		return nil, err
 	}
-	d, err := db.Open(ctx, where)
+	d, err := open(ctx, where)
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,9 @@ func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now }
 // WithRetryFor sets for how long Tx and View try again; 60 s unless set.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
 
+// Existing has an SQLite file that is not there be a *MissingError, and not created.
+func Existing(db *DB) { db.there = true }
+
 // WithPool has all statements run through what wrap returns: a test counts them.
 func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *DB) { db.wrap = wrap } }
 
@@ -99,8 +102,19 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 		if err := createSQLite(ctx, cfg, opts); err != nil {
 			return nil, err
 		}
-		opts = append(opts, existing)
+		opts = append(opts, Existing)
 	}
+	return openCurrent(ctx, cfg, opts)
+}
+
+// OpenExisting is Open for those that add nothing: an SQLite file that is not there is a
+// *MissingError. A new one in the place of one that was lost would have no inboxes, and every pass
+// would succeed.
+func OpenExisting(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
+	return openCurrent(ctx, cfg, append(opts, Existing))
+}
+
+func openCurrent(ctx context.Context, cfg Config, opts []Option) (*DB, error) {
 	db, err := OpenAnySchema(ctx, cfg, opts...)
 	if err != nil {
 		return nil, err
@@ -112,16 +126,8 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	return db, nil
 }
 
-// OpenExisting connects to a database whose schema may be absent, behind or ahead, for Version. An
-// SQLite file that is not there is an error that is fs.ErrNotExist.
-func OpenExisting(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
-	return OpenAnySchema(ctx, cfg, append(opts, existing)...)
-}
-
-func existing(db *DB) { db.there = true }
-
-// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate. An
-// SQLite file that is not there is created, empty.
+// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and
+// Version. An SQLite file that is not there is created, empty.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	db := &DB{now: time.Now, retryFor: time.Minute, wrap: func(pool gorm.ConnPool) gorm.ConnPool { return pool }}
 	db.outage.stopped = make(chan struct{})

@@ -28,6 +28,15 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the reason.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// MissingError is an SQLite file that is not there.
+type MissingError struct{ Path string }
+
+// Error says what creates the file, and what is wrong if it was there before.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("there is no database file %s; if there was one, restore it, mount its disk, or correct database.path; "+
+		"if not, the first `postrider inbox add ADDR` creates it", e.Path)
+}
+
 // UnavailableError is a transaction that was given up because the database does not answer, or does
 // not take writes. Those that follow fail like it, without waiting, until the database is back.
 type UnavailableError struct {

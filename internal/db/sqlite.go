@@ -36,6 +36,9 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		}
 	}
 	is, err := os.Stat(abs)
+	if errors.Is(err, fs.ErrNotExist) && exists(filepath.Dir(abs)) {
+		return nil, &MissingError{Path: path}
+	}
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
