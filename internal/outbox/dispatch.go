@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,8 +15,6 @@ type Target struct {
 	Batch     int           // at most this many events in one batch
 	Timeout   time.Duration // of a batch
 	GiveUp    time.Duration // an event that fails and is older is dead
-
-	size int // of the next batch; 0 before the first
 }
 
 // Dispatcher finds out what follows from occurrences, and hands events to their destinations. All
@@ -54,27 +53,36 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 		}
 	}()
 	var publishing sync.WaitGroup
-	news, expanded := make([]chan struct{}, len(d.Targets)), make(chan struct{})
-	for i := range d.Targets {
-		news[i] = make(chan struct{}, 1)
+	outlets, expanded := d.outlets(), make(chan struct{})
+	for _, o := range outlets {
 		publishing.Go(func() {
-			r := rounds{log: d.Log, news: news[i], last: expanded}
-			r.run(begin, func() error { return d.publish(ctx, begin, &d.Targets[i]) })
+			r := rounds{log: d.Log, news: o.news, last: expanded}
+			r.run(begin, func() error { return o.publish(ctx, begin) })
 		})
 	}
 	r := rounds{log: d.Log, news: woken, last: last, pace: pace, gather: gather}
-	r.run(begin, func() error { return d.expand(begin, news) })
+	r.run(begin, func() error { return d.expand(begin, outlets) })
 	close(expanded)
 	publishing.Wait()
+	for _, o := range outlets {
+		if err := o.giveBack(ctx); err != nil {
+			d.Log.Error("events that were claimed go out when their leases end", "destination", o.to.Name, "error", err)
+		}
+	}
 }
 
 // expand expands all occurrences that there are, and wakes those who publish.
-func (d *Dispatcher) expand(ctx context.Context, news []chan struct{}) error {
+func (d *Dispatcher) expand(ctx context.Context, outlets []*outlet) error {
 	for ctx.Err() == nil {
-		n, err := d.Store.Expand(ctx, expandAtOnce, d.Plan)
-		for _, news := range news {
+		wants := make([]Want, len(outlets))
+		for i, o := range outlets {
+			wants[i] = o.wantFresh()
+		}
+		n, claims, err := d.Store.Expand(ctx, expandAtOnce, d.Plan, wants...)
+		for _, o := range outlets {
+			o.hand(slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Destination != o.to.Name }))
 			if n > 0 {
-				wake(news)
+				wake(o.news)
 			}
 		}
 		if err != nil || n < expandAtOnce { // what comes meanwhile wakes Run again

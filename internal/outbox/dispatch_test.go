@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -243,6 +244,88 @@ func TestBatches(t *testing.T) {
 	d.drain(0)
 	if got, want := d.Targets[0].Publisher.(*receiver).size, []int{16, 32, 50, 50, 12}; !slices.Equal(got, want) {
 		t.Errorf("a quick destination gets batches of %v, want %v", got, want)
+	}
+}
+
+// TestFresh: a destination that works and waits gets what happens without that anybody looks for it.
+// When it fails, what was claimed for it waits like all else.
+func TestFresh(t *testing.T) {
+	d := newDesk(t)
+	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
+	d.Plan = to("crm")
+	o := d.outlets()[0]
+	happen := func(task int64) {
+		d.happen(Occurrence{Kind: Dead, TaskID: task})
+		d.must(d.Dispatcher.expand(t.Context(), []*outlet{o}))
+	}
+	publish := func() { d.must(o.publish(t.Context(), t.Context())) }
+	happen(1)
+	if all := d.all(); all[0].Status != Waiting {
+		t.Errorf("it is %+v, want it to wait: nothing is known of the destination", all[0])
+	}
+	publish()
+	happen(2)
+	if all := d.all(); all[1].Status != InProgress || all[1].Attempts != 1 {
+		t.Errorf("it is %+v, want it claimed", all[1])
+	}
+	happen(3)
+	if all := d.all(); all[2].Status != Waiting {
+		t.Errorf("it is %+v, want it to wait for its turn", all[2])
+	}
+	publish()
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
+	d.crm.takes(func(Message) error { return errDown })
+	happen(4)
+	publish()
+	d.crm.takes(nil)
+	happen(5)
+	o.fresh <- d.receive("crm") // as if it had failed meanwhile
+	publish()
+	if all := d.all(); all[4].Status != Waiting || all[4].Attempts != 0 {
+		t.Errorf("it is %+v, want it to wait, and no attempt counted", all[4])
+	}
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
+	d.ahead.Add(int64(maxPause))
+	publish()
+	slices.Sort(d.crm.got)
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3", "dead task:4", "dead task:5")
+	for id, n := range d.crm.ids {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+}
+
+// TestGivenBack: what was claimed as it was made, and is not handed over before the end, waits like all
+// else.
+func TestGivenBack(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	ctx, cancel := context.WithCancel(t.Context())
+	came, woken, done := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	d.crm.takes(func(Message) error {
+		close(came)
+		<-ctx.Done()
+		return nil
+	})
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	go func() {
+		defer close(done)
+		d.Run(ctx, woken, nil)
+	}()
+	<-came
+	d.happen(Occurrence{Kind: Dead, TaskID: 2})
+	for wake(woken); len(d.all()) < 2; {
+		runtime.Gosched()
+	}
+	if e := d.all()[1]; e.Status != InProgress {
+		t.Errorf("it is %+v, want it claimed", e)
+	}
+	cancel()
+	<-done
+	d.want(d.crm, "dead task:1")
+	if e := d.all()[1]; e.Status != Waiting || e.Attempts != 0 {
+		t.Errorf("it is %+v, want it to wait, and no attempt counted", e)
 	}
 }
 

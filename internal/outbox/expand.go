@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -28,28 +29,32 @@ type Planned struct {
 // each destination and action.
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
-// Expand replaces the oldest occurrences, at most most of them, by entries, and returns how many it replaced.
-// If they were changed concurrently, it plans again. Killed anywhere, it leaves either the occurrence or
-// all of its entries.
-func (s *Store) Expand(ctx context.Context, most int, plan Plan) (expanded int, _ error) {
+// Expand replaces the oldest occurrences, at most most of them, by entries, and returns how many it
+// replaced. It also claims new events, as far as wants asks for them, so that nobody has to look for
+// what was just written: of each task the first, unless it has to wait for another one.
+//
+// If the occurrences were changed concurrently, it plans again. Killed anywhere, it leaves either the
+// occurrence or all of its entries.
+func (s *Store) Expand(ctx context.Context, most int, plan Plan, wants ...Want) (expanded int, claims []Claim, _ error) {
 	for range maxTries {
 		os, err := s.oldest(ctx, most)
 		if err != nil || len(os) == 0 {
-			return 0, err
+			return 0, nil, err
 		}
 		planned, err := plan(ctx, os)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
-		took, err := s.replace(ctx, os, planned)
-		if err != nil {
-			return 0, fmt.Errorf("replace %d occurrences by outbox entries: %w", len(os), err)
-		}
-		if took {
-			return len(os), nil
+		claims, err := s.replace(ctx, os, planned, wants)
+		switch {
+		case errors.Is(err, errTaken):
+		case err != nil:
+			return 0, nil, fmt.Errorf("replace %d occurrences by outbox entries: %w", len(os), err)
+		default:
+			return len(os), claims, nil
 		}
 	}
-	return 0, nil // changed concurrently each time
+	return 0, nil, nil // changed concurrently each time
 }
 
 // occurrenceRow is a row of monitored_occurrences.
@@ -79,13 +84,16 @@ func (s *Store) oldest(ctx context.Context, most int) (out []Occurrence, _ error
 // errTaken is that others have expanded some of the occurrences.
 var errTaken = errors.New("the occurrences were changed concurrently")
 
-// replace reports whether all of the occurrences were there.
-func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned) (took bool, _ error) {
+// replace returns errTaken if not all of the occurrences are there.
+func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned, wants []Want) (claims []Claim, _ error) {
 	ids := make([]int64, len(os))
 	for i, o := range os {
 		ids[i] = o.ID
 	}
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		if done, err := stand(tx, claims, InProgress); err != nil || len(done) > 0 {
+			return err // an earlier try was committed, and the answer was lost
+		}
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
@@ -97,30 +105,133 @@ func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned)
 		if err != nil {
 			return err
 		}
-		return db.Insert(tx, tableOutbox, newColumns, rowsOf(planned, now))
+		entries := entriesOf(planned, time.UnixMicro(now).UTC())
+		if claims, err = claimNew(tx, entries, wants); err != nil {
+			return err
+		}
+		if err := db.Insert(tx, tableOutbox, newColumns, rowsOf(entries, claims)); err != nil {
+			return err
+		}
+		return identify(tx, claims)
 	})
-	if errors.Is(err, errTaken) {
-		return false, nil
-	}
-	return err == nil, err
+	return claims, err
 }
 
-func rowsOf(planned []Planned, now int64) [][]any {
-	rows := make([][]any, len(planned))
+// entriesOf are the entries that are planned, before anybody has claimed them.
+func entriesOf(planned []Planned, now time.Time) []Entry {
+	entries := make([]Entry, len(planned))
 	for i, p := range planned {
-		body := p.Body
-		if body == nil {
-			body = []byte{}
+		due := now.Add(p.Delay)
+		entries[i] = Entry{
+			EventID: p.EventID, OccurrenceID: p.Occurrence.ID, Destination: p.Destination, Kind: p.Occurrence.Kind, TaskID: p.Occurrence.TaskID,
+			InboxID: cmp.Or(p.InboxID, p.Occurrence.InboxID), Action: p.Action, Body: p.Body,
+			Status: Waiting, VisibleAt: &due, CreatedAt: now,
 		}
-		at := time.UnixMicro(now).UTC()
-		status, visible, ended := Waiting, any(now+p.Delay.Microseconds()), any(nil)
 		if p.Error != "" {
-			status, visible, ended = DeadLetter, nil, at
+			e := &entries[i]
+			e.Status, e.VisibleAt, e.FinishedAt, e.Error = DeadLetter, nil, &now, db.Cut(p.Error, 4000)
+		}
+	}
+	return entries
+}
+
+// lane is what events are kept in order in.
+type lane struct {
+	taskID      int64
+	destination string
+}
+
+func (l *lane) into() []any { return []any{&l.taskID, &l.destination} }
+
+// claimNew claims those of the new entries that are wanted, and that Receive would claim. They have
+// no IDs yet.
+func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ error) {
+	wanted := map[string]Want{}
+	for _, w := range wants {
+		wanted[w.Destination] = w
+	}
+	var ids []int64
+	for _, e := range entries {
+		if wanted[e.Destination].Max > 0 && e.TaskID != 0 {
+			ids = append(ids, e.TaskID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	waiting, err := db.Query(tx, (*lane).into, sqlLanes, ids)
+	if err != nil {
+		return nil, err
+	}
+	busy := map[lane]bool{}
+	for _, l := range waiting {
+		busy[l] = true
+	}
+	token := rand.Text()
+	for i := range entries {
+		e := &entries[i]
+		w, l := wanted[e.Destination], lane{e.TaskID, e.Destination}
+		if e.Status != Waiting || e.TaskID == 0 || busy[l] {
+			continue
+		}
+		if busy[l] = true; w.Max == 0 || e.VisibleAt.After(e.CreatedAt) {
+			continue
+		}
+		until := e.CreatedAt.Add(w.Lease)
+		e.Status, e.Attempts, e.Worker, e.VisibleAt = InProgress, 1, w.Worker, &until
+		claims = append(claims, Claim{Entry: *e, Receipt: fmt.Sprintf("%s-%d", token, i)})
+		w.Max--
+		wanted[e.Destination] = w
+	}
+	return claims, nil
+}
+
+func rowsOf(entries []Entry, claims []Claim) [][]any {
+	receipts := map[string]string{}
+	for _, c := range claims {
+		receipts[c.EventID] = c.Receipt
+	}
+	rows := make([][]any, len(entries))
+	for i, e := range entries {
+		if e.Body == nil {
+			e.Body = []byte{}
+		}
+		var visible any
+		if e.VisibleAt != nil {
+			visible = e.VisibleAt.UnixMicro()
 		}
 		rows[i] = []any{
-			p.EventID, p.Occurrence.ID, p.Destination, p.Occurrence.Kind, p.Occurrence.TaskID, cmp.Or(p.InboxID, p.Occurrence.InboxID), p.Action, body,
-			status, 0, visible, "", "", db.Cut(p.Error, 4000), at, ended,
+			e.EventID, e.OccurrenceID, e.Destination, e.Kind, e.TaskID, e.InboxID, e.Action, e.Body,
+			e.Status, e.Attempts, visible, receipts[e.EventID], db.Cut(e.Worker, 255), e.Error, e.CreatedAt, e.FinishedAt,
 		}
 	}
 	return rows
+}
+
+// receiptRow is which entry a receipt is of.
+type receiptRow struct {
+	id      int64
+	receipt string
+}
+
+func (r *receiptRow) into() []any { return []any{&r.id, &r.receipt} }
+
+// identify gives claims the IDs that their entries have in the database.
+func identify(tx *gorm.DB, claims []Claim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	var tasks []int64
+	for _, c := range claims {
+		tasks = append(tasks, c.TaskID)
+	}
+	rows, err := db.Query(tx, (*receiptRow).into, sqlReceipts, tasks)
+	ids := map[string]int64{}
+	for _, r := range rows {
+		ids[r.receipt] = r.id
+	}
+	for i := range claims {
+		claims[i].ID = ids[claims[i].Receipt]
+	}
+	return err
 }

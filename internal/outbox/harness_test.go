@@ -105,7 +105,7 @@ func to(destinations ...string) Plan {
 func (b bench) expand(plan Plan) {
 	b.t.Helper()
 	for {
-		n, err := b.Expand(b.t.Context(), 10, plan)
+		n, _, err := b.Expand(b.t.Context(), 10, plan)
 		b.must(err)
 		if n == 0 {
 			return

@@ -34,9 +34,15 @@ func (m *machine) note(t *rapid.T) {
 	m.model.noted = append(m.model.noted, slices.Repeat([]Occurrence{o}, n)...)
 }
 
-// expand expands some occurrences. The plan may fail, and another process may be faster.
+// expand expands some occurrences, and claims some of the new entries. The plan may fail, and another
+// process may be faster.
 func (m *machine) expand(t *rapid.T) {
 	most, faster, fails, delay := 1+small(t, "most", 4), small(t, "faster", 2), small(t, "fails", 9) == 9, small(t, "delay", 1)
+	var wants []Want
+	for _, d := range m.destinations() {
+		lease := time.Duration(1+small(t, "lease", 2)) * time.Minute
+		wants = append(wants, Want{Destination: d, Max: small(t, "wanted", 2), Lease: lease, Worker: pick(t, "worker", "a", "b")})
+	}
 	m.model.clock.step++
 	failed := errors.New("no registry")
 	plan := func(_ context.Context, os []Occurrence) ([]Planned, error) {
@@ -53,7 +59,7 @@ func (m *machine) expand(t *rapid.T) {
 		return out, nil
 	}
 	expandNow := func(s *Store, most int, plan Plan) {
-		n, err := s.Expand(m.Context(), most, plan)
+		n, _, err := s.Expand(m.Context(), most, plan)
 		m.must(err)
 		m.same("expand", n, min(most, len(m.model.noted)))
 	}
@@ -72,7 +78,7 @@ func (m *machine) expand(t *rapid.T) {
 		m.model.noted = m.model.noted[len(os):]
 	}
 	if fails && len(m.model.noted) > 0 {
-		_, err := m.Expand(m.Context(), most, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed })
+		_, _, err := m.Expand(m.Context(), most, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed })
 		m.same("expand", err, failed)
 		return
 	}
@@ -81,19 +87,39 @@ func (m *machine) expand(t *rapid.T) {
 		last = os
 		return plan(ctx, os)
 	}
-	n, err := m.Expand(m.Context(), most, func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+	n, claims, err := m.Expand(m.Context(), most, func(ctx context.Context, os []Occurrence) ([]Planned, error) {
 		if faster > 0 {
 			expandNow(m.other, faster, remember)
 			took(last)
 			faster = 0
 		}
 		return remember(ctx, os)
-	})
+	}, wants...)
 	m.must(err)
 	m.same("expand", n, min(most, len(m.model.noted)))
+	before := len(m.model.entries)
 	if n > 0 {
 		took(last)
 	}
+	m.inOrder(claims)
+	m.claimed("what expand claims", claims, m.model.fresh(before, delay, wants))
+}
+
+// claimed checks that these claims are those of the model.
+func (m *machine) claimed(what string, claims []Claim, want []*modelled) {
+	m.Helper()
+	var got, expected []string
+	for _, c := range claims {
+		got = append(got, line(c.Entry, "", false))
+	}
+	for i, e := range want {
+		expected = append(expected, line(e.Entry, "", false))
+		if i < len(claims) {
+			e.receipt = claims[i].Receipt
+		}
+	}
+	m.same(what, got, expected)
+	m.claims = append(m.claims, claims...)
 }
 
 func (m *machine) receive(t *rapid.T) {
@@ -105,21 +131,11 @@ func (m *machine) receive(t *rapid.T) {
 	due := m.model.due(want)
 	claims, err := pick(t, "process", m.Store, m.other).Receive(m.Context(), want)
 	m.must(err)
-	var got, expected []string
-	for _, c := range claims {
-		got = append(got, line(c.Entry, "", false))
+	for _, e := range due {
+		m.model.claim(e, want)
 	}
-	for i, e := range due {
-		e.Status, e.Worker, e.due = InProgress, want.Worker, m.model.after(int(want.Lease/time.Minute))
-		e.Attempts++
-		expected = append(expected, line(e.Entry, "", false))
-		if i < len(claims) {
-			e.receipt = claims[i].Receipt
-		}
-	}
-	m.same("receive", got, expected)
+	m.claimed("receive", claims, due)
 	m.inOrder(claims)
-	m.claims = append(m.claims, claims...)
 }
 
 // inOrder checks that what comes before a claim has ended. It knows nothing of the model.

@@ -87,7 +87,7 @@ func (m *machine) same(what string, got, want any) {
 
 // legal are the states that follow one another. An entry that is not there has none.
 var legal = map[Status][]Status{
-	"":         {Waiting},
+	"":         {Waiting, InProgress},
 	Waiting:    {InProgress, Dropped},
 	InProgress: {Waiting, Done, DeadLetter, Dropped},
 	Done:       {""},
@@ -282,6 +282,27 @@ func (m *model) due(want Want) (due []*modelled) {
 	}
 	slices.SortStableFunc(due, func(a, b *modelled) int { return a.due.compare(b.due) })
 	return due[:min(want.Max, len(due))]
+}
+
+// fresh are the entries that Expand claims of those that it made, which begin at an index.
+func (m *model) fresh(from, delay int, wants []Want) (claimed []*modelled) {
+	left := slices.Clone(wants)
+	for i, e := range m.entries[from:] {
+		waits := slices.ContainsFunc(m.entries[:from+i], func(p *modelled) bool { return p.live() && sameLine(p.Entry, e.Entry) })
+		w := slices.IndexFunc(left, func(w Want) bool { return w.Destination == e.Destination })
+		if waits || w < 0 || left[w].Max == 0 || e.TaskID == 0 || delay > 0 {
+			continue
+		}
+		left[w].Max--
+		m.claim(e, left[w])
+		claimed = append(claimed, e)
+	}
+	return claimed
+}
+
+func (m *model) claim(e *modelled, want Want) {
+	e.Status, e.Worker, e.due = InProgress, want.Worker, m.after(int(want.Lease/time.Minute))
+	e.Attempts++
 }
 
 // sameLine reports whether two entries are kept in their order.

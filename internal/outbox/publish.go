@@ -7,44 +7,6 @@ import (
 	"time"
 )
 
-// Each batch is twice as large as the one before, as long as the destination takes them quickly:
-// in this part of the time that it has.
-const (
-	firstBatch = 16
-	quickPart  = 30
-)
-
-// publish hands over what is due, until nothing is, or the destination fails. No batch begins after
-// begin has ended; one that is under way goes on until ctx ends.
-func (d *Dispatcher) publish(ctx, begin context.Context, t *Target) error {
-	states, err := d.Store.Destinations(begin)
-	if err != nil {
-		return err
-	}
-	if state := states[t.Name]; state.Target == t.Target && (state.Gone || state.RetryIn > 0) {
-		return nil
-	}
-	failed, first := states[t.Name].Failures > 0, min(firstBatch, t.Batch)
-	if failed || t.size == 0 {
-		t.size = first
-	}
-	for begin.Err() == nil {
-		claims, err := d.Store.Receive(begin, Want{Destination: t.Name, Max: t.size, Lease: t.Timeout + time.Minute, Worker: d.Worker})
-		if err != nil || len(claims) == 0 {
-			return err
-		}
-		began := time.Now()
-		well, err := d.batch(ctx, t, claims, failed)
-		if err != nil || !well {
-			return err
-		}
-		if failed, t.size = false, min(2*t.size, t.Batch); time.Since(began) > t.Timeout/quickPart {
-			t.size = first
-		}
-	}
-	return nil
-}
-
 // batch hands over one batch, and records what became of it. It reports whether the destination
 // works.
 func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, failed bool) (well bool, _ error) {

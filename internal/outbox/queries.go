@@ -20,6 +20,14 @@ const (
 	sqlOccurrences = `SELECT id, kind, task_id, inbox_id, at FROM monitored_occurrences ORDER BY id LIMIT ?`
 
 	sqlTakeOccurrences = `DELETE FROM monitored_occurrences WHERE id IN ?`
+
+	// By monitored_outbox_order, and so is the next one.
+	sqlLanes = `
+SELECT DISTINCT task_id, destination FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */
+WHERE task_id IN ? AND action = '' AND visible_at > 0`
+
+	sqlReceipts = `
+SELECT id, receipt FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */ WHERE task_id IN ? AND status = 'in_progress'`
 )
 
 // Processing entries. monitored_outbox_claim (destination, visible_at, id) has what is due; ended

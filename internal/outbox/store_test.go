@@ -2,12 +2,15 @@ package outbox
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,11 +138,11 @@ func TestRace(t *testing.T) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		done := map[string]int{}
-		for range processes {
-			s := b.another()
+		for i := range processes {
+			s, fresh := b.another(), Want{Destination: "crm", Max: i * 3, Lease: time.Hour, Worker: "w"}
 			wg.Go(func() {
 				for {
-					expanded, err := s.Expand(t.Context(), 7, to("crm", "bus"))
+					expanded, made, err := s.Expand(t.Context(), 7, to("crm", "bus"), fresh)
 					if err != nil {
 						t.Error(err)
 						return
@@ -149,12 +152,12 @@ func TestRace(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					for _, c := range claims {
+					for _, c := range slices.Concat(made, claims) {
 						mu.Lock()
 						done[c.EventID]++
 						mu.Unlock()
-						if _, err := s.Finish(t.Context(), Outcome{Claim: c, Status: Done}); err != nil {
-							t.Error(err)
+						if lost, err := s.Finish(t.Context(), Outcome{Claim: c, Status: Done}); err != nil || len(lost) > 0 {
+							t.Error(lost, err)
 						}
 					}
 					if expanded == 0 && len(claims) == 0 {
@@ -179,6 +182,59 @@ func TestRace(t *testing.T) {
 	})
 }
 
+// deaf is a pool that does not hear of its next commit.
+type deaf struct {
+	gorm.ConnPool
+	next *atomic.Bool
+}
+
+func (p deaf) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.ConnPool, error) {
+	tx, err := p.ConnPool.(gorm.TxBeginner).BeginTx(ctx, opts)
+	return &deafTx{tx, p.next}, err
+}
+
+type deafTx struct {
+	*sql.Tx
+	next *atomic.Bool
+}
+
+func (tx *deafTx) Commit() error {
+	err := tx.Tx.Commit()
+	if tx.next.Swap(false) {
+		return driver.ErrBadConn
+	}
+	return err
+}
+
+// TestUnheard: claims whose COMMIT is not heard are made, and known.
+func TestUnheard(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		var next atomic.Bool
+		d, err := db.Open(t.Context(), b.cfg, db.WithPool(func(pool gorm.ConnPool) gorm.ConnPool { return deaf{pool, &next} }))
+		b.must(err)
+		t.Cleanup(func() { _ = d.Close() })
+		s, want := New(d), Want{Destination: "crm", Max: 10, Lease: time.Hour, Worker: "w"}
+		b.happen(Occurrence{Kind: Dead, TaskID: 1})
+		next.Store(true)
+		n, fresh, err := s.Expand(t.Context(), 10, to("crm", "bus"), want)
+		if err != nil || n != 1 || len(fresh) != 1 || next.Load() {
+			t.Fatalf("Expand = %d, %v, %v; want one occurrence, and the claim", n, fresh, err)
+		}
+		want.Destination = "bus"
+		next.Store(true)
+		due, err := s.Receive(t.Context(), want)
+		if err != nil || len(due) != 1 || next.Load() {
+			t.Fatalf("Receive = %v, %v; want one claim", due, err)
+		}
+		if lost := b.finish(Outcome{Claim: fresh[0], Status: Done}, Outcome{Claim: due[0], Status: Done}); len(lost) != 0 {
+			t.Errorf("%v are not good", lost)
+		}
+		if all := b.all(); len(all) != 2 {
+			t.Errorf("there are %d entries, want two", len(all))
+		}
+	})
+}
+
 // TestCutShort: what fails before its commit leaves the occurrence, and nothing else.
 func TestCutShort(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
@@ -193,14 +249,14 @@ func TestCutShort(t *testing.T) {
 			t.Errorf("%v: %d occurrences are left of a transaction that failed; %v", err, n, statErr)
 		}
 		b.happen(Occurrence{Kind: Dead, TaskID: 1})
-		if _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
+		if _, _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
 			t.Errorf("the plan's error is %v", err)
 		}
 		twice := func(ctx context.Context, os []Occurrence) ([]Planned, error) {
 			ps, _ := to("crm", "crm")(ctx, os)
 			return ps, nil
 		}
-		if _, err := b.Expand(t.Context(), 10, twice); err == nil {
+		if _, _, err := b.Expand(t.Context(), 10, twice); err == nil {
 			t.Error("an occurrence has two entries for one destination")
 		}
 		if _, n, err := b.Stats(t.Context()); err != nil || n != 1 || len(b.all()) != 0 {
@@ -406,7 +462,7 @@ func TestNotMade(t *testing.T) {
 func TestServerActions(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.happen(Occurrence{Kind: Forwarded, TaskID: 5})
-		_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
+		_, _, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
 			for _, action := range []string{"seen", "delete"} {
 				all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: action, InboxID: 7, Action: action})
 			}
@@ -454,11 +510,23 @@ func TestClaimReads(t *testing.T) {
 		}
 		b.happen(os...)
 		for range waiting / 500 {
-			_, err := b.Expand(t.Context(), 500, to("crm", "erp"))
+			_, _, err := b.Expand(t.Context(), 500, to("crm", "erp"))
 			b.must(err)
 		}
-		var before, after int64
+		ids := make([]int64, taken)
+		for i := range ids {
+			ids[i] = int64(waiting + 1 - i) // one of them is new
+		}
+		var start, before, after int64
 		b.must(b.db.Tx(t.Context(), func(tx *gorm.DB) error {
+			start = b.reads(tx)
+			lanes, err := db.Query(tx, (*lane).into, sqlLanes, ids)
+			if err == nil && len(lanes) != 2*(taken-1) {
+				t.Errorf("%d events wait in these tasks, want %d", len(lanes), 2*(taken-1))
+			}
+			b.must(err)
+			_, err = db.Query(tx, (*receiptRow).into, sqlReceipts, ids)
+			b.must(err)
 			before = b.reads(tx)
 			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue), "crm", int64(math.MaxInt64), 0, 0, 0, taken)
 			if after = b.reads(tx); err == nil && len(due) != taken {
@@ -468,6 +536,9 @@ func TestClaimReads(t *testing.T) {
 		}))
 		if n := after - before; n > 10*taken {
 			t.Errorf("a claim of %d entries reads %d rows, want at most %d", taken, n, 10*taken)
+		}
+		if n := before - start; n > 10*taken {
+			t.Errorf("what waits in %d tasks is found by reading %d rows, want at most %d", taken, n, 10*taken)
 		}
 	})
 }
