@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 )
@@ -65,7 +64,7 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	close(expanded)
 	publishing.Wait()
 	for _, o := range outlets {
-		if err := o.giveBack(ctx); err != nil {
+		if err := o.giveBack(ctx, o.close()); err != nil {
 			d.Log.Error("events that were claimed go out when their leases end", "destination", o.to.Name, "error", err)
 		}
 	}
@@ -78,9 +77,10 @@ func (d *Dispatcher) expand(ctx context.Context, outlets []*outlet) error {
 		for i, o := range outlets {
 			wants[i] = o.wantFresh()
 		}
+		began := time.Now()
 		n, claims, err := d.Store.Expand(ctx, expandAtOnce, d.Plan, wants...)
 		for _, o := range outlets {
-			o.hand(slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return c.Destination != o.to.Name }))
+			o.hand(claims, began)
 			if n > 0 {
 				wake(o.news)
 			}

@@ -167,19 +167,19 @@ func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ err
 	for _, l := range waiting {
 		busy[l] = true
 	}
-	token := rand.Text()
+	receipt := rand.Text()
 	for i := range entries {
 		e := &entries[i]
 		w, l := wanted[e.Destination], lane{e.TaskID, e.Destination}
 		if e.Status != Waiting || e.TaskID == 0 || busy[l] {
 			continue
 		}
-		if busy[l] = true; w.Max == 0 || e.VisibleAt.After(e.CreatedAt) {
+		if busy[l] = true; w.Max <= 0 || e.VisibleAt.After(e.CreatedAt) {
 			continue
 		}
 		until := e.CreatedAt.Add(w.Lease)
 		e.Status, e.Attempts, e.Worker, e.VisibleAt = InProgress, 1, w.Worker, &until
-		claims = append(claims, Claim{Entry: *e, Receipt: fmt.Sprintf("%s-%d", token, i)})
+		claims = append(claims, Claim{Entry: *e, Receipt: receipt})
 		w.Max--
 		wanted[e.Destination] = w
 	}
@@ -208,15 +208,15 @@ func rowsOf(entries []Entry, claims []Claim) [][]any {
 	return rows
 }
 
-// receiptRow is which entry a receipt is of.
-type receiptRow struct {
+// madeRow is an entry that was made.
+type madeRow struct {
 	id      int64
-	receipt string
+	eventID string
 }
 
-func (r *receiptRow) into() []any { return []any{&r.id, &r.receipt} }
+func (r *madeRow) into() []any { return []any{&r.id, &r.eventID} }
 
-// identify gives claims the IDs that their entries have in the database.
+// identify gives claims of new entries the IDs that these have in the database.
 func identify(tx *gorm.DB, claims []Claim) error {
 	if len(claims) == 0 {
 		return nil
@@ -225,13 +225,13 @@ func identify(tx *gorm.DB, claims []Claim) error {
 	for _, c := range claims {
 		tasks = append(tasks, c.TaskID)
 	}
-	rows, err := db.Query(tx, (*receiptRow).into, sqlReceipts, tasks)
+	rows, err := db.Query(tx, (*madeRow).into, sqlMade, tasks, claims[0].Receipt)
 	ids := map[string]int64{}
 	for _, r := range rows {
-		ids[r.receipt] = r.id
+		ids[r.eventID] = r.id
 	}
 	for i := range claims {
-		claims[i].ID = ids[claims[i].Receipt]
+		claims[i].ID = ids[claims[i].EventID]
 	}
 	return err
 }

@@ -40,15 +40,16 @@ func trail(tx *gorm.DB, now int64, outcomes []Outcome) error {
 	}
 	var rows [][]any
 	for _, o := range outcomes {
-		if held[o.Claim.Receipt] {
+		if held[o.Claim.holding()] {
 			rows = append(rows, []any{o.Claim.TaskID, time.UnixMicro(now).UTC(), db.Cut(o.Claim.Worker, 255), o.Trail.Event, db.Cut(o.Trail.Detail, 4000)})
 		}
 	}
 	return db.Insert(tx, "monitored_emails_events", "task_id, at, worker, event, detail", rows)
 }
 
-// result is what Finish makes of an entry.
+// result is what Finish makes of an entry, and whose it is.
 type result struct {
+	receipt   string
 	status    Status
 	err       string
 	delay     time.Duration
@@ -59,7 +60,7 @@ type result struct {
 func alike(outcomes []Outcome) map[result][]Claim {
 	out := map[result][]Claim{}
 	for _, o := range outcomes {
-		r := result{o.Status, db.Cut(o.Error, 4000), o.Delay, o.Uncounted}
+		r := result{o.Claim.Receipt, o.Status, db.Cut(o.Error, 4000), o.Delay, o.Uncounted}
 		out[r] = append(out[r], o.Claim)
 	}
 	return out
@@ -77,8 +78,8 @@ func finish(tx *gorm.DB, now int64, outcomes map[result][]Claim) (lost []Claim, 
 		if r.uncounted {
 			back = 1
 		}
-		ids, receipts := keysOf(claims)
-		matched, err := db.Exec(tx, sqlFinish, r.status, visible, r.err, back, ended, ids, receipts)
+		ids := byReceipt(claims)[r.receipt]
+		matched, err := db.Exec(tx, sqlFinish, r.status, visible, r.err, back, ended, ids, r.receipt)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ func (m *machine) expand(t *rapid.T) {
 	var wants []Want
 	for _, d := range m.destinations() {
 		lease := time.Duration(1+small(t, "lease", 2)) * time.Minute
-		wants = append(wants, Want{Destination: d, Max: small(t, "wanted", 2), Lease: lease, Worker: pick(t, "worker", "a", "b")})
+		wants = append(wants, Want{Destination: d, Max: small(t, "wanted", 3) - 1, Lease: lease, Worker: pick(t, "worker", "a", "b")})
 	}
 	m.model.clock.step++
 	failed := errors.New("no registry")
@@ -168,7 +169,7 @@ func (m *model) holds(c Claim, status Status) bool {
 func (m *machine) finish(t *rapid.T) {
 	m.model.clock.step++
 	var outcomes []Outcome
-	lost := map[string]bool{}
+	lost := map[holding]bool{}
 	for _, c := range m.some(t) {
 		o := Outcome{Claim: c, Status: pick(t, "status", Done, Waiting, DeadLetter, Dropped), Error: pick(t, "error", "", "down")}
 		delay := 0
@@ -178,7 +179,7 @@ func (m *machine) finish(t *rapid.T) {
 		}
 		outcomes = append(outcomes, o)
 		if !m.model.holds(c, InProgress) {
-			lost[c.Receipt] = !m.model.holds(c, o.Status) // if it is, it was finished so before
+			lost[c.holding()] = !m.model.holds(c, o.Status) // if it is, it was finished so before
 			continue
 		}
 		e := m.model.of(c.EventID)
@@ -195,9 +196,9 @@ func (m *machine) finish(t *rapid.T) {
 func (m *machine) extend(t *rapid.T) {
 	m.model.clock.step++
 	claims, minutes := m.some(t), 1+small(t, "lease", 2)
-	lost := map[string]bool{}
+	lost := map[holding]bool{}
 	for _, c := range claims {
-		if lost[c.Receipt] = !m.model.holds(c, InProgress); !lost[c.Receipt] {
+		if lost[c.holding()] = !m.model.holds(c, InProgress); !lost[c.holding()] {
 			m.model.of(c.EventID).due = m.model.after(minutes)
 		}
 	}
@@ -206,15 +207,15 @@ func (m *machine) extend(t *rapid.T) {
 	m.sameLost("extend", got, lost)
 }
 
-func (m *machine) sameLost(what string, claims []Claim, lost map[string]bool) {
+func (m *machine) sameLost(what string, claims []Claim, lost map[holding]bool) {
 	m.Helper()
 	got, want := []string{}, []string{}
 	for _, c := range claims {
-		got = append(got, c.Receipt)
+		got = append(got, fmt.Sprint(c.holding()))
 	}
-	for receipt, is := range lost {
+	for h, is := range lost {
 		if is {
-			want = append(want, receipt)
+			want = append(want, fmt.Sprint(h))
 		}
 	}
 	slices.Sort(got)

@@ -150,16 +150,16 @@ func (m *machine) invariants(after map[int64]Entry) {
 			m.Fatalf("entry %d went from %q to %q", id, from, to)
 		}
 	}
-	var good map[string]bool
+	var good map[holding]bool
 	m.must(m.db.View(m.Context(), func(tx *gorm.DB) (err error) {
 		good, err = stand(tx, m.claims, InProgress)
 		return err
 	}))
 	holder := map[int64]string{}
 	for _, c := range m.claims {
-		if good[c.Receipt] && holder[c.ID] != "" {
+		if good[c.holding()] && holder[c.ID] != "" && holder[c.ID] != c.Receipt {
 			m.Fatalf("two claims of entry %d are good", c.ID)
-		} else if good[c.Receipt] {
+		} else if good[c.holding()] {
 			holder[c.ID] = c.Receipt
 		}
 	}
@@ -290,7 +290,7 @@ func (m *model) fresh(from, delay int, wants []Want) (claimed []*modelled) {
 	for i, e := range m.entries[from:] {
 		waits := slices.ContainsFunc(m.entries[:from+i], func(p *modelled) bool { return p.live() && sameLine(p.Entry, e.Entry) })
 		w := slices.IndexFunc(left, func(w Want) bool { return w.Destination == e.Destination })
-		if waits || w < 0 || left[w].Max == 0 || e.TaskID == 0 || delay > 0 {
+		if waits || w < 0 || left[w].Max <= 0 || e.TaskID == 0 || delay > 0 {
 			continue
 		}
 		left[w].Max--

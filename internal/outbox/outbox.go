@@ -73,17 +73,17 @@ type Entry struct {
 	FinishedAt *time.Time
 }
 
-// Claim is an entry in the hands of a worker.
+// Claim is an entry in the hands of a worker. All that was claimed at once has the same receipt.
 type Claim struct {
 	Entry
 	Receipt string
 	Age     time.Duration // since it was created, or last requeued by an operator
 }
 
-// Want says what Receive may claim.
+// Want says what Receive and Expand may claim.
 type Want struct {
 	Destination string
-	InboxID     int64 // 0: of any inbox
+	InboxID     int64 // of Receive; 0: of any inbox
 	Max         int
 	Lease       time.Duration
 	Worker      string

@@ -2,56 +2,88 @@ package outbox
 
 import (
 	"context"
-	"sync/atomic"
+	"errors"
+	"sync"
 	"time"
 )
 
-// outlet is a target at work: one goroutine hands events to it, see publish, and another one claims
-// new events for it as they are made, see expand.
+// outlet is a target at work. One goroutine hands events to it, see publish; another one claims new
+// events for it as they are made, see Dispatcher.expand.
 type outlet struct {
 	*Dispatcher
-	to    *Target
-	size  int           // of the next batch; 0 before the first
-	news  chan struct{} // has an element when something may be due
-	fresh chan []Claim  // has what was claimed as it was made: at most one batch
-	wants atomic.Int64  // how many of these it takes; 0 while others are due, or the target fails
+	to   *Target
+	size int           // of the next batch; 0 before the first
+	news chan struct{} // has an element when something may be due
+
+	mu    sync.Mutex
+	room  int       // for what is claimed as it is made
+	fresh []Claim   // was claimed as it was made
+	since time.Time // when the first of these was
 }
 
 func (d *Dispatcher) outlets() (all []*outlet) {
 	for i := range d.Targets {
-		all = append(all, &outlet{Dispatcher: d, to: &d.Targets[i], news: make(chan struct{}, 1), fresh: make(chan []Claim, 1)})
+		all = append(all, &outlet{Dispatcher: d, to: &d.Targets[i], news: make(chan struct{}, 1)})
 	}
 	return all
 }
 
-// want asks for a batch. One that was claimed as it was made may have to wait for another one.
+// freshAtOnce is how much may be claimed as it is made, until it is looked for what else is due.
+const freshAtOnce = 3 * expandAtOnce
+
+// want claims for long enough: a batch may begin as late as the time that it may take.
 func (o *outlet) want(most int) Want {
 	return Want{Destination: o.to.Name, Max: most, Lease: 2*o.to.Timeout + time.Minute, Worker: o.Worker}
 }
 
 // wantFresh asks for what is made now.
 func (o *outlet) wantFresh() Want {
-	if len(o.fresh) > 0 {
-		return o.want(0)
-	}
-	return o.want(int(o.wants.Load()))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.want(o.room)
 }
 
-// hand gives it what wantFresh asked for. Before it asks again, it looks for what else is due.
-func (o *outlet) hand(claims []Claim) {
-	if len(claims) > 0 {
-		o.wants.Store(0)
-		o.fresh <- claims // there is room: nobody else sends
+// hand gives it those of the claims that are for it.
+func (o *outlet) hand(claims []Claim, began time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range claims {
+		if c.Destination != o.to.Name {
+			continue
+		}
+		if len(o.fresh) == 0 {
+			o.since = began
+		}
+		o.fresh, o.room = append(o.fresh, c), o.room-1
 	}
 }
 
-func (o *outlet) taken() []Claim {
-	select {
-	case claims := <-o.fresh:
-		return claims
-	default:
-		return nil
+// take returns at most so many of what it was given. When that is too old, it returns all of it as late.
+func (o *outlet) take(most int) (claims, late []Claim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.since) > o.to.Timeout {
+		late, o.fresh = o.fresh, nil
+		return nil, late
 	}
+	most = min(most, len(o.fresh))
+	claims, o.fresh = o.fresh[:most:most], o.fresh[most:]
+	return claims, nil
+}
+
+// open takes what is made from now on.
+func (o *outlet) open() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.room = freshAtOnce
+}
+
+// close takes nothing that is made from now on, and returns what it was given and did not take.
+func (o *outlet) close() (claims []Claim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	claims, o.fresh, o.room = o.fresh, nil, 0
+	return claims
 }
 
 // Each batch is twice as large as the one before, as long as the destination takes them quickly:
@@ -70,14 +102,17 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 	}
 	state := states[o.to.Name]
 	if state.Target == o.to.Target && (state.Gone || state.RetryIn > 0) {
-		return o.giveBack(ctx)
+		return o.giveBack(ctx, o.close())
 	}
 	failed := state.Failures > 0
 	if failed || o.size == 0 {
 		o.size = o.first()
 	}
 	for begin.Err() == nil {
-		claims := o.taken()
+		claims, late := o.take(o.size)
+		if err := o.giveBack(ctx, late); err != nil {
+			return err
+		}
 		if len(claims) == 0 {
 			if claims, err = o.due(begin); err != nil || len(claims) == 0 {
 				return err
@@ -86,8 +121,7 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 		began := time.Now()
 		well, err := o.batch(ctx, o.to, claims, failed)
 		if err != nil || !well {
-			o.wants.Store(0)
-			return err
+			return errors.Join(err, o.giveBack(ctx, o.close()))
 		}
 		if failed, o.size = false, min(2*o.size, o.to.Batch); time.Since(began) > o.to.Timeout/quickPart {
 			o.size = o.first()
@@ -101,16 +135,16 @@ func (o *outlet) first() int { return min(firstBatch, o.to.Batch) }
 // due claims what is due. If that is not a whole batch, there is time for what is made now.
 func (o *outlet) due(ctx context.Context) ([]Claim, error) {
 	claims, err := o.Store.Receive(ctx, o.want(o.size))
-	if o.wants.Store(0); err == nil && len(claims) < o.size {
-		o.wants.Store(int64(o.size))
+	if err == nil && len(claims) < o.size {
+		o.open()
 	}
 	return claims, err
 }
 
-// giveBack has what was claimed as it was made wait like all else.
-func (o *outlet) giveBack(ctx context.Context) error {
+// giveBack has claims that were not handed over wait like all else.
+func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 	var outcomes []Outcome
-	for _, c := range o.taken() {
+	for _, c := range claims {
 		outcomes = append(outcomes, Outcome{Claim: c, Status: Waiting, Uncounted: true})
 	}
 	if len(outcomes) == 0 {

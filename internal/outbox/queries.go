@@ -26,8 +26,8 @@ const (
 SELECT DISTINCT task_id, destination FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */
 WHERE task_id IN ? AND action = '' AND visible_at > 0`
 
-	sqlReceipts = `
-SELECT id, receipt FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */ WHERE task_id IN ? AND status = 'in_progress'`
+	sqlMade = `
+SELECT id, event_id FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */ WHERE task_id IN ? AND receipt = ?`
 )
 
 // Processing entries. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
@@ -53,18 +53,18 @@ ORDER BY visible_at, id LIMIT ?`
 	// The new receipt makes two claims of one entry conflict.
 	sqlClaim = `
 UPDATE monitored_outbox SET status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?,
-  receipt = CONCAT(?, '-', id), worker = ?
+  receipt = ?, worker = ?
 WHERE id IN ? AND visible_at <= ?`
 
-	underReceipts = ` id IN ? AND receipt IN ? AND status = 'in_progress'`
+	underReceipt = ` id IN ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlFinish = `
 UPDATE monitored_outbox SET status = ?, visible_at = ?, error_message = ?, attempt_count = attempt_count - ?, finished_at = ?
-WHERE` + underReceipts
+WHERE` + underReceipt
 
-	sqlExtend = `UPDATE monitored_outbox SET visible_at = ? WHERE` + underReceipts
+	sqlExtend = `UPDATE monitored_outbox SET visible_at = ? WHERE` + underReceipt
 
-	sqlStand = `SELECT receipt FROM monitored_outbox WHERE id IN ? AND receipt IN ? AND status = ?`
+	sqlStand = `SELECT id, receipt FROM monitored_outbox WHERE id IN ? AND receipt IN ? AND status = ?`
 )
 
 // What an operator does, by PRIMARY KEY (id).

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -77,14 +79,14 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		token, until, ids := rand.Text(), now+want.Lease.Microseconds(), make([]int64, len(due))
+		receipt, until, ids := rand.Text(), now+want.Lease.Microseconds(), make([]int64, len(due))
 		for i, r := range due {
 			ids[i] = r.ID
 			r.Status, r.Worker, r.visibleAt = InProgress, want.Worker, &until
 			r.Attempts++
-			claims = append(claims, Claim{r.entry(), fmt.Sprintf("%s-%d", token, r.ID), time.UnixMicro(now).Sub(r.CreatedAt)})
+			claims = append(claims, Claim{r.entry(), receipt, time.UnixMicro(now).Sub(r.CreatedAt)})
 		}
-		matched, err := db.Exec(tx, sqlClaim, until, token, db.Cut(want.Worker, 255), ids, now)
+		matched, err := db.Exec(tx, sqlClaim, until, receipt, db.Cut(want.Worker, 255), ids, now)
 		if err == nil && matched != int64(len(ids)) {
 			err = errChanged
 		}
@@ -112,33 +114,50 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 	return ids, nil
 }
 
-// stand returns the receipts of those claims that are good in a status.
-func stand(tx *gorm.DB, claims []Claim, status Status) (map[string]bool, error) {
-	out := map[string]bool{}
+// holding says which entry is in whose hands.
+type holding struct {
+	id      int64
+	receipt string
+}
+
+func (h *holding) into() []any { return []any{&h.id, &h.receipt} }
+
+func (c Claim) holding() holding { return holding{c.ID, c.Receipt} }
+
+// stand returns those claims that are good in a status.
+func stand(tx *gorm.DB, claims []Claim, status Status) (map[holding]bool, error) {
+	out := map[holding]bool{}
 	if len(claims) == 0 {
 		return out, nil
 	}
-	ids, receipts := keysOf(claims)
-	rows, err := db.Query(tx, db.Value[string], sqlStand, ids, receipts, status)
+	var all []int64
+	by := byReceipt(claims)
+	for _, ids := range by {
+		all = append(all, ids...)
+	}
+	rows, err := db.Query(tx, (*holding).into, sqlStand, all, slices.Collect(maps.Keys(by)), status)
 	for _, r := range rows {
 		out[r] = true
 	}
 	return out, err
 }
 
-func keysOf(claims []Claim) (ids []int64, receipts []string) {
+// byReceipt are the IDs of the entries by receipt.
+func byReceipt(claims []Claim) map[string][]int64 {
+	out := map[string][]int64{}
 	for _, c := range claims {
-		ids, receipts = append(ids, c.ID), append(receipts, c.Receipt)
+		out[c.Receipt] = append(out[c.Receipt], c.ID)
 	}
-	return ids, receipts
+	return out
 }
 
 // Extend implements Work.
 func (s *Store) Extend(ctx context.Context, lease time.Duration, claims ...Claim) (lost []Claim, _ error) {
-	ids, receipts := keysOf(claims)
 	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
-		if _, err := db.Exec(tx, sqlExtend, now+lease.Microseconds(), ids, receipts); err != nil {
-			return err
+		for receipt, ids := range byReceipt(claims) {
+			if _, err := db.Exec(tx, sqlExtend, now+lease.Microseconds(), ids, receipt); err != nil {
+				return err
+			}
 		}
 		held, err := stand(tx, claims, InProgress)
 		lost = without(claims, held)
@@ -150,9 +169,9 @@ func (s *Store) Extend(ctx context.Context, lease time.Duration, claims ...Claim
 	return lost, nil
 }
 
-func without(claims []Claim, held map[string]bool) (lost []Claim) {
+func without(claims []Claim, held map[holding]bool) (lost []Claim) {
 	for _, c := range claims {
-		if !held[c.Receipt] {
+		if !held[c.holding()] {
 			lost = append(lost, c)
 		}
 	}

@@ -525,7 +525,7 @@ func TestClaimReads(t *testing.T) {
 				t.Errorf("%d events wait in these tasks, want %d", len(lanes), 2*(taken-1))
 			}
 			b.must(err)
-			_, err = db.Query(tx, (*receiptRow).into, sqlReceipts, ids)
+			_, err = db.Query(tx, (*madeRow).into, sqlMade, ids, "a receipt")
 			b.must(err)
 			before = b.reads(tx)
 			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue), "crm", int64(math.MaxInt64), 0, 0, 0, taken)
