@@ -261,8 +261,7 @@ CREATE TABLE IF NOT EXISTS monitored_occurrences (
     kind     VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- registered, forwarded, dead, ..., inbox_unreachable
     task_id  BIGINT      NOT NULL, -- no foreign key; 0: to an inbox
     inbox_id BIGINT      NOT NULL, -- no foreign key; 0: to a task
-    at       BIGINT      NOT NULL, -- microseconds since 1970 by the database's clock
-    KEY monitored_occurrences_task (task_id)
+    at       BIGINT      NOT NULL -- microseconds since 1970 by the database's clock
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
 -- The headers of messages, while a destination of events includes them.

@@ -261,7 +261,6 @@ CREATE TABLE monitored_occurrences (
     inbox_id INTEGER NOT NULL, -- no foreign key; 0: to a task
     at       INTEGER NOT NULL  -- microseconds since 1970 by the database's clock
 );
-CREATE INDEX monitored_occurrences_task ON monitored_occurrences (task_id);
 
 -- The headers of messages, while a destination of events includes them.
 CREATE TABLE monitored_emails_headers (

@@ -13,14 +13,15 @@ WHERE inbox_id IN ? AND status = 'forwarded' AND finished_at < ? ORDER BY inbox_
 )
 
 // Headers for events, by PRIMARY KEY (task_id). Old ones are found by
-// monitored_emails_headers_created (created_at): a task ends after it was registered.
+// monitored_emails_headers_created (created_at): a task ends after it was registered. Occurrences are
+// few, and have no index by task: each would change it twice.
 const (
 	sqlHeaders = `SELECT task_id, header FROM monitored_emails_headers WHERE task_id IN ?`
 
 	sqlOldHeaders = `
 SELECT h.task_id FROM monitored_emails_headers h JOIN monitored_emails_tasks t ON t.id = h.task_id
 WHERE h.created_at < ? AND t.finished_at < ?
-  AND NOT EXISTS (SELECT 1 FROM monitored_occurrences o WHERE o.task_id = h.task_id)
+  AND h.task_id NOT IN (SELECT task_id FROM monitored_occurrences)
 ORDER BY h.created_at LIMIT ?`
 
 	sqlDeleteHeaders = `DELETE FROM monitored_emails_headers WHERE task_id IN ?`
