@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -54,7 +55,8 @@ func (b *bench) throughput() {
 }
 
 // events compares passes that send an event of each forwarded message to a web server of the test
-// with passes without events. They run by turns, and the best run of each counts.
+// with passes without events. They run by turns. The median of the ratios of the pairs counts: both
+// runs of a pair find the machine in much the same state, while the best runs need not.
 func (b *bench) events() {
 	port := b.smtpSink()
 	mailbox := filled(b, "sqlite", b.messages, 4<<10)
@@ -66,21 +68,25 @@ func (b *bench) events() {
 			one := *b
 			one.T = t
 			var without, with finished
-			for range 3 * runs { // the difference is small
-				without = faster(without, one.pass(one.anew(mailbox, kind, port)))
+			var ratios []float64
+			for range 5 * runs { // the difference is small
+				plain := one.pass(one.anew(mailbox, kind, port))
 				w := one.anew(mailbox, kind, port)
 				w.extra = "events: {crm: {url: '" + hook + "', secrets: env:HOOK_SECRET, allow_internal: true, on: [forwarded]}}"
 				w.configure()
 				came.Store(0)
-				with = faster(with, one.pass(w))
+				events := one.pass(w)
 				if n := came.Load(); n != int64(b.messages) {
 					t.Errorf("%d events came during the pass, want %d", n, b.messages)
 				}
+				without, with = faster(without, plain), faster(with, events)
+				ratios = append(ratios, events.took.Seconds()/plain.took.Seconds())
 			}
-			ratio := with.took.Seconds() / without.took.Seconds()
-			one.row("a pass without events, and with a webhook, "+kind, fmt.Sprintf("%.2f s and %.2f s = %.2f x, %.2f and %.2f CPU s per 1,000",
-				without.took.Seconds(), with.took.Seconds(), ratio, without.cpu.Seconds()*1000/float64(b.messages), with.cpu.Seconds()*1000/float64(b.messages)),
-				"<= 1.3 x", ratio <= 1.3)
+			slices.Sort(ratios)
+			median := ratios[len(ratios)/2]
+			one.row("a pass without events, and with a webhook, "+kind, fmt.Sprintf("%.2f s and %.2f s at best, median of the ratios %.2f x, %.2f and %.2f CPU s per 1,000",
+				without.took.Seconds(), with.took.Seconds(), median, without.cpu.Seconds()*1000/float64(b.messages), with.cpu.Seconds()*1000/float64(b.messages)),
+				"<= 1.3 x", median <= 1.3)
 		})
 	}
 }
