@@ -198,7 +198,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if exitCode(err) == exitUsage {
 		return nil, err
 	}
-	if errors.As(err, new(*db.MissingError)) && opts.chosen.Empty() {
+	if errors.As(err, new(*db.MissingError)) && opts.chosen.Empty() && cfg.Bounces.Inbox == "" {
 		return nil, a.notes("database", []string{err.Error()})
 	}
 	stored.err = err

@@ -153,7 +153,7 @@ func (a *app) with(ctx context.Context, f func(*services) error) error {
 	return f(s)
 }
 
-// withNew is with for a command that may be the first: it creates an SQLite file that is not there.
+// withNew is like with, but creates an SQLite file that is missing: for commands that may be the first.
 func (a *app) withNew(ctx context.Context, f func(*services) error) error {
 	s, err := a.openBy(ctx, db.Open)
 	if err != nil {

@@ -62,7 +62,7 @@ func (o *contactOptions) entry(c *cobra.Command, name string) contacts.Entry {
 }
 
 func (a *app) contactAdd(ctx context.Context, e contacts.Entry, update bool) error {
-	return a.withNew(ctx, func(s *services) error {
+	return a.with(ctx, func(s *services) error {
 		plan, err := s.people.Plan(ctx, []contacts.Entry{e})
 		if err != nil {
 			return fmt.Errorf("add contact %q: %w", e.Name, err)
@@ -199,7 +199,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 	if err != nil {
 		return err
 	}
-	return a.withNew(ctx, func(s *services) error {
+	return a.with(ctx, func(s *services) error {
 		plan, err := s.people.Plan(ctx, entries)
 		if err != nil {
 			return notImported(err)

@@ -87,7 +87,7 @@ func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now }
 // WithRetryFor sets for how long Tx and View try again; 60 s unless set.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
 
-// Existing has an SQLite file that is not there be a *MissingError, and not created.
+// Existing makes a missing SQLite file a *MissingError instead of creating it.
 func Existing(db *DB) { db.there = true }
 
 // WithPool has all statements run through what wrap returns: a test counts them.

@@ -29,12 +29,18 @@ func (e *UnreachableError) Error() string {
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // MissingError is an SQLite file that is not there.
-type MissingError struct{ Path string }
+type MissingError struct {
+	Path string
+	Link bool // a symbolic link to it is there
+}
 
-// Error says what creates the file, and what is wrong if it was there before.
+// Error says what to do if the file was there before, and what creates it otherwise.
 func (e *MissingError) Error() string {
+	if e.Link {
+		return fmt.Sprintf("the database file %s is a link to a file that is not there; mount its disk, or correct the link", e.Path)
+	}
 	return fmt.Sprintf("there is no database file %s; if there was one, restore it, mount its disk, or correct database.path; "+
-		"if not, the first `postrider inbox add ADDR` creates it", e.Path)
+		"in a new installation `postrider inbox add ADDR` creates it", e.Path)
 }
 
 // UnavailableError is a transaction that was given up because the database does not answer, or does

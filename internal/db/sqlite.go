@@ -37,7 +37,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	}
 	is, err := os.Stat(abs)
 	if errors.Is(err, fs.ErrNotExist) && exists(filepath.Dir(abs)) {
-		return nil, &MissingError{Path: path}
+		return nil, &MissingError{Path: path, Link: exists(abs)}
 	}
 	if err != nil {
 		return nil, db.unreachable(err)

@@ -369,6 +369,7 @@ func TestDates(t *testing.T) {
 		`INTERNALDATE "Wed, 17 Jul 1996 02:44:25 -0700 (\"(PDT)"`: "",
 		`INTERNALDATE "17-Jul-1996"`:                              "",
 		`INTERNALDATE ""`:                                         "",
+		`INTERNALDATE  NIL`:                                       "",
 		`INTERNALDATE NIL`:                                        "",
 		`INTERNALDATE 0`:                                          "",
 		`FLAGS (INTERNALDATE old) INTERNALDATE ` + good:           day,

@@ -65,7 +65,7 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	publishing.Wait()
 	for _, o := range outlets {
 		if err := o.giveBack(ctx, o.close()); err != nil {
-			d.Log.Error("events that were claimed go out when their leases end", "destination", o.to.Name, "error", err)
+			d.Log.Error("cannot give events back; they are sent after their leases end", "destination", o.to.Name, "error", err)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"postrider/internal/db"
 )
 
@@ -247,7 +249,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestFresh: a destination that works and waits gets what happens without that anybody looks for it.
+// TestFresh: a destination that works and waits gets what happens without anybody looking for it.
 // When it fails, what was claimed for it waits like all else.
 func TestFresh(t *testing.T) {
 	d := newDesk(t)
@@ -329,6 +331,27 @@ func TestGivenBack(t *testing.T) {
 	d.want(d.crm, "dead task:1")
 	if e := d.all()[1]; e.Status != Waiting || e.Attempts != 0 {
 		t.Errorf("it is %+v, want it to wait, and no attempt counted", e)
+	}
+}
+
+// TestGiveBackFails: what could not be given back is not forgotten.
+func TestGiveBackFails(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	d.must(d.Dispatcher.expand(t.Context(), nil))
+	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o.hand(d.receive("crm"), time.Now())
+	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE monitored_outbox RENAME TO away").Error }))
+	if err := o.giveBack(t.Context(), o.close()); err == nil {
+		t.Fatal("giving back succeeds without the table")
+	}
+	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE away RENAME TO monitored_outbox").Error }))
+	o.hand(nil, time.Now())
+	d.must(o.publish(t.Context(), t.Context()))
+	d.want(d.crm, "dead task:1")
+	if e := d.all()[0]; e.Status != Done || e.Attempts != 1 {
+		t.Errorf("it is %+v, want it given back, claimed again, and one attempt counted", e)
 	}
 }
 

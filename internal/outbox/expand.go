@@ -135,7 +135,7 @@ func entriesOf(planned []Planned, now time.Time) []Entry {
 	return entries
 }
 
-// lane is what events are kept in order in.
+// lane is a task and a destination: events in one are kept in order.
 type lane struct {
 	taskID      int64
 	destination string
@@ -174,7 +174,8 @@ func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ err
 		if e.Status != Waiting || e.TaskID == 0 || busy[l] {
 			continue
 		}
-		if busy[l] = true; w.Max <= 0 || e.VisibleAt.After(e.CreatedAt) {
+		busy[l] = true
+		if w.Max <= 0 || e.VisibleAt.After(e.CreatedAt) {
 			continue
 		}
 		until := e.CreatedAt.Add(w.Lease)

@@ -28,10 +28,10 @@ func (d *Dispatcher) outlets() (all []*outlet) {
 	return all
 }
 
-// freshAtOnce is how much may be claimed as it is made, until it is looked for what else is due.
+// freshAtOnce is how many new events may be claimed before publish looks for others that are due.
 const freshAtOnce = 3 * expandAtOnce
 
-// want claims for long enough: a batch may begin as late as the time that it may take.
+// want has a lease for a batch that begins up to Timeout after the claim, and takes Timeout.
 func (o *outlet) want(most int) Want {
 	return Want{Destination: o.to.Name, Max: most, Lease: 2*o.to.Timeout + time.Minute, Worker: o.Worker}
 }
@@ -58,7 +58,8 @@ func (o *outlet) hand(claims []Claim, began time.Time) {
 	}
 }
 
-// take returns at most so many of what it was given. When that is too old, it returns all of it as late.
+// take returns up to most of what it was given. If that is too old to begin a batch with, it returns
+// all of it as late.
 func (o *outlet) take(most int) (claims, late []Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,10 +76,11 @@ func (o *outlet) take(most int) (claims, late []Claim) {
 func (o *outlet) open() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.room = freshAtOnce
+	o.room = freshAtOnce - len(o.fresh)
 }
 
-// close takes nothing that is made from now on, and returns what it was given and did not take.
+// close asks for nothing any more, and returns what it was given and did not take. An Expand that is
+// under way may still give it something.
 func (o *outlet) close() (claims []Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,7 +143,8 @@ func (o *outlet) due(ctx context.Context) ([]Claim, error) {
 	return claims, err
 }
 
-// giveBack has claims that were not handed over wait like all else.
+// giveBack releases claims that were not handed over, so that they wait like all else. If that fails,
+// it keeps them as late, to try again.
 func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 	var outcomes []Outcome
 	for _, c := range claims {
@@ -151,5 +154,10 @@ func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 		return nil
 	}
 	_, err := o.Store.Finish(context.WithoutCancel(ctx), outcomes...)
+	if err != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.fresh, o.since = append(claims, o.fresh...), time.Time{}
+	}
 	return err
 }

@@ -21,7 +21,7 @@ const (
 
 	sqlTakeOccurrences = `DELETE FROM monitored_occurrences WHERE id IN ?`
 
-	// By monitored_outbox_order, and so is the next one.
+	// Both use monitored_outbox_order.
 	sqlLanes = `
 SELECT DISTINCT task_id, destination FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */
 WHERE task_id IN ? AND action = '' AND visible_at > 0`

@@ -14,7 +14,7 @@ WHERE inbox_id IN ? AND status = 'forwarded' AND finished_at < ? ORDER BY inbox_
 
 // Headers for events, by PRIMARY KEY (task_id). Old ones are found by
 // monitored_emails_headers_created (created_at): a task ends after it was registered. Occurrences are
-// few, and have no index by task: each would change it twice.
+// few. They have no index by task, because each of them would change it twice.
 const (
 	sqlHeaders = `SELECT task_id, header FROM monitored_emails_headers WHERE task_id IN ?`
 
