@@ -8,10 +8,11 @@ import (
 const day = 24 * time.Hour
 
 // Lasted is a duration in one unit, or in hours and minutes or days and hours, such as 3 h 20 min.
+// What a clock that was set back makes negative is 0 s.
 func Lasted(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
+		return fmt.Sprintf("%d s", int(max(d, 0).Seconds()))
 	case d < time.Hour:
 		return fmt.Sprintf("%d min", int(d.Minutes()))
 	case d < day:
