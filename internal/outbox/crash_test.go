@@ -1,0 +1,155 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// TestRace: processes that expand and claim at the same time make each entry once, and claim it
+// once.
+func TestRace(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		const n, processes = 60, 4
+		for id := range int64(n) {
+			b.happen(Occurrence{Kind: Registered, TaskID: id + 1})
+		}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		done := map[string]int{}
+		for i := range processes {
+			s, fresh := b.another(), Want{Destination: "crm", Max: i * 3, Lease: time.Hour, Worker: "w"}
+			wg.Go(func() {
+				for {
+					expanded, made, err := s.Expand(t.Context(), 7, to("crm", "bus"), fresh)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					claims, err := s.Receive(t.Context(), Want{Destination: "crm", Max: 5, Lease: time.Hour, Worker: "w"})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, c := range slices.Concat(made, claims) {
+						mu.Lock()
+						done[c.EventID]++
+						mu.Unlock()
+						if lost, err := s.Finish(t.Context(), Outcome{Claim: c, Status: Done}); err != nil || len(lost) > 0 {
+							t.Error(lost, err)
+						}
+					}
+					if expanded == 0 && len(claims) == 0 {
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		b.expand(to("crm", "bus"))
+		for _, c := range b.receive("crm") {
+			done[c.EventID]++
+		}
+		for id, times := range done {
+			if times != 1 {
+				t.Errorf("%s was claimed %d times", id, times)
+			}
+		}
+		if all := b.all(); len(done) != n || len(all) != 2*n {
+			t.Errorf("%d entries were claimed, and there are %d; want %d and %d", len(done), len(all), n, 2*n)
+		}
+	})
+}
+
+// deaf is a pool that does not hear of its next commit.
+type deaf struct {
+	gorm.ConnPool
+	next *atomic.Bool
+}
+
+func (p deaf) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.ConnPool, error) {
+	tx, err := p.ConnPool.(gorm.TxBeginner).BeginTx(ctx, opts)
+	return &deafTx{tx, p.next}, err
+}
+
+type deafTx struct {
+	*sql.Tx
+	next *atomic.Bool
+}
+
+func (tx *deafTx) Commit() error {
+	err := tx.Tx.Commit()
+	if tx.next.Swap(false) {
+		return driver.ErrBadConn
+	}
+	return err
+}
+
+// TestUnheard: claims whose COMMIT is not heard are made, and known.
+func TestUnheard(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		var next atomic.Bool
+		d, err := db.Open(t.Context(), b.cfg, db.WithPool(func(pool gorm.ConnPool) gorm.ConnPool { return deaf{pool, &next} }))
+		b.must(err)
+		t.Cleanup(func() { _ = d.Close() })
+		s, want := New(d), Want{Destination: "crm", Max: 10, Lease: time.Hour, Worker: "w"}
+		b.happen(Occurrence{Kind: Dead, TaskID: 1})
+		next.Store(true)
+		n, fresh, err := s.Expand(t.Context(), 10, to("crm", "bus"), want)
+		if err != nil || n != 1 || len(fresh) != 1 || next.Load() {
+			t.Fatalf("Expand = %d, %v, %v; want one occurrence, and the claim", n, fresh, err)
+		}
+		want.Destination = "bus"
+		next.Store(true)
+		due, err := s.Receive(t.Context(), want)
+		if err != nil || len(due) != 1 || next.Load() {
+			t.Fatalf("Receive = %v, %v; want one claim", due, err)
+		}
+		if lost := b.finish(Outcome{Claim: fresh[0], Status: Done}, Outcome{Claim: due[0], Status: Done}); len(lost) != 0 {
+			t.Errorf("%v are not good", lost)
+		}
+		if all := b.all(); len(all) != 2 {
+			t.Errorf("there are %d entries, want two", len(all))
+		}
+	})
+}
+
+// TestCutShort: what fails before its commit leaves the occurrence, and nothing else.
+func TestCutShort(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		failed := errors.New("the power fails")
+		err := b.db.Tx(t.Context(), func(tx *gorm.DB) error {
+			if err := Note(tx, time.Now(), []Occurrence{{Kind: Dead, TaskID: 1}}); err != nil {
+				return err
+			}
+			return failed
+		})
+		if _, n, statErr := b.Stats(t.Context()); !errors.Is(err, failed) || statErr != nil || n != 0 {
+			t.Errorf("%v: %d occurrences are left of a transaction that failed; %v", err, n, statErr)
+		}
+		b.happen(Occurrence{Kind: Dead, TaskID: 1})
+		if _, _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
+			t.Errorf("the plan's error is %v", err)
+		}
+		twice := func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+			ps, _ := to("crm", "crm")(ctx, os)
+			return ps, nil
+		}
+		if _, _, err := b.Expand(t.Context(), 10, twice); err == nil {
+			t.Error("an occurrence has two entries for one destination")
+		}
+		if _, n, err := b.Stats(t.Context()); err != nil || n != 1 || len(b.all()) != 0 {
+			t.Errorf("%d occurrences and %d entries are left, %v; want the occurrence alone", n, len(b.all()), err)
+		}
+	})
+}

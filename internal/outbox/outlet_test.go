@@ -1,0 +1,117 @@
+package outbox
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// TestFresh: a destination that works and waits gets what happens without anybody looking for it.
+// When it fails, what was claimed for it waits like all else.
+func TestFresh(t *testing.T) {
+	d := newDesk(t)
+	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
+	d.Plan = to("crm")
+	o := d.outlets()[0]
+	happen := func(task int64) {
+		d.happen(Occurrence{Kind: Dead, TaskID: task})
+		d.must(d.Dispatcher.expand(t.Context(), []*outlet{o}))
+	}
+	publish := func() { d.must(o.publish(t.Context(), t.Context())) }
+	happen(1)
+	if all := d.all(); all[0].Status != Waiting {
+		t.Errorf("it is %+v, want it to wait: nothing is known of the destination", all[0])
+	}
+	publish()
+	happen(2)
+	if all := d.all(); all[1].Status != InProgress || all[1].Attempts != 1 {
+		t.Errorf("it is %+v, want it claimed", all[1])
+	}
+	happen(3)
+	publish()
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
+	d.crm.takes(func(Message) error { return errDown })
+	happen(4)
+	publish()
+	d.crm.takes(nil)
+	happen(5)
+	o.hand(d.receive("crm"), time.Now()) // as if it had failed meanwhile
+	publish()
+	if all := d.all(); all[4].Status != Waiting || all[4].Attempts != 0 {
+		t.Errorf("it is %+v, want it to wait, and no attempt counted", all[4])
+	}
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
+	d.ahead.Add(int64(maxPause))
+	publish()
+	slices.Sort(d.crm.got)
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3", "dead task:4", "dead task:5")
+	happen(6)
+	o.since = o.since.Add(-2 * time.Minute) // its lease may be over before a batch with it is
+	publish()
+	if all := d.all(); all[5].Status != Done || all[5].Attempts != 1 {
+		t.Errorf("it is %+v, want it claimed again, and one attempt counted", all[5])
+	}
+	for id, n := range d.crm.ids {
+		if n != 1 {
+			t.Errorf("%s came %d times", id, n)
+		}
+	}
+}
+
+// TestGivenBack: what was claimed as it was made, and is not handed over before the end, waits like all
+// else.
+func TestGivenBack(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	ctx, cancel := context.WithCancel(t.Context())
+	came, woken, done := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	d.crm.takes(func(Message) error {
+		close(came)
+		<-ctx.Done()
+		return nil
+	})
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	go func() {
+		defer close(done)
+		d.Run(ctx, woken, nil)
+	}()
+	<-came
+	d.happen(Occurrence{Kind: Dead, TaskID: 2})
+	for wake(woken); len(d.all()) < 2; {
+		runtime.Gosched()
+	}
+	if e := d.all()[1]; e.Status != InProgress {
+		t.Errorf("it is %+v, want it claimed", e)
+	}
+	cancel()
+	<-done
+	d.want(d.crm, "dead task:1")
+	if e := d.all()[1]; e.Status != Waiting || e.Attempts != 0 {
+		t.Errorf("it is %+v, want it to wait, and no attempt counted", e)
+	}
+}
+
+// TestGiveBackFails: what could not be given back is not forgotten.
+func TestGiveBackFails(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	d.must(d.Dispatcher.expand(t.Context(), nil))
+	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o.hand(d.receive("crm"), time.Now())
+	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE monitored_outbox RENAME TO away").Error }))
+	if err := o.giveBack(t.Context(), o.close()); err == nil {
+		t.Fatal("giving back succeeds without the table")
+	}
+	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE away RENAME TO monitored_outbox").Error }))
+	o.hand(nil, time.Now())
+	d.must(o.publish(t.Context(), t.Context()))
+	d.want(d.crm, "dead task:1")
+	if e := d.all()[0]; e.Status != Done || e.Attempts != 1 {
+		t.Errorf("it is %+v, want it given back, claimed again, and one attempt counted", e)
+	}
+}
