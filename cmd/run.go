@@ -110,6 +110,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	endEvents := func(bool) {}
 	if !opts.dryRun {
+		s.repairTimes(ctx, boxes)
 		if endEvents, err = s.publish(ctx); err != nil {
 			return err
 		}

@@ -144,6 +144,7 @@ func (w *watching) chores(ctx context.Context) {
 	if err != nil {
 		return // that is logged elsewhere
 	}
+	s.repairTimes(ctx, boxes)
 	s.report(ctx, w.notices, w.process.RelayFault() == nil)
 	w.measure(ctx)
 	w.pass.Tidy(ctx, boxes)

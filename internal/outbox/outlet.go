@@ -31,9 +31,12 @@ func (d *Dispatcher) outlets() (all []*outlet) {
 // freshAtOnce is how many new events may be claimed before publish looks for others that are due.
 const freshAtOnce = 3 * expandAtOnce
 
-// want has a lease for a batch that begins up to Timeout after the claim, and takes Timeout.
+// Lease is how long events are claimed for: a batch begins up to timeout after the claim, and takes
+// timeout.
+func Lease(timeout time.Duration) time.Duration { return 2*timeout + time.Minute }
+
 func (o *outlet) want(most int) Want {
-	return Want{Destination: o.to.Name, Max: most, Lease: 2*o.to.Timeout + time.Minute, Worker: o.Worker}
+	return Want{Destination: o.to.Name, Max: most, Lease: Lease(o.to.Timeout), Worker: o.Worker}
 }
 
 // wantFresh asks for what is made now.
