@@ -35,6 +35,7 @@ var rules = []rule{
 	{pkg: "internal/tasks", except: "internal/tasks/sqlqueue", never: []string{"internal/imapsrc", "internal/forward", "internal/db"}},
 	{pkg: "internal/tasks", never: []string{"internal/pass", "internal/imapsrc", "internal/forward"}},
 	{pkg: "internal/db", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
+	{pkg: "internal/ahead", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
 	{pkg: "internal/limits", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
 	{pkg: "internal/account", never: []string{"internal/db", "internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox"}},
 	{pkg: "internal/oauth", never: []string{"internal/db", "internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox"}},
