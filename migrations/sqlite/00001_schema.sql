@@ -112,7 +112,7 @@ CREATE TABLE monitored_emails_tasks (
     UNIQUE (folder_id, uid_validity, uid),
     CONSTRAINT monitored_emails_tasks_folder FOREIGN KEY (folder_id) REFERENCES monitored_folders (id) ON DELETE CASCADE
 );
-CREATE INDEX monitored_emails_tasks_claim ON monitored_emails_tasks (inbox_id, priority, visible_at, id);
+CREATE INDEX monitored_emails_tasks_claim ON monitored_emails_tasks (inbox_id, priority, visible_at, id) WHERE visible_at IS NOT NULL;
 -- Counts by state, finds what ended long ago, and counts retries without reading the tasks.
 CREATE INDEX monitored_emails_tasks_ended ON monitored_emails_tasks (inbox_id, status, finished_at, attempt_count);
 
@@ -128,7 +128,7 @@ CREATE TABLE monitored_emails_deliveries (
     PRIMARY KEY (task_id, recipient),
     CONSTRAINT monitored_emails_deliveries_task FOREIGN KEY (task_id) REFERENCES monitored_emails_tasks (id) ON DELETE CASCADE
 );
-CREATE INDEX monitored_emails_deliveries_duplicate ON monitored_emails_deliveries (duplicate_of);
+CREATE INDEX monitored_emails_deliveries_duplicate ON monitored_emails_deliveries (duplicate_of) WHERE duplicate_of IS NOT NULL;
 
 -- What became of deliveries after the relay had accepted them, as reports say. Most deliveries have no row.
 CREATE TABLE monitored_emails_arrivals (
@@ -292,7 +292,7 @@ CREATE TABLE monitored_outbox (
     finished_at   DATETIME NULL,
     UNIQUE (task_id, inbox_id, destination, occurrence_id, action)
 );
-CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
+CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id) WHERE visible_at IS NOT NULL;
 CREATE INDEX monitored_outbox_ended ON monitored_outbox (finished_at) WHERE finished_at IS NOT NULL;
 
 -- Destinations of events that failed lately. Times are microseconds since 1970 by the database's clock.
