@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +45,7 @@ func (b *bench) throughput() {
 				limit = faster(limit, one.bare(mailbox, port))
 				ours = faster(ours, one.pass(one.anew(mailbox, c.kind, port)))
 			}
-			one.speed("postrider on "+c.kind, ours, limit, c.bound, one.commits(one.anew(mailbox, c.kind, port)))
+			one.speed("postrider on "+c.kind, ours, limit, c.bound, one.writes(c.kind, one.anew(mailbox, c.kind, port)))
 		})
 	}
 	if theirs, ok := b.fetchmail(mailbox, port); ok {
@@ -112,17 +111,6 @@ func webhookSink(t *testing.T, came *atomic.Int64) (url string) {
 		}
 	})
 	return fmt.Sprintf("http://127.0.0.1:%d", port)
-}
-
-// commits is how many commits a message costs.
-func (b *bench) commits(w *world) string {
-	out := b.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "run", "-vv")).out
-	m := commitsLogged.FindStringSubmatch(out)
-	if m == nil {
-		b.Fatalf("the number of commits is not in the log:\n%s", out)
-	}
-	n, _ := strconv.Atoi(m[1])
-	return fmt.Sprintf(", %.2f commits a message", float64(n)/float64(b.messages))
 }
 
 // speed adds how fast the messages went through. bound is how many times as long as limit it may

@@ -120,6 +120,9 @@ func rootDSN(port int) string { return fmt.Sprintf("root@tcp(%s)/", address(port
 
 func (s *SQL) kill() { s.proc.kill() }
 
+// PID is the server's process.
+func (s *SQL) PID() int { return s.proc.cmd.Process.Pid }
+
 // newSQL makes a data directory in dir with the command install and starts a server on it with the
 // command serve; both get the data directory and options that all of them share appended.
 func newSQL(dir string, install, serve []string) (*SQL, error) {
