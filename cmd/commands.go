@@ -111,6 +111,19 @@ func parseAge(flag, s string) (time.Duration, error) {
 	return d, nil
 }
 
+// parseSince reads since when: a duration before now, or a day, which begins at midnight in the zone of
+// now. It is more than 0.
+func parseSince(s string, now time.Time) (time.Duration, error) {
+	d, err := config.Duration(s)
+	if day, notADay := time.ParseInLocation(time.DateOnly, s, now.Location()); notADay == nil {
+		d, err = now.Sub(day), nil
+	}
+	if err != nil || d <= 0 {
+		return 0, usage(fmt.Errorf("--since is %q; write it like 90d or 36h, up to 65535d, or as a day that has begun, YYYY-MM-DD", s))
+	}
+	return d, nil
+}
+
 // complete sets the completion of a flag. It fails only for a flag that does not exist.
 func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	_ = c.RegisterFlagCompletionFunc(flag, f)

@@ -37,7 +37,7 @@ func (f *eventFilter) register(c *cobra.Command) {
 	c.Flags().StringSliceVar(&f.statuses, "status", nil, "only events in this `STATE`; may be repeated")
 	c.Flags().StringVar(&f.kind, "kind", "", "only events of this `KIND`, such as forwarded")
 	c.Flags().Int64Var(&f.task, "task", 0, "only events of the task with this `ID`")
-	c.Flags().StringVar(&f.since, "since", "", "only events of the last `D`, such as 2d or 36h")
+	c.Flags().StringVar(&f.since, "since", "", "only events since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
 	values(c, "status", eventStates()...)
 	values(c, "kind", config.EventKinds...)
 }
@@ -66,7 +66,7 @@ func (f *eventFilter) parse() (outbox.Filter, error) {
 		return out, usage(fmt.Errorf("there is no kind %q; the kinds are %s%s", f.kind, strings.Join(config.EventKinds, ", "), text.DidYouMean(f.kind, config.EventKinds)))
 	}
 	if f.since != "" {
-		age, err := parseAge("--since", f.since)
+		age, err := parseSince(f.since, time.Now())
 		if err != nil {
 			return out, err
 		}

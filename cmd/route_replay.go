@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ type replayOptions struct {
 func (a *app) routeReplayCommand() *cobra.Command {
 	var opts replayOptions
 	c := &cobra.Command{
-		Use:   "replay [--since D] [--inbox ADDR] [--route NAME]",
+		Use:   "replay [--since WHEN] [--inbox ADDR] [--route NAME]",
 		Short: "Show which messages the current routes send elsewhere",
 		Long: `replay runs the current routes over the messages registered in the last 30 days,
 or --since, and shows those that would go to other recipients than they went, or
@@ -53,7 +54,7 @@ would go elsewhere. 75: an inbox or a folder could not be read.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.routeReplay(c.Context(), opts) },
 	}
-	c.Flags().StringVar(&opts.since, "since", "30d", "messages registered at most `D` ago, such as 30d or 36h")
+	c.Flags().StringVar(&opts.since, "since", "30d", "messages registered since `WHEN`: 30d or 36h ago, or a day such as 2026-11-20")
 	c.Flags().StringVar(&opts.inbox, "inbox", "", "only messages of the inbox `ADDR`")
 	c.Flags().StringVar(&opts.route, "route", "", "only messages that the route `NAME` decided, or helped to decide")
 	c.Flags().IntVar(&opts.limit, "limit", tableLimit, "a table of at most `N` messages")
@@ -64,12 +65,10 @@ would go elsewhere. 75: an inbox or a folder could not be read.
 }
 
 func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
-	within, err := parseAge("--since", opts.since)
+	within, err := parseSince(opts.since, time.Now())
 	switch {
 	case err != nil:
 		return err
-	case within == 0:
-		return usage(errors.New("--since is 0; write it like 30d or 36h"))
 	case opts.limit < 0:
 		return usage(errors.New("--limit is negative"))
 	}

@@ -30,6 +30,19 @@ func TestParseAge(t *testing.T) {
 	}
 }
 
+func TestParseSince(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 30, 0, 0, time.FixedZone("", 2*3600))
+	for in, want := range map[string]time.Duration{
+		"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "2026-11-20": 10*time.Hour + 30*time.Minute, "2026-11-19": 34*time.Hour + 30*time.Minute,
+		"": 0, "0": 0, "0s": 0, "-1h": 0, "yesterday": 0, "2026-11-21": 0, "2026-13-01": 0, "20.11.2026": 0,
+	} {
+		got, err := parseSince(in, now)
+		if got != want || (want == 0) != (exitCode(err) == exitUsage) {
+			t.Errorf("parseSince(%q) is %v and %v, want %v, or bad usage", in, got, err, want)
+		}
+	}
+}
+
 // TestStatusTable fits into 80 columns, also when every column has content.
 func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

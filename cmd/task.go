@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,7 +66,7 @@ only these.
 	c.Flags().StringVar(&opts.to, "to", "", "only messages to a recipient with `TEXT` in its address")
 	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with `TEXT` in the subject")
 	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with `TEXT` in the Message-ID")
-	c.Flags().StringVar(&opts.since, "since", "", "only tasks that were registered at most `D` ago, such as 2d or 36h")
+	c.Flags().StringVar(&opts.since, "since", "", "only tasks registered since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
 	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
 	return c
@@ -121,7 +122,7 @@ func (o *taskListOptions) searches() bool {
 func (o *taskListOptions) parse() (tasks.Filter, error) {
 	f, err := o.taskFilter.parse()
 	if err == nil && o.given("since") {
-		f.Within, err = parseAge("--since", o.since)
+		f.Within, err = parseSince(o.since, time.Now())
 	}
 	f.Sender, f.Recipient, f.Subject, f.MessageID, f.Limit = o.from, o.to, o.subject, o.messageID, o.limit
 	return f, err
