@@ -73,7 +73,7 @@ func (a *app) serve(ctx context.Context, listen string) error {
 	}
 	defer s.close()
 	defer context.AfterFunc(ctx, s.db.StopWaiting)()
-	page, done, err := s.page(access)
+	page, done, err := s.page(access, nil)
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func checkPage(cfg *config.Config) finding {
 	return finding{what: "status page", text: "the section web can be used", err: err}
 }
 
-// page wires the status page. Call done when it is not used any more.
-func (s *services) page(access *web.Access) (page *web.Server, done func(), err error) {
+// page wires the status page. Broken is for web.Options. Call done when it is not used any more.
+func (s *services) page(access *web.Access, broken func() string) (page *web.Server, done func(), err error) {
 	relay, err := s.relay()
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +159,7 @@ func (s *services) page(access *web.Access) (page *web.Server, done func(), err 
 				return nil
 			},
 		},
-		Metrics:   metrics.Handler(s.status().Read, s.metricsOptions()),
+		Metrics: metrics.Handler(s.status().Read, s.metricsOptions()), Broken: broken,
 		PassEvery: passEvery, Now: time.Now, Zone: time.Local, Log: s.log,
 	})
 	return made, func() {

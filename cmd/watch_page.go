@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"postrider/internal/text"
 	"postrider/internal/web"
 )
 
@@ -18,6 +19,7 @@ type livePage struct {
 
 	mu      sync.Mutex
 	current *shownPage
+	broken  string // why the configuration could not be read again; empty when it could
 }
 
 // shownPage is the page of one configuration.
@@ -68,6 +70,21 @@ func (p *livePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	defer page.requests.Done()
 	page.ServeHTTP(w, r)
+}
+
+// read notes what came of reading the configuration.
+func (p *livePage) read(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.broken = ""; err != nil {
+		p.broken = text.Error(err)
+	}
+}
+
+func (p *livePage) why() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.broken
 }
 
 // serve answers until ctx ends. It needs a page to show. Wait returns when no request is under way.

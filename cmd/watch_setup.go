@@ -25,7 +25,10 @@ type watchLoader struct {
 	last  *pass.Process
 }
 
-func (l *watchLoader) load(ctx context.Context) (*watch.Setup, error) {
+func (l *watchLoader) load(ctx context.Context) (_ *watch.Setup, err error) {
+	if l.page != nil {
+		defer func() { l.page.read(err) }()
+	}
 	l.app.secrets.ForgetAll()
 	s, err := l.app.open(ctx, checkTextFile)
 	if err != nil {
@@ -83,7 +86,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if l.page == nil {
 		return l.begin(ctx, w), nil
 	}
-	page, done, err := s.page(l.page.access)
+	page, done, err := s.page(l.page.access, l.page.why)
 	if err != nil {
 		w.endActions()
 		w.endEvents(false)

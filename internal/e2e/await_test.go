@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"syscall"
 	"time"
 )
@@ -32,4 +33,15 @@ func (w *world) end(p *process, code int) {
 	if res := p.wait(); res.code != code {
 		w.t.Fatalf("watch ended with %d, want %d\n%s", res.code, code, res.stderr)
 	}
+}
+
+// page waits until a process says where its status page is.
+func (w *world) page(p *process) (url string) {
+	w.t.Helper()
+	w.await("the page is up", func() bool {
+		_, rest, found := strings.Cut(p.stderr.String(), "address=")
+		url, _, _ = strings.Cut(rest, "\n")
+		return found && strings.HasSuffix(url, "/")
+	})
+	return url
 }

@@ -55,12 +55,7 @@ var questions = []struct{ name, query, finds string }{
 func (b *bench) asks(w *world) (took []time.Duration) {
 	b.Helper()
 	p := w.start(nil, "-v", "serve", "--listen", "127.0.0.1:0")
-	at := ""
-	w.await("the page is up", func() bool {
-		_, rest, found := strings.Cut(p.stderr.String(), "address=")
-		at, _, _ = strings.Cut(rest, "\n")
-		return found && strings.HasSuffix(at, "/")
-	})
+	at := w.page(p)
 	for _, q := range questions {
 		best := time.Hour
 		for range runs {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -328,6 +329,41 @@ func TestWatchBroken(t *testing.T) {
 	if n := w.proxy.Connections(); n != 1 {
 		t.Errorf("%d connections, want one: routes have nothing to do with logins", n)
 	}
+}
+
+// TestWatchBrokenPage: while a broken edit is not in force, the page says so.
+func TestWatchBrokenPage(t *testing.T) {
+	w := &watching{world: newWorld(t, "sqlite")}
+	good, err := os.ReadFile(w.path("postrider.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.p = w.start(nil, "watch", "-v", "--listen", "127.0.0.1:0")
+	url := w.page(w.p)
+	shows := func() string {
+		resp, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("the page answers %s, %v", resp.Status, err)
+		}
+		return string(body)
+	}
+	const title = "The configuration could not be read again"
+	if strings.Contains(shows(), title) {
+		t.Errorf("a good configuration: the page says %q", title)
+	}
+	w.write("postrider.yaml", string(good)+"nonsense: true\n")
+	w.await("the page says so", func() bool {
+		page := shows()
+		return strings.Contains(page, title) && strings.Contains(page, "nonsense")
+	})
+	w.write("postrider.yaml", string(good))
+	w.await("the page says so no more", func() bool { return !strings.Contains(shows(), title) })
+	w.end(w.p, 0)
 }
 
 // TestWatchWarns: nobody reads a report of watch, so the log warns of a message that nobody gets.

@@ -94,6 +94,9 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 		return err
 	}
 	b.sum(report)
+	if s.Broken != nil {
+		b.Needs = configurationNeeds(s.Broken())
+	}
 	b.need(report, boxes, audits)
 	b.Follows = report.Events
 	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
@@ -102,7 +105,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 
 // need lists what a person has to look at, the most urgent first.
 func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []auditState) {
-	b.Needs = slices.Concat(b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report), auditNeeds(boxes, audits))
+	b.Needs = slices.Concat(b.Needs, b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report), auditNeeds(boxes, audits))
 	for _, a := range report.Alerts {
 		n := need{Title: a.Message}
 		if a.Inbox != "" {
@@ -172,7 +175,18 @@ func (b *overviewBody) sum(report status.Report) {
 	}
 }
 
-// relayNeeds are first: nothing goes out without a relay.
+// configurationNeeds are first: what was changed in it has no effect.
+func configurationNeeds(broken string) []need {
+	if broken == "" {
+		return nil
+	}
+	return []need{{
+		Title: "The configuration could not be read again, so the one before stays in force", Says: broken,
+		Fix: "Correct the file on the server. Mail goes on as before until then, but a restart would fail.",
+	}}
+}
+
+// relayNeeds come next: nothing goes out without a relay.
 func (b *overviewBody) relayNeeds(report status.Report) (out []need) {
 	switch {
 	case report.RelayNeedsLogin != "":

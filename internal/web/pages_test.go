@@ -38,6 +38,16 @@ func TestOverview(t *testing.T) {
 		"office@firm.example needs a login", "postrider inbox login office@firm.example")
 }
 
+// TestBroken: a process that stays up goes by an older configuration when the new one has errors.
+func TestBroken(t *testing.T) {
+	broken := ""
+	s := newSite(t, func(s *site) { s.options.Broken = func() string { return broken } })
+	const title = "The configuration could not be read again"
+	s.get("/").lacks(t, title)
+	broken = "postrider.yaml:7:1: nonsense: unknown key"
+	s.get("/").has(t, http.StatusOK, title, broken, "Correct the file")
+}
+
 // TestFollows: how many events and actions wait, since when, and what was given up.
 func TestFollows(t *testing.T) {
 	s := newSite(t)
