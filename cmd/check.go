@@ -336,7 +336,7 @@ func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	}
 	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, domainOf(own))
 	if err != nil {
-		err = fmt.Errorf("%w; without an answer mode auto redirects only what passes anyway; let this host query the DNS, or set dns.server", err)
+		err = fmt.Errorf("%w; without an answer, mode auto redirects only messages with a valid DKIM signature of exactly the domain in From; let this host query the DNS, or set dns.server", err)
 	}
 	return finding{what: "dns", text: "answers: " + says, err: err}
 }

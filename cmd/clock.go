@@ -32,7 +32,7 @@ func (s *services) repairTimes(ctx context.Context, boxes []inbox.Inbox) {
 		s.log.Info(err.Error())
 	}
 	if what != "" {
-		s.log.Warn("times in the database were too far ahead: its clock was wrong, or the configuration had longer pauses; what waits for them is due soon",
+		s.log.Warn("times in the database were too far ahead, because its clock was wrong or the configuration had longer pauses; they were corrected, and what waits for them is due soon",
 			"times", what, "due_in", cfg.Lease)
 	}
 }

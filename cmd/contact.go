@@ -83,7 +83,7 @@ func added(c contacts.Change) string {
 	who := text.Line(c.New.String())
 	switch {
 	case c.Old != nil && c.String() == "":
-		return fmt.Sprintf("Contact %s is so already; nothing was changed", who)
+		return fmt.Sprintf("Contact %s already has these settings; nothing was changed", who)
 	case c.Old != nil:
 		return "Changed " + text.Line(strings.TrimPrefix(c.String(), "~ "))
 	case c.New.Email == "":

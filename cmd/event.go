@@ -82,10 +82,10 @@ func (a *app) eventListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--destination NAME] [--status S]...",
 		Short: "List events and their states",
-		Long: `list shows events for other systems (events in the configuration), and what is
-done with messages on their server (after): that is for the destination imap. The table
-has the newest ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, oldest first,
-one object a line; with --limit the newest.
+		Long: `list shows events for other systems (section events of the configuration), and
+actions on messages on their server (section after), whose destination is imap.
+The table has the newest ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all,
+oldest first, one object a line; with --limit the newest.
 
 States: waiting, in_progress, dead, done, skipped
 ` + exitHelp,

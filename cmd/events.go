@@ -166,7 +166,7 @@ func (a *app) printStandings(all []outbox.Standing) error {
 		}
 		switch {
 		case st.Gone:
-			line += "; it wants no more events; to send them again: postrider event enable " + st.Name
+			line += "; it wants no more events, so none are sent; to resume: postrider event enable " + st.Name
 		case st.LastError != "":
 			line += "; the last attempt failed: " + text.Cut(st.LastError, 300)
 		}

@@ -77,7 +77,7 @@ func (a *app) inboxLogin(ctx context.Context, s *services, in inbox.Inbox, opts 
 	}
 	conn, err := s.connect(ctx, in)
 	if err != nil {
-		return fmt.Errorf("the login is stored, but a try of it at the server failed: %w", err)
+		return fmt.Errorf("the login is stored, but logging in to the server with it failed: %w", err)
 	}
 	_ = conn.Close()
 	return a.tell("Logged in to %s.\n", in.Address)

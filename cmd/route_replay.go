@@ -32,18 +32,18 @@ func (a *app) routeReplayCommand() *cobra.Command {
 		Use:   "replay [--since WHEN] [--inbox ADDR] [--route NAME]",
 		Short: "Show which messages the current routes send elsewhere",
 		Long: `replay runs the current routes over the messages registered in the last 30 days,
-or --since, and shows those that would go to other recipients than they went, or
-were to go. It sends nothing and changes nothing, neither in the database nor on
+or since --since. It shows those that would now go to other recipients than
+before. It sends nothing and changes nothing, neither in the database nor on
 a server. It fetches a message, its header first, only when a route asks for
 what the registry does not have.
 
 It compares only what routes decide. Duplicates, loops, messages that are too
 large, those that an operator skipped, and those that no run has decided yet are
-counted apart. A message that routes ask for and that cannot be read any more,
-because it is no longer on the server or the UIDVALIDITY of its folder has
-changed, is counted with the reason. Purged tasks cannot be compared either;
-replay prints how many of that time there may be, because the registry does not
-keep when they were registered.
+counted apart. If a route needs a message that can no longer be read, because it
+is gone from the server or the UIDVALIDITY of its folder has changed, the message
+is counted with the reason. Purged tasks cannot be compared either; replay prints
+an upper limit for their number, because the registry does not keep when they
+were registered.
 
 The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, one
 object a line, and the counts in the last.

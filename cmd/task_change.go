@@ -89,7 +89,7 @@ copies of the message are skipped, too.`, &how)
 
 func (a *app) taskPurgeCommand() *cobra.Command {
 	how := purge()
-	return a.changeCommand("purge", "Delete ended tasks; nothing is forwarded again by that",
+	return a.changeCommand("purge", "Delete ended tasks; this does not forward anything again",
 		"Without --status a filter selects forwarded tasks. The audit trail of a deleted\ntask stays.", &how)
 }
 

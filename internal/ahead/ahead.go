@@ -1,15 +1,15 @@
-// Package ahead repairs what a clock leaves behind that was ahead.
+// Package ahead repairs times that were written while the database's clock was ahead.
 //
-// Due times, leases and pauses go by the database's clock. What is written while that clock is ahead
-// lies in the future once it is right again. A message that failed meanwhile would wait until that
-// time comes, and so would an inbox whose run died meanwhile, and everything would look well. Such a
-// time is further ahead than anything that postrider waits for, which is how Repair knows it.
+// Due times, leases and pauses go by the database's clock. A time that is written while that clock
+// is ahead lies in the future once the clock is right again. A message that failed in between would
+// wait until then, and so would an inbox whose run died, although nothing looks wrong. Repair
+// recognises such a time because it is further ahead than the longest wait of its kind.
 //
-// Repair sets it to Config.Lease from now, and not to now: a process that is at work under such a
-// lease renews it meanwhile. Receipts and holders stay. A time that is less far ahead could be that of
-// a pause; it is left alone, and passes within the longest pause of its kind.
+// Repair sets it to Config.Lease from now, and not to now: a process that still works under the
+// lease renews it before that. Receipts and holders stay. A time that is less far ahead may be a
+// real pause; it is left alone, and passes within the longest pause of its kind.
 //
-// Actions on the IMAP server are left alone, too: one may be meant for next month.
+// Actions on the IMAP server are left alone, too: one may be planned for next month.
 package ahead
 
 import (

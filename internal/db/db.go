@@ -9,23 +9,23 @@
 // answer (*UnreachableError); both errors name the fix and never a password. SQLite migrates itself
 // in Open, MySQL is migrated only by Migrate, because other hosts may still run an older binary.
 //
-// Tx and View run their function again from the start on a deadlock, a lock timeout, a busy file or
-// a lost connection. A connection lost in COMMIT is ambiguous and is retried too, so a function
-// given to Tx looks up the keys it writes and has no effect outside the transaction except
-// assigning its results.
+// Tx and View run their function again from the start after a deadlock, a lock timeout, a busy file
+// or a lost connection. If the connection is lost in COMMIT, it is unknown whether the commit
+// succeeded, and the function runs again, too. So a function given to Tx looks up the keys that it
+// writes, and its only effect outside the transaction is to assign its results.
 //
-// While the database is not available, all transactions of a DB share one minute of waiting: the first
-// failure starts the clock, and a success stops it. After that each fails at once
-// (*UnavailableError) until a probe, at most one a second, finds the database back. StopWaiting
-// ends the waiting early. A statement that runs is never interrupted by either.
+// While the database is unavailable, all transactions of a DB share one minute of waiting: the first
+// failure starts the clock, and a success stops it. After that minute every transaction fails at
+// once (*UnavailableError) until a probe, at most one a second, finds the database back.
+// StopWaiting ends the waiting early. Neither interrupts a statement that is running.
 //
-// On Galera a row that is only locked (FOR UPDATE) is locked on one node. Only rows that a
-// transaction changes keep the other nodes out, so whatever has to be exclusive is written.
+// On Galera, SELECT ... FOR UPDATE locks a row on one node only. Other nodes conflict only with rows
+// that a transaction changes, so an operation that must be exclusive changes a row.
 //
 // On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
 // Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for View, so
-// that readers do not hold up writers: Tx inside Tx waits for itself, and View inside Tx does not see
-// what that transaction wrote.
+// that readers do not block writers: Tx inside Tx deadlocks, and View inside Tx does not see what
+// that transaction wrote.
 package db
 
 import (

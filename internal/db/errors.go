@@ -87,8 +87,8 @@ func (e *SchemaError) Error() string {
 			e.Where, e.Current, e.Latest)
 	case e.Current == 0 && e.Driver == SQLite:
 		return fmt.Sprintf("the database file %s exists but has no tables of postrider: it was emptied, or is not postrider's; "+
-			"restore it from a backup, or run `postrider migrate` to start with an empty registry, "+
-			"which forwards again what --start of each inbox says", e.Where)
+			"restore it from a backup, or run `postrider migrate` to start with an empty registry: "+
+			"then each inbox begins at its --start again, and that mail is forwarded again", e.Where)
 	case e.Current == 0:
 		return fmt.Sprintf("the database %s has no schema yet; run `postrider migrate`", e.Where)
 	}

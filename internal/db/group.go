@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Group lets many callers share a transaction. A change takes the turn as soon as it is free, and
-// with it all the changes that wait. While changes come from many callers, a batch waits until it has
-// as many as the larger of the last two batches, at most 4 ms (about a commit). Otherwise the callers
-// would split into two groups that wait for each other.
+// Group lets many callers share a transaction. Whoever gets the turn commits all changes that are
+// waiting, its own included. While changes come from many callers, a batch waits until it is as
+// large as the larger of the last two batches, for at most 4 ms (about a commit). Otherwise the
+// callers would split into two groups that wait for each other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
 	turn    chan struct{} // full while a batch is being committed

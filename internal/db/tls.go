@@ -73,10 +73,10 @@ func fixTLS(err error) string {
 		return "the server offers no TLS: give it a certificate (ssl_cert, ssl_key), " +
 			"or accept an unencrypted connection with database.tls: none"
 	case errors.As(err, new(x509.HostnameError)):
-		return "let database.dsn name the server as its certificate does, or give the server a certificate for that name"
+		return "use a host name from the server's certificate in database.dsn, or give the server a certificate for the name used there"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return "set database.tls to a file with the certificate of its issuer (for a certificate that the server generated, " +
-			"that is its ca.pem, or database.tls: require, which only encrypts)"
+		return "set database.tls to a file with the issuer's certificate (ca.pem, if the server generated its own), " +
+			"or to require, which encrypts but does not verify the server"
 	case errors.As(err, &verification):
 		return "give the server a valid certificate, or check this host's clock"
 	}

@@ -207,7 +207,7 @@ func TestSharedMailbox(t *testing.T) {
 	w, provider := withProvider(t, "sqlite", browsers)
 	same := func(s string) string { return s }
 	login := []string{"inbox", "login", office, "--no-browser"}
-	const stored = "the login is stored, but a try of it at the server failed"
+	const stored = "the login is stored, but logging in to the server with it failed"
 	w.pasteAs(provider, "ann@firm.example", same, append(login, "--account", "ann@firm.example")...).wantEnd(1, stored)
 	w.pasteAs(provider, "ann@firm.example", same, login...).wantEnd(1, stored)
 	w.pasteAs(provider, office, same, login...).wantEnd(1, "add --account office@firm.example")

@@ -294,7 +294,7 @@ func (s *storm) mayHaveArrived(messageID string) bool {
 	for _, one := range s.tasks() {
 		if one.MessageID == messageID {
 			trail := s.must(0, "task", "show", fmt.Sprint(one.ID), "--json").stdout
-			return strings.Contains(trail, "; it was sending to ") || strings.Contains(trail, "no usable reply to the final dot")
+			return strings.Contains(trail, ", which was sending to ") || strings.Contains(trail, "no usable reply to the final dot")
 		}
 	}
 	return false

@@ -36,7 +36,7 @@ func TestRelayCertificates(t *testing.T) {
 		{"right", plainTLS, func(c *Config) { c.Fingerprint = print }, ""},
 		{"right, expired", &tls.Config{Certificates: []tls.Certificate{expired}}, func(c *Config) { c.Fingerprint = certs.Of(expired.Leaf) }, ""},
 		{"wrong, trusted", plainTLS, func(c *Config) { c.RootCAs, c.Fingerprint = pool, certs.Of(expired.Leaf) }, "set smtp.tls_fingerprint to " + string(print)},
-		{"not trusted", plainTLS, func(*Config) {}, "in smtp.ca_file; or, if this is the fingerprint of its certificate, set smtp.tls_fingerprint to " + string(print)},
+		{"not trusted", plainTLS, func(*Config) {}, "in smtp.ca_file; or, if its certificate has this fingerprint, set smtp.tls_fingerprint to " + string(print)},
 		{"with ours", demanding, func(c *Config) { c.RootCAs, c.ClientCert = pool, &client }, ""},
 		{"without ours", demanding, func(c *Config) { c.RootCAs = pool }, "check smtp.client_cert"},
 	} {

@@ -89,11 +89,11 @@ var rules = []rule{
 	// providers send it when a quota of the day is used up.
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, then: deferred, fix: fixQuota},
 
-	// The sender: the configured one is a fault of the configuration, and so the relay's; a
-	// message's own sender is the message's fault. Where the reply is about what the login may send
-	// as, the operator can fix it, and no message is given up for it. At RCPT, where Postfix
-	// reports what it has against MAIL, only words that are the same for all recipients stop the
-	// pass: others may be about a sender that this recipient refuses.
+	// The sender. If the configured sender is refused, the configuration is wrong, which counts as a
+	// fault of the relay. If a message's own sender is refused, it is the message's fault. The
+	// operator can fix what the login may send as, so such a reply is temporary. At RCPT, where
+	// Postfix reports why it refuses MAIL, only texts that are the same for all recipients stop the
+	// pass; with other texts it may be only this recipient that refuses the sender.
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, fix: fixSender},
 	{at: rcptOnly, codes: []string{"5"}, says: []string{"sender address rejected: not logged in"}, own: true, then: relayRefuses, fix: fixLogin},
 	{at: rcptOnly, codes: []string{"5"}, says: []string{"not owned by user"}, own: true, then: relayRefuses, fix: fixSender},
@@ -156,7 +156,7 @@ func openError(at Stage, err error) *Error {
 	}
 	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
 		e.Permanent = true
-		e.Fix = "if the relay has a new certificate, and this is its fingerprint, set smtp.tls_fingerprint to " + string(other.Got)
+		e.Fix = "if the relay really has a new certificate with that fingerprint, set smtp.tls_fingerprint to " + string(other.Got)
 		return e
 	}
 	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -166,7 +166,7 @@ func openError(at Stage, err error) *Error {
 			e.Fix = "name a file with the certificate of its issuer in smtp.ca_file"
 		}
 		if len(refused.UnverifiedCertificates) > 0 {
-			e.Fix += "; or, if this is the fingerprint of its certificate, set smtp.tls_fingerprint to " +
+			e.Fix += "; or, if its certificate has this fingerprint, set smtp.tls_fingerprint to " +
 				string(certs.Of(refused.UnverifiedCertificates[0]))
 		}
 		return e

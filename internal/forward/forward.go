@@ -7,15 +7,16 @@
 // Reset. Rest has the recipients that need another transaction: beyond the first hundred, beyond what
 // the relay took in this one, or beyond what the quota granted.
 //
-// Each failure has its cause (the table is in classify.go):
-//   - a recipient: it alone is Refused or Deferred
-//   - the message: all its recipients are; other messages go on
-//   - the relay, an *Error: nothing can be sent until it is up, or its configuration is changed
+// Every failure is attributed to one of these (the table is in classify.go):
+//   - a recipient: only this recipient is Refused or Deferred
+//   - the message: all its recipients are Refused or Deferred; other messages go on
+//   - the relay, an *Error: nothing can be sent until it works, or its configuration is changed
 //
-// What is not classified is temporary. Accepted needs the relay's 2yz to the final dot, Refused a
-// final reason. Unknown means that the final dot went out and no reply came (RFC 1047). What ends
-// the connection after the first RCPT defers the message as well, so that no message stops all
-// others for ever. Credentials go out unencrypted only on loopback, or with AllowPlaintext.
+// A failure that is not classified is temporary. Accepted means that the relay answered 2yz to the
+// final dot, Refused that the reason is final, Unknown that the final dot went out and no reply
+// came (RFC 1047). If the connection ends after the first RCPT, the message is Deferred, too, so
+// that no message stops all others for ever. Credentials go out unencrypted only on loopback, or
+// with AllowPlaintext.
 //
 // MAIL, its RCPTs and DATA go out together where the relay offers PIPELINING (pipeline.go). Begin
 // starts again on a new connection when a pooled one proves closed, and without PIPELINING when the

@@ -66,10 +66,10 @@ func (t *Transaction) refuseAll(reason, fix string) {
 	}
 }
 
-// wantsUTF8 reports whether the sender or a recipient is internationalized (RFC 6531 3.4). By that
-// RFC a header in UTF-8 wants SMTPUTF8, too. But relays take such headers without it, as all did
-// before it existed, and with it the next server that lacks it has the message bounce, and then the
-// bounce, which quotes the header.
+// wantsUTF8 reports whether the sender or a recipient is internationalized (RFC 6531 3.4). That RFC
+// also wants SMTPUTF8 for a header in UTF-8. But relays accept such headers without SMTPUTF8, as all
+// did before the extension existed. With it, the next server that does not offer SMTPUTF8 bounces
+// the message, and then bounces the bounce, which quotes the header.
 func (t *Transaction) wantsUTF8() bool {
 	return t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
 }

@@ -18,7 +18,7 @@ const usualPorts = "usually 993 for tls, 143 for starttls"
 // serverTLS says why TLS with the server failed, and how to accept its certificate.
 func (c *Conn) serverTLS(err error) error {
 	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
-		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; if the server has a new certificate, and this is its fingerprint: %s",
+		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; if the server really has a new certificate with that fingerprint, accept it: %s",
 			err, c.set("--tls-fingerprint "+string(other.Got)))}
 	}
 	if certs.Refused(err) {
@@ -37,7 +37,7 @@ func (c *Conn) serverTLS(err error) error {
 	if time.Now().Before(cert.NotAfter) {
 		ca = "for this inbox alone: " + c.set("--ca-file FILE") + "; or, "
 	}
-	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; %sif this is the fingerprint of the server's certificate, to accept that and no other: %s",
+	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; %scompare the fingerprint with the server's own; if it is the same, accept only this certificate: %s",
 		errors.Unwrap(out), ca, c.set("--tls-fingerprint "+string(certs.Of(cert))))}
 }
 

@@ -58,8 +58,8 @@ const (
 	maxPause   = 15 * time.Minute
 )
 
-// Fault records that a destination is at fault, and pauses it, for all processes and for at least so
-// long. Gone disables it. It reports whether that is news: it worked before, or was not gone.
+// Fault records that a destination failed, and pauses it for all processes, for atLeast or longer.
+// gone disables it. news reports whether this is new: it worked before, or it was not gone before.
 func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone bool) (news bool, _ error) {
 	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)

@@ -37,10 +37,10 @@ const (
 	expandAtOnce = 200
 )
 
-// Run publishes what there is at once, then soon after woken has an element, and every few seconds,
-// until ctx ends. After last is closed, it publishes what is due by then and returns: batches begin
-// for as long as Drain, and each has its whole timeout. One destination does not wait for another.
-// What fails is logged once, and tried again.
+// Run publishes what is due: at once, soon after woken has an element, and every few seconds, until
+// ctx ends. After last is closed, it publishes what is due by then and returns: new batches begin
+// for up to Drain, and each batch has its whole timeout. Destinations do not wait for each other. A
+// failure is logged once, and tried again.
 func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	begin, enough := context.WithCancel(ctx)
 	defer enough()

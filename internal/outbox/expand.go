@@ -30,11 +30,11 @@ type Planned struct {
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
 // Expand replaces the oldest occurrences, at most most of them, by entries, and returns how many it
-// replaced. It also claims new events, as far as wants asks for them, so that nobody has to look for
-// what was just written: of each task the first, unless it has to wait for another one.
+// replaced. It also claims new events, up to what wants asks for, so that they need not be looked up
+// again: the first event of each task, unless an earlier event of that task has not ended yet.
 //
-// If the occurrences were changed concurrently, it plans again. Killed anywhere, it leaves either the
-// occurrence or all of its entries.
+// If the occurrences were changed concurrently, it plans again. A kill at any point leaves either
+// the occurrence or all of its entries.
 func (s *Store) Expand(ctx context.Context, most int, plan Plan, wants ...Want) (expanded int, claims []Claim, _ error) {
 	for range maxTries {
 		os, err := s.oldest(ctx, most)

@@ -83,9 +83,9 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	return rows[0].entry(), nil
 }
 
-// Retry has dead and skipped entries tried again, with all their attempts, and waiting ones at once;
-// but not an event that could not be made. It reports how many. The trail of the task, or of the
-// inbox, of each has a line with the operator; likewise with Skip and Purge.
+// Retry requeues dead and skipped entries with all their attempts, and makes waiting ones due now.
+// An event that could not be made is not retried. It returns how many entries changed. Each one
+// adds a line with the operator to the trail of its task or inbox, as with Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
 	from := []Status{Waiting, DeadLetter, Dropped}
 	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, from, func(ids []int64, now time.Time) (string, []any) {

@@ -105,8 +105,9 @@ type Line struct{ Event, Detail string }
 
 // Work is for those who process entries.
 type Work interface {
-	// Receive claims entries that are due, oldest first. An event waits until its predecessor of the same
-	// task and destination has ended, an action while a claim has another one of its task.
+	// Receive claims entries that are due, oldest first. An event waits until the previous event of
+	// its task for the same destination has ended. An action waits while another action of its task
+	// is claimed.
 	Receive(ctx context.Context, want Want) ([]Claim, error)
 	// Finish records outcomes. Those whose lease was lost are left alone.
 	Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, err error)

@@ -103,7 +103,7 @@ func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
 	switch {
 	case !news:
 	case v.gone:
-		d.Log.Error("the destination wants no more events; to send them again: postrider event enable "+t.Name, "destination", t.Name, "error", v.fault)
+		d.Log.Error("the destination wants no more events, so none are sent; to resume: postrider event enable "+t.Name, "destination", t.Name, "error", v.fault)
 	default:
 		d.Log.Warn("the destination failed; its events wait and are tried again", "destination", t.Name, "error", v.fault)
 	}

@@ -32,11 +32,11 @@ SELECT id, event_id FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_orde
 
 // Processing entries. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
 // entries have no visible_at and are not in range. monitored_outbox_order (task_id, inbox_id,
-// destination, occurrence_id) has the predecessors. MariaDB and MySQL are told to use them (SQLite
-// takes that for a comment): while the table fills, their statistics are old, and they would read all
-// that waits for each entry. So they would with NOT EXISTS, which MariaDB evaluates for the whole table.
-// An action waits for any other one of its task that is in progress, and for none that waits: each is
-// compared with its task when it is its turn, and one may be for next month.
+// destination, occurrence_id) has the predecessors. The hints are for MariaDB and MySQL (SQLite
+// reads them as comments): while the table fills, their statistics are old, and for each entry they
+// would read everything that waits. NOT EXISTS has the same effect: MariaDB evaluates it for the
+// whole table. An action waits for another action of its task only while that one is in progress,
+// not while it waits: each checks its task when it runs, and one may be planned for next month.
 const (
 	sqlDue = `
 SELECT ` + entryColumns + ` FROM monitored_outbox o /*! FORCE INDEX (monitored_outbox_claim) */

@@ -22,12 +22,12 @@ type AuditOptions struct {
 	Each func(Audited) error
 }
 
-// Audit compares every message that the servers have with the registry, and every task of the
-// registry with the servers. It lists UIDs in bounded ranges, and reads no bodies but those of a
-// few messages whose size or date has changed, see reused. Unless it repairs, it takes no lease and
-// changes nothing but the stored result of each inbox. Runs may go on beside it: the cursor is read
-// before the server is asked, and the ledger after it. So a message at or below that cursor had its
-// disposition before the audit looked for it.
+// Audit compares every message on the servers with the registry, and every task of the registry
+// with the servers. It lists UIDs in bounded ranges. It reads no bodies, except those of a few
+// messages whose size or date has changed, see reused. Unless it repairs, it takes no lease and
+// changes nothing but the stored result of each inbox. Runs may work at the same time: the cursor
+// is read before the server is asked, and the ledger after that, so a message at or below the
+// cursor already has its disposition when the audit looks for it.
 func (p *Pass) Audit(ctx context.Context, boxes []inbox.Inbox, opts AuditOptions) AuditReport {
 	start := p.Now()
 	report := AuditReport{StartedAt: start.UTC(), Inboxes: make([]InboxAudit, len(boxes))}

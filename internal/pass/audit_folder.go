@@ -38,9 +38,9 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	return a.reused(ctx, f)
 }
 
-// reused is an error when the server gave a UID to another message than the registered one, or may have
-// and does not show the message. A repair has the next run compare all messages: that may be too far
-// below the cursor for a run to see it.
+// reused returns an error if the server gave a UID to a message other than the registered one, or if
+// it may have done so and the message cannot be read. With Repair the next run compares all
+// messages of the folder: on its own, a run looks only at the UIDs just below the cursor.
 func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	_, err := f.again.settle(ctx, a.visit.session, f.folder)
 	if err == nil && f.again.uid == 0 && f.again.unread != 0 {

@@ -23,7 +23,7 @@ func (a *auditor) repair(ctx context.Context) error {
 		return err
 	}
 	if busy != nil {
-		return fmt.Errorf("nothing was registered: %s holds the inbox until %s unless it renews that; try again after that",
+		return fmt.Errorf("nothing was registered: %s holds the scan lease of the inbox (until %s unless renewed); try again then",
 			busy.Holder, busy.Until.Format(time.RFC3339))
 	}
 	err = lease.renewing(ctx, a.visit.log, func(ctx context.Context) error {

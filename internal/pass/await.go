@@ -8,13 +8,13 @@ import (
 	"postrider/internal/imapsrc"
 )
 
-// Patience is how long Await waits.
+// Patience is how long Await waits, and how often it polls.
 type Patience struct {
-	// Idle is how long it waits in all. Then the next visit is due, which also shows whether the
-	// connection still leads to the server.
+	// Idle is how long Await waits at most. Then the next visit is due, which also detects a dead
+	// connection.
 	Idle time.Duration
-	// Poll is how often it asks a server without IDLE, and any server about the other folders than
-	// the one that IDLE watches.
+	// Poll is how often Await asks a server without IDLE, and any server about the folders that
+	// IDLE does not watch.
 	Poll time.Duration
 }
 

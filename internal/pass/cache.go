@@ -9,10 +9,10 @@ import (
 	"postrider/internal/tasks"
 )
 
-// cache is the prefetch cache of one inbox: bodies of messages that its scanner is about to
-// register, for its deliverer, and then what was registered. It saves a second download and a claim,
-// and nothing depends on it: a body that it does not take, or drops, is fetched by UID, and its task
-// is claimed like any other.
+// cache is the prefetch cache of one inbox. The scanner puts in the bodies of messages that it is
+// about to register, and then the registered tasks; the deliverer takes them out. That saves a
+// second download and a claim. Nothing depends on it: a body that is not in the cache is fetched by
+// UID, and its task is claimed like any other.
 type cache struct {
 	maxOctets int64
 	maxBodies int // open files, at the worst

@@ -24,7 +24,7 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 		return d.release(ctx, j, "interrupted", 0, nil)
 	case d.gate.fault() != nil:
 		return d.release(ctx, j, "the relay failed", 0, nil)
-	case !j.claim.Recorded() && d.taken.Load(): // so may this one be: it is asked for again
+	case !j.claim.Recorded() && d.taken.Load(): // another worker may have taken this offer, too: ask again
 		return "", nil
 	}
 	if why := d.gate.limited(d.pass.Now()); why != nil {
@@ -152,7 +152,7 @@ func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forwar
 		_, err = t.Send()
 		a.apply(slices.Concat(before, t.Outcomes()))
 	}
-	if err == nil && len(t.Rest()) > 0 { // what this one came to is not lost when the next one is killed
+	if err == nil && len(t.Rest()) > 0 { // a kill during the next transaction must not lose these outcomes
 		err = d.mark(ctx, j, a, t.Content())
 	}
 	return t.Rest(), err
@@ -181,8 +181,8 @@ func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Con
 	return nil
 }
 
-// unrecorded ends a claim when something could not be recorded that has to be before anything more
-// goes out: the claim was lost, or the database is away.
+// unrecorded ends a claim after a write failed that must succeed before anything more goes out: the
+// claim was lost, or the database is unavailable.
 func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery, err error) (tasks.Status, error) {
 	if errors.Is(err, tasks.ErrTaken) {
 		return "", nil

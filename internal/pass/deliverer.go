@@ -171,8 +171,8 @@ func (d *deliverer) wants(n int) tasks.Want {
 	return tasks.Want{
 		InboxID: d.in.ID, Max: n, Lease: d.pass.Config.Lease, Worker: d.pass.Config.Worker,
 		MaxLostLeases: d.pass.Config.Policy.MaxLostLeases,
-		// While the database is away, leases run out. Who claimed such a task again would send it
-		// twice.
+		// While the database is unavailable, leases run out. If this process claimed such a task
+		// again while it is still sending it, the message would go out twice.
 		InHand: d.inHand(),
 		Poisoned: func(t tasks.Task) {
 			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
@@ -245,8 +245,8 @@ func (d *deliverer) start(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-// atOnce is for how many jobs the bodies may wait for slots: as much as a batch of the scanner takes
-// of the disk, or just one.
+// atOnce is how many jobs get their bodies fetched together, before they wait for slots: at most
+// maxBatchOctets in all and one job for each slot, but at least one job.
 func (d *deliverer) atOnce(jobs []*job) int {
 	octets := int64(0)
 	for i, j := range jobs {
@@ -268,14 +268,14 @@ func (d *deliverer) giveBack(ctx context.Context, jobs []*job, why string) (fail
 	return failed
 }
 
-// claimsAtOnce is how many tasks are claimed for each connection to the relay, in all inboxes:
-// while tasks are claimed, connections wait. What is claimed waits for its lease when the pass is
-// killed, so an inbox begins with one for each connection. It may claim one in any case.
+// claimsAtOnce is how many tasks may be claimed for each connection to the relay, over all inboxes:
+// connections are idle while tasks are being claimed. If the pass is killed, claimed tasks wait
+// until their leases end, so an inbox begins with one for each connection. One is always allowed.
 const claimsAtOnce = 8
 
-// room is how many tasks may be claimed now: none when the relay is at fault or a limit is used up.
-// When a limit may not allow all that could be in work, it waits for what is in work first: that
-// may give something back, and the tasks behind it would share what is left with those before it.
+// room is how many tasks may be claimed now: none if the relay is at fault or a limit is used up.
+// If what is left of a limit may not cover everything in work, room first waits for the tasks in
+// flight: they may return what they reserved, and newly claimed tasks would compete for the rest.
 func (d *deliverer) room(ctx context.Context) int {
 	senders := d.pass.Config.Senders
 	most := max(1, min(max(senders, 2*d.batch), claimsAtOnce*senders-len(d.leases.tasks())))

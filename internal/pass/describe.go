@@ -8,10 +8,10 @@ import (
 	"postrider/internal/imapsrc"
 )
 
-// metadata asks what the messages are like. What came before a connection broke is kept. Then it
-// asks for the first message that did not come alone, and then for twice as many each time. A
-// message that breaks the connection alone is returned without anything known of it, so that those
-// beside it go on. Together with an error it returns the first messages, without a gap.
+// metadata asks the server for the size and date of the messages. When the connection breaks, it
+// keeps what came, asks for the first missing message by itself, and then for twice as many each
+// time. A message that breaks the connection even by itself is returned with only its UID, so that
+// the others go on. With an error it returns the first messages, without a gap.
 func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]imapsrc.Meta, error) {
 	var all []imapsrc.Meta
 	byUID := func(a, b imapsrc.Meta) int { return cmp.Compare(a.UID, b.UID) }

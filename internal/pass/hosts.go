@@ -82,7 +82,7 @@ func (h *hosts) try(name, address string) error {
 		return nil
 	}
 	s.rest = append(s.rest, address)
-	return fmt.Errorf("not tried: other inboxes of %s could not reach it in this pass (%w)", name, plain{s.why})
+	return fmt.Errorf("not tried: other inboxes could not reach %s in this pass (%w)", name, plain{s.why})
 }
 
 // plain is the text of an error, without its type: what an inbox's own connection met is another

@@ -8,13 +8,14 @@
 // The two communicate only through the database. They share one IMAP session and a prefetch cache. The
 // cache only saves work: a second download, and the claim of a task that was just registered.
 //
-// What goes wrong stays where it belongs. A message that cannot be fetched, decided, composed or
-// signed counts an attempt of its task, and those behind it go on. An inbox that cannot be read is
-// an error in its row of the report. An IMAP server that two inboxes, one after the other, could
-// not reach is left for this pass; the other inboxes of that server get the same error. If the relay
-// fails, forwarding stops for this pass: claimed tasks are released, and their attempts do not count. If
-// a limit of the provider is used up, the same happens until the limit allows more. When the database fails, the inbox's deliverer stops. When the context ends, messages on
-// the wire are finished, and the rest is released.
+// A failure stops only what it concerns. If a message cannot be fetched, decided, composed or
+// signed, an attempt of its task counts, and the messages behind it go on. An inbox that cannot be
+// read is an error in its row of the report. If two inboxes in a row cannot reach their IMAP
+// server, this pass skips the other inboxes of that server; they get the same error. If the relay
+// fails, forwarding stops for this pass: claimed tasks are released, and their attempts do not
+// count. If a limit of the provider is used up, the same happens until the limit allows more. If
+// the database fails, the inbox's deliverer stops. When the context ends, messages on the wire are
+// finished, and the rest is released.
 //
 // A pass that was not interrupted deletes at its end what Retention does not keep.
 //

@@ -43,16 +43,15 @@ func (p *Pass) process() *Process {
 	}
 }
 
-// Staying is how a process works that stays up.
+// Staying configures a process that stays up.
 type Staying struct {
-	// RelayAgain is how long nothing is handed to a relay that was found at fault for the nth time
-	// in a row.
+	// RelayAgain is how long nothing is handed to the relay after its nth fault in a row.
 	RelayAgain func(n int) time.Duration
-	// Failed is called when the deliverer of an inbox had to stop. It begins again at the next
-	// Visit or Deliver.
+	// Failed is called when the deliverer of an inbox had to stop. The next Visit or Deliver starts
+	// it again.
 	Failed func(in inbox.Inbox, err error)
-	// Before is the Process that this one takes the place of, in the same operating system process;
-	// nil if there is none. What that one still sends is not claimed.
+	// Before is the Process that this one replaces in the same operating system process; nil if
+	// there is none. Tasks that it is still sending are not claimed.
 	Before *Process
 }
 

@@ -34,15 +34,15 @@ func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {
 }
 
 // Own is the rule by which nobody gets the same content twice: a delivery may go out only while its
-// task owns (scope, content, recipient). Given the deliveries of a task and who owns that now, by
-// Mailbox, it returns the deliveries as they stand then, and the mailboxes that the task has to
-// take.
+// task owns (scope, content, recipient). ds are the deliveries of a task, and owners the current
+// owners of their recipients, by Mailbox. Own returns the updated deliveries, and the mailboxes that
+// the task has to take.
 //
-//   - Owned by nobody: the task takes it.
-//   - Owned by a task whose delivery is settled: this delivery is a duplicate.
-//   - Owned by a task whose delivery is open: this delivery waits for that one, and holds up no other.
+//   - Nobody owns the recipient: the task takes it.
+//   - The owner's delivery is settled: this delivery is a duplicate.
+//   - The owner's delivery is open: this delivery waits for it; the task's other deliveries do not.
 //
-// A delivery with an unknown outcome takes what is free, and changes in no other way.
+// A delivery with an unknown outcome takes a recipient that nobody owns, and stays unknown.
 func Own(taskID int64, ds []Delivery, owners map[string]Owner) (out []Delivery, take []string) {
 	out = slices.Clone(ds)
 	for i := range out {

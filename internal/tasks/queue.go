@@ -56,20 +56,20 @@ type Worker interface {
 	// and do not wait may be sent. Call it for a claim of another revision, and for one with
 	// deliveries that wait.
 	Reserve(ctx context.Context, r Receipt, res Reservation) ([]Delivery, error)
-	// Sending commits, before the final dot, which recipients the message is about to go to, and
-	// how. A claim that is not made yet (Offer) it makes in the same transaction; ErrTaken when the
-	// task is no longer as it was registered.
+	// Sending commits, before the final dot, which recipients the message is about to go to, and in
+	// which form. If the claim is not recorded yet (Offer), the same transaction records it; ErrTaken
+	// if the task has changed since it was registered.
 	Sending(ctx context.Context, c Claim, as Form, deliveries []Delivery) error
 	// Note adds a line about a claimed task to its audit trail, unless it is there already.
 	Note(ctx context.Context, r Receipt, note Note) error
-	// Finish ends the claim. Deliveries that ended undelivered give up what they own, and whoever
-	// waits for one that was settled is due. Doing it twice with the same end changes nothing; so
-	// with Release.
+	// Finish ends the claim. Deliveries that ended undelivered give up what they own, and tasks that
+	// wait for a settled delivery become due. A second Finish with the same result changes nothing;
+	// the same goes for Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
-	// Release puts the task back and does not count the attempt. With no delay it comes back in its
-	// old place. A task that waits for another's delivery comes back when that is settled, and
-	// after WaitRecheck at the latest. A claim that is not made (Offer) is ErrTaken, and changes
-	// nothing.
+	// Release puts the task back and does not count the attempt. Without a delay it gets its old
+	// place. A task that waits for another task's delivery comes back when that delivery is settled,
+	// and after WaitRecheck at the latest. For a claim that is not recorded (Offer) Release returns
+	// ErrTaken and changes nothing.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 

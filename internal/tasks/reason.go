@@ -80,7 +80,7 @@ func TakenOver(from string, ds []Delivery) string {
 	if len(sending) == 0 {
 		return "taken over from " + from
 	}
-	return "taken over from " + from + "; it was sending to " + strings.Join(sending, ", ") + ", which may get it twice"
+	return "taken over from " + from + ", which was sending to " + strings.Join(sending, ", ") + "; the message may arrive there twice"
 }
 
 // Stale is why a receipt is no longer good. heldBy is who has claimed the task since, empty when it
@@ -100,5 +100,5 @@ func Stale(is Status, heldBy string, inboxActive bool) string {
 // Conflict is what the audit trail says of a stale receipt whose holder wanted the task to become
 // wanted.
 func Conflict(wanted Status, stale string) string {
-	return fmt.Sprintf("its lease was lost, so %s was not recorded; %s", wanted, stale)
+	return fmt.Sprintf("the lease was lost, so the status %s was not recorded; %s", wanted, stale)
 }

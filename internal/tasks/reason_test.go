@@ -23,12 +23,12 @@ func TestReasons(t *testing.T) {
 			"a@x; b@x: no route; c@x: 550 no",
 		},
 		{TakenOver("w", nil), "taken over from w"},
-		{TakenOver("w", sending), "taken over from w; it was sending to a@x, c@x, which may get it twice"},
+		{TakenOver("w", sending), "taken over from w, which was sending to a@x, c@x; the message may arrive there twice"},
 		{Stale("", "", false), "the task has been deleted, or its inbox was removed"},
 		{Stale(InProgress, "w", true), "the task is in_progress, last claimed by w"},
 		{Stale(Received, "", false), "the task is received: its inbox was disabled"},
 		{Stale(Received, "", true), "the task is received: it was changed concurrently"},
-		{Conflict(Forwarded, "so"), "its lease was lost, so forwarded was not recorded; so"},
+		{Conflict(Forwarded, "so"), "the lease was lost, so the status forwarded was not recorded; so"},
 		{BySkip("ann"), "by_operator: ann"},
 	} {
 		if c.got != c.want {

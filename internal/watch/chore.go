@@ -8,10 +8,10 @@ import (
 	"postrider/internal/pass"
 )
 
-// chore is done beside the loop, once at a time: it has an element while that is so.
+// chore runs work concurrently with the loop, one at a time. It holds an element while work runs.
 type chore chan struct{}
 
-// do does it, unless it is being done.
+// do starts the work, unless some is running.
 func (c chore) do(work func()) {
 	select {
 	case c <- struct{}{}:
@@ -24,13 +24,13 @@ func (c chore) do(work func()) {
 	}
 }
 
-// wait waits until it is not being done.
+// wait waits until no work is running.
 func (c chore) wait() {
 	c <- struct{}{}
 	<-c
 }
 
-// tell has said soon what has changed.
+// tell makes the loop call Setup.Say soon, because the state of an inbox has changed.
 func (w *Watch) tell() {
 	select {
 	case w.changed <- struct{}{}:

@@ -1,17 +1,17 @@
 // Package watch stays up: it holds one session for each active inbox, and has what arrives
 // registered and forwarded at once, by the scanner and the deliverer of package pass.
 //
-// An inbox is visited when its server reports something, when that was not heard for
-// Setup.Patience, and after its connection was lost, but at most four times a second, whatever the
-// server reports. It is visited under its scan lease, like by a pass: when another run has the
-// lease, that run scans, this process delivers, and it visits the inbox again soon, so that it
-// takes over when the other one goes. Tasks are delivered when they are due, whoever registered
-// them.
+// An inbox is visited when its server reports something, when nothing was reported for
+// Setup.Patience, and after its connection was lost, but at most four times a second. As in a pass,
+// a visit needs the scan lease. If another run holds the lease, that run scans and this process
+// only delivers; it visits the inbox again soon, to take over when the other run ends. Tasks are
+// delivered when they are due, whichever process registered them.
 //
-// What goes wrong stays where it belongs. An inbox that cannot be read is tried again after a pause
-// that grows, and is as long as the server asks for; no two inboxes pause equally long. When the
-// database or the relay fails, everything stays up and is tried again. That of the database is
-// logged when it begins and when it is over. All else is handed to Setup.Say.
+// A failure stops only what it concerns. An inbox that cannot be read is tried again after a pause
+// that grows, is never shorter than the server asks for, and is random, so that inboxes do not
+// retry together. If the database or the relay fails, the process stays up and tries again. A
+// failure of the database is logged when it begins and when it ends. All other failures go to
+// Setup.Say.
 //
 // The configuration is read again when its file or the directory changes, and on Reload. While it
 // has errors, the old one stays in force; that is logged once. Sessions outlive a change that does
@@ -48,19 +48,19 @@ type Tasks interface {
 	NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error)
 }
 
-// Setup is what the configuration leads to. All fields must be set.
+// Setup is everything that is made from one configuration. All fields must be set.
 type Setup struct {
 	Patience pass.Patience
 	Inboxes  func(ctx context.Context) ([]inbox.Inbox, error) // the active ones
 	Hold     func(in inbox.Inbox, from Held) Held             // from is nil, or has a session to adopt
 	Tasks    Tasks
-	Logins   string // of what all logins have in common: sessions outlive a change that leaves it
-	// Stale reports whether something has changed that Load reads, and Files does not know of.
+	Logins   string // identifies what all logins share; while it stays the same, sessions are kept
+	// Stale reports whether something has changed that Load reads and Files does not cover.
 	Stale func(ctx context.Context) (bool, error)
-	// Chores is what else there is to do from time to time. It is called beside all others.
+	// Chores does the periodic work. It runs concurrently with everything else.
 	Chores func(ctx context.Context)
-	// Say is called soon after the state of an inbox has changed, each minute, and at the end. It is
-	// called beside all others, and says what is worth saying.
+	// Say is called soon after the state of an inbox has changed, each minute, and at the end. It
+	// runs concurrently with everything else, and reports what is worth reporting.
 	Say        func(ctx context.Context, inboxes []pass.InboxReport)
 	RelayFault func() error
 	// End is called when nothing is visited any more. It waits until what is on the wire is

@@ -128,7 +128,7 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 		n := need{Title: fmt.Sprintf("%s: %d wait, %d are dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
 		n.Fix = "postrider tries again by itself. Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
 		if d.Gone {
-			n.Fix = "It wants no more events. To send them again: postrider event enable " + d.Name
+			n.Fix = "It wants no more events, so none are sent. To resume: postrider event enable " + d.Name
 		}
 		b.Needs = append(b.Needs, n)
 	}

@@ -6,7 +6,7 @@
 // of RabbitMQ for a message that reached a queue, the reply to XADD, an entry under Successful of
 // SQS and SNS. docs/events-destinations.md says what each of them stands for.
 //
-// Each broker is spoken to by a library of its makers or of its field.
+// Each broker is reached through its makers' client library, or the usual one in its field.
 package sink
 
 import (

@@ -1,8 +1,8 @@
 // Package memqueue is the queue of package tasks in the memory of one process: for tests, demos and
 // embedding, and as the model that the other queues are compared with.
 //
-// It keeps the whole contract under one mutex and forgets everything with the process: the next one
-// would forward again what this one has forwarded.
+// It implements the whole contract under one mutex. Everything is lost when the process ends: the
+// next process would forward the same messages again.
 //
 // Its inboxes and folders are its own; the functions that make them stand in for package inbox. The
 // clock is the caller's. No call blocks, and only Receive checks its context.

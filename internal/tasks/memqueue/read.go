@@ -192,8 +192,8 @@ func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to 
 	return out, nil
 }
 
-// Purged implements tasks.Queue. IDs ascend: what comes before a task, or an event of one, of
-// before that time was registered before.
+// Purged implements tasks.Queue. IDs ascend: if a task, or an event of a task, is older than that
+// time, all tasks with lower IDs were registered before that time.
 func (q *Queue) Purged(_ context.Context, inboxID int64, within time.Duration) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

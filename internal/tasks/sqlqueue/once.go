@@ -48,10 +48,10 @@ type owners struct {
 	taken []onceRow
 }
 
-// ownersOf reads which tasks own the keys. With a lock, the rows of owners and their deliveries do
-// not change until the transaction ends: what counts as settled here was not given up between the
-// reads, and an owner that settles a delivery later finds the tasks that wait for it. On another
-// database node it may not find them, hence tasks.WaitRecheck.
+// ownersOf reads which tasks own the keys. With a lock, the rows of the owners and their deliveries
+// stay as they are until the transaction ends: an owner does not give up a recipient between the two
+// reads, and one that settles a delivery later finds the tasks that wait for it. On another database
+// node it may not find them; that is what tasks.WaitRecheck is for.
 func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, error) {
 	rows, err := ownerRows(tx, keys, lock)
 	if err != nil {

@@ -8,13 +8,13 @@
 // conflict only on a row that both write. An operation that must be exclusive therefore starts with an
 // UPDATE that changes the row, and checks how many rows it matched, or with an INSERT under a unique
 // key. SELECT ... FOR UPDATE is used only for rows that the same transaction then changes; correctness
-// does not depend on it. LOCK IN SHARE MODE keeps reads that belong together consistent, on a cluster,
-// too: a change from another node aborts the transaction that holds the lock, and it runs again.
+// does not depend on it. LOCK IN SHARE MODE keeps reads that belong together consistent, also on a
+// cluster: a change from another node aborts the transaction that holds the lock, and it runs again.
 //
-// Package db runs a transaction again when its commit went through and the answer was lost. So each
-// of them recognises its own work: registering by UID, claiming and finishing by the receipt, which
-// stays with a task until something else changes it. Only the count of what an operator changed may
-// then be too low.
+// Package db repeats a transaction whose commit succeeded but whose answer was lost. Each
+// transaction therefore recognises its own work: a registration by its UIDs, a claim or a finish by
+// the receipt, which stays with a task until something else changes it. Only the number of tasks
+// that an operator's command reports as changed may then be too low.
 package sqlqueue
 
 import (
