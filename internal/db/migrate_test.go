@@ -179,12 +179,12 @@ func TestMigrateAfterALockWasLeftBehind(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		db := openMigrated(t, cfg)
 		// The holder is gone; its lease is about to run out.
+		start := time.Now()
 		_, err := db.pool.ExecContext(t.Context(), `UPDATE goose_lock SET locked = true, locked_at = now(6), locked_by = 'gone',
 			lease_expires_at = now(6) + INTERVAL 1 SECOND WHERE lock_id = ?`, lock.DefaultLockID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		start := time.Now()
 		if _, err := db.Migrate(testContext(t)); err != nil {
 			t.Fatal(err)
 		}

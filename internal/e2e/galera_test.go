@@ -29,7 +29,7 @@ func onCluster(t *testing.T, kind, extra string, reply func(smtpsink.Message) sm
 	for i := range times() {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			w := newWorld(t, kind)
-			w.extra = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 5s, page: 20}\n" + extra
+			w.extra = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 20s, page: 20}\n" + extra
 			w.startSink(func(e smtpsink.Event) smtpsink.Action {
 				a := slowly(e, 10*time.Millisecond)
 				if e.Stage == "dot" && reply != nil {

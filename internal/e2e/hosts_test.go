@@ -25,10 +25,15 @@ import (
 // relay that takes its time.
 type hosts struct {
 	*world
-	sql *sql.DB
+	sql    *sql.DB
+	victim string // is killed or stopped, and has short leases; nobody else is to lose one
 }
 
-const shared = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, lease: 2s, page: 20}\n"
+const (
+	shared     = "retry: {base: 1s, max: 1s}\nconcurrency: {host: HOST, " + longLease + ", page: 20}\n"
+	longLease  = "lease: 1m"
+	shortLease = "lease: 2s"
+)
 
 func onHosts(t *testing.T, test func(t *testing.T, h *hosts)) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
@@ -57,7 +62,7 @@ func newHosts(w *world) *hosts {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { _ = db.Close() })
-	return &hosts{w, db}
+	return &hosts{world: w, sql: db}
 }
 
 // fill adds an inbox with messages.
@@ -78,6 +83,9 @@ func (h *hosts) on(host string, args ...string) *process {
 	}
 	path := h.path(host + ".yaml")
 	text = []byte(strings.Replace(string(text), "host: HOST", "host: "+host, 1))
+	if host == h.victim {
+		text = []byte(strings.Replace(string(text), longLease, shortLease, 1))
+	}
 	// By renaming: another run of the host may be reading it.
 	if err := errors.Join(os.WriteFile(path+".new", text, 0o600), os.Rename(path+".new", path)); err != nil {
 		h.t.Fatal(err)
@@ -219,6 +227,7 @@ func TestHosts(t *testing.T) {
 // next run scans on as soon as the lease has run out.
 func TestScanningHostDies(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
+		h.victim = "a"
 		backlog := h.fill("desk@firm.example", 300)
 		a := h.on("a")
 		h.eventually(h.gotten(20))
@@ -244,6 +253,7 @@ func TestScanningHostDies(t *testing.T) {
 // what it was sending when it was stopped.
 func TestScanningHostIsStopped(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
+		h.victim = "a"
 		backlog := h.fill("desk@firm.example", 300)
 		a := h.on("a")
 		h.eventually(h.gotten(20))
@@ -300,13 +310,13 @@ const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.inno
 
 // idle reports whether no transaction has locked anything. MySQL cannot list a transaction whose
 // statement has octets that are no text (3854): then there is one.
-func (h *hosts) idle() bool {
-	h.t.Helper()
+func (w *world) idle(db *sql.DB) bool {
+	w.t.Helper()
 	n := 1
-	err := h.sql.QueryRowContext(h.t.Context(), transactions).Scan(&n)
+	err := db.QueryRowContext(w.t.Context(), transactions).Scan(&n)
 	var refused *mysqldriver.MySQLError
 	if err != nil && (!errors.As(err, &refused) || refused.Number != 3854) {
-		h.t.Fatalf("%s: %v", transactions, err)
+		w.t.Fatalf("%s: %v", transactions, err)
 	}
 	return n == 0
 }
@@ -318,12 +328,12 @@ func (h *hosts) stop(p *process) {
 	h.eventually(func() bool {
 		p.suspend()
 		for range 3 { // what the server has to do yet may end it
-			if h.idle() {
+			if h.idle(h.sql) {
 				return true
 			}
 		}
 		_ = p.cmd.Process.Signal(syscall.SIGCONT)
-		h.eventually(h.idle)
+		h.eventually(func() bool { return h.idle(h.sql) })
 		return false
 	})
 }

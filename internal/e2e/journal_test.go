@@ -32,7 +32,7 @@ func TestCommitsAreShared(t *testing.T) {
 		w.addInbox("desk@firm.example", "--start", "all")
 		w.imap.Append(t, "desk@firm.example", "INBOX", mails(200, "backlog")...)
 		w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: none, connections: 8", w.smtpPort)
-		w.far(2 * time.Millisecond)
+		w.far(20 * time.Millisecond)
 		res := w.must(0, "run", "-vv")
 		m := commitsLogged.FindStringSubmatch(res.stderr)
 		if m == nil {

@@ -14,8 +14,8 @@ import (
 // host is ready to take over. The sender renews its lease, and no other run claims the task.
 func TestLeaseIsRenewed(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
-		const lease = 3 * time.Second // renewed each second, so two renewals may be late
-		w.extra = "concurrency: {host: HOST, lease: 3s}"
+		const lease = 9 * time.Second // renewed each third of it, so two renewals may be late
+		w.extra = "concurrency: {host: HOST, lease: 9s}"
 		at, answer := make(chan struct{}, 10), make(chan struct{})
 		w.startSink(func(e smtpsink.Event) smtpsink.Action {
 			if e.Stage != "dot" {

@@ -152,6 +152,7 @@ func TestLimitsOfHosts(t *testing.T) {
 // limit goes out, and the rest later.
 func TestLimitsAfterAKill(t *testing.T) {
 	onHosts(t, func(t *testing.T, h *hosts) {
+		h.victim = "a"
 		h.limit("per_hour: 40")
 		msgs := h.fill("desk@firm.example", 60)
 		a := h.on("a")

@@ -86,7 +86,7 @@ func TestNoticesSoonAfterAKill(t *testing.T) {
 func TestNoticesTwoHosts(t *testing.T) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		w.noticing(nil)
-		w.extra = strings.Replace(notices, "lease: 1s", "lease: 1s, host: HOST", 1)
+		w.extra = strings.Replace(notices, "lease: 1s", "lease: 1m, host: HOST", 1)
 		w.configure()
 		h := &hosts{world: w}
 		w.addInbox("desk@firm.example", "--start", "all")

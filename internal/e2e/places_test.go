@@ -284,11 +284,7 @@ func (s *storm) quiet() bool {
 		return err == nil
 	}
 	for range 3 { // what the server has to do yet may end it
-		var n int
-		if err := s.db.QueryRowContext(s.t.Context(), transactions).Scan(&n); err != nil {
-			s.t.Fatal(err)
-		}
-		if n == 0 {
+		if s.idle(s.db) {
 			return true
 		}
 	}

@@ -75,7 +75,7 @@ func newRelayWorld(t *testing.T, c relayCase) *relayWorld {
 	if c.to != "" {
 		w.routes = "  - {name: all, match: {}, to: [" + c.to + "]}\n"
 	}
-	w.extra = "retry: {base: 1s, max: 1s}\n"
+	w.extra = "retry: {base: 1h, max: 1h}\n" // a slow pass tries nothing again
 	rw.writeSecrets()
 	rw.login(cmp.Or(c.smtp, loggedIn))
 	if rw.mails == nil {
@@ -123,6 +123,7 @@ func (w *relayWorld) arriveOnce() {
 func (w *relayWorld) untilForwarded() {
 	w.t.Helper()
 	w.eventually(func() bool {
+		w.endPauses()
 		w.start(nil, "run").wait()
 		return len(w.tasks("--status", "forwarded")) == len(w.mails)
 	})

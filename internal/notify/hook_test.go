@@ -181,45 +181,35 @@ func TestHookFails(t *testing.T) {
 // TestHookHangs checks that runHook ends although the hook, or a process that it started, does not,
 // and that nothing that the hook started outlives it, however it ends.
 func TestHookHangs(t *testing.T) {
-	ends := func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
-		return context.WithCancel(ctx)
-	}
 	const hangs = `cat > /dev/null; sleep 300 & echo $! > child; echo $$ > self; exec sleep 300`
 	for _, tt := range []struct {
 		name, script string
-		stop         func(ctx context.Context, started func() bool) (context.Context, context.CancelFunc)
+		stop         error  // why the context ends once the hook has started; nil: it does not
 		want         string // in the error; empty for no error
 	}{
-		{"for too long", hangs, func(ctx context.Context, _ func() bool) (context.Context, context.CancelFunc) {
-			return context.WithTimeout(ctx, 500*time.Millisecond)
-		}, "did not end within 1m0s and was killed"},
-		{
-			"when the pass is stopped", hangs,
-			func(ctx context.Context, started func() bool) (context.Context, context.CancelFunc) {
-				ctx, cancel := context.WithCancel(ctx)
-				go func() {
-					for !started() {
-						time.Sleep(5 * time.Millisecond)
-					}
-					cancel()
-				}()
-				return ctx, cancel
-			}, "killed",
-		},
-		{"it ends, and its output stays open", `sleep 300 & echo $! > child; echo done`, ends, ""},
-		{"it ends", `sleep 300 > /dev/null 2>&1 & echo $! > child`, ends, ""},
-		{"it fails", `sleep 300 > /dev/null 2>&1 & echo $! > child; exit 7`, ends, "exit status 7"},
-		{"it is killed", `sleep 300 > /dev/null 2>&1 & echo $! > child; kill -9 $$`, ends, "signal: killed"},
+		{"for too long", hangs, context.DeadlineExceeded, "did not end within 1m0s and was killed"},
+		{"when the pass is stopped", hangs, context.Canceled, "killed"},
+		{"it ends, and its output stays open", `sleep 300 & echo $! > child; echo done`, nil, ""},
+		{"it ends", `sleep 300 > /dev/null 2>&1 & echo $! > child`, nil, ""},
+		{"it fails", `sleep 300 > /dev/null 2>&1 & echo $! > child; exit 7`, nil, "exit status 7"},
+		{"it is killed", `sleep 300 > /dev/null 2>&1 & echo $! > child; kill -9 $$`, nil, "signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, dir := hooked(t, tt.script)
-			ctx, cancel := tt.stop(b.ctx, func() bool {
-				_, err := os.Stat(filepath.Join(dir, "self"))
-				return err == nil
-			})
+			ctx, cancel := context.WithCancel(b.ctx)
 			defer cancel()
+			if tt.stop != nil {
+				go func() {
+					for ctx.Err() == nil {
+						if _, err := os.Stat(filepath.Join(dir, "self")); err == nil {
+							cancel()
+						}
+						time.Sleep(5 * time.Millisecond)
+					}
+				}()
+			}
 			start := time.Now()
-			err := b.runHook(ctx, Digest{})
+			err := b.runHook(ended{ctx, tt.stop}, Digest{})
 			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("runHook took %s, want it to end at once", took)
 			}
@@ -232,6 +222,19 @@ func TestHookHangs(t *testing.T) {
 				func() bool { return gone(child) })
 		})
 	}
+}
+
+// ended is a context that ends for another reason.
+type ended struct {
+	context.Context
+	why error
+}
+
+func (e ended) Err() error {
+	if e.Context.Err() != nil {
+		return e.why
+	}
+	return nil
 }
 
 func pid(t *testing.T, text string) int {

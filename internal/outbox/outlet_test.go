@@ -66,7 +66,7 @@ func TestFresh(t *testing.T) {
 // else.
 func TestGivenBack(t *testing.T) {
 	d := newDesk(t)
-	d.Plan = to("crm")
+	d.Plan, d.Grace = to("crm"), time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	came, woken, done := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
 	d.crm.takes(func(Message) error {

@@ -18,6 +18,7 @@ func (n *GaleraNode) Stop(t testing.TB) {
 	t.Helper()
 	t.Cleanup(func() { n.Rejoin(t) })
 	n.proc.freeze()
+	awaitStopped(n.proc.cmd.Process.Pid)
 }
 
 // Continue lets a stopped node go on. It does not know yet that it is out of the cluster.
