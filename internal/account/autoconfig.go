@@ -27,8 +27,8 @@ type document struct {
 	} `xml:"emailProvider>incomingServer"`
 }
 
-// autoconfig asks for the document that the domain publishes at an address. The certificate says
-// that it is of the domain, so it may name any server.
+// autoconfig asks for the document that the domain publishes at an address. The TLS certificate
+// proves that the document comes from the domain, so the document may name any server.
 func (f Finder) autoconfig(format string) question {
 	return func(ctx context.Context, domain string) (*Found, error) {
 		address := fmt.Sprintf(format, domain)

@@ -164,7 +164,7 @@ func (v *visit) fail(ctx context.Context, jobs []*job, err error) {
 	default:
 		v.broke(jobs, err)
 	}
-	v.log.Info("what follows on the server is not done yet", "messages", len(jobs), "error", why)
+	v.log.Info("actions on the IMAP server were not carried out", "messages", len(jobs), "error", why)
 }
 
 // leave has the server left alone: the error is about it, and not about messages.

@@ -39,8 +39,8 @@ func (r *reader) bounceAddress(c *Config) {
 	b := &c.Bounces
 	if !strings.Contains(b.Address, bounce.Placeholder) {
 		if b.Address != c.Forward.EnvelopeFrom {
-			r.refuse("bounces.address", "%q has no {token}; write it like bounces+{token}@firm.example; or, "+
-				"if all mail shall have one reverse-path, remove the line: that is forward.envelope_from", b.Address)
+			r.refuse("bounces.address", "%q has no {token}; write it like bounces+{token}@firm.example; or "+
+				"remove the line: then all mail has the reverse-path in forward.envelope_from", b.Address)
 		}
 		b.Address = ""
 		return

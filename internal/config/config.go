@@ -5,13 +5,14 @@
 // relative to the file (the working directory of a cron job is the user's home), secrets are
 // resolved, and routes compile.
 //
-// An environment variable overrides a key: POSTRIDER_SMTP_HOST is smtp.host. An empty variable counts
-// as unset. One for a list, or for what is in a list or in a section that users name, is an error, and
-// so is one that looks like a misspelt key. Others with that prefix are ignored.
+// An environment variable overrides a key: POSTRIDER_SMTP_HOST is smtp.host. An empty variable
+// counts as unset. Lists, keys in a list, and keys in a section that users name have no variable. A
+// variable for one of these is an error, and so is one that looks like a misspelt key. Other
+// variables with that prefix are ignored.
 //
-// A file that other users can write, or that another user than root owns, is an error: it names a
-// program that is run. No error shows the value of a secret. A secret in plain text is accepted
-// only in a file that no other user can read.
+// A file is an error if anybody except root and the user of this process owns it or can write it:
+// whoever can write it can run programs as that user. No error shows the value of a secret. A
+// secret in plain text is accepted only in a file that no other user can read.
 package config
 
 import (

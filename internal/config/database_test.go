@@ -15,7 +15,7 @@ func TestDatabaseTLS(t *testing.T) {
 		{"verify", ", tls: verify", "verify", ""},
 		{"a file", ", tls: ca.pem", "ca.pem", ""},
 		{"a file without a certificate", ", tls: empty.pem", "", "database.tls: there is no certificate in"},
-		{"neither", ", tls: required", "", "database.tls: is none of none, require and verify, and as a file it cannot be read"},
+		{"neither", ", tls: required", "", "database.tls: is not none, require or verify, and cannot be read as a file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := write(t, "database: {driver: mysql, dsn: \"u@tcp(db.firm.example:3306)/mail\""+tt.text+"}\n"+minimal)

@@ -41,7 +41,7 @@ func (r *reader) unknownVariables(names []string, c *Config) {
 	for _, key := range withoutVariable(c) {
 		if name := variable(key); r.given(name) && !r.refersTo(name) {
 			r.errs.All = append(r.errs.All, Error{
-				Source: name, Key: key, Problem: "no variable overrides a list, or a section that you name; write it in the file, and a secret there as env:NAME",
+				Source: name, Key: key, Problem: "no variable overrides a list, or a key in an entry that you name yourself; write the value in the file, a secret as env:NAME",
 			})
 		}
 	}

@@ -110,7 +110,7 @@ func (r *reader) flow(name string, o OAuth) {
 	case o.ServiceAccount != "" || len(o.TokenCommand) > 0:
 		r.refuse(at, "is not used with service_account or token_command; remove it")
 	case name == oauth.Google && o.Flow != "browser":
-		r.refuse(at, "%s does not give out the permission for mail at Google; use browser, or service_account", o.Flow)
+		r.refuse(at, "%s cannot be used, because Google gives it no permission for mail; use browser, or service_account", o.Flow)
 	case o.Flow == "application" && o.ClientSecret == "":
 		r.refuse("oauth."+name+".client_secret", "is missing; flow: application needs it")
 	case o.Flow == "application" && name == oauth.Microsoft && o.Tenant == "":

@@ -36,7 +36,7 @@ func TestOAuthErrors(t *testing.T) {
 		{"issuer of google", "oauth: {google: {client_id: x, issuer: https://x.example}}", "oauth.google.issuer: is built in for google"},
 		{"no https", "oauth: {corp: {client_id: x, issuer: http://x.example}}", `oauth.corp.issuer: "http://x.example" is not an https URL`},
 		{"wrong flow", "oauth: {microsoft: {client_id: x, flow: magic}}", `oauth.microsoft.flow: "magic" is not one of device, browser, application`},
-		{"google's devices", "oauth: {google: {client_id: x, flow: device}}", "oauth.google.flow: device does not give out the permission for mail at Google"},
+		{"google's devices", "oauth: {google: {client_id: x, flow: device}}", "oauth.google.flow: device cannot be used, because Google gives it no permission for mail"},
 		{"no secret", "oauth: {microsoft: {client_id: x, tenant: x, flow: application}}", "oauth.microsoft.client_secret: is missing"},
 		{"no tenant", "oauth: {microsoft: {client_id: x, client_secret: y, flow: application}}", "oauth.microsoft.tenant: is missing"},
 		{"tenant", "oauth: {google: {client_id: x, tenant: y}}", "oauth.google.tenant: is for microsoft alone"},

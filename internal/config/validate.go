@@ -84,7 +84,7 @@ func (r *reader) database(d *Database) {
 	if d.Driver == "mysql" && d.TLSFile() != "" {
 		d.TLS = relativeTo(r.path, d.TLS)
 		if _, err := os.Stat(d.TLS); err != nil {
-			r.refuse("database.tls", "is none of none, require and verify, and as a file it cannot be read: %v", err)
+			r.refuse("database.tls", "is not none, require or verify, and cannot be read as a file: %v", err)
 		}
 		r.certificates("database.tls", d.TLS)
 	}

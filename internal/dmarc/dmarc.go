@@ -126,9 +126,10 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 // version is how a DMARC record begins (RFC 7489 6.4). Some receivers remove white space before it.
 var version = regexp.MustCompile(`^[ \t]*[vV][ \t]*=[ \t]*DMARC1[ \t]*(?:;|$)`)
 
-// theRecord is the DMARC record among texts, in the form that the library reads; none when there is
-// none. With several records, receivers apply no policy (RFC 7489 6.6.3), or that of one. A text
-// that only has the version somewhere is a record for some receivers.
+// theRecord returns the DMARC record among texts, in the form that the library reads, or nothing if
+// there is none. Several records are an error: receivers then apply no policy (RFC 7489 6.6.3), or
+// that of one of them. A text that has the version, but not at its beginning, is an error, too,
+// because some receivers take it for a record.
 func theRecord(texts []string) ([]string, error) {
 	var found []string
 	for _, t := range texts {

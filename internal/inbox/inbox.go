@@ -2,11 +2,11 @@
 // passwords, the scan lease, which lets only one pass at a time scan an inbox, and the cursor of
 // each folder.
 //
-// Passwords, and env:NAME, file:PATH or command:... in their place, are stored encrypted with the
-// key of a Sealer, for the server, its certificate and the username that they are sent to: whoever
-// can write the database cannot have them sent elsewhere. (Except to where the same inbox was
-// before, by putting its old row back.) Only Store.Password returns them; a printed or logged Inbox
-// shows [redacted].
+// Passwords are stored encrypted with the key of a Sealer, and so are env:NAME, file:PATH and
+// command:... in their place. They are encrypted for the server that the password is sent to, its
+// certificate and the username: whoever can write the database cannot have it sent elsewhere
+// (except to an earlier server of the same inbox, by putting its old row back). Only Store.Password
+// returns passwords; a printed or logged Inbox shows [redacted].
 //
 // Every change is one transaction that can be repeated, so a lost answer of the database does no
 // harm. A change that finds another state than its caller saw changes nothing and returns

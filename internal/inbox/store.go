@@ -112,10 +112,10 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	return saveLabels(tx, found.ID, in.Labels)
 }
 
-// Set changes an inbox and returns the new state. What a password is bound to is changed only while
-// the stored one was encrypted for the old state, or when host, port, security and username are all
-// given with a new password: else the error is an *UnsealError. In the second case the settings for
-// certificates that are not given are removed.
+// Set changes an inbox and returns the new state. The password, and the settings that it is bound
+// to (see binding), can be changed if the stored password was encrypted for the old settings. If it
+// was not, host, port, security, username and a new password all have to be given, and certificate
+// settings that are not given are removed; otherwise the error is an *UnsealError.
 func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
 	in, err := s.Get(ctx, address)
 	if err != nil {

@@ -4,10 +4,10 @@
 // its Meter counted to rows of the database, at the end of a pass. The sums are those of all
 // processes on all hosts. They never fall: deleting tasks does not change them.
 //
-// Keep adds everything in one transaction. A process that is killed before it loses what it
-// counted since the last one. If the connection to the database breaks during the commit, the same
-// numbers may be added twice. That is good enough for rates and percentiles; what became of each
-// message is in the registry (package tasks).
+// Keep adds everything in one transaction. A process that is killed loses what it counted since its
+// last Keep. If the connection to the database breaks during the commit, the same numbers may be
+// added twice. That is good enough for rates and percentiles; what became of each message is in the
+// registry (package tasks).
 package measure
 
 import (

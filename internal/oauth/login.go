@@ -34,8 +34,8 @@ type Grant struct {
 // loginPatience is how long a browser may take to come back.
 const loginPatience = 10 * time.Minute
 
-// Login has a person log in. hint is the account's name. Without here the browser may be on another
-// host.
+// Login lets a person log in. hint is the account's name. If here is false, the browser may be on
+// another host, and the person pastes the address at which it ended.
 func (a *App) Login(ctx context.Context, use Use, hint string, person Person, here bool) (Grant, error) {
 	if !a.Personal() {
 		return Grant{}, fmt.Errorf("oauth.%s needs no login: it gets its tokens by %s", a.Name, a.Way())

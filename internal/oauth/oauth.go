@@ -32,7 +32,7 @@ import (
 // Use is what a token is for.
 type Use string
 
-// The uses. A token for one is not one for the other at all providers.
+// The uses. Not every provider accepts a token for one use for the other.
 const (
 	IMAP Use = "imap"
 	SMTP Use = "smtp"

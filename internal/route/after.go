@@ -116,9 +116,10 @@ func set(to *Action, a Action) {
 	}
 }
 
-// After is what happens after messages that the named route decided: that of a Decision, of this
-// table or an earlier one. The first rule with a key decides, and general where none has it. Where
-// the names were cut off, a rule that was left out may say keep: then nothing happens.
+// After returns the actions for messages that were decided by route: the Route of a Decision, of
+// this table or an earlier one. For each key the first named rule that has it decides; if none has
+// it, general does. If the names were cut off, one of the missing rules may say keep, so nothing is
+// done for the keys that no named rule has.
 func (t *Table) After(route string, general After) After {
 	var said After
 	for name := range strings.SplitSeq(route, separator) {

@@ -114,7 +114,7 @@ func checkCaptured(s string) error {
 	if i := strings.IndexFunc(s, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r)
 	}); i >= 0 {
-		return fmt.Errorf("captured text may bring letters, digits and @ . _ + - = ' into an address, not %q",
+		return fmt.Errorf("captured text may put only letters, digits and @ . _ + - = ' into an address, not %q",
 			[]rune(s[i:])[0])
 	}
 	if strings.HasPrefix(s, "-") {
@@ -132,6 +132,6 @@ func (r Rule) priority(captured map[string]string) (Priority, error) {
 	case Normal, High:
 		return p, nil
 	default:
-		return Normal, fmt.Errorf("priority (%q) becomes %q, which is none; it is normal", r.Priority, excerpt(string(p)))
+		return Normal, fmt.Errorf("priority (%q) becomes %q, which is not a priority; normal is used", r.Priority, excerpt(string(p)))
 	}
 }

@@ -91,7 +91,7 @@ func TestCapturedPriority(t *testing.T) {
 	table := compile(t, Rule{Name: "r", To: []string{"a@x.example"}, Priority: "${p}", Match: Match{Subject: []string{`/^(?P<p>\w*)/`}}})
 	for subject, want := range map[string]Priority{"HIGH": High, "high now": High, "normal": Normal, "": Normal, "higher": Normal} {
 		d := table.Decide(t.Context(), mailOf(t, "Subject: "+subject))
-		said := strings.Contains(d.Reason, `priority ("${p}") becomes "higher", which is none; it is normal`)
+		said := strings.Contains(d.Reason, `priority ("${p}") becomes "higher", which is not a priority; normal is used`)
 		if d.Priority != want || len(d.To) != 1 || said != (subject == "higher") {
 			t.Errorf("subject %q: decided %+v, want priority %s, and a reason only for what is none", subject, d, want)
 		}

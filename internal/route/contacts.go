@@ -162,7 +162,7 @@ func (r *result) addContacts(v *view) {
 		r.outcome, r.problem = Failed, "to_contacts is undecided: "+why
 	case r.leftOut == "":
 		r.outcome = Failed
-		r.problem = "to_contacts finds nobody of the directory in: " + strings.Join(r.ToContacts.In, ", ")
+		r.problem = "to_contacts finds no contact of the directory in: " + strings.Join(r.ToContacts.In, ", ")
 	}
 }
 

@@ -153,11 +153,11 @@ func TestToContactsUndecided(t *testing.T) {
 		},
 		"nobody named": {
 			compile(t, rule).With(NewDirectory(staff)), mailOf(t, "Subject: x"),
-			"p: no match: to_contacts finds nobody of the directory in: subject",
+			"p: no match: to_contacts finds no contact of the directory in: subject",
 		},
 		"no directory": {
 			compile(t, rule), mailOf(t, "Subject: Ann Miller"),
-			"p: no match: to_contacts finds nobody of the directory in: subject",
+			"p: no match: to_contacts finds no contact of the directory in: subject",
 		},
 	} {
 		if d := tt.table.Decide(t.Context(), tt.mail); len(d.To)+len(d.Matched)+len(d.Problems) > 0 {

@@ -1,13 +1,13 @@
 // Package said decides what a pass prints when nobody watches it: changes, and not states.
 //
-// A pass under cron sees the same failure each minute. It is worth a line when it begins, again
-// after each Remind while it lasts, and when it is over. The database has what was said, so that
-// passes, hosts and processes that stay up do not repeat each other: each line is a row that one of
-// them changes, and whoever changes it says it.
+// A pass under cron sees the same failure each minute. The failure is worth a line when it begins,
+// again after each Remind while it lasts, and when it is over. The database records what was
+// printed, so that passes, hosts and processes that stay up do not repeat each other: each state
+// that was printed has a row, and only the process that changes the row prints the line.
 //
 // The change is committed before the line is printed. A process that is killed between the two
-// loses that line; a failure that lasts is said again after Remind. A line is never said twice,
-// with one exception: when the database cannot be asked, everything that holds is said.
+// loses that line; a failure that lasts is printed again after Remind. A line is never printed
+// twice, with one exception: when the database fails, everything that holds is printed.
 package said
 
 import (
@@ -80,8 +80,9 @@ type row struct {
 
 func (r *row) into() []any { return []any{&r.subject, &r.since, &r.saidAt} }
 
-// Changes returns those of the states that the caller has to say now, in their order. It writes only
-// then. A subject that begins with one of whole, and is not among the states, does not hold.
+// Changes returns those of the states that the caller has to print now, in their order. It writes
+// to the database only then. A recorded subject that begins with one of the prefixes in whole, and
+// is not among the states, no longer holds.
 func (s *Store) Changes(ctx context.Context, states []State, whole ...string) ([]Change, error) {
 	rows, now, err := s.read(ctx)
 	if err != nil {

@@ -62,9 +62,9 @@ type printed struct {
 	stopped bool // the context ended, which says nothing about the command
 }
 
-// Resolve is the function Resolve, and for command:PROGRAM ARGUMENT... what the program prints,
-// without the last line end. Whoever asks while the program runs gets the same answer. After a
-// failure the next one who asks runs the program again.
+// Resolve returns what the program prints for command:PROGRAM ARGUMENT..., without the last line
+// end. For any other ref it is the function Resolve. Calls that come while the program runs get the
+// same answer. After a failure the next call runs the program again.
 func (c *Commands) Resolve(ctx context.Context, ref string) (string, error) {
 	if !IsCommand(ref) {
 		return Resolve(ref)
@@ -86,8 +86,8 @@ func (c *Commands) Resolve(ctx context.Context, ref string) (string, error) {
 	}
 }
 
-// Forget has the program of a reference asked again by the next one who asks. What is not a
-// reference to a program was never remembered.
+// Forget makes the next Resolve of ref run its program again. It does nothing for a ref that names
+// no program, because only what programs print is remembered.
 func (c *Commands) Forget(ref string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,14 +1,15 @@
 // Package tokens gives out OAuth2 access tokens of inboxes and of the relay, and renews them.
 //
-// They are in the database, encrypted for the account and the application. Of all processes and
-// hosts, one at a time renews the token of an account, under a lease in its row; the others wait
-// for what it gets. So a provider that takes each refresh token once never sees one twice, unless a
-// process was killed between the provider's answer and the commit, or the database could not be
-// written for longer than the process waits: then a person may have to log in again, and the error
-// says why.
+// The tokens are in the database, encrypted for the account and the application. Of all processes
+// on all hosts, only one at a time renews the token of an account, under a lease in its row. The
+// others wait for the new token. So a provider that accepts each refresh token only once does not
+// see one twice, with two exceptions: a process was killed between the provider's answer and the
+// commit, or the database could not be written for longer than the process waits. Then a person may
+// have to log in again, and the error says why.
 //
-// An account that needs a person has a *LoginNeededError, without asking the provider again. A
-// provider that is down is asked once in half a minute; a token that still lasts is used meanwhile.
+// If a person has to log in, the error is a *LoginNeededError, and the provider is not asked. A
+// provider that is down is asked at most every 30 seconds; meanwhile a token that is still valid is
+// used.
 package tokens
 
 import (

@@ -140,7 +140,7 @@ func (a *Access) proxied(r *http.Request) (user, error) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	trusted := err == nil && slices.ContainsFunc(a.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap().WithZone("")) })
 	if !trusted {
-		return user{}, &failure{http.StatusForbidden, "This page is for those who come through its proxy (web.proxy.from)."}
+		return user{}, &failure{http.StatusForbidden, "This page can be reached only through its proxy (web.proxy.from)."}
 	}
 	names := r.Header.Values(a.ProxyHeader)
 	if len(names) != 1 || !validName(names[0]) {
@@ -163,9 +163,9 @@ func forPrograms(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/metrics"
 }
 
-// knownHost reports whether the Host of a request is this host, as far as that matters. A page that
-// needs no login is only for those who name it by its address: a foreign name that was made to lead
-// here (DNS rebinding) is a foreign page.
+// knownHost reports whether a request may name the host as it does (in its field Host). A page that
+// needs no login accepts only localhost and loopback addresses: any other name may be that of a
+// foreign site, made to lead here (DNS rebinding).
 func (a *Access) knownHost(r *http.Request) bool {
 	if a.users != nil || len(a.ProxyFrom) > 0 {
 		return true

@@ -40,7 +40,7 @@ func (s *Server) allow(change bool, h handler) http.Handler {
 		r = r.WithContext(ctx)
 		u, err := s.Access.identify(r)
 		if err == nil && change && !u.Operator {
-			err = &failure{http.StatusForbidden, "You may look, and not change anything. web.operators in the configuration names who may."}
+			err = &failure{http.StatusForbidden, "You can only look. The key web.operators in the configuration names the users who can change something."}
 		}
 		if errors.Is(err, errLogin) && !forPrograms(r) && r.Method == http.MethodGet {
 			http.Redirect(w, r, "/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)

@@ -50,7 +50,7 @@ type choice struct {
 func changes() []choice {
 	return []choice{
 		{"delivered", "It arrived", "The message counts as forwarded. The next pass goes on for recipients that it has not reached.", tasks.DeliveredCommand(), "The message counts as delivered."},
-		{"not-delivered", "It did not arrive", "The next pass sends it again to the recipients that are in question.", tasks.NotDeliveredCommand(), "The message is sent again with the next pass."},
+		{"not-delivered", "It did not arrive", "The next pass sends it again to the recipients whose outcome is unknown.", tasks.NotDeliveredCommand(), "The message is sent again with the next pass."},
 		{"retry", "Retry", "The next pass tries it again. Recipients who have it are left out.", tasks.RetryCommand(), "The message is tried again with the next pass."},
 		{"skip", "Skip", "It is not forwarded. Later copies of it are skipped, too.", tasks.SkipCommand(), "The message is skipped."},
 	}

@@ -245,7 +245,7 @@ func messageNeeds(report status.Report) (out []need) {
 	}
 	if uncertain > 0 {
 		out = append(out, need{
-			Title: "Of " + number(uncertain, "message", "messages") + " it is not known whether it arrived (uncertain)",
+			Title: number(uncertain, "message", "messages") + " may or may not have arrived (uncertain)",
 			Fix:   "Ask the recipient, then say whether it arrived.", Link: "/messages?state=uncertain",
 		})
 	}

@@ -23,7 +23,7 @@ func TestOverview(t *testing.T) {
 	home := s.get("/")
 	home.has(t, http.StatusOK,
 		"billing@firm.example cannot be read", "the server refused the password", "3 h ago", "inbox check billing@firm.example",
-		"1 message was not delivered (dead)", "Of 1 message it is not known whether it arrived (uncertain)",
+		"1 message was not delivered (dead)", "1 message may or may not have arrived (uncertain)",
 		`href="/messages?state=dead"`, "2 ok", "1 failing", "1 disabled", "Last 24 hours: ", "Last 30 days: ", "smtp.firm.example:587",
 		"Appointment next week?", "typo@firm.exmaple", "5.1.2")
 	if search, needs := strings.Index(home.body, `role="search"`), strings.Index(home.body, "Needs a person"); search < 0 || search > needs {

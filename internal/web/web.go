@@ -1,17 +1,17 @@
 // Package web is the status page and its endpoints: what needs a person, whether a message reached
 // somebody, each message with its trail, and the inboxes.
 //
-// It shows and stores no message content: subjects, senders, recipients and the relay's words are
-// all that it has. It decides nothing: what it shows comes from package status and the queue, and
-// what it changes is what the commands change, in the same transactions. A change needs an
-// operator, and names who and why in the audit trail, in that transaction. A process that is killed
+// It shows and stores no message content, only subjects, senders, recipients and the relay's words.
+// It has no rules of its own: what it shows comes from package status and the queue, and it changes
+// only what the commands change, in the same transactions. Only an operator can change something.
+// The same transaction records in the audit trail who changed it, and why. A process that is killed
 // before the commit has changed nothing.
 //
-// An audit runs in the background, at most one for each inbox, and ends with Close. It is the one of
-// the command; the page starts it, and shows the result that it stores.
+// An audit runs in the background, at most one for each inbox, and ends with Close. It is the same
+// audit as that of the command; the page starts it, and shows the result that it stores.
 //
-// Everything that others wrote is escaped, and made one printable line. A page needs no script and
-// has none of its own in it; the policy that goes with each answer forbids any but ours.
+// Everything that others wrote is escaped, and made one printable line. The pages work without
+// JavaScript and have no inline script; the Content-Security-Policy allows only our script file.
 //
 // Access says who may look and who may change. Loopback needs no login. Any other address needs
 // users with TLS, or a proxy that logs them in; without these Open refuses.

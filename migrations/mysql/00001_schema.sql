@@ -224,8 +224,8 @@ CREATE TABLE IF NOT EXISTS monitored_said (
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE IF NOT EXISTS monitored_emails_told (
     channel VARCHAR(320) NOT NULL, -- hook, or mail: and an address
-    kind    VARCHAR(16)  NOT NULL, -- task, inbox, recipient
-    ref_id  BIGINT       NOT NULL, -- no foreign key: one column for both; the next report deletes rows of what is gone
+    kind    VARCHAR(16)  NOT NULL, -- task, bounce, inbox, recipient
+    ref_id  BIGINT       NOT NULL, -- the ID of the task, inbox or recipient, so no foreign key; the next report deletes rows whose task, inbox or recipient is gone
     at      DATETIME(6)  NOT NULL, -- when the task ended, or the inbox's outage began or ended
     PRIMARY KEY (channel, kind, ref_id)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;

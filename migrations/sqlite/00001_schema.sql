@@ -222,8 +222,8 @@ CREATE TABLE monitored_said (
 -- Which failures were reported, and to whom: the state that was reported last.
 CREATE TABLE monitored_emails_told (
     channel TEXT     NOT NULL, -- hook, or mail: and an address
-    kind    TEXT     NOT NULL, -- task, inbox, recipient
-    ref_id  INTEGER  NOT NULL, -- no foreign key: one column for both; the next report deletes rows of what is gone
+    kind    TEXT     NOT NULL, -- task, bounce, inbox, recipient
+    ref_id  INTEGER  NOT NULL, -- the ID of the task, inbox or recipient, so no foreign key; the next report deletes rows whose task, inbox or recipient is gone
     at      DATETIME NOT NULL, -- when the task ended, or the inbox's outage began or ended
     PRIMARY KEY (channel, kind, ref_id)
 );
