@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -62,7 +63,7 @@ func TestGroup(t *testing.T) {
 		{"login needed", "530 5.7.0 log in|530 5.7.0 log in|530 5.7.0 log in|503 5.5.1 no", "", "MAIL 530 permanent", []string{group4, "RSET"}},
 	} {
 		for name, write := range map[string]func(net.Conn, string){
-			"reply by reply": func(c net.Conn, s string) { _, _ = c.Write([]byte(s)) },
+			"reply by reply": writeWhole,
 			"octet by octet": writeOctets,
 			"in one piece":   nil,
 		} {
@@ -152,31 +153,45 @@ func TestMishandled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPuppet(t, inGroup(replies))
 			var log strings.Builder
-			r := p.relay(t, &log, func(c *Config) {
-				if strings.HasPrefix(name, "reads") || name == "one reply too few" {
-					c.Timeouts.Command = 50 * time.Millisecond
-				}
-			})
-			for range 2 {
-				res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example")
-				if got := brief(res); got != both || err != nil {
-					t.Errorf("Send = %q, %v, want %q", got, err, both)
-				}
-			}
-			mustSend(t, r)
-			heard := p.heard()
-			at := slices.Index(heard, "MAIL")
-			alone := []string{"MAIL", "RCPT", "RCPT", "DATA", ".", "MAIL", "RCPT", "RCPT", "DATA", ".", "MAIL", "RCPT", "DATA", "."}
-			if at < 1 || heard[0] != group4 || !slices.Equal(heard[at:], alone) {
-				t.Errorf("the relay heard %q, want the group, and then one command at a time", heard)
-			}
-			if len(p.messages()) != 3 || p.connections() != 2 {
-				t.Errorf("%d messages over %d connections, want 3 over 2", len(p.messages()), p.connections())
+			if strings.HasPrefix(name, "reads") {
+				synctest.Test(t, func(t *testing.T) { // the relay falls silent on the first connection
+					r := p.relay(t, &log)
+					pool(t, r, p.pipe())
+					start := time.Now()
+					sendAlone(t, p, r)
+					if took, want := time.Since(start), r.cfg.Timeouts.Command; took != want {
+						t.Errorf("the relay was given up after %v, want %v", took, want)
+					}
+				})
+			} else {
+				sendAlone(t, p, p.relay(t, &log))
 			}
 			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "smtp.pipelining") || !strings.Contains(got, "reason=") {
 				t.Errorf("the log is %q, want one line with the setting and the reason", got)
 			}
 		})
+	}
+}
+
+// sendAlone sends three messages to a relay that mishandles a group. All go out one command at a
+// time, on the second connection.
+func sendAlone(t *testing.T, p *puppet, r *Relay) {
+	t.Helper()
+	for range 2 {
+		res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example")
+		if got := brief(res); got != both || err != nil {
+			t.Errorf("Send = %q, %v, want %q", got, err, both)
+		}
+	}
+	mustSend(t, r)
+	heard := p.heard()
+	at := slices.Index(heard, "MAIL")
+	alone := []string{"MAIL", "RCPT", "RCPT", "DATA", ".", "MAIL", "RCPT", "RCPT", "DATA", ".", "MAIL", "RCPT", "DATA", "."}
+	if at < 1 || heard[0] != group4 || !slices.Equal(heard[at:], alone) {
+		t.Errorf("the relay heard %q, want the group, and then one command at a time", heard)
+	}
+	if len(p.messages()) != 3 || p.connections() != 2 {
+		t.Errorf("%d messages over %d connections, want 3 over 2", len(p.messages()), p.connections())
 	}
 }
 

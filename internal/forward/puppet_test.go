@@ -37,7 +37,7 @@ func newPuppet(t *testing.T, answer func(commands []string) []string) *puppet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &puppet{Listener: l, answer: answer, write: func(c net.Conn, s string) { _, _ = c.Write([]byte(s)) }}
+	p := &puppet{Listener: l, answer: answer, write: writeWhole}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -45,9 +45,6 @@ func newPuppet(t *testing.T, answer func(commands []string) []string) *puppet {
 			if err != nil {
 				return
 			}
-			p.mu.Lock()
-			p.conns++
-			p.mu.Unlock()
 			all.Go(func() { p.serve(c) })
 		}
 	})
@@ -58,8 +55,22 @@ func newPuppet(t *testing.T, answer func(commands []string) []string) *puppet {
 	return p
 }
 
+func writeWhole(c net.Conn, s string) { _, _ = c.Write([]byte(s)) }
+
+// pipe is a connection to the puppet, for the pool of a relay. In a bubble of testing/synctest its
+// deadlines follow the bubble's clock: a relay that falls silent costs no time, and no other step
+// can time out.
+func (p *puppet) pipe() net.Conn {
+	client, server := net.Pipe()
+	go p.serve(server)
+	return client
+}
+
 func (p *puppet) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
+	p.mu.Lock()
+	p.conns++
+	p.mu.Unlock()
 	_, _ = c.Write([]byte("220 puppet\r\n"))
 	content, waiting := "", false // for the content
 	for buf := make([]byte, 64<<10); ; {

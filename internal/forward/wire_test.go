@@ -31,7 +31,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// metered is a meter on the only connection of a relay, which is in its pool, logged in and unused.
+// metered is a meter on the only connection of a relay, which is in its pool.
 func metered(t *testing.T, r *Relay) *meter {
 	t.Helper()
 	raw, err := net.Dial("tcp", r.addr)
@@ -39,12 +39,18 @@ func metered(t *testing.T, r *Relay) *meter {
 		t.Fatal(err)
 	}
 	m := &meter{Conn: raw}
-	c := &conn{cfg: &r.cfg, raw: m}
+	pool(t, r, m)
+	return m
+}
+
+// pool logs in on an open connection and puts it into the pool of a relay, unused.
+func pool(t *testing.T, r *Relay, raw net.Conn) {
+	t.Helper()
+	c := &conn{cfg: &r.cfg, raw: raw}
 	if err := c.open(); err != nil {
 		t.Fatal(err)
 	}
 	r.giveBack(c)
-	return m
 }
 
 // TestRoundTrips: how often a message of 4 KiB waits for the relay, and how many writes it takes,

@@ -62,12 +62,51 @@ func fake(t *testing.T, steps ...fakeimap.Step) imapsrc.Config {
 func fakeConfig(t *testing.T, handler func(*fakeimap.Conn)) imapsrc.Config {
 	t.Helper()
 	noLeaks(t)
-	s := fakeimap.Start(t, handler)
+	cfg := account(t)
+	cfg.Port = fakeimap.Start(t, handler).Port()
+	return cfg
+}
+
+// account is an account on a server without an address.
+func account(t *testing.T) imapsrc.Config {
+	t.Helper()
 	return imapsrc.Config{
-		Host: "127.0.0.1", Port: s.Port(), Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame",
+		Host: "127.0.0.1", Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame",
 		Proxy:   "direct",
 		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
 	}
+}
+
+// shortIdle is the IdleTimeout of an impatient account. It is a time of a bubble's clock.
+const shortIdle = 200 * time.Millisecond
+
+// impatient is an account with a short IdleTimeout.
+func impatient(t *testing.T) imapsrc.Config {
+	t.Helper()
+	cfg := account(t)
+	cfg.IdleTimeout = shortIdle
+	return cfg
+}
+
+// overPipe logs in to a server at the other end of a pipe. It is for tests in a bubble of
+// testing/synctest, where timeouts are exact and take no time. The bubble fails a test that leaves
+// goroutines.
+func overPipe(t *testing.T, cfg imapsrc.Config, handler func(*fakeimap.Conn)) *imapsrc.Conn {
+	t.Helper()
+	c, err := imapsrc.DialOver(t.Context(), fakeimap.Pipe(t, handler), cfg)
+	if err != nil {
+		t.Fatalf("DialOver: %v; want a connection", err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// openImpatient is open for an impatient account, over a pipe. The server answers no LOGOUT.
+func openImpatient(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
+	t.Helper()
+	c := overPipe(t, impatient(t), fakeimap.Script(append([]fakeimap.Step{greeting, loggedIn, examined}, steps...)...))
+	selectInbox(t, c)
+	return c
 }
 
 // open returns a connection with INBOX open, to a server that continues with these steps.
@@ -77,6 +116,14 @@ func open(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
 		[]fakeimap.Step{logout})...))
 	selectInbox(t, c)
 	return c
+}
+
+// wantTook checks how long a call has taken by the bubble's clock.
+func wantTook(t *testing.T, start time.Time, want time.Duration) {
+	t.Helper()
+	if took := time.Since(start); took != want {
+		t.Errorf("it took %v; want %v", took, want)
+	}
 }
 
 func selectInbox(t *testing.T, c *imapsrc.Conn) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"postrider/internal/imapsrc"
@@ -272,24 +273,30 @@ func TestTrickle(t *testing.T) {
 		"a line": "* OK ", "a body": "* 1 FETCH (UID 1 BODY[] {1000000}\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-				c.Send(greeting.Reply)
-				for _, reply := range []string{loggedIn.Reply, examined.Reply, start} {
-					c.ReadLine()
-					c.Send(reply)
+			synctest.Test(t, func(t *testing.T) {
+				cfg := impatient(t)
+				cfg.CommandTimeout = 2 * shortIdle
+				c := overPipe(t, cfg, func(c *fakeimap.Conn) {
+					c.Send(greeting.Reply)
+					for _, reply := range []string{loggedIn.Reply, examined.Reply, start} {
+						c.ReadLine()
+						c.Send(reply)
+					}
+					for _, err := io.WriteString(c, "x"); err == nil; _, err = io.WriteString(c, "x") {
+						time.Sleep(shortIdle / 20)
+					}
+				})
+				selectInbox(t, c)
+				start := time.Now()
+				err := bodiesOf1(t.Context(), c)
+				if took := time.Since(start); took < 2*shortIdle || took > 5*shortIdle/2 { // a body has a bit more time
+					t.Errorf("Bodies took %v; want about %v", took, 2*shortIdle)
 				}
-				for _, err := io.WriteString(c, "x"); err == nil; _, err = io.WriteString(c, "x") {
-					<-time.After(shortIdle / 20)
+				wantError(t, err, imapsrc.KindNetwork, "the server took longer than 400ms for its answer")
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("the error is %v; want os.ErrDeadlineExceeded in it", err)
 				}
 			})
-			cfg.IdleTimeout, cfg.CommandTimeout = shortIdle, 2*shortIdle
-			c := dial(t, cfg)
-			selectInbox(t, c)
-			err := bodiesOf1(t.Context(), c)
-			wantError(t, err, imapsrc.KindNetwork, "the server took longer than 400ms for its answer")
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("the error is %v; want os.ErrDeadlineExceeded in it", err)
-			}
 		})
 	}
 }

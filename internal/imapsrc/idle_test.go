@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"postrider/internal/imapsrc"
@@ -164,12 +165,20 @@ func TestIdleLost(t *testing.T) {
 
 // TestIdleDead: a connection that leads nowhere any more shows when IDLE ends.
 func TestIdleDead(t *testing.T) {
-	cfg := fake(t, slices.Concat(idling, []fakeimap.Step{idleBegins, {Expect: "^DONE$"}, {Expect: "never"}})...)
-	cfg.IdleTimeout = 50 * time.Millisecond
-	c := dial(t, cfg)
+	synctest.Test(t, func(t *testing.T) { idleDead(t, idleBegins) })
+}
+
+// idleDead checks what Idle says of a server that begins IDLE and does not end it. It is for a
+// bubble of testing/synctest.
+func idleDead(t *testing.T, begins fakeimap.Step) {
+	t.Helper()
+	steps := slices.Concat(idling, []fakeimap.Step{begins, {Expect: "^DONE$"}, {Expect: "never"}})
+	c := overPipe(t, impatient(t), fakeimap.Script(steps...))
 	selectInbox(t, c)
+	start := time.Now()
 	_, err := c.Idle(t.Context(), time.Millisecond)
-	wantError(t, err, imapsrc.KindNetwork, "end IDLE in", "silent for 50ms")
+	wantTook(t, start, time.Millisecond+shortIdle)
+	wantError(t, err, imapsrc.KindNetwork, "end IDLE in", "silent for 200ms")
 }
 
 // TestIdleStalls: a server that stops within a response, or within a literal, holds nobody up.
@@ -178,12 +187,7 @@ func TestIdleStalls(t *testing.T) {
 		t.Run(begun, func(t *testing.T) {
 			stalls := idleBegins
 			stalls.Reply += begun
-			cfg := fake(t, slices.Concat(idling, []fakeimap.Step{stalls, {Expect: "^DONE$"}, {Expect: "never"}})...)
-			cfg.IdleTimeout = 50 * time.Millisecond
-			c := dial(t, cfg)
-			selectInbox(t, c)
-			_, err := c.Idle(t.Context(), time.Millisecond)
-			wantError(t, err, imapsrc.KindNetwork, "end IDLE in", "silent for 50ms")
+			synctest.Test(t, func(t *testing.T) { idleDead(t, stalls) })
 		})
 	}
 }

@@ -187,10 +187,15 @@ func TestIDRefusedDoesNotMatter(t *testing.T) {
 
 // TestIDUnanswered: the command that ID went out with does not succeed.
 func TestIDUnanswered(t *testing.T) {
-	cfg := fake(t, greeting, loggedInWithID, fakeimap.Step{Expect: "ID"}, examined)
-	cfg.ClientName, cfg.IdleTimeout = "postrider", shortIdle
-	_, err := dial(t, cfg).Select(t.Context(), "INBOX")
-	wantError(t, err, imapsrc.KindNetwork, `open folder "INBOX": the server was silent for`)
+	synctest.Test(t, func(t *testing.T) {
+		cfg := impatient(t)
+		cfg.ClientName = "postrider"
+		c := overPipe(t, cfg, fakeimap.Script(greeting, loggedInWithID, fakeimap.Step{Expect: "ID"}, examined))
+		start := time.Now()
+		_, err := c.Select(t.Context(), "INBOX")
+		wantTook(t, start, shortIdle)
+		wantError(t, err, imapsrc.KindNetwork, `open folder "INBOX": the server was silent for`)
+	})
 }
 
 // TestCapabilitiesAfterLogin: they change with the login, and are asked for unless the tagged OK

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"postrider/internal/imapsrc"
@@ -14,18 +15,6 @@ import (
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/fakeimap"
 )
-
-const shortIdle = 200 * time.Millisecond
-
-// impatient is open with a short IdleTimeout.
-func impatient(t *testing.T, steps ...fakeimap.Step) *imapsrc.Conn {
-	t.Helper()
-	cfg := fake(t, append([]fakeimap.Step{greeting, loggedIn, examined}, steps...)...)
-	cfg.IdleTimeout = shortIdle
-	c := dial(t, cfg)
-	selectInbox(t, c)
-	return c
-}
 
 func TestSilenceEndsTheConnection(t *testing.T) {
 	for name, reply := range map[string]string{
@@ -35,81 +24,91 @@ func TestSilenceEndsTheConnection(t *testing.T) {
 		"before tagged OK": fetched(2, 2, body("b")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := impatient(t, fakeimap.Step{Expect: "FETCH", Reply: reply})
-			_, result, err := collect(t, c, []uint32{2})
-			wantError(t, err, imapsrc.KindNetwork, "the server was silent for 200ms")
-			if len(result.Vanished)+len(result.Failed) != 0 {
-				t.Errorf("Bodies = %+v; want nothing settled", result)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				c := openImpatient(t, fakeimap.Step{Expect: "FETCH", Reply: reply})
+				start := time.Now()
+				_, result, err := collect(t, c, []uint32{2})
+				wantTook(t, start, shortIdle)
+				wantError(t, err, imapsrc.KindNetwork, "the server was silent for 200ms")
+				if len(result.Vanished)+len(result.Failed) != 0 {
+					t.Errorf("Bodies = %+v; want nothing settled", result)
+				}
+			})
 		})
 	}
 }
 
 func TestSilentLogin(t *testing.T) {
-	cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN"})
-	cfg.IdleTimeout = shortIdle
-	_, err := imapsrc.Dial(t.Context(), cfg)
-	wantError(t, err, imapsrc.KindNetwork, "log in as ann: the server was silent for 200ms")
+	synctest.Test(t, func(t *testing.T) {
+		server := fakeimap.Pipe(t, fakeimap.Script(greeting, fakeimap.Step{Expect: "LOGIN"}))
+		start := time.Now()
+		_, err := imapsrc.DialOver(t.Context(), server, impatient(t))
+		wantTook(t, start, shortIdle)
+		wantError(t, err, imapsrc.KindNetwork, "log in as ann: the server was silent for 200ms")
+	})
 }
 
 func TestCloseDoesNotHang(t *testing.T) {
-	c := impatient(t) // the server never answers LOGOUT
-	start := time.Now()
-	if err := c.Close(); err != nil || time.Since(start) > 2*time.Second {
-		t.Errorf("Close = %v after %v; want nil, after IdleTimeout", err, time.Since(start))
-	}
-	if err := c.Close(); err != nil {
-		t.Errorf("second Close = %v; want nil", err)
-	}
-	_, err := c.UIDs(t.Context(), 1, 2)
-	wantError(t, err, imapsrc.KindNetwork, "list the messages")
+	synctest.Test(t, func(t *testing.T) {
+		c := openImpatient(t) // the server never answers LOGOUT
+		start := time.Now()
+		if err := c.Close(); err != nil || time.Since(start) > 2*time.Second {
+			t.Errorf("Close = %v after %v; want nil, after IdleTimeout", err, time.Since(start))
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("second Close = %v; want nil", err)
+		}
+		_, err := c.UIDs(t.Context(), 1, 2)
+		wantError(t, err, imapsrc.KindNetwork, "list the messages")
+	})
 }
 
 // IdleTimeout counts only while the client waits for the server, not between two calls and not
 // while the callback works.
 func TestIdleTimeoutExcludesTheCaller(t *testing.T) {
-	c := impatient(t,
-		fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
-		fakeimap.Step{Expect: "UID FETCH", Reply: "* 1 FETCH (UID 1)\r\n{tag} OK\r\n"}, logout)
-	longer := func() { <-time.After(3 * shortIdle / 2) }
-	longer()
-	_, err := c.Bodies(t.Context(), []uint32{1, 2}, func(_ uint32, m *message.Message) error {
+	synctest.Test(t, func(t *testing.T) {
+		c := openImpatient(t,
+			fetch("1:2", fetched(1, 1, body("a"))+fetched(2, 2, body("b"))+tagOK),
+			fakeimap.Step{Expect: "UID FETCH", Reply: "* 1 FETCH (UID 1)\r\n{tag} OK\r\n"}, logout)
+		longer := func() { time.Sleep(3 * shortIdle / 2) }
 		longer()
-		return m.Close()
+		_, err := c.Bodies(t.Context(), []uint32{1, 2}, func(_ uint32, m *message.Message) error {
+			longer()
+			return m.Close()
+		})
+		if err != nil {
+			t.Fatalf("Bodies = %v; want no error, however long the callback takes", err)
+		}
+		longer()
+		if _, err := c.UIDs(t.Context(), 1, 2); err != nil {
+			t.Errorf("UIDs = %v; want the connection to survive a pause", err)
+		}
 	})
-	if err != nil {
-		t.Fatalf("Bodies = %v; want no error, however long the callback takes", err)
-	}
-	longer()
-	if _, err := c.UIDs(t.Context(), 1, 2); err != nil {
-		t.Errorf("UIDs = %v; want the connection to survive a pause", err)
-	}
 }
 
 func TestSlowServerIsNotSilent(t *testing.T) {
-	const idle = 5 * shortIdle
-	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		c.Send(greeting.Reply)
-		for _, step := range []fakeimap.Step{loggedIn, examined} {
+	synctest.Test(t, func(t *testing.T) {
+		c := overPipe(t, impatient(t), func(c *fakeimap.Conn) {
+			c.Send(greeting.Reply)
+			for _, step := range []fakeimap.Step{loggedIn, examined} {
+				c.ReadLine()
+				c.Send(step.Reply)
+			}
 			c.ReadLine()
-			c.Send(step.Reply)
+			for i := range 10 { // takes longer than IdleTimeout in all
+				c.Send([]string{
+					"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r",
+					"\n)\r\n{tag} OK\r\n",
+				}[i])
+				time.Sleep(shortIdle / 2)
+			}
+			c.ReadLine()
+		})
+		selectInbox(t, c)
+		if got, _, err := collect(t, c, []uint32{1}); err != nil || len(got) != 1 {
+			t.Errorf("Bodies = %v, %v; want the message, because the server was never silent for long", got, err)
 		}
-		c.ReadLine()
-		for i := range 10 { // takes longer than IdleTimeout in all
-			c.Send([]string{
-				"* 1 FETCH (UID 1 BODY[] {9}\r\n", "S", "u", "b", "j", ":", "\r", "\n", "\r",
-				"\n)\r\n{tag} OK\r\n",
-			}[i])
-			<-time.After(idle / 8)
-		}
-		c.ReadLine()
 	})
-	cfg.IdleTimeout = idle
-	c := dial(t, cfg)
-	selectInbox(t, c)
-	if got, _, err := collect(t, c, []uint32{1}); err != nil || len(got) != 1 {
-		t.Errorf("Bodies = %v, %v; want the message, because the server was never silent for long", got, err)
-	}
 }
 
 func TestCancel(t *testing.T) {
@@ -172,11 +171,15 @@ func bodiesOf1(ctx context.Context, c *imapsrc.Conn) error {
 }
 
 func TestDeadlineOfTheCaller(t *testing.T) {
-	c := open(t, fakeimap.Step{Expect: "FETCH"})
-	ctx, cancel := context.WithTimeout(t.Context(), shortIdle)
-	defer cancel()
-	_, err := c.UIDs(ctx, 1, 2)
-	wantError(t, err, imapsrc.KindNetwork, context.DeadlineExceeded.Error())
+	synctest.Test(t, func(t *testing.T) {
+		c := openImpatient(t, fakeimap.Step{Expect: "FETCH"})
+		ctx, cancel := context.WithTimeout(t.Context(), shortIdle/2)
+		defer cancel()
+		start := time.Now()
+		_, err := c.UIDs(ctx, 1, 2)
+		wantTook(t, start, shortIdle/2)
+		wantError(t, err, imapsrc.KindNetwork, context.DeadlineExceeded.Error())
+	})
 }
 
 // A line of a message that looks like a BYE is not one, and is never printed.

@@ -1,5 +1,5 @@
-// Package fakeimap is an IMAP server on loopback that says what a test wrote down, for what a real
-// server will not do on demand: it lies, falls silent in mid-literal, or hangs up.
+// Package fakeimap is an IMAP server on loopback, or on a pipe, that says what a test wrote down,
+// for what a real server will not do on demand: it lies, falls silent in mid-literal, or hangs up.
 package fakeimap
 
 import (
@@ -56,6 +56,23 @@ func Start(t testing.TB, handlers ...func(*Conn)) *Server {
 	s.running.Go(s.accept)
 	t.Cleanup(s.close)
 	return s
+}
+
+// Pipe runs handler at one end of a net.Pipe and returns the other end, for a client. A test in a
+// bubble of testing/synctest has a server with the bubble's clock this way: time passes only while
+// both ends wait. The end of the test closes the server's end and waits for handler.
+func Pipe(t testing.TB, handler func(*Conn)) net.Conn {
+	client, server := net.Pipe()
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer func() { _ = server.Close() }()
+		handler(&Conn{Conn: server, T: t, N: 1, r: bufio.NewReader(server)})
+	})
+	t.Cleanup(func() {
+		_ = server.Close()
+		running.Wait()
+	})
+	return client
 }
 
 // Addr is where the server listens, "127.0.0.1:port".
@@ -128,6 +145,9 @@ func (c *Conn) ReadLine() (string, bool) {
 // Send sends text with {tag} filled in. An error does not matter: a client may hang up when it has
 // heard enough.
 func (c *Conn) Send(text string) {
+	if text == "" {
+		return // on a pipe, even a write of nothing waits for the reader
+	}
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "{tag}", c.Tag))
 }
 
