@@ -145,8 +145,11 @@ func (o *replayOutput) finish(r pass.ReplayReport) error {
 }
 
 func (o *replayOutput) sum(out io.Writer, r pass.ReplayReport) {
-	n := r.Totals
-	_, _ = fmt.Fprintf(out, "%s of the last %s: %d would go elsewhere, %d unchanged.\n", text.Count(n.Messages, "message"), o.opts.since, n.Elsewhere, n.Unchanged)
+	n, of := r.Totals, "of the last "+o.opts.since
+	if _, err := time.Parse(time.DateOnly, o.opts.since); err == nil {
+		of = "registered since " + o.opts.since
+	}
+	_, _ = fmt.Fprintf(out, "%s %s: %d would go elsewhere, %d unchanged.\n", text.Count(n.Messages, "message"), of, n.Elsewhere, n.Unchanged)
 	for _, line := range []struct {
 		n    int
 		what string

@@ -139,7 +139,7 @@ func checkPage(cfg *config.Config) finding {
 }
 
 // page wires the status page. Broken is for web.Options. Call done when it is not used any more.
-func (s *services) page(access *web.Access, broken func() string) (page *web.Server, done func(), err error) {
+func (s *services) page(access *web.Access, broken func() bool) (page *web.Server, done func(), err error) {
 	relay, err := s.relay()
 	if err != nil {
 		return nil, nil, err

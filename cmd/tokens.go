@@ -81,7 +81,7 @@ func (s *services) relayToken() forward.Token {
 	}
 	return func(ctx context.Context, refused string) (string, error) {
 		if s.tokens == nil {
-			return "", errors.New("the relay's access token is in the database, which cannot be used now; in a new installation `postrider smtp login` creates the database and logs in")
+			return "", errors.New("the relay's access token is in the database, which cannot be used now; in a new installation run `postrider migrate` and `postrider smtp login`")
 		}
 		acct, err := s.relayAccount()
 		if err != nil {

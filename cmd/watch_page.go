@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"sync"
 
-	"postrider/internal/text"
 	"postrider/internal/web"
 )
 
@@ -19,7 +18,7 @@ type livePage struct {
 
 	mu      sync.Mutex
 	current *shownPage
-	broken  string // why the configuration could not be read again; empty when it could
+	broken  bool // the configuration could not be read again
 }
 
 // shownPage is the page of one configuration.
@@ -76,12 +75,10 @@ func (p *livePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *livePage) read(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.broken = ""; err != nil {
-		p.broken = text.Error(err)
-	}
+	p.broken = err != nil
 }
 
-func (p *livePage) why() string {
+func (p *livePage) isBroken() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.broken

@@ -86,7 +86,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if l.page == nil {
 		return l.begin(ctx, w), nil
 	}
-	page, done, err := s.page(l.page.access, l.page.why)
+	page, done, err := s.page(l.page.access, l.page.isBroken)
 	if err != nil {
 		w.endActions()
 		w.endEvents(false)

@@ -3,11 +3,12 @@
 // Due times, leases and pauses go by the database's clock. A time that is written while that clock
 // is ahead lies in the future once the clock is right again. A message that failed in between would
 // wait until then, and so would an inbox whose run died, although nothing looks wrong. Repair
-// recognises such a time because it is further ahead than the longest wait of its kind.
+// recognises such a time because it is further ahead than the longest wait of its kind. Hosts may
+// have different pauses and leases for tasks, so a task must also have been changed in the future.
 //
-// Repair sets it to Config.Lease from now, and not to now: a process that still works under the
-// lease renews it before that. Receipts and holders stay. A time that is less far ahead may be a
-// real pause; it is left alone, and passes within the longest pause of its kind.
+// What waits is due now. What a process may still hold is due after the length of a lease, in which
+// the process renews it. Receipts and holders stay. A time that is less far ahead may be a real
+// pause; it is left alone, and passes within the longest pause of its kind.
 //
 // Actions on the IMAP server are left alone, too: one may be planned for next month.
 package ahead
@@ -24,69 +25,95 @@ import (
 	"postrider/internal/db"
 )
 
-// Config says what is looked at, and how long it may wait.
+// Config says what is looked at, and how long it waits at most.
 type Config struct {
 	Inboxes      []int64       // whose tasks are looked at
 	Destinations []string      // whose events are looked at
-	Lease        time.Duration // no lease is longer
-	Retry        time.Duration // no task pauses longer
+	Pause        time.Duration // no task pauses longer
+	Lease        time.Duration // no lease of a task is longer
+	EventLease   time.Duration // no lease of an event is longer
 }
 
-// How long the rest pauses at most.
+// How long the rest waits at most, each with the package that says so.
 const (
-	longestBackOff     = time.Hour        // of an inbox, see pass
-	longestRetryAfter  = 24 * time.Hour   // of a destination, see webhook
-	longestRetryEvents = 15 * time.Minute // see outbox
+	longestBackOff    = time.Hour        // an inbox: pass
+	scanLease         = time.Minute      // pass
+	tokenLease        = 3 * time.Minute  // tokens
+	longestRetryAfter = 24 * time.Hour   // a destination: webhook
+	longestEventPause = 15 * time.Minute // outbox
 )
+
+// slack is how much further ahead a time is before it is repaired: the clocks of the nodes of a
+// cluster differ.
+const slack = time.Minute
 
 // kind is one kind of thing that waits: rows with a time in microseconds.
 type kind struct {
 	name          string
 	table, column string
-	which         string        // rows, by an index
+	which         string        // the rows, by an index
 	arg           any           // of which
-	longest       time.Duration // beside Config.Lease
+	longest       time.Duration // the longest wait
+	lease         time.Duration // in how long it is due then
 }
 
 // inboxesAtOnce is how many inboxes one list has. MariaDB turns a list of 1,000 into a join.
 const inboxesAtOnce = 512
 
+// tableTasks is the only one whose rows are known to be held or not, and changed when.
+const tableTasks = "monitored_emails_tasks /*! FORCE INDEX (monitored_emails_tasks_claim) */"
+
 func (c Config) kinds() []kind {
 	all := []kind{ // a row for each inbox, account, destination, and thing that is wrong
-		{"scans", "monitored_emails", "scan_until", "", nil, longestBackOff},
-		{"tokens", "oauth_tokens", "held_until", "", nil, 0},
-		{"destinations", "monitored_destinations", "retry_at", "", nil, longestRetryAfter},
-		{"reminders", "monitored_said", "said_at", "", nil, 0},
+		{"scans", "monitored_emails", "scan_until", "", nil, longestBackOff, scanLease},
+		{"tokens", "oauth_tokens", "held_until", "", nil, tokenLease, tokenLease},
+		{"destinations", "monitored_destinations", "retry_at", "", nil, longestRetryAfter, 0},
+		{"reminders", "monitored_said", "said_at", "", nil, 0, 0},
 	}
 	if len(c.Destinations) > 0 {
 		all = append(all, kind{
-			"events", "monitored_outbox /*! FORCE INDEX (monitored_outbox_claim) */", "visible_at", "destination IN ? AND ", c.Destinations, longestRetryEvents,
+			"events", "monitored_outbox /*! FORCE INDEX (monitored_outbox_claim) */", "visible_at",
+			"destination IN ? AND ", c.Destinations, max(longestEventPause, c.EventLease), c.EventLease,
 		})
 	}
 	for ids := range slices.Chunk(c.Inboxes, inboxesAtOnce) {
 		all = append(all, kind{
-			"tasks", "monitored_emails_tasks /*! FORCE INDEX (monitored_emails_tasks_claim) */", "visible_at", "inbox_id IN ? AND priority IN (0, 1) AND ", ids, c.Retry,
+			"tasks", tableTasks, "visible_at", "inbox_id IN ? AND priority IN (0, 1) AND ", ids, max(c.Pause, c.Lease), c.Lease,
 		})
 	}
 	return all
 }
 
 // tooFar is the condition for what is too far ahead of now, with its arguments.
-func (c Config) tooFar(k kind, now int64) (where string, args []any) {
+func (k kind) tooFar(now int64) (where string, args []any) {
 	if k.arg != nil {
 		args = []any{k.arg}
 	}
-	return " WHERE " + k.which + k.column + " > ?", append(args, now+max(k.longest, c.Lease).Microseconds())
+	where, args = " WHERE "+k.which+k.column+" > ?", append(args, now+(k.longest+slack).Microseconds())
+	if k.table == tableTasks {
+		where, args = where+" AND updated_at > ?", append(args, time.UnixMicro(now).Add(slack).UTC())
+	}
+	return where, args
+}
+
+// repair is the statement that brings back what is too far ahead, with its arguments.
+func (k kind) repair(now int64) (update string, args []any) {
+	where, args := k.tooFar(now)
+	set, due := k.column+" = ?", []any{now + k.lease.Microseconds()}
+	if k.table == tableTasks {
+		set, due = k.column+" = CASE WHEN status = 'in_progress' THEN ? ELSE ? END", append(due, now)
+	}
+	return "UPDATE " + k.table + " SET " + set + where, append(due, args...)
 }
 
 // Repair brings back what is too far ahead, and returns what that was, such as "scans: 1, tasks: 3";
-// "" for nothing. Then it costs one query, whatever there is.
+// "" for nothing. Then it has asked for the time, and whether there is anything, by indexes.
 func Repair(ctx context.Context, d *db.DB, c Config) (what string, err error) {
 	kinds, found := c.kinds(), false
 	err = d.View(ctx, func(tx *gorm.DB) error {
 		now, err := d.Now(tx)
 		if err == nil {
-			found, err = c.any(tx, kinds, now)
+			found, err = anyTooFar(tx, kinds, now)
 		}
 		return err
 	})
@@ -94,7 +121,7 @@ func Repair(ctx context.Context, d *db.DB, c Config) (what string, err error) {
 		err = d.Tx(ctx, func(tx *gorm.DB) error {
 			now, err := d.Now(tx)
 			if err == nil {
-				what, err = c.repair(tx, kinds, now)
+				what, err = repair(tx, kinds, now)
 			}
 			return err
 		})
@@ -105,23 +132,22 @@ func Repair(ctx context.Context, d *db.DB, c Config) (what string, err error) {
 	return what, nil
 }
 
-// any reports whether something is too far ahead.
-func (c Config) any(tx *gorm.DB, kinds []kind, now int64) (bool, error) {
+func anyTooFar(tx *gorm.DB, kinds []kind, now int64) (bool, error) {
 	var each []string
 	var all []any
 	for _, k := range kinds {
-		where, args := c.tooFar(k, now)
+		where, args := k.tooFar(now)
 		each, all = append(each, "EXISTS (SELECT 1 FROM "+k.table+where+")"), append(all, args...)
 	}
 	found, err := db.Query(tx, db.Value[bool], "SELECT "+strings.Join(each, " OR "), all...)
 	return err == nil && found[0], err
 }
 
-func (c Config) repair(tx *gorm.DB, kinds []kind, now int64) (what string, _ error) {
+func repair(tx *gorm.DB, kinds []kind, now int64) (what string, _ error) {
 	var repaired []string
 	for _, k := range kinds {
-		where, args := c.tooFar(k, now)
-		n, err := db.Exec(tx, "UPDATE "+k.table+" SET "+k.column+" = ?"+where, append([]any{now + c.Lease.Microseconds()}, args...)...)
+		update, args := k.repair(now)
+		n, err := db.Exec(tx, update, args...)
 		if err != nil {
 			return "", err
 		}

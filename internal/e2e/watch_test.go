@@ -377,10 +377,7 @@ func TestWatchBrokenPage(t *testing.T) {
 		t.Errorf("a good configuration: the page says %q", title)
 	}
 	w.write("postrider.yaml", string(good)+"nonsense: true\n")
-	w.await("the page says so", func() bool {
-		page := shows()
-		return strings.Contains(page, title) && strings.Contains(page, "nonsense")
-	})
+	w.await("the page says so", func() bool { return strings.Contains(shows(), title) })
 	w.write("postrider.yaml", string(good))
 	w.await("the page says so no more", func() bool { return !strings.Contains(shows(), title) })
 	w.end(w.p, 0)

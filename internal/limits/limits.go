@@ -133,7 +133,8 @@ func (q *Quota) end(token string, used int) {
 }
 
 // Left is how many recipients could be reserved now. When it is none, why is the limit that is used
-// up.
+// up. Then the usage is also stored as of now: what a clock recorded that was ahead counts from the
+// first look on, and not from each look anew.
 func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	if !q.Limited() {
 		return math.MaxInt, nil, nil
@@ -146,8 +147,10 @@ func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	q.mu.Lock()
 	u.note(q.ended, now, local)
 	q.mu.Unlock()
-	n, why = u.left(q.cfg.Limits, now)
-	return max(n, 0), why, nil
+	if n, why = u.left(q.cfg.Limits, now); why != nil {
+		err = q.settle(ctx, func(*usage, int64) {})
+	}
+	return max(n, 0), why, err
 }
 
 // Renew keeps the reservations of transactions that are under way.

@@ -268,3 +268,24 @@ func TestDamagedRow(t *testing.T) {
 		t.Errorf("without the row %d are granted (%v), want 1", n, err)
 	}
 }
+
+// TestClockWasAhead: what was sent while the clock was days ahead counts from when that is noticed,
+// and not again each time that somebody looks.
+func TestClockWasAhead(t *testing.T) {
+	onEach(t, func(t *testing.T, cfg db.Config) {
+		d := open(t, cfg)
+		q := quota(d, "a", Limits{PerMinute: 10})
+		_, done, err := q.Reserve(t.Context(), 10)
+		check(t, err)
+		done(10)
+		check(t, q.Flush(t.Context()))
+		age(t, d, -5*24*time.Hour)
+		if n, why, err := q.Left(t.Context()); err != nil || n != 0 || why == nil {
+			t.Fatalf("left: %d, %v, %v; want none, and the limit", n, why, err)
+		}
+		age(t, d, 3*time.Minute)
+		if n, why, err := q.Left(t.Context()); err != nil || n != 10 || why != nil {
+			t.Errorf("three minutes later, left: %d, %v, %v; want all", n, why, err)
+		}
+	})
+}

@@ -75,8 +75,9 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	return a
 }
 
-// Earlier reports whether the report says that this was before the delivery: it is about an attempt
-// before an operator requeued the task. The clocks of hosts may differ by an hour.
+// Earlier reports whether the report says that this was before the delivery. If an operator has
+// requeued the task, it is about an attempt before that; the clocks of hosts may differ by an hour. If
+// not, the clock was wrong when the delivery was recorded.
 func (a Arrival) Earlier(delivered *time.Time) bool {
 	return !a.At.IsZero() && delivered != nil && a.At.Before(delivered.Add(-time.Hour))
 }

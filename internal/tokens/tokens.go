@@ -179,7 +179,7 @@ func (r row) current(a Account, tok token, refused string) (access string, done 
 		return "", true, &LoginNeededError{a, r.LoginNeeded}
 	case tok.Access != refused && tok.good(now):
 		return tok.Access, true, nil
-	case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause:
+	case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause && !tok.Issued.After(now):
 		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
 	case tok.Access == "" && a.App.Personal():
 		return "", true, &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}

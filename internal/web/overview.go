@@ -94,8 +94,8 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 		return err
 	}
 	b.sum(report)
-	if s.Broken != nil {
-		b.Needs = configurationNeeds(s.Broken())
+	if s.Broken != nil && s.Broken() {
+		b.Needs = append(b.Needs, broken)
 	}
 	b.need(report, boxes, audits)
 	b.Follows = report.Events
@@ -175,15 +175,11 @@ func (b *overviewBody) sum(report status.Report) {
 	}
 }
 
-// configurationNeeds are first: what was changed in it has no effect.
-func configurationNeeds(broken string) []need {
-	if broken == "" {
-		return nil
-	}
-	return []need{{
-		Title: "The configuration could not be read again, so the one before stays in force", Says: broken,
-		Fix: "Correct the file on the server. Mail goes on as before until then, but a restart would fail.",
-	}}
+// broken comes first: what was changed has no effect. It does not say why, because that may quote
+// what the program of a secret printed.
+var broken = need{
+	Title: "The configuration could not be read again, so the previous one stays in force",
+	Fix:   "Run `postrider check` on the server to see why. Mail goes on as before, but a restart would fail.",
 }
 
 // relayNeeds come next: nothing goes out without a relay.

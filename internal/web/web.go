@@ -71,9 +71,9 @@ type Options struct {
 	// that is not offered.
 	Audit   func(ctx context.Context, in inbox.Inbox, who string)
 	Metrics http.Handler // of /metrics; nil for none
-	// Broken says why the configuration could not be read again, so that an older one is in force;
-	// empty when it could. It is nil if the configuration is read only once.
-	Broken func() string
+	// Broken reports whether the configuration could not be read again, so that an older one is in
+	// force. It is nil if the configuration is read only once.
+	Broken func() bool
 	// PassEvery is how long after the last complete scan the page is not ready any more.
 	PassEvery time.Duration
 	Now       func() time.Time

@@ -292,7 +292,7 @@ CREATE TABLE monitored_outbox (
     finished_at   DATETIME NULL,
     UNIQUE (task_id, inbox_id, destination, occurrence_id, action)
 );
-CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id) WHERE visible_at IS NOT NULL;
+CREATE INDEX monitored_outbox_claim ON monitored_outbox (destination, visible_at, id);
 CREATE INDEX monitored_outbox_ended ON monitored_outbox (finished_at) WHERE finished_at IS NOT NULL;
 
 -- Destinations of events that failed lately. Times are microseconds since 1970 by the database's clock.

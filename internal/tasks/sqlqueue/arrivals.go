@@ -68,7 +68,8 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 		return err
 	case len(rows) == 0:
 		return tasks.ErrNotFound
-	case !tasks.Reached([]tasks.Delivery{{Status: rows[0].status}}) || !a.Status.Beyond(rows[0].arrival), a.Earlier(rows[0].at):
+	case !tasks.Reached([]tasks.Delivery{{Status: rows[0].status}}) || !a.Status.Beyond(rows[0].arrival),
+		rows[0].requeued && a.Earlier(rows[0].at):
 		return errNoChange
 	}
 	a = a.Recorded(rows[0].at, now)
@@ -84,13 +85,16 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 
 // deliveredRow is a row of sqlDeliveryOf.
 type deliveredRow struct {
-	inboxID int64
-	status  tasks.DeliveryStatus
-	at      *time.Time
-	arrival tasks.ArrivalStatus
+	inboxID  int64
+	requeued bool // by an operator
+	status   tasks.DeliveryStatus
+	at       *time.Time
+	arrival  tasks.ArrivalStatus
 }
 
-func (r *deliveredRow) into() []any { return []any{&r.inboxID, &r.status, &r.at, &r.arrival} }
+func (r *deliveredRow) into() []any {
+	return []any{&r.inboxID, &r.requeued, &r.status, &r.at, &r.arrival}
+}
 
 // addArrivals adds to the deliveries of tasks what became of them.
 func addArrivals(tx *gorm.DB, ids []int64, to map[int64][]tasks.Delivery) error {
