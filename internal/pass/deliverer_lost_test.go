@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -120,16 +121,29 @@ func TestDatabaseAway(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				s.registered(boxA, "one", "two", "three", "four", "five")
 				s.otherRules()
-				s.relay.onSend = func(string) error { s.relay.await("one", "two"); return nil }
-				var away atomic.Bool
-				s.queue.hook = func(called string, _ int64) error {
-					if called == method {
-						away.Store(true)
+				var marked, sending atomic.Int32
+				both, away := make(chan struct{}), make(chan struct{})
+				s.relay.onSend = func(string) error {
+					if sending.Add(1) == 2 {
+						close(both)
 					}
-					if away.Load() {
-						return errAway
-					}
+					<-both
 					return nil
+				}
+				fails := sync.OnceFunc(func() { close(away) })
+				s.queue.hook = func(called string, _ int64) error {
+					switch {
+					case called == method:
+						fails()
+					case called == "Sending" && method == "Finish" && marked.Add(1) > 2:
+						<-away // a third message may come so far before the result of the first two is recorded
+					}
+					select {
+					case <-away:
+						return errAway
+					default:
+						return nil
+					}
 				}
 				s.wantError(s.run().Inboxes[0], errAway.Error())
 				s.wantSent(sent...)
