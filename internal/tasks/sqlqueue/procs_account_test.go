@@ -214,7 +214,7 @@ func (s *storm) accountTask(a *audit, id int64) {
 	count, conflicts, takenOver := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, e := range events {
 		if e.Event == "lease_lost" {
-			from, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, "taken over from "), ";")
+			from, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, "taken over from "), ",")
 			takenOver[from] = true
 		}
 		count[e.Event]++
