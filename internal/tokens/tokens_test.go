@@ -189,6 +189,19 @@ func TestMargin(t *testing.T) {
 	}
 }
 
+// TestRefusedTwice: after two tokens that a server refused, the next one is asked for after a pause,
+// but not after a clock that was ahead when the last one was issued.
+func TestRefusedTwice(t *testing.T) {
+	now := time.Now()
+	for issued, want := range map[time.Duration]bool{-pause / 2: true, -pause - time.Second: false, 72 * time.Hour: false} {
+		tok := token{Access: "a", Again: true, Issued: now.Add(issued), Expires: now.Add(100 * time.Hour)}
+		_, waits, err := row{now: now.UnixMicro()}.current(Account{App: &oauth.App{}}, tok, "a")
+		if waits != want || (err != nil) != want {
+			t.Errorf("issued %v from now: it waits %t, %v; want %t", issued, waits, err, want)
+		}
+	}
+}
+
 // TestOneRenews has several processes renew a token at once.
 func TestOneRenews(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
