@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"postrider/internal/ahead"
@@ -21,7 +22,7 @@ func (s *services) repairTimes(ctx context.Context, boxes []inbox.Inbox) {
 		cfg.EventLease = max(cfg.EventLease, outbox.Lease(e.Timeout))
 	}
 	what, err := ahead.Repair(ctx, s.db, cfg)
-	if err != nil { // whoever works with the database now says so, too
+	if err = errors.Join(err, s.quota.Tidy(ctx)); err != nil { // whoever works with the database now says so, too
 		s.log.Info(err.Error())
 	}
 	if what == "" {

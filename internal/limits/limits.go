@@ -133,8 +133,7 @@ func (q *Quota) end(token string, used int) {
 }
 
 // Left is how many recipients could be reserved now. When it is none, why is the limit that is used
-// up. Then the usage is also stored as of now: what a clock recorded that was ahead counts from the
-// first look on, and not from each look anew.
+// up.
 func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	if !q.Limited() {
 		return math.MaxInt, nil, nil
@@ -147,10 +146,17 @@ func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	q.mu.Lock()
 	u.note(q.ended, now, local)
 	q.mu.Unlock()
-	if n, why = u.left(q.cfg.Limits, now); why != nil {
-		err = q.settle(ctx, func(*usage, int64) {})
+	n, why = u.left(q.cfg.Limits, now)
+	return max(n, 0), why, nil
+}
+
+// Tidy stores the usage as of now, which writes only if that changes it. What was recorded while the
+// clock was ahead counts from then on: whoever only looks counts it as of now each time.
+func (q *Quota) Tidy(ctx context.Context) error {
+	if !q.Limited() {
+		return nil
 	}
-	return max(n, 0), why, err
+	return q.settle(ctx, func(*usage, int64) {})
 }
 
 // Renew keeps the reservations of transactions that are under way.
