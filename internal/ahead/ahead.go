@@ -55,30 +55,30 @@ type kind struct {
 	arg           any           // of which
 	longest       time.Duration // the longest wait
 	lease         time.Duration // in how long it is due then
+	held          string        // which rows have a lease: the others are due now; empty: all have
+	changed       string        // the column that says when a row was changed; empty: none does
 }
 
 // inboxesAtOnce is how many inboxes one list has. MariaDB turns a list of 1,000 into a join.
 const inboxesAtOnce = 512
 
-// tableTasks is the only one whose rows are known to be held or not, and changed when.
-const tableTasks = "monitored_emails_tasks /*! FORCE INDEX (monitored_emails_tasks_claim) */"
-
 func (c Config) kinds() []kind {
 	all := []kind{ // a row for each inbox, account, destination, and thing that is wrong
-		{"scans", "monitored_emails", "scan_until", "", nil, longestBackOff, scanLease},
-		{"tokens", "oauth_tokens", "held_until", "", nil, tokenLease, tokenLease},
-		{"destinations", "monitored_destinations", "retry_at", "", nil, longestRetryAfter, 0},
-		{"reminders", "monitored_said", "said_at", "", nil, 0, 0},
+		{"scans", "monitored_emails", "scan_until", "", nil, longestBackOff, scanLease, "", ""},
+		{"tokens", "oauth_tokens", "held_until", "", nil, tokenLease, tokenLease, "", ""},
+		{"destinations", "monitored_destinations", "retry_at", "", nil, longestRetryAfter, 0, "", ""},
+		{"reminders", "monitored_said", "said_at", "", nil, 0, 0, "", ""},
 	}
 	if len(c.Destinations) > 0 {
 		all = append(all, kind{
 			"events", "monitored_outbox /*! FORCE INDEX (monitored_outbox_claim) */", "visible_at",
-			"destination IN ? AND ", c.Destinations, max(longestEventPause, c.EventLease), c.EventLease,
+			"destination IN ? AND ", c.Destinations, max(longestEventPause, c.EventLease), c.EventLease, "", "",
 		})
 	}
 	for ids := range slices.Chunk(c.Inboxes, inboxesAtOnce) {
 		all = append(all, kind{
-			"tasks", tableTasks, "visible_at", "inbox_id IN ? AND priority IN (0, 1) AND ", ids, max(c.Pause, c.Lease), c.Lease,
+			"tasks", "monitored_emails_tasks /*! FORCE INDEX (monitored_emails_tasks_claim) */", "visible_at",
+			"inbox_id IN ? AND priority IN (0, 1) AND ", ids, max(c.Pause, c.Lease), c.Lease, "status = 'in_progress'", "updated_at",
 		})
 	}
 	return all
@@ -90,8 +90,8 @@ func (k kind) tooFar(now int64) (where string, args []any) {
 		args = []any{k.arg}
 	}
 	where, args = " WHERE "+k.which+k.column+" > ?", append(args, now+(k.longest+slack).Microseconds())
-	if k.table == tableTasks {
-		where, args = where+" AND updated_at > ?", append(args, time.UnixMicro(now).Add(slack).UTC())
+	if k.changed != "" {
+		where, args = where+" AND "+k.changed+" > ?", append(args, time.UnixMicro(now).Add(slack).UTC())
 	}
 	return where, args
 }
@@ -100,8 +100,8 @@ func (k kind) tooFar(now int64) (where string, args []any) {
 func (k kind) repair(now int64) (update string, args []any) {
 	where, args := k.tooFar(now)
 	set, due := k.column+" = ?", []any{now + k.lease.Microseconds()}
-	if k.table == tableTasks {
-		set, due = k.column+" = CASE WHEN status = 'in_progress' THEN ? ELSE ? END", append(due, now)
+	if k.held != "" {
+		set, due = k.column+" = CASE WHEN "+k.held+" THEN ? ELSE ? END", append(due, now)
 	}
 	return "UPDATE " + k.table + " SET " + set + where, append(due, args...)
 }
