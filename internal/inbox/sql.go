@@ -10,6 +10,7 @@ const (
 	sqlListInboxes       = sqlInboxes + `ORDER BY email_address`
 	sqlListActiveInboxes = sqlInboxes + `WHERE is_active = 1 ORDER BY email_address`
 	sqlGetInbox          = sqlInboxes + `WHERE email_address = ?` // UNIQUE (email_address)
+	sqlInboxesByID       = sqlInboxes + `WHERE id IN ?`           // PRIMARY KEY
 	sqlAddresses         = `SELECT email_address FROM monitored_emails`
 	sqlIDs               = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
 

@@ -237,6 +237,32 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	return inboxes, nil
 }
 
+// ByID returns those of the inboxes that are there, disabled ones too, with their labels and without
+// their folders.
+func (s *Store) ByID(ctx context.Context, ids []int64) (map[int64]Inbox, error) {
+	out := map[int64]Inbox{}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		var inboxes []Inbox
+		if err := tx.Raw(sqlInboxesByID, ids).Scan(&inboxes).Error; err != nil {
+			return err
+		}
+		if err := attachLabels(tx, inboxes); err != nil {
+			return err
+		}
+		for _, in := range inboxes {
+			out[in.ID] = in
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read inboxes: %w", err)
+	}
+	return out, nil
+}
+
 // Get returns one inbox with its labels and all its folders. When there is none, the error is a
 // *NotFoundError.
 func (s *Store) Get(ctx context.Context, address string) (Inbox, error) {

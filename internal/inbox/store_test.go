@@ -300,6 +300,24 @@ func TestListEnableDisableRemove(t *testing.T) {
 	})
 }
 
+// TestByID: inboxes that are gone are left out, disabled ones are not.
+func TestByID(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		a, c := b.add("a@x.org"), b.add("c@x.org")
+		if _, err := b.Set(b.ctx, c.Address, Changes{Labels: Labels{"tenant": "acme"}}); err != nil {
+			t.Fatal(err)
+		}
+		b.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'c@x.org'`)
+		all, err := b.ByID(b.ctx, []int64{c.ID, c.ID + 1, a.ID})
+		if err != nil || len(all) != 2 || all[a.ID].Address != a.Address || all[c.ID].Labels["tenant"] != "acme" {
+			t.Errorf("inboxes are %+v, %v; want two, one of them with a label", all, err)
+		}
+		if none, err := b.ByID(b.ctx, nil); err != nil || len(none) != 0 {
+			t.Errorf("no inboxes are %+v, %v", none, err)
+		}
+	})
+}
+
 func wantList(t *testing.T, b bench, activeOnly bool, want string) {
 	t.Helper()
 	all, err := b.List(b.ctx, activeOnly)

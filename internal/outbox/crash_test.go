@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,7 @@ func TestRace(t *testing.T) {
 			s, fresh := b.another(), Want{Destination: "crm", Max: i * 3, Lease: time.Hour, Worker: "w"}
 			wg.Go(func() {
 				for {
-					expanded, made, err := s.Expand(t.Context(), 7, to("crm", "bus"), fresh)
+					made, err := s.Expand(t.Context(), 7, to("crm", "bus"), fresh)
 					if err != nil {
 						t.Error(err)
 						return
@@ -41,7 +42,7 @@ func TestRace(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					for _, c := range slices.Concat(made, claims) {
+					for _, c := range slices.Concat(made.Claims, claims) {
 						mu.Lock()
 						done[c.EventID]++
 						mu.Unlock()
@@ -49,7 +50,7 @@ func TestRace(t *testing.T) {
 							t.Error(lost, err)
 						}
 					}
-					if expanded == 0 && len(claims) == 0 {
+					if made.N == 0 && len(claims) == 0 {
 						return
 					}
 				}
@@ -105,9 +106,9 @@ func TestUnheard(t *testing.T) {
 		s, want := New(d), Want{Destination: "crm", Max: 10, Lease: time.Hour, Worker: "w"}
 		b.happen(Occurrence{Kind: Dead, TaskID: 1})
 		next.Store(true)
-		n, fresh, err := s.Expand(t.Context(), 10, to("crm", "bus"), want)
-		if err != nil || n != 1 || len(fresh) != 1 || next.Load() {
-			t.Fatalf("Expand = %d, %v, %v; want one occurrence, and the claim", n, fresh, err)
+		made, err := s.Expand(t.Context(), 10, to("crm", "bus"), want)
+		if err != nil || made.N != 1 || len(made.Claims) != 1 || !maps.Equal(made.Waiting, map[string]bool{"bus": true}) || next.Load() {
+			t.Fatalf("Expand = %+v, %v; want one occurrence, the claim for crm, and that bus has more", made, err)
 		}
 		want.Destination = "bus"
 		next.Store(true)
@@ -115,7 +116,7 @@ func TestUnheard(t *testing.T) {
 		if err != nil || len(due) != 1 || next.Load() {
 			t.Fatalf("Receive = %v, %v; want one claim", due, err)
 		}
-		if lost := b.finish(Outcome{Claim: fresh[0], Status: Done}, Outcome{Claim: due[0], Status: Done}); len(lost) != 0 {
+		if lost := b.finish(Outcome{Claim: made.Claims[0], Status: Done}, Outcome{Claim: due[0], Status: Done}); len(lost) != 0 {
 			t.Errorf("%v are not good", lost)
 		}
 		if all := b.all(); len(all) != 2 {
@@ -138,14 +139,14 @@ func TestCutShort(t *testing.T) {
 			t.Errorf("%v: %d occurrences are left of a transaction that failed; %v", err, n, statErr)
 		}
 		b.happen(Occurrence{Kind: Dead, TaskID: 1})
-		if _, _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
+		if _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
 			t.Errorf("the plan's error is %v", err)
 		}
 		twice := func(ctx context.Context, os []Occurrence) ([]Planned, error) {
 			ps, _ := to("crm", "crm")(ctx, os)
 			return ps, nil
 		}
-		if _, _, err := b.Expand(t.Context(), 10, twice); err == nil {
+		if _, err := b.Expand(t.Context(), 10, twice); err == nil {
 			t.Error("an occurrence has two entries for one destination")
 		}
 		if _, n, err := b.Stats(t.Context()); err != nil || n != 1 || len(b.all()) != 0 {

@@ -34,7 +34,7 @@ const (
 	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late
 	pace         = 200 * time.Millisecond // between looks for occurrences: each commits, beside those who forward
 	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
-	expandAtOnce = 200
+	expandAtOnce = 500
 )
 
 // Run publishes what is due: at once, soon after woken has an element, and every few seconds, until
@@ -56,7 +56,12 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	for _, o := range outlets {
 		publishing.Go(func() {
 			r := rounds{log: d.Log, news: o.news, last: expanded}
-			r.run(begin, func() error { return o.publish(ctx, begin) })
+			r.run(begin, func() error {
+				if isClosed(expanded) {
+					o.lookAgain()
+				}
+				return o.publish(ctx, begin)
+			})
 		})
 	}
 	r := rounds{log: d.Log, news: woken, last: last, pace: pace, gather: gather}
@@ -70,7 +75,7 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	}
 }
 
-// expand expands all occurrences that there are, and wakes those who publish.
+// expand expands all occurrences that there are, and wakes those who have something to publish.
 func (d *Dispatcher) expand(ctx context.Context, outlets []*outlet) error {
 	for ctx.Err() == nil {
 		wants := make([]Want, len(outlets))
@@ -78,14 +83,13 @@ func (d *Dispatcher) expand(ctx context.Context, outlets []*outlet) error {
 			wants[i] = o.wantFresh()
 		}
 		began := time.Now()
-		n, claims, err := d.Store.Expand(ctx, expandAtOnce, d.Plan, wants...)
+		done, err := d.Store.Expand(ctx, expandAtOnce, d.Plan, wants...)
 		for _, o := range outlets {
-			o.hand(claims, began)
-			if n > 0 {
+			if o.hand(done, began) {
 				wake(o.news)
 			}
 		}
-		if err != nil || n < expandAtOnce { // what comes meanwhile wakes Run again
+		if err != nil || done.N < expandAtOnce { // what comes meanwhile wakes Run again
 			return err
 		}
 	}

@@ -29,32 +29,39 @@ type Planned struct {
 // each destination and action.
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
-// Expand replaces the oldest occurrences, at most most of them, by entries, and returns how many it
-// replaced. It also claims new events, up to what wants asks for, so that they need not be looked up
-// again: the first event of each task, unless an earlier event of that task has not ended yet.
+// Expanded is what Expand did.
+type Expanded struct {
+	N       int             // occurrences that were replaced
+	Claims  []Claim         // new events that were claimed
+	Waiting map[string]bool // destinations of new entries that were not
+}
+
+// Expand replaces the oldest occurrences, at most most of them, by entries. It also claims new
+// events, up to what wants asks for, so that they need not be looked up again: the first event of
+// each task, unless an earlier event of that task has not ended yet.
 //
 // If the occurrences were changed concurrently, it plans again. A kill at any point leaves either
 // the occurrence or all of its entries.
-func (s *Store) Expand(ctx context.Context, most int, plan Plan, wants ...Want) (expanded int, claims []Claim, _ error) {
+func (s *Store) Expand(ctx context.Context, most int, plan Plan, wants ...Want) (Expanded, error) {
 	for range maxTries {
 		os, err := s.oldest(ctx, most)
 		if err != nil || len(os) == 0 {
-			return 0, nil, err
+			return Expanded{}, err
 		}
 		planned, err := plan(ctx, os)
 		if err != nil {
-			return 0, nil, err
+			return Expanded{}, err
 		}
-		claims, err := s.replace(ctx, os, planned, wants)
+		done, err := s.replace(ctx, os, planned, wants)
 		switch {
 		case errors.Is(err, errTaken):
 		case err != nil:
-			return 0, nil, fmt.Errorf("replace %d occurrences by outbox entries: %w", len(os), err)
+			return Expanded{}, fmt.Errorf("replace %d occurrences by outbox entries: %w", len(os), err)
 		default:
-			return len(os), claims, nil
+			return done, nil
 		}
 	}
-	return 0, nil, nil // changed concurrently each time
+	return Expanded{}, nil // changed concurrently each time
 }
 
 // occurrenceRow is a row of monitored_occurrences.
@@ -85,7 +92,9 @@ func (s *Store) oldest(ctx context.Context, most int) (out []Occurrence, _ error
 var errTaken = errors.New("the occurrences were changed concurrently")
 
 // replace returns errTaken if not all of the occurrences are there.
-func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned, wants []Want) (claims []Claim, _ error) {
+func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned, wants []Want) (Expanded, error) {
+	var claims []Claim
+	var waiting map[string]bool
 	ids := make([]int64, len(os))
 	for i, o := range os {
 		ids[i] = o.ID
@@ -109,12 +118,24 @@ func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned,
 		if claims, err = claimNew(tx, entries, wants); err != nil {
 			return err
 		}
+		waiting = waitingIn(entries)
 		if err := db.Insert(tx, tableOutbox, newColumns, rowsOf(entries, claims)); err != nil {
 			return err
 		}
 		return identify(tx, claims)
 	})
-	return claims, err
+	return Expanded{len(os), claims, waiting}, err
+}
+
+// waitingIn are the destinations of entries that wait.
+func waitingIn(entries []Entry) map[string]bool {
+	out := map[string]bool{}
+	for _, e := range entries {
+		if e.Status == Waiting {
+			out[e.Destination] = true
+		}
+	}
+	return out
 }
 
 // entriesOf are the entries that are planned, before anybody has claimed them.

@@ -105,9 +105,9 @@ func to(destinations ...string) Plan {
 func (b bench) expand(plan Plan) {
 	b.t.Helper()
 	for {
-		n, _, err := b.Expand(b.t.Context(), 10, plan)
+		done, err := b.Expand(b.t.Context(), 10, plan)
 		b.must(err)
-		if n == 0 {
+		if done.N == 0 {
 			return
 		}
 	}

@@ -60,9 +60,9 @@ func (m *machine) expand(t *rapid.T) {
 		return out, nil
 	}
 	expandNow := func(s *Store, most int, plan Plan) {
-		n, _, err := s.Expand(m.Context(), most, plan)
+		done, err := s.Expand(m.Context(), most, plan)
 		m.must(err)
-		m.same("expand", n, min(most, len(m.model.noted)))
+		m.same("expand", done.N, min(most, len(m.model.noted)))
 	}
 	// took has the model do what the store did: the IDs of occurrences are the store's.
 	took := func(os []Occurrence) {
@@ -79,7 +79,7 @@ func (m *machine) expand(t *rapid.T) {
 		m.model.noted = m.model.noted[len(os):]
 	}
 	if fails && len(m.model.noted) > 0 {
-		_, _, err := m.Expand(m.Context(), most, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed })
+		_, err := m.Expand(m.Context(), most, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed })
 		m.same("expand", err, failed)
 		return
 	}
@@ -88,7 +88,7 @@ func (m *machine) expand(t *rapid.T) {
 		last = os
 		return plan(ctx, os)
 	}
-	n, claims, err := m.Expand(m.Context(), most, func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+	done, err := m.Expand(m.Context(), most, func(ctx context.Context, os []Occurrence) ([]Planned, error) {
 		if faster > 0 {
 			expandNow(m.other, faster, remember)
 			took(last)
@@ -97,13 +97,13 @@ func (m *machine) expand(t *rapid.T) {
 		return remember(ctx, os)
 	}, wants...)
 	m.must(err)
-	m.same("expand", n, min(most, len(m.model.noted)))
+	m.same("expand", done.N, min(most, len(m.model.noted)))
 	before := len(m.model.entries)
-	if n > 0 {
+	if done.N > 0 {
 		took(last)
 	}
-	m.inOrder(claims)
-	m.claimed("what expand claims", claims, m.model.fresh(before, delay, wants))
+	m.inOrder(done.Claims)
+	m.claimed("what expand claims", done.Claims, m.model.fresh(before, delay, wants))
 }
 
 // claimed checks that these claims are those of the model.

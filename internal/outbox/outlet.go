@@ -15,21 +15,23 @@ type outlet struct {
 	size int           // of the next batch; 0 before the first
 	news chan struct{} // has an element when something may be due
 
-	mu    sync.Mutex
-	room  int       // for what is claimed as it is made
-	fresh []Claim   // was claimed as it was made
-	since time.Time // when the first of these was
+	mu     sync.Mutex
+	room   int       // for what is claimed as it is made
+	fresh  []Claim   // was claimed as it was made
+	since  time.Time // when the first of these was
+	behind bool      // there may be something due that is not in fresh
+	looked time.Time // when due last looked for that
 }
 
 func (d *Dispatcher) outlets() (all []*outlet) {
 	for i := range d.Targets {
-		all = append(all, &outlet{Dispatcher: d, to: &d.Targets[i], news: make(chan struct{}, 1)})
+		all = append(all, &outlet{Dispatcher: d, to: &d.Targets[i], news: make(chan struct{}, 1), behind: true})
 	}
 	return all
 }
 
 // freshAtOnce is how many new events may be claimed before publish looks for others that are due.
-const freshAtOnce = 3 * expandAtOnce
+const freshAtOnce = 600
 
 // Lease is how long events are claimed for: a batch begins up to timeout after the claim, and takes
 // timeout.
@@ -46,19 +48,23 @@ func (o *outlet) wantFresh() Want {
 	return o.want(o.room)
 }
 
-// hand gives it those of the claims that are for it.
-func (o *outlet) hand(claims []Claim, began time.Time) {
+// hand tells it what was made for it, and reports whether anything was.
+func (o *outlet) hand(made Expanded, began time.Time) (news bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, c := range claims {
+	if news = made.Waiting[o.to.Name]; news {
+		o.behind = true
+	}
+	for _, c := range made.Claims {
 		if c.Destination != o.to.Name {
 			continue
 		}
 		if len(o.fresh) == 0 {
 			o.since = began
 		}
-		o.fresh, o.room = append(o.fresh, c), o.room-1
+		o.fresh, o.room, news = append(o.fresh, c), o.room-1, true
 	}
+	return news
 }
 
 // take returns up to most of what it was given. If that is too old to begin a batch with, it returns
@@ -138,12 +144,34 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 func (o *outlet) first() int { return min(firstBatch, o.to.Batch) }
 
 // due claims what is due. If that is not a whole batch, there is time for what is made now.
-func (o *outlet) due(ctx context.Context) ([]Claim, error) {
-	claims, err := o.Store.Receive(ctx, o.want(o.size))
-	if err == nil && len(claims) < o.size {
+func (o *outlet) due(ctx context.Context) (claims []Claim, err error) {
+	if o.mayBeDue() {
+		claims, err = o.Store.Receive(ctx, o.want(o.size))
+	}
+	if err != nil || len(claims) == o.size {
+		o.lookAgain()
+	} else {
 		o.open()
 	}
 	return claims, err
+}
+
+// mayBeDue reports whether it is time to look for what is due. This process knows what it makes
+// itself; what others made, and what is tried again, is looked for once a second.
+func (o *outlet) mayBeDue() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.behind && time.Since(o.looked) < lookAgain {
+		return false
+	}
+	o.behind, o.looked = false, time.Now()
+	return true
+}
+
+func (o *outlet) lookAgain() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.behind = true
 }
 
 // giveBack releases claims that were not handed over, so that they wait like all else. If that fails,
@@ -157,10 +185,12 @@ func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 		return nil
 	}
 	_, err := o.Store.Finish(context.WithoutCancel(ctx), outcomes...)
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if err != nil {
-		o.mu.Lock()
-		defer o.mu.Unlock()
 		o.fresh, o.since = append(claims, o.fresh...), time.Time{}
+		return err
 	}
-	return err
+	o.behind = true
+	return nil
 }

@@ -39,7 +39,7 @@ func TestFresh(t *testing.T) {
 	publish()
 	d.crm.takes(nil)
 	happen(5)
-	o.hand(d.receive("crm"), time.Now()) // as if it had failed meanwhile
+	o.hand(Expanded{Claims: d.receive("crm")}, time.Now()) // as if it had failed meanwhile
 	publish()
 	if all := d.all(); all[4].Status != Waiting || all[4].Attempts != 0 {
 		t.Errorf("it is %+v, want it to wait, and no attempt counted", all[4])
@@ -60,6 +60,49 @@ func TestFresh(t *testing.T) {
 			t.Errorf("%s came %d times", id, n)
 		}
 	}
+}
+
+// TestLooks: what this process does not know of is looked for once a second, and what it knows of at
+// once.
+func TestLooks(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	publish := func() { d.must(o.publish(t.Context(), t.Context())) }
+	publish()
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	d.must(d.Dispatcher.expand(t.Context(), nil)) // as another process does
+	o.looked = time.Now().Add(time.Hour)
+	publish()
+	d.want(d.crm)
+	o.looked = time.Time{}
+	publish()
+	d.want(d.crm, "dead task:1")
+	o.looked, o.room = time.Now().Add(time.Hour), 1
+	d.happen(Occurrence{Kind: Dead, TaskID: 2}, Occurrence{Kind: Dead, TaskID: 3})
+	d.must(d.Dispatcher.expand(t.Context(), []*outlet{o})) // it claims one
+	publish()
+	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
+}
+
+// TestLastLook: before it ends, Run publishes what others left, even if it has just looked for that.
+func TestLastLook(t *testing.T) {
+	d := newDesk(t)
+	d.Plan, d.Drain = to("crm"), time.Minute
+	came, woken, last, done := make(chan struct{}, 2), make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	d.crm.takes(func(Message) error { came <- struct{}{}; return nil })
+	go func() {
+		defer close(done)
+		d.Run(t.Context(), woken, last)
+	}()
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	wake(woken)
+	<-came
+	d.happen(Occurrence{Kind: Dead, TaskID: 2})
+	d.must(d.Dispatcher.expand(t.Context(), nil)) // as another process does
+	close(last)
+	<-done
+	d.want(d.crm, "dead task:1", "dead task:2")
 }
 
 // TestGivenBack: what was claimed as it was made, and is not handed over before the end, waits like all
@@ -102,13 +145,13 @@ func TestGiveBackFails(t *testing.T) {
 	d.happen(Occurrence{Kind: Dead, TaskID: 1})
 	d.must(d.Dispatcher.expand(t.Context(), nil))
 	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
-	o.hand(d.receive("crm"), time.Now())
+	o.hand(Expanded{Claims: d.receive("crm")}, time.Now())
 	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE monitored_outbox RENAME TO away").Error }))
 	if err := o.giveBack(t.Context(), o.close()); err == nil {
 		t.Fatal("giving back succeeds without the table")
 	}
 	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE away RENAME TO monitored_outbox").Error }))
-	o.hand(nil, time.Now())
+	o.hand(Expanded{}, time.Now())
 	d.must(o.publish(t.Context(), t.Context()))
 	d.want(d.crm, "dead task:1")
 	if e := d.all()[0]; e.Status != Done || e.Attempts != 1 {

@@ -320,7 +320,7 @@ func TestNotMade(t *testing.T) {
 func TestServerActions(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.happen(Occurrence{Kind: Forwarded, TaskID: 5})
-		_, _, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
+		_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
 			for _, action := range []string{"seen", "delete"} {
 				all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: action, InboxID: 7, Action: action})
 			}
@@ -368,7 +368,7 @@ func TestClaimReads(t *testing.T) {
 		}
 		b.happen(os...)
 		for range waiting / 500 {
-			_, _, err := b.Expand(t.Context(), 500, to("crm", "erp"))
+			_, err := b.Expand(t.Context(), 500, to("crm", "erp"))
 			b.must(err)
 		}
 		ids := make([]int64, taken)

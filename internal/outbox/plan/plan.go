@@ -5,6 +5,7 @@ package plan
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -34,9 +35,10 @@ type Registry interface {
 	Headers(ctx context.Context, ids []int64) (map[int64]tasks.Header, error)
 }
 
-// Inboxes lists all inboxes, disabled ones too.
+// Inboxes is what is read of inboxes.
 type Inboxes interface {
-	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
+	// ByID returns those that are there, disabled ones too.
+	ByID(ctx context.Context, ids []int64) (map[int64]inbox.Inbox, error)
 }
 
 // Planner has the rules.
@@ -157,11 +159,16 @@ func (p *Planner) read(ctx context.Context, os []outbox.Occurrence) (k known, er
 			return k, err
 		}
 	}
-	boxes, err := p.Inboxes.List(ctx, false)
-	k.inboxes = map[int64]inbox.Inbox{}
-	for _, in := range boxes {
-		k.inboxes[in.ID] = in
+	boxes := map[int64]bool{}
+	for _, o := range os {
+		if o.TaskID == 0 {
+			boxes[o.InboxID] = true
+		}
 	}
+	for _, t := range k.tasks {
+		boxes[t.InboxID] = true
+	}
+	k.inboxes, err = p.Inboxes.ByID(ctx, slices.Sorted(maps.Keys(boxes)))
 	return k, err
 }
 

@@ -41,7 +41,15 @@ func (r registry) Headers(context.Context, []int64) (map[int64]tasks.Header, err
 	return map[int64]tasks.Header{1: {Fields: []tasks.HeaderField{{Name: "x-case", Value: "7"}}, Cut: true}}, nil
 }
 
-func (r registry) List(context.Context, bool) ([]inbox.Inbox, error) { return r.inboxes, nil }
+func (r registry) ByID(_ context.Context, ids []int64) (map[int64]inbox.Inbox, error) {
+	out := map[int64]inbox.Inbox{}
+	for _, in := range r.inboxes {
+		if slices.Contains(ids, in.ID) {
+			out[in.ID] = in
+		}
+	}
+	return out, nil
+}
 
 // TestPlan: who gets which event. What was deleted since has none, and the IDs are always the same.
 func TestPlan(t *testing.T) {
