@@ -32,7 +32,7 @@ type Dispatcher struct {
 const (
 	lookEvery    = 5 * time.Second
 	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late
-	pace         = 200 * time.Millisecond // between looks for occurrences: each commits, beside those who forward
+	pace         = 100 * time.Millisecond // between looks for occurrences: each commits, beside those who forward
 	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
 	expandAtOnce = 500
 )
