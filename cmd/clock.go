@@ -8,18 +8,21 @@ import (
 	"postrider/internal/ahead"
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
+	"postrider/internal/outbox/webhook"
+	"postrider/internal/pass"
+	"postrider/internal/tokens"
 )
 
 // repairTimes brings back what was put off by a clock that was ahead, and says what that was.
 func (s *services) repairTimes(ctx context.Context, boxes []inbox.Inbox) {
-	cfg := ahead.Config{
-		Inboxes: inbox.IDs(boxes),
-		Pause:   2 * s.cfg.Retry.Max, // more than its random part
-		Lease:   s.cfg.Concurrency.Lease,
-	}
+	cfg := ahead.Config{Inboxes: inbox.IDs(boxes), Longest: ahead.Waits{
+		Task:      2 * s.cfg.Retry.Max, // more than its random part
+		TaskLease: s.cfg.Concurrency.Lease, Inbox: pass.LongestBackOff, ScanLease: pass.LongestScanLease, TokenLease: tokens.Lease,
+		Destination: max(outbox.LongestPause, webhook.LongestLater), Event: outbox.LongestPause,
+	}}
 	for name, e := range s.cfg.Events {
 		cfg.Destinations = append(cfg.Destinations, name)
-		cfg.EventLease = max(cfg.EventLease, outbox.Lease(e.Timeout))
+		cfg.Longest.EventLease = max(cfg.Longest.EventLease, outbox.Lease(e.Timeout))
 	}
 	what, err := ahead.Repair(ctx, s.db, cfg)
 	if err = errors.Join(err, s.quota.Tidy(ctx)); err != nil { // whoever works with the database now says so, too

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,7 @@ type eventFilter struct {
 	destination, kind, since string
 	statuses                 []string
 	task                     int64
+	given                    func(flag string) bool
 }
 
 func (f *eventFilter) register(c *cobra.Command) {
@@ -38,12 +40,21 @@ func (f *eventFilter) register(c *cobra.Command) {
 	c.Flags().StringVar(&f.kind, "kind", "", "only events of this `KIND`, such as forwarded")
 	c.Flags().Int64Var(&f.task, "task", 0, "only events of the task with this `ID`")
 	c.Flags().StringVar(&f.since, "since", "", "only events since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
+	f.given = c.Flags().Changed
 	values(c, "status", eventStates()...)
 	values(c, "kind", config.EventKinds...)
 }
 
+// empty says of each flag whether its value selects nothing.
+func (f *eventFilter) empty() map[string]bool {
+	return map[string]bool{
+		"destination": f.destination == "", "status": len(f.statuses) == 0, "kind": f.kind == "", "task": f.task == 0, "since": f.since == "",
+	}
+}
+
+// any reports whether one of the flags was given. An empty value counts, see parse.
 func (f *eventFilter) any() bool {
-	return f.destination != "" || f.kind != "" || f.since != "" || len(f.statuses) > 0 || f.task != 0
+	return slices.ContainsFunc(slices.Collect(maps.Keys(f.empty())), f.given)
 }
 
 func eventStates() []string {
@@ -54,7 +65,14 @@ func eventStates() []string {
 	return all
 }
 
+// parse refuses an empty value, so that an unset variable in a script does not select everything.
 func (f *eventFilter) parse() (outbox.Filter, error) {
+	empty := f.empty()
+	for _, flag := range slices.Sorted(maps.Keys(empty)) {
+		if empty[flag] && f.given(flag) {
+			return outbox.Filter{}, usage(fmt.Errorf("--%s has no value; give it one, or leave it out", flag))
+		}
+	}
 	out := outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
 	for _, s := range f.statuses {
 		if !slices.Contains(eventStates(), s) {

@@ -27,21 +27,19 @@ import (
 
 // Config says what is looked at, and how long it waits at most.
 type Config struct {
-	Inboxes      []int64       // whose tasks are looked at
-	Destinations []string      // whose events are looked at
-	Pause        time.Duration // no task pauses longer
-	Lease        time.Duration // no lease of a task is longer
-	EventLease   time.Duration // no lease of an event is longer
+	Inboxes      []int64  // whose tasks are looked at
+	Destinations []string // whose events are looked at
+	Longest      Waits
 }
 
-// How long the rest waits at most, each with the package that says so.
-const (
-	longestBackOff    = time.Hour        // an inbox: pass
-	scanLease         = time.Minute      // pass
-	tokenLease        = 3 * time.Minute  // tokens
-	longestRetryAfter = 24 * time.Hour   // a destination: webhook
-	longestEventPause = 15 * time.Minute // outbox
-)
+// Waits has the longest wait of each kind.
+type Waits struct {
+	Task, TaskLease   time.Duration
+	Inbox, ScanLease  time.Duration // a server that asked to be left alone, and a scan
+	TokenLease        time.Duration
+	Destination       time.Duration
+	Event, EventLease time.Duration
+}
 
 // slack is how much further ahead a time is before it is repaired: the clocks of the nodes of a
 // cluster differ.
@@ -63,22 +61,23 @@ type kind struct {
 const inboxesAtOnce = 512
 
 func (c Config) kinds() []kind {
+	w := c.Longest
 	all := []kind{ // a row for each inbox, account, destination, and thing that is wrong
-		{"scans", "monitored_emails", "scan_until", "", nil, longestBackOff, scanLease, "", ""},
-		{"tokens", "oauth_tokens", "held_until", "", nil, tokenLease, tokenLease, "", ""},
-		{"destinations", "monitored_destinations", "retry_at", "", nil, longestRetryAfter, 0, "", ""},
+		{"scans", "monitored_emails", "scan_until", "", nil, max(w.Inbox, w.ScanLease), w.ScanLease, "", ""},
+		{"tokens", "oauth_tokens", "held_until", "", nil, w.TokenLease, w.TokenLease, "", ""},
+		{"destinations", "monitored_destinations", "retry_at", "", nil, w.Destination, 0, "", ""},
 		{"reminders", "monitored_said", "said_at", "", nil, 0, 0, "", ""},
 	}
 	if len(c.Destinations) > 0 {
 		all = append(all, kind{
 			"events", "monitored_outbox /*! FORCE INDEX (monitored_outbox_claim) */", "visible_at",
-			"destination IN ? AND ", c.Destinations, max(longestEventPause, c.EventLease), c.EventLease, "", "",
+			"destination IN ? AND ", c.Destinations, max(w.Event, w.EventLease), w.EventLease, "", "",
 		})
 	}
 	for ids := range slices.Chunk(c.Inboxes, inboxesAtOnce) {
 		all = append(all, kind{
 			"tasks", "monitored_emails_tasks /*! FORCE INDEX (monitored_emails_tasks_claim) */", "visible_at",
-			"inbox_id IN ? AND priority IN (0, 1) AND ", ids, max(c.Pause, c.Lease), c.Lease, "status = 'in_progress'", "updated_at",
+			"inbox_id IN ? AND priority IN (0, 1) AND ", ids, max(w.Task, w.TaskLease), w.TaskLease, "status = 'in_progress'", "updated_at",
 		})
 	}
 	return all

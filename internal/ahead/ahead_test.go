@@ -109,8 +109,12 @@ func TestRepair(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	onEach(t, func(t *testing.T, b bench) {
 		cfg := Config{
-			Inboxes: []int64{b.inbox.ID}, Destinations: []string{"crm"}, Pause: 2 * time.Hour, Lease: 10 * time.Minute, EventLease: 20 * time.Minute,
+			Inboxes: []int64{b.inbox.ID}, Destinations: []string{"crm"}, Longest: Waits{
+				Task: 2 * time.Hour, TaskLease: 10 * time.Minute, Inbox: time.Hour, ScanLease: time.Minute, TokenLease: 3 * time.Minute,
+				Destination: 24 * time.Hour, Event: 15 * time.Minute, EventLease: 20 * time.Minute,
+			},
 		}
+		longest := cfg.Longest
 		b.register(3)
 		task := func(uid int, status string, priority int) func(at int64) {
 			return func(at int64) {
@@ -129,23 +133,23 @@ func TestRepair(t *testing.T) {
 			longest, lease time.Duration
 			read           string
 		}{
-			{"tasks", task(2, "error", 0), cfg.Pause, 0, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 2"},
-			{"tasks", task(3, "in_progress", 1), cfg.Pause, cfg.Lease, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 3"},
+			{"tasks", task(2, "error", 0), longest.Task, 0, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 2"},
+			{"tasks", task(3, "in_progress", 1), longest.Task, longest.TaskLease, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 3"},
 			{
 				"scans", func(at int64) { b.exec("UPDATE monitored_emails SET scan_holder = 'w', scan_until = ?", at) },
-				longestBackOff, scanLease, "SELECT scan_until FROM monitored_emails",
+				longest.Inbox, longest.ScanLease, "SELECT scan_until FROM monitored_emails",
 			},
 			{
 				"tokens", func(at int64) {
 					b.exec("DELETE FROM oauth_tokens")
 					b.exec("INSERT INTO oauth_tokens (account, app, sealed, generation, login_needed, holder, held_until) VALUES ('relay', '', '', 1, '', 'w', ?)", at)
-				}, tokenLease, tokenLease, "SELECT held_until FROM oauth_tokens",
+				}, longest.TokenLease, longest.TokenLease, "SELECT held_until FROM oauth_tokens",
 			},
 			{
 				"destinations", func(at int64) {
 					b.exec("DELETE FROM monitored_destinations")
 					b.exec("INSERT INTO monitored_destinations (name, target, failures, retry_at, gone, last_error) VALUES ('crm', '', 1, ?, 0, '')", at)
-				}, longestRetryAfter, 0, "SELECT retry_at FROM monitored_destinations",
+				}, longest.Destination, 0, "SELECT retry_at FROM monitored_destinations",
 			},
 			{
 				"reminders", func(at int64) {
@@ -155,7 +159,7 @@ func TestRepair(t *testing.T) {
 			},
 			{
 				"events", func(at int64) { b.exec("DELETE FROM monitored_outbox"); event(1, "crm", at) },
-				cfg.EventLease, cfg.EventLease, "SELECT visible_at FROM monitored_outbox",
+				longest.EventLease, longest.EventLease, "SELECT visible_at FROM monitored_outbox",
 			},
 		} {
 			for _, far := range []time.Duration{c.longest + slack/2, c.longest + 2*slack, year} {
@@ -186,7 +190,7 @@ func TestRepair(t *testing.T) {
 func TestRepairAll(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.register(3)
-		cfg := Config{Pause: time.Hour, Lease: time.Minute}
+		cfg := Config{Longest: Waits{Task: time.Hour, TaskLease: time.Minute}}
 		for id := range int64(3 * inboxesAtOnce) {
 			cfg.Inboxes = append(cfg.Inboxes, b.inbox.ID+id)
 		}
@@ -209,7 +213,7 @@ func TestReads(t *testing.T) {
 			b := open(t, db.Config{Driver: db.MySQL, DSN: server(t).NewDatabase(t)})
 			b.register(3000)
 			b.exec("UPDATE monitored_emails_tasks SET visible_at = NULL, status = 'forwarded' WHERE uid <= 2000")
-			cfg := Config{Destinations: []string{"crm"}, Pause: time.Hour, Lease: time.Minute}
+			cfg := Config{Destinations: []string{"crm"}, Longest: Waits{Task: time.Hour, TaskLease: time.Minute}}
 			for id := range int64(inboxesAtOnce) {
 				cfg.Inboxes = append(cfg.Inboxes, b.inbox.ID+id)
 			}

@@ -54,8 +54,8 @@ func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error
 
 // The pauses of a destination that is at fault: they double.
 const (
-	firstPause = 5 * time.Second
-	maxPause   = 15 * time.Minute
+	firstPause   = 5 * time.Second
+	LongestPause = 15 * time.Minute // unless it asks for a longer one
 )
 
 // Fault records that a destination failed, and pauses it for all processes, for atLeast or longer.
@@ -71,7 +71,7 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast ti
 			before = rows[0]
 		}
 		news = before.Failures == 0 || gone && !before.Gone
-		pause := max(atLeast, min(firstPause<<min(before.Failures, 20), maxPause))
+		pause := max(atLeast, min(firstPause<<min(before.Failures, 20), LongestPause))
 		row := []any{d.Name, d.Target, before.Failures + 1, now + pause.Microseconds(), gone || before.Gone, db.Cut(why, 4000)}
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})

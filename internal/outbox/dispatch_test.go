@@ -111,14 +111,14 @@ func TestDown(t *testing.T) {
 	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2})
 	all := []string{"registered task:1", "registered task:2", "forwarded task:1"}
 	for range 10 {
-		d.drain(maxPause)
+		d.drain(LongestPause)
 	}
 	d.want(d.bus, all...)
 	d.crm.takes(nil)
 	d.drain(0)
 	d.want(d.crm) // it is left alone
-	d.drain(maxPause)
-	d.drain(maxPause) // what may have been the reason waits longest
+	d.drain(LongestPause)
+	d.drain(LongestPause) // what may have been the reason waits longest
 	slices.Sort(d.crm.got)
 	d.want(d.crm, "forwarded task:1", "registered task:1", "registered task:2")
 	for id, n := range d.crm.ids {

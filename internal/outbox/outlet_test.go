@@ -45,7 +45,7 @@ func TestFresh(t *testing.T) {
 		t.Errorf("it is %+v, want it to wait, and no attempt counted", all[4])
 	}
 	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
-	d.ahead.Add(int64(maxPause))
+	d.ahead.Add(int64(LongestPause))
 	publish()
 	slices.Sort(d.crm.got)
 	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3", "dead task:4", "dead task:5")

@@ -79,7 +79,7 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 				v.atLeast = later.After
 			}
 			if o.Uncounted = v.gone || v.atLeast > 0; !o.Uncounted {
-				o.Delay = min(firstPause<<min(c.Attempts-1, 20), maxPause)
+				o.Delay = min(firstPause<<min(c.Attempts-1, 20), LongestPause)
 			}
 			if c.Age > giveUp {
 				o.Status, o.Error = DeadLetter, "given up after "+giveUp.String()+": "+err.Error()

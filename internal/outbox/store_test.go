@@ -189,11 +189,11 @@ func TestDestinations(t *testing.T) {
 		for range 30 {
 			fault(crm, 0, false)
 		}
-		if d := look(); d.Failures != 31 || d.RetryIn <= firstPause || d.RetryIn > maxPause {
+		if d := look(); d.Failures != 31 || d.RetryIn <= firstPause || d.RetryIn > LongestPause {
 			t.Errorf("after many faults it is %+v", d)
 		}
 		fault(crm, time.Hour, false)
-		if d := look(); d.RetryIn <= maxPause || d.Gone {
+		if d := look(); d.RetryIn <= LongestPause || d.Gone {
 			t.Errorf("when it asks for an hour it is %+v", d)
 		}
 		fault(crm, 0, true)

@@ -123,11 +123,14 @@ func (h *Held) preview(ctx context.Context) error {
 	return err
 }
 
-// backOff is for how long the server asked to be left alone, an hour at most.
+// LongestBackOff is how long an inbox is left alone at most, because its server asked for that.
+const LongestBackOff = time.Hour
+
+// backOff is for how long the server asked to be left alone.
 func backOff(err error) time.Duration {
 	var e *imapsrc.Error
 	if !errors.As(err, &e) {
 		return 0
 	}
-	return min(e.BackOff, time.Hour)
+	return min(e.BackOff, LongestBackOff)
 }

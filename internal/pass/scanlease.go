@@ -11,6 +11,9 @@ import (
 	"postrider/internal/tasks"
 )
 
+// LongestScanLease is how long a scan lease lasts at most, unless it is renewed.
+const LongestScanLease = time.Minute
+
 // scanLease is the right to scan one inbox.
 type scanLease struct {
 	leases ScanLeases
@@ -25,7 +28,7 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 	if ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}
-	ttl := min(p.Config.Lease, time.Minute)
+	ttl := min(p.Config.Lease, LongestScanLease)
 	// Not interrupted: a lease that nobody knows of would keep the next pass away.
 	got, busy, err := p.Inboxes.AcquireScan(context.WithoutCancel(ctx), in.ID, p.Config.Worker, ttl)
 	switch {

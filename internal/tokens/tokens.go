@@ -116,9 +116,11 @@ type outage struct {
 	until time.Time
 }
 
+// Lease is for one renewal of a token: at most 30 s of it for the provider.
+const Lease = 3 * time.Minute
+
 const (
 	margin = 5 * time.Minute        // before its end, a token is renewed
-	lease  = 3 * time.Minute        // for one renewal: at most 30 s of it for the provider
 	look   = 100 * time.Millisecond // how often it looks whether another process is done
 	// spare is how long a token has to last that is used while another process renews it, or while
 	// the provider is down.
@@ -228,12 +230,12 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 		if err != nil {
 			return err
 		}
-		res := tx.Exec(sqlHoldToken, holder, now+lease.Microseconds(), a.Key, r.Generation, now, holder)
+		res := tx.Exec(sqlHoldToken, holder, now+Lease.Microseconds(), a.Key, r.Generation, now, holder)
 		held = res.RowsAffected == 1
 		return res.Error
 	})
 	// A commit that took long leaves too little of the lease for the provider.
-	return held && time.Since(began) < lease/4, err
+	return held && time.Since(began) < Lease/4, err
 }
 
 // renew asks the provider, under the lease. It does not end with ctx: the provider may have taken

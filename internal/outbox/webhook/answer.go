@@ -9,8 +9,8 @@ import (
 	"postrider/internal/outbox"
 )
 
-// maxLater is how long an answer can pause a destination.
-const maxLater = 24 * time.Hour
+// LongestLater is how long an answer can pause a destination.
+const LongestLater = 24 * time.Hour
 
 // judge returns what an answer means, nil if the event has arrived.
 func (p *Publisher) judge(resp *http.Response) error {
@@ -40,8 +40,8 @@ func (p *Publisher) judge(resp *http.Response) error {
 // 24 hours, and false for what is neither or is over.
 func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
-		if seconds > uint64(maxLater/time.Second) {
-			return maxLater, true
+		if seconds > uint64(LongestLater/time.Second) {
+			return LongestLater, true
 		}
 		return time.Duration(seconds) * time.Second, seconds > 0
 	}
@@ -49,5 +49,5 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	if err != nil || !at.After(now) {
 		return 0, false
 	}
-	return min(at.Sub(now), maxLater), true
+	return min(at.Sub(now), LongestLater), true
 }
