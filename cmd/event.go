@@ -45,7 +45,7 @@ func (f *eventFilter) register(c *cobra.Command) {
 	values(c, "kind", config.EventKinds...)
 }
 
-// empty says of each flag whether its value selects nothing.
+// empty says of each flag whether it has no value, and so would not filter.
 func (f *eventFilter) empty() map[string]bool {
 	return map[string]bool{
 		"destination": f.destination == "", "status": len(f.statuses) == 0, "kind": f.kind == "", "task": f.task == 0, "since": f.since == "",
@@ -69,7 +69,11 @@ func eventStates() []string {
 func (f *eventFilter) parse() (outbox.Filter, error) {
 	empty := f.empty()
 	for _, flag := range slices.Sorted(maps.Keys(empty)) {
-		if empty[flag] && f.given(flag) {
+		switch {
+		case !empty[flag] || !f.given(flag):
+		case flag == "task":
+			return outbox.Filter{}, usage(errors.New("--task is 0; give the ID of a task, or leave it out"))
+		default:
 			return outbox.Filter{}, usage(fmt.Errorf("--%s has no value; give it one, or leave it out", flag))
 		}
 	}

@@ -31,7 +31,7 @@ type Dispatcher struct {
 // How often things are looked at, and how much at once.
 const (
 	lookEvery    = 5 * time.Second
-	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late
+	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late; and between looks for what others made
 	pace         = 100 * time.Millisecond // between looks for occurrences: each commits, beside those who forward
 	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
 	expandAtOnce = 500
@@ -58,7 +58,7 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 			r := rounds{log: d.Log, news: o.news, last: expanded}
 			r.run(begin, func() error {
 				if isClosed(expanded) {
-					o.lookAgain()
+					o.mustLook()
 				}
 				return o.publish(ctx, begin)
 			})

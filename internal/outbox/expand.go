@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -33,7 +34,7 @@ type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 type Expanded struct {
 	N       int             // occurrences that were replaced
 	Claims  []Claim         // new events that were claimed
-	Waiting map[string]bool // destinations of new entries that were not
+	Waiting map[string]bool // destinations with new entries that wait
 }
 
 // Expand replaces the oldest occurrences, at most most of them, by entries. It also claims new
@@ -180,7 +181,7 @@ func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ err
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	waiting, err := db.Query(tx, (*lane).into, sqlLanes, ids)
+	waiting, err := db.Query(tx, (*lane).into, sqlLanes, distinct(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +207,12 @@ func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ err
 		wanted[e.Destination] = w
 	}
 	return claims, nil
+}
+
+// distinct has each ID once: a list of more than 1,000 is another query to MariaDB.
+func distinct(ids []int64) []int64 {
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 func rowsOf(entries []Entry, claims []Claim) [][]any {
@@ -247,7 +254,7 @@ func identify(tx *gorm.DB, claims []Claim) error {
 	for _, c := range claims {
 		tasks = append(tasks, c.TaskID)
 	}
-	rows, err := db.Query(tx, (*madeRow).into, sqlMade, tasks, claims[0].Receipt)
+	rows, err := db.Query(tx, (*madeRow).into, sqlMade, distinct(tasks), claims[0].Receipt)
 	ids := map[string]int64{}
 	for _, r := range rows {
 		ids[r.eventID] = r.id

@@ -30,7 +30,7 @@ func (d *Dispatcher) outlets() (all []*outlet) {
 	return all
 }
 
-// freshAtOnce is how many new events may be claimed before publish looks for others that are due.
+// freshAtOnce is how many new events may be claimed before publish has caught up with them.
 const freshAtOnce = 600
 
 // Lease is how long events are claimed for: a batch begins up to timeout after the claim, and takes
@@ -143,32 +143,36 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 
 func (o *outlet) first() int { return min(firstBatch, o.to.Batch) }
 
-// due claims what is due. If that is not a whole batch, there is time for what is made now.
+// due claims what is due, if it is time to look for that. If it is not a whole batch, there is time for
+// what is made now.
 func (o *outlet) due(ctx context.Context) (claims []Claim, err error) {
-	if o.mayBeDue() {
+	if o.beginLook() {
 		claims, err = o.Store.Receive(ctx, o.want(o.size))
 	}
-	if err != nil || len(claims) == o.size {
-		o.lookAgain()
-	} else {
+	if err != nil || len(claims) > 0 { // what follows these in their lanes is due after them
+		o.mustLook()
+	}
+	if err == nil && len(claims) < o.size {
 		o.open()
 	}
 	return claims, err
 }
 
-// mayBeDue reports whether it is time to look for what is due. This process knows what it makes
-// itself; what others made, and what is tried again, is looked for once a second.
-func (o *outlet) mayBeDue() bool {
+// beginLook reports whether it is time to look for what is due, and notes that it is done. This
+// process knows what it makes itself; what others made, and what is tried again, is looked for at most
+// once a second.
+func (o *outlet) beginLook() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.behind && time.Since(o.looked) < lookAgain {
 		return false
 	}
-	o.behind, o.looked = false, time.Now()
+	o.behind = len(o.fresh) > 0 // which came just now: what follows it is due after it
+	o.looked = time.Now()
 	return true
 }
 
-func (o *outlet) lookAgain() {
+func (o *outlet) mustLook() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.behind = true

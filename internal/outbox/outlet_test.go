@@ -85,6 +85,32 @@ func TestLooks(t *testing.T) {
 	d.want(d.crm, "dead task:1", "dead task:2", "dead task:3")
 }
 
+// TestLane: what was made by others comes at once, one event of a task after the other.
+func TestLane(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Dead, TaskID: 1})
+	d.must(d.Dispatcher.expand(t.Context(), nil))
+	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	d.must(o.publish(t.Context(), t.Context()))
+	d.want(d.crm, "registered task:1", "forwarded task:1", "dead task:1")
+}
+
+// TestFollows: what follows an event that was handed over just before a look comes after it.
+func TestFollows(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o.room = 1
+	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1})
+	d.must(d.Dispatcher.expand(t.Context(), []*outlet{o}))
+	if claims, err := o.due(t.Context()); err != nil || len(claims) > 0 {
+		t.Fatalf("due are %v, %v; want none", claims, err)
+	}
+	d.must(o.publish(t.Context(), t.Context()))
+	d.want(d.crm, "registered task:1", "forwarded task:1")
+}
+
 // TestLastLook: before it ends, Run publishes what others left, even if it has just looked for that.
 func TestLastLook(t *testing.T) {
 	d := newDesk(t)

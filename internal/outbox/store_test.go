@@ -357,7 +357,7 @@ func TestServerActions(t *testing.T) {
 // TestClaimReads: a claim reads about as many rows as it takes, however many wait, and whatever the
 // server's statistics say of a table that has just been filled.
 func TestClaimReads(t *testing.T) {
-	const waiting, taken = 3000, 100
+	const waiting, taken = 3000, 500
 	onEach(t, func(t *testing.T, b bench) {
 		if b.cfg.Driver == db.SQLite {
 			t.Skip("SQLite does not count the rows that it reads")

@@ -60,7 +60,8 @@ func TestPlan(t *testing.T) {
 		},
 		inboxes: []inbox.Inbox{
 			{ID: 7, Address: "desk@firm.example", Labels: inbox.Labels{"tenant": "acme"}},
-			{ID: 8, Address: "sales@other.example", LastError: "refused"},
+			{ID: 8, Address: "sales@other.example"},
+			{ID: 9, Address: "desk@third.example", LastError: "refused"},
 		},
 	}
 	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{
@@ -75,7 +76,7 @@ func TestPlan(t *testing.T) {
 		{ID: 2, Kind: outbox.Forwarded, TaskID: 1, At: at},
 		{ID: 3, Kind: outbox.Dead, TaskID: 2, At: at},
 		{ID: 4, Kind: outbox.Dead, TaskID: 99, At: at},
-		{ID: 5, Kind: outbox.InboxUnreachable, InboxID: 8, At: at},
+		{ID: 5, Kind: outbox.InboxUnreachable, InboxID: 9, At: at},
 		{ID: 6, Kind: outbox.InboxUnreachable, InboxID: 99, At: at},
 	}
 	planned, err := p.Plan(t.Context(), happened)
@@ -92,7 +93,7 @@ func TestPlan(t *testing.T) {
 	}
 	want := []string{
 		"all postrider.task.forwarded.v1 1 7", "court postrider.task.forwarded.v1 1 7", "firm postrider.task.forwarded.v1 1 7",
-		"all postrider.task.dead.v1 2 8", "all postrider.inbox.unreachable.v1 sales@other.example 8",
+		"all postrider.task.dead.v1 2 8", "all postrider.inbox.unreachable.v1 desk@third.example 9",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("planned are\n%q\nwant\n%q", got, want)

@@ -9,7 +9,7 @@ import (
 	"postrider/internal/outbox"
 )
 
-// LongestLater is how long an answer can pause a destination.
+// LongestLater is how long an answer can pause a destination at most.
 const LongestLater = 24 * time.Hour
 
 // judge returns what an answer means, nil if the event has arrived.
