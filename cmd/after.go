@@ -11,7 +11,9 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/plan"
+	"postrider/internal/pass"
 	"postrider/internal/route"
+	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -173,6 +175,34 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 		out = append(out, wouldDelete{Inbox: t.Inbox, Folder: t.Folder, UID: t.UID, Task: t.ID, Subject: t.Identity.Subject, At: at})
 	}
 	return out, err
+}
+
+// thenDeleted says of a message that a run would forward, or not, that it would be deleted afterwards.
+func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would, mode string) string, error) {
+	steps, err := s.after()
+	if err != nil || steps == nil {
+		return nil, err
+	}
+	allowed := map[string]bool{}
+	for _, in := range boxes {
+		allowed[in.Address] = in.AllowDelete
+	}
+	return func(w *pass.Would, mode string) string {
+		kind := outbox.Forwarded
+		if w.Status == tasks.SkippedNoMatch {
+			kind = outbox.SkippedNoMatch
+		} else if len(w.Recipients) == 0 || mode == "notice" {
+			return ""
+		}
+		for _, step := range steps(kind, w.Route) {
+			if step.Action == string(route.Delete) && allowed[w.Inbox] {
+				at := time.Now().Add(step.Delay).UTC()
+				w.DeletedAt = &at
+				return "; then it would be deleted on the server, not before " + a.when(&at)
+			}
+		}
+		return ""
+	}, nil
 }
 
 // printDeletions names what is to be deleted, with dates.

@@ -17,7 +17,8 @@ type observer struct {
 	*terminal.Bar // Expect and Done
 
 	out   io.Writer
-	json  bool // the findings are the beginning of one JSON object: {"would":[...
+	json  bool                                    // the findings are the beginning of one JSON object: {"would":[...
+	then  func(w *pass.Would, mode string) string // of a dry run: what follows on the server, in words; also in w
 	mu    sync.Mutex
 	found int
 	err   error
@@ -35,18 +36,22 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
 	if w := p.Would(); w != nil {
-		o.find(w)
+		o.find(w, p.Entry.Mode)
 	}
 }
 
 // Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t)) }
+func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t), t.Form.Mode) }
 
 // find prints a finding at once, since there may be any number, and keeps the first error.
-func (o *observer) find(w *pass.Would) {
+func (o *observer) find(w *pass.Would, mode string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	line := w.String() + "\n"
+	line := w.String()
+	if o.then != nil {
+		line += o.then(w, mode)
+	}
+	line += "\n"
 	if o.json {
 		before := ","
 		if o.found == 0 {

@@ -99,6 +99,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	defer func() { _ = relay.Close() }()
 	watch := a.observer("forwarding", opts)
+	if opts.dryRun {
+		if watch.then, err = a.thenDeleted(s, boxes); err != nil {
+			return err
+		}
+	}
 	p, err := s.pass(ctx, relay, watch, opts.dryRun)
 	if err != nil {
 		return err

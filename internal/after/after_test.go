@@ -87,6 +87,12 @@ func TestLeavesAlone(t *testing.T) {
 	}{
 		{"requeued", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, outbox.Dropped, "the task is received now"},
 		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "a recipient did not get"},
+		{"uncertain", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Uncertain }, outbox.Dropped, "the task is uncertain now"},
+		{"a recipient who waits", "move:Done", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Pending }, outbox.Dropped, "a recipient did not get"},
+		{"a recipient of whom nothing is known", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Sending }, outbox.Dropped, "a recipient did not get"},
+		{"one of two recipients refused", "move:Done", func(_ *rig, task *tasks.Task) {
+			task.Deliveries = append(task.Deliveries, tasks.Delivery{Recipient: "y@firm.example", Status: tasks.Failed})
+		}, outbox.Dropped, "a recipient did not get"},
 		{"not allowed", "delete", func(r *rig, _ *tasks.Task) { r.in.AllowDelete = false }, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
 		{"not wanted any more", "delete", func(r *rig, task *tasks.Task) {
 			task.Route = "court"
@@ -126,6 +132,18 @@ func TestLeavesAlone(t *testing.T) {
 			n.Fingerprint = n.Stated.Outline()
 			r.noted[task.UID] = n
 		}, outbox.DeadLetter, "another message"},
+		{"another size, never read", "seen", func(r *rig, task *tasks.Task) {
+			n := r.noted[task.UID]
+			n.Stated.Size++
+			n.Fingerprint = n.Stated.Outline()
+			r.noted[task.UID] = n
+		}, outbox.Dropped, "never read"},
+		{"another date, never read", "move:Done", func(r *rig, task *tasks.Task) {
+			n := r.noted[task.UID]
+			n.Stated.Received = n.Stated.Received.Add(time.Hour)
+			n.Fingerprint = n.Stated.Outline()
+			r.noted[task.UID] = n
+		}, outbox.Dropped, "never read"},
 		{"never read", "delete", func(r *rig, task *tasks.Task) {
 			n := r.noted[task.UID]
 			n.Fingerprint = n.Stated.Outline()

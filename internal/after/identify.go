@@ -43,10 +43,11 @@ func (v *visit) identify(ctx context.Context, at place, jobs []*job) error {
 		}
 		j.noted, j.size = noted[0], m.Size
 		now := tasks.Stated{Received: m.Received, Size: m.Size}
-		switch like := j.noted.Like(now); {
-		case like == tasks.Another:
+		date, size := j.noted.Stated.Differs(now)
+		switch {
+		case j.noted.Like(now) == tasks.Another:
 			j.dead("the UID has another message now")
-		case like == tasks.Doubtful, at.action == route.Delete, !known(j.noted.Stated, now):
+		case date, size, at.action == route.Delete, !known(j.noted.Stated, now):
 			doubtful = append(doubtful, j)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
 )
 
 // What an IMAP server offers.
@@ -141,6 +142,29 @@ func TestDeleteAfter(t *testing.T) {
 	if out := w.must(75, "check").stdout; !strings.Contains(out, "inbox set "+desk+" --allow-delete") {
 		t.Errorf("check prints\n%s\nwant the command that allows it", out)
 	}
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Contains(out, "deleted") {
+		t.Errorf("run --dry-run prints\n%s\nwant nothing deleted: that is not allowed", out)
+	}
+	w.must(0, "inbox", "set", desk, "--allow-delete")
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "; then it would be deleted on the server, not before ") != 1 {
+		t.Errorf("run --dry-run prints\n%s\nwant the letter deleted after it was forwarded", out)
+	}
+	var would struct {
+		Would []struct {
+			Subject   string
+			DeletedAt *time.Time `json:"deleted_at"`
+		}
+	}
+	err := json.Unmarshal([]byte(w.must(0, "run", "--dry-run", "--json").stdout), &would)
+	for _, m := range would.Would {
+		if letter := m.Subject == "letter 1"; letter != (m.DeletedAt != nil) || letter && time.Until(*m.DeletedAt) < 29*24*time.Hour {
+			t.Errorf("%q would be deleted at %v; want the letter alone, in 30 days", m.Subject, m.DeletedAt)
+		}
+	}
+	if err != nil || len(would.Would) != 2 {
+		t.Errorf("a dry run says %+v, %v; want two messages", would, err)
+	}
+	w.must(0, "inbox", "set", desk, "--allow-delete=false")
 	w.pass(0)
 	w.wantIn("INBOX", `letter 1 \Seen`, "other")
 	w.must(0, "inbox", "set", desk, "--allow-delete")
@@ -170,6 +194,20 @@ func TestDeleteAfter(t *testing.T) {
 	w.must(0, "audit")
 }
 
+// TestDryRunNamesWhatIsDeleted: a message that no route matches is deleted at once, and a dry run says so.
+func TestDryRunNamesWhatIsDeleted(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withUIDPlus, "{skipped_no_match: delete}")
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	w.put(desk, "letter 1", "other")
+	for line := range strings.Lines(w.must(0, "run", "--dry-run").stdout) {
+		if strings.Contains(line, `"other"`) != strings.Contains(line, "; then it would be deleted on the server") {
+			t.Errorf("run --dry-run prints %q; want that the other one is deleted, and it alone", line)
+		}
+	}
+	w.pass(0)
+	w.wantIn("INBOX", "letter 1")
+}
+
 // TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that. What
 // the configuration does not say any more is not done any more.
 func TestAfterOfTwoRoutes(t *testing.T) {
@@ -179,6 +217,9 @@ func TestAfterOfTwoRoutes(t *testing.T) {
 	w.configure()
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.put(desk, "letter both", "letter 2")
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "; then it would be deleted on the server, not before ") != 2 {
+		t.Errorf("run --dry-run prints\n%s\nwant both deleted", out)
+	}
 	w.pass(0)
 	w.wantIn("INBOX")
 	w.put(desk, "just both")
@@ -234,19 +275,32 @@ func TestServerCannot(t *testing.T) {
 // TestAfterKilled kills passes at each command that changes something, before the server hears it
 // and before its answer is heard, while a second client adds, marks and deletes messages of its own.
 // In the end each letter is in its folder once, what is to be deleted is, and nothing else is
-// missing.
+// missing: what somebody did not get, or has to wait for, stays where it is.
 func TestAfterKilled(t *testing.T) {
 	movingOnEach(t, testAfterKilled)
 }
 
 func testAfterKilled(t *testing.T, kind, capabilities string) {
-	w := newWorldOf(t, kind, capabilities, "{forwarded: {move: Done}, skipped_no_match: delete, create_folders: true}")
+	w := newWorldOf(t, kind, capabilities, "{forwarded: {move: Done}, skipped_no_match: delete, dead: {flag: $Undelivered}, create_folders: true}")
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		switch {
+		case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
+			return smtpsink.Action{Code: 550, Text: "5.1.1 there is nobody"}
+		case e.Stage == "rcpt" && e.Arg == "later@firm.example":
+			return smtpsink.Action{Code: 450, Text: "4.2.1 come back later"}
+		}
+		return smtpsink.Action{}
+	})
+	w.routes += "  - {name: half, match: {subject: /^half/}, to: [intake@firm.example, nobody@firm.example]}\n" +
+		"  - {name: slow, match: {subject: /^slow/}, to: [intake@firm.example, later@firm.example]}\n"
+	w.configure()
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	other := w.client()
 	if _, err := other.Select("INBOX", nil).Wait(); err != nil {
 		t.Fatal(err)
 	}
-	var letters, kept []string
+	var letters, kept, half, slow []string
+	killed := 0
 	commands := []string{"CREATE", "UID MOVE", "UID STORE", "UID EXPUNGE"}
 	if capabilities == withUIDPlus {
 		commands = []string{"CREATE", "UID COPY", "UID STORE", "UID EXPUNGE"}
@@ -254,15 +308,18 @@ func testAfterKilled(t *testing.T, kind, capabilities string) {
 	for round, command := range commands {
 		for _, heard := range []bool{false, true} {
 			name := fmt.Sprintf("letter %d %t", round, heard)
-			w.put(desk, name, "other "+name)
-			w.killAt(command, heard, func() {
+			w.put(desk, name, "other "+name, "half "+name, "slow "+name)
+			if w.killAt(command, heard, func() {
 				w.put(desk, "kept "+name, "gone")
 				mark(t, other, "kept")
 				if err := other.UIDExpunge(imap.UIDSetNum(mark(t, other, "gone")...)).Close(); err != nil {
 					t.Fatal(err)
 				}
-			})
+			}) {
+				killed++
+			}
 			letters, kept = append(letters, name), append(kept, "kept "+name)
+			half, slow = append(half, "half "+name), append(slow, "slow "+name)
 			w.sql("UPDATE monitored_outbox SET visible_at = 1 WHERE status = 'in_progress'") // the lease is over
 			w.sql("UPDATE monitored_emails SET scan_until = 0")
 			w.sql("UPDATE monitored_emails_tasks SET visible_at = 1 WHERE status = 'in_progress'")
@@ -273,13 +330,19 @@ func testAfterKilled(t *testing.T, kind, capabilities string) {
 	slices.Sort(letters)
 	slices.Sort(kept)
 	w.wantIn("Done", letters...)
-	if n := len(w.arrived()); n != len(letters) {
-		t.Errorf("%d letters were moved, and %d came to the relay", len(letters), n)
+	if n := len(w.arrived()); n != 3*len(letters) {
+		t.Errorf("%d messages came to the relay, want %d", n, 3*len(letters))
 	}
 	for i := range kept {
 		kept[i] += ` \Deleted`
+		half[i] += " $Undelivered"
 	}
-	w.wantIn("INBOX", kept...)
+	slices.Sort(half)
+	slices.Sort(slow)
+	w.wantIn("INBOX", slices.Concat(half, kept, slow)...)
+	if killed < len(commands) {
+		t.Errorf("%d passes were killed, want at least %d", killed, len(commands))
+	}
 }
 
 // mark marks what has a word in its subject as deleted.
@@ -302,8 +365,8 @@ func mark(t *testing.T, c *imapclient.Client, word string) []imap.UID {
 }
 
 // killAt kills a pass when it sends a command: before the server hears it, or before its answer is
-// heard. A pass that sends none ends by itself.
-func (w *world) killAt(command string, heard bool, meanwhile func()) {
+// heard. A pass that sends none ends by itself, and is not killed.
+func (w *world) killAt(command string, heard bool, meanwhile func()) (killed bool) {
 	w.t.Helper()
 	var once atomic.Bool
 	came, over := make(chan struct{}), make(chan struct{})
@@ -327,9 +390,11 @@ func (w *world) killAt(command string, heard bool, meanwhile func()) {
 	case <-came:
 		meanwhile()
 		_ = p.cmd.Process.Kill()
+		killed = true
 	case <-p.over:
 		meanwhile()
 	}
 	p.wait()
 	close(over)
+	return killed
 }

@@ -92,6 +92,11 @@ var ended = func() <-chan struct{} {
 	return c
 }()
 
+// outlet is that of crm.
+func (d *desk) outlet() *outlet {
+	return d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+}
+
 func (d *desk) want(r *receiver, what ...string) {
 	d.t.Helper()
 	r.mu.Lock()

@@ -67,7 +67,7 @@ func TestFresh(t *testing.T) {
 func TestLooks(t *testing.T) {
 	d := newDesk(t)
 	d.Plan = to("crm")
-	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o := d.outlet()
 	publish := func() { d.must(o.publish(t.Context(), t.Context())) }
 	publish()
 	d.happen(Occurrence{Kind: Dead, TaskID: 1})
@@ -91,7 +91,7 @@ func TestLane(t *testing.T) {
 	d.Plan = to("crm")
 	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Dead, TaskID: 1})
 	d.must(d.Dispatcher.expand(t.Context(), nil))
-	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o := d.outlet()
 	d.must(o.publish(t.Context(), t.Context()))
 	d.want(d.crm, "registered task:1", "forwarded task:1", "dead task:1")
 }
@@ -100,7 +100,7 @@ func TestLane(t *testing.T) {
 func TestFollows(t *testing.T) {
 	d := newDesk(t)
 	d.Plan = to("crm")
-	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o := d.outlet()
 	o.room = 1
 	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1})
 	d.must(d.Dispatcher.expand(t.Context(), []*outlet{o}))
@@ -170,7 +170,7 @@ func TestGiveBackFails(t *testing.T) {
 	d.Plan = to("crm")
 	d.happen(Occurrence{Kind: Dead, TaskID: 1})
 	d.must(d.Dispatcher.expand(t.Context(), nil))
-	o := d.outlets()[slices.IndexFunc(d.Targets, func(t Target) bool { return t.Name == "crm" })]
+	o := d.outlet()
 	o.hand(Expanded{Claims: d.receive("crm")}, time.Now())
 	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE monitored_outbox RENAME TO away").Error }))
 	if err := o.giveBack(t.Context(), o.close()); err == nil {

@@ -3,6 +3,7 @@ package pass
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"postrider/internal/tasks"
 	"postrider/internal/text"
@@ -22,8 +23,9 @@ type Would struct {
 	Status      tasks.Status     `json:"status"` // of the task, or that it would be registered with
 	Skip        tasks.SkipReason `json:"skip_reason,omitempty"`
 	Route       string           `json:"route"`
-	Recipients  []string         `json:"recipients"` // who would get it
-	Outcome     string           `json:"outcome"`    // for a person
+	Recipients  []string         `json:"recipients"`           // who would get it
+	Outcome     string           `json:"outcome"`              // for a person
+	DeletedAt   *time.Time       `json:"deleted_at,omitempty"` // then, on the server, not before; nil: it is kept
 }
 
 // Would is what a pass would do with the message. It is nil for a registered message.

@@ -6,7 +6,9 @@
 // of RabbitMQ for a message that reached a queue, the reply to XADD, an entry under Successful of
 // SQS and SNS. docs/events-destinations.md says what each of them stands for.
 //
-// Each broker is reached through its makers' client library, or the usual one in its field.
+// Each broker is reached through its makers' client library, or the usual one in its field. A common
+// interface such as gocloud.dev/pubsub would be one more layer over what matters here: the
+// acknowledgement of each event, Nats-Msg-Id, WAIT of Redis, group and ID in a FIFO queue.
 package sink
 
 import (

@@ -61,6 +61,46 @@ func TestInsideNotThroughProxy(t *testing.T) {
 	}
 }
 
+// TestThroughProxy: https goes through a proxy, which sees the address alone; http never does.
+func TestThroughProxy(t *testing.T) {
+	came := make(chan string, 10)
+	port := testserver.Listen(t, func(c net.Conn) {
+		defer func() { _ = c.Close() }()
+		in := bufio.NewReader(c)
+		req, err := http.ReadRequest(in)
+		if err != nil || req.Method != http.MethodConnect {
+			t.Errorf("the proxy is asked %+v, %v; want CONNECT", req, err)
+			return
+		}
+		came <- req.Host
+		to, err := net.Dial("tcp", req.Host)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = to.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(to, in) }()
+		_, _ = io.Copy(c, to)
+	})
+	proxy := fmt.Sprintf("http://127.0.0.1:%d", port)
+	var hits atomic.Int32
+	url, roots := serve(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
+	p := open(t, Settings{URL: url + "/hook", RootCAs: roots, Proxy: proxy})
+	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; err != nil || hits.Load() != 1 || len(came) != 1 || "https://"+<-came != url {
+		t.Errorf("publishing through a proxy: %v after %d requests; want one, and that the proxy was asked for %s", err, hits.Load(), url)
+	}
+	plain := testserver.Listen(t, func(c net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
+		}
+	})
+	p = open(t, Settings{URL: fmt.Sprintf("http://127.0.0.1:%d/", plain), Proxy: proxy})
+	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; err != nil || len(came) != 0 {
+		t.Errorf("publishing without TLS: %v, and the proxy was asked %d times; want it left alone", err, len(came))
+	}
+}
+
 // TestRedirects checks that only what keeps the event and its encryption is followed.
 func TestRedirects(t *testing.T) {
 	var other atomic.Int32

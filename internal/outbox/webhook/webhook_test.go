@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -40,7 +41,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (string, *x509.CertPool) {
 
 func open(t *testing.T, set Settings) *Publisher {
 	t.Helper()
-	set.AllowInternal, set.Proxy, set.Now = true, "direct", func() time.Time { return now }
+	set.AllowInternal, set.Proxy, set.Now = true, cmp.Or(set.Proxy, "direct"), func() time.Time { return now }
 	if set.Secrets == nil {
 		set.Secrets = []string{secret}
 	}
