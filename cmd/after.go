@@ -195,11 +195,16 @@ func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would,
 			return ""
 		}
 		for _, step := range steps(kind, w.Route) {
-			if step.Action == string(route.Delete) && allowed[w.Inbox] {
-				at := time.Now().Add(step.Delay).UTC()
-				w.DeletedAt = &at
-				return "; then it would be deleted on the server, not before " + a.when(&at)
+			if step.Action != string(route.Delete) || !allowed[w.Inbox] {
+				continue
 			}
+			at := time.Now().Add(step.Delay).UTC()
+			w.DeletedAt = &at
+			then := "; then it would be deleted on the server"
+			if step.Delay > 0 {
+				then += ", not before " + a.when(&at)
+			}
+			return then
 		}
 		return ""
 	}, nil

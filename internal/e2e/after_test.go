@@ -217,7 +217,7 @@ func TestAfterOfTwoRoutes(t *testing.T) {
 	w.configure()
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.put(desk, "letter both", "letter 2")
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "; then it would be deleted on the server, not before ") != 2 {
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "; then it would be deleted on the server\n") != 2 {
 		t.Errorf("run --dry-run prints\n%s\nwant both deleted", out)
 	}
 	w.pass(0)
