@@ -177,8 +177,9 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 	return out, err
 }
 
-// thenDeleted says of a message that a run would forward, or not, that it would be deleted afterwards.
-func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would, mode string) string, error) {
+// thenDeleted says of a message that a run would forward, or that no route matches, that it would be
+// deleted afterwards.
+func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would) string, error) {
 	steps, err := s.after()
 	if err != nil || steps == nil {
 		return nil, err
@@ -187,11 +188,11 @@ func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would,
 	for _, in := range boxes {
 		allowed[in.Address] = in.AllowDelete
 	}
-	return func(w *pass.Would, mode string) string {
-		kind := outbox.Forwarded
+	return func(w *pass.Would) string {
+		kind, then := outbox.Forwarded, "; once each recipient has it, it would be deleted on the server"
 		if w.Status == tasks.SkippedNoMatch {
-			kind = outbox.SkippedNoMatch
-		} else if len(w.Recipients) == 0 || mode == "notice" {
+			kind, then = outbox.SkippedNoMatch, "; then it would be deleted on the server"
+		} else if len(w.Recipients) == 0 {
 			return ""
 		}
 		for _, step := range steps(kind, w.Route) {
@@ -200,7 +201,6 @@ func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would,
 			}
 			at := time.Now().Add(step.Delay).UTC()
 			w.DeletedAt = &at
-			then := "; then it would be deleted on the server"
 			if step.Delay > 0 {
 				then += ", not before " + a.when(&at)
 			}

@@ -90,7 +90,7 @@ func (a *app) when(t *time.Time) string {
 	case t == nil:
 		return "never"
 	case isTerminal(a.out):
-		return text.Ago(time.Since(*t)) + t.Local().Format(" (2006-01-02 15:04:05)")
+		return text.Ago(time.Since(*t).Round(time.Second)) + t.Local().Format(" (2006-01-02 15:04:05)")
 	}
 	return t.UTC().Format(time.RFC3339)
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,8 +18,8 @@ type observer struct {
 	*terminal.Bar // Expect and Done
 
 	out   io.Writer
-	json  bool                                    // the findings are the beginning of one JSON object: {"would":[...
-	then  func(w *pass.Would, mode string) string // of a dry run: what follows on the server, in words; also in w
+	json  bool                       // the findings are the beginning of one JSON object: {"would":[...
+	then  func(w *pass.Would) string // of a dry run: what follows on the server, in words; also in w
 	mu    sync.Mutex
 	found int
 	err   error
@@ -36,20 +37,26 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
 	if w := p.Would(); w != nil {
-		o.find(w, p.Entry.Mode)
+		o.find(w, p.Entry.Mode != "notice")
 	}
 }
 
 // Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t), t.Form.Mode) }
+func (o *observer) Due(t tasks.Task) {
+	kept := t.Form.Mode == "notice" || slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
+	})
+	o.find(pass.WouldProcess(t), !kept)
+}
 
-// find prints a finding at once, since there may be any number, and keeps the first error.
-func (o *observer) find(w *pass.Would, mode string) {
+// find prints a finding at once, since there may be any number, and keeps the first error. What may be
+// deleted on the server is told by then.
+func (o *observer) find(w *pass.Would, mayBeDeleted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	line := w.String()
-	if o.then != nil {
-		line += o.then(w, mode)
+	if o.then != nil && mayBeDeleted {
+		line += o.then(w)
 	}
 	line += "\n"
 	if o.json {

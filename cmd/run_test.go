@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"postrider/internal/pass"
@@ -101,6 +102,35 @@ func TestDryRunJSON(t *testing.T) {
 		}
 		if bytes.ContainsRune(out.Bytes(), '\x1b') || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
 			t.Errorf("%d findings: it is %q, want one line without control characters", found, &out)
+		}
+	}
+}
+
+// TestDryRunOfDueTasks: only of a task that each recipient may get is told what follows on the server.
+func TestDryRunOfDueTasks(t *testing.T) {
+	got := tasks.Delivery{Recipient: "a@firm.example", Status: tasks.Delivered}
+	open := tasks.Delivery{Recipient: "b@firm.example", Status: tasks.Pending}
+	bounced, waits := got, open
+	bounced.Arrival = &tasks.Arrival{Status: tasks.Bounced}
+	waits.DuplicateOf = 7
+	for _, c := range []struct {
+		name string
+		task tasks.Task
+		told bool
+	}{
+		{"open", tasks.Task{Deliveries: []tasks.Delivery{got, open}}, true},
+		{"a notice", tasks.Task{Form: tasks.Form{Mode: "notice"}, Deliveries: []tasks.Delivery{open}}, false},
+		{"refused", tasks.Task{Deliveries: []tasks.Delivery{{Recipient: "c@firm.example", Status: tasks.Failed}, open}}, false},
+		{"unknown", tasks.Task{Deliveries: []tasks.Delivery{{Recipient: "c@firm.example", Status: tasks.Sending}}}, false},
+		{"bounced", tasks.Task{Deliveries: []tasks.Delivery{bounced, open}}, false},
+		{"waits for another task", tasks.Task{Deliveries: []tasks.Delivery{waits, open}}, false},
+	} {
+		var out bytes.Buffer
+		o := (&app{out: &out}).observer("", runOptions{dryRun: true})
+		o.then = func(*pass.Would) string { return "; then more" }
+		o.Due(c.task)
+		if told := strings.HasSuffix(out.String(), "; then more\n"); told != c.told {
+			t.Errorf("%s: a dry run prints %q, want what follows: %v", c.name, &out, c.told)
 		}
 	}
 }

@@ -25,7 +25,7 @@ type Would struct {
 	Route       string           `json:"route"`
 	Recipients  []string         `json:"recipients"`           // who would get it
 	Outcome     string           `json:"outcome"`              // for a person
-	DeletedAt   *time.Time       `json:"deleted_at,omitempty"` // then, on the server, not before; nil: it is kept
+	DeletedAt   *time.Time       `json:"deleted_at,omitempty"` // then, on the server, not before; nil: it is kept, or that is not known yet
 }
 
 // Would is what a pass would do with the message. It is nil for a registered message.
