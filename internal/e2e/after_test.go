@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -368,23 +367,32 @@ func mark(t *testing.T, c *imapclient.Client, word string) []imap.UID {
 // heard. A pass that sends none ends by itself, and is not killed.
 func (w *world) killAt(command string, heard bool, meanwhile func()) (killed bool) {
 	w.t.Helper()
+	if heard {
+		return w.killWhere(w.proxy, answerTo(" "+command+" "), meanwhile)
+	}
+	return w.killWhere(w.proxy, asks(" "+command+" "), meanwhile)
+}
+
+// killWhere kills a pass at a place on its connections through a proxy. A pass that does not come
+// there ends by itself.
+func (w *world) killWhere(proxy *testserver.CutProxy, at finder, meanwhile func()) (killed bool) {
+	w.t.Helper()
 	var once atomic.Bool
 	came, over := make(chan struct{}), make(chan struct{})
-	w.proxy.Watch(func() testserver.Look {
+	proxy.Watch(func() testserver.Look {
 		return func(p testserver.Piece) (int, func() testserver.End) {
-			asked := !p.FromServer && bytes.Contains(p.Data, []byte(" "+command+" "))
-			answered := p.FromServer && bytes.Contains(p.Before, []byte(" "+command+" "))
-			if heard && !answered || !heard && !asked || !once.CompareAndSwap(false, true) {
+			n := at(p)
+			if n < 0 || !once.CompareAndSwap(false, true) {
 				return 0, nil
 			}
-			return 0, func() testserver.End {
+			return n, func() testserver.End {
 				close(came)
 				<-over
 				return testserver.RST
 			}
 		}
 	})
-	defer w.proxy.Watch(nil)
+	defer proxy.Watch(nil)
 	p := w.start(nil, "run")
 	select {
 	case <-came:

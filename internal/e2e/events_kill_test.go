@@ -3,10 +3,14 @@
 package e2e
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"postrider/internal/testserver"
 )
 
 // TestEventsKilled kills a pass while a receiver has the events of registrations and has not
@@ -47,6 +51,49 @@ func testEventsKilled(t *testing.T, w *world) {
 	}
 	if types, all := h.events(); !slices.Equal(types, want) || all != 2*len(want) {
 		t.Errorf("the events are %q, %d in all; want %q, twice each", types, all, want)
+	}
+	h.wantOrder(t)
+	if left := w.must(0, "event", "list", "--status", "waiting,in_progress,dead", "--json").stdout; left != "" {
+		t.Errorf("left are\n%s\nwant all done", left)
+	}
+}
+
+// TestEventsKilledAtDatabase kills passes when they make events, and when they record that events have
+// arrived: before the database hears that, and before its answer is heard.
+func TestEventsKilledAtDatabase(t *testing.T) {
+	for _, kind := range []string{"mariadb", "mysql"} {
+		t.Run(kind, func(t *testing.T) { testEventsKilledAtDatabase(t, newWorld(t, kind)) })
+	}
+}
+
+func testEventsKilledAtDatabase(t *testing.T, w *world) {
+	h := withHook(t, w, "[registered, forwarded]")
+	server := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	proxy := testserver.NewCutProxy(t, server.FindString(w.database))
+	w.database = server.ReplaceAllString(w.database, fmt.Sprintf("127.0.0.1:%d", proxy.Port))
+	w.configure()
+	w.addInbox(desk, "--start", "all")
+	places := []string{"DELETE FROM monitored_occurrences", "INSERT INTO monitored_outbox (", "UPDATE monitored_outbox SET status"}
+	n := 0
+	for _, text := range places {
+		for _, at := range []finder{asks(text), answerTo(text)} {
+			w.imap.Append(t, desk, "INBOX", mails(1, fmt.Sprint("letter ", n))...)
+			if n++; !w.killWhere(proxy, at, func() {}) {
+				t.Errorf("no pass was killed at %q", text)
+			}
+			w.aged("monitored_emails", "scan_until")
+			w.aged("monitored_emails_tasks", "visible_at")
+			w.aged("monitored_outbox", "visible_at")
+		}
+	}
+	w.pass(0)
+	var want []string
+	for id := 1; id <= n; id++ {
+		want = append(want, fmt.Sprint("task.forwarded.v1 ", id), fmt.Sprint("task.registered.v1 ", id))
+	}
+	slices.Sort(want)
+	if types, _ := h.events(); !slices.Equal(types, want) {
+		t.Errorf("the events are %q, want %q", types, want)
 	}
 	h.wantOrder(t)
 	if left := w.must(0, "event", "list", "--status", "waiting,in_progress,dead", "--json").stdout; left != "" {
