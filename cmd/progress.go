@@ -3,10 +3,10 @@ package cmd
 import (
 	"cmp"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 
+	"postrider/internal/after"
 	"postrider/internal/pass"
 	"postrider/internal/tasks"
 	"postrider/internal/terminal"
@@ -37,25 +37,20 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
 	if w := p.Would(); w != nil {
-		o.find(w, p.Entry.Mode != "notice")
+		o.find(w, after.MayLeave(tasks.Task{Form: tasks.Form{Mode: p.Entry.Mode}}))
 	}
 }
 
 // Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) {
-	kept := t.Form.Mode == "notice" || slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
-		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
-	})
-	o.find(pass.WouldProcess(t), !kept)
-}
+func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t), after.MayLeave(t)) }
 
-// find prints a finding at once, since there may be any number, and keeps the first error. What may be
-// deleted on the server is told by then.
-func (o *observer) find(w *pass.Would, mayBeDeleted bool) {
+// find prints a finding at once, since there may be any number, and keeps the first error. If the
+// message may leave its folder, then says whether it would.
+func (o *observer) find(w *pass.Would, mayLeave bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	line := w.String()
-	if o.then != nil && mayBeDeleted {
+	if o.then != nil && mayLeave {
 		line += o.then(w)
 	}
 	line += "\n"

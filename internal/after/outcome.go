@@ -39,7 +39,7 @@ func (v *visit) admit(j *job, at place) {
 		j.skip("this action is no longer in the section after of the configuration")
 	case delay > 0 && t.FinishedAt != nil && v.Now().Before(t.FinishedAt.Add(delay)):
 		j.back(t.FinishedAt.Add(delay).Sub(v.Now()))
-	case (deletes || moves) && t.Form.Mode == "notice":
+	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
 	case (deletes || moves) && t.Status == tasks.Forwarded && !arrived(t, j.known):
 		j.skip("a recipient did not get the message")
@@ -49,6 +49,17 @@ func (v *visit) admit(j *job, at place) {
 		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", v.in.Address, j.claim.ID))
 	}
 }
+
+// MayLeave reports whether the message of a task that is due may be moved or deleted after the next
+// attempt: more than a notice goes out, and each recipient has the message or may get it.
+func MayLeave(t tasks.Task) bool {
+	return !onlyNotice(t) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
+	})
+}
+
+// onlyNotice reports whether a notice goes out in place of the message, and says where that is.
+func onlyNotice(t tasks.Task) bool { return t.Form.Mode == "notice" }
 
 // arrived reports whether there are recipients, each has the message, from this task or from another
 // one, and none of them has bounced.

@@ -53,8 +53,14 @@ func testEventsKilled(t *testing.T, w *world) {
 		t.Errorf("the events are %q, %d in all; want %q, twice each", types, all, want)
 	}
 	h.wantOrder(t)
+	w.wantEventsDone()
+}
+
+// wantEventsDone checks that no event is left.
+func (w *world) wantEventsDone() {
+	w.t.Helper()
 	if left := w.must(0, "event", "list", "--status", "waiting,in_progress,dead", "--json").stdout; left != "" {
-		t.Errorf("left are\n%s\nwant all done", left)
+		w.t.Errorf("left are\n%s\nwant all done", left)
 	}
 }
 
@@ -96,9 +102,7 @@ func testEventsKilledAtDatabase(t *testing.T, w *world) {
 		t.Errorf("the events are %q, want %q", types, want)
 	}
 	h.wantOrder(t)
-	if left := w.must(0, "event", "list", "--status", "waiting,in_progress,dead", "--json").stdout; left != "" {
-		t.Errorf("left are\n%s\nwant all done", left)
-	}
+	w.wantEventsDone()
 }
 
 // killIn starts a pass, and kills it once n events of a kind wait for their answers.
