@@ -85,8 +85,12 @@ func (l *auditLines) account(m pass.Audited) string {
 	case pass.AsMissing:
 		return "MISSING, " + l.lost(m)
 	}
-	if len(m.To) > 0 {
-		out += " to " + strings.Join(m.To, ", ")
+	switch to := strings.Join(m.To, ", "); {
+	case to == "":
+	case m.Account == pass.AsForwarded:
+		out += " to " + to
+	default:
+		out += "; accepted for: " + to
 	}
 	if len(m.Confirmed) > 0 {
 		out += "; confirmed: " + strings.Join(m.Confirmed, ", ")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,16 +44,9 @@ func (f *eventFilter) register(c *cobra.Command) {
 	values(c, "kind", config.EventKinds...)
 }
 
-// empty says of each flag whether it has no value, and so would not filter.
-func (f *eventFilter) empty() map[string]bool {
-	return map[string]bool{
-		"destination": f.destination == "", "status": len(f.statuses) == 0, "kind": f.kind == "", "task": f.task == 0, "since": f.since == "",
-	}
-}
-
-// any reports whether one of the flags was given. An empty value counts, see parse.
+// any reports whether one of the flags was given.
 func (f *eventFilter) any() bool {
-	return slices.ContainsFunc(slices.Collect(maps.Keys(f.empty())), f.given)
+	return slices.ContainsFunc([]string{"destination", "status", "kind", "task", "since"}, f.given)
 }
 
 func eventStates() []string {
@@ -65,17 +57,9 @@ func eventStates() []string {
 	return all
 }
 
-// parse refuses an empty value, so that an unset variable in a script does not select everything.
 func (f *eventFilter) parse() (outbox.Filter, error) {
-	empty := f.empty()
-	for _, flag := range slices.Sorted(maps.Keys(empty)) {
-		switch {
-		case !empty[flag] || !f.given(flag):
-		case flag == "task":
-			return outbox.Filter{}, usage(errors.New("--task is 0; give the ID of a task, or leave it out"))
-		default:
-			return outbox.Filter{}, usage(fmt.Errorf("--%s has no value; give it one, or leave it out", flag))
-		}
+	if f.given("task") && f.task < 1 {
+		return outbox.Filter{}, usage(fmt.Errorf("--task is %d; give the ID of a task, or leave it out", f.task))
 	}
 	out := outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
 	for _, s := range f.statuses {
@@ -239,7 +223,7 @@ func (a *app) eventShowCommand() *cobra.Command {
 		Short: "Show an event: where it stands, and what is sent",
 		Args:  takes(1, 1, "the ID of one event"),
 		RunE: func(c *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
+			ids, err := parseEventIDs(args)
 			if err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ filters, which all have to match. With filters it counts the events and asks;
 the inbox, records who did it.
 ` + exitHelp,
 		RunE: func(c *cobra.Command, args []string) error {
-			ids, err := parseIDs(args)
+			ids, err := parseEventIDs(args)
 			if err != nil {
 				return err
 			}

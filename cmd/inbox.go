@@ -68,6 +68,7 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
 	f.certs.register(c)
 	f.password.register(c)
+	mayBeEmpty(c, "description")
 	values(c, "security", "tls", "starttls", "none")
 	values(c, "auth", "auto", "plain", "login")
 	values(c, "start", "latest", "now", "all", "since:")

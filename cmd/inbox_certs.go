@@ -26,6 +26,7 @@ func (f *certFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.fingerprint, "tls-fingerprint", "",
 		"accept the server's certificate if it has the fingerprint `sha256:HEX`, and no other; \"\" for by issuer and name")
 	flags.StringVar(&f.clientCert, "client-cert", "", "show the certificate in this `FILE`, which also has its key, to the server; \"\" for none")
+	mayBeEmpty(c, "ca-file", "tls-fingerprint", "client-cert")
 }
 
 // check makes the paths absolute, because cron runs in another directory, and reads the files.

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -126,8 +124,8 @@ See results:   postrider status; postrider task list; postrider audit
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if a.config == "" && c.Flags().Changed("config") { // else a variable that is not set chooses another file
-				return usage(errors.New("-c is empty; give it a FILE, or leave it out"))
+			if err := noEmptyFlags(c); err != nil {
+				return err
 			}
 			return a.checkColor()
 		},
@@ -150,30 +148,6 @@ See results:   postrider status; postrider task list; postrider audit
 	})
 	root.AddCommand(a.commands()...)
 	return root
-}
-
-var (
-	negative = regexp.MustCompile(`^unknown shorthand flag: '\d' in (-\d+)$`)
-	noNumber = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: invalid syntax$`)
-	tooLarge = regexp.MustCompile(`strconv\.Parse\w+: parsing .*: value out of range$`)
-	noTime   = regexp.MustCompile(`time: .* duration .*$`)
-	noPair   = regexp.MustCompile(`\S+ must be formatted as key=value$`)
-)
-
-// plain is an error about flags in plain English.
-func plain(err error) error {
-	text := err.Error()
-	if m := negative.FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("%q looks like a flag; IDs and numbers cannot be negative", m[1])
-	}
-	text = noNumber.ReplaceAllString(text, "it takes a whole number")
-	text = noTime.ReplaceAllString(text, "write it like 90s or 10m")
-	text = noPair.ReplaceAllString(text, "it takes USER=ADDR")
-	largest := int64(math.MaxInt)
-	if strings.Contains(text, "strconv.ParseUint") { // of a UID
-		largest = math.MaxUint32
-	}
-	return errors.New(tooLarge.ReplaceAllString(text, fmt.Sprintf("it is too large; the largest is %d", largest)))
 }
 
 // exitError is an error with an exit code of its own. Without an inner error everything is printed

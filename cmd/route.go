@@ -59,8 +59,11 @@ error. A terminal gets a space for each control character. No other command
 shows texts of a message.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
-			if c.Flags().Changed("task") {
-				return takesNone(c, args)
+			switch given := c.Flags().Changed("task"); {
+			case given && len(args) > 0:
+				return usage(fmt.Errorf("--task takes the place of the file, but there is %q, too; give one of them", args[0]))
+			case given:
+				return nil
 			}
 			return takes(1, 1, "one FILE, - for standard input, or --task ID")(c, args)
 		},

@@ -148,14 +148,14 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 func (a *app) statusTable(boxes []status.Inbox) *terminal.Table {
 	g := a.painted(a.table("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan"), "messages", paintStates)
 	for _, b := range boxes {
-		backlog, oldest, scan := strconv.Itoa(b.Backlog), "", "never"
+		backlog, oldest, scan := strconv.Itoa(b.Backlog), a.whenKnown(b.OldestWaitingAt), a.when(b.LastScannedAt)
 		if b.Due > 0 {
 			backlog += fmt.Sprintf(" (%d due)", b.Due)
 		}
-		if b.OldestWaitingAt != nil {
+		if g.Width > 0 && b.OldestWaitingAt != nil {
 			oldest = text.Span(b.Numbers.OldestWaiting)
 		}
-		if b.LastScannedAt != nil {
+		if g.Width > 0 && b.LastScannedAt != nil {
 			scan = text.Ago(b.Numbers.SinceScan)
 		}
 		g.Add(b.Email, yesNo(b.Active), backlog, messages(b), lastDay(b), oldest, scan)

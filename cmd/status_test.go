@@ -91,7 +91,7 @@ func TestStatusTable(t *testing.T) {
 		t.Errorf("with 100 columns the table is\n%s\nwant addresses that are not wrapped, and what is due", got)
 	}
 	const plainText = "INBOX\tACTIVE\tBACKLOG\tMESSAGES\tLAST DAY\tOLDEST\tLAST SCAN\n" +
-		"desk@firm.example\tyes\t0\t123456 forwarded\t\t\t1 min ago\n"
+		"desk@firm.example\tyes\t0\t123456 forwarded\t\t\t2026-11-20T09:59:00Z\n"
 	if got := table(0, boxes[0]); got != "\n"+plainText {
 		t.Errorf("without a terminal the table is %q, want all columns between tabs: %q", got, plainText)
 	}

@@ -143,7 +143,7 @@ func (a *app) taskShowCommand() *cobra.Command {
 }
 
 func (a *app) taskShow(ctx context.Context, args []string, asJSON bool) error {
-	ids, err := parseIDs(args)
+	ids, err := parseTaskIDs(args)
 	if err != nil {
 		return err
 	}
@@ -172,19 +172,27 @@ func noTask(id int64) error {
 	return fmt.Errorf("there is no task %d; it may have been purged, or removed with its inbox (`postrider task list` shows the existing ones)", id)
 }
 
-// parseIDs reads the IDs of tasks, each once.
-func parseIDs(args []string) ([]int64, error) {
+// parseIDs reads the IDs of tasks or events, each once. The command list shows them.
+func parseIDs(args []string, what, list string) ([]int64, error) {
 	var ids []int64
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || id < 1 {
-			return nil, usage(fmt.Errorf("%q is not the ID of a task; `postrider task list` shows them in its first column", arg))
+			return nil, usage(fmt.Errorf("%q is not the ID of %s; `%s` shows them in its first column", arg, what, list))
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
 	return ids, nil
+}
+
+func parseTaskIDs(args []string) ([]int64, error) {
+	return parseIDs(args, "a task", "postrider task list")
+}
+
+func parseEventIDs(args []string) ([]int64, error) {
+	return parseIDs(args, "an event", "postrider event list")
 }
 
 // taskFilter are the flags that select tasks, the same for all commands of tasks.
@@ -222,8 +230,7 @@ func (f *taskFilter) registerBounced(c *cobra.Command) {
 	c.Flags().BoolVar(&f.bounced, "bounced", false, "only tasks that the relay accepted and that bounced for a recipient")
 }
 
-// any reports whether one of the flags was given. An empty value counts, so that an unset variable
-// in a script does not select everything.
+// any reports whether one of the flags was given.
 func (f *taskFilter) any() bool {
 	return slices.ContainsFunc([]string{"status", "inbox", "label", "route", "older-than", "bounced"}, f.given)
 }

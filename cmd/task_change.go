@@ -156,7 +156,7 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 
 // changeTasks makes a change to the tasks named by their IDs, or to those that the filter selects.
 func (a *app) changeTasks(c *cobra.Command, args []string, how change, opts changeOptions) error {
-	ids, err := parseIDs(args)
+	ids, err := parseTaskIDs(args)
 	if err != nil {
 		return err
 	}

@@ -58,10 +58,10 @@ func taskRow(g *terminal.Table, t tasks.Task) []any {
 		if t.HasBounced() {
 			state += bouncedMark
 		}
-		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), recipientsOf(t), t.Identity.Subject, state}
+		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), firstRecipient(t), t.Identity.Subject, state}
 	}
 	return []any{
-		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, recipientsOf(t), t.Identity.Subject, t.Status,
+		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, strings.Join(recipients(t), ", "), t.Identity.Subject, t.Status,
 		t.Attempts, t.Route, t.Reason, t.Folder, t.UID,
 	}
 }
@@ -89,13 +89,18 @@ func bare(sender string) string {
 	return sender
 }
 
-// recipientsOf is the first recipient, and how many more there are.
-func recipientsOf(t tasks.Task) string {
-	switch len(t.Deliveries) {
-	case 0:
-		return ""
-	case 1:
-		return t.Deliveries[0].Recipient
+func recipients(t tasks.Task) (all []string) {
+	for _, d := range t.Deliveries {
+		all = append(all, d.Recipient)
 	}
-	return fmt.Sprintf("%s +%d", t.Deliveries[0].Recipient, len(t.Deliveries)-1)
+	return all
+}
+
+// firstRecipient is the first recipient, and how many more there are.
+func firstRecipient(t tasks.Task) string {
+	all := recipients(t)
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return fmt.Sprintf("%s +%d", all[0], len(all)-1)
 }

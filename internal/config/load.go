@@ -46,7 +46,7 @@ func Find(flag string, env Lookup) (string, error) {
 			continue
 		}
 		if p == here && !searched() {
-			unsafe = "; root does not use ./" + here + " unless root owns it and its directory, and nobody else can write them: name it with -c"
+			unsafe = "; ./" + here + " is not used, because root has to own it and its directory, and others may not write them: name it with -c"
 			continue
 		}
 		return p, nil

@@ -97,7 +97,7 @@ func (r *reader) smtp(s *SMTP) {
 	ports := map[string]int{"tls": 465, "starttls": 587, "none": 25}
 	r.oneOf("smtp.security", s.Security, "tls", "starttls", "none")
 	if _, given := r.places["smtp.port"]; !given {
-		s.Port = ports[s.Security]
+		s.Port = cmp.Or(ports[s.Security], 1) // one error is enough for an unknown security
 	}
 	if s.Host == "" {
 		r.refuse("smtp.host", "is missing; name the relay that forwarded mail is handed to")

@@ -165,7 +165,7 @@ func (c *Commands) Run(ctx context.Context, all []string) (string, error) {
 		return "", fmt.Errorf("the command %s did not end within %s and was killed%s; "+
 			"it must not ask anything: try it with `</dev/null` as the user that runs postrider", name, limit, says)
 	case err != nil:
-		return "", fmt.Errorf("the command %s failed: %w%s", name, err, says)
+		return "", fmt.Errorf("the command %s failed: %w%s; try it as the user that runs postrider", name, err, says)
 	case value == "":
 		return "", fmt.Errorf("the command %s printed nothing to standard output%s", name, says)
 	}
