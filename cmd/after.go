@@ -81,6 +81,20 @@ func (s *services) actor() (*after.Worker, error) {
 	}, nil
 }
 
+// afterTimeout is how long the actions on the servers may take once --timeout has ended a pass. Passes
+// that always use it up would never do any otherwise.
+const afterTimeout = 30 * time.Second
+
+// actAfter is act at the end of a pass.
+func (s *services) actAfter(ctx, signalled context.Context, boxes []inbox.Inbox) {
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(signalled, afterTimeout)
+		defer cancel()
+	}
+	s.act(ctx, boxes)
+}
+
 // act does what is due on the servers of the inboxes. What fails is logged, and tried again later.
 func (s *services) act(ctx context.Context, boxes []inbox.Inbox) {
 	w, err := s.actor()
@@ -115,7 +129,7 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			}
-			err := w.Work(ctx, active)
+			err := w.Begin(ctx, active)
 			if err != nil && !known && ctx.Err() == nil {
 				s.log.Error("cannot read the actions on the servers from the database; trying again", "error", err)
 			}
@@ -125,6 +139,7 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 	return func() {
 		cancel()
 		<-done
+		_ = w.Wait() // what is under way is released; the next process does it
 	}
 }
 
@@ -160,12 +175,12 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.queue.Tasks(ctx, ids)
+	known, err := after.Known(ctx, s.queue, ids)
 	out := []wouldDelete{}
 	for _, e := range entries {
 		t, ok := known[e.TaskID]
 		delay, wanted := wants(e.Kind, t.Route, e.Action)
-		if !ok || !wanted || outbox.Kind(t.Status) != e.Kind {
+		if !ok || !wanted || outbox.Kind(t.Status) != e.Kind || !after.Leaves(t, known) {
 			continue
 		}
 		at := e.VisibleAt.UTC()

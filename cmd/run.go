@@ -126,7 +126,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	endEvents(true)
 	if !opts.dryRun {
-		s.act(ctx, boxes)
+		s.actAfter(ctx, signalled, boxes)
 	}
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {

@@ -85,8 +85,13 @@ type Worker struct {
 	Now           func() time.Time
 	Log           *slog.Logger
 
-	mu    sync.Mutex
-	until map[int64]time.Time // by inbox: its server is left alone until then
+	running sync.WaitGroup
+	places  chan struct{} // has an element for each inbox that is worked on
+
+	mu     sync.Mutex
+	until  map[int64]time.Time // by inbox: its server is left alone until then
+	busy   map[int64]bool      // inboxes that are worked on, or wait for a place
+	failed error               // of the database, since Begin or Wait returned it
 }
 
 // How many messages are changed at once, and when an action is tried again.
@@ -105,34 +110,68 @@ const (
 // ctx ends; it then releases the actions under way. It returns only database errors. It lists the
 // inboxes when something is due.
 func (w *Worker) Work(ctx context.Context, list func(ctx context.Context) ([]inbox.Inbox, error)) error {
+	return errors.Join(w.Begin(ctx, list), w.Wait())
+}
+
+// Begin is Work without the wait: an inbox that takes long does not hold up the others. What is under
+// way when it is called again goes on.
+func (w *Worker) Begin(ctx context.Context, list func(ctx context.Context) ([]inbox.Inbox, error)) error {
 	due, err := w.Outbox.InboxesDue(ctx, outbox.Server)
 	if err != nil || len(due) == 0 {
-		return err
+		return errors.Join(err, w.failure())
 	}
 	boxes, err := list(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, w.failure())
 	}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var failed error
-	places := make(chan struct{}, inboxes)
 	for _, in := range boxes {
-		if !slices.Contains(due, in.ID) || w.pauses(in.ID) {
+		if !slices.Contains(due, in.ID) || !w.enter(in.ID) {
 			continue
 		}
-		places <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-places }()
-			if err := w.inbox(ctx, in); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = errors.Join(failed, err)
-			}
+		w.running.Go(func() {
+			w.places <- struct{}{}
+			defer func() { <-w.places }()
+			w.leave(in.ID, w.inbox(ctx, in))
 		})
 	}
-	wg.Wait()
-	return failed
+	return w.failure()
+}
+
+// Wait waits for what Begin has begun.
+func (w *Worker) Wait() error {
+	w.running.Wait()
+	return w.failure()
+}
+
+// enter reports whether the actions of an inbox may begin: nothing is under way for it, and its server
+// is not left alone.
+func (w *Worker) enter(inboxID int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy[inboxID] || w.Now().Before(w.until[inboxID]) {
+		return false
+	}
+	if w.busy == nil {
+		w.busy, w.places = map[int64]bool{}, make(chan struct{}, inboxes)
+	}
+	w.busy[inboxID] = true
+	return true
+}
+
+func (w *Worker) leave(inboxID int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.busy, inboxID)
+	w.failed = errors.Join(w.failed, err)
+}
+
+// failure returns each error once.
+func (w *Worker) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.failed
+	w.failed = nil
+	return err
 }
 
 func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
@@ -166,12 +205,6 @@ func (w *Worker) pause(inboxID int64, d time.Duration) {
 	w.until[inboxID] = w.Now().Add(d)
 }
 
-func (w *Worker) pauses(inboxID int64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.Now().Before(w.until[inboxID])
-}
-
 // job is one claim.
 type job struct {
 	log   *slog.Logger
@@ -200,7 +233,7 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 	for i, c := range claims {
 		ids[i] = c.TaskID
 	}
-	known, err := v.known(ctx, ids)
+	known, err := Known(ctx, v.Registry, ids)
 	if err != nil {
 		return err
 	}
@@ -278,9 +311,12 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 	return err
 }
 
-// known are tasks, and those that they are duplicates of.
-func (v *visit) known(ctx context.Context, ids []int64) (map[int64]tasks.Task, error) {
-	known, err := v.Registry.Tasks(ctx, ids)
+// Known are tasks, and those that they are duplicates of.
+func Known(ctx context.Context, registry interface {
+	Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, error)
+}, ids []int64,
+) (map[int64]tasks.Task, error) {
+	known, err := registry.Tasks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +328,7 @@ func (v *visit) known(ctx context.Context, ids []int64) (map[int64]tasks.Task, e
 			}
 		}
 	}
-	more, err := v.Registry.Tasks(ctx, owners)
+	more, err := registry.Tasks(ctx, owners)
 	maps.Copy(known, more)
 	return known, err
 }
@@ -315,7 +351,7 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 	if err != nil {
 		return nil, err
 	}
-	known, err := v.known(ctx, ids)
+	known, err := Known(ctx, v.Registry, ids)
 	if err != nil {
 		return nil, err
 	}

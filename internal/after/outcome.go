@@ -41,7 +41,7 @@ func (v *visit) admit(j *job, at place) {
 		j.back(t.FinishedAt.Add(delay).Sub(v.Now()))
 	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
-	case (deletes || moves) && t.Status == tasks.Forwarded && !arrived(t, j.known):
+	case (deletes || moves) && !Leaves(t, j.known):
 		j.skip("a recipient did not get the message")
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
@@ -50,8 +50,14 @@ func (v *visit) admit(j *job, at place) {
 	}
 }
 
-// MayLeave reports whether the message of a task that is due may be moved or deleted after the next
-// attempt: more than a notice goes out, and each recipient has the message or may get it.
+// Leaves reports whether the message of a task that has ended may be moved or deleted: more than a notice
+// went out, and if it was forwarded, each recipient has it. known are the tasks of duplicates.
+func Leaves(t tasks.Task, known map[int64]tasks.Task) bool {
+	return !onlyNotice(t) && (t.Status != tasks.Forwarded || arrived(t, known))
+}
+
+// MayLeave is Leaves for a task that is due, after the next attempt: each recipient has the message or
+// may get it.
 func MayLeave(t tasks.Task) bool {
 	return !onlyNotice(t) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
 		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
@@ -62,7 +68,8 @@ func MayLeave(t tasks.Task) bool {
 func onlyNotice(t tasks.Task) bool { return t.Form.Mode == "notice" }
 
 // arrived reports whether there are recipients, each has the message, from this task or from another
-// one, and none of them has bounced.
+// one, and none of them has bounced. A delivery is a duplicate only of one that was delivered, so it
+// counts if that one's task is purged.
 func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	if len(t.Deliveries) == 0 {
 		return false
@@ -70,10 +77,14 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	for _, d := range t.Deliveries {
 		by := t
 		if d.Status == tasks.Duplicated {
-			by = known[d.DuplicateOf]
+			owner, there := known[d.DuplicateOf]
+			if !there {
+				continue
+			}
+			by = owner
 		}
 		if !slices.ContainsFunc(by.Deliveries, func(own tasks.Delivery) bool {
-			return own.Recipient == d.Recipient && own.Status == tasks.Delivered && !own.HasBounced()
+			return tasks.Mailbox(own.Recipient) == tasks.Mailbox(d.Recipient) && own.Status == tasks.Delivered && !own.HasBounced()
 		}) {
 			return false
 		}

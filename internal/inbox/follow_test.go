@@ -27,6 +27,7 @@ func TestFollow(t *testing.T) {
 			fails, fails, fails, fails, works, // one
 			works, login, login, works, // and one that needs a login
 			fails, fails, fails, login, {Interrupted: true}, works, // which comes to need one
+			login, fails, login, fails, fails, fails, works, // other failures, too few at first
 		} {
 			scan(end)
 		}
@@ -37,6 +38,7 @@ func TestFollow(t *testing.T) {
 		want := []outbox.Kind{
 			outbox.InboxUnreachable, outbox.InboxOK, outbox.NeedsLogin, outbox.InboxOK,
 			outbox.InboxUnreachable, outbox.NeedsLogin, outbox.InboxOK,
+			outbox.NeedsLogin, outbox.InboxUnreachable, outbox.InboxOK,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("noted are %q, want %q", got, want)

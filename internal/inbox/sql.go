@@ -73,8 +73,9 @@ const (
 		failing_since = CASE WHEN failed_scans = 0 OR login_needed <> ? THEN ? ELSE failing_since END,
 		failed_scans = CASE WHEN login_needed <> ? THEN 1 ELSE failed_scans + 1 END, login_needed = ?,
 		` + scanEnds
+	// If the last failures are of the other kind, too few to begin an outage, the outage is as it began.
 	sqlTroubles = `SELECT id, CASE WHEN outage_since IS NULL OR outage_until IS NOT NULL THEN 'inbox_ok'
-		WHEN login_needed = 1 THEN 'needs_login' ELSE 'inbox_unreachable' END FROM monitored_emails WHERE id IN ?`
+		WHEN login_needed = 1 OR failing_since > outage_since THEN 'needs_login' ELSE 'inbox_unreachable' END FROM monitored_emails WHERE id IN ?`
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
 		WHERE id = ? AND (failed_scans >= ? OR login_needed = 1)`
 )

@@ -29,7 +29,7 @@ func TestDamaged(t *testing.T) {
 			"postrider: 2 messages are dead, 1 inbox is unreachable", "",
 		},
 		{
-			"an outage with a T", `UPDATE monitored_emails SET outage_since = '2026-11-20T10:00:00Z'`,
+			"an outage with a T", `UPDATE monitored_emails SET outage_since = '2026-11-20T10:00:00Z', failing_since = '2026-11-20 10:00:00'`,
 			"postrider: 2 messages are dead, 1 inbox is unreachable", "",
 		},
 		{

@@ -24,9 +24,12 @@ SELECT a.task_id AS id, a.reported_at AS finished_at, n.at AS told FROM monitore
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'bounce' AND n.ref_id = a.task_id
 WHERE a.inbox_id IN ? AND a.status = 'bounced' AND (n.ref_id IS NULL OR a.reported_at > n.at) ORDER BY a.task_id, a.reported_at`
 
-	// Reads the whole table; it has a row for each inbox only.
+	// Reads the whole table; it has a row for each inbox only. If the last failures are of the other kind,
+	// too few to begin an outage, the outage is as it began.
 	sqlOutages = `
-SELECT e.id, e.email_address, e.failed_scans, e.last_error, e.login_needed, e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
+SELECT e.id, e.email_address, e.failed_scans, e.last_error,
+  CASE WHEN e.login_needed = 1 OR e.outage_until IS NULL AND e.failing_since > e.outage_since THEN 1 ELSE 0 END AS login_needed,
+  e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id
 WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
 ORDER BY e.email_address`

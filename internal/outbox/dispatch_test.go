@@ -249,8 +249,29 @@ func TestBatches(t *testing.T) {
 		d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
 	}
 	d.drain(0)
-	if got, want := d.Targets[0].Publisher.(*receiver).size, []int{16, 32, 50, 50, 12}; !slices.Equal(got, want) {
+	if got, want := d.Targets[0].Publisher.(*receiver).size, []int{8, 16, 32, 50, 50, 4}; !slices.Equal(got, want) {
 		t.Errorf("a quick destination gets batches of %v, want %v", got, want)
+	}
+}
+
+// TestWorksAgain: a destination that refuses the first event after its fault works again once it takes
+// one, in the same round.
+func TestWorksAgain(t *testing.T) {
+	d := newDesk(t)
+	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
+	d.Targets[0].Batch = 1
+	d.crm.rule = func(Message) error { return errDown }
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	d.happen(Occurrence{Kind: Dead, TaskID: 2})
+	d.drain(0)
+	d.crm.rule = func(Message) error {
+		d.crm.rule = nil
+		return &Refused{errors.New("no such case")}
+	}
+	d.drain(time.Hour)
+	states, err := d.Dispatcher.Store.Destinations(t.Context())
+	if s := states["crm"]; err != nil || s.Failures != 0 {
+		t.Errorf("the destination is recorded as %+v, %v; want it to work", s, err)
 	}
 }
 

@@ -98,9 +98,10 @@ func (o *outlet) close() (claims []Claim) {
 }
 
 // Each batch is twice as large as the one before, as long as the destination takes them quickly:
-// in this part of the time that it has.
+// in this part of the time that it has. A webhook sends all of the first batch at once, so each request
+// has the whole time.
 const (
-	firstBatch = 16
+	firstBatch = 8
 	quickPart  = 30
 )
 
@@ -130,11 +131,11 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 			}
 		}
 		began := time.Now()
-		well, err := o.batch(ctx, o.to, claims, failed)
-		if err != nil || !well {
+		v, err := o.batch(ctx, o.to, claims, failed)
+		if err != nil || v.fault != nil {
 			return errors.Join(err, o.giveBack(ctx, o.close()))
 		}
-		if failed, o.size = false, min(2*o.size, o.to.Batch); time.Since(began) > o.to.Timeout/quickPart {
+		if failed, o.size = failed && v.taken == 0, min(2*o.size, o.to.Batch); time.Since(began) > o.to.Timeout/quickPart {
 			o.size = o.first()
 		}
 	}

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// batch hands over one batch, and records what became of it. It reports whether the destination
-// works.
-func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, failed bool) (well bool, _ error) {
+// batch hands over one batch, and records what became of it.
+func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, failed bool) (verdict, error) {
 	batch := make([]Message, len(claims))
 	for i, c := range claims {
 		batch[i] = Message{ID: c.EventID, Kind: c.Kind, Key: key(c.Entry), Body: c.Body}
@@ -21,7 +20,7 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, faile
 	errs := t.Publisher.Publish(within, batch)
 	v := judge(claims, errs, t.GiveUp, errors.Is(within.Err(), context.Canceled))
 	if _, err := d.Store.Finish(after, v.outcomes...); err != nil {
-		return false, err
+		return v, err
 	}
 	for _, o := range v.outcomes {
 		if o.Status == DeadLetter {
@@ -30,11 +29,11 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, faile
 	}
 	switch {
 	case v.fault != nil:
-		return false, d.fault(after, t, v)
+		return v, d.fault(after, t, v)
 	case failed && v.taken > 0:
-		return true, d.works(after, t)
+		return v, d.works(after, t)
 	}
-	return true, nil
+	return v, nil
 }
 
 // key is what the order is kept of.

@@ -45,6 +45,14 @@ const (
 	ellipsis  = "…"
 )
 
+// Decided reports whether one of these rules decided: route is a Decision's. Of one that was cut off
+// nobody knows, so it is true.
+func Decided(route string, rules []string) bool {
+	return slices.ContainsFunc(strings.Split(route, separator), func(name string) bool {
+		return name == ellipsis || slices.Contains(rules, name)
+	})
+}
+
 // names are the names of the rules in route. If it was cut off, the rules of this table that match
 // m are added.
 func (t *Table) names(ctx context.Context, route string, m Mail) []string {

@@ -13,6 +13,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/cloudevent"
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
 
@@ -129,8 +130,8 @@ func (p *Planner) steps(o outbox.Occurrence, inboxID int64, route string) (plann
 	return planned
 }
 
-func (r Rule) wants(kind outbox.Kind, in inbox.Inbox, route string) bool {
-	return slices.Contains(r.On, kind) && r.Inboxes.Has(in) && (len(r.Routes) == 0 || slices.Contains(r.Routes, route))
+func (r Rule) wants(kind outbox.Kind, in inbox.Inbox, by string) bool {
+	return slices.Contains(r.On, kind) && r.Inboxes.Has(in) && (len(r.Routes) == 0 || route.Decided(by, r.Routes))
 }
 
 // known is what occurrences are about.

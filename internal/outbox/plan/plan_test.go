@@ -55,7 +55,7 @@ func (r registry) ByID(_ context.Context, ids []int64) (map[int64]inbox.Inbox, e
 func TestPlan(t *testing.T) {
 	known := registry{
 		tasks: map[int64]tasks.Task{
-			1: {ID: 1, InboxID: 7, Inbox: "desk@firm.example", Route: "court", Status: tasks.Forwarded},
+			1: {ID: 1, InboxID: 7, Inbox: "desk@firm.example", Route: "archive+court", Status: tasks.Forwarded},
 			2: {ID: 2, InboxID: 8, Inbox: "sales@other.example", Route: "all", Status: tasks.Dead},
 		},
 		inboxes: []inbox.Inbox{

@@ -1,0 +1,105 @@
+package after
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/tasks"
+)
+
+// twoInboxes is an outbox with an action in each of the inboxes 1 and 2. The database takes long to
+// answer about the first.
+type twoInboxes struct {
+	*rig
+	answer chan struct{}
+	asked  chan int64
+	ended  chan int64 // inboxes whose action has ended
+	done   map[int64]bool
+}
+
+func (o *twoInboxes) InboxesDue(context.Context, string) ([]int64, error) { return []int64{1, 2}, nil }
+
+func (o *twoInboxes) Receive(_ context.Context, want outbox.Want) ([]outbox.Claim, error) {
+	o.asked <- want.InboxID
+	if want.InboxID == 1 {
+		<-o.answer
+		return nil, nil
+	}
+	if o.done[want.InboxID] {
+		return nil, nil
+	}
+	o.done[want.InboxID] = true
+	return []outbox.Claim{{Entry: outbox.Entry{ID: 1, InboxID: want.InboxID, TaskID: 9, Action: "seen"}}}, nil
+}
+
+func (o *twoInboxes) Finish(_ context.Context, outcomes ...outbox.Outcome) ([]outbox.Claim, error) {
+	for _, one := range outcomes {
+		o.ended <- one.Claim.InboxID
+	}
+	return nil, nil
+}
+
+// TestBusyInbox: an inbox whose actions take long holds up no other, and is not worked on twice.
+func TestBusyInbox(t *testing.T) {
+	o := &twoInboxes{rig: &rig{t: t, due: map[int64]time.Duration{}}, answer: make(chan struct{}), asked: make(chan int64, 9), ended: make(chan int64, 9), done: map[int64]bool{}}
+	boxes := []inbox.Inbox{{ID: 1, Address: "a@firm.example", Active: true}, {ID: 2, Address: "b@firm.example", Active: true}}
+	w := &Worker{
+		Outbox: o, Registry: o, Lease: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Wants: func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true },
+		Inbox: func(_ context.Context, address string) (inbox.Inbox, error) {
+			return boxes[slices.IndexFunc(boxes, func(in inbox.Inbox) bool { return in.Address == address })], nil
+		},
+	}
+	list := func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }
+	check(t, w.Begin(t.Context(), list))
+	if id := <-o.ended; id != 2 {
+		t.Errorf("the action of inbox %d has ended, want that of inbox 2", id)
+	}
+	check(t, w.Begin(t.Context(), list))
+	close(o.answer)
+	check(t, w.Wait())
+	close(o.asked)
+	times := 0
+	for id := range o.asked {
+		if id == 1 {
+			times++
+		}
+	}
+	if times != 1 {
+		t.Errorf("inbox 1 was worked on %d times, want once", times)
+	}
+}
+
+// TestLeaves: a message leaves its folder when each recipient has it, from whichever task.
+func TestLeaves(t *testing.T) {
+	has := func(to string) tasks.Delivery { return tasks.Delivery{Recipient: to, Status: tasks.Delivered} }
+	copied := func(to string, of int64) tasks.Delivery {
+		return tasks.Delivery{Recipient: to, Status: tasks.Duplicated, DuplicateOf: of}
+	}
+	known := map[int64]tasks.Task{
+		5: {ID: 5, Deliveries: []tasks.Delivery{has("x@FIRM.example"), {Recipient: "y@firm.example", Status: tasks.Failed}}},
+	}
+	for _, c := range []struct {
+		name string
+		ds   []tasks.Delivery
+		want bool
+	}{
+		{"delivered", []tasks.Delivery{has("x@firm.example")}, true},
+		{"by another task", []tasks.Delivery{copied("x@firm.example", 5)}, true},
+		{"by a task that is purged", []tasks.Delivery{has("z@firm.example"), copied("x@firm.example", 4)}, true},
+		{"by nobody", []tasks.Delivery{copied("y@firm.example", 5)}, false},
+		{"by half", []tasks.Delivery{has("x@firm.example"), {Recipient: "y@firm.example", Status: tasks.Pending}}, false},
+	} {
+		if got := Leaves(tasks.Task{Status: tasks.Forwarded, Deliveries: c.ds}, known); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	if Leaves(tasks.Task{Status: tasks.SkippedNoMatch, Form: tasks.Form{Mode: "notice"}}, nil) || !Leaves(tasks.Task{Status: tasks.SkippedNoMatch}, nil) {
+		t.Error("a message that no route matches leaves, but not one of which a notice went out")
+	}
+}
