@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -189,7 +188,7 @@ func (a *app) printReport(r passReport, watch *observer, opts runOptions) error 
 	case opts.dryRun && opts.json:
 		return watch.printDryRun(r)
 	case opts.json:
-		return json.NewEncoder(a.out).Encode(r)
+		return a.printJSON(r)
 	case opts.dryRun && watch.found == 0 && len(r.WouldDelete) == 0 && r.Clean():
 		return a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
 	case opts.dryRun:

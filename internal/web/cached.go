@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // cached is an answer that is kept for a while, for all who ask. Those who ask meanwhile wait for
@@ -13,8 +15,15 @@ type cached[T any] struct {
 	keep time.Duration
 	read func(ctx context.Context) (T, error)
 
+	reading singleflight.Group
+
 	mu    sync.Mutex
-	at    time.Time
+	drops int       // how often the answer was dropped
+	at    time.Time // of the answer; zero without one
+	last  answer[T]
+}
+
+type answer[T any] struct {
 	value T
 	err   error
 }
@@ -22,20 +31,51 @@ type cached[T any] struct {
 // get returns the answer. The reader is not stopped when the one who asked goes away: others wait
 // for the same answer.
 func (c *cached[T]) get(ctx context.Context) (T, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.at.IsZero() || c.now().Sub(c.at) >= c.keep || c.err != nil && ctx.Err() == nil && c.now().Sub(c.at) >= c.keep/10 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		c.value, c.err = c.read(ctx)
-		c.at = c.now()
+	if kept, ok := c.kept(); ok {
+		return kept.value, kept.err
 	}
-	return c.value, c.err
+	done := c.reading.DoChan("", func() (any, error) { return c.fetch(context.WithoutCancel(ctx)), nil })
+	select {
+	case r := <-done:
+		got := r.Val.(answer[T])
+		return got.value, got.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
 }
 
-// drop forgets the answer, because something was changed.
+// kept returns the answer, if it is still good. An error is kept for a tenth of the time.
+func (c *cached[T]) kept() (answer[T], bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keep := c.keep
+	if c.last.err != nil {
+		keep /= 10
+	}
+	return c.last, !c.at.IsZero() && c.now().Sub(c.at) < keep
+}
+
+func (c *cached[T]) fetch(ctx context.Context) (got answer[T]) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c.mu.Lock()
+	drops := c.drops
+	c.mu.Unlock()
+	got.value, got.err = c.read(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if drops == c.drops {
+		c.at, c.last = c.now(), got
+	}
+	return got
+}
+
+// drop forgets the answer, and does not keep one that is being read, because something was changed.
 func (c *cached[T]) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.drops++
 	c.at = time.Time{}
+	c.reading.Forget("")
 }
