@@ -58,6 +58,8 @@ type Error struct {
 	Err    error
 	// BackOff is how long the server asks the client to wait; 0 when it does not say.
 	BackOff time.Duration
+	// Ended says that the server ended the connection (BYE, RFC 3501 7.1.5), whatever the kind.
+	Ended bool
 
 	brief     string // see Brief
 	refused   bool   // a listing was refused with NO or BAD
@@ -139,7 +141,7 @@ func (c *Conn) explainLost(out *Error, err error) {
 	var broken violation
 	switch {
 	case bye != nil:
-		out.Kind, out.BackOff = kindOf(bye, KindUnavailable), backOff(bye.Text)
+		out.Ended, out.Kind, out.BackOff = true, kindOf(bye, KindUnavailable), backOff(bye.Text)
 		out.Err = fmt.Errorf("the server ended the connection (%w)", c.answer(bye))
 	case errors.As(wireErr, &broken), errors.As(err, &broken):
 		out.Kind, out.Err = KindProtocol, broken

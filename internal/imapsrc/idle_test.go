@@ -163,6 +163,42 @@ func TestIdleLost(t *testing.T) {
 	wantError(t, err, imapsrc.KindUnavailable, "down for maintenance")
 }
 
+// TestByeEndsTheConnection: a BYE that names a limit has the kind of the limit, and says that the
+// connection is over, at the first command and at later ones. A NO does not say so.
+func TestByeEndsTheConnection(t *testing.T) {
+	for text, kind := range map[string]imapsrc.Kind{
+		"[OVERQUOTA] x": imapsrc.KindLimit, "[INUSE] x": imapsrc.KindInUse, "[EXPIRED] x": imapsrc.KindExpired,
+		"Too many connections": imapsrc.KindLimit, "x": imapsrc.KindUnavailable,
+	} {
+		t.Run(text, func(t *testing.T) {
+			c := open(t, fakeimap.Step{Expect: "FETCH", Reply: "* BYE " + text + "\r\n", Close: true})
+			for range 2 {
+				_, err := c.UIDs(t.Context(), 1, 2)
+				wantEnded(t, err, kind, true)
+			}
+		})
+	}
+	t.Run("while IDLE waits", func(t *testing.T) {
+		ends := idleBegins
+		ends.Reply, ends.Close = ends.Reply+"* BYE [LIMIT] x\r\n", true
+		_, err := openIdling(t, ends).Idle(t.Context(), time.Hour)
+		wantEnded(t, err, imapsrc.KindLimit, true)
+	})
+	t.Run("NO", func(t *testing.T) {
+		_, err := open(t, fakeimap.Step{Expect: "FETCH", Reply: "{tag} NO [LIMIT] x\r\n"}).UIDs(t.Context(), 1, 2)
+		wantEnded(t, err, imapsrc.KindLimit, false)
+	})
+}
+
+// wantEnded checks the kind of an error, and whether it says that the connection is over.
+func wantEnded(t *testing.T, err error, kind imapsrc.Kind, ended bool) {
+	t.Helper()
+	var e *imapsrc.Error
+	if !errors.As(err, &e) || e.Kind != kind || e.Ended != ended {
+		t.Errorf("the error is %+v; want kind %s, ended: %v", err, kind, ended)
+	}
+}
+
 // TestIdleDead: a connection that leads nowhere any more shows when IDLE ends.
 func TestIdleDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { idleDead(t, idleBegins) })

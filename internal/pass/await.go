@@ -104,6 +104,9 @@ func (s *session) look(ctx context.Context, folder string, f func(src Source, se
 		return nil
 	}
 	defer s.give()
+	if failed := s.failed.Load(); s.src == nil && failed != nil {
+		return failed
+	}
 	if s.src == nil {
 		return errNotConnected
 	}

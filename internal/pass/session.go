@@ -21,7 +21,7 @@ type session struct {
 	dial func(ctx context.Context) (Source, error)
 	log  *slog.Logger
 
-	failed atomic.Pointer[dialError] // why it could not be opened
+	failed atomic.Pointer[dialError] // why it is not opened again before the next begin
 	turn   chan struct{}             // holds one element while the fields below are free
 	wanted chan struct{}             // has an element when somebody may wait for a turn
 	wake   atomic.Pointer[func()]    // ends the wait for mail; nil before the first one
@@ -131,7 +131,8 @@ func (s *session) open(ctx context.Context) error {
 	return nil
 }
 
-// dialError is a connection that could not be opened.
+// dialError is a connection that could not be opened, or that the server ended for a reason for
+// which it is not opened again at once.
 type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
@@ -157,14 +158,20 @@ func (s *session) within(ctx context.Context, folder string, epoch int64, f func
 	return err
 }
 
-// broken drops a connection that can no longer be used.
+// broken drops a connection that can no longer be used. One that the server ended because of a
+// limit, a lock or the login is not opened again before the next begin.
 func (s *session) broken(err error) error {
-	if lost(err) {
-		_ = s.src.Close()
-		s.src = nil
-		return &brokenError{err}
+	if !lost(err) {
+		return err
 	}
-	return err
+	_ = s.src.Close()
+	s.src = nil
+	if e := new(imapsrc.Error); errors.As(err, &e) && !mayPass(e.Kind) {
+		failed := &dialError{err}
+		s.failed.Store(failed)
+		return failed
+	}
+	return &brokenError{err}
 }
 
 // brokenError is the end of a connection that had worked before.
@@ -229,5 +236,10 @@ func lost(err error) bool {
 	if !errors.As(err, &e) {
 		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	}
-	return e.Kind == imapsrc.KindNetwork || e.Kind == imapsrc.KindProtocol || e.Kind == imapsrc.KindUnavailable
+	return e.Ended || mayPass(e.Kind)
+}
+
+// mayPass reports whether a lost connection of this kind may work when it is opened again at once.
+func mayPass(kind imapsrc.Kind) bool {
+	return kind == imapsrc.KindNetwork || kind == imapsrc.KindProtocol || kind == imapsrc.KindUnavailable
 }

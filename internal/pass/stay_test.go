@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 )
 
@@ -236,6 +237,49 @@ func TestStayLost(t *testing.T) {
 			t.Errorf("%d connections, want 2", dials)
 		}
 	})
+}
+
+// TestStayEndedByServer: a connection that the server ends because of a limit is not opened again at
+// once, neither while it waits nor during a visit. The next visit does.
+func TestStayEndedByServer(t *testing.T) {
+	for _, at := range []string{"idle", "fetch", "describe"} {
+		t.Run(at, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				_, h, ctx := s.stay()
+				s.visit(ctx, h)
+				s.put("one")
+				over := &imapsrc.Error{Kind: imapsrc.KindLimit, Ended: true, Err: errors.New("BYE [OVERQUOTA]")}
+				s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+					if op == at {
+						return over
+					}
+					return nil
+				}
+				meets := func() error { _, err := h.Visit(ctx); return err }
+				if at == "idle" {
+					meets = func() error { _, err := h.Await(ctx, anHour); return err }
+				}
+				if err := meets(); !errors.Is(err, over) || !OfInbox(err) {
+					t.Errorf("the error is %v, want %v", err, over)
+				}
+				if h.Deliver(ctx); at == "idle" {
+					if err := meets(); !errors.Is(err, over) {
+						t.Errorf("the error without a connection is %v, want %v", err, over)
+					}
+				}
+				synctest.Wait()
+				if dials, _ := s.servers[boxA].counts(); dials != 1 || h.Connected() {
+					t.Errorf("%d connections, connected is %v; want one, which is over", dials, h.Connected())
+				}
+				s.servers[boxA].hook = nil
+				s.visit(ctx, h)
+				s.wantSent("one")
+				if dials, _ := s.servers[boxA].counts(); dials != 2 {
+					t.Errorf("%d connections, want 2", dials)
+				}
+			})
+		})
+	}
 }
 
 // TestStayTriesAgain: a server that could not be reached is tried again by each visit.
