@@ -47,6 +47,8 @@ type guard struct {
 	fetches int    // FETCH responses that have begun
 	fetch   bool   // the current response is one
 	dates   dates  // of it
+	id      bool   // the current response is ID
+	word    []byte // of it, while it may be NIL
 }
 
 type phase uint8
@@ -79,7 +81,7 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		if g.size++; g.size > maxResponse && g.state != inSearch {
 			return n, out, errTooMuch
 		}
-		before, items := g.state, g.fetch && g.nesting == 1
+		before, nested, items := g.state, g.nesting > 0, g.fetch && g.nesting == 1
 		if err := g.step(c); err != nil {
 			return n, out, err
 		}
@@ -89,6 +91,8 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 			g.held, g.known = g.held[:0], false
 		case items:
 			out = g.dates.step(c, before == inData, out)
+		case g.id && before == inData:
+			out = g.nstring(c, nested, out)
 		case before != atHead && before != inSearch:
 			out = append(out, c)
 		}
@@ -166,7 +170,7 @@ func (g *guard) head(c byte) error {
 
 // typed begins what follows the type: c and the rest of the response.
 func (g *guard) typed(name string, tagged bool, c byte) error {
-	g.known, g.fetch = true, false
+	g.known, g.fetch, g.id = true, false, name == "ID"
 	if tagged {
 		g.state = afterType
 		return g.status(c)
@@ -186,6 +190,25 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 	}
 	g.state, g.flat = inData, name == "CAPABILITY" || name == "ENABLED"
 	return g.data(c)
+}
+
+// nstring passes on an octet of an ID response that is outside of a quoted string. A value may be NIL
+// (RFC 2971 4), and the library ends the connection at one. It gets an empty string in its place.
+func (g *guard) nstring(c byte, nested bool, out []byte) []byte {
+	if isAtom(c) && len(g.word) < maxHead {
+		g.word = append(g.word, c)
+		return out
+	}
+	switch null := strings.EqualFold(string(g.word), "NIL"); {
+	case null && nested:
+		out = append(out, `""`...)
+	case null:
+		out = append(out, "NIL"...)
+	default:
+		out = append(out, g.word...)
+	}
+	g.word = g.word[:0]
+	return append(out, c)
 }
 
 // isAtom reports whether c may be in a tag or a type. (RFC 3501 9 allows more in a tag; we do not

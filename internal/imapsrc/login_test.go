@@ -175,6 +175,26 @@ func idComesBeforeSelect(t *testing.T, needs bool) {
 	}
 }
 
+// TestIDWithNIL: each value may be NIL, and so may the whole list (RFC 2971 4).
+func TestIDWithNIL(t *testing.T) {
+	for reply, want := range map[string]string{
+		`("name" "x" "vendor" NIL)`: "x", `("name" NIL "version" nil "vendor" "NIL")`: "",
+		`("vendor" NIL "name" "a NIL \" (NIL)")`: `a NIL " (NIL)`, "(\"name\" {3}\r\nNIL \"version\" NIL)": "NIL",
+		"NIL": "", "nil": "", "()": "",
+	} {
+		t.Run(reply, func(t *testing.T) {
+			cfg := fake(t, greeting, loggedInWithID,
+				fakeimap.Step{Expect: "ID", Reply: "* ID " + reply + "\r\n{tag} OK done\r\n"}, examined, logout)
+			cfg.ClientName = "postrider"
+			c := dial(t, cfg)
+			selectInbox(t, c)
+			if c.ServerName() != want {
+				t.Errorf("ServerName() = %q; want %q", c.ServerName(), want)
+			}
+		})
+	}
+}
+
 func TestIDRefusedDoesNotMatter(t *testing.T) {
 	cfg := fake(t, greeting, loggedInWithID, fakeimap.Step{Expect: "ID", Reply: "{tag} BAD no\r\n"}, examined, logout)
 	cfg.ClientName = "postrider"
