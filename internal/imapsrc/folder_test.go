@@ -29,6 +29,9 @@ func TestSelect(t *testing.T) {
 				{Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: "* STATUS inbox (UIDNEXT 10)\r\n{tag} OK\r\n"},
 			}, want: full,
 		},
+		"codes in other cases": {steps: []fakeimap.Step{
+			examine("* 2 EXISTS\r\n* OK [UidValidity 7] v\r\n* OK [uidnext 10] n\r\n* OK [unknown Arg] n\r\n{tag} OK [read-only]\r\n"),
+		}, want: full},
 		"no UIDNEXT at all": {steps: []fakeimap.Step{
 			examine(noUIDNext),
 			{Expect: "STATUS", Reply: "* STATUS INBOX ()\r\n{tag} OK\r\n"},

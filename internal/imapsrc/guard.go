@@ -40,7 +40,7 @@ type guard struct {
 	size    int64  // octets of the current response, without literals
 	nesting int
 	flat    bool   // no lists: the library never ends when one stands among the capabilities
-	code    []byte // the response code so far
+	code    []byte // the response code so far, in upper case
 	length  []byte // the digits of the length of a literal
 	literal int64  // octets of the current literal that are still to come
 	hits    hits   // of SEARCH
@@ -93,6 +93,8 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 			out = g.dates.step(c, before == inData, out)
 		case g.id && before == inData:
 			out = g.nstring(c, nested, out)
+		case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
+			out = append(out, upper(c))
 		case before != atHead && before != inSearch:
 			out = append(out, c)
 		}
@@ -229,12 +231,20 @@ func (g *guard) status(c byte) error {
 		g.state, g.code = inCode, g.code[:0]
 	case g.state == inCode && c != ']':
 		if len(g.code) < maxHead {
-			g.code = append(g.code, c)
+			g.code = append(g.code, upper(c))
 		}
 	default:
 		g.state = inText
 	}
 	return nil
+}
+
+// upper is a letter in upper case: names are case-insensitive (RFC 3501 9).
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
 }
 
 func (g *guard) data(c byte) error {

@@ -89,6 +89,7 @@ func TestAmbiguousAnswers(t *testing.T) {
 		"a list of capabilities":        "* CAPABILITY (\"x\")\r\n",
 		"another":                       "* 1 enabled(x)\r\n",
 		"a list of them in a code":      "* OK [CAPABILITY (x)] x\r\n",
+		"a list in lower case":          "* OK [capability (x)] x\r\n",
 		"a list of them in a tagged OK": "{tag} OK [CAPABILITY(x)] x\r\n",
 		"a type that is not ASCII":      "* CAPAB\u0131LITY (x)\r\n",
 		"a type without end":            "* " + strings.Repeat("x", 100) + "\r\n",

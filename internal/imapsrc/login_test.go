@@ -229,7 +229,7 @@ func TestCapabilitiesAfterLogin(t *testing.T) {
 		"listed, long":      {"{tag} ok [CAPABILITY IMAP4rev1 X-LISTED" + strings.Repeat(" X-MORE", 100) + "] in\r\n", "X-LISTED"},
 		"not listed":        {"{tag} OK in\r\n", "X-ASKED"},
 		"another code":      {"{tag} OK [CAPABILITYS IMAP4rev1 X-LISTED] in\r\n", "X-ASKED"},
-		"in lower case":     {"{tag} OK [capability IMAP4rev1 X-LISTED] in\r\n", "X-ASKED"},
+		"in lower case":     {"{tag} OK [capability IMAP4rev1 X-LISTED] in\r\n", "X-LISTED"},
 		"in the text":       {"{tag} OK in [CAPABILITY IMAP4rev1 X-LISTED]\r\n", "X-ASKED"},
 		"untagged":          {"* CAPABILITY IMAP4rev1 X-LISTED\r\n{tag} OK in\r\n", "X-ASKED"},
 		"in an untagged OK": {"* OK [CAPABILITY IMAP4rev1 X-LISTED] x\r\n{tag} OK in\r\n", "X-ASKED"},

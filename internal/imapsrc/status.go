@@ -34,9 +34,9 @@ func parseAnswer(line string) *imap.Error {
 }
 
 // listsCapabilities reports whether a tagged line is an OK that lists the capabilities (RFC 3501
-// 7.1). The name of the code is in upper case, or the library does not read it either.
+// 7.1).
 func listsCapabilities(line string) bool {
 	_, rest, _ := strings.Cut(line, " ")
 	status, rest, _ := strings.Cut(rest, " ")
-	return strings.EqualFold(status, "OK") && strings.HasPrefix(rest, "[CAPABILITY ")
+	return strings.EqualFold(status, "OK") && strings.HasPrefix(strings.ToUpper(rest), "[CAPABILITY ")
 }
