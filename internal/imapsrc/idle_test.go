@@ -65,13 +65,28 @@ func TestIdle(t *testing.T) {
 }
 
 // TestIdleArrivedWhileOpened: a message that arrives while the folder is being opened may not be in
-// the UIDNEXT of the answer.
+// the UIDNEXT of the answer. A server that says the same number twice says nothing of one.
 func TestIdleArrivedWhileOpened(t *testing.T) {
-	twice := examined
-	twice.Reply = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n* 4 EXISTS\r\n{tag} OK [READ-ONLY] done\r\n"
-	c := dial(t, fake(t, idling[0], idling[1], twice, logout))
-	selectInbox(t, c)
-	wantIdle(t, c, time.Hour, true)
+	for also, want := range map[string]bool{
+		"* 4 EXISTS\r\n":                true,
+		"* 4 EXISTS\r\n* 3 EXISTS\r\n":  true,
+		"* 1 EXPUNGE\r\n* 3 EXISTS\r\n": true,
+		"* 3 EXISTS\r\n* 3 EXISTS\r\n":  false,
+		"* 3 exists\r\n* 1 RECENT\r\n":  false,
+		"* 1 EXPUNGE\r\n* 2 EXISTS\r\n": false,
+	} {
+		t.Run(also, func(t *testing.T) {
+			more := examined
+			more.Reply = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n" + also + "{tag} OK [READ-ONLY] done\r\n"
+			steps := []fakeimap.Step{idling[0], idling[1], more}
+			if !want {
+				steps = append(steps, idleBegins, idleEnds)
+			}
+			c := dial(t, fake(t, append(steps, logout)...))
+			selectInbox(t, c)
+			wantIdle(t, c, map[bool]time.Duration{true: time.Hour, false: time.Millisecond}[want], want)
+		})
+	}
 }
 
 // TestIdleChatter: a server that says it is still there, and what became of old messages, says

@@ -45,9 +45,10 @@ type wire struct {
 	inData  bool   // message data may come: its lines are not status responses
 	line    []byte // the beginning of the current line
 	bye     *imap.Error
-	sticky  bool // UIDs are persistent (RFC 4315 4)
-	counted int  // EXISTS responses to the current command
-	listed  bool // the last tagged response is an OK that lists the capabilities
+	sticky  bool  // UIDs are persistent (RFC 4315 4)
+	exists  int64 // messages in the folder, as the answer to the current command says; -1 before that
+	changed bool  // the answer said another number before
+	listed  bool  // the last tagged response is an OK that lists the capabilities
 
 	expunges bool // UID EXPUNGE is running
 
@@ -80,7 +81,8 @@ func newWire(conn net.Conn, idle time.Duration) *wire {
 func (w *wire) begin(octets int64, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.left, w.total, w.sticky, w.listed, w.counted = octets, maxAnswer, true, false, 0
+	w.left, w.total, w.sticky, w.listed = octets, maxAnswer, true, false
+	w.exists, w.changed = -1, false
 	w.limit, w.until = limit, time.Now().Add(limit)
 	w.guard.hits.set = nil
 	w.setBusy(true)

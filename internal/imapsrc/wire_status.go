@@ -3,6 +3,7 @@ package imapsrc
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/emersion/go-imap/v2"
@@ -27,9 +28,11 @@ func (w *wire) findStatus(p []byte) bool {
 		switch words := strings.Fields(strings.ToUpper(line)); {
 		case len(words) != 3:
 		case words[2] == "EXISTS":
-			w.counted++
+			w.counted(words[1])
 		case w.expunges && words[2] == "EXPUNGE" && strings.Trim(words[1], "0") == "":
 			return false
+		case words[2] == "EXPUNGE":
+			w.exists--
 		}
 		if status := parseStatus(line); status != nil {
 			if status.Type == imap.StatusResponseTypeBye {
@@ -42,6 +45,16 @@ func (w *wire) findStatus(p []byte) bool {
 		w.line = w.line[:0]
 	}
 	return true
+}
+
+// counted notes how many messages an EXISTS response says there are. Some servers repeat it.
+func (w *wire) counted(number string) {
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return // the library refuses it
+	}
+	w.changed = w.changed || w.exists >= 0 && n != w.exists
+	w.exists = n
 }
 
 // errExpunge is a plain EXPUNGE: it would delete every message with \Deleted.
@@ -68,7 +81,7 @@ func (w *wire) expunging() {
 func (w *wire) countedAgain() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.counted > 1
+	return w.changed
 }
 
 func (w *wire) capabilitiesListed() bool {
