@@ -102,7 +102,11 @@ func (k *keeper) visit(ctx context.Context) step {
 		return k.pause(k.pauses.shared(k.watch.cfg.Random))
 	}
 	k.health.sick(err)
-	return k.recover(k.pauses.failed(err, k.watch.cfg.Random))
+	pause := k.pauses.failed(err, k.watch.cfg.Random)
+	if errors.As(err, new(*pass.PausedError)) { // no folder was opened, and what has arrived is not seen yet
+		return k.pause(pause)
+	}
+	return k.recover(pause)
 }
 
 // pause is a pause before the next visit.

@@ -141,6 +141,33 @@ func TestLostAfterFailure(t *testing.T) {
 	})
 }
 
+// TestPausedWhileConnected: what has arrived before a pause that the server asked for does not end it.
+func TestPausedWhileConnected(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		box := s.box(1)
+		box.keepsConnection = true
+		box.does(failing(&pass.PausedError{Until: time.Now().Add(30 * time.Minute)}))
+		over := make(chan struct{})
+		go func() {
+			for {
+				select {
+				case box.news <- struct{}{}:
+				case <-over:
+					return
+				}
+			}
+		}()
+		after(29 * time.Minute)
+		s.wantVisits(1, 2)
+		box.does(nil)
+		close(over)
+		after(2 * time.Minute)
+		if n := s.number(&box.visits); n < 3 {
+			t.Errorf("%d visits, want one more after the pause", n)
+		}
+	})
+}
+
 // TestSay: what to say is asked soon after a change, and each minute. Inboxes that fail together are
 // in it together.
 func TestSay(t *testing.T) {
