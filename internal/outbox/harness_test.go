@@ -89,6 +89,12 @@ func (b bench) later() {
 	}))
 }
 
+// unexpanded is how many occurrences are not expanded yet.
+func unexpanded(ctx context.Context, s *Store) (n int, _ error) {
+	err := s.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(`SELECT COUNT(*) FROM monitored_occurrences`).Scan(&n).Error })
+	return n, err
+}
+
 // to plans an entry for each occurrence and each of the destinations.
 func to(destinations ...string) Plan {
 	return func(_ context.Context, os []Occurrence) (out []Planned, _ error) {

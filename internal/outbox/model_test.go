@@ -115,7 +115,7 @@ func (m *machine) check(*rapid.T) {
 	}))
 	m.same("a list", strings.Join(lines, "\n"), strings.Join(m.model.lines(), "\n"))
 	m.same("the receipts", m.receipts(), m.model.receipts())
-	_, occurrences, err := m.Stats(m.Context())
+	occurrences, err := unexpanded(m.Context(), m.Store)
 	m.must(err)
 	m.same("the number of occurrences", occurrences, len(m.model.noted))
 	standings, err := m.Standings(m.Context(), now, m.destinations()...)

@@ -30,7 +30,7 @@ func Note(tx *gorm.DB, now time.Time, os []Occurrence) error {
 	for i, o := range os {
 		rows[i] = []any{o.Kind, o.TaskID, o.InboxID, now.UnixMicro()}
 	}
-	return db.Insert(tx, "monitored_occurrences", columnsOfOccurrences, rows)
+	return db.Insert(tx, tableOccurrences, columnsOfOccurrences, rows)
 }
 
 // Digest tells one URL of a destination from another. Its user, its password and its parameters do

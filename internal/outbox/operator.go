@@ -189,18 +189,14 @@ type Count struct {
 	Age         time.Duration // of the oldest
 }
 
-// Stats counts the entries, and the occurrences that are not expanded yet. It takes a few queries.
-func (s *Store) Stats(ctx context.Context) (counts []Count, occurrences int, _ error) {
+// Stats counts the entries. It takes a few queries.
+func (s *Store) Stats(ctx context.Context) (counts []Count, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		n, err := db.Query(tx, db.Value[int], sqlNotExpanded)
-		if err != nil {
-			return err
-		}
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		occurrences, counts = n[0], nil
+		counts = nil
 		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.oldest} }, sqlStats)
 		for _, r := range rows {
 			r.Oldest, r.Age = r.oldest.Time, time.UnixMicro(now).Sub(r.oldest.Time)
@@ -209,9 +205,9 @@ func (s *Store) Stats(ctx context.Context) (counts []Count, occurrences int, _ e
 		return err
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("count the outbox: %w", err)
+		return nil, fmt.Errorf("count the outbox: %w", err)
 	}
-	return counts, occurrences, nil
+	return counts, nil
 }
 
 type countRow struct {

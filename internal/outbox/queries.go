@@ -97,8 +97,6 @@ WHERE destination = ? AND visible_at > 0 AND inbox_id NOT IN (SELECT id FROM mon
 	// Reads the whole table, which has what retention leaves.
 	sqlStats = `
 SELECT destination, status, COUNT(*), MIN(created_at) FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
-
-	sqlNotExpanded = `SELECT COUNT(*) FROM monitored_occurrences`
 )
 
 // Destinations, by PRIMARY KEY (name).

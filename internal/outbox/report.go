@@ -36,7 +36,7 @@ func (st Standing) Dead() int { return st.Counts[DeadLetter] }
 // Standings are those of the named destinations, and of others that have events which have not
 // ended, by name. It takes a few queries.
 func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) ([]Standing, error) {
-	counts, _, err := s.Stats(ctx)
+	counts, err := s.Stats(ctx)
 	if err != nil {
 		return nil, err
 	}
