@@ -23,8 +23,7 @@ type eventChange struct {
 
 func retryEvents() eventChange {
 	return eventChange{
-		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued",
-		from: []outbox.Status{outbox.Waiting, outbox.DeadLetter, outbox.Dropped},
+		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued", from: outbox.Retryable,
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Retry(ctx, who, ids...)
 		},
@@ -33,7 +32,7 @@ func retryEvents() eventChange {
 
 func skipEvents() eventChange {
 	return eventChange{
-		name: "skip", short: "Do not send events", ask: "Skip", done: "skipped", from: []outbox.Status{outbox.Waiting, outbox.DeadLetter},
+		name: "skip", short: "Do not send events", ask: "Skip", done: "skipped", from: outbox.Skippable,
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Skip(ctx, who, ids...)
 		},
@@ -42,8 +41,7 @@ func skipEvents() eventChange {
 
 func purgeEvents() eventChange {
 	return eventChange{
-		name: "purge", short: "Delete events that have ended", ask: "Delete", done: "deleted",
-		from: []outbox.Status{outbox.Done, outbox.DeadLetter, outbox.Dropped},
+		name: "purge", short: "Delete events that have ended", ask: "Delete", done: "deleted", from: outbox.Purgeable,
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Purge(ctx, who, ids...)
 		},

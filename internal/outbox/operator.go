@@ -87,24 +87,21 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 // An event that could not be made is not retried. It returns how many entries changed. Each one
 // adds a line with the operator to the trail of its task or inbox, as with Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
-	from := []Status{Waiting, DeadLetter, Dropped}
-	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, from, func(ids []int64, now time.Time) (string, []any) {
+	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, Retryable, func(ids []int64, now time.Time) (string, []any) {
 		return sqlRetry, []any{now.UnixMicro(), now, ids}
 	})
 }
 
 // Skip ends entries that wait, and dead ones. It reports how many.
 func (s *Store) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
-	from := []Status{Waiting, DeadLetter}
-	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, from, func(ids []int64, now time.Time) (string, []any) {
+	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, Skippable, func(ids []int64, now time.Time) (string, []any) {
 		return sqlSkip, []any{db.Cut("skipped by "+who, 4000), now, ids}
 	})
 }
 
 // Purge deletes entries that have ended. It reports how many.
 func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
-	from := []Status{Done, DeadLetter, Dropped}
-	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, from, func(ids []int64, _ time.Time) (string, []any) {
+	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, Purgeable, func(ids []int64, _ time.Time) (string, []any) {
 		return sqlPurge, []any{ids}
 	})
 }

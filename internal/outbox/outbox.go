@@ -52,6 +52,13 @@ const (
 // Statuses are all states, in the order in which people read them.
 var Statuses = []Status{Waiting, InProgress, DeadLetter, Done, Dropped}
 
+// The states in which an operator may change an entry: see Store.Retry, Store.Skip and Store.Purge.
+var (
+	Retryable = []Status{Waiting, DeadLetter, Dropped}
+	Skippable = []Status{Waiting, DeadLetter}
+	Purgeable = []Status{Done, DeadLetter, Dropped}
+)
+
 // Entry is what follows from one occurrence for one destination.
 type Entry struct {
 	ID           int64
