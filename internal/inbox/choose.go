@@ -50,10 +50,11 @@ func (s *Store) Named(ctx context.Context, addresses []string) ([]Inbox, error) 
 // ScanFails reports whether the last scan of an active inbox failed.
 func (in Inbox) ScanFails() bool { return in.Active && in.LastError != "" }
 
+// HostPort is the server of the inbox as host:port, with an IPv6 address in brackets.
+func (in Inbox) HostPort() string { return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) }
+
 // Server is where the inbox is: host:port and security.
-func (in Inbox) Server() string {
-	return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) + " " + string(in.Security)
-}
+func (in Inbox) Server() string { return in.HostPort() + " " + string(in.Security) }
 
 // Watched are the names of the folders that are watched.
 func (in Inbox) Watched() []string {

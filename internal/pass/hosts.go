@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -59,10 +57,8 @@ func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Cont
 	return src, err
 }
 
-// serverOf is the server of an inbox, as host:port.
-func serverOf(in inbox.Inbox) string {
-	return net.JoinHostPort(strings.ToLower(in.Host), strconv.Itoa(in.Port))
-}
+// serverOf is the server of an inbox, as host:port in lower case.
+func serverOf(in inbox.Inbox) string { return strings.ToLower(in.HostPort()) }
 
 // try returns an error when the server was left. While it is in doubt, it waits for those who try
 // already.

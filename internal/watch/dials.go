@@ -64,7 +64,7 @@ func (d *Dials) Through(dial Dial) Dial {
 }
 
 // server names the server of an inbox.
-func server(in inbox.Inbox) string { return fmt.Sprintf("%s:%d", strings.ToLower(in.Host), in.Port) }
+func server(in inbox.Inbox) string { return strings.ToLower(in.HostPort()) }
 
 // Enter waits until a connection to a server may be opened. Leave has to be called when that is
 // over, and whether the server could be reached.
