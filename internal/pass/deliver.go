@@ -27,7 +27,7 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	case !j.claim.Recorded() && d.taken.Load(): // another worker may have taken this offer, too: ask again
 		return "", nil
 	}
-	if why := d.gate.limited(d.pass.Now()); why != nil {
+	if why := d.gate.limited(); why != nil {
 		return d.wait(ctx, j, why)
 	}
 	ds, end, err := d.decide(ctx, j)

@@ -279,7 +279,7 @@ const claimsAtOnce = 8
 func (d *deliverer) room(ctx context.Context) int {
 	senders := d.pass.Config.Senders
 	most := max(1, min(max(senders, 2*d.batch), claimsAtOnce*senders-len(d.leases.tasks())))
-	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx, d.pass.Now()); waited = true {
+	for waited := false; d.gate.fault() == nil && d.gate.wait(ctx); waited = true {
 		n, why, err := d.pass.Limits.Left(ctx)
 		switch {
 		case err != nil: // it shows again when something is to be sent
@@ -297,7 +297,7 @@ func (d *deliverer) room(ctx context.Context) int {
 }
 
 func (d *deliverer) reached(why *limits.Reached) {
-	if d.gate.meet(why, d.pass.Now()) {
+	if d.gate.meet(why) {
 		d.pass.Log.Info("a limit in smtp.limits is reached; the remaining messages wait", "limit", why)
 	}
 }

@@ -90,24 +90,25 @@ func (g *gate) works() bool {
 }
 
 // meet records that a limit is used up, and reports whether that is news.
-func (g *gate) meet(why *limits.Reached, now time.Time) bool {
+func (g *gate) meet(why *limits.Reached) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	now := g.now()
 	news := g.limit == nil || !now.Before(g.until)
 	g.limit, g.until = why, now.Add(why.Wait)
 	return news
 }
 
 // met is the last limit that was met, and for how long it still holds.
-func (g *gate) met(now time.Time) (why *limits.Reached, left time.Duration) {
+func (g *gate) met() (why *limits.Reached, left time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.limit, g.until.Sub(now)
+	return g.limit, g.until.Sub(g.now())
 }
 
 // limited is the limit that holds now, nil when none does.
-func (g *gate) limited(now time.Time) *limits.Reached {
-	if why, left := g.met(now); left > 0 {
+func (g *gate) limited() *limits.Reached {
+	if why, left := g.met(); left > 0 {
 		return why
 	}
 	return nil
@@ -118,8 +119,8 @@ func (g *gate) limited(now time.Time) *limits.Reached {
 const limitPatience = 2 * time.Second
 
 // wait waits for the limit that was met last, and reports whether it is over.
-func (g *gate) wait(ctx context.Context, now time.Time) bool {
-	_, left := g.met(now)
+func (g *gate) wait(ctx context.Context) bool {
+	_, left := g.met()
 	if left > limitPatience {
 		return false
 	}
@@ -151,7 +152,7 @@ func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
 
 // countWaiting adds to the report what waits for a limit that was met.
 func (p *Pass) countWaiting(ctx context.Context, g *gate, boxes []inbox.Inbox, report *Report) {
-	why, _ := g.met(p.Now())
+	why, _ := g.met()
 	if why == nil {
 		return
 	}

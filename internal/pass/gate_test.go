@@ -26,30 +26,30 @@ func TestGateKeepsTheFirstFault(t *testing.T) {
 
 func TestGateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, why := &gate{}, &limits.Reached{Key: "smtp.limits.per_minute", Wait: time.Minute}
-		if !g.wait(t.Context(), time.Now()) || g.limited(time.Now()) != nil {
+		g, why := &gate{now: time.Now}, &limits.Reached{Key: "smtp.limits.per_minute", Wait: time.Minute}
+		if !g.wait(t.Context()) || g.limited() != nil {
 			t.Error("a new gate has a limit")
 		}
-		if !g.meet(why, time.Now()) || g.meet(why, time.Now()) {
+		if !g.meet(why) || g.meet(why) {
 			t.Error("a limit is news once")
 		}
 		begun := time.Now()
-		if g.wait(t.Context(), time.Now()) || time.Now().After(begun) {
+		if g.wait(t.Context()) || time.Now().After(begun) {
 			t.Error("it waits for a limit that holds for a minute")
 		}
 		time.Sleep(time.Minute - limitPatience)
-		if g.limited(time.Now()) != why {
+		if g.limited() != why {
 			t.Error("the limit is over too early")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if g.wait(ctx, time.Now()) {
+		if g.wait(ctx) {
 			t.Error("it waits after its context")
 		}
-		if !g.wait(t.Context(), time.Now()) || time.Since(begun) != time.Minute || g.limited(time.Now()) != nil {
+		if !g.wait(t.Context()) || time.Since(begun) != time.Minute || g.limited() != nil {
 			t.Errorf("waited until %s after it was met, want until the limit is over", time.Since(begun))
 		}
-		if !g.meet(why, time.Now()) {
+		if !g.meet(why) {
 			t.Error("a limit that was over and is met again is news")
 		}
 	})
