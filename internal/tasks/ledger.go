@@ -28,12 +28,13 @@ func PurgedAs(s Status, skip SkipReason) string {
 	return string(s)
 }
 
-// EndedAs is the state in which a purged task ended.
-func EndedAs(purgedAs string) Status {
-	if purgedAs == purgedVanished {
-		return Skipped
+// EndedAs is what the ledger says of a purged task by PurgedAs: the state in which it ended, and
+// SkipVanished if its message was gone.
+func EndedAs(as string) (Status, SkipReason) {
+	if as == purgedVanished {
+		return Skipped, SkipVanished
 	}
-	return Status(purgedAs)
+	return Status(as), ""
 }
 
 // Planned is what is to be done with one entry of a page.

@@ -258,10 +258,8 @@ func (q *Queue) disposition(r *row) tasks.Disposition {
 		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, t.read().Deliveries
 		d.QueuedAt, d.VisibleAt = t.QueuedAt, t.VisibleAt
 	} else if r.taskID != 0 {
-		d.Status, d.Purged = tasks.EndedAs(r.purgedAs), true
-		if r.purgedAs == string(tasks.SkipVanished) {
-			d.Skip = tasks.SkipVanished
-		}
+		d.Status, d.Skip = tasks.EndedAs(r.purgedAs)
+		d.Purged = true
 	}
 	return d
 }

@@ -126,10 +126,8 @@ func (r accountedRow) disposition() tasks.Disposition {
 	switch {
 	case r.TaskID == 0:
 	case r.Status == "":
-		d.Status, d.Purged = tasks.EndedAs(r.PurgedAs), r.PurgedAs != ""
-		if r.PurgedAs == string(tasks.SkipVanished) {
-			d.Skip = tasks.SkipVanished
-		}
+		d.Status, d.Skip = tasks.EndedAs(r.PurgedAs)
+		d.Purged = r.PurgedAs != ""
 	default:
 		d.QueuedAt, d.VisibleAt = *r.QueuedAt, moment(r.VisibleAt)
 	}
