@@ -35,7 +35,7 @@ func newAttempt(ds []tasks.Delivery) *attempt {
 func recipientsToDo(ds []tasks.Delivery) []string {
 	var to []string
 	for _, d := range ds {
-		if d.Status == tasks.Sending || d.Status == tasks.Pending && !d.Waits() {
+		if d.Status == tasks.Sending || d.ToSend() {
 			to = append(to, d.Recipient)
 		}
 	}
@@ -45,7 +45,7 @@ func recipientsToDo(ds []tasks.Delivery) []string {
 // untried reports whether a recipient has not been named to the relay yet, in any attempt.
 func (a *attempt) untried() bool {
 	return slices.ContainsFunc(a.ds, func(d tasks.Delivery) bool {
-		return d.Status == tasks.Pending && !d.Waits() && d.Attempts == 0
+		return d.ToSend() && d.Attempts == 0
 	})
 }
 

@@ -61,7 +61,7 @@ func (d *deliverer) withhold(ctx context.Context, ds []tasks.Delivery) ([]tasks.
 	ds = slices.Clone(ds)
 	for i := range ds {
 		to := &ds[i]
-		if to.Status != tasks.Pending || to.Waits() {
+		if !to.ToSend() {
 			continue
 		}
 		why, err := d.pass.Bounces.Suspended(context.WithoutCancel(ctx), to.Recipient)

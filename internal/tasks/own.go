@@ -127,8 +127,5 @@ func Begin(d *Decision, ds []Delivery) (status Status, skip SkipReason, reason s
 // OnlyWaits reports whether a task has nothing to send before another task's delivery is settled.
 func OnlyWaits(ds []Delivery) bool {
 	return slices.ContainsFunc(ds, Delivery.Waits) &&
-		!slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Sending || toSend(d) })
+		!slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Sending || d.ToSend() })
 }
-
-// toSend reports whether the delivery is to be sent, and waits for none.
-func toSend(d Delivery) bool { return d.Status == Pending && d.DuplicateOf == 0 }

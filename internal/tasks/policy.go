@@ -30,7 +30,7 @@ func (p Policy) Backoff(n int) time.Duration {
 // failed.
 func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	res := Result{Deliveries: ds}
-	open := filter(ds, func(d Delivery) bool { return d.Status == Sending || toSend(d) })
+	open := filter(ds, func(d Delivery) bool { return d.Status == Sending || d.ToSend() })
 	failed := filter(ds, func(d Delivery) bool { return d.Status == Failed })
 	unknown := filter(ds, func(d Delivery) bool { return d.Status == Sending })
 	givesUp := len(open) > 0 && p.exhausted(t, now)
@@ -69,7 +69,7 @@ func (p Policy) giveUp(ds []Delivery, unknown bool) []Delivery {
 	for i := range ds {
 		d := &ds[i]
 		switch {
-		case toSend(*d) || unknown && !p.Hold && d.Waits():
+		case d.ToSend() || unknown && !p.Hold && d.Waits():
 			out = append(out, *d)
 			d.Status, d.DuplicateOf = Failed, 0
 		case d.Status == Sending:

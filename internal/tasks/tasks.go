@@ -148,6 +148,9 @@ type Delivery struct {
 // Waits reports whether the delivery waits for that of another task.
 func (d Delivery) Waits() bool { return d.Status == Pending && d.DuplicateOf != 0 }
 
+// ToSend reports whether the delivery is to be sent, and waits for no other task.
+func (d Delivery) ToSend() bool { return d.Status == Pending && d.DuplicateOf == 0 }
+
 // stands reports whether one of the deliveries is in one of the states.
 func stands(ds []Delivery, in ...DeliveryStatus) bool {
 	return slices.ContainsFunc(ds, func(d Delivery) bool { return slices.Contains(in, d.Status) })
