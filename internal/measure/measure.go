@@ -74,7 +74,7 @@ func (m *Meter) Certificate(inboxID int64, ends time.Time) {
 	m.set[key{certificate, inboxID, ""}] = float64(ends.Unix())
 }
 
-// delivered counts an attempt to deliver to one recipient.
+// attempted counts attempts to deliver a message to a recipient.
 func (m *Meter) attempted(inboxID int64, d Deliveries) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -155,7 +155,8 @@ type Observer interface {
 	Due(t tasks.Task)  // a dry run found a task that a pass would process
 }
 
-// Pass is how a pass is done, and with what. All fields except Bounces must be set.
+// Pass is how a pass is done, and with what. All fields except Bounces must be set; an Audit that
+// repairs nothing needs no Routes, Composer, Relay and Limits, either.
 type Pass struct {
 	Config   Config
 	Inboxes  Inboxes
