@@ -137,16 +137,8 @@ func viewOfEvent(e outbox.Entry, addresses map[int64]string) eventView {
 	return eventView{
 		ID: e.ID, EventID: e.EventID, Destination: e.Destination, Kind: e.Kind, Action: e.Action, TaskID: e.TaskID, Inbox: addresses[e.InboxID],
 		Status: e.Status, Attempts: e.Attempts, Error: e.Error, Worker: e.Worker,
-		CreatedAt: e.CreatedAt.UTC(), VisibleAt: inUTC(e.VisibleAt), FinishedAt: inUTC(e.FinishedAt),
+		CreatedAt: e.CreatedAt.UTC(), VisibleAt: text.UTC(e.VisibleAt), FinishedAt: text.UTC(e.FinishedAt),
 	}
-}
-
-func inUTC(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	utc := t.UTC()
-	return &utc
 }
 
 func (s *services) addresses(ctx context.Context) (map[int64]string, error) {

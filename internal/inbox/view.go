@@ -3,6 +3,8 @@ package inbox
 import (
 	"maps"
 	"time"
+
+	"postrider/internal/text"
 )
 
 // View is an inbox as JSON. The password is not in it, only where it comes from.
@@ -48,7 +50,7 @@ func (s *Store) View(in Inbox) View {
 		Security: in.Security, AllowPlaintext: in.AllowPlaintext, AllowDelete: in.AllowDelete, Username: in.Username, Auth: in.Auth,
 		CAFile: in.CAFile, TLSFingerprint: in.TLSFingerprint, ClientCert: in.ClientCert,
 		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: in.FolderViews(), Labels: Labels{},
-		LastScannedAt: utc(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
+		LastScannedAt: text.UTC(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
 	}
 	maps.Copy(v.Labels, in.Labels)
 	return v
@@ -60,16 +62,8 @@ func (in Inbox) FolderViews() []FolderView {
 	for _, f := range in.Folders {
 		out = append(out, FolderView{
 			Name: f.Name, Active: f.Active, UIDValidity: f.Epoch(), LastSeenUID: f.LastSeenUID, StartUID: f.StartUID,
-			InitializedAt: utc(f.InitializedAt), LastScannedAt: utc(f.LastScannedAt),
+			InitializedAt: text.UTC(f.InitializedAt), LastScannedAt: text.UTC(f.LastScannedAt),
 		})
 	}
 	return out
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }

@@ -20,6 +20,7 @@ import (
 	"postrider/internal/notify"
 	"postrider/internal/outbox"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // Inboxes is what it needs of *inbox.Store.
@@ -128,7 +129,7 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	err = s.each(ctx, nil, left, func(box inbox.Inbox, f health.Facts) {
 		in, alerts := Of(f), health.Check(f, s.Alerts)
 		in.alerts, in.NeedsLogin = len(alerts), logins[f.ID]
-		in.ID, in.Labels, in.FailingSince = box.ID, box.Labels, utc(box.FailingSince)
+		in.ID, in.Labels, in.FailingSince = box.ID, box.Labels, text.UTC(box.FailingSince)
 		in.measured(measured)
 		if box.Security == inbox.None {
 			in.CertificateUntil = nil
@@ -236,7 +237,7 @@ func Of(f health.Facts) Inbox {
 	n := health.Count(f)
 	in := Inbox{
 		Email: f.Inbox, Active: f.Active, Backlog: n.Backlog, Due: n.Due, Counts: map[tasks.Status]int{},
-		LastScannedAt: utc(f.LastScannedAt), LastError: f.LastError, OldestWaitingAt: utc(f.Stats.Oldest),
+		LastScannedAt: text.UTC(f.LastScannedAt), LastError: f.LastError, OldestWaitingAt: text.UTC(f.Stats.Oldest),
 		InError: n.InError, Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate, Numbers: n,
 		Bounced: f.Stats.Bounced, BouncedLately: n.Bounced, Arrivals: f.Stats.Arrivals,
 	}
@@ -261,12 +262,4 @@ func (in Inbox) Up() *bool {
 // log in. A disabled inbox is not scanned.
 func (in Inbox) Troubled() bool {
 	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }

@@ -2,7 +2,8 @@ package tasks
 
 import (
 	"slices"
-	"strings"
+
+	"postrider/internal/text"
 )
 
 // ByText reports whether the filter has texts, which Matches compares.
@@ -10,11 +11,6 @@ func (f Filter) ByText() bool { return f.Sender+f.Recipient+f.Subject+f.MessageI
 
 // Matches reports whether a task has the texts of the filter.
 func (f Filter) Matches(t Task) bool {
-	return contains(t.Identity.Sender, f.Sender) && contains(t.Identity.Subject, f.Subject) && contains(t.Identity.MessageID, f.MessageID) &&
-		(f.Recipient == "" || slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return contains(d.Recipient, f.Recipient) }))
-}
-
-// contains reports whether part is in text, whatever their case.
-func contains(text, part string) bool {
-	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
+	return text.Contains(t.Identity.Sender, f.Sender) && text.Contains(t.Identity.Subject, f.Subject) && text.Contains(t.Identity.MessageID, f.MessageID) &&
+		(f.Recipient == "" || slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return text.Contains(d.Recipient, f.Recipient) }))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"postrider/internal/text"
 )
 
 // Policy says how long and how often a message is tried.
@@ -141,7 +143,7 @@ func (p Policy) exhausted(t Task, now time.Time) bool {
 func Poisoned(t Task) Result {
 	res := Result{Status: Dead, Deliveries: t.Deliveries}
 	res.Reason = fmt.Sprintf("workers crashed repeatedly while processing it (%s, the last by %s); "+
-		"to try again: `postrider task retry %d`", plural(t.LostLeases, "lost lease"), t.Worker, t.ID)
+		"to try again: `postrider task retry %d`", text.Count(t.LostLeases, "lost lease"), t.Worker, t.ID)
 	if stands(t.Deliveries, Sending) {
 		res.Status, res.Reason = Uncertain, "it may have arrived: "+res.Reason
 	} else {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"postrider/internal/text"
 )
 
 func filter(ds []Delivery, keep func(Delivery) bool) []Delivery {
@@ -32,14 +34,7 @@ func (d Delivery) line() string {
 
 func gaveUp(t Task, now time.Time) string {
 	age := now.Sub(t.QueuedAt).Round(time.Second)
-	return fmt.Sprintf("given up after %s in %s: ", plural(t.Attempts, "attempt"), age)
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return fmt.Sprintf("given up after %s in %s: ", text.Count(t.Attempts, "attempt"), age)
 }
 
 // duplicateOf is the reason of a task whose recipients all have the content by other tasks.

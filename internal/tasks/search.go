@@ -3,8 +3,9 @@ package tasks
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
+
+	"postrider/internal/text"
 )
 
 // Finder searches tasks. Search reads at most Search.Examine of them, or the few that an index finds.
@@ -55,14 +56,14 @@ func (s Search) Matches(t Task) bool {
 	return (len(s.Statuses) == 0 || slices.Contains(s.Statuses, t.Status)) && (!s.Bounced || t.HasBounced()) &&
 		(s.Inboxes == nil || slices.Contains(s.Inboxes, t.InboxID)) &&
 		(s.Since.IsZero() || !t.CreatedAt.Before(s.Since)) && (s.Until.IsZero() || t.CreatedAt.Before(s.Until)) &&
-		has(t.Identity.Sender, s.Sender) && has(t.Identity.Subject, s.Subject) && has(t.Identity.MessageID, s.MessageID) &&
+		text.Contains(t.Identity.Sender, s.Sender) && text.Contains(t.Identity.Subject, s.Subject) && text.Contains(t.Identity.MessageID, s.MessageID) &&
 		(s.Recipient == "" || s.hasRecipient(t, s.Recipient)) &&
-		(s.Text == "" || has(t.Identity.Sender, s.Text) || has(t.Identity.Subject, s.Text) ||
-			has(t.Identity.MessageID, s.Text) || s.hasRecipient(t, s.Text))
+		(s.Text == "" || text.Contains(t.Identity.Sender, s.Text) || text.Contains(t.Identity.Subject, s.Text) ||
+			text.Contains(t.Identity.MessageID, s.Text) || s.hasRecipient(t, s.Text))
 }
 
 func (Search) hasRecipient(t Task, part string) bool {
-	return slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return has(d.Recipient, part) })
+	return slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return text.Contains(d.Recipient, part) })
 }
 
 // ByText reports whether texts have to be compared, and ByRecipient whether those of recipients.
@@ -70,8 +71,3 @@ func (s Search) ByText() bool { return s.Sender+s.Subject+s.MessageID != "" || s
 
 // ByRecipient is explained at ByText.
 func (s Search) ByRecipient() bool { return s.Recipient+s.Text != "" }
-
-// has reports whether part is in text, whatever their case.
-func has(text, part string) bool {
-	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
-}

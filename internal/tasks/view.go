@@ -2,6 +2,8 @@ package tasks
 
 import (
 	"time"
+
+	"postrider/internal/text"
 )
 
 // View is a task as JSON. Scripts depend on it.
@@ -56,14 +58,14 @@ func ViewOf(t Task) View {
 		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: t.Identity.MessageID,
 		Sender: t.Identity.Sender, Subject: t.Identity.Subject,
 		Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
-		DueAt: utc(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(), QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
-		FinishedAt: utc(t.FinishedAt), Deliveries: []DeliveryView{},
+		DueAt: text.UTC(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(), QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
+		FinishedAt: text.UTC(t.FinishedAt), Deliveries: []DeliveryView{},
 	}
 	if date := t.Identity.Date; !date.IsZero() {
-		v.EmailDate = utc(&date)
+		v.EmailDate = text.UTC(&date)
 	}
 	for _, d := range t.Deliveries {
-		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply, utc(d.DeliveredAt), arrivalView(d.Arrival)})
+		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply, text.UTC(d.DeliveredAt), arrivalView(d.Arrival)})
 	}
 	return v
 }
@@ -144,12 +146,4 @@ func (p Priority) Name() string {
 		return "high"
 	}
 	return "normal"
-}
-
-func utc(t *time.Time) *time.Time {
-	if t == nil {
-		return nil
-	}
-	u := t.UTC()
-	return &u
 }

@@ -5,6 +5,15 @@ import (
 	"time"
 )
 
+// UTC is a time in UTC; nil stays nil.
+func UTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	utc := t.UTC()
+	return &utc
+}
+
 // Ago is how long something is past, or ahead: "5 min ago", "in 3 h".
 func Ago(d time.Duration) string {
 	if d < 0 {

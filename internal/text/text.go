@@ -110,6 +110,11 @@ func Cut(s string, n int) string {
 	return s
 }
 
+// Contains reports whether part is in s, whatever their case.
+func Contains(s, part string) bool {
+	return part == "" || strings.Contains(strings.ToLower(s), strings.ToLower(part))
+}
+
 // Count is a number with its noun: "1 task", "2 tasks".
 func Count(n int, noun string) string {
 	if n == 1 {

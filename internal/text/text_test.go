@@ -62,6 +62,17 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+func TestContains(t *testing.T) {
+	for _, c := range []struct {
+		s, part string
+		want    bool
+	}{{"Ärger im Büro", "äRGER", true}, {"Ärger im Büro", "Büros", false}, {"", "", true}, {"", "a", false}} {
+		if got := Contains(c.s, c.part); got != c.want {
+			t.Errorf("Contains(%q, %q) is %t, want %t", c.s, c.part, got, c.want)
+		}
+	}
+}
+
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
 		if got := Count(n, "task"); got != want {

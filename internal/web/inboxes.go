@@ -77,7 +77,7 @@ func (r inboxRow) matches(q, show string) bool {
 		show == "unproved" && !r.Audit.Unproved(), show == "never" && r.Audit.Last != nil:
 		return false
 	}
-	has := func(s string) bool { return contains(s, q) }
+	has := func(s string) bool { return text.Contains(s, q) }
 	return q == "" || has(r.Inbox.Address) || has(r.Inbox.Description) || slices.ContainsFunc(r.Inbox.Labels.Texts(), has)
 }
 

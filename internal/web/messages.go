@@ -217,7 +217,7 @@ func rowsOf(all []tasks.Task, searched ...string) []messageRow {
 	for i, t := range all {
 		var first, others []tasks.Delivery
 		for _, d := range t.Deliveries {
-			if slices.ContainsFunc(searched, func(q string) bool { return q != "" && contains(d.Recipient, q) }) {
+			if slices.ContainsFunc(searched, func(q string) bool { return q != "" && text.Contains(d.Recipient, q) }) {
 				first = append(first, d)
 			} else {
 				others = append(others, d)
@@ -228,9 +228,4 @@ func rowsOf(all []tasks.Task, searched ...string) []messageRow {
 		out[i] = messageRow{t, to[:n], len(to) - n}
 	}
 	return out
-}
-
-// contains reports whether a part is in a text, whatever their case.
-func contains(s, part string) bool {
-	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 }
