@@ -102,9 +102,9 @@ func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 	if len(claims) == 0 {
 		return false, nil
 	}
-	var holder taskRow
-	err := tx.Raw(sqlHolder, claims[0].Task.ID).Scan(&holder).Error
-	return holder.Receipt == claims[0].Receipt.Token, err
+	var is holder
+	err := tx.Raw(sqlHolder, claims[0].Task.ID).Scan(&is).Error
+	return is.Receipt == claims[0].Receipt.Token, err
 }
 
 // receive claims what is due, and ends tasks that lost too many leases. It checks last whether the

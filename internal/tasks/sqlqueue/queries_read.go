@@ -1,5 +1,7 @@
 package sqlqueue
 
+import "strings"
+
 // Retention, in portions. monitored_emails_tasks_ended has the oldest tasks of an inbox first, the
 // primary key the oldest events.
 const (
@@ -27,10 +29,16 @@ ORDER BY h.created_at LIMIT ?`
 	sqlDeleteHeaders = `DELETE FROM monitored_emails_headers WHERE task_id IN ?`
 )
 
+// sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and sorts
+// all of its tasks for each portion.
+var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, '')
+FROM monitored_emails_tasks t
+LEFT JOIN monitored_emails e ON e.id = t.inbox_id
+LEFT JOIN monitored_folders f ON f.id = t.folder_id`
+
 // Reading.
 const (
-	sqlEvents = `SELECT * FROM monitored_emails_events WHERE task_id = ? ORDER BY id`
-
+	// By monitored_emails_events_task.
 	sqlTrails = `SELECT task_id, at, worker, event, detail FROM monitored_emails_events WHERE task_id IN ? ORDER BY id`
 
 	// By monitored_emails_tasks_ended, which has all columns. Live tasks have not finished.

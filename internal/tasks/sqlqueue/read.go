@@ -150,9 +150,9 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 // Events implements tasks.Queue.
 func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error) {
 	var out []tasks.Event
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		out = nil
-		return tx.Raw(sqlEvents, taskID).Scan(&out).Error
+	err := q.db.View(ctx, func(tx *gorm.DB) (err error) {
+		out, err = trails(tx, []int64{taskID})
+		return err
 	})
 	return out, wrap(err, "read the audit trail")
 }
@@ -178,7 +178,7 @@ func (q *Queue) Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Even
 	for some := range slices.Chunk(ids, 500) {
 		var found []tasks.Event
 		err := q.db.View(ctx, func(tx *gorm.DB) (err error) {
-			found, err = db.Query(tx, func(e *tasks.Event) []any { return []any{&e.TaskID, &e.At, &e.Worker, &e.Event, &e.Detail} }, sqlTrails, some)
+			found, err = trails(tx, some)
 			return err
 		})
 		if err != nil {
@@ -189,6 +189,11 @@ func (q *Queue) Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Even
 		}
 	}
 	return out, nil
+}
+
+// trails are the lines of the audit trails of tasks, in order.
+func trails(tx *gorm.DB, ids []int64) ([]tasks.Event, error) {
+	return db.Query(tx, func(e *tasks.Event) []any { return []any{&e.TaskID, &e.At, &e.Worker, &e.Event, &e.Detail} }, sqlTrails, ids)
 }
 
 // InboxEvents implements tasks.Queue.

@@ -1,7 +1,6 @@
 package sqlqueue
 
 import (
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -61,13 +60,6 @@ type readRow struct {
 
 func (r *readRow) into() []any { return append(r.taskRow.into(), &r.inbox, &r.folder) }
 
-// sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and sorts
-// all of its tasks for each portion.
-var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, '')
-FROM monitored_emails_tasks t
-LEFT JOIN monitored_emails e ON e.id = t.inbox_id
-LEFT JOIN monitored_folders f ON f.id = t.folder_id`
-
 func (r taskRow) task() tasks.Task {
 	t := tasks.Task{
 		ID: r.ID, InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, UID: r.UID,
@@ -125,8 +117,8 @@ func storable(date time.Time) *time.Time {
 
 // deliveryRow is a row of monitored_emails_deliveries.
 type deliveryRow struct {
-	TaskID      int64  `gorm:"column:task_id;primaryKey"`
-	Recipient   string `gorm:"column:recipient;primaryKey"`
+	TaskID      int64
+	Recipient   string
 	Status      tasks.DeliveryStatus
 	DuplicateOf *int64
 	Code        int
@@ -173,9 +165,9 @@ type onceRow struct {
 
 // seenRow is a row of monitored_emails_seen.
 type seenRow struct {
-	FolderID    int64  `gorm:"column:folder_id;primaryKey"`
-	UIDValidity int64  `gorm:"column:uid_validity;primaryKey"`
-	UID         uint32 `gorm:"column:uid;primaryKey;autoIncrement:false"`
+	FolderID    int64
+	UIDValidity int64
+	UID         uint32
 	InboxID     int64
 	TaskID      int64
 	Fingerprint []byte
