@@ -13,8 +13,13 @@ import (
 	"postrider/internal/message"
 )
 
-// field is a header field with its line end, folded. The value is ASCII on one line.
+// field is a header field with its line end, folded. The value is ASCII on one line. Below a long
+// name it begins on a line of its own: the library panics when a name leaves no room beside it.
 func field(name, value string) string {
+	const long = 60
+	if len(name) > long && value != "" {
+		return name + ":\r\n" + strings.TrimPrefix(field("X", value), "X:")
+	}
 	var h textproto.Header
 	var b bytes.Buffer
 	h.Add(name, value)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"mime"
+	"slices"
 	"strings"
 
 	"postrider/internal/message"
@@ -65,6 +66,8 @@ func split(all []message.Field) (fields []message.Field, body int64, why string)
 		return nil, 0, "it has no header"
 	case unwieldy(fields):
 		return nil, 0, "its header has a field of too many lines"
+	case slices.ContainsFunc(fields, unnameable):
+		return nil, 0, "its header has a field whose name is too long to encode its value"
 	}
 	return fields, body, ""
 }
@@ -79,6 +82,10 @@ func unwieldy(fields []message.Field) bool {
 	}
 	return copied > enough
 }
+
+// unnameable reports whether the field has to be encoded, and its name with the colon is longer
+// than a line may be.
+func unnameable(f message.Field) bool { return len(f.Name) >= maxLine && nonASCII(f.Raw) }
 
 var crlf = []byte("\r\n")
 

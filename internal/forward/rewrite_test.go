@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -64,4 +65,39 @@ func TestRewriteUnwieldyHeader(t *testing.T) {
 			t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
 		}
 	})
+}
+
+// TestRewriteLongNames: a field with a long name keeps its value, and no line becomes too long. If
+// the name alone is too long for a line, the message is attached.
+func TestRewriteLongNames(t *testing.T) {
+	c := composer(t, ComposeConfig{})
+	values := map[string]string{"words": "Gr\u00fc\u00dfe aus K\u00f6ln", "one long word": strings.Repeat("\u00fc", 450), "latin-1": "Gr\xfc\xdfe"}
+	for what, value := range values {
+		for _, n := range []int{59, 60, 61, 72, 73, 74, 75, 76, 80, 200, 900, 997, 998, 1000} {
+			t.Run(fmt.Sprintf("%s, %d octets", what, n), func(t *testing.T) {
+				name := "X-" + strings.Repeat("a", n-2)
+				m := parse(t, "From: a@client.example\r\n"+name+": "+value+"\r\nSubject: x\r\n\r\nx\r\n")
+				out := compose(t, c, m, Style{Mode: Rewrite})
+				raw := octetsOf(t, out.Reader())
+				for line := range strings.Lines(raw) {
+					if len(line) > maxLine+len("\r\n") {
+						t.Errorf("a line has %d octets, want at most %d", len(line)-len("\r\n"), maxLine)
+					}
+				}
+				if n >= maxLine {
+					if want := "attached instead of rewritten: its header has a field whose name is too long to encode its value"; out.Mode != Attach || out.Remark != want {
+						t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+					}
+					return
+				}
+				h := parse(t, raw).Header
+				if got, want := h.Text(name), m.Header.Text(name); got != want || out.Mode != Rewrite {
+					t.Errorf("it goes out in mode %s with the value %q, want rewrite with %q", out.Mode, got, want)
+				}
+				if got := h.Text("Subject"); got != "x" {
+					t.Errorf("the field behind it is %q, want %q", got, "x")
+				}
+			})
+		}
+	}
 }
