@@ -14,8 +14,9 @@ import (
 func begun(t tasks.Task) bool { return t.Form.Mode != "" && t.Begun() }
 
 // compose makes what goes out, by the current routes unless it has begun.
-func (d *deliverer) compose(ctx context.Context, j *job) (*forward.Content, error) {
+func (d *deliverer) compose(ctx context.Context, j *job) (_ *forward.Content, err error) {
 	t := j.claim.Task
+	defer caught("compose the message", d.log.With("task", t.ID), &err)
 	mail := d.mail(j)
 	style := StyleOf(d.pass.Routes.Style(ctx, t.Route, mail, d.pass.Config.Style))
 	if begun(t) {

@@ -18,8 +18,9 @@ import (
 var errInterrupted = errors.New("interrupted while a message was examined")
 
 // decide makes the decision on a message whose content is at hand. Its error is an errInterrupted,
-// or that a report could not be recorded.
-func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *slog.Logger) (*tasks.Decision, error) {
+// a panicError, or that a report could not be recorded.
+func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *slog.Logger) (_ *tasks.Decision, err error) {
+	defer caught("decide on the message", log, &err)
 	report, err := p.report(ctx, m, log)
 	if err != nil {
 		return nil, err

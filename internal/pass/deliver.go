@@ -30,10 +30,13 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	if why := d.gate.limited(); why != nil {
 		return d.wait(ctx, j, why)
 	}
+	var bug *panicError
 	ds, end, err := d.decide(ctx, j)
 	switch {
 	case errors.Is(err, errInterrupted):
 		return d.release(ctx, j, "interrupted", 0, nil)
+	case errors.As(err, &bug):
+		return d.fail(ctx, j, j.claim.Task.Deliveries, err)
 	case err != nil:
 		return d.unrecorded(ctx, j, nil, err)
 	case end != nil:

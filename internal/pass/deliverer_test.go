@@ -19,6 +19,7 @@ import (
 
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
+	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
@@ -92,6 +93,32 @@ func TestOneMessagesTrouble(t *testing.T) {
 		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Attach, To: []string{team}},
 			route.Rule{Name: "all", To: []string{team}})
 	})
+	t.Run("a panic while it is composed", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) { // mode auto without a Judge
+			s.put("one", "two", "three")
+			s.wantNoError(s.run())
+			s.want("one error 1", "two forwarded 1", "three forwarded 1")
+			s.wantPanic("one", "compose the message: ")
+			s.pass.Config.Policy.MaxAttempts = 2
+			time.Sleep(time.Hour)
+			s.wantNoError(s.run())
+			s.want("one dead 2", "two forwarded 1", "three forwarded 1")
+		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Auto, To: []string{team}},
+			route.Rule{Name: "all", To: []string{team}})
+	})
+	t.Run("a panic while it is decided on", func(t *testing.T) {
+		onSite(t, func(t *testing.T, s *site) {
+			s.pass.Bounces = panicky{}
+			s.put("one", "two", "three")
+			s.wantNoError(s.run())
+			s.want("one error 1", "two forwarded 1", "three forwarded 1")
+			s.wantPanic("one", "decide on the message: ")
+			s.pass.Bounces = nil
+			time.Sleep(time.Hour)
+			s.wantNoError(s.run())
+			s.want("one forwarded 2", "two forwarded 1", "three forwarded 1")
+		})
+	})
 	t.Run("refused for good", func(t *testing.T) {
 		onSite(t, func(t *testing.T, s *site) {
 			s.relay.reply = func(subject, _ string) forward.Status {
@@ -105,6 +132,29 @@ func TestOneMessagesTrouble(t *testing.T) {
 			s.want("one dead 1", "two forwarded 1", "three forwarded 1")
 		})
 	})
+}
+
+// wantPanic checks that a task has a panic as its reason, and that the log has its stack.
+func (s *site) wantPanic(subject, doing string) {
+	s.t.Helper()
+	want := doing + "a bug in this program, please report it: panic: "
+	if got := s.task(subject).Reason; !strings.HasPrefix(got, want) {
+		s.t.Errorf("the reason of the task is %q, want one that begins with %q", got, want)
+	}
+	s.wantLog("level=ERROR", want, "stack=", ".go:")
+}
+
+// panicky panics when it reads the message with the subject "one".
+type panicky struct{}
+
+func (panicky) Of(string) bool                                    { return true }
+func (panicky) Review(context.Context) error                      { return nil }
+func (panicky) Suspended(context.Context, string) (string, error) { return "", nil }
+func (panicky) Read(_ context.Context, m *message.Message, _ bool) (string, bool, error) {
+	if m.Subject() == "one" {
+		panic("this one")
+	}
+	return "", false, nil
 }
 
 // unusableKey is a DKIM key without a domain, which signs nothing.
