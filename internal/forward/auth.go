@@ -23,16 +23,16 @@ type mechanism struct {
 // mechanisms, strongest first. Those with channel binding (-PLUS) need TLS.
 var mechanisms = []mechanism{
 	{"SCRAM-SHA-256-PLUS", func(c *Config, s *tls.ConnectionState) smtp.Auth {
-		return smtp.ScramSHA256PlusAuth(c.Username, c.Password, s)
+		return scram{smtp.ScramSHA256PlusAuth(c.Username, c.Password, s)}
 	}},
 	{"SCRAM-SHA-256", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
-		return smtp.ScramSHA256Auth(c.Username, c.Password)
+		return scram{smtp.ScramSHA256Auth(c.Username, c.Password)}
 	}},
 	{"SCRAM-SHA-1-PLUS", func(c *Config, s *tls.ConnectionState) smtp.Auth {
-		return smtp.ScramSHA1PlusAuth(c.Username, c.Password, s)
+		return scram{smtp.ScramSHA1PlusAuth(c.Username, c.Password, s)}
 	}},
 	{"SCRAM-SHA-1", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
-		return smtp.ScramSHA1Auth(c.Username, c.Password)
+		return scram{smtp.ScramSHA1Auth(c.Username, c.Password)}
 	}},
 	{"CRAM-MD5", func(c *Config, _ *tls.ConnectionState) smtp.Auth {
 		return smtp.CRAMMD5Auth(c.Username, c.Password)
