@@ -55,7 +55,11 @@ func (c *conn) auth() *Error {
 	if c.cfg.Token != nil {
 		return c.bearerAuth(offered, list)
 	}
-	state, encrypted := c.smtp.TLSConnectionState()
+	encrypted := c.tls != nil
+	var state tls.ConnectionState
+	if encrypted {
+		state = c.tls.ConnectionState()
+	}
 	i := slices.IndexFunc(mechanisms, func(m mechanism) bool {
 		return slices.Contains(offered, m.name) && (encrypted || !strings.HasSuffix(m.name, "-PLUS"))
 	})

@@ -21,7 +21,9 @@ import (
 // conn is one connection to the relay, ready for a transaction.
 type conn struct {
 	cfg   *Config
-	raw   net.Conn // below TLS: closing it ends the session at once, with nothing sent
+	raw   net.Conn  // below TLS: closing it ends the session at once, with nothing sent
+	tls   *tls.Conn // nil without TLS
+	in    *lenient
 	smtp  *smtp.Client
 	w     *bufio.Writer // for what is sent after the login
 	login string        // the mechanism used; empty without a login
@@ -97,18 +99,41 @@ func (c *conn) open() *Error {
 }
 
 func (c *conn) converse(in net.Conn) *Error {
-	outer := in
 	if c.cfg.Security == "tls" {
-		c.deadline(c.cfg.Timeouts.Command)
-		secure := tls.Client(in, c.cfg.tls())
-		if err := secure.Handshake(); err != nil {
-			return openError(StageTLS, err)
+		if e := c.encrypt(in); e != nil {
+			return e
 		}
-		outer = secure
+		in = c.tls
 	}
+	if e := c.hello(newLenient(in)); e != nil {
+		return e
+	}
+	if c.cfg.Security == "starttls" {
+		if e := c.startTLS(in); e != nil {
+			return e
+		}
+	}
+	e := c.auth()
+	c.in.done = true
+	return e
+}
+
+// encrypt negotiates TLS.
+func (c *conn) encrypt(in net.Conn) *Error {
+	c.deadline(c.cfg.Timeouts.Command)
+	c.tls = tls.Client(in, c.cfg.tls())
+	if err := c.tls.Handshake(); err != nil {
+		return openError(StageTLS, err)
+	}
+	return nil
+}
+
+// hello reads the greeting and says EHLO.
+func (c *conn) hello(in *lenient) *Error {
+	c.in = in
 	c.deadline(c.cfg.Timeouts.Command)
 	var err error
-	if c.smtp, err = smtp.NewClient(outer, c.cfg.Host); err != nil {
+	if c.smtp, err = smtp.NewClient(in, c.cfg.Host); err != nil {
 		return openError(StageGreeting, err)
 	}
 	c.transcript()
@@ -116,12 +141,7 @@ func (c *conn) converse(in net.Conn) *Error {
 	if err := c.smtp.Hello(c.localName()); err != nil {
 		return openError(StageEHLO, err)
 	}
-	if c.cfg.Security == "starttls" {
-		if e := c.startTLS(); e != nil {
-			return e
-		}
-	}
-	return c.auth()
+	return nil
 }
 
 // maxOpening is how much the relay may send until the login is done, in octets: the greeting, the
@@ -150,8 +170,10 @@ func (l *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// startTLS never goes on without TLS (RFC 3207 4.1).
-func (c *conn) startTLS() *Error {
+// startTLS never goes on without TLS (RFC 3207 4.1). The library's StartTLS reads the reply to EHLO
+// under TLS where nothing can make it understand that. What was read ahead before TLS is dropped
+// (RFC 3207 6).
+func (c *conn) startTLS(in net.Conn) *Error {
 	if !c.offers("STARTTLS") {
 		return &Error{
 			Stage: StageSTARTTLS, Permanent: true, Err: errNotOffered,
@@ -159,19 +181,26 @@ func (c *conn) startTLS() *Error {
 		}
 	}
 	c.deadline(c.cfg.Timeouts.Command)
-	err := c.smtp.StartTLS(c.cfg.tls())
+	_, err := c.smtp.Text.Cmd("STARTTLS")
+	if err == nil {
+		_, _, err = c.smtp.Text.ReadResponse(220)
+	}
 	if _, replied := replyIn(err); replied {
 		return openError(StageSTARTTLS, err)
 	}
 	if err != nil {
 		return openError(StageTLS, err)
 	}
-	c.transcript()
-	return nil
+	if e := c.encrypt(in); e != nil {
+		return e
+	}
+	secure := newLenient(c.tls)
+	secure.rest = []byte("220 \r\n") // there is no second greeting, but the library reads one
+	return c.hello(secure)
 }
 
-// transcript logs what is said from now on, if the log wants that. The library reads the greeting,
-// and EHLO under TLS, before it can.
+// transcript logs what is said from now on, if the log wants that. The library reads the greeting
+// before it can.
 func (c *conn) transcript() {
 	log := c.cfg.Logger.With("connection", c.raw.LocalAddr().String())
 	c.smtp.Text = transcript.SMTP(c.smtp.Text, log, c.hide())

@@ -47,8 +47,8 @@ func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 	}
 	defer func() { _ = c.quit() }()
 	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), EightBit: c.offers("8BITMIME"), UTF8: c.offers("SMTPUTF8"), DSN: c.offers("DSN")}
-	if state, ok := c.smtp.TLSConnectionState(); ok {
-		info.TLS = tls.VersionName(state.Version)
+	if c.tls != nil {
+		info.TLS = tls.VersionName(c.tls.ConnectionState().Version)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.raw.Close() })
 	defer stop()

@@ -397,8 +397,12 @@ func TestTranscript(t *testing.T) {
 				want = append(want, "C: STARTTLS", "S: 220 ")
 			}
 			for _, line := range want {
-				if strings.Count(log, line) != 1 {
-					t.Errorf("%q occurs %d times, want once, in:\n%s", line, strings.Count(log, line), log)
+				times := 1
+				if how == "starttls" && line == "C: EHLO " {
+					times = 2 // again under TLS
+				}
+				if strings.Count(log, line) != times {
+					t.Errorf("%q occurs %d times, want %d, in:\n%s", line, strings.Count(log, line), times, log)
 				}
 			}
 			if strings.Contains(log, password) || strings.Contains(log, base64.StdEncoding.EncodeToString([]byte(password))) || strings.Contains(log, "Subject") {
