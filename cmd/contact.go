@@ -32,7 +32,8 @@ as whole words, and in Chinese, Japanese and Thai anywhere. Each needs at least
 two letters or digits. The next run uses it.
 
 A contact is identified by its email address, and without one by its name. With
---update an existing contact takes what is given here, and keeps the rest.
+--update an existing contact takes what is given here, and keeps the rest. To
+take an address or all keywords from a contact, remove it and add it again.
 ` + exitHelp,
 		Example: `  postrider contact add "Ann Müller" --email ann@firm.example \
       --keyword "file 4711" --keyword ミュラー

@@ -86,13 +86,13 @@ func TestLeavesAlone(t *testing.T) {
 		why          string
 	}{
 		{"requeued", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, outbox.Dropped, "the task is received now"},
-		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "a recipient did not get"},
+		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "it is not certain that each recipient has"},
 		{"uncertain", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Uncertain }, outbox.Dropped, "the task is uncertain now"},
-		{"a recipient who waits", "move:Done", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Pending }, outbox.Dropped, "a recipient did not get"},
-		{"a recipient of whom nothing is known", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Sending }, outbox.Dropped, "a recipient did not get"},
+		{"a recipient who waits", "move:Done", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Pending }, outbox.Dropped, "it is not certain that each recipient has"},
+		{"a recipient of whom nothing is known", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Sending }, outbox.Dropped, "it is not certain that each recipient has"},
 		{"one of two recipients refused", "move:Done", func(_ *rig, task *tasks.Task) {
 			task.Deliveries = append(task.Deliveries, tasks.Delivery{Recipient: "y@firm.example", Status: tasks.Failed})
-		}, outbox.Dropped, "a recipient did not get"},
+		}, outbox.Dropped, "it is not certain that each recipient has"},
 		{"not allowed", "delete", func(r *rig, _ *tasks.Task) { r.in.AllowDelete = false }, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
 		{"not wanted any more", "delete", func(r *rig, task *tasks.Task) {
 			task.Route = "court"
@@ -109,10 +109,10 @@ func TestLeavesAlone(t *testing.T) {
 		{"a duplicate of what nobody has", "delete", func(r *rig, task *tasks.Task) {
 			task.Deliveries[0].Status, task.Deliveries[0].DuplicateOf = tasks.Duplicated, 5
 			r.tasks[5] = tasks.Task{ID: 5, Deliveries: []tasks.Delivery{{Recipient: "x@firm.example", Status: tasks.Failed}}}
-		}, outbox.Dropped, "a recipient did not get"},
+		}, outbox.Dropped, "it is not certain that each recipient has"},
 		{"a recipient bounced", "delete", func(_ *rig, task *tasks.Task) {
 			task.Deliveries[0].Arrival = &tasks.Arrival{Status: tasks.Bounced}
-		}, outbox.Dropped, "a recipient did not get"},
+		}, outbox.Dropped, "it is not certain that each recipient has"},
 		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "already in the folder"},
 		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) { task.Epoch++ }, outbox.Waiting, "UIDVALIDITY"},
 		{"another content", "delete", func(r *rig, task *tasks.Task) {

@@ -42,7 +42,7 @@ func (v *visit) admit(j *job, at place) {
 	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
 	case (deletes || moves) && !Leaves(t, j.known):
-		j.skip("a recipient did not get the message")
+		j.skip("it is not certain that each recipient has the message")
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
 	case deletes && !v.in.AllowDelete:
@@ -68,8 +68,8 @@ func MayLeave(t tasks.Task) bool {
 func onlyNotice(t tasks.Task) bool { return t.Form.Mode == "notice" }
 
 // arrived reports whether there are recipients, each has the message, from this task or from another
-// one, and none of them has bounced. A delivery is a duplicate only of one that was delivered, so it
-// counts if that one's task is purged.
+// one, and none of them has bounced. Of another task that is purged this is not known: an operator may
+// have skipped it, or it may have bounced.
 func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	if len(t.Deliveries) == 0 {
 		return false
@@ -77,11 +77,7 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	for _, d := range t.Deliveries {
 		by := t
 		if d.Status == tasks.Duplicated {
-			owner, there := known[d.DuplicateOf]
-			if !there {
-				continue
-			}
-			by = owner
+			by = known[d.DuplicateOf]
 		}
 		if !slices.ContainsFunc(by.Deliveries, func(own tasks.Delivery) bool {
 			return tasks.Mailbox(own.Recipient) == tasks.Mailbox(d.Recipient) && own.Status == tasks.Delivered && !own.HasBounced()

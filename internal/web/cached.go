@@ -2,6 +2,9 @@ package web
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 // cached is an answer that is kept for a while, for all who ask. Those who ask meanwhile wait for
 // the one who reads it.
 type cached[T any] struct {
+	log  *slog.Logger
 	now  func() time.Time
 	keep time.Duration
 	read func(ctx context.Context) (T, error)
@@ -62,13 +66,25 @@ func (c *cached[T]) fetch(ctx context.Context) (got answer[T]) {
 	c.mu.Lock()
 	drops := c.drops
 	c.mu.Unlock()
-	got.value, got.err = c.read(ctx)
+	got.value, got.err = c.guarded(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if drops == c.drops {
 		c.at, c.last = c.now(), got
 	}
 	return got
+}
+
+// guarded reads. A panic is an error, as in a handler of net/http: this goroutine is none, and the
+// process forwards mail, too.
+func (c *cached[T]) guarded(ctx context.Context) (value T, err error) {
+	defer func() {
+		if bug := recover(); bug != nil {
+			err = fmt.Errorf("a bug in this program, please report it: panic: %v", bug)
+			c.log.Error("the status page could not be made", "error", err, "stack", string(debug.Stack()))
+		}
+	}()
+	return c.read(ctx)
 }
 
 // drop forgets the answer, and does not keep one that is being read, because something was changed.

@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -41,6 +43,14 @@ func TestCached(t *testing.T) {
 		want(3)
 		want(3)
 	})
+}
+
+// TestCachedPanic: a panic of the reader is an error for those who ask.
+func TestCachedPanic(t *testing.T) {
+	c := cached[int]{log: slog.New(slog.DiscardHandler), now: time.Now, keep: time.Minute, read: func(context.Context) (int, error) { panic("out of range") }}
+	if _, err := c.get(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: out of range") {
+		t.Errorf("the error is %v, want the panic", err)
+	}
 }
 
 // TestCachedError: an error is kept for a shorter time.
