@@ -92,7 +92,7 @@ func TestLeaves(t *testing.T) {
 		{"delivered", []tasks.Delivery{has("x@firm.example")}, true},
 		{"by another task", []tasks.Delivery{copied("x@firm.example", 5)}, true},
 		{"by a task that is purged", []tasks.Delivery{has("z@firm.example"), copied("x@firm.example", 4)}, false},
-		{"by nobody", []tasks.Delivery{copied("y@firm.example", 5)}, false},
+		{"by a task that failed", []tasks.Delivery{copied("y@firm.example", 5)}, false},
 		{"by half", []tasks.Delivery{has("x@firm.example"), {Recipient: "y@firm.example", Status: tasks.Pending}}, false},
 	} {
 		if got := Leaves(tasks.Task{Status: tasks.Forwarded, Deliveries: c.ds}, known); got != c.want {
