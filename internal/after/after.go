@@ -312,10 +312,7 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 }
 
 // Known are tasks, and those that they are duplicates of.
-func Known(ctx context.Context, registry interface {
-	Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, error)
-}, ids []int64,
-) (map[int64]tasks.Task, error) {
+func Known(ctx context.Context, registry Registry, ids []int64) (map[int64]tasks.Task, error) {
 	known, err := registry.Tasks(ctx, ids)
 	if err != nil {
 		return nil, err
