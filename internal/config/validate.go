@@ -17,6 +17,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/certs"
+	"postrider/internal/db"
 	"postrider/internal/route"
 	"postrider/internal/text"
 )
@@ -80,6 +81,10 @@ func (r *reader) database(d *Database) {
 	if d.Driver == "mysql" && d.DSN == "" {
 		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example "+
 			"env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
+	} else if d.Driver == "mysql" {
+		if err := db.CheckDSN(string(d.DSN)); err != nil {
+			r.refuse("database.dsn", "%s", strings.TrimPrefix(err.Error(), "database.dsn "))
+		}
 	}
 	if d.Driver == "mysql" && d.TLSFile() != "" {
 		d.TLS = relativeTo(r.path, d.TLS)

@@ -93,6 +93,12 @@ func parseDSN(given Config) (cfg *mysqldriver.Config, err error) {
 	return cfg, secureConfig(cfg)
 }
 
+// CheckDSN returns a *DSNError if the driver would refuse the DSN.
+func CheckDSN(dsn string) error {
+	_, err := parseDSN(Config{DSN: dsn})
+	return err
+}
+
 // secureConfig sets the DSN's dangerous parts.
 func secureConfig(cfg *mysqldriver.Config) error {
 	cfg.ParseTime, cfg.Loc = true, time.UTC

@@ -13,6 +13,7 @@ type Queue interface {
 	Operator
 	Tracker
 	Reader
+	Schedule
 	Finder
 	Auditor
 	Retention
@@ -115,8 +116,12 @@ type Reader interface {
 	InboxEvents(ctx context.Context, inboxID int64, limit int) ([]Event, error)
 	// Stats are those of each of the inboxes. Any number of them takes a few statements.
 	Stats(ctx context.Context, inboxIDs []int64) (map[int64]Stats, error)
+}
+
+// Schedule says what can be claimed, and when. Ended tasks cost nothing.
+type Schedule interface {
 	// Next returns the tasks that are due, in the order in which Receive claims them, at most
-	// want.Max. Ended tasks cost nothing.
+	// want.Max.
 	Next(ctx context.Context, want Want) ([]int64, error)
 	// DueOf counts the tasks of inboxes that could be claimed now. Inboxes that have none are not in
 	// it.
