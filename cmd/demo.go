@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (a *app) demo(ctx context.Context) error {
 		},
 		Say: func(line string) {
 			if _, err := fmt.Fprintln(a.out, line); err != nil {
-				printed = errors.Join(printed, err)
+				printed = cmp.Or(printed, err)
 				stop()
 			}
 		},
@@ -61,7 +62,7 @@ func (a *app) demo(ctx context.Context) error {
 	if errors.Is(printed, syscall.EPIPE) {
 		return fmt.Errorf("standard output was closed: %w", syscall.EPIPE)
 	}
-	if err = errors.Join(err, printed); err != nil {
+	if err = cmp.Or(printed, err); err != nil { // stop makes Run fail
 		return err
 	}
 	return a.demoOutcome(out)
