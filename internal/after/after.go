@@ -175,7 +175,7 @@ func (w *Worker) failure() error {
 }
 
 func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
-	v := &visit{Worker: w, in: in, log: w.Log.With("inbox", in.Address)}
+	v := &visit{worker: w, in: in, log: w.Log.With("inbox", in.Address)}
 	defer v.drop()
 	for ctx.Err() == nil && v.again == 0 {
 		if active, err := v.active(ctx); err != nil || !active {
@@ -233,7 +233,7 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 	for i, c := range claims {
 		ids[i] = c.TaskID
 	}
-	known, err := Known(ctx, v.Registry, ids)
+	known, err := Known(ctx, v.worker.Registry, ids)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 			}
 			outcomes = append(outcomes, *j.end)
 		}
-		if _, err := v.Outbox.Finish(context.WithoutCancel(ctx), outcomes...); err != nil {
+		if _, err := v.worker.Outbox.Finish(context.WithoutCancel(ctx), outcomes...); err != nil {
 			return err
 		}
 	}
@@ -286,7 +286,7 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 		return nil
 	}
 	if v.conn == nil {
-		conn, err := v.Dial(ctx, v.in)
+		conn, err := v.worker.Dial(ctx, v.in)
 		if err != nil {
 			v.fail(ctx, jobs, err)
 			return nil
@@ -344,11 +344,11 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 	for i, j := range jobs {
 		claims[i], ids[i] = j.claim, j.task.ID
 	}
-	lost, err := v.Outbox.Extend(ctx, v.Lease, claims...)
+	lost, err := v.worker.Outbox.Extend(ctx, v.worker.Lease, claims...)
 	if err != nil {
 		return nil, err
 	}
-	known, err := Known(ctx, v.Registry, ids)
+	known, err := Known(ctx, v.worker.Registry, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func (v *visit) identify(ctx context.Context, at place, jobs []*job) error {
 			j.gone(at.action)
 			continue
 		}
-		noted, err := v.Registry.Noted(ctx, at.folderID, at.epoch, j.task.UID, j.task.UID)
+		noted, err := v.worker.Registry.Noted(ctx, at.folderID, at.epoch, j.task.UID, j.task.UID)
 		if err != nil {
 			return err
 		}

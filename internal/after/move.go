@@ -71,7 +71,7 @@ func (v *visit) creating(ctx context.Context, folder string, f func() error) err
 	if !ofKind(err, imapsrc.KindNoFolder) {
 		return err
 	}
-	if !v.CreateFolders {
+	if !v.worker.CreateFolders {
 		return &notNow{fmt.Sprintf("there is no folder %q; create it, or set after.create_folders", folder)}
 	}
 	made := v.conn.Create(ctx, folder) // which may fail because somebody else was faster

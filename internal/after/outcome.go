@@ -29,7 +29,7 @@ var (
 func (v *visit) admit(j *job, at place) {
 	t, deletes := j.task, at.action == route.Delete
 	folder, moves := at.action.Folder()
-	delay, wanted := v.Wants(j.claim.Kind, t.Route, j.claim.Action)
+	delay, wanted := v.worker.Wants(j.claim.Kind, t.Route, j.claim.Action)
 	switch {
 	case t.ID == 0:
 		j.skip("the task was deleted")
@@ -37,8 +37,8 @@ func (v *visit) admit(j *job, at place) {
 		j.skip(fmt.Sprintf("the task is %s now", t.Status))
 	case !wanted:
 		j.skip("this action is no longer in the section after of the configuration")
-	case delay > 0 && t.FinishedAt != nil && v.Now().Before(t.FinishedAt.Add(delay)):
-		j.back(t.FinishedAt.Add(delay).Sub(v.Now()))
+	case delay > 0 && t.FinishedAt != nil && v.worker.Now().Before(t.FinishedAt.Add(delay)):
+		j.back(t.FinishedAt.Add(delay).Sub(v.worker.Now()))
 	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
 	case (deletes || moves) && !Leaves(t, j.known):

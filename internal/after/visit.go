@@ -13,7 +13,7 @@ import (
 
 // visit is the work on one inbox.
 type visit struct {
-	*Worker
+	worker *Worker
 	in     inbox.Inbox
 	log    *slog.Logger
 	conn   Server        // nil before it is needed, and after it broke
@@ -45,7 +45,7 @@ func (v *visit) atOnce() int {
 
 // active looks the inbox up once more, and reports whether it is active.
 func (v *visit) active(ctx context.Context) (bool, error) {
-	in, err := v.Inbox(ctx, v.in.Address)
+	in, err := v.worker.Inbox(ctx, v.in.Address)
 	if errors.As(err, new(*inbox.NotFoundError)) {
 		return false, nil
 	}
@@ -65,12 +65,12 @@ func (v *visit) hold(ctx context.Context, claims []outbox.Claim) (stop func()) {
 	over := make(chan struct{})
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		tick := time.NewTicker(v.Lease / 3)
+		tick := time.NewTicker(v.worker.Lease / 3)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				_, _ = v.Outbox.Extend(ctx, v.Lease, claims...)
+				_, _ = v.worker.Outbox.Extend(ctx, v.worker.Lease, claims...)
 			case <-over:
 				return
 			}

@@ -10,7 +10,7 @@ import (
 // outlet is a target at work. One goroutine hands events to it, see publish; another one claims new
 // events for it as they are made, see Dispatcher.expand.
 type outlet struct {
-	*Dispatcher
+	by   *Dispatcher
 	to   *Target
 	size int           // of the next batch; 0 before the first
 	news chan struct{} // has an element when something may be due
@@ -25,7 +25,7 @@ type outlet struct {
 
 func (d *Dispatcher) outlets() (all []*outlet) {
 	for i := range d.Targets {
-		all = append(all, &outlet{Dispatcher: d, to: &d.Targets[i], news: make(chan struct{}, 1), behind: true})
+		all = append(all, &outlet{by: d, to: &d.Targets[i], news: make(chan struct{}, 1), behind: true})
 	}
 	return all
 }
@@ -38,7 +38,7 @@ const freshAtOnce = 600
 func Lease(timeout time.Duration) time.Duration { return 2*timeout + time.Minute }
 
 func (o *outlet) want(most int) Want {
-	return Want{Destination: o.to.Name, Max: most, Lease: Lease(o.to.Timeout), Worker: o.Worker}
+	return Want{Destination: o.to.Name, Max: most, Lease: Lease(o.to.Timeout), Worker: o.by.Worker}
 }
 
 // wantFresh asks for what is made now.
@@ -108,7 +108,7 @@ const (
 // publish hands over what is due, until nothing is, or the destination fails. No batch begins after
 // begin has ended; one that is under way goes on until ctx ends.
 func (o *outlet) publish(ctx, begin context.Context) error {
-	states, err := o.Store.Destinations(begin)
+	states, err := o.by.Store.Destinations(begin)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 			}
 		}
 		began := time.Now()
-		v, err := o.batch(ctx, o.to, claims, failed)
+		v, err := o.by.batch(ctx, o.to, claims, failed)
 		if err != nil || v.fault != nil {
 			return errors.Join(err, o.giveBack(ctx, o.close()))
 		}
@@ -148,7 +148,7 @@ func (o *outlet) first() int { return min(firstBatch, o.to.Batch) }
 // what is made now.
 func (o *outlet) due(ctx context.Context) (claims []Claim, err error) {
 	if o.beginLook() {
-		claims, err = o.Store.Receive(ctx, o.want(o.size))
+		claims, err = o.by.Store.Receive(ctx, o.want(o.size))
 	}
 	if err != nil || len(claims) > 0 { // what follows these in their lanes is due after them
 		o.mustLook()
@@ -189,7 +189,7 @@ func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	_, err := o.Store.Finish(context.WithoutCancel(ctx), outcomes...)
+	_, err := o.by.Store.Finish(context.WithoutCancel(ctx), outcomes...)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err != nil {
