@@ -194,6 +194,32 @@ func TestDeleteAfter(t *testing.T) {
 	w.must(0, "audit")
 }
 
+// TestAfterTimeout: what is due on the server is done, too, when --timeout ends the pass.
+func TestAfterTimeout(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withUIDPlus, "{delete_after: 30d}")
+	var silent atomic.Bool
+	over := make(chan struct{})
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "mail" && silent.Load() {
+			return smtpsink.Action{Block: over}
+		}
+		return smtpsink.Action{}
+	})
+	t.Cleanup(func() { close(over) })
+	w.configure()
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	w.put(desk, "letter 1")
+	w.pass(0)
+	w.sql("UPDATE monitored_emails_tasks SET finished_at = '2020-02-29 12:00:00'")
+	w.sql("UPDATE monitored_outbox SET visible_at = 1 WHERE status = 'waiting'")
+	w.put(desk, "letter 2")
+	silent.Store(true)
+	if res := w.start(nil, "run", "--timeout", "2s").wait(); res.code != 75 {
+		t.Errorf("run --timeout exits with %d, want 75:\n%s", res.code, res.stderr)
+	}
+	w.wantIn("INBOX", "letter 2")
+}
+
 // TestDryRunNamesWhatIsDeleted: a message that no route matches is deleted at once, and a dry run says so.
 func TestDryRunNamesWhatIsDeleted(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withUIDPlus, "{skipped_no_match: delete}")
