@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -136,4 +137,23 @@ func (g *Group[C]) gather() []*grouped[C] {
 	g.last = [2]int{g.urgent, g.last[0]}
 	g.waiting, g.urgent, g.enough = nil, 0, 0
 	return batch
+}
+
+// ErrApart is for a batch of which one change cannot be committed.
+var ErrApart = errors.New("these changes cannot be committed together")
+
+// OrApart commits a batch in one transaction, with together. If that fails, it commits each change
+// alone, so that one that cannot be recorded does not block the others. When others have the whole
+// database locked, it does not: each change would wait as long as the batch did.
+func OrApart[C any](ctx context.Context, batch []C, together func(context.Context, []C) error) []error {
+	err := together(ctx, batch)
+	apart := err != nil && len(batch) > 1 && !Locked(err)
+	errs := make([]error, len(batch))
+	for i, change := range batch {
+		errs[i] = err
+		if apart {
+			errs[i] = together(ctx, []C{change})
+		}
+	}
+	return errs
 }

@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,22 +43,8 @@ type finish struct {
 	end ScanEnd
 }
 
-// errApart is a batch with a lease that is no longer held.
-var errApart = errors.New("these scans cannot be ended together")
-
-// finishAll records the ends of scans together. When that fails, each is tried alone: one whose
-// lease is lost keeps none of the others from being recorded. When others have the whole database
-// locked, that would only take as long again.
 func (s *Store) finishAll(ctx context.Context, batch []finish) []error {
-	err := s.finishTogether(ctx, batch)
-	errs := make([]error, len(batch))
-	for i, f := range batch {
-		errs[i] = err
-		if err != nil && len(batch) > 1 && !db.Locked(err) {
-			errs[i] = s.finishTogether(ctx, []finish{f})
-		}
-	}
-	return errs
+	return db.OrApart(ctx, batch, s.finishTogether)
 }
 
 // finishTogether has one statement for all scans that succeeded, which are most.
@@ -99,7 +84,7 @@ func (s *Store) finishTogether(ctx context.Context, batch []finish) error {
 		case err != nil || held:
 			return err
 		case len(batch) > 1:
-			return errApart
+			return db.ErrApart
 		}
 		return batch[0].by.held(tx) // an earlier commit may have succeeded without an answer
 	})

@@ -2,7 +2,6 @@ package sqlqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,29 +27,13 @@ type change struct {
 	also func(tx *gorm.DB, now time.Time, all []tasks.Delivery) error
 }
 
-// errApart is a batch with a receipt that is no longer good.
-var errApart = errors.New("these changes cannot be committed together")
-
-// commit commits a batch in one transaction. If that fails, it commits each change alone, so that one
-// that cannot be recorded does not block the others. When others have the whole database locked, it
-// does not: each change would wait as long as the batch did.
+// commit commits a batch, and says which change an error is of.
 func (q *Queue) commit(ctx context.Context, batch []*change) []error {
-	err := q.together(ctx, batch)
-	apart := err != nil && len(batch) > 1 && !db.Locked(err)
-	errs := make([]error, len(batch))
+	errs := db.OrApart(ctx, batch, q.together)
 	for i, c := range batch {
-		of := err
-		if apart {
-			of = q.together(ctx, []*change{c})
-		}
-		errs[i] = c.wrap(of)
+		errs[i] = wrap(errs[i], "record that task %d is %s", c.receipt.TaskID, c.target)
 	}
 	return errs
-}
-
-// wrap says which change an error is of.
-func (c *change) wrap(err error) error {
-	return wrap(err, "record that task %d is %s", c.receipt.TaskID, c.target)
 }
 
 // together commits changes in one transaction.
@@ -62,7 +45,7 @@ func (q *Queue) together(ctx context.Context, batch []*change) error {
 		case err != nil:
 			return false, err
 		case !held && len(batch) > 1:
-			return false, errApart
+			return false, db.ErrApart
 		case !held:
 			return false, nil
 		}
