@@ -8,9 +8,6 @@ import (
 	"postrider/internal/text"
 )
 
-// squeezed is the least that is left of a column that is cut.
-const squeezed = 12
-
 // Short is a cell with a text of one line, on a terminal of at most n characters.
 func (t *Table) Short(s string, n int) string {
 	if s = text.Line(s); t.Width > 0 {
@@ -30,7 +27,7 @@ func (t *Table) Squeeze(columns ...string) {
 	floor := slices.Clone(widths)
 	for i, column := range kept {
 		if slices.Contains(columns, t.Header[column]) {
-			floor[i] = min(widths[i], squeezed)
+			floor[i] = min(widths[i], narrowest)
 		}
 	}
 	if shrink(widths, floor, t.over(widths)) > 0 {

@@ -9,7 +9,7 @@ import (
 
 // TestSqueeze: a table fits the terminal with one line a row, also with characters of two columns.
 func TestSqueeze(t *testing.T) {
-	for _, width := range []int{60, 61, 80, 200} {
+	for _, width := range []int{44, 60, 61, 80, 200} {
 		g := &Table{Width: width, Header: []string{"id", "from", "subject", "state"}}
 		g.Add(1, "a-very-long-address@court.example", "a long subject of many words", "skipped_no_match")
 		g.Add(2, "b@court.example", "開廷のお知らせと書類の提出について、至急ご確認ください", "dead")
