@@ -175,35 +175,20 @@ type readiness struct {
 	Ready    bool       `json:"ready"`
 	Database string     `json:"database"` // ok, failed
 	Relay    string     `json:"relay"`
-	LastPass string     `json:"last_pass"` // ok, late, never
+	LastPass string     `json:"last_pass"` // ok, late, never, unknown
 	PassedAt *time.Time `json:"last_pass_at"`
 }
 
 // ready says whether mail can go its way: the database and the relay answer, and passes are done.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	out := readiness{Database: "ok", Relay: "ok", LastPass: "ok"}
-	report, err := s.report.get(r.Context())
-	if err != nil {
+	out := readiness{Database: "ok", Relay: "ok"}
+	if report, err := s.report.get(r.Context()); err != nil {
 		out.Database, out.LastPass = "failed", "unknown"
+	} else {
+		out.PassedAt, out.LastPass = s.lastPass(report)
 	}
 	if _, err := s.probe.get(r.Context()); err != nil {
 		out.Relay = "failed"
-	}
-	active := 0
-	for _, in := range report.Inboxes {
-		if in.Active {
-			active++
-			if at := in.LastScannedAt; at != nil && (out.PassedAt == nil || at.After(*out.PassedAt)) {
-				out.PassedAt = at
-			}
-		}
-	}
-	switch {
-	case err != nil || active == 0:
-	case out.PassedAt == nil:
-		out.LastPass = "never"
-	case s.Now().Sub(*out.PassedAt) > s.PassEvery:
-		out.LastPass = "late"
 	}
 	out.Ready = out.Database == "ok" && out.Relay == "ok" && out.LastPass == "ok"
 	code := http.StatusOK
@@ -211,4 +196,24 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusServiceUnavailable
 	}
 	writeJSON(w, code, out)
+}
+
+// lastPass is when the newest scan of an active inbox completed, and whether that is ok, late or never.
+func (s *Server) lastPass(report status.Report) (at *time.Time, state string) {
+	active := false
+	for _, in := range report.Inboxes {
+		active = active || in.Active
+		if in.Active && in.LastScannedAt != nil && (at == nil || in.LastScannedAt.After(*at)) {
+			at = in.LastScannedAt
+		}
+	}
+	switch {
+	case !active:
+		return nil, "ok"
+	case at == nil:
+		return nil, "never"
+	case s.Now().Sub(*at) > s.PassEvery:
+		return at, "late"
+	}
+	return at, "ok"
 }

@@ -97,6 +97,12 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if s.Broken != nil && s.Broken() {
 		b.Needs = append(b.Needs, broken)
 	}
+	if at, state := s.lastPass(report); state != "ok" && b.Inboxes.Active > 0 {
+		b.Needs = append(b.Needs, need{
+			Title: "No inbox was read", Since: at,
+			Fix: "Check on the server that cron, the systemd timer or `postrider watch` runs.",
+		})
+	}
 	b.need(report, boxes, audits)
 	b.Follows = report.Events
 	s.show(w, http.StatusOK, "overview", page{Title: "Overview", Nav: "overview", User: u, Body: b})
