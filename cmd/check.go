@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,14 +90,14 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	s := &services{cfg: cfg, log: log}
+	s := unopened(cfg, log)
 	if cfg.SMTP.Auth == "oauth" { // the tokens are in the database
 		if opened, err := a.open(ctx); err == nil {
 			defer opened.close()
 			s = opened
+			s.patience = operatorPatience
 		}
 	}
-	s.patience = 30 * time.Second // an operator is waiting
 	relay, err := checkRelay(ctx, s, table)
 	if err != nil {
 		return err

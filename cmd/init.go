@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -159,7 +158,7 @@ func (s *draft) tryRelay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := checkRelay(ctx, &services{cfg: cfg, log: log, patience: 30 * time.Second}, table)
+	found, err := checkRelay(ctx, unopened(cfg, log), table)
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,7 @@ func TestCertificates(t *testing.T) {
 		}
 		return out.Bytes()
 	}
+	run("check") // which has no database yet
 	run("inbox", "add", deskUser, "--host", "127.0.0.1", "--port", strconv.Itoa(imap.Port()), "--password-file", filepath.Join(dir, "password"), "--start", "all")
 	run("run")
 	var got struct {

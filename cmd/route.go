@@ -206,7 +206,7 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 	if err != nil {
 		return pass.Trial{}, err
 	}
-	relay, err := (&services{cfg: cfg, log: log}).relay() // which does not connect
+	relay, err := unopened(cfg, log).relay() // which does not connect
 	if err != nil {
 		return pass.Trial{}, err
 	}

@@ -103,6 +103,14 @@ func (a *app) openBy(ctx context.Context, open func(context.Context, db.Config, 
 	return s, nil
 }
 
+// unopened is what an operator can test without a database. Nothing is recorded.
+func unopened(cfg *config.Config, log *slog.Logger) *services {
+	return &services{cfg: cfg, log: log, quota: limits.New(nil, limits.Config{}), meter: measure.NewMeter(), patience: operatorPatience}
+}
+
+// operatorPatience is how long somebody who tests the relay waits for its greeting and each reply.
+const operatorPatience = 30 * time.Second
+
 func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 	sealer := inbox.OpenSealer(cfg.Secrets.KeyFile)
 	s := &services{
