@@ -37,11 +37,10 @@ func (s *services) keepMeasures(ctx context.Context) {
 
 // relayTook says whether the relay took mail in a pass; nil when it was not asked to.
 func relayTook(r pass.Report) *bool {
-	took := r.RelayError == ""
-	if took && r.Totals.Forwarded == 0 {
+	if !r.RelayTried {
 		return nil
 	}
-	return &took
+	return new(r.RelayError == "")
 }
 
 // measured is what all passes measured. A server without TLS shows no certificate; one that was

@@ -34,6 +34,8 @@ type Report struct {
 	StartedAt  time.Time `json:"started_at"`
 	DurationMS int64     `json:"duration_ms"`
 	RelayError string    `json:"relay_error,omitempty"` // why forwarding stopped
+	// RelayTried says that the relay was handed a message, whatever it replied.
+	RelayTried bool `json:"-"`
 	// LimitReached says which of smtp.limits is used up, and until when. Waiting messages wait for
 	// it.
 	LimitReached string        `json:"limit_reached,omitempty"`

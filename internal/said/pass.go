@@ -34,12 +34,9 @@ type Relay struct {
 
 // Meanwhile is AfterPass for a process that stays up, with what it knows of all active inboxes.
 func (s *Store) Meanwhile(ctx context.Context, inboxes []pass.InboxReport, relay Relay, alerts []health.Alert) ([]Line, error) {
-	r := pass.Report{Inboxes: inboxes}
-	switch {
-	case relay.Fault != nil:
+	r := pass.Report{Inboxes: inboxes, RelayTried: relay.Tried}
+	if relay.Fault != nil {
 		r.RelayError = text.Error(relay.Fault)
-	case relay.Tried:
-		r.Totals.Forwarded = 1
 	}
 	return s.say(ctx, found{r, alerts, ofStaying}, true)
 }
@@ -123,7 +120,7 @@ func statesOf(r pass.Report, alerts []health.Alert) []State {
 			states = append(states, State{ofRetry + in.Email, true})
 		}
 	}
-	if r.RelayError != "" || r.Totals.Forwarded > 0 {
+	if r.RelayTried {
 		states = append(states, State{ofRelay, r.RelayError != ""})
 	}
 	for _, a := range alerts {

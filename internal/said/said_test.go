@@ -137,7 +137,7 @@ func TestServer(t *testing.T) {
 func TestRelay(t *testing.T) {
 	w := newWorld(t)
 	down := works
-	down.RelayError = "connection refused"
+	down.RelayTried, down.RelayError = true, "connection refused"
 	w.want("a relay that begins to fail:", w.pass(down),
 		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
 	w.want("again:", w.pass(down))
@@ -145,7 +145,7 @@ func TestRelay(t *testing.T) {
 	w.want("without mail:", w.pass(works))
 	w.want("the reminder:", w.pass(down), "the relay still fails after 1 h 30 min: connection refused")
 	sent := works
-	sent.Totals.Forwarded = 1
+	sent.RelayTried = true
 	w.want("its end:", w.pass(sent), "the relay takes mail again after 1 h 30 min")
 }
 
@@ -249,7 +249,7 @@ func TestMeanwhile(t *testing.T) {
 	a, b := pass.InboxReport{Email: "a", Error: "no route", Left: "imap"}, pass.InboxReport{Email: "b", Error: "no route", Left: "imap"}
 	down := errors.New("connection refused")
 	w.want("two inboxes:", meanwhile(Relay{}, a, b), "a, b: the server cannot be reached; it is tried again from time to time: no route")
-	w.want("a pass:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayError: "connection refused"}),
+	w.want("a pass:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayTried: true, RelayError: "connection refused"}),
 		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
 	w.want("after it:", meanwhile(Relay{true, down}, a, b))
 	a.Error, b.Error, b.Busy = "", "", "not known yet"
