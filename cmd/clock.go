@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"postrider/internal/ahead"
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/webhook"
@@ -17,7 +18,7 @@ import (
 func (s *services) repairTimes(ctx context.Context, boxes []inbox.Inbox) {
 	cfg := ahead.Config{Inboxes: inbox.IDs(boxes), Longest: ahead.Waits{
 		Task:      2 * s.cfg.Retry.Max, // more than its random part
-		TaskLease: s.cfg.Concurrency.Lease, Inbox: pass.LongestBackOff, ScanLease: pass.LongestScanLease, TokenLease: tokens.Lease,
+		TaskLease: s.cfg.Concurrency.Lease, Inbox: imapsrc.LongestBackOff, ScanLease: pass.LongestScanLease, TokenLease: tokens.Lease,
 		Destination: max(outbox.LongestPause, webhook.LongestLater), Event: outbox.LongestPause,
 	}}
 	for name, e := range s.cfg.Events {

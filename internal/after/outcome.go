@@ -191,9 +191,7 @@ func (v *visit) leave(err error) {
 	if ofKind(err, imapsrc.KindAuth, imapsrc.KindExpired) {
 		v.again = loginAgain
 	}
-	if e := new(imapsrc.Error); errors.As(err, &e) {
-		v.again = max(v.again, e.BackOff)
-	}
+	v.again = max(v.again, imapsrc.BackOffOf(err))
 	v.drop()
 }
 

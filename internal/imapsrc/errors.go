@@ -56,7 +56,8 @@ type Error struct {
 	Folder string // the open folder, if any
 	UID    uint32 // the message that was being read when the connection broke; 0 for none
 	Err    error
-	// BackOff is how long the server asks the client to wait; 0 when it does not say.
+	// BackOff is how long the server asks the client to wait, at most LongestBackOff; 0 when it does
+	// not say.
 	BackOff time.Duration
 	// Ended says that the server ended the connection (BYE, RFC 3501 7.1.5), whatever the kind.
 	Ended bool
@@ -216,6 +217,18 @@ func throttled(status *imap.Error) bool {
 		strings.Contains(text, "rate limit") || strings.Contains(text, "bandwidth")
 }
 
+// LongestBackOff is how long a server is left alone at most because it asked for that.
+const LongestBackOff = time.Hour
+
+// BackOffOf is the BackOff of an error.
+func BackOffOf(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.BackOff
+	}
+	return 0
+}
+
 // backOff reads Exchange's hint: "Suggested Backoff Time: 299961 milliseconds".
 func backOff(text string) time.Duration {
 	_, rest, ok := strings.Cut(strings.ToLower(text), "backoff time: ")
@@ -224,5 +237,5 @@ func backOff(text string) time.Duration {
 	if !ok || err != nil || !strings.HasPrefix(unit, "milliseconds") {
 		return 0
 	}
-	return time.Duration(n) * time.Millisecond
+	return min(time.Duration(n)*time.Millisecond, LongestBackOff)
 }

@@ -77,15 +77,18 @@ func TestLoginRefused(t *testing.T) {
 }
 
 func TestLoginBackOff(t *testing.T) {
-	_, err := imapsrc.Dial(t.Context(), fake(t, greeting,
-		fakeimap.Step{
-			Expect: "LOGIN",
-			Reply:  "{tag} NO Request is throttled. Suggested Backoff Time: 299961 milliseconds\r\n",
-		}, logout))
-	wantError(t, err, imapsrc.KindLimit, "throttled")
-	var e *imapsrc.Error
-	if errors.As(err, &e); e.BackOff != 299961*time.Millisecond {
-		t.Errorf("BackOff = %v; want 299.961 s", e.BackOff)
+	for asked, want := range map[string]time.Duration{"299961": 299961 * time.Millisecond, "4294967295": time.Hour} {
+		t.Run(asked, func(t *testing.T) {
+			_, err := imapsrc.Dial(t.Context(), fake(t, greeting,
+				fakeimap.Step{
+					Expect: "LOGIN",
+					Reply:  "{tag} NO Request is throttled. Suggested Backoff Time: " + asked + " milliseconds\r\n",
+				}, logout))
+			wantError(t, err, imapsrc.KindLimit, "throttled")
+			if got := imapsrc.BackOffOf(err); got != want {
+				t.Errorf("BackOff = %v; want %v", got, want)
+			}
+		})
 	}
 }
 

@@ -122,15 +122,3 @@ func (h *Held) preview(ctx context.Context) error {
 	_, err = h.scanner(&scanLease{in: h.in}, func() {}).run(ctx)
 	return err
 }
-
-// LongestBackOff is how long an inbox is left alone at most, because its server asked for that.
-const LongestBackOff = time.Hour
-
-// backOff is for how long the server asked to be left alone.
-func backOff(err error) time.Duration {
-	var e *imapsrc.Error
-	if !errors.As(err, &e) {
-		return 0
-	}
-	return min(e.BackOff, LongestBackOff)
-}

@@ -70,7 +70,7 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 		return err
 	})
 	if !scanLost(err) {
-		if end.Pause = backOff(err); end.Pause > 0 {
+		if end.Pause = imapsrc.BackOffOf(err); end.Pause > 0 {
 			log.Warn("the server asked clients to back off; no run connects to this inbox for that time", "pause", end.Pause)
 		}
 		if end.Interrupted = ctx.Err() != nil; !end.Interrupted {

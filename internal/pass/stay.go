@@ -3,7 +3,6 @@ package pass
 import (
 	"context"
 	"errors"
-	"time"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -79,6 +78,3 @@ func OfInbox(err error) bool {
 	return errors.As(err, &dial) || errors.As(err, &server) || errors.As(err, &paused) || errors.Is(err, errTakenOver) ||
 		errors.Is(err, errEpoch) || errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
 }
-
-// BackOff is for how long the server asked to be left alone; 0 when it did not.
-func BackOff(err error) time.Duration { return backOff(err) }

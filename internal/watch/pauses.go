@@ -77,7 +77,7 @@ func (p *pauses) failed(err error, random func() float64) time.Duration {
 
 // hint is what the server asked for, and a little more.
 func hint(err error, random func() float64) time.Duration {
-	asked := pass.BackOff(err)
+	asked := imapsrc.BackOffOf(err)
 	if paused := new(pass.PausedError); errors.As(err, &paused) {
 		asked = time.Until(paused.Until)
 	}
