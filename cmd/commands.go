@@ -81,11 +81,11 @@ func takesNone(c *cobra.Command, args []string) error {
 	return usage(fmt.Errorf("`%s` takes no arguments, but got %q; see `%[1]s --help`", c.CommandPath(), args[0]))
 }
 
-// takes checks the number of arguments; most is 0 for any number.
-func takes(least, most int, what string) cobra.PositionalArgs {
+// takes wants arguments: at least one, and at most that many, or any number if most is 0.
+func takes(most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {
-		case len(args) < least:
+		case len(args) == 0:
 			return usage(fmt.Errorf("`%s` needs %s; see `%[1]s --help`", c.CommandPath(), what))
 		case most > 0 && len(args) > most:
 			return usage(fmt.Errorf("`%s` takes only %s, but also got %q; see `%[1]s --help`", c.CommandPath(), what, args[most]))

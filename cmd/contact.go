@@ -39,7 +39,7 @@ take an address or all keywords from a contact, remove it and add it again.
       --keyword "file 4711" --keyword ミュラー
   postrider contact add "Ann Müller" --email ann@firm.example --inactive \
       --update`,
-		Args: takes(1, 1, "the NAME of the contact"),
+		Args: takes(1, "the NAME of the contact"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.contactAdd(c.Context(), opts.entry(c, args[0]), opts.update)
 		},
@@ -134,7 +134,7 @@ func (a *app) contactRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove {ID | ADDR | NAME}... [--yes]",
 		Short: "Remove contacts; messages already decided still go to them",
-		Args:  takes(1, 0, "an ID, ADDR or NAME"),
+		Args:  takes(0, "an ID, ADDR or NAME"),
 		RunE:  func(c *cobra.Command, args []string) error { return a.contactRemove(c.Context(), args, yes) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -187,7 +187,7 @@ address. Contacts that the file does not name stay as they are.
 ` + exitHelp,
 		Example: `  postrider contact import people.csv --dry-run
   postrider contact import people.csv --yes`,
-		Args: takes(1, 1, "one FILE.csv, or - for standard input"),
+		Args: takes(1, "one FILE.csv, or - for standard input"),
 		RunE: func(c *cobra.Command, args []string) error { return a.contactImport(c.Context(), args[0], opts) },
 	}
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")

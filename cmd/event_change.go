@@ -184,7 +184,7 @@ func (a *app) eventEnableCommand() *cobra.Command {
 		Long: `enable ends the pause of a destination that failed. One that answered
 410 Gone gets events again.
 ` + exitHelp,
-		Args: takes(1, 1, "the name of one destination"),
+		Args: takes(1, "the name of one destination"),
 		ValidArgsFunction: func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.destinations(c.Context()), cobra.ShellCompDirectiveNoFileComp
 		},

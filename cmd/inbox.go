@@ -156,7 +156,7 @@ login, and a run says that it needs one.
   pass show desk | postrider inbox add desk@firm.example \
       --host imap.firm.example --password-stdin
   postrider inbox add office@firm.example --oauth microsoft`,
-		Args: takes(1, 1, "the ADDR of the inbox"),
+		Args: takes(1, "the ADDR of the inbox"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(c); err != nil {
 				return err
@@ -240,7 +240,7 @@ stay.
 
 set does not log in: to test the inbox, postrider inbox check ADDR.
 ` + exitHelp,
-		Args:              takes(1, 1, "the ADDR of one inbox"),
+		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.check(c); err != nil {
@@ -308,7 +308,7 @@ func (a *app) switchCommand(name, short, done string, f func(context.Context, *s
 	return &cobra.Command{
 		Use:               name + " ADDR...",
 		Short:             short,
-		Args:              takes(1, 0, "the ADDR of an inbox, or several"),
+		Args:              takes(0, "the ADDR of an inbox, or several"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), func(s *services) error {
@@ -342,7 +342,7 @@ forwarded: added again, it starts over. To pause it use
 Other inboxes continue meanwhile. Stopped half-way, remove leaves the inbox
 disabled and without its waiting messages; the same command removes the rest.
 ` + exitHelp,
-		Args:              takes(1, 1, "the ADDR of one inbox"),
+		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE:              func(c *cobra.Command, args []string) error { return a.inboxRemove(c.Context(), args[0], yes) },
 	}

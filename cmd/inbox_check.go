@@ -22,7 +22,7 @@ watched folder where the cursor is or would start, and how many messages are
 above it. It changes nothing. The exit code is 75 when some of the inboxes fail,
 and 1 when all do.
 ` + exitHelp,
-		Args:              takes(1, 0, "the ADDR of an inbox, or several"),
+		Args:              takes(0, "the ADDR of an inbox, or several"),
 		ValidArgsFunction: a.addresses,
 		RunE:              func(c *cobra.Command, args []string) error { return a.inboxCheck(c.Context(), args, asJSON) },
 	}
@@ -73,7 +73,7 @@ func (a *app) inboxRewindCommand() *cobra.Command {
 were never registered, as if they were new. Registered messages stay registered
 and are not forwarded again. rewind shows the number of messages and asks.
 ` + exitHelp,
-		Args:              takes(1, 1, "the ADDR of one inbox"),
+		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := opts.check(c); err != nil {

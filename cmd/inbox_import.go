@@ -58,7 +58,7 @@ may be able to read it.
 		Example: `  postrider inbox import inboxes.csv --dry-run
   postrider inbox import inboxes.csv --check --yes
   postrider inbox import --from fetchmailrc ~/.fetchmailrc --dry-run`,
-		Args: takes(1, 0, "one FILE.csv, or - for standard input"),
+		Args: takes(0, "one FILE.csv, or - for standard input"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0 || opts.oauth != "") {
 				return usage(errors.New("several files, --address and --oauth are for --from; give one CSV file; it has the addresses and oauth:NAME in it"))

@@ -17,7 +17,7 @@ func (a *app) inboxShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "show ADDR [--json]",
 		Short:             "Show the settings and cursors of an inbox",
-		Args:              takes(1, 1, "the ADDR of one inbox"),
+		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE:              func(c *cobra.Command, args []string) error { return a.inboxShow(c.Context(), args[0], asJSON) },
 	}

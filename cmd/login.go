@@ -48,7 +48,7 @@ func (a *app) inboxLoginCommand() *cobra.Command {
 		Use:               "login ADDR [--no-browser]",
 		Short:             "Log in to an inbox with OAuth2",
 		Long:              "login logs in to an inbox that was added with --oauth, for the first time or\nagain." + loginHelp + exitHelp,
-		Args:              takes(1, 1, "the ADDR of one inbox"),
+		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), func(s *services) error {

@@ -78,7 +78,7 @@ func (a *app) recipientResumeCommand() *cobra.Command {
 again, and earlier bounces no longer count. Messages that ended dead in the
 meantime stay dead; postrider task retry ID sends them.
 ` + exitHelp,
-		Args: takes(1, 0, "one or more addresses"),
+		Args: takes(0, "one or more addresses"),
 		RunE: func(c *cobra.Command, args []string) error { return a.recipientResume(c.Context(), args) },
 	}
 }

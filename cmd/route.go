@@ -65,7 +65,7 @@ shows texts of a message.
 			case given:
 				return nil
 			}
-			return takes(1, 1, "one FILE, - for standard input, or --task ID")(c, args)
+			return takes(1, "one FILE, - for standard input, or --task ID")(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := opts.check(c); err != nil {

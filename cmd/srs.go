@@ -28,7 +28,7 @@ is not authentic, and 2 when it is not an SRS address.
 
     postrider srs decode SRS0=vmyz=2W=author.example=alice@srs.firm.example
 ` + exitHelp,
-		Args: takes(1, 1, "one ADDRESS"),
+		Args: takes(1, "one ADDRESS"),
 		RunE: func(c *cobra.Command, args []string) error { return a.srsDecode(c.Context(), args[0]) },
 	}
 }

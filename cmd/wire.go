@@ -167,11 +167,8 @@ func orNone(limit *int) int {
 // dialer logs in to inboxes.
 type dialer struct {
 	services *services
-	cfg      *config.Config
-	inboxes  *inbox.Store
 	peers    *peers
 	spooler  *message.Spooler
-	log      *slog.Logger
 }
 
 // Memory that spooled messages may take: each, and all together.
@@ -185,7 +182,7 @@ func (s *services) dialer() (*dialer, error) {
 		return nil, err
 	}
 	return &dialer{
-		services: s, cfg: s.cfg, inboxes: s.inboxes, peers: &peers{caFile: s.cfg.IMAP.CAFile}, log: s.log,
+		services: s, peers: &peers{caFile: s.cfg.IMAP.CAFile},
 		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
 	}, nil
 }
@@ -208,17 +205,18 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	if err != nil {
 		return nil, err
 	}
+	cfg := d.services.cfg
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), NoIDLE: account.NoIDLE(in.Host), Unstored: in.ID == 0,
 		PasswordFrom: d.services.inboxes.Reference(in),
-		Proxy:        string(d.cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
+		Proxy:        string(cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
 		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client, Certificate: d.services.certificateOf(in.ID),
-		DialTimeout: d.cfg.IMAP.DialTimeout, IdleTimeout: d.cfg.IMAP.IdleTimeout,
-		MaxSize:    int64(d.cfg.Forward.MaxSize),
+		DialTimeout: cfg.IMAP.DialTimeout, IdleTimeout: cfg.IMAP.IdleTimeout,
+		MaxSize:    int64(cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
-		Spooler: d.spooler, Logger: d.log.With("inbox", in.Address),
+		Spooler: d.spooler, Logger: d.services.log.With("inbox", in.Address),
 	})
 }
 
@@ -332,7 +330,8 @@ func policy(cfg *config.Config) tasks.Policy {
 	}
 }
 
-// worker names this run to the other hosts and runs: no two have the same.
+// worker is a name to claim and to lock by. Each call returns another one: what has the same name shares
+// its leases.
 func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }

@@ -48,7 +48,7 @@ func fateOf(g group) (Fate, bool) {
 	}
 	f.Action = actionOf(g.get("action"), f.Status)
 	_, words := typed(g.get("diagnostic-code"))
-	specific := ""
+	var specific string
 	f.Code, specific, f.Reply = said(words)
 	f.refine(specific)
 	return f, f.Recipient != "" && f.Action != 0

@@ -70,7 +70,7 @@ func (t *Transaction) stillInvited() error {
 }
 
 func (t *Transaction) data() error {
-	err := error(nil)
+	var err error
 	if t.said.complete() {
 		err = t.stillInvited()
 	} else {

@@ -52,7 +52,7 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	} else if a.Password, err = getmailPassword(retriever); err != nil {
 		a.Fault = errors.Join(a.Fault, err)
 	}
-	noteKeys(retriever, sections, notes)
+	noteKeys(sections, notes)
 	return []Account{a}, nil
 }
 
@@ -101,7 +101,7 @@ var certificates = map[string]string{
 }
 
 // noteKeys notes what postrider does not do, or does differently.
-func noteKeys(retriever map[string]value, sections []section, notes *noteList) {
+func noteKeys(sections []section, notes *noteList) {
 	for _, s := range sections {
 		switch s.name {
 		case "retriever":

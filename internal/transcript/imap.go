@@ -38,7 +38,7 @@ func (p *imap) show(from side, l line) (string, int64) {
 	if l.after {
 		return p.rest(from, l), skip
 	}
-	shown := ""
+	var shown string
 	if from == fromClient {
 		shown, p.shown[from] = p.command(l)
 	} else {
