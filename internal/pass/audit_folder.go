@@ -77,7 +77,9 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 			return a.visit.session.in(ctx, row.Name, true, func(src Source, info imapsrc.Folder) (err error) {
 				f.said = info.Messages
 				f.folder.next, err = UIDNext(ctx, src, info)
-				doubt = f.opened(info)
+				if doubt = f.opened(info); err == nil && f.found.NeverScanned {
+					err = a.plan(ctx, src, info, f)
+				}
 				return err
 			})
 		})
@@ -86,6 +88,13 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 		}
 	}
 	return doubt
+}
+
+// plan gives a folder that was never scanned the cursor that the next run gives it.
+func (a *auditor) plan(ctx context.Context, src Source, info imapsrc.Folder, f *auditedFolder) error {
+	start, err := StartUID(ctx, src, a.visit.in.Start, info, f.folder.next)
+	f.folder.row.LastSeenUID, f.folder.row.StartUID = start, start
+	return err
 }
 
 // opened returns why nothing can be proved about the folder as the server describes it.

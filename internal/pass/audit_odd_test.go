@@ -17,14 +17,29 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
+// TestAuditOfAFolderNeverScanned: the audit counts as new what the next run registers, and the
+// messages from before the start apart.
 func TestAuditOfAFolderNeverScanned(t *testing.T) {
-	r := newRig(t, nil)
-	r.add(inbox.StartLatest)
-	r.put("INBOX", mails(3)...)
-	found, _ := r.audit(AuditOptions{Repair: true})
-	wantCounts(t, found.Folders[0], map[Account]int{AsNew: 3})
-	if !found.Folders[0].NeverScanned || len(r.tasks()) != 0 {
-		t.Errorf("never scanned is %v, with %d tasks; want true, and none", found.Folders[0].NeverScanned, len(r.tasks()))
+	for start, want := range map[inbox.Start]map[Account]int{
+		inbox.StartLatest:  {AsNotNoted: 2, AsNew: 1},
+		inbox.StartNow:     {AsNotNoted: 3},
+		inbox.StartAll:     {AsNew: 3},
+		"since:2001-01-01": {AsNew: 3},
+	} {
+		t.Run(string(start), func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(start)
+			r.put("INBOX", mails(3)...)
+			found, _ := r.audit(AuditOptions{Repair: true})
+			wantCounts(t, found.Folders[0], want)
+			if !found.Folders[0].NeverScanned || len(r.tasks()) != 0 {
+				t.Errorf("never scanned is %v, with %d tasks; want true, and none", found.Folders[0].NeverScanned, len(r.tasks()))
+			}
+			r.run()
+			if got := len(r.tasks()); got != want[AsNew] {
+				t.Errorf("the next run registered %d messages, want the %d that were new", got, want[AsNew])
+			}
+		})
 	}
 }
 
