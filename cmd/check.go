@@ -40,9 +40,9 @@ It tests that the database user can write. It logs in to each inbox and opens
 its folders. It names the sender (forward.envelope_from) and up to ten
 recipients to the relay, and resets the transaction before any content. For mode
 auto and arc it queries the DNS. It tests that the bounce inbox is active, that
-the hook and the directory of metrics.textfile exist, and that the files of web
-can be used; it does not run the hook. --inbox and --label choose inboxes; the
-rest is always tested.
+the hook exists, that the directory of metrics.textfile can be written, and that
+the files of web can be used; it does not run the hook. --inbox and --label
+choose inboxes; the rest is always tested.
 
 Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
 all. The exit code is 75 when something fails, and 1 when everything does.

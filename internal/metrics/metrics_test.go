@@ -225,12 +225,18 @@ func TestFileThatCannotBeWritten(t *testing.T) {
 	if err := CheckFile(filepath.Join(dir, "postrider.prom")); err != nil {
 		t.Errorf("CheckFile returns %v for a directory, want no error", err)
 	}
+	long := filepath.Join(dir, strings.Repeat("x", 250)+".prom") // no room for the name of a temporary file
+	for _, err := range []error{CheckFile(long), WriteFile(long, report(), opts)} {
+		if err == nil {
+			t.Error("a file that cannot be written is written, or CheckFile returns no error for it")
+		}
+	}
 	check(t, os.Mkdir(filepath.Join(dir, "taken.prom"), 0o700))
 	if err := WriteFile(filepath.Join(dir, "taken.prom"), report(), opts); err == nil {
 		t.Error("WriteFile replaces a directory")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".*.tmp")); len(left) > 0 {
-		t.Errorf("what could not be renamed is left: %q", left)
+		t.Errorf("temporary files are left: %q", left)
 	}
 }
 

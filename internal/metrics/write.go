@@ -63,7 +63,7 @@ func Handler(read func(ctx context.Context) (status.Report, error), opts Options
 	})
 }
 
-// CheckFile reports why WriteFile could not write the file.
+// CheckFile reports why WriteFile could not write the file. It makes a temporary file and removes it.
 func CheckFile(path string) error {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
@@ -75,7 +75,17 @@ func CheckFile(path string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	}
-	return nil
+	f, err := createTemp(path)
+	if err != nil {
+		return fmt.Errorf("the directory %s cannot be written (%w); let the user who runs postrider write there, "+
+			"and in a sandbox of systemd add ReadWritePaths=-%[1]s", dir, err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// createTemp makes a file that is to replace the one at path.
+func createTemp(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempPattern)
 }
 
 // WriteFile writes a report for node_exporter's textfile collector, in Prometheus' text format. The
@@ -87,7 +97,7 @@ func WriteFile(path string, r status.Report, opts Options) error {
 	}
 	dir, name := filepath.Split(path)
 	forgetOld(filepath.Join(dir, "."+name+tempPattern))
-	f, err := os.CreateTemp(dir, "."+name+tempPattern)
+	f, err := createTemp(path)
 	if err != nil {
 		return err
 	}
