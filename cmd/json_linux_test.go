@@ -104,6 +104,17 @@ func documented(t *testing.T) map[string]map[string]string {
 	return out
 }
 
+// withLabel gives the inbox of a folder a label.
+func withLabel(t *testing.T, home string) {
+	t.Helper()
+	var errs strings.Builder
+	a := &app{out: &errs, err: &errs, env: func(string) (string, bool) { return "", false }}
+	argv := []string{"-c", filepath.Join(home, "postrider.yaml"), "inbox", "set", "desk@firm.example", "--label", "tenant=acme"}
+	if code := a.run(t.Context(), argv); code != exitOK {
+		t.Fatalf("the label cannot be set: %s", &errs)
+	}
+}
+
 // withEvents has a pass in a folder make events for a destination that is down.
 func withEvents(t *testing.T, home string) {
 	t.Helper()
@@ -144,6 +155,7 @@ func TestJSONIsDocumented(t *testing.T) {
 	seen := map[string]map[string]map[string]bool{}
 	for _, state := range []string{working, idle, unreached} {
 		home := newTerminalWorld(t, t.TempDir(), state)
+		withLabel(t, home)
 		for _, c := range jsonCases {
 			if seen[c.section] == nil {
 				seen[c.section] = map[string]map[string]bool{}

@@ -162,10 +162,21 @@ func (a *app) taskShow(ctx context.Context, args []string, asJSON bool) error {
 		case gone:
 			return a.showGone(ids[0], events, asJSON)
 		case asJSON:
-			return a.printJSON(tasks.DetailsOf(t, events))
+			return a.taskDetails(ctx, s, t, events)
 		}
 		return a.showTask(t, events)
 	})
+}
+
+// taskDetails prints a task as JSON, with the labels of its inbox.
+func (a *app) taskDetails(ctx context.Context, s *services, t tasks.Task, events []tasks.Event) error {
+	boxes, err := s.inboxes.ByID(ctx, []int64{t.InboxID})
+	if err != nil {
+		return err
+	}
+	details := tasks.DetailsOf(t, events)
+	details.Labels = boxes[t.InboxID].Labels
+	return a.printJSON(details)
 }
 
 func noTask(id int64) error {
