@@ -77,8 +77,9 @@ func manualPage(c *cobra.Command, version string, at time.Time) []byte {
 // title is a line of a help text that begins a section of a page.
 var title = regexp.MustCompile(`^(Examples|Exit codes):$`)
 
-// sections is a help text as man(7). Lines that are indented, or are followed by such lines, stay
-// as they are.
+var indented = regexp.MustCompile(`(?m)^[ \t]`)
+
+// sections is a help text as man(7). A paragraph with an indented line stays as it is.
 func sections(text string) string {
 	var b strings.Builder
 	for _, paragraph := range strings.Split(strings.TrimSpace(text), "\n\n") {
@@ -90,7 +91,7 @@ func sections(text string) string {
 			b.WriteString(".PP\n")
 		}
 		body := roffLines(lines)
-		if strings.Contains(paragraph, "\n ") || strings.Contains(paragraph, ":  ") {
+		if indented.MatchString(paragraph) || strings.Contains(paragraph, ":  ") {
 			body = ".nf\n" + body + ".fi\n"
 		}
 		b.WriteString(body)
@@ -125,6 +126,7 @@ func writeFlags(b *bytes.Buffer, heading string, flags *pflag.FlagSet) {
 			return
 		}
 		value, text := pflag.UnquoteUsage(f)
+		text += inHelpAfter(text, f)
 		name := "--" + f.Name
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
@@ -135,6 +137,14 @@ func writeFlags(b *bytes.Buffer, heading string, flags *pflag.FlagSet) {
 		}
 		_, _ = fmt.Fprintf(b, "\n%s\n", roff(text))
 	})
+}
+
+// inHelpAfter is what --help prints behind the text of a flag, such as ` (default "30d")`.
+func inHelpAfter(text string, f *pflag.Flag) string {
+	var one pflag.FlagSet
+	one.AddFlag(f)
+	_, after, _ := strings.Cut(one.FlagUsages(), text)
+	return strings.TrimRight(after, "\n")
 }
 
 func writeCommands(b *bytes.Buffer, c *cobra.Command) {

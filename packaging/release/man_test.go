@@ -45,9 +45,12 @@ func TestManual(t *testing.T) {
 func TestManualPage(t *testing.T) {
 	c := &cobra.Command{
 		Use: "demo [--as NAME]", Short: `Back\slash`, Run: func(*cobra.Command, []string) {},
-		Long: ".dot begins `this` paragraph\n'quote, the next line\n\nExamples:\n  demo --as x\n  demo\n\nA list:\n  one  1\n  two  2",
+		Long: ".dot begins `this` paragraph\n'quote, the next line\n\nExamples:\n  demo --as x\n  demo\n\nA list:\n  one  1\n  two  2\n\n" +
+			"  demo --as y\n\n\tdemo --as z",
 	}
 	c.Flags().StringP("as", "a", "", "the `NAME` that is shown")
+	c.Flags().Int("times", 3, "so many `N`")
+	c.Flags().String("to", "all", "who sees it")
 	c.Flags().Bool("hidden", false, "not for users")
 	if err := c.Flags().MarkHidden("hidden"); err != nil {
 		t.Fatal(err)
@@ -74,10 +77,24 @@ A list:
   one  1
   two  2
 .fi
+.PP
+.nf
+  demo \-\-as y
+.fi
+.PP
+.nf
+	demo \-\-as z
+.fi
 .SH OPTIONS
 .TP
 \fB\-a, \-\-as\fR \fINAME\fR
 the NAME that is shown
+.TP
+\fB\-\-times\fR \fIN\fR
+so many N (default 3)
+.TP
+\fB\-\-to\fR \fIstring\fR
+who sees it (default "all")
 `
 	if got := string(manualPage(c, "1.2.3", someDay)); got != want {
 		t.Errorf("the page is\n%s\nwant\n%s", got, want)
