@@ -242,7 +242,7 @@ func exposed(name string, in io.Reader) error {
 func (a *app) inboxExportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
-		Short: "Print all inboxes as a CSV file for import, without secrets",
+		Short: "Print all inboxes as a CSV file, without stored passwords",
 		Long: `export prints all inboxes as the CSV file that import reads, sorted by address.
 What stands in place of a password is in it (env:NAME, file:PATH, oauth:NAME, and
 command: with its arguments, which should hold no secret). A password itself is
