@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,7 +64,7 @@ func Handler(read func(ctx context.Context) (status.Report, error), opts Options
 	})
 }
 
-// CheckFile reports why WriteFile could not write the file. It makes a temporary file and removes it.
+// CheckFile reports why WriteFile could never write the file. It makes a temporary file and removes it.
 func CheckFile(path string) error {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
@@ -76,7 +77,10 @@ func CheckFile(path string) error {
 		return fmt.Errorf("%s is not a directory", dir)
 	}
 	f, err := createTemp(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ENOSPC): // no mistake of the configuration; mail does not wait for it
+		return nil
+	case err != nil:
 		return fmt.Errorf("the directory %s cannot be written (%w); let the user who runs postrider write there, "+
 			"and in a sandbox of systemd add ReadWritePaths=-%[1]s", dir, err)
 	}
