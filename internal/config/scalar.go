@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -105,10 +106,10 @@ func (r *reader) secret(key, text string) (secret.String, error) {
 	return secret.String(value), err
 }
 
-// holdsPassword reports whether a secret in plain text contains a password: the URL of a proxy or a
-// data source name may have none.
+// holdsPassword reports whether a secret in plain text contains a password: a URL or a data source
+// name may have none.
 func holdsPassword(key, text string) bool {
-	if key == "smtp.password" || key == "srs.secret" || strings.HasPrefix(key, "oauth.") || strings.HasPrefix(key, "events.") && strings.Contains(key, ".secrets[") {
+	if !slices.Contains([]string{"dsn", "proxy", "url"}, key[strings.LastIndexByte(key, '.')+1:]) {
 		return true
 	}
 	if _, rest, ok := strings.Cut(text, "://"); ok {

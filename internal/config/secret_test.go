@@ -114,6 +114,13 @@ func TestHoldsPassword(t *testing.T) {
 	}{
 		{"smtp.password", "x", true},
 		{"srs.secret", "x", true},
+		{"bounces.secret", "x", true},
+		{"oauth.corp.client_secret", "x", true},
+		{"oauth.corp.service_account", "x", true},
+		{"events.crm.secrets[0]", "x", true},
+		{"events.crm.url", "https://crm.example/hook", false},
+		{"events.crm.url", "nats://user:pw@h/s", true},
+		{"events.crm.proxy", "direct", false},
 		{"imap.proxy", "socks5://127.0.0.1:1080", false},
 		{"imap.proxy", "socks5://user@h:1080", false},
 		{"imap.proxy", "http://user:pw@h:3128", true},
