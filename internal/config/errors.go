@@ -27,10 +27,21 @@ func (e Error) Error() string {
 	}
 	b.WriteString(": ")
 	if e.Key != "" {
-		b.WriteString(e.Key + ": ")
+		b.WriteString(shown(e.Key) + ": ")
 	}
 	b.WriteString(e.Problem)
 	return b.String()
+}
+
+// shown is a key without what follows a colon or an equals sign in it: without a space after the
+// colon, YAML takes a value as a part of its key, and it may be a password. A label has an equals
+// sign of its own.
+func shown(key string) string {
+	if strings.HasPrefix(key, "alerts.labels.") {
+		return key
+	}
+	name, _, _ := strings.Cut(strings.ReplaceAll(key, "=", ":"), ":")
+	return name
 }
 
 // Errors are all errors in the configuration. It means bad usage, and nothing was touched.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"postrider/internal/text"
@@ -63,10 +64,13 @@ func walk(parent string, v reflect.Value, f func(leaf)) {
 }
 
 // suggest names the key that was probably meant: one with a similar name, or the same one in
-// another section.
-func suggest(full, key string, known []string) string {
+// another section, or one that lacks the space after its colon.
+func suggest(section, key string, known []string) string {
+	if key = shown(key); slices.Contains(known, key) {
+		return "; write a space after the colon, as in " + key + ": VALUE"
+	}
 	if best := nearest(key, known); best != "" {
-		return "; did you mean " + join(parent(full), best) + "?"
+		return "; did you mean " + join(section, best) + "?"
 	}
 	var elsewhere []string
 	for _, l := range leaves(Default()) {

@@ -83,7 +83,7 @@ func (r *reader) application(name string, o OAuth) {
 			"below which it has /.well-known/openid-configuration")
 	}
 	if o.Issuer != "" && !oauth.Secure(o.Issuer) {
-		r.refuse(at+".issuer", "%q is not an https URL, and secrets would go there", o.Issuer)
+		r.refuse(at+".issuer", "%s is not an https URL without a username, and secrets would go there", unlessSecret(o.Issuer))
 	}
 	if o.ClientID == "" && !own && !r.hasError(at+".client_id") {
 		r.refuse(at+".client_id", "is missing; register an application with the provider, as docs/providers.md says")

@@ -144,3 +144,25 @@ func TestProxyIsNotShown(t *testing.T) {
 		}
 	}
 }
+
+// TestMisplacedSecretIsNotShown: a password may stand where YAML takes it for a part of a key, or in
+// a value that is no secret.
+func TestMisplacedSecretIsNotShown(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"no space after the colon", "smtp: {host: h, password:hunter2}", "smtp.password: unknown key; write a space after the colon, as in password: VALUE"},
+		{"with dots", `database: {driver: mysql, "dsn:root:hunter2@tcp(h.example:3306)/d": x}`, "database.dsn: unknown key; write a space after the colon, as in dsn: VALUE"},
+		{"an equals sign", "smtp: {host: h, password=hunter2}", "smtp.password: unknown key; write a space after the colon, as in password: VALUE"},
+		{"misspelt, too", "smtp: {host: h, passwort:hunter2}", "smtp.passwort: unknown key; did you mean smtp.password?"},
+		{"twice", "smtp: {host: h, password:hunter2, password:hunter2}", "smtp.password: appears twice"},
+		{"as a name", "oauth: {client_secret:hunter2}", "oauth.client_secret: is not a valid name"},
+		{"in the host", `smtp: {host: "smtp://u:hunter2@h"}`, "smtp.host: the value is not a host"},
+		{"in the issuer", `oauth: {corp: {client_id: x, issuer: "https://u:hunter2@id.example"}}`, "oauth.corp.issuer: the value is not an https URL without a username"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := loadErrors(t, write(t, tt.text+"\n"+rest(tt.text)), variables())
+			if strings.Contains(got, "hunter2") || !strings.Contains(got, tt.want) {
+				t.Errorf("errors are\n%s\nwant %q in them, and no password", got, tt.want)
+			}
+		})
+	}
+}

@@ -125,7 +125,7 @@ func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
 			continue
 		}
 		r.unknown[key] = true
-		r.fail(name, "unknown key%s", suggest(name, e.name, known))
+		r.fail(name, "unknown key%s", suggest(key, e.name, known))
 	}
 }
 

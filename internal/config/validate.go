@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -154,8 +155,16 @@ func (r *reader) proxy(key, value string) {
 func (r *reader) hostName(key, host string) {
 	_, _, noPort := net.SplitHostPort(host)
 	if strings.ContainsAny(host, "/@ \t\r\n") || noPort == nil {
-		r.refuse(key, "%q is not a host; give its name or address alone, and the port as a key of its own", host)
+		r.refuse(key, "%s is not a host; give its name or address alone, and the port as a key of its own", unlessSecret(host))
 	}
+}
+
+// unlessSecret is a value in quotes for an error. It leaves out one with an @, which may be a URL with a password.
+func unlessSecret(value string) string {
+	if strings.Contains(value, "@") {
+		return "the value"
+	}
+	return strconv.Quote(value)
 }
 
 // certificates checks a file with certificates to trust.
