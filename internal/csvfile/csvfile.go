@@ -27,7 +27,10 @@ import (
 const maxFile = 16 << 20
 
 // Error says why a file cannot be read, and how to fix it.
-type Error struct{ text string }
+type Error struct {
+	NoColumns bool // the first line names none
+	text      string
+}
 
 func (e *Error) Error() string { return e.text }
 
@@ -67,7 +70,7 @@ func fault(name string, line int, format string, args ...any) *Error {
 	if line > 0 {
 		where = fmt.Sprintf("%s:%d", name, line)
 	}
-	return &Error{where + ": " + fmt.Sprintf(format, args...)}
+	return &Error{text: where + ": " + fmt.Sprintf(format, args...)}
 }
 
 // utf8Of converts the text to UTF-8 without a byte order mark.
@@ -164,8 +167,7 @@ func (f *file) header() error {
 		name = strings.ToLower(strings.TrimSpace(name))
 		switch {
 		case !slices.Contains(f.columns, name):
-			return fault(f.name, line, "there is no column %q; the first line must name the columns, out of %s",
-				name, strings.Join(f.columns, ","))
+			return f.noColumn(line, names, name)
 		case slices.Contains(f.found, name):
 			return fault(f.name, line, "the column %s appears twice", name)
 		}
@@ -176,6 +178,23 @@ func (f *file) header() error {
 	}
 	return nil
 }
+
+// noColumn says that a name in the first line is no column. It shows the name only if it looks like
+// one: the first line of another file may have a password.
+func (f *file) noColumn(line int, names []string, name string) error {
+	must := "the first line must name the columns, out of " + strings.Join(f.columns, ",")
+	known := slices.ContainsFunc(names, func(s string) bool {
+		return slices.Contains(f.columns, strings.ToLower(strings.TrimSpace(s)))
+	})
+	if known && words.MatchString(name) {
+		return fault(f.name, line, "there is no column %q; %s", name, must)
+	}
+	err := fault(f.name, line, "%s", must)
+	err.NoColumns = !known
+	return err
+}
+
+var words = regexp.MustCompile(`^[a-z _-]*$`)
 
 func (f *file) line(line int, record []string) Line {
 	l := Line{Where: f.at(line)}

@@ -26,7 +26,10 @@ var columns = []string{
 func ReadCSV(name string, in io.Reader, exposed error) ([]Entry, error) {
 	lines, err := csvfile.Read(name, in, columns)
 	if unreadable, ok := errors.AsType[*csvfile.Error](err); ok {
-		return nil, &InvalidError{unreadable}
+		if unreadable.NoColumns {
+			err = fmt.Errorf("%w; to read a file of fetchmail or getmail: --from fetchmailrc, --from getmailrc", err)
+		}
+		return nil, &InvalidError{err}
 	}
 	if err != nil {
 		return nil, err
