@@ -247,6 +247,8 @@ func (a *app) inboxExportCommand() *cobra.Command {
 What stands in place of a password is in it (env:NAME, file:PATH, oauth:NAME, and
 command: with its arguments, which should hold no secret). A password itself is
 not: before another database can import such an inbox, fill in its password.
+If what is stored for an inbox cannot be read, such as without the key file, the
+exit code is 75.
 ` + exitHelp,
 		Example: `  postrider inbox export > inboxes.csv`,
 		Args:    takesNone,
@@ -260,7 +262,13 @@ func (a *app) inboxExport(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprint(a.out, s.inboxes.CSV(boxes))
-		return err
+		csv, incomplete := s.inboxes.CSV(boxes)
+		if _, err := fmt.Fprint(a.out, csv); err != nil {
+			return err
+		}
+		if incomplete != nil {
+			return &exitError{exitRetry, fmt.Errorf("export inboxes: %w", incomplete)}
+		}
+		return nil
 	})
 }

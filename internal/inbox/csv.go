@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"postrider/internal/csvfile"
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 var columns = []string{
@@ -160,12 +162,17 @@ func joinFolders(names []string) string {
 }
 
 // CSV writes inboxes as ReadCSV reads them. It has where passwords are, and nothing in the place of
-// a password itself.
-func (s *Store) CSV(boxes []Inbox) string {
+// a password itself. The error says of which inboxes it is not known where the password is: one line
+// for each, or for all with the same cause.
+func (s *Store) CSV(boxes []Inbox) (string, error) {
 	var out strings.Builder
+	var causes []string
 	out.WriteString(csvfile.Format(columns...))
 	for _, in := range boxes {
 		password, err := s.sealer.Unseal(in)
+		if err != nil {
+			causes = append(causes, text.Error(err))
+		}
 		if err != nil || !secret.IsRef(password) {
 			password = ""
 		}
@@ -173,7 +180,11 @@ func (s *Store) CSV(boxes []Inbox) string {
 			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth, yesNo(in.AllowPlaintext),
 			joinFolders(in.Labels.Texts()), in.CAFile, in.TLSFingerprint, in.ClientCert))
 	}
-	return out.String()
+	if len(causes) == 0 {
+		return out.String(), nil
+	}
+	return out.String(), fmt.Errorf("the field password is empty where the stored one cannot be read (in %d of %d inboxes):\n%s",
+		len(causes), len(boxes), strings.Join(slices.Compact(causes), "\n"))
 }
 
 func yesNo(b bool) string {

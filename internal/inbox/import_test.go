@@ -173,7 +173,10 @@ func TestExportIsImported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	csv := b.CSV(all)
+	csv, err := b.CSV(all)
+	if err != nil {
+		t.Fatal(err)
+	}
 	list, err := ReadCSV("e.csv", strings.NewReader(csv), errors.New("exposed"))
 	if err != nil {
 		t.Fatal(err)
