@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"postrider/internal/csvfile"
 	"postrider/internal/secret"
@@ -66,7 +68,7 @@ func entry(l csvfile.Line) Entry {
 		if v == nil || strings.TrimSpace(*v) == "" {
 			return nil
 		}
-		if column != "password" || secret.IsRef(*v) {
+		if column != "folders" && column != "password" || secret.IsRef(*v) {
 			*v = strings.TrimSpace(*v)
 		}
 		return v
@@ -131,24 +133,33 @@ func absolute(password *string) error {
 	return err
 }
 
-// splitFolders splits names at semicolons. A backslash before a semicolon or a backslash makes it
-// part of the name.
+// splitFolders splits names at semicolons, without the blanks around them. A backslash before a
+// semicolon, a backslash or a blank makes it part of the name.
 func splitFolders(s string) (names []string) {
 	var name strings.Builder
-	for i := 0; i < len(s); i++ {
+	kept := 0 // octets of name, without blanks at its end
+	for len(s) > 0 {
+		c, size := utf8.DecodeRuneInString(s)
+		next, more := utf8.DecodeRuneInString(s[size:])
 		switch {
-		case s[i] == '\\' && i+1 < len(s) && (s[i+1] == '\\' || s[i+1] == ';'):
-			i++
-			name.WriteByte(s[i])
-		case s[i] == ';':
-			names = append(names, strings.TrimSpace(name.String()))
+		case c == '\\' && (next == '\\' || next == ';' || unicode.IsSpace(next)):
+			name.WriteRune(next)
+			kept = name.Len()
+			size += more
+		case c == ';':
+			names = append(names, name.String()[:kept])
 			name.Reset()
-		default:
-			name.WriteByte(s[i])
+			kept = 0
+		case !unicode.IsSpace(c):
+			name.WriteString(s[:size])
+			kept = name.Len()
+		case name.Len() > 0:
+			name.WriteRune(c)
 		}
+		s = s[size:]
 	}
-	if last := strings.TrimSpace(name.String()); last != "" || len(names) == 0 {
-		names = append(names, last)
+	if kept > 0 || len(names) == 0 {
+		names = append(names, name.String()[:kept])
 	}
 	return names
 }
@@ -156,7 +167,15 @@ func splitFolders(s string) (names []string) {
 func joinFolders(names []string) string {
 	escaped := make([]string, len(names))
 	for i, name := range names {
-		escaped[i] = strings.NewReplacer(`\`, `\\`, `;`, `\;`).Replace(name)
+		var out strings.Builder
+		edge := name != strings.TrimSpace(name)
+		for _, c := range name {
+			if strings.ContainsRune(`\;`, c) || edge && unicode.IsSpace(c) {
+				out.WriteByte('\\')
+			}
+			out.WriteRune(c)
+		}
+		escaped[i] = out.String()
 	}
 	return strings.Join(escaped, ";")
 }

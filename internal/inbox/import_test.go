@@ -162,9 +162,9 @@ func TestImportUpdates(t *testing.T) {
 func TestExportIsImported(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	in := Inbox{
-		Address: "a@x.example", Host: "h.example", Port: 1143, Security: None, AllowPlaintext: true, Username: "=u",
-		Auth: "login", Start: "since:2026-01-31", Description: "+1, \"two\";\n\\ Büro",
-		Folders: []Folder{{Name: "INBOX"}, {Name: `a;b\c`}, {Name: `d\\`}, {Name: "e, f"}},
+		Address: "a@x.example", Host: "h.example", Port: 1143, Security: None, AllowPlaintext: true, Username: " =u\t",
+		Auth: "login", Start: "since:2026-01-31", Description: " +1, \"two\";\r\n\\ Büro\r",
+		Folders: []Folder{{Name: "INBOX"}, {Name: `a;b\c`}, {Name: `d\\`}, {Name: "e, f"}, {Name: "trail "}, {Name: " \u00a0lead"}, {Name: " "}, {Name: `g\ `}},
 	}
 	if _, err := b.Add(b.ctx, in, "env:PASSWORD"); err != nil {
 		t.Fatal(err)

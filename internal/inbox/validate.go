@@ -21,11 +21,12 @@ const maxText = 320
 // maxPath is the width of the columns for files.
 const maxPath = 1024
 
-// normalize sets the defaults and reports everything that is wrong with an inbox, except its
+// normalize sets the defaults, makes texts what an import of them reads, and reports everything that is wrong with an inbox, except its
 // address and folders.
 func (in *Inbox) normalize() error {
 	var errs []error
-	in.Username = cmp.Or(in.Username, strings.TrimSpace(in.Address))
+	in.Username = cmp.Or(strings.TrimSpace(in.Username), strings.TrimSpace(in.Address))
+	in.Description = strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(in.Description))
 	in.Host = strings.TrimSuffix(strings.TrimPrefix(in.Host, "["), "]")
 	in.Security = cmp.Or(in.Security, TLS)
 	in.Port = cmp.Or(in.Port, in.Security.DefaultPort())
