@@ -16,6 +16,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/otherrc"
 	"postrider/internal/secret"
+	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -95,6 +96,8 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 	}
 	return a.withNew(ctx, func(s *services) error {
 		opts.KnowsApp = s.knowsApp
+		by := tasks.By(a.who(s.host()))
+		opts.Who, opts.Detail = by.Who(), by.Detail()
 		plans, err := s.inboxes.PlanImport(ctx, entries, opts.ImportOptions)
 		if err != nil {
 			return noneImported(err)

@@ -68,15 +68,24 @@ func TestAuditBegins(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var lines []string
-		err := b.db.View(b.ctx, func(tx *gorm.DB) error {
-			return tx.Raw(`SELECT CONCAT(inbox_id, ' ', event, ' ', worker, ' ', detail) FROM monitored_emails_events WHERE task_id = 0`).Scan(&lines).Error
-		})
 		want := fmt.Sprintf("%d audit_started anna (status page) by an operator: a test", in.ID)
-		if err != nil || len(lines) != 2 || lines[0] != want || lines[1] != want {
-			t.Errorf("the trail is %q (%v), want %q twice", lines, err, want)
+		if lines := b.trail(); len(lines) != 2 || lines[0] != want || lines[1] != want {
+			t.Errorf("the trail is %q, want %q twice", lines, want)
 		}
 	})
+}
+
+// trail is the audit trail of all inboxes.
+func (b bench) trail() (lines []string) {
+	b.t.Helper()
+	err := b.db.View(b.ctx, func(tx *gorm.DB) error {
+		lines = nil
+		return tx.Raw(`SELECT CONCAT(inbox_id, ' ', event, ' ', worker, ' ', detail) FROM monitored_emails_events WHERE task_id = 0`).Scan(&lines).Error
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return lines
 }
 
 func (b bench) keep(inboxID int64, a Audit) {

@@ -43,7 +43,7 @@ func (s *Store) Import(ctx context.Context, entries []Entry, o ImportOptions) (p
 			if len(p.Differences) == 0 {
 				continue
 			}
-			if err := s.updateTo(tx, p, now); err != nil {
+			if err := s.updateTo(tx, p, o, now); err != nil {
 				return fmt.Errorf("%s: %w", p.Where, err)
 			}
 		}
@@ -72,19 +72,19 @@ func (s *Store) planned(tx *gorm.DB, entries []Entry, o ImportOptions) ([]Planne
 
 // updateTo is Set, in this transaction. What the entry does not say may have changed meanwhile, and
 // stays so.
-func (s *Store) updateTo(tx *gorm.DB, p Planned, now time.Time) error {
+func (s *Store) updateTo(tx *gorm.DB, p Planned, o ImportOptions, now time.Time) error {
 	if err := s.update(tx, p.Old.ID, p.Old.Address, p.changes, p.changes.Folders, now); err != nil {
 		return err
 	}
 	if p.New.Active && !p.Old.Active {
-		return tx.Exec(sqlEnableInbox, now, p.Old.ID).Error
+		return enable(tx, p.Old.ID, now, o.Who, o.Detail)
 	}
 	return nil
 }
 
 // insertAll inserts the inboxes that are new, with their folders.
 func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
-	var rows [][]any
+	var boxes []Inbox
 	added := map[string]Inbox{} // by address
 	if err := s.requireKey(tx); err != nil {
 		return err
@@ -98,13 +98,11 @@ func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []any{
-			in.Address, box, in.Description, in.Active, in.Host, in.Port, string(in.Security), in.AllowPlaintext,
-			in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, string(in.Start), "", "", 0, 0, now, now,
-		})
+		in.Password, in.CreatedAt = secret.String(box), now
+		boxes = append(boxes, in)
 		added[in.Address] = in
 	}
-	err := db.Insert(tx, "monitored_emails", insertColumns, rows)
+	err := insertInboxes(tx, boxes)
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return errors.New("another process added one of these inboxes meanwhile; try again")
 	}
@@ -114,11 +112,22 @@ func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
 	return insertWhatIsIn(tx, added)
 }
 
-const (
-	insertColumns = "email_address, email_password, description, is_active, host, port, security, allow_plaintext, " +
-		"username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at"
-	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
-)
+// insertInboxes inserts the rows of inboxes, without their folders and labels.
+func insertInboxes(tx *gorm.DB, boxes []Inbox) error {
+	var rows [][]any
+	for _, in := range boxes {
+		rows = append(rows, []any{
+			in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port, string(in.Security), in.AllowPlaintext,
+			in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, string(in.Start), "", "", 0, 0,
+			in.CreatedAt, in.CreatedAt,
+		})
+	}
+	return db.Insert(tx, "monitored_emails", "email_address, email_password, description, is_active, host, port, security, allow_plaintext, "+
+		"allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, "+
+		"created_at, updated_at", rows)
+}
+
+const folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
 
 // insertWhatIsIn inserts the folders and labels of inboxes, by address, that are inserted already.
 func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {

@@ -158,6 +158,22 @@ func TestImportUpdates(t *testing.T) {
 	})
 }
 
+// TestImportEnables: an inbox that becomes active has a line about it in its audit trail, once.
+func TestImportEnables(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b.add("a@x.example")
+	b.exec("UPDATE monitored_emails SET is_active = 0")
+	for range 2 {
+		list := []Entry{{Address: "a@x.example", Active: ptr(true)}}
+		if _, err := b.Import(b.ctx, list, ImportOptions{Update: true, Who: "anna", Detail: "by an operator"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.trail(); !slices.Equal(got, []string{"1 enabled anna by an operator"}) {
+		t.Errorf("the trail is %q, want that anna enabled it, once", got)
+	}
+}
+
 // TestExportIsImported: what CSV writes is the same inbox again, whatever its texts are.
 func TestExportIsImported(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})

@@ -28,6 +28,8 @@ type ImportOptions struct {
 	Start  Start // of new inboxes whose entry says none; empty is StartLatest
 	// KnowsApp fails for an OAuth2 application that is not configured; nil allows all.
 	KnowsApp func(name string) error
+	// Who and Detail are for the audit trail of an inbox that becomes active, as for Enable.
+	Who, Detail string
 }
 
 // Planned is the effect of one entry.

@@ -14,9 +14,6 @@ const (
 	sqlAddresses         = `SELECT email_address FROM monitored_emails`
 	sqlIDs               = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
 
-	sqlInsertInbox = `INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
-		security, allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, 0, ?, ?)`
 	sqlTouchInbox  = `UPDATE monitored_emails SET updated_at = ? WHERE id = ?`
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
 		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?, updated_at = ? WHERE id = ?`

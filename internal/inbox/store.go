@@ -94,9 +94,7 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 		}
 		return &ExistsError{Address: in.Address}
 	}
-	err = tx.Exec(sqlInsertInbox, in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port,
-		in.Security, in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
-		in.Start, in.CreatedAt, in.CreatedAt).Error
+	err = insertInboxes(tx, []Inbox{in})
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return &ExistsError{Address: in.Address}
 	}
@@ -199,18 +197,20 @@ func (s *Store) Enable(ctx context.Context, address, who, detail string) error {
 	}
 	now, err := s.clock(ctx)
 	if err == nil {
-		err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-			enabled := tx.Exec(sqlEnableInbox, now, in.ID)
-			if enabled.Error != nil || enabled.RowsAffected == 0 {
-				return enabled.Error
-			}
-			return tx.Exec(sqlEnabled, in.ID, now, db.Cut(who, 255), db.Cut(detail, 4000)).Error
-		})
+		err = s.db.Tx(ctx, func(tx *gorm.DB) error { return enable(tx, in.ID, now, who, detail) })
 	}
 	if err != nil {
 		return fmt.Errorf("enable inbox %s: %w", in.Address, err)
 	}
 	return nil
+}
+
+func enable(tx *gorm.DB, id int64, now time.Time, who, detail string) error {
+	enabled := tx.Exec(sqlEnableInbox, now, id)
+	if enabled.Error != nil || enabled.RowsAffected == 0 {
+		return enabled.Error
+	}
+	return tx.Exec(sqlEnabled, id, now, db.Cut(who, 255), db.Cut(detail, 4000)).Error
 }
 
 // List returns the inboxes sorted by address; with activeOnly only active inboxes and active
