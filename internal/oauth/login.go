@@ -72,6 +72,9 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 	if !Secure(code.VerificationURI) {
 		return nil, fmt.Errorf("its page to log in at is %q, which is not https", clean(code.VerificationURI))
 	}
+	if code.Interval < 1 || code.Interval > 600 {
+		code.Interval = 5 // the default of RFC 8628 3.2; the library would panic below 0
+	}
 	person.Enter(code.VerificationURI, clean(code.UserCode), code.Expiry)
 	ctx, cancel := context.WithTimeoutCause(ctx, devicePatience, errLate)
 	defer cancel()
