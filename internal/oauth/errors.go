@@ -103,19 +103,15 @@ func (a *App) explain(err error, secrets ...string) error {
 			refused.ErrorCode, refused.ErrorDescription = body.Code, body.Words
 		}
 	}
-	status := 0
-	if refused.Response != nil {
-		status = refused.Response.StatusCode
-	}
 	said := clean(refused.ErrorCode)
 	if said == "" {
-		said = fmt.Sprintf("%d %s", status, http.StatusText(status))
+		said = fmt.Sprintf("%d %s", status(refused), http.StatusText(status(refused)))
 	}
 	if words := clean(refused.ErrorDescription); words != "" {
 		said += ": " + words
 	}
 	switch {
-	case status >= 500 || status == http.StatusTooManyRequests || refused.ErrorCode == "" || slices.Contains(temporary, refused.ErrorCode):
+	case busy(refused):
 		return &OutageError{Answered: true, Err: fmt.Errorf("%s gives no token now (%s)", a.Name, said)}
 	case a.Personal() && slices.Contains(logins, refused.ErrorCode):
 		return &LoginError{Reason: fmt.Sprintf("%s refuses the login (%s)", a.Name, said)}
@@ -128,6 +124,19 @@ func (a *App) explain(err error, secrets ...string) error {
 		}
 	}
 	return e
+}
+
+// busy reports that the provider has trouble of its own, and refuses nothing.
+func busy(e *oauth2.RetrieveError) bool {
+	return status(e) >= 500 || status(e) == http.StatusTooManyRequests || e.ErrorCode == "" || slices.Contains(temporary, e.ErrorCode)
+}
+
+// status is that of the answer; 0 for an error that came with a browser.
+func status(e *oauth2.RetrieveError) int {
+	if e.Response == nil {
+		return 0
+	}
+	return e.Response.StatusCode
 }
 
 // hide takes secrets out of a text.

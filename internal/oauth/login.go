@@ -86,13 +86,14 @@ func (a *App) device(ctx context.Context, config *oauth2.Config, person Person) 
 			return nil, context.Cause(ctx)
 		case errors.As(err, &refused) && refused.ErrorCode == "expired_token":
 			return nil, errLate
-		case err == nil || errors.As(err, &refused) && refused.ErrorCode != "":
+		case err == nil || errors.As(err, &refused) && !busy(refused):
 			return got, err
 		case !code.Expiry.IsZero() && !time.Now().Before(code.Expiry):
 			return nil, errLate
 		}
-		// The provider could not be reached, or has trouble (RFC 8628 3.5): the library waits
-		// again.
+		// The provider could not be reached, or has trouble. It is asked less often then (RFC 8628
+		// 3.5), also because the library forgets how often it said slow_down.
+		code.Interval += 5
 	}
 }
 

@@ -357,6 +357,9 @@ func TestDevice(t *testing.T) {
 		{"no interval", 0, []answer{{200, token}}, []int{5}, ""},
 		{"an interval below 0", -1, []answer{{400, `{"error":"authorization_pending"}`}, {200, token}}, []int{5, 10}, ""},
 		{"a huge interval", 1 << 40, []answer{{200, token}}, []int{5}, ""},
+		{"trouble", 5, []answer{{503, `{"error":"temporarily_unavailable"}`}, {502, "<html>"}, {200, token}}, []int{5, 15, 30}, ""},
+		{"trouble after slow_down", 5, []answer{{400, `{"error":"slow_down"}`}, {503, "busy"}, {200, token}}, []int{5, 15, 25}, ""},
+		{"refused", 5, []answer{{400, `{"error":"access_denied"}`}}, []int{5}, "access_denied"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
