@@ -70,7 +70,7 @@ func (s *Store) open(a Account, r row) (token, error) {
 	text, err := s.Box.Decrypt(r.Sealed, a.Binding())
 	if errors.Is(err, inbox.ErrBinding) {
 		if a.App.Personal() {
-			return out, &LoginNeededError{a, "the server, the username or the application was changed since the login"}
+			return out, &LoginNeededError{a, "the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token"}
 		}
 		return out, nil // another one takes its place
 	}

@@ -301,7 +301,7 @@ func TestNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		itself := Account{Key: "relay", App: apps["itself"], Use: oauth.SMTP}
-		want(&itself, map[int64]string{office.ID: "the server, the username or the application was changed since the login"})
+		want(&itself, map[int64]string{office.ID: "the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token"})
 		delete(apps, "corp")
 		want(&relay, nil)
 	})
@@ -382,7 +382,7 @@ func TestAnotherApplication(t *testing.T) {
 		b.acct.App = &oauth.App{Name: "other", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
 		b.wantNeeded("there was no login with other yet")
 		b.exec("UPDATE oauth_tokens SET app = 'other'")
-		b.wantNeeded("the server, the username or the application was changed since the login")
+		b.wantNeeded("the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token")
 	})
 }
 
