@@ -90,7 +90,9 @@ func (a *App) explain(err error, secrets ...string) error {
 	switch {
 	case errors.As(err, &login), errors.As(err, &wrong):
 		return err
-	case !errors.As(err, &refused):
+	case !errors.As(err, &refused) && !unreached(err):
+		return &OutageError{Err: fmt.Errorf("%s gives no token: %w", a.Name, err)}
+	case refused == nil:
 		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; check that this host reaches it (ALL_PROXY, HTTPS_PROXY)", a.Name, err)}
 	}
 	clean := func(s string) string { return clean(hide(s, append(secrets, a.ClientSecret))) }
@@ -124,6 +126,11 @@ func (a *App) explain(err error, secrets ...string) error {
 		}
 	}
 	return e
+}
+
+// unreached reports that there was no answer. For a service account the library has it as text.
+func unreached(err error) bool {
+	return errors.As(err, new(*url.Error)) || strings.Contains(err.Error(), "cannot fetch token: Post ")
 }
 
 // busy reports that the provider has trouble of its own, and refuses nothing.

@@ -191,6 +191,42 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestNoAnswerOfOAuth: the error names the proxy only if the provider was not reached.
+func TestNoAnswerOfOAuth(t *testing.T) {
+	const hint = "check that this host reaches it"
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)})
+	for _, tt := range []struct {
+		name   string
+		change func(f *fake, a *App)
+		says   string
+		hint   bool
+	}{
+		{"no server", func(f *fake, _ *App) { f.Close() }, "corp cannot be asked for a token: ask http://127.0.0.1", true},
+		{"no server of the service account", func(f *fake, a *App) {
+			f.Close()
+			a.Key = &Key{Email: "robot@x.example", Private: string(text), URL: f.URL + "/token"}
+		}, "corp cannot be asked for a token: ", true},
+		{"no token in it", func(f *fake, _ *App) { f.answer = "{}" }, "corp gives no token: oauth2: server response missing access_token", false},
+		{"no JSON", func(f *fake, _ *App) { f.answer = "oops" }, "corp gives no token: oauth2: cannot parse json", false},
+		{"a wrong issuer", func(_ *fake, a *App) { a.Issuer += "/corp" }, "oauth.corp.issuer: http://127.0.0.1", false},
+		{"no document", func(f *fake, _ *App) { f.document = "" }, "corp gives no token: ask http://127.0.0.1", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t)
+			app := f.app()
+			tt.change(f, app)
+			_, err := app.Renew(t.Context(), IMAP, "ann", Token{Refresh: "r"})
+			if err == nil || !strings.HasPrefix(err.Error(), tt.says) || strings.Contains(err.Error(), hint) != tt.hint {
+				t.Errorf("the error is %v, want that it begins with %q, and the hint at a proxy: %v", err, tt.says, tt.hint)
+			}
+		})
+	}
+}
+
 // TestRenewOnce: an answer that is lost does not make the library try again in another way, because
 // a provider that sees a refresh token twice revokes all tokens.
 func TestRenewOnce(t *testing.T) {

@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -95,7 +96,12 @@ func (a *App) discover(ctx context.Context) (*provider, error) {
 		return a.found, nil
 	}
 	var d document
-	if err := fetch(ctx, strings.TrimSuffix(a.Issuer, "/")+"/.well-known/openid-configuration", "", &d); err != nil {
+	err := fetch(ctx, strings.TrimSuffix(a.Issuer, "/")+"/.well-known/openid-configuration", "", &d)
+	var answered *answerError
+	if errors.As(err, &answered) && answered.code < 500 && answered.code != http.StatusTooManyRequests {
+		return nil, a.wrong("issuer", err.Error(), "correct it")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("ask %s for its endpoints: %w", a.Issuer, err)
 	}
 	if strings.TrimSuffix(d.Issuer, "/") != strings.TrimSuffix(a.Issuer, "/") { // Discovery 4.3
@@ -129,6 +135,14 @@ func (d document) style(secret string) oauth2.AuthStyle {
 	return oauth2.AuthStyleInParams
 }
 
+// answerError is an answer without a document.
+type answerError struct {
+	at, status string
+	code       int
+}
+
+func (e *answerError) Error() string { return e.at + " answers " + e.status }
+
 // fetch reads a JSON document, with an access token if there is one.
 func fetch(ctx context.Context, at, token string, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -144,7 +158,7 @@ func fetch(ctx context.Context, at, token string, into any) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", at, resp.Status)
+		return &answerError{at, resp.Status, resp.StatusCode}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err != nil {
