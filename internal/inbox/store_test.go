@@ -100,6 +100,12 @@ func TestAddRefuses(t *testing.T) {
 			"x",
 			[]string{"username"},
 		},
+		{
+			"text that is not UTF-8",
+			Inbox{Address: "a@x.org", Host: "h", Username: "u\xff", Description: "B\xfcro", Folders: []Folder{{Name: "Entw\xfcrfe"}}},
+			"x",
+			[]string{`the username "u\xff" is not UTF-8`, `the description "B\xfcro" is not UTF-8`, `folder name "Entw\xfcrfe" is not UTF-8`},
+		},
 		{"no password", Inbox{Address: "a@x.org", Host: "h"}, "", []string{"password is empty"}},
 		{
 			"everything at once",

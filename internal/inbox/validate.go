@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"postrider/internal/address"
 	"postrider/internal/certs"
@@ -38,6 +39,12 @@ func (in *Inbox) normalize() error {
 	}
 	if len(in.Username) > maxText || strings.ContainsAny(in.Username, "\r\n\x00") {
 		errs = append(errs, fmt.Errorf("the username is longer than %d octets or contains a line break", maxText))
+	}
+	if !utf8.ValidString(in.Username) {
+		errs = append(errs, fmt.Errorf("the username %q %w", in.Username, errNotUTF8))
+	}
+	if !utf8.ValidString(in.Description) {
+		errs = append(errs, fmt.Errorf("the description %q %w", in.Description, errNotUTF8))
 	}
 	return errors.Join(errs...)
 }
@@ -127,6 +134,8 @@ func (s Start) check() error {
 	return fmt.Errorf("start is %q; use latest, now, all or since:YYYY-MM-DD", string(s))
 }
 
+var errNotUTF8 = errors.New("is not UTF-8; use a terminal or a script that writes UTF-8")
+
 // folderNames checks names and removes repetitions. It returns INBOX when there are none. Only the
 // name INBOX is case-insensitive (RFC 9051 5.1).
 func folderNames(names []string) ([]string, error) {
@@ -137,6 +146,9 @@ func folderNames(names []string) ([]string, error) {
 		}
 		if name == "" || len(name) > 512 || strings.ContainsAny(name, "\r\n\x00") {
 			return nil, fmt.Errorf("folder name %q is empty, longer than 512 octets or contains a line break", name)
+		}
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("folder name %q %w", name, errNotUTF8)
 		}
 		if !slices.Contains(out, name) {
 			out = append(out, name)
