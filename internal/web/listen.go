@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -43,7 +44,11 @@ func (c *certificate) read() error {
 		if err != nil {
 			return fmt.Errorf("read the certificate: %w", err)
 		}
-		if others := secret.CheckWriters(file, found); others != nil {
+		others := secret.CheckWriters(file, found)
+		if file == c.keyFile {
+			others = cmp.Or(secret.CheckReaders(file, found), others)
+		}
+		if others != nil {
 			return fmt.Errorf("%s is not used: %w", file, others)
 		}
 	}
