@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/html/charset"
 )
 
 // maxDocument is the size of the largest document that is read, in octets.
@@ -97,7 +99,9 @@ func redirect(to *http.Request, via []*http.Request) error {
 // but those of XML itself.
 func parse(text, domain string) (*Found, error) {
 	var doc document
-	if err := xml.NewDecoder(strings.NewReader(text)).Decode(&doc); err != nil {
+	in := xml.NewDecoder(strings.NewReader(text))
+	in.CharsetReader = charset.NewReaderLabel
+	if err := in.Decode(&doc); err != nil {
 		return nil, fmt.Errorf("it is no configuration: %w", err)
 	}
 	var second *Found

@@ -237,6 +237,13 @@ func TestAutoconfig(t *testing.T) {
 		},
 		{name: "STARTTLS", serve: says(imap("imap.elsewhere.example", "143", "STARTTLS", "")), want: is("imap.elsewhere.example", 143, "starttls", first)},
 		{name: "the local part", serve: says(imap("imap.example.com", "993", "SSL", "%EMAILLOCALPART%")), want: local},
+		{
+			name: "in Latin-1", want: is("imap.example.com", 993, "tls", first),
+			serve: func(w http.ResponseWriter, _ *http.Request) {
+				latin1 := strings.Replace(servers, "UTF-8", "ISO-8859-1", 1)
+				_, _ = fmt.Fprintf(w, latin1, "<displayName>B\xfcro</displayName>"+imap("imap.example.com", "993", "SSL", ""))
+			},
+		},
 		{name: "unencrypted", serve: says(imap("imap.example.com", "143", "plain", "")), fault: first + ": it names no IMAP server with TLS"},
 		{name: "port 0", serve: says(imap("imap.example.com", "0", "SSL", "")), fault: "it names no IMAP server with TLS"},
 		{name: "an odd host", serve: says(imap("imap.example.com/x y", "993", "SSL", "")), fault: "it names no IMAP server with TLS"},
