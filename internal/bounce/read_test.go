@@ -145,6 +145,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadFaulty: a report whose Content-Type has a fault is read as it is meant.
+func TestReadFaulty(t *testing.T) {
+	raw := sample(t, "status-failed")
+	want := read(t, raw)
+	for _, fault := range []*strings.Replacer{
+		strings.NewReplacer(`boundary="b"`, "boundary==_b", "--b", "--=_b"),
+		strings.NewReplacer(`boundary="b"`, `boundary="b";; x`),
+	} {
+		if got := read(t, fault.Replace(raw)); !reflect.DeepEqual(got, want) {
+			t.Errorf("Read = %+v, want %+v as without the fault, in\n%s", got, want, fault.Replace(raw)[:600])
+		}
+	}
+}
+
 func TestSamplesAreTried(t *testing.T) {
 	files, err := os.ReadDir("testdata")
 	if err != nil {

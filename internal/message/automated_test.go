@@ -29,6 +29,11 @@ func TestAutomated(t *testing.T) {
 		},
 		{"a report of some kind", "Content-Type: multipart/report; boundary=b", "it is a report", false},
 		{"a report with a broken parameter", "Content-Type: multipart/report; boundary=", "it is a report", false},
+		{
+			"a bounce with a faulty boundary",
+			"Content-Type: multipart/report; boundary=----=_b; report-type=delivery-status",
+			"it is a report (delivery-status)", true,
+		},
 		{"auto-generated", "Auto-Submitted: auto-generated", "it says Auto-Submitted: auto-generated", false},
 		{"an absence note", "Auto-Submitted: auto-replied (vacation)", "it says Auto-Submitted: auto-replied", true},
 		{

@@ -185,6 +185,45 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// TestFaultyContentType: a parameter that breaks the grammar is ignored, and the others are used.
+func TestFaultyContentType(t *testing.T) {
+	for _, tt := range []struct{ field, boundary string }{
+		{`multipart/mixed; boundary=----=_NextPart_000_0093`, "----=_NextPart_000_0093"},
+		{`multipart/mixed; boundary=----=_NextPart_000_0093;`, "----=_NextPart_000_0093"},
+		{"multipart/mixed;\r\n\tboundary=----=_Part_1;\r\n\tcharset=utf-8", "----=_Part_1"},
+		{`multipart/mixed; boundary=a/b:c?d@e`, "a/b:c?d@e"},
+		{`multipart/mixed; boundary=b c `, "b c"},
+		{`multipart/mixed; boundary=b=c (x)`, "b=c"},
+		{`multipart/mixed; boundary="b`, "b"},
+		{`multipart/mixed; boundary="b";;`, "b"},
+		{`multipart/mixed; boundary="b;\"c";;`, `b;"c`},
+		{`multipart/mixed; foo; boundary="b"`, "b"},
+		{`multipart/mixed; boundary="b"; foo`, "b"},
+		{`multipart/mixed; name=Größe der.pdf; boundary="b"`, "b"},
+		{`multipart/mixed; charset=a; charset=c; boundary="b"`, "b"},
+		{`multipart/mixed; boundary=b; boundary=c`, "b"},
+		{`Multipart/Mixed; BOUNDARY=b; type="x; boundary=c"; foo`, "b"},
+		{`multipart/mixed boundary="b"`, "b"},
+		{`multipart/mixed, boundary="b"`, "b"},
+		{`multipart/mixed; type="x" boundary="b"`, "b"},
+	} {
+		raw := "Content-Type: " + tt.field + lines("\n\n--"+tt.boundary+"\n\none\n--"+tt.boundary+"--\n")
+		if c := parse(t, raw).Content(t.Context()); c.Text != "one\n" || c.Incomplete != "" {
+			t.Errorf("Content-Type: %s: the content is %q, incomplete: %q; want the part, complete", tt.field, c.Text, c.Incomplete)
+		}
+	}
+	for _, field := range []string{
+		"text/plain; charset=big5;;", "text/plain; charset=big5; flowed", "text/plain; charset=big5 flowed; x",
+		`text/plain; charset="big5" format=flowed`, `text/plain; charset="big5`, "text/html; charset=big5;;",
+		"text/plain charset=big5", "text/plain; charset=big5; charset=utf-8",
+	} {
+		raw := "Content-Type: " + field + "\r\n\r\n\xa7A\xa6n"
+		if c := parse(t, raw).Content(t.Context()); c.Text != "你好\n" {
+			t.Errorf("Content-Type: %s: the text is %q, want 你好", field, c.Text)
+		}
+	}
+}
+
 // TestContentIsBounded checks that the content of a hostile message is cut at the limits, and
 // reported as incomplete.
 func TestContentIsBounded(t *testing.T) {

@@ -49,31 +49,51 @@ func tooComplex(v string) bool {
 	return len(v) > maxMediaType || strings.Count(v, ";") > maxParameters
 }
 
-// mediaType is mime.ParseMediaType that also accepts comments (RFC 2045 5.1). When the parameters
-// break the grammar, or the field exceeds the limits, it returns the type only.
+// mediaType is mime.ParseMediaType that also accepts comments (RFC 2045 5.1). When a parameter breaks
+// the grammar, only that one is missing. When the field exceeds the limits, all are.
 func mediaType(v string) (string, map[string]string) {
 	if tooComplex(v) {
 		v, _, _ = strings.Cut(v[:min(len(v), maxMediaType)], ";")
 	}
+	if t, params, err := mime.ParseMediaType(v); err == nil || v == "" {
+		return t, params
+	}
+	v = withoutComments(v)
 	t, params, err := mime.ParseMediaType(v)
 	if err != nil {
-		if t, params, err := mime.ParseMediaType(withoutComments(v)); err == nil {
-			// An unquoted contract(1).pdf holds no comment. looseName reads such a name.
-			delete(params, "name")
-			delete(params, "filename")
-			return t, params
+		t, params = v, map[string]string{}
+		if end := strings.IndexAny(v, ";, \t"); end >= 0 {
+			t = v[:end]
+		}
+		t = strings.ToLower(t)
+		for _, m := range parameter.FindAllStringSubmatch(v, -1) {
+			name, value := strings.ToLower(m[1]), unquoted(m[4])
+			if words := strings.Fields(value); name == "charset" && len(words) > 0 {
+				value = words[0]
+			}
+			if params[name] == "" && m[2]+m[3] == "" {
+				params[name] = value
+			}
 		}
 	}
-	if err != nil && t == "" {
-		t, _, _ = strings.Cut(v, ";")
-		t = strings.ToLower(strings.TrimSpace(t))
-	}
+	// An unquoted contract(1).pdf holds no comment. looseName reads such a name.
+	delete(params, "name")
+	delete(params, "filename")
 	return t, params
 }
 
-// fileName finds a file name that package mime rejects: without the quotes that it needs, or in
-// several parameters and in a charset that package mime does not know (RFC 2231 3 and 4).
-var fileName = regexp.MustCompile(`(?i)[;\s](?:file)?name(?:\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;"]*)`)
+// parameter finds a parameter that package mime rejects: without the quotes that it needs, or in
+// several pieces and in a charset that package mime does not know (RFC 2231 3 and 4).
+var parameter = regexp.MustCompile(`[;\s]([^\s;="*]+)(\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)`)
+
+// unquoted is the value of a parameter. A quote without an end is ignored.
+func unquoted(s string) string {
+	s = strings.TrimSpace(s)
+	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
+		return strings.ReplaceAll(s[1:len(s)-1], `\`, "")
+	}
+	return strings.TrimPrefix(s, `"`)
+}
 
 func looseName(v string) string {
 	if tooComplex(v) {
@@ -81,16 +101,16 @@ func looseName(v string) string {
 	}
 	var octets strings.Builder
 	var label string
-	for i, m := range fileName.FindAllStringSubmatch(v, -1) {
-		piece := strings.TrimSpace(m[2])
-		if unquoted := strings.Trim(piece, `"`); len(unquoted)+2 == len(piece) {
-			piece = strings.ReplaceAll(unquoted, `\`, "")
+	for _, m := range parameter.FindAllStringSubmatch(v, -1) {
+		if name := strings.ToLower(m[1]); name != "name" && name != "filename" {
+			continue
 		}
-		if m[1] == "" {
+		piece := unquoted(m[4])
+		if m[3] == "" {
 			octets.WriteString(piece)
 			continue
 		}
-		if in := strings.SplitN(piece, "'", 3); i == 0 && len(in) == 3 {
+		if in := strings.SplitN(piece, "'", 3); octets.Len() == 0 && len(in) == 3 {
 			label, piece = in[0], in[2]
 		}
 		if decoded, err := url.PathUnescape(piece); err == nil {
