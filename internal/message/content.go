@@ -165,7 +165,8 @@ func (c *contentReader) decoded(h Header, p part, octets []byte) string {
 // transferDecode decodes the Content-Transfer-Encoding (RFC 2045 6). Together with an error it
 // returns what it could decode, as mail programs show it.
 func transferDecode(octets []byte, encoding string) ([]byte, error) {
-	switch strings.ToLower(withoutComments(encoding)) {
+	encoding, _, _ = strings.Cut(withoutComments(encoding), ";") // it has no parameters, but some mailers end it so
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "base64":
 		return base64Decode(octets)
 	case "quoted-printable":

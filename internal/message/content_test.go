@@ -40,6 +40,11 @@ func TestContent(t *testing.T) {
 			Content{Text: "hearing\n"},
 		},
 		{
+			"a transfer encoding with a semicolon",
+			lines("Content-Transfer-Encoding: base64 ;\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"),
+			Content{Text: "hearing\n"},
+		},
+		{
 			"comments in the fields",
 			lines("Content-Transfer-Encoding: (x) base64 (y)\n" +
 				"Content-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"),
