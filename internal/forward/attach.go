@@ -84,7 +84,7 @@ func (c *Composer) composed(m *message.Message, o Origin, kind, prefix string) s
 	b.WriteString(field("From", c.sender(h)))
 	b.WriteString(replyTo(h))
 	b.WriteString(field("To", mailbox(message.Address{Addr: o.Inbox})))
-	b.WriteString(field("Subject", words(strings.TrimSpace(prefix+m.Subject()))))
+	b.WriteString(field("Subject", words(cutTo(strings.TrimSpace(prefix+m.Subject()), maxWords))))
 	b.WriteString(field("Date", date(o.Registered)))
 	b.WriteString(field("Message-ID", c.messageID(kind, o.identity(m)...)))
 	if ids := thread(h); len(ids) > 0 {

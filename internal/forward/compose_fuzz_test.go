@@ -46,6 +46,8 @@ func FuzzCompose(f *testing.F) {
 					}
 				case strings.Contains(out.Remark, "encoded:"):
 					arrival{"encoded", out.Mode, original, data}.checkPlain(t)
+				case !fits(head):
+					t.Fatalf("the header is %q, want ASCII on lines of at most 998 octets", head)
 				case !strings.HasSuffix(original, body):
 					t.Fatalf("the body is %q, want the end of %q", body, original)
 				}

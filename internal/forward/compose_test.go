@@ -34,7 +34,7 @@ func TestComposedHeader(t *testing.T) {
 			[]string{"DKIM-", "ARC-", "Return-Path", "Sender:", " b=abc"},
 		},
 		{"no name", "From: alice@client.example\r\n", Rewrite, []string{`From: "alice at client.example via Intake" <forwarder@example.com>`}, nil},
-		{"a name made to deceive", "From: =?utf-8?B?Y2VvQGZpcm0uZXhhbXBsZSBvciBhQGIg77yg4oCuZQ==?= <a@x.example>\r\n", Rewrite, []string{`From: "ceo at firm.example or a at b  at e via Intake" <forwarder@example.com>`}, nil},
+		{"a name made to deceive", "From: =?utf-8?B?Y2VvQGZpcm0uZXhhbXBsZSBvciBhQGIg77yg4oCuZQ==?= <a@x.example>\r\n", Rewrite, []string{`From: "ceo at firm.example or a at b at e via Intake" <forwarder@example.com>`}, nil},
 		{"a name that nobody sees", "From: =?utf-8?b?4oCP4oCO?= <a@x.example>\r\n", Rewrite, []string{`From: "a at x.example via Intake" <forwarder@example.com>`}, nil},
 		{"a long name", "From: " + strings.Repeat("x", 101) + " <a@x.example>\r\n", Rewrite, []string{`From: "` + strings.Repeat("x", 100) + `... via Intake" <forwarder@example.com>`}, nil},
 		{"nobody", "Subject: x\r\n", Rewrite, []string{`From: "Intake" <forwarder@example.com>`}, []string{"Reply-To", "X-Original-From"}},
@@ -53,7 +53,25 @@ func TestComposedHeader(t *testing.T) {
 			"Content-Transfer-Encoding: base64 (_)", "Message-ID: <_@b>", "Date: Fri, 20 Nov 2026 10:00:00 +0100 (ma_ana)",
 		}, nil},
 		{"raw UTF-8 in one of several fields", author + "To: a@firm.example\r\nTo: Jörg <j@firm.example>\r\nCc: Zoë <z@firm.example>\r\nCc: b@firm.example\r\n", Rewrite, []string{
-			"To: a@firm.example", "To: =?utf-8?q?J=C3=B6rg?= <j@firm.example>", "Cc: =?utf-8?q?Zo=C3=AB?= <z@firm.example>", "Cc: b@firm.example",
+			"To: a@firm.example", "X-Original-To: =?utf-8?q?J=C3=B6rg?= <j@firm.example>", "Cc: =?utf-8?q?Zo=C3=AB?= <z@firm.example>", "X-Original-Cc: b@firm.example",
+		}, nil},
+		{"fields that a message may have once", "Subject: a\r\nsubject: b\r\nSubject:\r\n c\r\nX-Note: a\r\nX-Note: b\r\n" + author + "Message-ID: <a@b>\r\nMessage-ID: <b@b>\r\nReply-To: nobody:;\r\nReply-To: a@x.example\r\nReply-To: b@x.example\r\n", Rewrite, []string{
+			"Subject: a", "X-Original-Subject: b", "X-Original-Subject: c", "X-Note: a", "X-Note: b", "Message-ID: <a@b>", "X-Original-Message-ID: <b@b>",
+			"Reply-To: a@x.example", "X-Original-Reply-To: b@x.example",
+		}, []string{"subject", "Subject: b", "Subject: c", "Message-ID: <b@b>", "Reply-To: nobody", "Reply-To: b@"}},
+		{"a Date and a Message-ID without a value", author + "Date:\r\nDate:  \r\nMessage-ID: <>\r\nMessage-ID: <a@b>\r\n", Rewrite, []string{
+			"Date: Fri, 20 Nov 2026 10:00:00 +0000", "Message-ID: <a@b>",
+		}, []string{"Date: \r\n", "Date:\r\n", "Message-ID: <>", "X-Original-Date", "X-Original-Message-ID"}},
+		{"raw UTF-8 that is no address", author + "To: 王小明\r\nCc: Müller, Jörg <jm@x.example>, Özil\r\nBcc: 收件者:;\r\n", Rewrite, []string{
+			"To: =?utf-8?q?=E7=8E=8B=E5=B0=8F=E6=98=8E?= :;", "Bcc: =?utf-8?b?5pS25Lu26ICFOjs=?= :;",
+			"Cc: =?utf-8?b?TcO8bGxlciwgSsO2cmcgPGptQHguZXhhbXBsZT4sIMOWemls?= :;, jm@x.example",
+		}, nil},
+		{"raw UTF-8 in other fields with addresses", author + "Resent-From: Jörg <j@x.example>\r\nDisposition-Notification-To: Jörg <j@x.example>\r\n", Rewrite, []string{
+			"Resent-From: =?utf-8?q?J=C3=B6rg?= <j@x.example>", "Disposition-Notification-To: =?utf-8?q?J=C3=B6rg?= <j@x.example>",
+		}, nil},
+		{"raw UTF-8 in List- fields", author + "List-Id: Förening <lista.x.example>\r\nList-Post: <mailto:l@x.example> (för medlemmar)\r\nList-Unsubscribe: <https://x.example/?a=ö>, <mailto:l@x.example>\r\nList-Help: hjälp\r\n", Rewrite, []string{
+			"List-Id: =?utf-8?q?F=C3=B6rening?= <lista.x.example>", "List-Post: <mailto:l@x.example> =?utf-8?q?(f=C3=B6r_medlemmar)?=",
+			"List-Unsubscribe: <https://x.example/?a=%C3%B6> , <mailto:l@x.example>", "List-Help: =?utf-8?q?hj=C3=A4lp?=",
 		}, nil},
 		{"rewrite with a Reply-To that leads nowhere", author + "Reply-To: undisclosed:;\r\n", Rewrite, []string{
 			"Reply-To: \"Alice Example\" <alice@client.example>",

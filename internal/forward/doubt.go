@@ -27,7 +27,7 @@ func (c *Composer) doubt(ctx context.Context, domain string, m *message.Message,
 
 // unique are fields that a message may have once (RFC 5322 3.6). When it has a signed one twice,
 // rspamd counts the signature as broken: readers may see the one that is not signed.
-var unique = []string{"To", "Cc", "Subject", "Date", "Message-ID", "Sender", "Reply-To", "In-Reply-To", "References"}
+var unique = []string{"From", "To", "Cc", "Subject", "Date", "Message-ID", "Sender", "Reply-To", "In-Reply-To", "References"}
 
 var (
 	// The tags of a signature that are needed (RFC 6376 3.5), and those whose value is a number.

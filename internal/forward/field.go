@@ -33,10 +33,16 @@ func field(name, value string) string {
 const maxWords = 500
 
 // words is unstructured text, in encoded words where that is needed (RFC 2047).
-func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(cutTo(s, maxWords))) }
+func words(s string) string { return mime.QEncoding.Encode("utf-8", literal(s)) }
 
 // literal keeps decoded text that looks like an encoded word from being read as one.
-func literal(s string) string { return strings.ReplaceAll(s, "=?", "= ?") }
+func literal(s string) string { return strings.ReplaceAll(spaced(s), "=?", "= ?") }
+
+// spaced is s on one line with single spaces. Folded, a run of spaces would become a line of its
+// own, which a field may not have (RFC 5322 3.2.2).
+func spaced(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) }), " ")
+}
 
 // cutTo is s with at most that many characters, and a mark that it was cut. ASCII stays ASCII, for
 // which no encoded words are needed.

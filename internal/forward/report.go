@@ -27,7 +27,7 @@ func (c *Composer) Report(r Report) (*Content, error) {
 	b.WriteString(traceField + ": " + ownReport + "\r\n")
 	b.WriteString(field("From", phrase(c.via())+" <"+c.from.Address+">"))
 	b.WriteString(field("To", mailbox(message.Address{Addr: r.To})))
-	b.WriteString(field("Subject", words(r.Subject)))
+	b.WriteString(field("Subject", words(cutTo(r.Subject, maxWords))))
 	b.WriteString(field("Date", date(r.At)))
 	b.WriteString(field("Message-ID", c.messageID("report", r.To, r.About)))
 	b.WriteString(field("Auto-Submitted", "auto-generated"))

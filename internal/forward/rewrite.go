@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"mime"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -26,6 +28,8 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case nonASCII([]byte(m.Header.Boundary())):
+		return c.attach(m, o, "attached instead of rewritten: the boundary between its parts is not ASCII")
 	case c.key != nil && form.empty > maxEmpty:
 		return c.attach(m, o, "attached instead of rewritten: its empty lines would take much memory to sign")
 	}
@@ -78,14 +82,18 @@ func unwieldy(fields []message.Field) bool {
 	const enough = 2 << 30 // octets
 	copied := 0
 	for _, f := range fields {
-		copied += bytes.Count(f.Raw, crlf) * len(f.Raw)
+		lines, octets := bytes.Count(f.Raw, crlf), len(f.Raw)
+		if !fits(string(f.Raw)) { // then it is written again, and encoded words are up to four times as long
+			lines, octets = octets/20, 4*octets
+		}
+		copied += lines * octets
 	}
 	return copied > enough
 }
 
-// unnameable reports whether the field has to be encoded, and its name with the colon is longer
-// than a line may be.
-func unnameable(f message.Field) bool { return len(f.Name) >= maxLine && nonASCII(f.Raw) }
+// unnameable reports whether the field has to be written again, and its name with the colon is
+// longer than a line may be.
+func unnameable(f message.Field) bool { return len(f.Name) >= maxLine && !fits(string(f.Raw)) }
 
 var crlf = []byte("\r\n")
 
@@ -119,20 +127,28 @@ func unsigned(fields []message.Field) string {
 
 // rewritten is the new header, with the empty line. Fields that are not about the author stay:
 // Message-ID, References and List- fields, so that threads and filters keep working, and
-// Auto-Submitted (RFC 3834 5). A message without Date or Message-ID gets one.
+// Auto-Submitted (RFC 3834 5). A message without Date or Message-ID gets one. Of fields that a
+// message may have once, the topmost stays.
 func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origin) string {
-	var b strings.Builder
+	var b, rest strings.Builder
 	b.WriteString(o.field())
 	b.WriteString(field("From", c.sender(m.Header)))
 	has := map[string]bool{}
 	for _, f := range fields {
-		has[f.Name] = true
-		if kept := map[string]string{"from": "X-Original-From", "sender": "X-Original-Sender"}[f.Name]; kept != "" {
-			b.WriteString(renamed(kept, f, m.Header))
+		original := originalName(f.Name)
+		switch {
+		case f.Name == "from" || f.Name == "sender":
+			b.WriteString(inASCII(original, f, m.Header))
+		case dropped(f.Name) || saysNothing(f, m.Header):
+		case has[f.Name] && original != "":
+			rest.WriteString(inASCII(original, f, m.Header))
+		default:
+			has[f.Name] = true
+			name, _, _ := strings.Cut(string(f.Raw), ":")
+			rest.WriteString(inASCII(name, f, m.Header))
 		}
 	}
-	answered := len(m.Header.Addresses("Reply-To")) > 0
-	if !answered { // there is no Reply-To, or it has no address
+	if !has["reply-to"] {
 		b.WriteString(replyTo(m.Header))
 	}
 	if !has["date"] {
@@ -141,51 +157,106 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 	if !has["message-id"] {
 		b.WriteString(field("Message-ID", c.messageID("rewrite", o.Inbox, m.Fingerprint)))
 	}
-	for _, f := range fields {
-		if !dropped(f.Name) && (answered || f.Name != "reply-to") {
-			b.WriteString(inASCII(f, m.Header))
-		}
-	}
-	b.WriteString("\r\n")
-	return b.String()
+	return b.String() + rest.String() + "\r\n"
 }
 
-// renamed keeps the value of a field under another name.
-func renamed(name string, f message.Field, h message.Header) string {
-	if !nonASCII(f.Raw) {
-		_, value, _ := bytes.Cut(f.Raw, []byte(":"))
-		return name + ":" + ended(string(value))
+// originalName is where the value of a field is kept that a message may have once; empty for others.
+func originalName(name string) string {
+	for _, once := range unique {
+		if strings.EqualFold(once, name) {
+			return "X-Original-" + once
+		}
 	}
-	return field(name, words(h.TextOf(f)))
+	return ""
+}
+
+// saysNothing reports whether a field is treated as missing, because it has no value that counts.
+func saysNothing(f message.Field, h message.Header) bool {
+	switch f.Name {
+	case "date", "message-id":
+		return strings.Trim(h.TextOf(f), "<> ") == ""
+	case "reply-to":
+		list, _ := h.AddressesOf(f)
+		return len(list) == 0
+	}
+	return false
+}
+
+// fits reports whether a field is ASCII and its lines are short enough (RFC 5322 2.1.1).
+func fits(raw string) bool {
+	for line := range strings.SplitSeq(raw, "\r\n") {
+		if len(line) > maxLine {
+			return false
+		}
+	}
+	return !nonASCII([]byte(raw))
 }
 
 // ended is s with a line end. The last field of a message without a body may lack it.
 func ended(s string) string { return strings.TrimSuffix(s, "\r\n") + "\r\n" }
 
 // addressFields hold addresses, which have their own encoding.
-var addressFields = map[string]bool{"to": true, "cc": true, "bcc": true, "reply-to": true}
+var addressFields = map[string]bool{
+	"to": true, "cc": true, "bcc": true, "reply-to": true, "mail-followup-to": true, "errors-to": true,
+	"resent-from": true, "resent-sender": true, "resent-to": true, "resent-cc": true, "resent-bcc": true,
+	"disposition-notification-to": true, "return-receipt-to": true,
+}
 
-// inASCII is the field unchanged, or with everything but ASCII encoded, so that every relay takes
-// it.
-func inASCII(f message.Field, h message.Header) string {
-	if !nonASCII(f.Raw) {
-		return ended(string(f.Raw))
+// inASCII is the field under that name, with its value unchanged, or with everything but ASCII
+// encoded and its lines folded, so that every relay takes it.
+func inASCII(name string, f message.Field, h message.Header) string {
+	_, value, _ := strings.Cut(string(f.Raw), ":")
+	if raw := name + ":" + ended(value); fits(raw) {
+		return raw
 	}
-	name, _, _ := strings.Cut(string(f.Raw), ":")
 	name = strings.TrimSpace(name)
 	switch {
 	case addressFields[f.Name]:
-		return field(name, mailboxes(h.AddressesOf(f)))
+		return field(name, addressList(f, h))
+	case !nonASCII(f.Raw):
+		return field(name, spaced(value))
 	case f.Name == "content-type" || f.Name == "content-disposition":
-		value := h.TextOf(f)
-		if v, params, err := mime.ParseMediaType(value); err == nil {
+		if v, params, err := mime.ParseMediaType(h.TextOf(f)); err == nil {
 			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
 		}
-		return field(name, strings.Map(masked, value)) // the rest is needed to read the body
+		return field(name, strings.Map(masked, h.TextOf(f))) // the rest is needed to read the body
+	case strings.HasPrefix(f.Name, "list-"):
+		return field(name, listValue(h.TextOf(f)))
 	case structuredFields[f.Name]:
 		return field(name, strings.Map(masked, h.TextOf(f)))
 	}
 	return field(name, words(h.TextOf(f)))
+}
+
+// addressList is the value of an address field. What cannot be read as addresses stays as the name
+// of a group without members, in front of the addresses in it.
+func addressList(f message.Field, h message.Header) string {
+	list, valid := h.AddressesOf(f)
+	text := h.TextOf(f)
+	if valid && len(list) > 0 || text == "" {
+		return mailboxes(list)
+	}
+	return strings.TrimSuffix(phrase(text)+" :;, "+mailboxes(list), ", ")
+}
+
+var (
+	inAngles = regexp.MustCompile(`<[^<>]*>`)
+	eightBit = regexp.MustCompile(`[^\x00-\x7f]+`)
+)
+
+// listValue is the value of a List- field. Programs read what is in angle brackets: a URL (RFC
+// 2369), or the identifier of the list (RFC 2919).
+func listValue(s string) string {
+	var out []string
+	last := 0
+	for _, m := range append(inAngles.FindAllStringIndex(s, -1), []int{len(s), len(s)}) {
+		if text := strings.TrimSpace(s[last:m[0]]); text != "" {
+			out = append(out, words(text))
+		}
+		out = append(out, eightBit.ReplaceAllStringFunc(s[m[0]:m[1]], url.QueryEscape))
+		last = m[1]
+	}
+	return strings.TrimSpace(strings.Join(out, " "))
 }
 
 // structuredFields are read by programs, which do not decode encoded words.

@@ -3,6 +3,7 @@ package forward
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,13 +59,22 @@ func TestRewriteUnwieldyHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := composer(t, ComposeConfig{Key: key})
-	raw := "From: a@client.example\r\nTo: b@client.example" + strings.Repeat(",\r\n ", 50_000) + "\r\n\r\nx\r\n"
-	effort.Within(t, len(raw), func() {
-		out := compose(t, c, parse(t, raw), Style{Mode: Rewrite})
-		if want := "attached instead of rewritten: its header has a field of too many lines"; out.Mode != Attach || out.Remark != want {
-			t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
-		}
-	})
+	for name, raw := range map[string]string{
+		"lines":                "To: b@client.example" + strings.Repeat(",\r\n ", 50_000),
+		"text to be encoded":   "Subject: " + strings.Repeat("\u00fc", 100<<10),
+		"names to be encoded":  "To: " + strings.Repeat("\u00fc<a@b>,", 20_000),
+		"a long line of ASCII": "To: " + strings.Repeat("a@b,", 50_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := "From: a@client.example\r\n" + raw + "\r\n\r\nx\r\n"
+			effort.Within(t, len(raw), func() {
+				out := compose(t, c, parse(t, raw), Style{Mode: Rewrite})
+				if want := "attached instead of rewritten: its header has a field of too many lines"; out.Mode != Attach || out.Remark != want {
+					t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+				}
+			})
+		})
+	}
 }
 
 // TestRewriteLongNames: a field with a long name keeps its value, and no line becomes too long. If
@@ -98,6 +108,46 @@ func TestRewriteLongNames(t *testing.T) {
 					t.Errorf("the field behind it is %q, want %q", got, "x")
 				}
 			})
+		}
+	}
+}
+
+// TestRewriteLongLines: no line of the header is longer than 998 octets, or of white space only, and
+// the values stay.
+func TestRewriteLongLines(t *testing.T) {
+	list := strings.TrimSuffix(strings.Repeat("somebody@client.example,", 60), ",")
+	for field, value := range map[string]string{
+		"To": list, "Cc": "A B <a@client.example>," + list, "References": strings.TrimSpace(strings.Repeat("<0123456789@client.example> ", 60)),
+		"Subject": strings.TrimSpace(strings.Repeat("hearing ", 200)), "X-Note": strings.TrimSpace(strings.Repeat("=?utf-8?q?=C3=A4?= ", 200)),
+		"X-Original-Subject": strings.Repeat("é", 600), "Comments": "a" + strings.Repeat(" ", 2000) + "b",
+		"Keywords": "ä" + strings.Repeat(" ", 300) + strings.Repeat("x", 100) + "  " + strings.Repeat("y", 100),
+	} {
+		m := parse(t, "From: \"a"+strings.Repeat(" ", 300)+"b\" <a@client.example>\r\n"+field+": "+value+"\r\n\r\nx\r\n")
+		out := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite})
+		raw := octetsOf(t, out.Reader())
+		for line := range strings.Lines(raw) {
+			if s := strings.TrimRight(line, "\r\n"); len(s) > maxLine || s != "" && strings.TrimSpace(s) == "" {
+				t.Errorf("%s: a line has %d octets and is %.40q, want at most %d, and not only white space", field, len(s), s, maxLine)
+			}
+		}
+		h := parse(t, raw).Header
+		if got, want := h.Text(field), spaced(m.Header.Text(field)); got != want && !addressFields[strings.ToLower(field)] || out.Mode != Rewrite {
+			t.Errorf("%s: it goes out in mode %s with the value %.100q, want rewrite with %.100q", field, out.Mode, got, want)
+		}
+		if got, want := h.Addresses(field), m.Header.Addresses(field); !slices.Equal(got, want) {
+			t.Errorf("%s: it has the addresses %v, want %v", field, got, want)
+		}
+	}
+}
+
+// TestRewriteEightBitBoundary: the body keeps the octets of the boundary, so the field cannot be
+// encoded.
+func TestRewriteEightBitBoundary(t *testing.T) {
+	for _, boundary := range []string{`"größe"`, "größe", "\"gr\xf6\xdfe\""} {
+		raw := "From: a@client.example\r\nContent-Type: multipart/mixed; boundary=" + boundary + "\r\n\r\n--x\r\n"
+		out := compose(t, composer(t, ComposeConfig{}), parse(t, raw), Style{Mode: Rewrite})
+		if want := "attached instead of rewritten: the boundary between its parts is not ASCII"; out.Mode != Attach || out.Remark != want {
+			t.Errorf("boundary=%s: it goes out in mode %s, %q; want attach, %q", boundary, out.Mode, out.Remark, want)
 		}
 	}
 }

@@ -23,12 +23,13 @@ var (
 func (h Header) Addresses(name string) []Address {
 	var out []Address
 	for _, raw := range h.Values(name) {
-		out = append(out, h.addresses(raw)...)
+		list, _ := h.addresses(raw)
+		out = append(out, list...)
 	}
 	return out
 }
 
-func (h Header) addresses(raw string) (out []Address) {
+func (h Header) addresses(raw string) (out []Address, valid bool) {
 	var words encodedWords
 	raw = withoutControls(h.plain(words.hide(raw)))
 	list, err := mail.ParseAddressList(raw)
@@ -36,12 +37,12 @@ func (h Header) addresses(raw string) (out []Address) {
 		for _, a := range guessAddresses(raw) {
 			out = append(out, Address{Addr: withoutControls(words.show(a))})
 		}
-		return out
+		return out, false
 	}
 	for _, a := range list {
 		out = append(out, Address{Name: h.decode(words.show(a.Name)), Addr: withoutControls(words.show(a.Address))})
 	}
-	return out
+	return out, true
 }
 
 // encodedWords are those of one address field. They are hidden from the parser, and decoded

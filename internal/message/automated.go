@@ -59,6 +59,12 @@ func (h Header) autoSubmitted() string {
 	return v
 }
 
+// Boundary separates the parts of the message (RFC 2046 5.1.1). It is empty when there is none.
+func (h Header) Boundary() string {
+	_, params := h.contentType()
+	return params["boundary"]
+}
+
 func (h Header) contentType() (kind string, params map[string]string) {
 	return mediaType(h.Get("Content-Type"))
 }

@@ -22,5 +22,8 @@ func (m *Message) Fields() ([]Field, error) {
 // TextOf is Text for one field of this header.
 func (h Header) TextOf(f Field) string { return h.decode(unfolded(f.Raw)) }
 
-// AddressesOf is Addresses for one field of this header.
-func (h Header) AddressesOf(f Field) []Address { return h.addresses(unfolded(f.Raw)) }
+// AddressesOf is Addresses for one field of this header. valid is false when the field breaks the
+// grammar.
+func (h Header) AddressesOf(f Field) (list []Address, valid bool) {
+	return h.addresses(unfolded(f.Raw))
+}
