@@ -50,11 +50,11 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	fates := r.Fates
 	if own := filter(fates, func(f bounce.Fate) bool { return ref.Is(f.Original) || ref.Is(f.Recipient) }); len(own) > 0 {
-		fates = own // else the recipient is an alias, and they are about its targets
+		fates = own // else the recipient is an alias, and they are about its members
 	}
 	var out []statement // the one that says most
 	for _, f := range fates {
-		if a := arrivalOf(f); len(out) == 0 || a.Status.Beyond(out[0].arrival.Status) {
+		if a := arrivalOf(f, d.Recipient); len(out) == 0 || a.Status.Beyond(out[0].arrival.Status) {
 			out = []statement{{t.ID, d.Recipient, a}}
 		}
 	}
@@ -111,7 +111,7 @@ func (b *Book) byMessageID(ctx context.Context, r bounce.Report) (about []statem
 		left = slices.DeleteFunc(slices.Clone(left), func(f bounce.Fate) bool {
 			to, ok := deliveryTo(t, f)
 			if ok {
-				about = append(about, statement{t.ID, to, arrivalOf(f)})
+				about = append(about, statement{t.ID, to, arrivalOf(f, to)})
 			}
 			return ok
 		})
@@ -134,8 +134,10 @@ var statuses = map[bounce.Action]tasks.ArrivalStatus{
 	bounce.Relayed: tasks.Relayed, bounce.Expanded: tasks.Relayed, bounce.Complained: tasks.Complained,
 }
 
-func arrivalOf(f bounce.Fate) tasks.Arrival {
-	return tasks.Arrival{Status: statuses[f.Action], Code: f.Code, Enhanced: f.Status, Reply: f.Reply, Remote: f.Remote, At: f.At}
+func arrivalOf(f bounce.Fate, recipient string) tasks.Arrival {
+	return tasks.Arrival{
+		Status: statuses[f.Action], Code: f.Code, Enhanced: f.Status, Reply: f.Reply, Remote: f.Remote, Target: f.Target(recipient), At: f.At,
+	}
 }
 
 // record writes the statements into the registry.

@@ -47,7 +47,7 @@ func (r *registry) Get(_ context.Context, id int64) (tasks.Task, error) {
 }
 
 func (r *registry) Arrived(_ context.Context, who string, id int64, recipient string, a tasks.Arrival) (bool, error) {
-	r.said = append(r.said, fmt.Sprintf("%s: %d %s %s %d %s", who, id, recipient, a.Status, a.Code, a.Remote))
+	r.said = append(r.said, strings.TrimSpace(fmt.Sprintf("%s: %d %s %s %d %s %s", who, id, recipient, a.Status, a.Code, a.Remote, a.Target)))
 	return true, r.fails
 }
 
@@ -149,7 +149,14 @@ func TestReadByToken(t *testing.T) {
 	}{
 		{"a bounce", reported(to(7), goneFailed), []string{bounced}, "report: task 7 bounced: gone@Other.example: 550 5.1.1 no such user at mx.other.example"},
 		{"in upper case", reported(strings.ToUpper(to(7)), goneFailed), []string{bounced}, "task 7 bounced"},
-		{"of an address that it stands for", reported(to(7), strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced}, "task 7 bounced"},
+		{"of a member of an alias", reported(to(7), strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced + " member@other.example"}, "task 7 bounced: gone@Other.example (for member@other.example): 550"},
+		{
+			"of a member of an alias, by ORCPT", reported(to(7), "Original-Recipient: rfc822; GONE@other.example\n"+strings.ReplaceAll(goneFailed, "gone@other.", "gone@private.")),
+			[]string{bounced + " gone@private.example"},
+			"task 7 bounced",
+		},
+		{"under a server's name", reported(to(7), strings.ReplaceAll(goneFailed, "gone@other", "Gone@mx.other")), []string{bounced}, "task 7 bounced"},
+		{"of the recipient and a member", reported(to(7), goneFailed+"|"+strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced}, "task 7 bounced"},
 		{"about another one, too", reported(to(7), keptFailed+"|"+goneFailed), []string{bounced}, "task 7 bounced"},
 		{
 			"delayed, then relayed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delayed\nStatus: 4.4.1|Final-Recipient: rfc822; gone@other.example\nAction: relayed\nStatus: 2.0.0"),
@@ -196,7 +203,7 @@ func TestReadByMessageID(t *testing.T) {
 		says      string
 	}{
 		{"fits", reported("bounces@firm.example", goneFailed), []string{bounced}, "task 8 bounced"},
-		{"by ORCPT", reported("bounces@firm.example", "Original-Recipient: rfc822; GONE@other.example\n"+strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced}, "task 8 bounced"},
+		{"by ORCPT", reported("bounces@firm.example", "Original-Recipient: rfc822; GONE@other.example\n"+strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced + " member@other.example"}, "task 8 bounced"},
 		{"two recipients", reported("bounces@firm.example", goneFailed+"|"+keptFailed), []string{bounced, "w: 8 kept@other.example bounced 0 relay.example"}, "task 8 bounced"},
 		{"another recipient", reported("bounces@firm.example", strings.ReplaceAll(goneFailed, "gone@", "member@")), nil, "no message went out with its Message-ID to its recipient"},
 		{"not sent yet", reported("bounces@firm.example", strings.ReplaceAll(goneFailed, "gone@", "later@")), nil, "no message went out"},

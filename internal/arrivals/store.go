@@ -24,7 +24,7 @@ const (
 
 	// By monitored_emails_arrivals_status (status, reported_at, recipient), backwards.
 	sqlLastBounce = `
-SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals WHERE status = 'bounced' AND recipient = ?
+SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals WHERE status = 'bounced' AND recipient = ? AND target = ''
 ORDER BY reported_at DESC LIMIT 1`
 )
 

@@ -60,6 +60,20 @@ func (f Fate) Is(recipient string) bool {
 	return want != "" && (spelled(f.Recipient) == want || spelled(f.Original) == want)
 }
 
+// Target is the mailbox that the fate is about, if it is another one than the recipient, such as a
+// member of an alias. It is empty if it is the recipient, in any spelling, or under the name that a
+// server of its domain has for it: ann@mx.firm.example, ann@firm.example.test-google-a.com.
+func (f Fate) Target(recipient string) string {
+	wantLocal, wantDomain, _ := strings.Cut(spelled(recipient), "@")
+	local, domain, _ := strings.Cut(spelled(f.Recipient), "@")
+	wantDomain, domain = "."+strings.ToLower(wantDomain)+".", "."+strings.ToLower(domain)+"."
+	within := strings.Contains(domain, wantDomain) || strings.Contains(wantDomain, domain)
+	if f.Recipient == "" || f.Recipient == recipient || within && strings.EqualFold(local, wantLocal) {
+		return ""
+	}
+	return f.Recipient
+}
+
 // spelled is equal for all spellings of an address.
 func spelled(s string) string {
 	if a, err := address.Parse(s); err == nil {

@@ -58,6 +58,7 @@ type Arrival struct {
 	Enhanced string // its enhanced status code (RFC 3463), such as 5.1.1; empty when unknown
 	Reply    string // its text
 	Remote   string // its name; empty when unknown
+	Target   string // the mailbox that it is about, such as a member of an alias; empty if that is the recipient
 	// At is when it happened. If the report says no time, or a wrong one, it is when that was
 	// recorded.
 	At time.Time
@@ -71,7 +72,7 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	}
 	a.At = a.At.UTC().Truncate(time.Microsecond)
 	a.Enhanced, a.Remote = text.Cut(text.Line(a.Enhanced), 32), text.Cut(text.Line(a.Remote), 255)
-	a.Reply = text.Cut(text.Line(a.Reply), 1000)
+	a.Reply, a.Target = text.Cut(text.Line(a.Reply), 1000), text.Cut(text.Line(a.Target), 320)
 	return a
 }
 
@@ -82,11 +83,14 @@ func (a Arrival) Earlier(delivered *time.Time) bool {
 	return !a.At.IsZero() && delivered != nil && a.At.Before(delivered.Add(-time.Hour))
 }
 
-// OfMailbox reports whether a bounce says that the mailbox does not exist or takes no mail (RFC 3463
-// X.1.X, X.2.1), and not that a message was refused.
+// OfMailbox reports whether a bounce says that the recipient's mailbox does not exist or takes no
+// mail (RFC 3463 X.1.X, X.2.1), and not that a message was refused, or that a member of an alias is
+// gone.
 func (a Arrival) OfMailbox() bool {
-	switch a.Enhanced {
-	case "", "5.0.0":
+	switch {
+	case a.Target != "":
+		return false
+	case a.Enhanced == "" || a.Enhanced == "5.0.0":
 		return a.Code == 550
 	}
 	return strings.HasPrefix(a.Enhanced, "5.1.") || a.Enhanced == "5.2.1"
@@ -94,6 +98,7 @@ func (a Arrival) OfMailbox() bool {
 
 // Line is what the audit trail says of it, besides its status.
 func (a Arrival) Line(recipient string) string {
+	recipient += a.forTarget()
 	if words := a.words(); words != "" {
 		recipient += ": " + words
 	}
@@ -118,6 +123,13 @@ func (a Arrival) words() string {
 	return strings.Join(parts, " ")
 }
 
+func (a Arrival) forTarget() string {
+	if a.Target == "" {
+		return ""
+	}
+	return " (for " + a.Target + ")"
+}
+
 func (a Arrival) where() string {
 	if a.Remote == "" {
 		return ""
@@ -132,7 +144,7 @@ func (d Delivery) Became() string {
 	if a == nil {
 		return ""
 	}
-	out := string(a.Status)
+	out := string(a.Status) + a.forTarget()
 	if words := a.words(); words != "" {
 		out += ": " + words
 	}

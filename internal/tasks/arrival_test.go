@@ -14,9 +14,12 @@ func TestBecame(t *testing.T) {
 		"bounced: 550 5.1.1 no such user at mx.other.example, 2 minutes after it was accepted": {
 			Status: Bounced, Code: 550, Enhanced: "5.1.1", Reply: "550 5.1.1 no such user", Remote: "mx.other.example", At: after(2 * time.Minute),
 		},
-		"bounced: 550 no such user, 1 minute after it was accepted":                  {Status: Bounced, Code: 550, Reply: "no such user", At: after(time.Minute)},
-		"delayed: 4.4.1 connection timed out, 3 hours after it was accepted":         {Status: Delayed, Enhanced: "4.4.1", Reply: "connection timed out", At: after(3*time.Hour + 59*time.Minute)},
-		"confirmed at mx.other.example, 40 seconds after it was accepted":            {Status: Confirmed, Remote: "mx.other.example", At: after(40 * time.Second)},
+		"bounced: 550 no such user, 1 minute after it was accepted":          {Status: Bounced, Code: 550, Reply: "no such user", At: after(time.Minute)},
+		"delayed: 4.4.1 connection timed out, 3 hours after it was accepted": {Status: Delayed, Enhanced: "4.4.1", Reply: "connection timed out", At: after(3*time.Hour + 59*time.Minute)},
+		"confirmed at mx.other.example, 40 seconds after it was accepted":    {Status: Confirmed, Remote: "mx.other.example", At: after(40 * time.Second)},
+		"bounced (for member@other.example): 550 5.1.1, 1 minute after it was accepted": {
+			Status: Bounced, Code: 550, Enhanced: "5.1.1", Target: "member@other.example", At: after(time.Minute),
+		},
 		"complained, 2 days after it was accepted":                                   {Status: Complained, At: after(50 * time.Hour)},
 		"relayed: 250 at gateway.other.example, 0 seconds after it was accepted":     {Status: Relayed, Code: 250, Remote: "gateway.other.example", At: accepted},
 		"bounced: 5.0.0 5.1.1 is what they say here, 1 second after it was accepted": {Status: Bounced, Enhanced: "5.0.0", Reply: "5.1.1 is what they say here", At: after(time.Second)},
@@ -37,11 +40,11 @@ func TestBecame(t *testing.T) {
 func TestRecorded(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	hostile := strings.Repeat("x\r\n\x1b[2J", 500)
-	got := Arrival{Status: Bounced, Enhanced: hostile, Reply: hostile, Remote: hostile}.Recorded(nil, now)
-	if len([]rune(got.Enhanced)) > 32 || len([]rune(got.Remote)) > 255 || len([]rune(got.Reply)) > 1000 || !got.At.Equal(now) {
+	got := Arrival{Status: Bounced, Enhanced: hostile, Reply: hostile, Remote: hostile, Target: hostile}.Recorded(nil, now)
+	if len([]rune(got.Enhanced)) > 32 || len([]rune(got.Remote)) > 255 || len([]rune(got.Reply)) > 1000 || len([]rune(got.Target)) > 320 || !got.At.Equal(now) {
 		t.Errorf("recorded is %+v; want less, now", got)
 	}
-	if strings.ContainsAny(got.Enhanced+got.Reply+got.Remote, "\r\n\x1b") {
-		t.Errorf("recorded is %q, %q, %q; want one line each", got.Enhanced, got.Reply, got.Remote)
+	if strings.ContainsAny(got.Enhanced+got.Reply+got.Remote+got.Target, "\r\n\x1b") {
+		t.Errorf("recorded is %q, %q, %q, %q; want one line each", got.Enhanced, got.Reply, got.Remote, got.Target)
 	}
 }

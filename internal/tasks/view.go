@@ -49,6 +49,7 @@ type ArrivalView struct {
 	Enhanced string        `json:"enhanced"`
 	Reply    string        `json:"reply"`
 	Remote   string        `json:"remote"` // the remote server; empty when unknown
+	Target   string        `json:"target"` // the mailbox that this is about, such as a member of an alias; empty if that is the recipient
 	At       time.Time     `json:"at"`
 }
 
@@ -74,7 +75,7 @@ func arrivalView(a *Arrival) *ArrivalView {
 	if a == nil {
 		return nil
 	}
-	return &ArrivalView{a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.At.UTC()}
+	return &ArrivalView{a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.Target, a.At.UTC()}
 }
 
 // Details is everything known of a task, as JSON.

@@ -186,7 +186,7 @@ func TestBounced(t *testing.T) {
 		"bounced: 550 5.1.1 no &lt;such&gt; user at mx.other.example, 2 minutes after it was accepted", `<li class="bad"><bdi class="who">ann@other.example`,
 		"Confirmed by the recipient&#39;s server", `formaction="/messages/`+itoa(id)+`/retry"`)
 	page("/api/v1/messages?state=bounced").has(t, http.StatusOK,
-		`"arrival":{"status":"bounced","code":550,"enhanced":"5.1.1","reply":"no <such> user","remote":"mx.other.example","at":"2026-03-31T11:36:58Z"}`)
+		`"arrival":{"status":"bounced","code":550,"enhanced":"5.1.1","reply":"no <such> user","remote":"mx.other.example","target":"","at":"2026-03-31T11:36:58Z"}`)
 	page("/api/v1/status").has(t, http.StatusOK, `"bounced":1,"bounced_last_day":1,`, `"arrivals":{"bounced":1}`)
 	s.do(anna, http.MethodPost, path+"/retry", form("why", "her mailbox is back")).has(t, http.StatusSeeOther)
 	page(path).has(t, http.StatusOK, "not sent yet", "her mailbox is back")

@@ -142,6 +142,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails_arrivals (
     enhanced    VARCHAR(32)  NOT NULL, -- its enhanced status code; empty when unknown
     reply       TEXT         NOT NULL,
     remote      VARCHAR(255) NOT NULL, -- the remote server; empty when unknown
+    target      VARCHAR(320) NOT NULL, -- the mailbox that it is about, such as a member of an alias; empty if that is the recipient
     at          DATETIME(6)  NOT NULL, -- when it happened
     reported_at DATETIME(6)  NOT NULL,
     PRIMARY KEY (task_id, recipient),

@@ -140,6 +140,7 @@ CREATE TABLE monitored_emails_arrivals (
     enhanced    TEXT     NOT NULL, -- its enhanced status code; empty when unknown
     reply       TEXT     NOT NULL,
     remote      TEXT     NOT NULL, -- the remote server; empty when unknown
+    target      TEXT     NOT NULL, -- the mailbox that it is about, such as a member of an alias; empty if that is the recipient
     at          DATETIME NOT NULL, -- when it happened
     reported_at DATETIME NOT NULL,
     PRIMARY KEY (task_id, recipient),

@@ -18,7 +18,7 @@ import (
 const (
 	tableArrivals  = "monitored_emails_arrivals"
 	arrivalKeys    = "task_id, recipient"
-	arrivalColumns = "inbox_id, status, code, enhanced, reply, remote, at, reported_at"
+	arrivalColumns = "inbox_id, status, code, enhanced, reply, remote, target, at, reported_at"
 )
 
 // arrivalRow is a row of monitored_emails_arrivals.
@@ -32,12 +32,12 @@ type arrivalRow struct {
 
 func (r *arrivalRow) into() []any {
 	a := &r.Arrival
-	return []any{&r.TaskID, &r.Recipient, &r.InboxID, &a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.At, &r.ReportedAt}
+	return []any{&r.TaskID, &r.Recipient, &r.InboxID, &a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &a.At, &r.ReportedAt}
 }
 
 func (r arrivalRow) values() []any {
 	a := r.Arrival
-	return []any{r.TaskID, r.Recipient, r.InboxID, a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.At, r.ReportedAt}
+	return []any{r.TaskID, r.Recipient, r.InboxID, a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.Target, a.At, r.ReportedAt}
 }
 
 // errNoChange ends a transaction that would change nothing.

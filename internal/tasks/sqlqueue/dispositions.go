@@ -145,15 +145,15 @@ func (r accountedRow) delivery() tasks.Delivery {
 
 // arrivedRow is what sqlAccounted has of an arrival, all of it null when there is none.
 type arrivedRow struct {
-	Status                  *tasks.ArrivalStatus
-	Code                    *int
-	Enhanced, Reply, Remote *string
-	At                      *time.Time
+	Status                          *tasks.ArrivalStatus
+	Code                            *int
+	Enhanced, Reply, Remote, Target *string
+	At                              *time.Time
 }
 
 func (r arrivedRow) arrival() *tasks.Arrival {
 	if r.Status == nil {
 		return nil
 	}
-	return &tasks.Arrival{Status: *r.Status, Code: *r.Code, Enhanced: *r.Enhanced, Reply: *r.Reply, Remote: *r.Remote, At: *r.At}
+	return &tasks.Arrival{Status: *r.Status, Code: *r.Code, Enhanced: *r.Enhanced, Reply: *r.Reply, Remote: *r.Remote, Target: *r.Target, At: *r.At}
 }

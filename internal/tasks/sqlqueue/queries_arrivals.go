@@ -24,7 +24,7 @@ FROM monitored_emails_arrivals WHERE inbox_id IN ? AND status IN ? GROUP BY inbo
 	// By monitored_emails_arrivals_status (status, reported_at, recipient). The condition is
 	// tasks.Arrival.OfMailbox.
 	sqlBounces = `
-SELECT recipient, COUNT(*) FROM monitored_emails_arrivals WHERE status = 'bounced' AND reported_at > ?
+SELECT recipient, COUNT(*) FROM monitored_emails_arrivals WHERE status = 'bounced' AND reported_at > ? AND target = ''
   AND (enhanced LIKE '5.1.%' OR enhanced = '5.2.1' OR enhanced IN ('', '5.0.0') AND code = 550)
 GROUP BY recipient HAVING COUNT(*) >= ?`
 

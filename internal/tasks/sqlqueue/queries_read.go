@@ -75,7 +75,7 @@ SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as, COALESC
   COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,
   COALESCE(d.recipient, '') AS recipient, COALESCE(d.status, '') AS delivery, d.duplicate_of, COALESCE(d.code, 0) AS code,
   COALESCE(d.reply, '') AS reply, COALESCE(d.attempts, 0) AS attempts, d.delivered_at, a.status AS arrival_status,
-  a.code AS arrival_code, a.enhanced AS arrival_enhanced, a.reply AS arrival_reply, a.remote AS arrival_remote, a.at AS arrival_at
+  a.code AS arrival_code, a.enhanced AS arrival_enhanced, a.reply AS arrival_reply, a.remote AS arrival_remote, a.target AS arrival_target, a.at AS arrival_at
 FROM monitored_emails_seen s
 LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id

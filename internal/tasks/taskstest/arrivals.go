@@ -53,12 +53,14 @@ func testArrivals(s *suite) {
 	p := s.place()
 	id := p.sent(1, "m", ann, bob)
 	p.sent(2, "other", ann)
+	bounce := bounce
+	bounce.Target = "member@other.example"
 	s.arrive(id, ann, bounce, true)
 	s.arrive(id, bob, tasks.Arrival{Status: tasks.Delayed}, true)
 	s.has(id, "bounced", "delayed")
 	trail, err := s.Queue.Events(s.ctx, id)
 	s.must("events", err)
-	if e := trail[0]; e.Worker != "reports" || e.Detail != ann+": 550 5.1.1 no such user at mx.other.example" {
+	if e := trail[0]; e.Worker != "reports" || e.Detail != ann+" (for member@other.example): 550 5.1.1 no such user at mx.other.example" {
 		s.t.Errorf("the trail says %q by %q", e.Detail, e.Worker)
 	}
 	check := func(by string, ds []tasks.Delivery) {
@@ -344,6 +346,7 @@ var notOfMailbox = []tasks.Arrival{
 	{Status: tasks.Bounced, Code: 554, Enhanced: "5.7.1", Reply: "looks like spam"},
 	{Status: tasks.Bounced, Enhanced: "4.4.7", Reply: "expired"},
 	{Status: tasks.Bounced, Code: 552, Reply: "too large"},
+	{Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Target: "member@other.example"},
 }
 
 // testBounces counts who bounced again and again lately.
@@ -360,10 +363,8 @@ func testBounces(s *suite) {
 		if uid > 2 {
 			s.arrive(id, better, bounce, true)
 		}
-		if uid > 0 {
-			other := p.sent(10+uid, "other"+string(rune('a'+uid)), bad)
-			s.arrive(other, bad, notOfMailbox[uid-1], true)
-		}
+		other := p.sent(10+uid, "other"+string(rune('a'+uid)), bad)
+		s.arrive(other, bad, notOfMailbox[uid], true)
 	}
 	for _, c := range []struct {
 		within time.Duration
