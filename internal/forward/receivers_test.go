@@ -39,6 +39,7 @@ type receivers struct {
 	relays   [2]*Relay // to the filters
 	arrived  *smtpsink.Server
 	sent     []*verdicts
+	from     string // the reverse-path
 }
 
 // filters are what judges at the receiver.
@@ -62,7 +63,7 @@ func startReceivers(t *testing.T, a *sender) *receivers {
 		dns.AddTXT(t, name, a.zone[name])
 		dns.AddTXT(t, name, second)
 	}
-	w := &receivers{sender: a, arrived: sink(t, smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}})}
+	w := &receivers{sender: a, from: forwarder, arrived: sink(t, smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}})}
 	server := testserver.StartReceiver(t, dns, w.arrived.Port())
 	for i, port := range []int{server.Rspamd, server.OpenDMARC} {
 		w.relays[i] = relayOn(t, port, func(c *Config) {
@@ -110,7 +111,7 @@ func (w *receivers) send(t *testing.T, raw string, s Style) (content *Content, v
 	var both sync.WaitGroup
 	for i, filter := range filters {
 		both.Go(func() {
-			res, err := deliver(t.Context(), w.relays[i], Envelope{From: forwarder, To: []string{filter + to}}, content)
+			res, err := deliver(t.Context(), w.relays[i], Envelope{From: w.from, To: []string{filter + to}}, content)
 			switch {
 			case err == nil && res.Outcomes[0].Status == Accepted:
 				v[i] = onItsWay

@@ -43,6 +43,26 @@ func TestReceivers(t *testing.T) {
 	checkTable(t, table(rows[:len(setups)*len(policies)]))
 }
 
+// TestReceiversTwice: what is rewritten passes by its own signature also when the message has a field
+// twice that it may have once. SPF is of another domain.
+func TestReceiversTwice(t *testing.T) {
+	a := newSender(t)
+	a.publish("author.example")
+	a.publish("srs.example")
+	w := startReceivers(t, a)
+	w.from = "SRS0=abcd=JJ=author.example=alice@srs.example"
+	all := map[string]*verdicts{}
+	for _, field := range []string{"Subject: another", "To: b@firm.example", "Date: Fri, 20 Nov 2026 10:00:00 +0000", "Message-ID: <a@b>"} {
+		_, all[field] = w.send(t, field+"\r\n"+ofAlice("author.example"), Style{Mode: Rewrite})
+	}
+	w.judge(t)
+	for field, v := range all {
+		if v.worst() != isPassed {
+			t.Errorf("with %q twice: %s, want it to pass", field, v)
+		}
+	}
+}
+
 // usualRows are those of the table.
 func usualRows(a *sender) (rows []*verdictRow) {
 	for i, s := range setups {
