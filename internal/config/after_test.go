@@ -16,11 +16,11 @@ func afterText(after, ofRoute string) string {
 }
 
 func TestAfter(t *testing.T) {
-	c := load(t, afterText("{forwarded: {move: 'Done, 2026'}, dead: {flag: $Failed}, create_folders: true}", "{forwarded: keep, skipped_no_match: delete}"))
-	if c.After.Forwarded != "move:Done, 2026" || c.After.Dead != "flag:$Failed" || !c.After.CreateFolders {
+	c := load(t, afterText("{forwarded: {move: 'Done, 2026'}, skipped_no_match: delete, dead: {flag: $Failed}, create_folders: true}", "{forwarded: keep}"))
+	if c.After.Forwarded != "move:Done, 2026" || c.After.SkippedNoMatch != route.Delete || c.After.Dead != "flag:$Failed" || !c.After.CreateFolders {
 		t.Errorf("after is %+v", c.After)
 	}
-	if got := c.Routes[0].After; got.Forwarded != route.Keep || got.SkippedNoMatch != route.Delete {
+	if got := c.Routes[0].After; got.Forwarded != route.Keep {
 		t.Errorf("after of the route is %+v", got)
 	}
 	if want := []outbox.Kind{outbox.Forwarded, outbox.SkippedNoMatch, outbox.Dead}; !slices.Equal(c.AfterKinds(), want) {
@@ -48,6 +48,7 @@ func TestAfterErrors(t *testing.T) {
 		{"{delete_after: -1s}", "{}", "", "after.delete_after: is negative"},
 		{"{forwarded: {move: A}}", "{}", "dedupe: off\n", "after.forwarded: cannot be move while dedupe is off"},
 		{"{delete_after: 30d}", "{}", "retention: {forwarded: 7d}\n", "after.delete_after: is too long for retention.forwarded"},
+		{"{skipped_no_match: delete}", "{skipped_no_match: keep}", "", ":4:64: routes[0].after.skipped_no_match: has no effect in a route, because a message that no route matches has no route; set it in the general section after"},
 		{"{forwarded: seen, moved: x}", "{}", "", "after.moved: unknown key"},
 	} {
 		got := loadErrors(t, write(t, afterText(tt.after, tt.ofRoute)+tt.more), variables())

@@ -99,10 +99,10 @@ func (a After) Deletes() time.Duration {
 	return *a.DeleteAfter
 }
 
-// Or fills the unset keys of a from general.
+// Or fills the unset keys of a from general. SkippedNoMatch is always that of general, because a
+// message that no route matches has no route.
 func (a After) Or(general After) After {
 	set(&general.Forwarded, a.Forwarded)
-	set(&general.SkippedNoMatch, a.SkippedNoMatch)
 	set(&general.Dead, a.Dead)
 	if a.DeleteAfter != nil {
 		general.DeleteAfter = a.DeleteAfter
