@@ -38,7 +38,8 @@ type Address struct {
 
 // Key is equal for all spellings of an address: upper or lower case, the domain in Unicode or
 // ASCII, and redundant quotes and backslashes (RFC 5321 4.1.2). RFC 5321 2.4 allows local parts
-// that differ in case only, but in practice such addresses belong to the same person.
+// that differ in case only, but in practice such addresses belong to the same person. Who gets a
+// message is compared with Mailbox, which keeps them apart.
 func (a Address) Key() string {
 	at := strings.LastIndexByte(a.Wire, '@')
 	local, domain := a.Wire[:at], a.Wire[at:]

@@ -18,12 +18,9 @@ func checkDomain(s string) (string, error) {
 	case strings.ContainsFunc(s, invisible):
 		return "", errInvisible
 	}
-	wire := s
-	if !ascii(s) {
-		var err error
-		if wire, err = idna.Lookup.ToASCII(s); err != nil {
-			return "", errors.New("its domain is no valid internationalized name (RFC 5890)")
-		}
+	wire, err := toASCII(s)
+	if err != nil {
+		return "", errors.New("its domain is no valid internationalized name (RFC 5890)")
 	}
 	notAllowed := func(r rune) bool { return r != '.' && notLabel(r) }
 	if !strings.HasPrefix(wire, "[") && strings.ContainsFunc(wire, notAllowed) {
@@ -34,6 +31,42 @@ func checkDomain(s string) (string, error) {
 			"or an address like [192.0.2.1] or [IPv6:2001:db8::1] (RFC 5321 4.1.2)")
 	}
 	return wire, nil
+}
+
+// toASCII returns a domain with its U-labels as A-labels (RFC 5891).
+func toASCII(domain string) (string, error) {
+	if ascii(domain) {
+		return domain, nil
+	}
+	return idna.Lookup.ToASCII(domain)
+}
+
+// Mailbox is equal for all spellings of a recipient: only its domain ignores case (RFC 5321 2.4), and
+// may be in Unicode or ASCII. It also accepts text that is not an address.
+func Mailbox(s string) string {
+	at := strings.LastIndexByte(s, '@')
+	domain, err := toASCII(s[at+1:])
+	if err != nil {
+		domain = s[at+1:]
+	}
+	return s[:at+1] + strings.ToLower(domain)
+}
+
+// shown maps domains as idna.Lookup does, and leaves alone what only globs and some hosts have: * ? _
+// and dashes in odd places.
+var shown = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.CheckHyphens(false))
+
+// UnicodeDomain is equal for all spellings of a domain, or of a glob for domains: in Unicode, in lower
+// case, and without a dot at its end. An A-label that is not valid stays as it is.
+func UnicodeDomain(s string) string {
+	lower := strings.TrimSuffix(strings.ToLower(s), ".")
+	if ascii(s) && !strings.Contains(lower, "xn--") {
+		return lower
+	}
+	if u, err := shown.ToUnicode(s); err == nil {
+		return strings.TrimSuffix(u, ".")
+	}
+	return lower
 }
 
 // IsDomain reports whether s is a Domain or an address-literal of RFC 5321 4.1.2, in ASCII.

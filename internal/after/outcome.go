@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/imapsrc"
 	"postrider/internal/outbox"
 	"postrider/internal/route"
@@ -80,7 +81,7 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 			by = known[d.DuplicateOf]
 		}
 		if !slices.ContainsFunc(by.Deliveries, func(own tasks.Delivery) bool {
-			return tasks.Mailbox(own.Recipient) == tasks.Mailbox(d.Recipient) && own.Status == tasks.Delivered && !own.HasBounced()
+			return address.Mailbox(own.Recipient) == address.Mailbox(d.Recipient) && own.Status == tasks.Delivered && !own.HasBounced()
 		}) {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/address"
 	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
@@ -24,7 +25,7 @@ const (
 
 	// By monitored_emails_arrivals_status (status, reported_at, recipient), backwards.
 	sqlLastBounce = `
-SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals WHERE status = 'bounced' AND recipient = ? AND target = ''
+SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals WHERE status = 'bounced' AND recipient IN ? AND target = ''
 ORDER BY reported_at DESC LIMIT 1`
 )
 
@@ -37,7 +38,7 @@ func NewStore(d *db.DB) *Store { return &Store{d} }
 // Noted is a recipient whose mail bounced too often.
 type Noted struct {
 	ID        int64
-	Recipient string // its domain in lower case
+	Recipient string // as address.Mailbox has it
 	Since     time.Time
 	Bounces   int    // how many, at that time
 	Why       string // what the last bounce said
@@ -83,22 +84,22 @@ func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, _ error)
 	return all, now, nil
 }
 
-// note records that the mail of a recipient bounced too often: as a new row, or in the row of old.
-func (s *Store) note(ctx context.Context, recipient string, bounces int, suspend bool, old *Noted) error {
+// note records that the mail of a recipient, by address.Mailbox, bounced too often: as a new row, or
+// in the row of old.
+func (s *Store) note(ctx context.Context, recipient string, bounces bounced, suspend bool, old *Noted) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		why, err := lastBounce(tx, recipient)
+		why, err := lastBounce(tx, recipient, bounces.as)
 		if err != nil {
 			return err
 		}
-		key := tasks.Mailbox(recipient)
 		if old != nil {
-			_, err = db.Exec(tx, sqlSuspend, now, bounces, why, suspend, key)
+			_, err = db.Exec(tx, sqlSuspend, now, bounces.times, why, suspend, recipient)
 		} else {
-			_, err = db.Exec(tx, sqlNote, key, now, bounces, why, suspend)
+			_, err = db.Exec(tx, sqlNote, recipient, now, bounces.times, why, suspend)
 		}
 		return err
 	})
@@ -116,8 +117,8 @@ const maxWhy = 1000
 
 // lastBounce is what the last bounce of a recipient said; empty if its task was purged in the
 // meantime.
-func lastBounce(tx *gorm.DB, recipient string) (string, error) {
-	rows, err := db.Query(tx, func(a *tasks.Arrival) []any { return []any{&a.Code, &a.Enhanced, &a.Reply, &a.Remote} }, sqlLastBounce, recipient)
+func lastBounce(tx *gorm.DB, recipient string, as []string) (string, error) {
+	rows, err := db.Query(tx, func(a *tasks.Arrival) []any { return []any{&a.Code, &a.Enhanced, &a.Reply, &a.Remote} }, sqlLastBounce, as)
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}
@@ -144,7 +145,7 @@ func (s *Store) Resume(ctx context.Context, recipient string) (was bool, _ error
 		if err != nil {
 			return err
 		}
-		n, err := db.Exec(tx, sqlResume, now, tasks.Mailbox(recipient))
+		n, err := db.Exec(tx, sqlResume, now, address.Mailbox(recipient))
 		was = n > 0
 		return err
 	})

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"postrider/internal/tasks"
+	"postrider/internal/address"
 	"postrider/internal/text"
 )
 
@@ -48,27 +48,34 @@ func (b *Book) Review(ctx context.Context) error {
 	return nil
 }
 
-// tooMany are the recipients whose mail bounced too often within that time, with how often.
-func (b *Book) tooMany(ctx context.Context, within time.Duration) (map[string]int, error) {
+// bounced is how often the mail of a recipient bounced.
+type bounced struct {
+	times int
+	as    []string // the spellings of its address
+}
+
+// tooMany are the recipients whose mail bounced too often within that time, by address.Mailbox.
+func (b *Book) tooMany(ctx context.Context, within time.Duration) (map[string]bounced, error) {
 	counts, err := b.queue.Bounces(ctx, within, b.cfg.After)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]int{}
+	out := map[string]bounced{}
 	for recipient, n := range counts {
-		out[tasks.Mailbox(recipient)] += n
+		key := address.Mailbox(recipient)
+		out[key] = bounced{out[key].times + n, append(out[key].as, recipient)}
 	}
 	return out, nil
 }
 
 // since is tooMany for one recipient. age is the time since it was resumed.
-func (b *Book) since(ctx context.Context, recipient string, age time.Duration) (int, bool, error) {
+func (b *Book) since(ctx context.Context, recipient string, age time.Duration) (bounced, bool, error) {
 	counts, err := b.tooMany(ctx, min(max(age, 0), b.cfg.Within))
 	n, ok := counts[recipient]
 	return n, ok, err
 }
 
-func (b *Book) note(ctx context.Context, recipient string, count int, old *Noted) error {
+func (b *Book) note(ctx context.Context, recipient string, count bounced, old *Noted) error {
 	if err := b.store.note(ctx, recipient, count, b.cfg.Suspend, old); err != nil {
 		return err
 	}
@@ -77,7 +84,7 @@ func (b *Book) note(ctx context.Context, recipient string, count int, old *Noted
 	if b.cfg.Suspend {
 		what += "; nothing more is sent to it"
 	}
-	b.log.Warn(what, "recipient", recipient, "bounces", count, "within", b.cfg.Within)
+	b.log.Warn(what, "recipient", recipient, "bounces", count.times, "within", b.cfg.Within)
 	return nil
 }
 
@@ -85,7 +92,7 @@ func (b *Book) note(ctx context.Context, recipient string, count int, old *Noted
 type remembered struct {
 	mu  sync.Mutex
 	at  time.Time
-	all map[string]Noted // by Mailbox; nil before it was read
+	all map[string]Noted // by address.Mailbox; nil before it was read
 }
 
 // fresh is how long the cache is used. Another process may suspend a recipient in the meantime.
@@ -121,13 +128,13 @@ func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ e
 		return "", nil
 	}
 	all := b.suspended.get(b.now())
-	n, ok := all[tasks.Mailbox(recipient)]
+	n, ok := all[address.Mailbox(recipient)]
 	if all == nil || ok {
 		var err error
 		if all, err = b.read(ctx); err != nil {
 			return "", err
 		}
-		n, ok = all[tasks.Mailbox(recipient)]
+		n, ok = all[address.Mailbox(recipient)]
 	}
 	if !ok {
 		return "", nil

@@ -1,11 +1,14 @@
 package arrivals
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"gorm.io/gorm"
 
 	"postrider/internal/db"
 )
@@ -105,6 +108,50 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
+// TestSuspendSpellings: bounces of all spellings of an address count, and the last of them says why.
+func TestSuspendSpellings(t *testing.T) {
+	r := newReviewed(t, true)
+	for _, to := range []string{"gone@bücher.example", "gone@BÜCHER.example"} {
+		r.counts[to] = []time.Time{r.now, r.now, r.now}
+	}
+	if all := r.review(); len(all) != 1 || all[0].Recipient != "gone@xn--bcher-kva.example" || all[0].Bounces != 6 {
+		t.Fatalf("after three bounces of each of two spellings %+v are noted, want one recipient with six", all)
+	}
+	for _, to := range []string{"gone@bücher.example", "gone@XN--Bcher-kva.example"} {
+		if why := r.why(to); !strings.Contains(why, "postrider recipient resume "+to) {
+			t.Errorf("%s is suspended because %q, want that it is", to, why)
+		}
+	}
+	if was, err := r.store.Resume(t.Context(), "gone@BÜCHER.example"); err != nil || !was {
+		t.Errorf("Resume = %v, %v, want that it was suspended", was, err)
+	}
+}
+
+// TestLastBounce: it is found in any spelling of the recipient.
+func TestLastBounce(t *testing.T) {
+	r := newReviewed(t, true)
+	undo := errors.New("undo")
+	err := r.store.db.Tx(t.Context(), func(tx *gorm.DB) error {
+		for _, sql := range []string{
+			"PRAGMA defer_foreign_keys = ON",
+			`INSERT INTO monitored_emails_arrivals (task_id, recipient, inbox_id, status, code, enhanced, reply, remote, at, reported_at)
+			VALUES (1, 'gone@BÜCHER.example', 1, 'bounced', 550, '5.1.1', 'no such user', 'mx.other.example', 1, 1)`,
+		} {
+			if err := tx.Exec(sql).Error; err != nil {
+				return err
+			}
+		}
+		why, err := lastBounce(tx, "gone@xn--bcher-kva.example", []string{"gone@bücher.example", "gone@BÜCHER.example"})
+		if err != nil || !strings.Contains(why, "no such user") {
+			t.Errorf("the last bounce says %q, %v, want what the server said", why, err)
+		}
+		return undo
+	})
+	if !errors.Is(err, undo) {
+		t.Fatal(err)
+	}
+}
+
 // TestResume: what bounced before does not count any more, and it is sent to at once.
 func TestResume(t *testing.T) {
 	r := newReviewed(t, true)
@@ -164,7 +211,7 @@ func TestSuspendedElsewhere(t *testing.T) {
 	if r.why("gone@other.example") != "" {
 		t.Fatal("it is suspended")
 	}
-	if err := r.store.note(t.Context(), "gone@other.example", 3, true, nil); err != nil {
+	if err := r.store.note(t.Context(), "gone@other.example", bounced{times: 3}, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.now = r.now.Add(fresh + time.Second)

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/idna"
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"postrider/internal/address"
 )
 
 // turkish maps i, dotted İ and dotless ı to one letter, because the language of a text is not
@@ -46,26 +47,12 @@ func squeeze(s string) string {
 	return out.String()
 }
 
-// foldAddress is fold for an address or a glob. An xn-- label of the domain (RFC 5890) becomes
-// Unicode.
+// foldAddress is fold for an address or a glob. What fold does to its domain would make one domain of
+// two: ß and ss are different there, and so are ı and i.
 func foldAddress(s string) string {
-	s = fold(strings.TrimSpace(s))
+	s = norm.NFKC.String(strings.ToValidUTF8(strings.TrimSpace(s), "\ufffd"))
 	at := strings.LastIndexByte(s, '@')
-	return s[:at+1] + foldDomain(s[at+1:])
-}
-
-func foldDomain(domain string) string {
-	domain = strings.TrimSuffix(strings.ReplaceAll(fold(domain), "。", "."), ".")
-	if u, err := idna.Punycode.ToUnicode(domain); err == nil {
-		return fold(u)
-	}
-	return domain
-}
-
-// mailbox is the identity of an address: only the domain ignores case (RFC 5321 2.4).
-func mailbox(addr string) string {
-	at := strings.LastIndexByte(addr, '@')
-	return addr[:at+1] + foldDomain(addr[at+1:])
+	return foldCompatible(s[:at+1]) + address.UnicodeDomain(s[at+1:])
 }
 
 // SameMailboxes reports whether two lists name the same mailboxes, in any order.
@@ -73,7 +60,7 @@ func SameMailboxes(a, b []string) bool {
 	set := func(list []string) []string {
 		var keys []string
 		for _, s := range list {
-			keys = append(keys, mailbox(s))
+			keys = append(keys, address.Mailbox(s))
 		}
 		slices.Sort(keys)
 		return slices.Compact(keys)

@@ -125,10 +125,10 @@ func checkDecision(t *testing.T, table *Table, m Mail) {
 	}
 	seen := map[string]bool{}
 	for _, to := range d.To {
-		if seen[mailbox(to)] || address.Check(to) != nil {
+		if seen[address.Mailbox(to)] || address.Check(to) != nil {
 			t.Errorf("recipients are %q, want addresses, and each mailbox once", d.To)
 		}
-		seen[mailbox(to)] = true
+		seen[address.Mailbox(to)] = true
 	}
 }
 

@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"strings"
+
+	"postrider/internal/address"
 )
 
 // Recipients are the addresses that the routes name, each mailbox once: not those that a message
@@ -12,7 +14,7 @@ func (t *Table) Recipients() []string {
 	seen := map[string]bool{}
 	for _, r := range t.rules {
 		for _, to := range r.To {
-			if key := mailbox(to); !isTemplate(to) && !seen[key] {
+			if key := address.Mailbox(to); !isTemplate(to) && !seen[key] {
 				seen[key] = true
 				out = append(out, to)
 			}

@@ -34,6 +34,7 @@ import (
 	"strings"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/message"
 )
 
@@ -164,7 +165,7 @@ func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why s
 	}
 	d.LeftOut = cmp.Or(d.LeftOut, r.leftOut)
 	for _, to := range r.to {
-		if key := mailbox(to); !seen[key] {
+		if key := address.Mailbox(to); !seen[key] {
 			seen[key] = true
 			d.To = append(d.To, to)
 		}

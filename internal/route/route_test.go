@@ -124,6 +124,15 @@ func TestMatch(t *testing.T) {
 			Match{From: []string{"*@mu\u0308nchen.example"}},
 			"From: a@xn--mnchen-3ya.example", true,
 		},
+		{"from, sharp s is not ss", Match{From: []string{"*@strasse.example"}}, "From: a@straße.example", false},
+		{"from, sharp s is not ss, xn--", Match{From: []string{"*@strasse.example"}}, "From: a@xn--strae-oqa.example", false},
+		{"from, sharp s is not ss, regexp", Match{From: []string{`/@strasse\.example$/`}}, "From: a@straße.example", false},
+		{"from, sharp s, xn--", Match{From: []string{"*@straße.example"}}, "From: a@XN--STRAE-OQA.example", true},
+		{"from, dotless i is not i", Match{From: []string{"*@isparta.example"}}, "From: a@ısparta.example", false},
+		{"from, dotted I is not i", Match{From: []string{"*@isparta.example"}}, "From: a@İsparta.example", false},
+		{"from, xn-- of ASCII is not it", Match{From: []string{"*@firm.example"}}, "From: a@xn--firm-.example", false},
+		{"from, full width", Match{From: []string{"＊@ｂücher．example"}}, "From: Ａ@xn--bcher-kva.example", true},
+		{"from, sharp s before the @", Match{From: []string{"strasse@*"}}, "From: Straße@x.example", true},
 		{"missing from", Match{From: []string{"*"}}, "Subject: x", false},
 		{"to", Match{To: []string{"b@*"}}, "To: team: a@x.example, b@x.example;", true},
 		{"to is not cc", Match{To: []string{"b@*"}}, "Cc: b@x.example", false},
@@ -226,6 +235,18 @@ func TestDecideCollects(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("decided %+v\nwant    %+v", got, want)
+	}
+}
+
+// TestDecideDomains: domains that a person may take for each other are different ones.
+func TestDecideDomains(t *testing.T) {
+	to := []string{"a@ısparta.example", "a@isparta.example", "b@straße.example", "b@strasse.example"}
+	table := compile(t, Rule{Name: "r", To: append(to, "a@xn--sparta-o9a.example", "b@STRAßE.example")})
+	if got := table.Decide(t.Context(), Mail{}).To; !slices.Equal(got, to) {
+		t.Errorf("the recipients are %q, want %q", got, to)
+	}
+	if got := table.Recipients(); !slices.Equal(got, to) {
+		t.Errorf("the routes name %q, want %q", got, to)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"postrider/internal/address"
 )
 
 // WaitRecheck is how long a task waits at most for the delivery of another one before it looks
@@ -28,15 +30,15 @@ func Settled(task Status, delivery DeliveryStatus) bool {
 // refused and is still owned is open: the task is about to give it up.
 func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {
 	return Owner{TaskID: id, Open: slices.ContainsFunc(ds, func(d Delivery) bool {
-		return Mailbox(d.Recipient) == mailbox &&
+		return address.Mailbox(d.Recipient) == mailbox &&
 			(!Settled(status, d.Status) || d.Status == Failed && status != Skipped)
 	})}
 }
 
 // Own is the rule by which nobody gets the same content twice: a delivery may go out only while its
 // task owns (scope, content, recipient). ds are the deliveries of a task, and owners the current
-// owners of their recipients, by Mailbox. Own returns the updated deliveries, and the mailboxes that
-// the task has to take.
+// owners of their recipients, by address.Mailbox. Own returns the updated deliveries, and the
+// mailboxes that the task has to take.
 //
 //   - Nobody owns the recipient: the task takes it.
 //   - The owner's delivery is settled: this delivery is a duplicate.
@@ -50,10 +52,10 @@ func Own(taskID int64, ds []Delivery, owners map[string]Owner) (out []Delivery, 
 		if d.Status != Pending && d.Status != Sending {
 			continue
 		}
-		owner, owned := owners[Mailbox(d.Recipient)]
+		owner, owned := owners[address.Mailbox(d.Recipient)]
 		switch {
 		case !owned:
-			take = append(take, Mailbox(d.Recipient))
+			take = append(take, address.Mailbox(d.Recipient))
 			d.DuplicateOf = 0
 		case owner.TaskID == taskID:
 			d.DuplicateOf = 0
@@ -65,12 +67,6 @@ func Own(taskID int64, ds []Delivery, owners map[string]Owner) (out []Delivery, 
 		}
 	}
 	return out, take
-}
-
-// Mailbox is a recipient as it is compared with others: its domain in lower case.
-func Mailbox(recipient string) string {
-	at := strings.LastIndexByte(recipient, '@')
-	return recipient[:at+1] + strings.ToLower(recipient[at+1:])
 }
 
 // GivesUp are the recipients that a task no longer owns when its claim ends in this status: those that

@@ -69,16 +69,6 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-func TestMailbox(t *testing.T) {
-	for in, want := range map[string]string{
-		"Ann@Example.COM": "Ann@example.com", "a@B@C.D": "a@B@c.d", "ann": "ann", "": "", "@X": "@x",
-	} {
-		if got := Mailbox(in); got != want {
-			t.Errorf("the mailbox of %q is %q, want %q", in, got, want)
-		}
-	}
-}
-
 // TestEnds: what a task gives up, and what is settled, when a claim ends in a status.
 func TestEnds(t *testing.T) {
 	var all []Delivery

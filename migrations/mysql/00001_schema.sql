@@ -156,7 +156,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails_arrivals (
 CREATE TABLE IF NOT EXISTS monitored_emails_once (
     scope       BIGINT       NOT NULL, -- 0: all inboxes; otherwise the inbox
     fingerprint BINARY(32)   NOT NULL, -- of the content
-    recipient   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, -- its domain in lower case
+    recipient   VARCHAR(320) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, -- its domain in ASCII and lower case
     task_id     BIGINT       NOT NULL, -- no foreign key; below 0: that task was purged, and the row stays
     PRIMARY KEY (scope, fingerprint, recipient),
     KEY monitored_emails_once_task (task_id)
@@ -311,7 +311,7 @@ CREATE TABLE IF NOT EXISTS monitored_destinations (
 -- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE IF NOT EXISTS suspended_recipients (
     id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
-    recipient  VARCHAR(320) NOT NULL UNIQUE, -- its domain in lower case
+    recipient  VARCHAR(320) NOT NULL UNIQUE, -- its domain in ASCII and lower case
     since      BIGINT       NOT NULL, -- when that was found
     bounces    INT          NOT NULL, -- how many there were then
     why        TEXT         NOT NULL, -- what the last one said

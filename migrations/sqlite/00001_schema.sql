@@ -154,7 +154,7 @@ CREATE INDEX monitored_emails_arrivals_status ON monitored_emails_arrivals (stat
 CREATE TABLE monitored_emails_once (
     scope       INTEGER  NOT NULL, -- 0: all inboxes; otherwise the inbox
     fingerprint BLOB     NOT NULL, -- of the content
-    recipient   TEXT     NOT NULL, -- its domain in lower case
+    recipient   TEXT     NOT NULL, -- its domain in ASCII and lower case
     task_id     INTEGER  NOT NULL, -- no foreign key; below 0: that task was purged, and the row stays
     PRIMARY KEY (scope, fingerprint, recipient)
 );
@@ -309,7 +309,7 @@ CREATE TABLE monitored_destinations (
 -- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE suspended_recipients (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
-    recipient  TEXT    NOT NULL UNIQUE, -- its domain in lower case
+    recipient  TEXT    NOT NULL UNIQUE, -- its domain in ASCII and lower case
     since      INTEGER NOT NULL, -- when that was found
     bounces    INTEGER NOT NULL, -- how many there were then
     why        TEXT    NOT NULL, -- what the last one said

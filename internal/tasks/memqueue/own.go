@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
@@ -19,7 +20,7 @@ type onceKey struct {
 const everywhere = 0
 
 func onceKeyOf(t *task, dedupe tasks.Dedupe, recipient string) onceKey {
-	key := onceKey{t.InboxID, t.Identity.Fingerprint, tasks.Mailbox(recipient)}
+	key := onceKey{t.InboxID, t.Identity.Fingerprint, address.Mailbox(recipient)}
 	if dedupe == tasks.DedupeAll {
 		key.scope = everywhere
 	}
@@ -33,7 +34,7 @@ func (q *Queue) own(t *task, dedupe tasks.Dedupe) {
 	if dedupe != tasks.DedupeOff && t.Read {
 		for _, d := range t.Deliveries {
 			if id, ok := q.once[onceKeyOf(t, dedupe, d.Recipient)]; ok {
-				owners[tasks.Mailbox(d.Recipient)] = q.owner(id, tasks.Mailbox(d.Recipient))
+				owners[address.Mailbox(d.Recipient)] = q.owner(id, address.Mailbox(d.Recipient))
 			}
 		}
 	}
@@ -58,7 +59,7 @@ func (q *Queue) owner(id int64, mailbox string) tasks.Owner {
 // open reports whether a task owns a recipient, and its delivery is open.
 func (q *Queue) open(id int64, recipient string) bool {
 	for key, owner := range q.once {
-		if owner == id && key.mailbox == tasks.Mailbox(recipient) {
+		if owner == id && key.mailbox == address.Mailbox(recipient) {
 			return q.owner(id, key.mailbox).Open
 		}
 	}
@@ -69,7 +70,7 @@ func (q *Queue) open(id int64, recipient string) bool {
 func (q *Queue) giveUp(t *task, recipients []string, now time.Time) {
 	for _, r := range recipients {
 		for key, owner := range q.once {
-			if owner == t.ID && key.mailbox == tasks.Mailbox(r) {
+			if owner == t.ID && key.mailbox == address.Mailbox(r) {
 				delete(q.once, key)
 			}
 		}
@@ -94,7 +95,7 @@ func (q *Queue) wakeWaiting(id int64, recipients []string, now time.Time) {
 // contains reports whether a recipient is among those given, by mailbox.
 func contains(recipients []string, recipient string) bool {
 	return slices.ContainsFunc(recipients, func(r string) bool {
-		return tasks.Mailbox(r) == tasks.Mailbox(recipient)
+		return address.Mailbox(r) == address.Mailbox(recipient)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/address"
 	"postrider/internal/db"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
@@ -36,7 +37,7 @@ func keysOf(t tasks.Task, dedupe tasks.Dedupe) (keys []onceKey) {
 		scope = everywhere
 	}
 	for _, d := range t.Deliveries {
-		keys = append(keys, onceKey{scope, t.Identity.Fingerprint, tasks.Mailbox(d.Recipient)})
+		keys = append(keys, onceKey{scope, t.Identity.Fingerprint, address.Mailbox(d.Recipient)})
 	}
 	return keys
 }
@@ -195,7 +196,7 @@ func giveUp(tx *gorm.DB, recipients map[int64][]string) error {
 func mailboxesOf(recipients []string) []string {
 	out := make([]string, len(recipients))
 	for i, r := range recipients {
-		out[i] = tasks.Mailbox(r)
+		out[i] = address.Mailbox(r)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -235,7 +236,7 @@ func waitingFor(tx *gorm.DB, ids []int64) ([]deliveryRow, error) {
 // recipients by task.
 func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][]string) error {
 	for _, w := range waiting {
-		if !slices.Contains(mailboxesOf(settled[*w.DuplicateOf]), tasks.Mailbox(w.Recipient)) {
+		if !slices.Contains(mailboxesOf(settled[*w.DuplicateOf]), address.Mailbox(w.Recipient)) {
 			continue
 		}
 		if err := tx.Exec(sqlWake, now.UnixMicro(), w.TaskID, now.UnixMicro()).Error; err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/address"
 	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
@@ -130,7 +131,7 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 // open reports whether the task that a delivery waits for owns the recipient, and its own delivery
 // is open.
 func open(owned []onceRow, s progress, d tasks.Delivery) bool {
-	mailbox := tasks.Mailbox(d.Recipient)
+	mailbox := address.Mailbox(d.Recipient)
 	return slices.ContainsFunc(owned, func(r onceRow) bool {
 		return r.TaskID == d.DuplicateOf && r.Recipient == mailbox &&
 			tasks.OwnerOf(r.TaskID, s.status[r.TaskID], s.deliveries[r.TaskID], mailbox).Open

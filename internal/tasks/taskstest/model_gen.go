@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"postrider/internal/address"
 	"postrider/internal/tasks"
 )
 
@@ -100,7 +101,7 @@ func (g gen) dedupe(t *rapid.T) tasks.Dedupe {
 }
 
 func (g gen) to(t *rapid.T) []string {
-	return rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, 3, tasks.Mailbox).Draw(t, "to")
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(people), 1, 3, address.Mailbox).Draw(t, "to")
 }
 
 func (g gen) register(t *rapid.T) Op {

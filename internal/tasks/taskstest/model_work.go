@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/tasks"
 )
 
@@ -140,7 +141,7 @@ func (s *side) once(t tasks.Task, recipient string) {
 	if now, err := s.Queue.Get(s.ctx, t.ID); err != nil || !now.Read || s.unread[t.ID] {
 		return
 	}
-	key := once{t.InboxID, s.content(t.ID), tasks.Mailbox(recipient)}
+	key := once{t.InboxID, s.content(t.ID), address.Mailbox(recipient)}
 	if s.scope == tasks.DedupeAll {
 		key.inbox = 0
 	}
@@ -160,7 +161,7 @@ func (s *side) forgive(ids []int64) {
 		}
 		for _, d := range t.Deliveries {
 			for key, by := range s.delivered {
-				if by == id && d.HasBounced() && key.mailbox == tasks.Mailbox(d.Recipient) {
+				if by == id && d.HasBounced() && key.mailbox == address.Mailbox(d.Recipient) {
 					delete(s.delivered, key)
 				}
 			}

@@ -62,7 +62,8 @@ func (p place) skipAccountsForNothing(skipped, other tasks.Entry) {
 	p.became([]tasks.Entry{other}, "new")
 }
 
-// testDomain: a recipient is compared with its domain in lower case, and its local part as it is.
+// testDomain: a recipient is compared with its domain in ASCII and lower case, and its local part as
+// it is.
 func testDomain(s *suite) {
 	p := s.place()
 	id := p.added(s.msg(1, "m", "ann@Example.COM"))
@@ -73,6 +74,13 @@ func testDomain(s *suite) {
 		s.finish(c, tasks.Forwarded)
 	}
 	p.reserve(p.claimed(10, 3)[0], nil, fmt.Sprintf("Ann@EXAMPLE.com duplicate of %d, ann duplicate of %d", other, id))
+	for _, spelled := range []string{"ann@BÜCHER.example", "ann@xn--bcher-kva.example", "ann@XN--BCHER-KVA.example"} {
+		p := s.place()
+		p.became([]tasks.Entry{s.msg(1, "m", "ann@bücher.example"), s.msg(2, "m", spelled)}, "new", "waits")
+		if sent := p.work(); sent != 1 {
+			s.t.Errorf("a message to ann@bücher.example and %s was sent %d times, want 1", spelled, sent)
+		}
+	}
 }
 
 // testEachRecipient: a recipient that has the message does not get it again, and the others get it.
