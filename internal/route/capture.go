@@ -99,7 +99,7 @@ func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	for i, to := range r.To {
 		made := expand(to, captured)
 		if isTemplate(to) {
-			if err := checkCaptured(made); err != nil {
+			if err := checkMade(made, to, captured); err != nil {
 				return nil, fmt.Errorf("to[%d] (%q) becomes %q, which is not an address: %w", i, to, excerpt(made), err)
 			}
 		}
@@ -108,19 +108,20 @@ func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	return list, nil
 }
 
-// checkCaptured is stricter than address.Check. A stranger wrote a part of this address, and must
-// not use characters with a meaning to relays or shells.
-func checkCaptured(s string) error {
-	if i := strings.IndexFunc(s, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r)
-	}); i >= 0 {
-		return fmt.Errorf("captured text may put only letters, digits and @ . _ + - = ' into an address, not %q",
-			[]rune(s[i:])[0])
+// checkMade checks an address made of a template. A stranger wrote what is captured, and must not use
+// characters with a meaning to relays or shells.
+func checkMade(made, template string, captured map[string]string) error {
+	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
+		for _, r := range captured[m[1]] {
+			if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r) {
+				return fmt.Errorf("captured text may put only letters, digits and @ . _ + - = ' into an address, not %q", r)
+			}
+		}
 	}
-	if strings.HasPrefix(s, "-") {
+	if strings.HasPrefix(made, "-") && !strings.HasPrefix(template, "-") {
 		return errors.New("what is captured may not make it begin with a dash")
 	}
-	return address.Check(s)
+	return address.Check(made)
 }
 
 // priority is the priority of a rule that matched. If what was captured is none, it is normal, and
