@@ -73,9 +73,13 @@ func (c *compiler) expression(m Match, s scope) []condition {
 		e.zone = s.zone
 	}
 	e.content = look.uses("body", "attachments", "has_attachment")
-	return []condition{{
+	list := []condition{{
 		key: s.prefix + "when", want: []string{m.When}, message: true, content: e.content, test: e.test,
 	}}
+	if look.uses("inbox", "labels") {
+		return ofInbox(list)
+	}
+	return list
 }
 
 // inspector reads the tree of an expression and changes nothing. It refuses what would let the

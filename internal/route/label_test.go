@@ -62,6 +62,18 @@ func TestLabelsInExpressions(t *testing.T) {
 			t.Errorf("%s: matched %v, want %v; it says %s", when, matched, want, why)
 		}
 	}
+	m.Inbox, m.Labels = "", nil
+	for _, when := range []string{`labels.tenant != "acme"`, `labels.tenant == "acme"`, `inbox == ""`, `subject == "x" or inbox == "desk@firm.example"`} {
+		if matched, why := only(t, Match{When: when}, m); matched || !strings.Contains(why, "when is undecided: it is not known in which inbox") {
+			t.Errorf("%s, without an inbox: matched %v, it says %s; want it to be undecided", when, matched, why)
+		}
+		if matched, why := only(t, Match{Not: &Match{When: when}}, m); matched || !strings.Contains(why, "not is undecided") {
+			t.Errorf("not %s, without an inbox: matched %v, it says %s; want it to be undecided", when, matched, why)
+		}
+	}
+	if matched, why := only(t, Match{When: `subject == "x"`}, m); !matched {
+		t.Errorf("without an inbox an expression on the subject did not match: %s", why)
+	}
 }
 
 func TestUsesLabels(t *testing.T) {
