@@ -159,8 +159,14 @@ func (c *contentReader) decoded(h Header, p part, octets []byte) string {
 	if err != nil {
 		c.incomplete("its text is not encoded properly: " + withoutControls(err.Error()))
 	}
-	return p.decode(octets)
+	text, unknown := p.decode(octets)
+	if unknown != "" {
+		c.incomplete(fmt.Sprintf("its charset %q is not known", unknown[:min(len(unknown), maxLabel)]))
+	}
+	return text
 }
+
+const maxLabel = 40 // octets of the name of a charset
 
 // transferDecode decodes the Content-Transfer-Encoding (RFC 2045 6). Together with an error it
 // returns what it could decode, as mail programs show it.
@@ -220,23 +226,33 @@ func (c *contentReader) add(s string) {
 }
 
 // decode converts a part's octets to text. HTML without a charset parameter may name its charset in
-// the markup.
-func (p part) decode(octets []byte) string {
-	label, isHTML := strings.ToLower(p.params["charset"]), p.mediaType == "text/html"
+// the markup. unknown is the charset if it is not known and the text may be another one.
+func (p part) decode(octets []byte) (text, unknown string) {
+	label, isHTML := charsetOf(p.params["charset"]), p.mediaType == "text/html"
 	if label == "" && isHTML && !utf8.Valid(octets) {
 		_, label, _ = charset.DetermineEncoding(octets, "")
 	}
-	var s string
-	switch label {
-	case "", "us-ascii", "ascii": // the text is often in another charset
+	s, known := fromCharset(octets, label)
+	switch {
+	case label == "" || label == "us-ascii": // the text is often in another charset
 		s = Header{}.plain(string(octets))
+	case known:
 	default:
-		s = toUTF8(octets, label)
+		if s = toUTF8(octets, label); !looksRight(octets, label) {
+			unknown = label
+		}
 	}
 	if isHTML {
 		s = htmlText(s)
 	}
-	return strings.TrimSpace(invisible.Replace(s))
+	return strings.TrimSpace(invisible.Replace(s)), unknown
+}
+
+// looksRight reports whether text in a charset that is not known can be read as UTF-8, which most
+// charsets have in common as far as it is ASCII. UTF-7 and ISO 2022 write other characters in ASCII.
+func looksRight(octets []byte, label string) bool {
+	return label == "utf-8" || label == "utf8" || utf8.Valid(octets) &&
+		!bytes.ContainsAny(octets, "\x1b\x0e") && !(strings.Contains(label, "utf-7") && bytes.ContainsRune(octets, '+'))
 }
 
 // invisible removes characters that senders put between letters to hyphenate, or to hide words from

@@ -73,6 +73,35 @@ func TestContent(t *testing.T) {
 			Content{Text: "München\n"},
 		},
 		{"unknown charset", "Content-Type: text/plain; charset=x-none\r\n\r\nMünchen", Content{Text: "München\n"}},
+		{"cp950", "Content-Type: text/plain; charset=CP950\r\n\r\n\xa4\xa4\xa4\xe5", Content{Text: "中文\n"}},
+		{"cp949", "Content-Type: text/plain; charset=cp949\r\n\r\n\xb0\xa1", Content{Text: "가\n"}},
+		{"cp932", "Content-Type: text/plain; charset=cp932\r\n\r\n\x8a\x4a\x92\xec", Content{Text: "開廷\n"}},
+		{
+			"ISO-2022-JP of Windows", "Content-Type: text/plain; charset=iso-2022-jp-ms\r\n\r\n\x1b$B3+Dn\x1b(B",
+			Content{Text: "開廷\n"},
+		},
+		{"cp50221", "Content-Type: text/plain; charset=cp50221\r\n\r\n\x1b$B3+Dn\x1b(B", Content{Text: "開廷\n"}},
+		{
+			"what cron writes in the C locale", "Content-Type: text/plain; charset=ANSI_X3.4-1968\r\n\r\nMünchen",
+			Content{Text: "München\n"},
+		},
+		{
+			"unknown charset, and no UTF-8", "Content-Type: text/plain; charset=x-none\r\n\r\nM\xfcnchen",
+			Content{Text: "München\n", Incomplete: `its charset "x-none" is not known`},
+		},
+		{
+			"no valid UTF-8", "Content-Type: text/plain; charset=UTF-8\r\n\r\nM\xfcnchen",
+			Content{Text: "München\n"},
+		},
+		{
+			"utf-7", "Content-Type: text/plain; charset=utf-7\r\n\r\nM+APw-nchen",
+			Content{Text: "M+APw-nchen\n", Incomplete: `its charset "utf-7" is not known`},
+		},
+		{"utf-7 that is ASCII", "Content-Type: text/plain; charset=utf-7\r\n\r\nhearing", Content{Text: "hearing\n"}},
+		{
+			"iso-2022-kr", "Content-Type: text/plain; charset=iso-2022-kr\r\n\r\n\x1b$)C\x0e0!\x0f",
+			Content{Text: "\x1b$)C\x0e0!\x0f\n", Incomplete: `its charset "iso-2022-kr" is not known`},
+		},
 		{
 			"charset inside HTML", "Content-Type: text/html\r\n\r\n<meta charset=gbk><p>\xc4\xe3\xba\xc3",
 			Content{Text: "你好\n"},

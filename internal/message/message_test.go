@@ -115,6 +115,8 @@ func TestHeaderText(t *testing.T) {
 		{"gb2312", "Subject: =?GB2312?B?xOO6ww==?=", "你好"},
 		{"iso-2022-jp", "Subject: =?ISO-2022-JP?B?GyRCRnxLXDhsGyhC?=", "日本語"},
 		{"iso-8859-2", "Subject: =?iso-8859-2?Q?Za=BF=F3=B3=E6_g=EA=B6l=B1?=", "Zażółć gęślą"},
+		{"cp932", "Subject: =?cp932?B?ikqS7A==?=", "開廷"},
+		{"ASCII of the C locale that is UTF-8", "Subject: =?ANSI_X3.4-1968?Q?M=C3=BCnchen?=", "München"},
 		{"raw utf-8", "Subject: Zażółć", "Zażółć"},
 		{
 			"raw latin-2 with the body's charset",

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"io"
 	"regexp"
@@ -88,28 +89,51 @@ func (h Header) plain(s string) string {
 // toUTF8 decodes b. When the charset is unknown or wrong, it tries UTF-8 and then Windows-1252. It
 // never fails.
 func toUTF8(b []byte, label string) string {
-	if len(b) == 0 {
-		return ""
-	}
 	for _, l := range []string{label, "utf-8", "windows-1252"} {
-		if strings.EqualFold(l, "utf-8") || strings.EqualFold(l, "utf8") {
-			if utf8.Valid(b) {
-				return string(b)
-			}
-			continue
-		}
-		if l == "" {
-			continue
-		}
-		r, err := charset.Reader(l, bytes.NewReader(b))
-		if err != nil {
-			continue
-		}
-		if out, err := io.ReadAll(r); err == nil && utf8.Valid(out) {
-			return string(out)
+		if s, ok := fromCharset(b, l); ok {
+			return s
 		}
 	}
 	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// aliases are names that senders use and package charset does not know, or decodes wrongly.
+var aliases = map[string]string{
+	"ansi_x3.4-1968": "us-ascii", // the name in the C locale: cron writes it
+	"iso646-us":      "us-ascii",
+	"ascii":          "us-ascii",
+	"cp932":          "windows-31j",
+	"cp949":          "euc-kr",
+	"cp950":          "big5",
+	"iso-2022-jp-ms": "iso-2022-jp",
+	"cp50220":        "iso-2022-jp",
+	"cp50221":        "iso-2022-jp",
+}
+
+// charsetOf is a charset by its usual name, in lower case.
+func charsetOf(label string) string {
+	label = strings.ToLower(label)
+	return cmp.Or(aliases[label], label)
+}
+
+// fromCharset decodes b. It fails if the charset is not known, or if b is not valid in it.
+func fromCharset(b []byte, label string) (s string, ok bool) {
+	switch label = charsetOf(label); label {
+	case "":
+		return "", len(b) == 0
+	case "utf-8", "utf8":
+		return string(b), utf8.Valid(b)
+	case "us-ascii":
+		return string(b), !has8bit(b)
+	}
+	r, err := charset.Reader(label, bytes.NewReader(b))
+	if err != nil {
+		return "", false
+	}
+	out, err := io.ReadAll(r)
+	s = string(out)
+	// For some charsets, such as iso-2022-kr, all that comes out is this.
+	return s, err == nil && utf8.ValidString(s) && s != "\uFFFD"
 }
 
 // withoutControls removes control characters and nothing else: routes compare what it returns.
